@@ -4,7 +4,7 @@ use seekless::Request;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let path = std::env::args_os().nth(1).ok_or("plan FILE")?;
-    let plan = seekless::plan(&Request::Read { path: path.as_ref() })?;
+    let plan = seekless::plan(&Request::read(&path))?;
     println!("{}, in about {:?}: {}", plan.method, plan.predicted.value, plan.why);
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! A run of bytes on its way to a consumer.
 
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 
 use seekless_sys::MappedBytes;
 
@@ -10,7 +10,51 @@ pub enum Chunk<'a> {
     /// Memory that nobody else can change.
     Memory(&'a [u8]),
     /// A mapped file. Its bytes can change between two looks, so it is never a slice.
-    Mapped(MappedBytes<'a>),
+    Mapped(Mapped<'a>),
+}
+
+/// Bytes of a mapped file, which other processes may change at any moment: they can be copied out, and are no `&[u8]`.
+///
+/// Pages that the file lost meanwhile read as zeros; then the read ends with [`Error::Resized`](crate::Error::Resized).
+#[derive(Clone, Copy, Debug)]
+pub struct Mapped<'a>(pub(crate) MappedBytes<'a>);
+
+impl<'a> Mapped<'a> {
+    /// How many bytes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The bytes in a range.
+    ///
+    /// # Panics
+    /// If the range is not within the bytes, as slices do.
+    #[must_use]
+    pub fn slice(&self, range: Range<usize>) -> Self {
+        Self(self.0.slice(range))
+    }
+
+    /// Copies all bytes into `target`.
+    ///
+    /// # Panics
+    /// If the lengths differ, as slices do.
+    pub fn copy_to(&self, target: &mut [u8]) {
+        self.0.copy_to(target);
+    }
+
+    /// The same bytes for kernels that have loops of their own for them.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn raw(self) -> MappedBytes<'a> {
+        self.0
+    }
 }
 
 /// Mapped bytes are copied out in pieces that stay in the first-level cache.
@@ -35,7 +79,7 @@ impl Chunk<'_> {
     /// Makes sure that the bytes have been brought into memory, looking at no more than that takes.
     pub fn touch(&self) {
         if let Self::Mapped(bytes) = self {
-            bytes.touch();
+            bytes.0.touch();
         }
     }
 

@@ -18,7 +18,7 @@ pub(crate) static ZEROS: Aligned = Aligned([0; 64 << 10]);
 /// It is shared, because `threads` hands it chunks from several threads at once, in any order; a consumer that needs
 /// them in order says so. [`sequential`] makes one from a closure.
 pub trait Consumer: Sync {
-    /// Takes the bytes that start at `offset`. `Break` ends the read early.
+    /// Takes the bytes that start at `offset`, which counts from the start of what is read. `Break` ends the read early.
     fn data(&self, offset: u64, chunk: Chunk<'_>) -> ControlFlow<()>;
 
     /// Takes a hole: `length` zeros from `offset`. The default feeds zeros to [`Consumer::data`]; a consumer that can
@@ -36,6 +36,20 @@ pub trait Consumer: Sync {
     /// Whether chunks must come in order, one at a time.
     fn needs_order(&self) -> bool {
         true
+    }
+}
+
+impl<C: Consumer + ?Sized> Consumer for &C {
+    fn data(&self, offset: u64, chunk: Chunk<'_>) -> ControlFlow<()> {
+        (**self).data(offset, chunk)
+    }
+
+    fn zeros(&self, offset: u64, length: u64) -> ControlFlow<()> {
+        (**self).zeros(offset, length)
+    }
+
+    fn needs_order(&self) -> bool {
+        (**self).needs_order()
     }
 }
 
@@ -57,18 +71,20 @@ impl<F: FnMut(u64, &[u8]) -> ControlFlow<()> + Send> Consumer for Sequential<F> 
     }
 }
 
-/// Counts the bytes that reach another consumer.
+/// Counts the bytes that reach another consumer, and tells it offsets from where the part begins.
 pub(crate) struct Delivered<'a> {
     inner: &'a dyn Consumer,
+    start: u64,
     pub bytes: AtomicU64,
     /// How many of these came as holes.
     pub hole_bytes: AtomicU64,
 }
 
 impl<'a> Delivered<'a> {
-    pub fn to(inner: &'a dyn Consumer) -> Self {
+    pub fn to(inner: &'a dyn Consumer, start: u64) -> Self {
         Self {
             inner,
+            start,
             bytes: AtomicU64::new(0),
             hole_bytes: AtomicU64::new(0),
         }
@@ -78,13 +94,13 @@ impl<'a> Delivered<'a> {
 impl Consumer for Delivered<'_> {
     fn data(&self, offset: u64, chunk: Chunk<'_>) -> ControlFlow<()> {
         self.bytes.fetch_add(chunk.len() as u64, Ordering::Relaxed);
-        self.inner.data(offset, chunk)
+        self.inner.data(offset - self.start, chunk)
     }
 
     fn zeros(&self, offset: u64, length: u64) -> ControlFlow<()> {
         self.bytes.fetch_add(length, Ordering::Relaxed);
         self.hole_bytes.fetch_add(length, Ordering::Relaxed);
-        self.inner.zeros(offset, length)
+        self.inner.zeros(offset - self.start, length)
     }
 
     fn needs_order(&self) -> bool {

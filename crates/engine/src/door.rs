@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::plan::{Plan, PlanLimits, Safety};
 use crate::update::{Batch, Commit, Look, Step, Updated, Updates, Watch, commit_watched};
 use crate::{
-    Comparer, Comparison, Copier, Destination, Part, Producer, Progress, Reader, Transfer, Writer, sequential,
+    AsPart, Comparer, Comparison, Copier, Destination, Part, Producer, Progress, Reader, Transfer, Writer, sequential,
 };
 
 /// What was done, by which method, and why by this one.
@@ -54,8 +54,8 @@ impl<T> Deref for Done<T> {
 ///
 /// # Errors
 /// As of [`Reader::read`].
-pub fn read(path: impl AsRef<Path>, take: impl FnMut(u64, &[u8]) -> ControlFlow<()> + Send) -> Result<Done<Transfer>> {
-    Job::new().read(path, take)
+pub fn read(from: impl AsPart, take: impl FnMut(u64, &[u8]) -> ControlFlow<()> + Send) -> Result<Done<Transfer>> {
+    Job::new().read(from, take)
 }
 
 /// Writes bytes to a new file by the plan. They are in the page cache when it returns; `Job::by("write/planned,fsync".parse()?)`
@@ -72,8 +72,8 @@ pub fn read(path: impl AsRef<Path>, take: impl FnMut(u64, &[u8]) -> ControlFlow<
 ///
 /// # Errors
 /// As of [`Writer::write`].
-pub fn write(path: impl AsRef<Path>, bytes: impl AsRef<[u8]>) -> Result<Done<Transfer>> {
-    Job::new().write(path, bytes)
+pub fn write(to: impl AsPart, bytes: impl AsRef<[u8]>) -> Result<Done<Transfer>> {
+    Job::new().write(to, bytes)
 }
 
 /// Copies a file to a new one by the plan: its bytes and its holes, without mode, owner and times.
@@ -90,7 +90,7 @@ pub fn write(path: impl AsRef<Path>, bytes: impl AsRef<[u8]>) -> Result<Done<Tra
 ///
 /// # Errors
 /// As of [`Copier::copy`].
-pub fn copy(from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<Done<Transfer>> {
+pub fn copy(from: impl AsPart, to: impl AsPart) -> Result<Done<Transfer>> {
     Job::new().copy(from, to)
 }
 
@@ -108,7 +108,7 @@ pub fn copy(from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<Done<Transfe
 ///
 /// # Errors
 /// As of [`Comparer::compare`].
-pub fn compare(one: impl AsRef<Path>, other: impl AsRef<Path>) -> Result<Done<Comparison>> {
+pub fn compare(one: impl AsPart, other: impl AsPart) -> Result<Done<Comparison>> {
     Job::new().compare(one, other)
 }
 
@@ -132,56 +132,76 @@ pub fn update(path: impl AsRef<Path>, batch: Batch) -> Result<Done<Updated>> {
     Job::new().update(path, batch)
 }
 
-/// What is to be planned.
-#[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-pub enum Request<'a> {
-    /// Reading a file from end to end.
-    Read {
-        /// The file.
-        path: &'a Path,
-    },
-    /// Writing a file.
-    Write {
-        /// The file, which need not be there.
-        path: &'a Path,
-        /// How many bytes.
-        bytes: u64,
-        /// What is on the device in the end.
-        durability: Durability,
-    },
-    /// Copying a file to a new one.
-    Copy {
-        /// The file.
-        from: &'a Path,
-        /// The new one.
-        to: &'a Path,
-        /// What is on the device in the end.
-        durability: Durability,
-    },
+/// What is to be planned: the same that [`read`], [`write`](write()), [`copy`], [`compare`] and [`update`](update()) do.
+#[derive(Clone, Debug)]
+pub struct Request<'a> {
+    what: What<'a>,
+    durability: Durability,
+}
+
+#[derive(Clone, Debug)]
+enum What<'a> {
+    Read(Part<'a>),
+    Write(Part<'a>, u64),
+    Copy(Part<'a>, Part<'a>),
+    Compare(Part<'a>, Part<'a>),
+    Update(&'a Path, &'a Updates, Safety),
+}
+
+impl<'a> Request<'a> {
+    /// Reading a file, or a part of it.
+    #[must_use]
+    pub fn read(from: &'a (impl AsPart + ?Sized)) -> Self {
+        What::Read(from.as_part()).into()
+    }
+
+    /// Writing so many bytes to a file, which need not exist.
+    #[must_use]
+    pub fn write(to: &'a (impl AsPart + ?Sized), bytes: u64) -> Self {
+        What::Write(to.as_part(), bytes).into()
+    }
+
+    /// Copying a file.
+    #[must_use]
+    pub fn copy(from: &'a (impl AsPart + ?Sized), to: &'a (impl AsPart + ?Sized)) -> Self {
+        What::Copy(from.as_part(), to.as_part()).into()
+    }
+
     /// Comparing two files.
-    Compare {
-        /// The first.
-        one: &'a Path,
-        /// The second.
-        other: &'a Path,
-    },
+    #[must_use]
+    pub fn compare(one: &'a (impl AsPart + ?Sized), other: &'a (impl AsPart + ?Sized)) -> Self {
+        What::Compare(one.as_part(), other.as_part()).into()
+    }
+
     /// Updating a file.
-    Update {
-        /// The file.
-        path: &'a Path,
-        /// The updates.
-        updates: &'a Updates,
-        /// What is promised, and what may be written.
-        limits: &'a PlanLimits,
-    },
+    #[must_use]
+    pub fn update(path: &'a (impl AsRef<Path> + ?Sized), updates: &'a Updates, safety: Safety) -> Self {
+        What::Update(path.as_ref(), updates, safety).into()
+    }
+
+    /// What is on the device in the end, where something is written; nothing unless said.
+    #[must_use]
+    pub fn durability(self, durability: Durability) -> Self {
+        Self { durability, ..self }
+    }
+}
+
+impl<'a> From<What<'a>> for Request<'a> {
+    fn from(what: What<'a>) -> Self {
+        Self {
+            what,
+            durability: Durability::None,
+        }
+    }
 }
 
 /// The plan for a request, with a predicted time: at most 100 ms and 8 MiB of measuring. Nothing of the request is done.
 ///
 /// ```
-/// # let path = tempfile::NamedTempFile::new()?;
-/// let plan = seekless::plan(&seekless::Request::Read { path: path.as_ref() })?;
+/// use seekless::Request;
+/// # let file = tempfile::NamedTempFile::new()?;
+/// # let path = file.path();
+/// let plan = seekless::plan(&Request::read(path))?;
 /// println!("{} in {:?}: {}", plan.method, plan.predicted.value, plan.why);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -189,26 +209,23 @@ pub enum Request<'a> {
 /// # Errors
 /// The system's, where a file or its directory cannot be opened and looked at.
 pub fn plan(request: &Request<'_>) -> Result<Plan> {
-    match *request {
-        Request::Read { path } => Reader::plan(path, true),
-        Request::Write {
-            path,
-            bytes,
-            durability,
-        } => Writer::plan(path, bytes, durability, true),
-        Request::Copy { from, to, durability } => Copier::plan(from, to, durability, true),
-        Request::Compare { one, other } => plan_comparison(one, other, true),
-        Request::Update { path, updates, limits } => {
-            let look = Look::at(path, updates, limits, true)?;
-            look.plan(updates, limits).map(|found| found.plan)
+    let durability = request.durability;
+    match &request.what {
+        What::Read(from) => Reader::plan(from, true),
+        What::Write(to, bytes) => Writer::plan(to, *bytes, durability, true),
+        What::Copy(from, to) => Copier::plan(from, to, durability, true),
+        What::Compare(one, other) => Comparer::plan(one, other, true),
+        What::Update(path, updates, safety) => {
+            let limits = PlanLimits {
+                durability,
+                amplification_max: None,
+                is_exact: false,
+                safety: *safety,
+            };
+            let look = Look::at(path, updates, &limits, true)?;
+            look.plan(updates, &limits).map(|found| found.plan)
         }
     }
-}
-
-fn plan_comparison(one: &Path, other: &Path, is_predicted: bool) -> Result<Plan> {
-    let bytes = [one, other].map(|path| path.metadata().map_or(0, |metadata| metadata.len()));
-    let bytes = bytes[0].min(bytes[1]);
-    Comparer::plan(&Part::whole(one), &Part::whole(other), bytes, is_predicted)
 }
 
 /// How a file is to be read, written, copied, compared or updated: by the plan unless [`Job::by`] names a method.
@@ -298,14 +315,14 @@ impl<'a> Job<'a> {
     /// As of [`Reader::read`].
     pub fn read(
         &self,
-        path: impl AsRef<Path>,
+        from: impl AsPart,
         take: impl FnMut(u64, &[u8]) -> ControlFlow<()> + Send,
     ) -> Result<Done<Transfer>> {
-        let (path, consumer) = (path.as_ref(), sequential(take));
+        let (from, consumer) = (from.as_part(), sequential(take));
         self.run(
             Operation::Read,
-            |_| Reader::plan(path, false),
-            |method| Reader::prepare(method)?.read_told(path, &consumer, None, self.progress),
+            |_| Reader::plan(&from, false),
+            |method| Reader::prepare(method)?.read_told(&from, &consumer, None, self.progress),
         )
     }
 
@@ -313,23 +330,29 @@ impl<'a> Job<'a> {
     ///
     /// # Errors
     /// As of [`Writer::write`].
-    pub fn write(&self, path: impl AsRef<Path>, bytes: impl AsRef<[u8]>) -> Result<Done<Transfer>> {
+    pub fn write(&self, to: impl AsPart, bytes: impl AsRef<[u8]>) -> Result<Done<Transfer>> {
         let bytes = bytes.as_ref();
-        self.produce(path, bytes.len() as u64, &bytes)
+        self.produce(to, bytes.len() as u64, |offset, piece| (&bytes).produce(offset, piece))
     }
 
-    /// Writes so many bytes, which a producer makes when they are asked for.
+    /// Writes so many bytes, which `make` puts into each piece that it is given, with the piece's offset: pieces in any order,
+    /// from several threads, and perhaps more than once.
     ///
     /// # Errors
     /// As of [`Writer::write`].
-    pub fn produce(&self, path: impl AsRef<Path>, bytes: u64, producer: &impl Producer) -> Result<Done<Transfer>> {
-        let path = path.as_ref();
+    pub fn produce(
+        &self,
+        to: impl AsPart,
+        bytes: u64,
+        make: impl Fn(u64, &mut [u8]) -> io::Result<()> + Sync,
+    ) -> Result<Done<Transfer>> {
+        let to = to.as_part();
         self.run(
             Operation::Write,
-            |durability| Writer::plan(path, bytes, durability, false),
+            |durability| Writer::plan(&to, bytes, durability, false),
             |method| {
                 let mut writer = Writer::prepare_for(method, bytes)?;
-                writer.write_told(path, self.destination, bytes, producer, self.progress)
+                writer.write_told(&to, self.destination, bytes, &make, self.progress)
             },
         )
     }
@@ -338,12 +361,12 @@ impl<'a> Job<'a> {
     ///
     /// # Errors
     /// As of [`Copier::copy`].
-    pub fn copy(&self, from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<Done<Transfer>> {
-        let (from, to) = (from.as_ref(), to.as_ref());
+    pub fn copy(&self, from: impl AsPart, to: impl AsPart) -> Result<Done<Transfer>> {
+        let (from, to) = (from.as_part(), to.as_part());
         self.run(
             Operation::Copy,
-            |durability| Copier::plan(from, to, durability, false),
-            |method| Copier::prepare(method)?.copy_told(from, to, self.destination, self.progress),
+            |durability| Copier::plan(&from, &to, durability, false),
+            |method| Copier::prepare(method)?.copy_told(&from, &to, self.destination, self.progress),
         )
     }
 
@@ -351,15 +374,12 @@ impl<'a> Job<'a> {
     ///
     /// # Errors
     /// As of [`Comparer::compare`].
-    pub fn compare(&self, one: impl AsRef<Path>, other: impl AsRef<Path>) -> Result<Done<Comparison>> {
-        let (one, other) = (one.as_ref(), other.as_ref());
+    pub fn compare(&self, one: impl AsPart, other: impl AsPart) -> Result<Done<Comparison>> {
+        let (one, other) = (one.as_part(), other.as_part());
         self.run(
             Operation::Compare,
-            |_| plan_comparison(one, other, false),
-            |method| {
-                let (one, other) = (Part::whole(one), Part::whole(other));
-                Comparer::prepare(method)?.compare_told(&one, &other, None, self.progress)
-            },
+            |_| Comparer::plan(&one, &other, false),
+            |method| Comparer::prepare(method)?.compare_told(&one, &other, self.progress),
         )
     }
 

@@ -89,7 +89,7 @@ impl Tally {
     fn add_to_count(&self, chunk: Chunk<'_>, byte: u8) {
         let found = match chunk {
             Chunk::Memory(bytes) => memchr::memchr_iter(byte, bytes).count() as u64,
-            Chunk::Mapped(bytes) => bytes.count(byte),
+            Chunk::Mapped(bytes) => bytes.raw().count(byte),
         };
         self.count.fetch_add(found, Ordering::Relaxed);
     }
@@ -105,7 +105,7 @@ impl Consumer for Tally {
                 let mut counts = [0; 256];
                 match chunk {
                     Chunk::Memory(bytes) => histogram(bytes, &mut counts),
-                    Chunk::Mapped(bytes) => bytes.histogram(&mut counts),
+                    Chunk::Mapped(bytes) => bytes.raw().histogram(&mut counts),
                 }
                 for (total, count) in self.counts().iter_mut().zip(counts) {
                     *total += count;

@@ -13,7 +13,7 @@ use rustix::io::Errno;
 
 use crate::platform;
 use crate::support::{Support, attempt};
-use crate::types::{Access, Opening};
+use crate::types::{Access, OpenedAs, Opening};
 
 /// An open directory, which need not be readable: only [`Directory::names`] and [`Directory::sync`] read it. Names are
 /// single components: a `/` in one leads out of the directory.
@@ -71,6 +71,21 @@ fn time(seconds: impl TryInto<i64>, nanoseconds: impl TryInto<i64>) -> (i64, i64
 /// The system's.
 pub fn open(path: &Path, how: Opening) -> io::Result<Support<File>> {
     open_at(rustix::fs::CWD, path, how, OFlags::empty(), 0o666)
+}
+
+/// How a file was opened that somebody else opened: `F_GETFL` (fcntl(2)).
+///
+/// # Errors
+/// The system's.
+pub fn opened_as(file: &File) -> io::Result<OpenedAs> {
+    let flags = rustix::fs::fcntl_getfl(file)?;
+    // What a platform has no flag for is in all flags.
+    let has = |flag: OFlags| !flag.is_empty() && flags.contains(flag);
+    Ok(OpenedAs {
+        direct: has(platform::DIRECT),
+        write_through: has(platform::WRITE_THROUGH),
+        append: has(OFlags::APPEND),
+    })
 }
 
 /// Opens a file in a directory (openat(2)). A new one gets `mode`, less the umask.

@@ -39,6 +39,17 @@ impl Opening {
     }
 }
 
+/// How a file was opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OpenedAs {
+    /// Past the page cache: `O_DIRECT`. Not told on macOS, where it is no flag.
+    pub direct: bool,
+    /// Every write returns with its data on the device: `O_DSYNC` or `O_SYNC`.
+    pub write_through: bool,
+    /// Every write goes to the end: `O_APPEND`.
+    pub append: bool,
+}
+
 /// What direct I/O on a file demands, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Alignment {

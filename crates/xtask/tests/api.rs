@@ -26,5 +26,11 @@ fn the_librarys_surface_is_the_one_that_was_reviewed() {
         .build()
         .expect("the documentation is understood");
     let lines: Vec<String> = surface.items().map(|item| format!("{item}\n")).collect();
+    // A program that depends on the library would depend on what is unsafe below it, too.
+    let of_sys: Vec<&String> = lines.iter().filter(|line| line.contains("seekless_sys::")).collect();
+    assert!(
+        of_sys.is_empty(),
+        "types of seekless-sys in public signatures: {of_sys:#?}"
+    );
     expect_test::expect_file![root.join("docs/api.txt")].assert_eq(&lines.concat());
 }

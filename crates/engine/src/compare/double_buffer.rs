@@ -138,7 +138,7 @@ mod tests {
                             fs::write(path, &bytes).unwrap();
                         }
                         let parts = paths.each_ref().map(|path| Part::whole(path));
-                        let pair = Pair::open(parts.each_ref(), &method, None).unwrap();
+                        let pair = Pair::open(parts.each_ref(), &method).unwrap();
                         change();
                         mechanism.compare(&pair, 0..pair.bytes, &mut 0)
                     };

@@ -14,14 +14,12 @@ mod stdio;
 mod sync;
 mod windows;
 
-use std::fs::File;
 use std::ops::Range;
-use std::path::Path;
-use std::sync::Arc;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::facts::{Facts, FileFacts, ProcessFacts, Seeks};
 use crate::log;
+use crate::part::{AsPart, Part};
 use crate::plan::{self, Plan, Request};
 use crate::setup::{Prepare, Prepared};
 use crate::transfer::Progress;
@@ -52,43 +50,6 @@ pub(crate) trait CompareBytes: Send {
     /// Compares a stretch of both: where they differ first. Newlines in the equal part are added by the kernel that counts
     /// them.
     fn compare(&mut self, pair: &Pair<'_>, range: Range<u64>, newlines: &mut u64) -> Result<Option<u64>>;
-}
-
-/// One of two files, or a part of it.
-#[derive(Clone, Debug)]
-pub struct Part<'a> {
-    /// Its path, by which it is opened where it is not open, and named in errors.
-    pub path: &'a Path,
-    /// The file, where it is open already. Then the method's cache policy must be `cached`.
-    pub file: Option<Arc<File>>,
-    /// Where the part begins, in bytes; what is behind the end is empty.
-    pub start: u64,
-}
-
-impl<'a> Part<'a> {
-    /// All of a file.
-    #[must_use]
-    pub fn whole(path: &'a Path) -> Self {
-        Self {
-            path,
-            file: None,
-            start: 0,
-        }
-    }
-
-    fn open(&self) -> Result<Arc<File>> {
-        if let Some(file) = &self.file {
-            return Ok(Arc::clone(file));
-        }
-        let opened = File::open(self.path).map_err(|error| Error::system(self.path, "opening it", error))?;
-        Ok(Arc::new(opened))
-    }
-
-    fn look(&self, file: &File) -> Result<FileFacts> {
-        let metadata = file.metadata();
-        let metadata = metadata.map_err(|error| Error::system(self.path, "looking at it", error))?;
-        Ok(FileFacts::of(&metadata, Some(file)))
-    }
 }
 
 /// The first or the second of two files.
@@ -151,25 +112,33 @@ pub struct Comparison {
 pub struct Comparer(Prepared<dyn CompareBytes>);
 
 impl Comparer {
-    /// The plan for comparing so many bytes of two files, after a look at them, and at most 50 ms of measuring where that
-    /// decides, or where a time is to be predicted.
+    /// The plan for comparing two files, after a look at them, and at most 50 ms of measuring where that decides, or where a
+    /// time is to be predicted.
     ///
     /// # Errors
     /// The system's, where a file cannot be opened or looked at.
-    pub fn plan(one: &Part<'_>, other: &Part<'_>, bytes: u64, is_predicted: bool) -> Result<Plan> {
+    #[doc(hidden)]
+    pub fn plan(one: impl AsPart, other: impl AsPart, is_predicted: bool) -> Result<Plan> {
+        let parts = [one.as_part(), other.as_part()];
+        let files = [parts[0].open()?, parts[1].open()?];
+        let bytes = |n: usize| parts[n].within(files[n].1.len());
+        let bytes = [bytes(0), bytes(1)].map(|range| range.end - range.start);
         let request = Request {
-            bytes,
+            bytes: bytes[0].min(bytes[1]),
             durability: Durability::None,
         };
-        let files = [one.open()?, other.open()?];
-        let found = [one.look(&files[0])?, other.look(&files[1])?];
+        let found = files
+            .each_ref()
+            .map(|(file, metadata)| FileFacts::of(metadata, Some(file)));
         let mut facts = Facts::assumed(found, ProcessFacts::without_rings());
+        let paths = parts.each_ref().map(Part::path_to_measure);
         if is_predicted {
-            facts.claims(one.path);
-            facts.measure_reading(one.path, &files[0]);
+            facts.claims(&paths[0]);
+            facts.measure_reading(&paths[0], &files[0].0);
         }
         if plan::depends_on_seeks(&request, &facts) {
-            facts.seeks = Seeks::between([one, other].map(|part| (part.path, part.start)), bytes);
+            let places = [0, 1].map(|n| (&*paths[n], parts[n].start()));
+            facts.seeks = Seeks::between(places, request.bytes);
         }
         Ok(plan::compare(&request, &facts))
     }
@@ -177,7 +146,7 @@ impl Comparer {
     /// Prepares a method for files of any size.
     ///
     /// # Errors
-    /// [`Error::WrongOperation`] for a method that does not compare, [`Error::Unavailable`] where the system lacks it, and
+    /// [`Error::WrongOperation`](crate::Error::WrongOperation) for a method that does not compare, [`Error::Unavailable`](crate::Error::Unavailable) where the system lacks it, and
     /// the system's error where there is no memory.
     pub fn prepare(method: &Method) -> Result<Self> {
         Self::prepare_for(method, u64::MAX >> 1)
@@ -196,41 +165,33 @@ impl Comparer {
         Prepared::new(method, Operation::Compare, make, longest_file_bytes).map(Self)
     }
 
-    /// Compares two regular files as they are, from end to end.
-    ///
-    /// # Errors
-    /// As [`Comparer::compare_parts`].
-    pub fn compare(&mut self, one: &Path, other: &Path) -> Result<Comparison> {
-        self.compare_parts(&Part::whole(one), &Part::whole(other), None)
-    }
-
-    /// Compares parts of two regular files, up to `limit_bytes` where that is given. Sizes are those that the files have
-    /// when they are opened; a verdict that rests on a size is given only if it still is the size at the end.
+    /// Compares two regular files, or parts of them, as they are. Sizes are those that the files have when they are opened; a
+    /// verdict that rests on a size is given only if it still is the size at the end.
     ///
     /// A file compared with itself is equal at once by device and inode, unless the method says `identity=ignore`. Holes in
     /// both and extents that they share are equal unread, where what the file system says of them is found to be so before
     /// and after, unless the method says `holes=ignore`.
     ///
     /// # Errors
-    /// Every [`Error`]; [`Error::Resized`] where a file changes its size meanwhile, so that nothing can
+    /// Every [`Error`](crate::Error); [`Error::Resized`](crate::Error::Resized) where a file changes its size meanwhile, so that nothing can
     /// be said.
-    pub fn compare_parts(&mut self, one: &Part<'_>, other: &Part<'_>, limit_bytes: Option<u64>) -> Result<Comparison> {
-        self.compare_told(one, other, limit_bytes, None)
+    pub fn compare(&mut self, one: impl AsPart, other: impl AsPart) -> Result<Comparison> {
+        self.compare_told(&one.as_part(), &other.as_part(), None)
     }
 
-    /// As [`Comparer::compare_parts`], where somebody is told every 16 MiB or so how far it is, and may end it.
+    /// As [`Comparer::compare`], telling somebody every 16 MiB or so how far it is, who may end it.
     ///
     /// # Errors
-    /// As of that, and [`Error::Stopped`].
+    /// As [`Comparer::compare`], and [`Error::Stopped`](crate::Error::Stopped).
+    #[doc(hidden)]
     pub fn compare_told(
         &mut self,
         one: &Part<'_>,
         other: &Part<'_>,
-        limit_bytes: Option<u64>,
         progress: Option<&dyn Progress>,
     ) -> Result<Comparison> {
         let method = self.0.method;
-        let mut pair = Pair::open([one, other], &method, limit_bytes)?;
+        let mut pair = Pair::open([one, other], &method)?;
         pair.sides[0].progress = progress;
         let mechanism = self.0.for_bytes(pair.longest_bytes())?;
         if !method.options().identity_ignored() && pair.is_one_file()? {
@@ -245,7 +206,7 @@ impl Comparer {
         let mut pass = Pass::new(&pair, mechanism);
         let mut found = pass.run(&Map::of(&pair)?)?;
         if found.is_none() && pass.must_look_again()? {
-            log::debug!(one = %one.path.display(), other = %other.path.display(), "the map of holes changed or was wrong");
+            log::debug!(one = %one.path().display(), other = %other.path().display(), "the map of holes changed or was wrong");
             pass = Pass::new(&pair, mechanism);
             found = pass.run(&Map::default())?;
         }

@@ -6,13 +6,13 @@ use std::fs::{File, Metadata};
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
-use std::sync::Arc;
 
 use seekless_sys::{self as sys, MappedBytes};
 
-use super::{Part, Verdict, Which};
+use super::{Verdict, Which};
 use crate::error::Result;
 use crate::files::Identity;
+use crate::part::Part;
 use crate::transfer::Side;
 use seekless_method::{Differ, Method};
 
@@ -22,7 +22,7 @@ pub(crate) struct Pair<'a> {
     pub starts: [u64; 2],
     /// Bytes that are compared of each, if they are all equal.
     pub bytes: u64,
-    /// What there is of each behind its start, but no more than the limit.
+    /// What there is of each behind its start, but no more than its range.
     lengths: [u64; 2],
     differ: Differ,
     /// What was known of each when it was opened.
@@ -30,22 +30,16 @@ pub(crate) struct Pair<'a> {
 }
 
 impl<'a> Pair<'a> {
-    pub fn open(parts: [&Part<'a>; 2], method: &'a Method, limit_bytes: Option<u64>) -> Result<Self> {
-        let open = |part: &Part<'a>| {
-            let side = match &part.file {
-                None => Side::open_source(part.path, method)?,
-                Some(file) => Side::of_open_source(Arc::clone(file), part.path, method)?,
-            };
-            if part.start.is_multiple_of(side.alignment) {
-                return Ok(side);
-            }
-            Err(side.unavailable(&format!("direct I/O begins at a multiple of {}", side.alignment)))
+    pub fn open(parts: [&'a Part<'_>; 2], method: &'a Method) -> Result<Self> {
+        let open = |part: &'a Part<'_>| {
+            let side = Side::open_source(part, method)?;
+            side.require_aligned(part.start(), "begins").map(|()| side)
         };
         let sides = [open(parts[0])?, open(parts[1])?];
-        let starts = [parts[0].start, parts[1].start];
+        let starts = parts.map(Part::start);
         let length = |n: usize| {
-            let behind_start = sides[n].bytes.saturating_sub(starts[n]);
-            behind_start.min(limit_bytes.unwrap_or(u64::MAX))
+            let range = parts[n].within(sides[n].bytes);
+            range.end - range.start
         };
         let lengths = [length(0), length(1)];
         Ok(Self {

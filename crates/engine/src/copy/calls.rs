@@ -2,17 +2,17 @@
 
 use std::io::{self, Seek, SeekFrom};
 use std::ops::Range;
-use std::path::Path;
 
 use seekless_sys::{self as sys, Support};
 
 use crate::error::Result;
+use crate::part::Part;
 use crate::transfer::{Ahead, Destination, Side, Transfer};
 
 /// `copy/copy_file_range`: `copy_file_range(2)` lets the file system copy; XFS and btrfs then share the blocks.
 pub(super) fn copy_file_range(source: &Side<'_>, target: &Side<'_>, range: Range<u64>) -> Result<()> {
     copy_by_call(source, target, range, "copy_file_range", |offset, length| {
-        sys::copy_file_range(&source.file, offset, &target.file, offset, length)
+        sys::copy_file_range(&source.file, offset, &target.file, target.place(offset), length)
     })
 }
 
@@ -20,8 +20,8 @@ pub(super) fn copy_file_range(source: &Side<'_>, target: &Side<'_>, range: Range
 pub(super) fn sendfile(source: &Side<'_>, target: &Side<'_>, range: Range<u64>) -> Result<()> {
     // It writes at the target's position, unlike the others.
     target.count_call();
-    let sought = (&*target.file).seek(SeekFrom::Start(range.start));
-    sought.map_err(|error| target.failed(("going on", range.start), error))?;
+    let sought = (&*target.file).seek(SeekFrom::Start(target.place(range.start)));
+    sought.map_err(|error| target.failed(("going on", target.place(range.start)), error))?;
     copy_by_call(source, target, range, "sendfile", |offset, length| {
         sys::sendfile(&source.file, offset, &target.file, length)
     })
@@ -30,7 +30,7 @@ pub(super) fn sendfile(source: &Side<'_>, target: &Side<'_>, range: Range<u64>) 
 /// The most bytes that Linux moves in one call.
 const MAX_CALL_BYTES: u64 = 0x7fff_f000;
 
-/// Copies by a call that moves some bytes from an offset to the same offset, and tells how many.
+/// Copies by a call that moves some bytes from an offset of the source, and tells how many.
 fn copy_by_call(
     source: &Side<'_>,
     target: &Side<'_>,
@@ -55,13 +55,25 @@ fn copy_by_call(
 
 /// `copy/reflink`: `ioctl_ficlone(2)` makes the target share all blocks with the source.
 pub(super) fn reflink(source: &Side<'_>, target: &Side<'_>, _range: Range<u64>) -> Result<()> {
+    require_whole(source, target)?;
     target.count_call();
     target.support("cloning", sys::clone_file(&source.file, &target.file))?;
     source.check_not_shrunk()
 }
 
+/// Fails for a range, of calls that know whole files only.
+fn require_whole(source: &Side<'_>, target: &Side<'_>) -> Result<()> {
+    if source.part.is_none() && target.part.is_none() {
+        return Ok(());
+    }
+    Err(source.unavailable(WHOLE_FILES_ONLY))
+}
+
+const WHOLE_FILES_ONLY: &str = "it copies whole files to whole files only, not ranges and not into a file that is open";
+
 /// `copy/fcopyfile`: fcopyfile(3) of macOS copies the data.
 pub(super) fn fcopyfile(source: &Side<'_>, target: &Side<'_>, _range: Range<u64>) -> Result<()> {
+    require_whole(source, target)?;
     target.count_call();
     target.support("copying", sys::copy_path_data(&source.file, &target.file))?;
     source.check_not_shrunk()
@@ -71,7 +83,15 @@ const MAKES_NEW_FILES_ONLY: &str = "clonefile(2) makes new files only";
 
 /// `copy/clonefile`: clonefile(2) of macOS makes a new file that shares all blocks with the source. By path: the call makes
 /// the target itself, so there is none to open.
-pub(super) fn clone_path(source: &Side<'_>, target: &Path, destination: Destination) -> Result<Transfer> {
+pub(super) fn clone_path(
+    source: &Part<'_>,
+    side: &Side<'_>,
+    target: &Part<'_>,
+    destination: Destination,
+) -> Result<Transfer> {
+    let (source, Some(_), Some(target)) = (side, source.only_path(), target.only_path()) else {
+        return Err(side.unavailable(WHOLE_FILES_ONLY));
+    };
     if destination == Destination::Overwrite {
         return Err(source.unavailable(MAKES_NEW_FILES_ONLY));
     }

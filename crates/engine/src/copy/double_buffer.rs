@@ -10,7 +10,8 @@ pub(super) fn prepare(setup: Setup) -> PreparedCopy {
     let mut buffers = DoubleBuffer::new(setup)?;
     Ok(Box::new(move |source, target, range| {
         let copied = buffers.read(source, range, |buffer, offset, length| {
-            target.write_block(buffer, offset, length).map(ControlFlow::Continue)
+            let place = target.place(offset);
+            target.write_block(buffer, place, length).map(ControlFlow::Continue)
         });
         copied.map(drop)
     }))

@@ -22,7 +22,7 @@ pub(super) fn prepare(setup: Setup) -> PreparedCopy {
             };
             let block = *flight.request(slot);
             if block.is_read {
-                flight.write(slot, target, block.offset, block.length)?;
+                flight.write(slot, target, target.place(block.offset), block.length)?;
             }
         }
     }))

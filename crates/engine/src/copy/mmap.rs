@@ -10,12 +10,16 @@ pub(super) fn prepare(setup: Setup) -> PreparedCopy {
         target.reach_size()?;
         let mut ahead = Ahead::for_map(source, range.clone())?;
         for window in windows(source.method, range) {
-            let (from, to) = (View::of_source(source, &window)?, View::of_target(target, &window)?);
+            let (from, to) = (
+                View::of_source(source, &window)?,
+                View::of_target(target, &target.place_of(&window))?,
+            );
             for step in pieces(window, STEP_BYTES) {
                 ahead.reading_at(step.start)?;
-                to.bytes_mut(&step).copy_from_mapped(from.bytes(&step));
+                to.bytes_mut(&target.place_of(&step))
+                    .copy_from_mapped(from.bytes(&step));
                 from.check(step.start)?;
-                to.check(step.start)?;
+                to.check(target.place(step.start))?;
             }
         }
         // A cut inside the last page raises no signal.

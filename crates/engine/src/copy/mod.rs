@@ -16,10 +16,11 @@ use std::sync::Arc;
 
 use crate::error::Result;
 use crate::facts::{Facts, shares_blocks};
-use crate::files::{directory_of, open_regular};
+use crate::files::directory_of;
+use crate::part::{AsPart, Part};
 use crate::plan::{self, Plan, Request};
 use crate::setup::{Prepare, Prepared};
-use crate::transfer::{Destination, Progress, Side, Transfer, require_distinct};
+use crate::transfer::{Destination, Progress, Side, Transfer, require_apart, require_distinct};
 use seekless_method::{CopyMechanism, Durability, MechanismId, Method, Operation};
 use sparse::{Skipped, copy_data};
 
@@ -65,26 +66,30 @@ impl Copier {
     ///
     /// # Errors
     /// As of [`Reader::plan`](crate::Reader::plan) and [`Writer::plan`](crate::Writer::plan).
-    pub fn plan(source: &Path, target: &Path, durability: Durability, is_predicted: bool) -> Result<Plan> {
-        let (file, metadata) = open_regular(source)?;
-        let directory = directory_of(target);
-        let of_target = Facts::of_new_file(directory)?;
+    #[doc(hidden)]
+    pub fn plan(from: impl AsPart, to: impl AsPart, durability: Durability, is_predicted: bool) -> Result<Plan> {
+        let (source, target) = (from.as_part(), to.as_part());
+        let (file, metadata) = source.open()?;
+        let of_target = Facts::of_target(&target)?;
         let mut facts = Facts {
             free_bytes: of_target.free_bytes,
-            ..Facts::of(source, &file, &metadata)
+            ..Facts::of_part(&source, &file, &metadata)
         };
         facts.files[1] = of_target.files[1];
+        let range = source.within(metadata.len());
         let request = Request {
-            bytes: facts.files[0].bytes,
+            bytes: range.end - range.start,
             durability,
         };
-        facts.can_share = plan::depends_on_sharing(&request, &facts) && shares_blocks(directory);
+        let new = target.only_path().filter(|_| range == (0..metadata.len()));
+        facts.can_share =
+            new.is_some_and(|new| plan::depends_on_sharing(&request, &facts) && shares_blocks(directory_of(new)));
         let plan = plan::copy(&request, &facts);
         if plan.is_certain && !is_predicted {
             return Ok(plan);
         }
-        facts.measure_writing(directory);
-        facts.measure_reading(source, &file);
+        facts.measure_writing(&target);
+        facts.measure_reading(&source.path_to_measure(), &file);
         Ok(plan::copy(&request, &facts))
     }
 
@@ -111,7 +116,9 @@ impl Copier {
     }
 
     /// Opens the source, opens or makes the target, copies the bytes, and closes both. Mode, owner and times are not
-    /// copied. The size is the one that the source has when it is opened.
+    /// copied. The size is the one that the source has when it is opened. Of a [`Part`](crate::Part) the bytes in its range
+    /// are copied; into a part they are written, and all other bytes stay as they are. Both may be of one file if no byte is
+    /// in both.
     ///
     /// A method with `holes=skip` copies the stretches of data that the file system tells of. The target has holes where the
     /// source has them; where it is written over, what it held there is punched out, or written over with zeros where the
@@ -121,19 +128,20 @@ impl Copier {
     /// Every [`Error`](crate::Error). After an error a new target is gone, and one that was written over holds whatever was written
     /// until then; after a failed fsync nothing may be assumed written. The name of a new file is durable only when its
     /// directory has been synced as well, which is the caller's business.
-    pub fn copy(&mut self, source: &Path, target: &Path, destination: Destination) -> Result<Transfer> {
-        self.copy_told(source, target, destination, None)
+    pub fn copy(&mut self, from: impl AsPart, to: impl AsPart, destination: Destination) -> Result<Transfer> {
+        self.copy_told(&from.as_part(), &to.as_part(), destination, None)
     }
 
     pub(crate) fn copy_told(
         &mut self,
-        source: &Path,
-        target: &Path,
+        from: &Part<'_>,
+        to: &Part<'_>,
         destination: Destination,
         progress: Option<&dyn Progress>,
     ) -> Result<Transfer> {
         let method = self.0.method;
-        let mut source = Side::open_source(source, &method)?;
+        let mut source = Side::open_source(from, &method)?;
+        source.keep_to(from)?;
         // These copy all in one call.
         let is_one_call = matches!(
             method.mechanism().id,
@@ -141,15 +149,24 @@ impl Copier {
         );
         source.progress = progress.filter(|_| !is_one_call);
         if method.mechanism().id == MechanismId::Copy(CopyMechanism::Clonefile) {
-            return calls::clone_path(&source, target, destination);
+            return calls::clone_path(from, &source, to, destination);
         }
         let mechanism = self.0.for_bytes(source.bytes)?;
-        require_distinct(&source, target)?;
-        let target = Side::open_target(target, &method, destination, source.bytes)?;
-        // Again: the name may stand for another file by now.
-        let copied =
-            require_distinct(&source, target.path).and_then(|()| fill(mechanism, &source, &target, destination));
-        if copied.is_err() && destination == Destination::New {
+        if let Some(path) = to.only_path() {
+            require_distinct(&source, path)?;
+        }
+        let range = source.range();
+        let mut target = Side::open_target(to, &method, destination, range.end - range.start)?;
+        // The name may stand for another file by now.
+        let is_apart = match to.only_path() {
+            Some(path) => require_distinct(&source, path),
+            None => require_apart(&source, &target),
+        };
+        target.shift = target.start().wrapping_sub(range.start);
+        let copied = is_apart
+            .and_then(|()| require_both_aligned(&source, &target))
+            .and_then(|()| fill(mechanism, &source, &target, destination));
+        if copied.is_err() && target.is_made {
             target.remove_failed();
         }
         Ok(Transfer {
@@ -168,10 +185,20 @@ impl Copier {
     }
 }
 
+/// Fails where the two begin so that direct I/O cannot reach both at once.
+fn require_both_aligned(source: &Side<'_>, target: &Side<'_>) -> Result<()> {
+    if source.range().is_empty() {
+        return Ok(());
+    }
+    source
+        .require_aligned(target.start(), "begins")
+        .and_then(|()| target.require_aligned(source.start(), "begins"))
+}
+
 fn fill(mechanism: &mut CopyBytes, source: &Side<'_>, target: &Side<'_>, destination: Destination) -> Result<Transfer> {
     let options = source.method.options();
     let mut old_bytes = 0;
-    if options.holes_skipped() && destination == Destination::Overwrite {
+    if options.holes_skipped() && (destination == Destination::Overwrite || target.part.is_some()) {
         target.count_call();
         // Before preallocation makes it longer.
         old_bytes = target.metadata()?.len();
@@ -180,15 +207,15 @@ fn fill(mechanism: &mut CopyBytes, source: &Side<'_>, target: &Side<'_>, destina
     let mut skipped = Skipped::default();
     if options.holes_skipped() {
         skipped = copy_data(mechanism, source, target, old_bytes)?;
-    } else if source.bytes > 0 {
-        copy_range(mechanism, source, target, 0..source.bytes)?;
+    } else if !source.range().is_empty() {
+        copy_range(mechanism, source, target, source.range())?;
     }
     let mut fsync = target.finish_target()?;
     if skipped.freed && options.durability() == Durability::WriteThrough && fsync.is_zero() {
         fsync = target.sync()?;
     }
     Ok(Transfer {
-        bytes: source.bytes,
+        bytes: source.range().end - source.start(),
         hole_bytes: skipped.hole_bytes,
         fsync,
         ..Transfer::default()

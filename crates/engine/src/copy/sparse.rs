@@ -31,20 +31,20 @@ pub(super) fn copy_data(
     target.reach_size()?;
     let mut skipped = Skipped::default();
     let alignment = source.alignment.max(target.alignment);
-    for stretch in source.stretches(0..source.bytes, alignment) {
+    for stretch in source.stretches(source.range(), alignment) {
         match stretch? {
             Stretch::Data(range) => copy_range(mechanism, source, target, range)?,
             Stretch::Hole(range) => {
                 skipped.hole_bytes += range.end - range.start;
-                skipped.freed |= clear(target, old_bytes, &range)?;
+                skipped.freed |= clear(target, old_bytes, &target.place_of(&range))?;
             }
         }
     }
     // A write through a map makes the whole folio dirty, of which ext4 then allocates all blocks.
     if source.method.mechanism().id == MechanismId::Copy(CopyMechanism::Mmap) {
-        for stretch in source.stretches(0..source.bytes, alignment) {
+        for stretch in source.stretches(source.range(), alignment) {
             if let Stretch::Hole(range) = stretch? {
-                skipped.freed |= free(target, &range)?;
+                skipped.freed |= free(target, &target.place_of(&range))?;
             }
         }
     }
@@ -72,7 +72,7 @@ fn clear(target: &Side<'_>, old_bytes: u64, range: &Range<u64>) -> Result<bool> 
 
 /// Frees the blocks of a range of a target, where the file system can. Whether it could.
 fn free(target: &Side<'_>, range: &Range<u64>) -> Result<bool> {
-    if range.end >= target.bytes {
+    if range.end >= target.bytes && target.part.is_none() {
         // The size it gets in the end makes a hole of the rest, on any file system.
         return target.resize(range.start).map(|()| true);
     }

@@ -43,7 +43,7 @@ fn splice_all(pipe: &Pipe, block_bytes: u64, source: &Side<'_>, target: &Side<'_
         let end = offset + filled as u64;
         while offset < end {
             target.count_call();
-            let moved = pipe.drain(&target.file, offset, (end - offset) as usize);
+            let moved = pipe.drain(&target.file, target.place(offset), (end - offset) as usize);
             offset += match target.support(("splicing out of the pipe", offset), moved)? {
                 0 => return Err(target.failed(("splicing", offset), std::io::ErrorKind::WriteZero.into())),
                 moved => moved as u64,

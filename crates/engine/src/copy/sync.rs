@@ -11,7 +11,7 @@ pub(super) fn prepare(setup: Setup) -> PreparedCopy {
         for (offset, length) in setup.blocks(range) {
             ahead.reading_at(offset)?;
             source.read_block(&mut buffer, offset, length)?;
-            target.write_block(&buffer, offset, length)?;
+            target.write_block(&buffer, target.place(offset), length)?;
         }
         Ok(())
     }))

@@ -69,7 +69,7 @@ pub enum Error {
         path: PathBuf,
         /// The method.
         method: Method,
-        /// Bytes that were done, from the start of the file.
+        /// Bytes that were done, from the start of the file or of its range.
         done_bytes: u64,
     },
     /// Not a regular file.
@@ -111,6 +111,12 @@ pub enum Error {
     /// Source and target of a copy are one file.
     #[error("{}: source and target are the same file", path.display())]
     SameFile {
+        /// The target's path.
+        path: PathBuf,
+    },
+    /// Source and target of a copy within one file overlap.
+    #[error("{}: the source and the target overlap", path.display())]
+    Overlap {
         /// The target's path.
         path: PathBuf,
     },

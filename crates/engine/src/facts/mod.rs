@@ -23,6 +23,7 @@ use seekless_sys::{self as sys, Directory, Support};
 use crate::error::{Error, Result};
 use crate::files::{directory_of, number_text};
 use crate::log;
+use crate::part::Part;
 
 pub use costs::Costs;
 pub(crate) use costs::costs_in;
@@ -77,6 +78,30 @@ impl Facts {
         let mut facts = Self::assumed([found; 2], ProcessFacts::without_rings());
         facts.claims(path);
         facts
+    }
+
+    /// The same of a part. One that is open is not had past the page cache but by methods that are named.
+    pub(crate) fn of_part(part: &Part<'_>, file: &File, metadata: &Metadata) -> Self {
+        let mut facts = Self::of(&part.path_to_measure(), file, metadata);
+        if part.is_open() {
+            facts.files = facts.files.map(|found| FileFacts {
+                direct_alignment: None,
+                ..found
+            });
+        }
+        facts
+    }
+
+    /// The same of what is written to: a file that is open, or one that is made.
+    ///
+    /// # Errors
+    /// The system's, where it cannot be looked at.
+    pub(crate) fn of_target(part: &Part<'_>) -> Result<Self> {
+        if part.is_open() {
+            let (file, metadata) = part.open()?;
+            return Ok(Self::of_part(part, &file, &metadata));
+        }
+        Self::of_new_file(directory_of(part.path()))
     }
 
     /// What opening and reading many files at or below a path costs, measured but for the device.
@@ -149,9 +174,13 @@ impl Facts {
         }
     }
 
-    /// Measures what writing costs in a directory, before reading, which may tell more of the page cache. What cannot be
-    /// measured stays assumed.
-    pub(crate) fn measure_writing(&mut self, directory: &Path) {
+    /// Measures what writing costs beside a file, before reading, which may tell more of the page cache. What cannot be
+    /// measured stays assumed; so it does where the file is open, and who knows in which directory.
+    pub(crate) fn measure_writing(&mut self, part: &Part<'_>) {
+        if part.is_open() {
+            return;
+        }
+        let directory = directory_of(part.path());
         match Directory::open(directory).and_then(|directory| costs_in(&directory, true)) {
             Ok(costs) => self.costs = costs,
             Err(error) => log::debug!(directory = %directory.display(), %error, "what writing costs is assumed"),

@@ -1,7 +1,7 @@
 //! `read/mmap`: the file is mapped, whole or in windows of a block, and handed over in steps.
 
 use super::PreparedRead;
-use crate::Chunk;
+use crate::chunk::{Chunk, Mapped};
 use crate::setup::Setup;
 use crate::transfer::{Ahead, STEP_BYTES, View, pieces, require_guard, windows};
 
@@ -13,7 +13,7 @@ pub(super) fn prepare(setup: Setup) -> PreparedRead {
             let view = View::of_source(source, &window)?;
             for step in pieces(window, STEP_BYTES) {
                 ahead.reading_at(step.start)?;
-                let flow = consumer.data(step.start, Chunk::Mapped(view.bytes(&step)));
+                let flow = consumer.data(step.start, Chunk::Mapped(Mapped(view.bytes(&step))));
                 view.check(step.start)?;
                 if flow.is_break() {
                     return source.check_not_shrunk().map(|()| true);

@@ -16,7 +16,8 @@ use crate::Consumer;
 use crate::consumer::Delivered;
 use crate::error::Result;
 use crate::facts::Facts;
-use crate::files::{Stretch, open_regular};
+use crate::files::Stretch;
+use crate::part::{AsPart, Part};
 use crate::plan::{self, Plan, Request, Scan};
 use crate::setup::{Prepare, Prepared};
 use crate::transfer::{Progress, Side, Transfer, Visits};
@@ -46,23 +47,27 @@ type Stopped = bool;
 pub struct Reader(Prepared<ReadSource>);
 
 impl Reader {
-    /// The plan for reading a file from end to end, after a look at it, and at most 50 ms and 8 MiB of measuring where that
-    /// decides, or where a time is to be predicted.
+    /// The plan for reading, after a look at the file, and at most 50 ms and 8 MiB of measuring where that decides, or where a
+    /// time is to be predicted.
     ///
     /// # Errors
     /// [`Error::NotRegular`](crate::Error::NotRegular), and the system's errors of opening and looking.
-    pub fn plan(path: &Path, is_predicted: bool) -> Result<Plan> {
-        let (file, metadata) = open_regular(path)?;
-        let mut facts = Facts::of(path, &file, &metadata);
+    #[doc(hidden)]
+    pub fn plan(from: impl AsPart, is_predicted: bool) -> Result<Plan> {
+        let part = from.as_part();
+        let (file, metadata) = part.open()?;
+        let path = part.path_to_measure();
+        let mut facts = Facts::of_part(&part, &file, &metadata);
+        let range = part.within(metadata.len());
         let request = Request {
-            bytes: facts.files[0].bytes,
+            bytes: range.end - range.start,
             durability: Durability::None,
         };
         let plan = plan::read(&request, &facts);
         if plan.is_certain && !is_predicted {
             return Ok(plan);
         }
-        facts.measure_reading(path, &file);
+        facts.measure_reading(&path, &file);
         Ok(plan::read(&request, &facts))
     }
 
@@ -70,8 +75,9 @@ impl Reader {
     ///
     /// # Errors
     /// The system's, where the path cannot be opened and looked at.
-    pub fn plan_many(path: &Path, many: &Scan) -> Result<Plan> {
-        Ok(plan::scan(many, &Facts::of_many(path)?))
+    #[doc(hidden)]
+    pub fn plan_many(path: impl AsRef<Path>, many: &Scan) -> Result<Plan> {
+        Ok(plan::scan(many, &Facts::of_many(path.as_ref())?))
     }
 
     /// Prepares a method for files of any size.
@@ -96,8 +102,8 @@ impl Reader {
         Prepared::new(method, Operation::Read, make, longest_file_bytes).map(Self)
     }
 
-    /// Opens a file, feeds it whole to the consumer, and closes it. The size is the one it has when it is opened: what
-    /// grows meanwhile is read up to that size.
+    /// Opens a file, or takes a [`Part`](crate::Part), feeds it to the consumer, and closes it. The size is the one it has when
+    /// it is opened: what grows meanwhile is read up to that size.
     ///
     /// A method with `holes=skip` reads the stretches of data that the file system tells of, and hands over each hole by
     /// [`Consumer::zeros`]: what was allocated and never written is a hole too, what waits to be written back is not. Where
@@ -111,8 +117,8 @@ impl Reader {
     /// # Errors
     /// Every [`Error`](crate::Error); [`Error::Resized`](crate::Error::Resized) where the file became shorter meanwhile: then what the consumer saw is not
     /// the file.
-    pub fn read(&mut self, path: &Path, consumer: &dyn Consumer) -> Result<Transfer> {
-        self.read_told(path, consumer, None, None)
+    pub fn read(&mut self, from: impl AsPart, consumer: impl Consumer) -> Result<Transfer> {
+        self.read_told(&from.as_part(), &consumer, None, None)
     }
 
     /// Opens a file, feeds blocks of it to the consumer in the order drawn, and closes it. The method has `access=random`,
@@ -120,28 +126,30 @@ impl Reader {
     ///
     /// # Errors
     /// Every [`Error`](crate::Error); [`Error::Resized`](crate::Error::Resized) where the file has another size.
-    pub fn visit(&mut self, path: &Path, visits: &Visits, consumer: &dyn Consumer) -> Result<Transfer> {
-        self.read_told(path, consumer, Some(visits), None)
+    #[doc(hidden)]
+    pub fn visit(&mut self, path: impl AsRef<Path>, visits: &Visits, consumer: impl Consumer) -> Result<Transfer> {
+        self.read_told(&Part::whole(&path), &consumer, Some(visits), None)
     }
 
     pub(crate) fn read_told(
         &mut self,
-        path: &Path,
+        part: &Part<'_>,
         consumer: &dyn Consumer,
         drawn: Option<&Visits>,
         progress: Option<&dyn Progress>,
     ) -> Result<Transfer> {
         let method = self.0.method;
-        let mut source = Side::open_source(path, &method)?;
+        let mut source = Side::open_source(part, &method)?;
         if method.options().access() == AccessPattern::Random && consumer.needs_order() {
             return Err(source.unavailable("it hands over blocks out of order, and this consumer needs them in order"));
         }
         if let Some(visits) = drawn {
             visits.begin(&source)?;
         }
+        source.keep_to(part)?;
         (source.visits, source.progress) = (drawn, progress);
         let mechanism = self.0.for_bytes(source.bytes)?;
-        let delivered = Delivered::to(consumer);
+        let delivered = Delivered::to(consumer, source.start());
         let stopped = feed(mechanism, &source, &delivered)?;
         Ok(Transfer {
             bytes: delivered.bytes.into_inner(),
@@ -154,13 +162,14 @@ impl Reader {
 }
 
 fn feed(mechanism: &mut ReadSource, source: &Side<'_>, consumer: &dyn Consumer) -> Result<Stopped> {
-    if source.bytes == 0 {
+    let range = source.range();
+    if range.is_empty() {
         return Ok(false);
     }
     if !source.method.options().holes_skipped() {
-        return source.in_pieces(0..source.bytes, |piece| mechanism(source, piece, consumer));
+        return source.in_pieces(range, |piece| mechanism(source, piece, consumer));
     }
-    for stretch in source.stretches(0..source.bytes, source.alignment) {
+    for stretch in source.stretches(range, source.alignment) {
         let stopped = match stretch? {
             Stretch::Data(range) => source.in_pieces(range, |piece| mechanism(source, piece, consumer))?,
             Stretch::Hole(range) => consumer.zeros(range.start, range.end - range.start).is_break(),

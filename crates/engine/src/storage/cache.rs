@@ -206,10 +206,27 @@ pub fn drop_system() -> Result<()> {
     dropped.map_err(|error| Error::system(path, "dropping the system's caches", error))
 }
 
+/// The machine's memory, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Memory {
+    /// All that the system can use.
+    pub total_bytes: u64,
+    /// What programs can get without swapping, by the system's estimate.
+    pub available_bytes: u64,
+    /// What the page cache holds, without memory that programs share (tmpfs); `None` where the system does not tell.
+    pub cached_bytes: Option<u64>,
+}
+
 /// The machine's memory; `None` where the system does not tell.
 #[must_use]
-pub fn memory() -> Option<sys::Memory> {
-    sys::memory().ok()?.available()
+pub fn memory() -> Option<Memory> {
+    let found = sys::memory().ok()?.available()?;
+    Some(Memory {
+        total_bytes: found.total_bytes,
+        available_bytes: found.available_bytes,
+        cached_bytes: found.cached_bytes,
+    })
 }
 
 /// Waits until all that was written to the storage of `directory` is on its device. Where the system cannot do that for

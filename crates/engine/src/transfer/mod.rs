@@ -9,8 +9,9 @@ mod view;
 mod visits;
 
 use std::fs::{File, Metadata};
-use std::io;
+use std::io::{self, Seek, SeekFrom};
 use std::ops::{ControlFlow, Range};
+use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,6 +31,7 @@ use crate::Producer;
 use crate::error::{Action, Error, Result, UpdateErrorKind};
 use crate::files::{Identity, Stretch, require_regular, stat_regular, stretches};
 use crate::log;
+use crate::part::{FileOf, Part};
 use crate::setup::MEMORY_ALIGNMENT;
 use seekless_method::{AccessPattern, CachePolicy, Durability, Method, Preallocate};
 
@@ -82,6 +84,12 @@ pub(crate) struct Side<'a> {
     pub method: &'a Method,
     /// The size that is moved: the source's when it was opened, or the target's when it is done.
     pub bytes: u64,
+    /// The bytes that are moved, if these are not all.
+    pub part: Option<Range<u64>>,
+    /// What leads from an offset of the source to that of the target, wrapping around.
+    pub shift: u64,
+    /// Whether this operation made the file.
+    pub is_made: bool,
     /// Offsets and lengths of direct I/O are multiples of this; 1 where there is none.
     pub alignment: u64,
     /// The blocks that are moved, where access is random.
@@ -89,6 +97,19 @@ pub(crate) struct Side<'a> {
     /// Who is told how far it is, and may stop it.
     pub progress: Option<&'a dyn Progress>,
     calls: AtomicU64,
+    /// The position of a file that others opened.
+    _position: Option<Position>,
+}
+
+/// A file's position, which is restored in the end: std's and sendfile(2)'s writes and `SEEK_DATA` move it.
+struct Position(Arc<File>, u64);
+
+impl Drop for Position {
+    fn drop(&mut self) {
+        if let Err(error) = (&*self.0).seek(SeekFrom::Start(self.1)) {
+            log::warn!(%error, "the position of an open file could not be restored");
+        }
+    }
 }
 
 impl<'a> Side<'a> {
@@ -98,17 +119,77 @@ impl<'a> Side<'a> {
             path,
             method,
             bytes: 0,
+            part: None,
+            shift: 0,
+            is_made: false,
             alignment: 1,
             visits: None,
             progress: None,
             calls: AtomicU64::new(calls),
+            _position: None,
         }
     }
 
-    /// Opens a source as the method says.
-    pub fn open_source(path: &'a Path, method: &'a Method) -> Result<Self> {
-        let mut side = Self::open(path, method, Access::Read)?;
+    /// Opens the file of a source as the method says, or takes it if it is open: all of it, whatever the part.
+    pub fn open_source(part: &'a Part<'_>, method: &'a Method) -> Result<Self> {
+        let mut side = match &part.file {
+            FileOf::Path(path) => Self::open(path, method, Access::Read)?,
+            FileOf::Borrowed { file, .. } => Self::of_descriptor(part, *file, method, Access::Read)?,
+            FileOf::Shared(file, path) => return Self::of_open_source(Arc::clone(file), path, method),
+        };
         side.bytes = side.metadata()?.len();
+        Ok(side)
+    }
+
+    /// Keeps to a part of a source.
+    pub fn keep_to(&mut self, part: &Part<'_>) -> Result<()> {
+        let range = part.within(self.bytes);
+        if range == (0..self.bytes) {
+            return Ok(());
+        }
+        if !range.is_empty() {
+            self.require_aligned(range.start, "begins")?;
+        }
+        self.bytes = range.end;
+        self.part = Some(range);
+        Ok(())
+    }
+
+    /// Fails where direct I/O cannot begin or end at an offset.
+    pub fn require_aligned(&self, offset: u64, does: &str) -> Result<()> {
+        if offset.is_multiple_of(self.alignment) {
+            return Ok(());
+        }
+        Err(self.unavailable(&format!("direct I/O {does} at a multiple of {}", self.alignment)))
+    }
+
+    /// Takes a file that somebody else opened and will close, if it is open as the method needs it.
+    fn of_descriptor(part: &'a Part<'_>, file: BorrowedFd<'_>, method: &'a Method, access: Access) -> Result<Self> {
+        let file = Arc::new(part.duplicate(file)?);
+        // Duplicating, looking at what is open and how, asking for its position and restoring it, closing.
+        let mut side = Self::new(Arc::clone(&file), part.path(), method, 6);
+        require_regular(side.path, &side.metadata()?)?;
+        let opened = sys::opened_as(&file).map_err(|error| side.failed("asking how it is open", error))?;
+        let options = method.options();
+        let is_direct = options.cache() == CachePolicy::Direct;
+        let is_through = access != Access::Read && options.durability() == Durability::WriteThrough;
+        let reason = match () {
+            () if is_direct && !opened.direct => "the file is open without O_DIRECT",
+            () if opened.direct && !is_direct => "the file is open with O_DIRECT, which only methods with `direct` use",
+            () if access != Access::Read && opened.append => "the file is open with O_APPEND: all writes go to its end",
+            () if is_through && !opened.write_through => "the file is open without O_DSYNC",
+            () => "",
+        };
+        if !reason.is_empty() {
+            return Err(side.unavailable(reason));
+        }
+        if is_direct {
+            side.count_call();
+            side.alignment = side.find_alignment()?;
+        }
+        let position = (&*file).stream_position();
+        let position = position.map_err(|error| side.failed("asking for its position", error))?;
+        side._position = Some(Position(file, position));
         Ok(side)
     }
 
@@ -125,15 +206,64 @@ impl<'a> Side<'a> {
         Ok(side)
     }
 
-    /// Makes or opens a target as the method says.
-    pub fn open_target(path: &'a Path, method: &'a Method, destination: Destination, bytes: u64) -> Result<Self> {
-        let access = match destination {
-            Destination::New => Access::CreateNew,
-            Destination::Overwrite => Access::Overwrite,
+    /// Makes or opens a target of so many bytes as the method says, or takes it if it is open.
+    pub fn open_target(part: &'a Part<'_>, method: &'a Method, destination: Destination, bytes: u64) -> Result<Self> {
+        if let Some(path) = part.only_path() {
+            let access = match destination {
+                Destination::New => Access::CreateNew,
+                Destination::Overwrite => Access::Overwrite,
+            };
+            let mut side = Self::open(path, method, access)?;
+            side.is_made = access == Access::CreateNew;
+            side.bytes = bytes;
+            return Ok(side);
+        }
+        let mut side = match &part.file {
+            FileOf::Path(path) => Self::open(path, method, Access::Overwrite)?,
+            FileOf::Borrowed { file, .. } => Self::of_descriptor(part, *file, method, Access::Overwrite)?,
+            FileOf::Shared(file, path) => Self::of_open_source(Arc::clone(file), path, method)?,
         };
-        let mut side = Self::open(path, method, access)?;
-        side.bytes = bytes;
+        let start = part.start();
+        let end = start
+            .checked_add(bytes)
+            .filter(|&end| i64::try_from(end).is_ok() && bytes <= part.bytes_max());
+        let Some(end) = end else {
+            let why = format!("{bytes} bytes do not fit into a range of {}", part.bytes_max());
+            return Err(side.failed(("writing", start), io::Error::new(io::ErrorKind::InvalidInput, why)));
+        };
+        let file_bytes = side.metadata()?.len();
+        if bytes > 0 {
+            side.require_aligned(start, "begins")?;
+            // The padding of the last block is cut off behind the end of the file only.
+            if end < file_bytes {
+                side.require_aligned(end, "ends, within a file,")?;
+            }
+        }
+        // Nothing is written, so nothing is made longer.
+        side.bytes = if bytes == 0 { file_bytes } else { file_bytes.max(end) };
+        side.part = Some(start..end);
         Ok(side)
+    }
+
+    /// The bytes that are moved.
+    pub fn range(&self) -> Range<u64> {
+        self.part.clone().unwrap_or(0..self.bytes)
+    }
+
+    /// Where the first of them is.
+    pub fn start(&self) -> u64 {
+        self.part.as_ref().map_or(0, |part| part.start)
+    }
+
+    /// Where a byte of the source belongs in this target.
+    #[inline]
+    pub fn place(&self, offset: u64) -> u64 {
+        offset.wrapping_add(self.shift)
+    }
+
+    /// Where a range of the source belongs in this target.
+    pub fn place_of(&self, range: &Range<u64>) -> Range<u64> {
+        self.place(range.start)..self.place(range.end)
     }
 
     fn open(path: &'a Path, method: &'a Method, access: Access) -> Result<Self> {
@@ -212,15 +342,21 @@ impl<'a> Side<'a> {
     /// Gives a target its size or its blocks, those from an offset on, as the method says.
     pub fn preallocate(&self, from: u64) -> Result<()> {
         let way = self.method.options().preallocate();
-        if self.bytes > from && matches!(way, Preallocate::Allocate | Preallocate::Both) {
+        let range = self.range();
+        let from = from.max(range.start);
+        if range.end > from && matches!(way, Preallocate::Allocate | Preallocate::Both) {
             self.count_call();
             self.support(
                 "allocating its blocks",
-                sys::allocate(&self.file, from, self.bytes - from),
+                sys::allocate(&self.file, from, range.end - from),
             )?;
         }
         if matches!(way, Preallocate::Truncate | Preallocate::Both) {
-            self.resize(self.bytes)?;
+            if self.part.is_some() {
+                self.reach_size()?;
+            } else {
+                self.resize(self.bytes)?;
+            }
         }
         Ok(())
     }
@@ -246,7 +382,15 @@ impl<'a> Side<'a> {
     /// Finishes a target: the exact size, and fsync where the method says so. Gives the time that the fsync took.
     pub fn finish_target(&self) -> Result<Duration> {
         self.count_call();
-        let resized = self.metadata()?.len() != self.bytes;
+        let now = self.metadata()?.len();
+        let resized = match &self.part {
+            None => now != self.bytes,
+            // Others may have made the file longer; only the padding of direct I/O is ours.
+            Some(part) => {
+                let padded = part.end.next_multiple_of(self.alignment);
+                now < self.bytes || (now > self.bytes && part.end == self.bytes && now == padded)
+            }
+        };
         if resized {
             self.resize(self.bytes)?;
         }
@@ -280,18 +424,20 @@ impl<'a> Side<'a> {
 
     /// Has the bytes at `offset` made by the producer.
     pub fn produce(&self, producer: &dyn Producer, offset: u64, bytes: &mut [u8]) -> Result<()> {
-        producer.produce(offset, bytes).map_err(|source| Error::Producer {
-            path: self.path.to_owned(),
-            method: *self.method,
-            offset,
-            source,
-        })?;
+        producer
+            .produce(offset - self.start(), bytes)
+            .map_err(|source| Error::Producer {
+                path: self.path.to_owned(),
+                method: *self.method,
+                offset,
+                source,
+            })?;
         self.tell(offset + bytes.len() as u64)
     }
 
-    /// Fails where the source is shorter now than when it was opened.
+    /// Fails where the file is shorter now than what is moved of it.
     pub fn check_not_shrunk(&self) -> Result<()> {
-        self.check_reaches(self.bytes)
+        self.check_reaches(self.range().end)
     }
 
     /// Fails where the source is shorter now than so many bytes.
@@ -327,16 +473,21 @@ impl<'a> Side<'a> {
         Ok(false)
     }
 
-    /// Tells how many bytes are done.
-    pub fn tell(&self, done_bytes: u64) -> Result<()> {
-        match self.progress {
-            Some(progress) if progress.moved(done_bytes, self.bytes).is_break() => Err(Error::Stopped {
-                path: self.path.to_owned(),
-                method: *self.method,
-                done_bytes,
-            }),
-            _ => Ok(()),
+    /// Tells that all before an offset is done.
+    pub fn tell(&self, offset: u64) -> Result<()> {
+        let Some(progress) = self.progress else {
+            return Ok(());
+        };
+        let range = self.range();
+        let done_bytes = offset - range.start;
+        if progress.moved(done_bytes, range.end - range.start).is_continue() {
+            return Ok(());
         }
+        Err(Error::Stopped {
+            path: self.path.to_owned(),
+            method: *self.method,
+            done_bytes,
+        })
     }
 
     pub fn count_call(&self) {
@@ -392,6 +543,17 @@ impl<'a> Side<'a> {
             found_bytes,
         }
     }
+}
+
+/// Fails where the source is the file that is written into, and a byte would be both read and written.
+pub(crate) fn require_apart(source: &Side<'_>, target: &Side<'_>) -> Result<()> {
+    let (from, to) = (source.range(), target.range());
+    let overlap = from.start < to.end && to.start < from.end;
+    if overlap && Identity::of(&source.metadata()?) == Identity::of(&target.metadata()?) {
+        let path = target.path.to_owned();
+        return Err(Error::Overlap { path });
+    }
+    Ok(())
 }
 
 /// Fails where the source is the file that a path names.

@@ -162,7 +162,7 @@ impl Iterator for Blocks<'_> {
                 offset
             }
             Order::Drawn(offsets) => *offsets.next()?,
-            Order::Shuffled(blocks) => blocks.next()? * self.block_bytes as u64,
+            Order::Shuffled(blocks) => self.left.start + blocks.next()? * self.block_bytes as u64,
         };
         Some((offset, (self.block_bytes as u64).min(self.left.end - offset) as usize))
     }

@@ -11,7 +11,7 @@ pub(super) fn prepare(setup: Setup) -> PreparedWrite {
     Ok(Box::new(move |target, producer| {
         let written = buffers.run(
             Helper::Takes,
-            0..target.bytes,
+            target.range(),
             |buffer, offset, length| target.produce(producer, offset, &mut buffer[..length]),
             |buffer, offset, length| target.write_block(buffer, offset, length).map(ControlFlow::Continue),
         );

@@ -7,7 +7,7 @@ use crate::transfer::Flight;
 pub(super) fn prepare(setup: Setup) -> PreparedWrite {
     let mut ring = setup.ring()?;
     Ok(Box::new(move |target, producer| {
-        let mut left = target.blocks(setup.block_bytes, 0..target.bytes);
+        let mut left = target.blocks(setup.block_bytes, target.range());
         let mut flight = Flight::new(&mut ring, target);
         loop {
             while let Some(slot) = flight.free_slot()

@@ -18,7 +18,7 @@ pub(super) fn prepare(setup: Setup) -> PreparedWrite {
         Buffer::new(STEP_BYTES, MEMORY_ALIGNMENT).map_err(|error| setup.failed("making a buffer", error))?;
     Ok(Box::new(move |target, producer| {
         target.reach_size()?;
-        for window in windows(target.method, 0..target.bytes) {
+        for window in windows(target.method, target.range()) {
             let view = View::of_target(target, &window)?;
             let offset = window.start;
             for step in pieces(window, STEP_BYTES as u64) {

@@ -11,7 +11,7 @@ use std::path::Path;
 use crate::Producer;
 use crate::error::Result;
 use crate::facts::Facts;
-use crate::files::directory_of;
+use crate::part::{AsPart, Part};
 use crate::plan::{self, Plan, Request};
 use crate::setup::{Prepare, Prepared};
 use crate::transfer::{Destination, Progress, Side, Transfer, Visits};
@@ -55,19 +55,21 @@ pub struct Writer(Prepared<WriteTarget>);
 
 impl Writer {
     /// The plan for writing so many bytes to a file, which need not be there, after a look at its directory, and at
-    /// most 50 ms of measuring there where that decides, or where a time is to be predicted.
+    /// most 50 ms of measuring there where that decides, or where a time is to be predicted. Of a file that is open, what
+    /// writing costs is assumed.
     ///
     /// # Errors
     /// The system's, where no file can be made in the directory to look at.
-    pub fn plan(path: &Path, bytes: u64, durability: Durability, is_predicted: bool) -> Result<Plan> {
-        let directory = directory_of(path);
-        let mut facts = Facts::of_new_file(directory)?;
+    #[doc(hidden)]
+    pub fn plan(to: impl AsPart, bytes: u64, durability: Durability, is_predicted: bool) -> Result<Plan> {
+        let part = to.as_part();
+        let mut facts = Facts::of_target(&part)?;
         let request = Request { bytes, durability };
         let plan = plan::write(&request, &facts);
         if plan.is_certain && !is_predicted {
             return Ok(plan);
         }
-        facts.measure_writing(directory);
+        facts.measure_writing(&part);
         Ok(plan::write(&request, &facts))
     }
 
@@ -94,7 +96,8 @@ impl Writer {
     }
 
     /// Opens or makes a file, writes `bytes` bytes from the producer, and closes it. In the end the file has exactly
-    /// that size, and the durability that the method names.
+    /// that size, and the durability that the method names. Into a [`Part`](crate::Part) of a file it writes the bytes, and
+    /// leaves all others as they are.
     ///
     /// A method with `access=random` writes all blocks in an order of its own.
     ///
@@ -104,17 +107,17 @@ impl Writer {
     /// has been synced as well, which is the caller's business.
     pub fn write(
         &mut self,
-        path: &Path,
+        to: impl AsPart,
         destination: Destination,
         bytes: u64,
         producer: &dyn Producer,
     ) -> Result<Transfer> {
-        self.write_told(path, destination, bytes, producer, None)
+        self.write_told(&to.as_part(), destination, bytes, producer, None)
     }
 
     pub(crate) fn write_told(
         &mut self,
-        path: &Path,
+        part: &Part<'_>,
         destination: Destination,
         bytes: u64,
         producer: &dyn Producer,
@@ -122,10 +125,10 @@ impl Writer {
     ) -> Result<Transfer> {
         let method = self.0.method;
         let mechanism = self.0.for_bytes(bytes)?;
-        let mut target = Side::open_target(path, &method, destination, bytes)?;
+        let mut target = Side::open_target(part, &method, destination, bytes)?;
         target.progress = progress;
         let written = fill(mechanism, &target, bytes, producer);
-        if written.is_err() && destination == Destination::New {
+        if written.is_err() && target.is_made {
             target.remove_failed();
         }
         written
@@ -136,9 +139,11 @@ impl Writer {
     ///
     /// # Errors
     /// Every [`Error`](crate::Error); [`Error::Resized`](crate::Error::Resized) where the file has another size. After an error some of the blocks may be written.
-    pub fn visit(&mut self, path: &Path, visits: &Visits, producer: &dyn Producer) -> Result<Transfer> {
+    #[doc(hidden)]
+    pub fn visit(&mut self, path: impl AsRef<Path>, visits: &Visits, producer: &dyn Producer) -> Result<Transfer> {
         let method = self.0.method;
-        let mut target = Side::open_target(path, &method, Destination::Overwrite, 0)?;
+        let part = Part::whole(&path);
+        let mut target = Side::open_target(&part, &method, Destination::Overwrite, 0)?;
         target.bytes = target.metadata()?.len();
         visits.begin(&target)?;
         target.visits = Some(visits);
@@ -148,7 +153,7 @@ impl Writer {
 
 fn fill(mechanism: &mut WriteTarget, target: &Side<'_>, bytes: u64, producer: &dyn Producer) -> Result<Transfer> {
     target.preallocate(0)?;
-    if target.bytes > 0 {
+    if !target.range().is_empty() {
         mechanism(target, producer)?;
     }
     let fsync = target.finish_target()?;

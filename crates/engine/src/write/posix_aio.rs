@@ -19,7 +19,7 @@ pub(super) fn prepare(setup: Setup) -> PreparedWrite {
         let slots = AioInFlight(&mut slots);
         let [mut this, mut other] = slots.0.each_mut();
         let mut in_flight: Option<Block> = None;
-        for (offset, length) in target.blocks(setup.block_bytes, 0..target.bytes) {
+        for (offset, length) in target.blocks(setup.block_bytes, target.range()) {
             target.produce(producer, offset, &mut this.buffer_mut()[..length])?;
             // One request at a time, so that blocks arrive in order and a growing file has no holes.
             if let Some(block) = in_flight.take() {

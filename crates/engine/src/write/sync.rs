@@ -6,7 +6,7 @@ use crate::setup::Setup;
 pub(super) fn prepare(setup: Setup) -> PreparedWrite {
     let mut buffer = setup.buffer()?;
     Ok(Box::new(move |target, producer| {
-        for (offset, length) in target.blocks(setup.block_bytes, 0..target.bytes) {
+        for (offset, length) in target.blocks(setup.block_bytes, target.range()) {
             target.produce(producer, offset, &mut buffer[..length])?;
             let started = target.request_start();
             target.write_block(&buffer, offset, length)?;

@@ -3,7 +3,6 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::sync::Arc;
 
 use seekless::method::{CachePolicy, Differ, Operation, Setting};
 use seekless::{Comparer, Comparison, Error, Method, Part, Verdict, Which};
@@ -115,11 +114,11 @@ fn parts_begin_and_end_where_they_are_told_to() {
         for method in methods(Operation::Compare, directory.path()) {
             let mut comparer = Comparer::prepare(&method).unwrap();
             let mut parts = |one_start: u64, other_start: u64, limit| {
-                let part = |path, start| Part {
-                    start,
-                    ..Part::whole(path)
+                let part = |path, start: u64| match limit {
+                    None => Part::whole(path).range(start..),
+                    Some(limit) => Part::whole(path).range(start..start + limit),
                 };
-                comparer.compare_parts(&part(&one, one_start), &part(&other, other_start), limit)
+                comparer.compare(part(&one, one_start), part(&other, other_start))
             };
             if method.options().cache() == CachePolicy::Direct {
                 // Aligned starts only, and these are unequal.
@@ -171,13 +170,9 @@ fn a_file_that_is_open_already_is_compared_from_its_start() {
         file_of(&directory, "other", &bytes[10..]),
     );
     for method in methods(Operation::Compare, directory.path()) {
-        let part = |path, start| Part {
-            path,
-            file: Some(Arc::new(File::open(path).unwrap())),
-            start,
-        };
-        let found = Comparer::prepare(&method).unwrap();
-        let found = { found }.compare_parts(&part(&one, 10), &part(&other, 0), None);
+        let files = [&one, &other].map(|path| File::open(path).unwrap());
+        let mut comparer = Comparer::prepare(&method).unwrap();
+        let found = comparer.compare(Part::of_file(&files[0]).range(10..), Part::of_file(&files[1]));
         if method.options().cache() == CachePolicy::Direct {
             assert!(found.unwrap_err().is_unavailable());
         } else {

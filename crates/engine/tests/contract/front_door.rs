@@ -136,21 +136,10 @@ fn planning_alone_changes_nothing_and_predicts_a_time() {
         let target = directory.path().join("target");
         let durability = seekless::method::Durability::Fsync;
         let requests = [
-            Request::Read { path: &path },
-            Request::Write {
-                path: &target,
-                bytes: 1 << 20,
-                durability,
-            },
-            Request::Copy {
-                from: &path,
-                to: &target,
-                durability,
-            },
-            Request::Compare {
-                one: &path,
-                other: &path,
-            },
+            Request::read(&path),
+            Request::write(&target, 1 << 20).durability(durability),
+            Request::copy(&path, &target).durability(durability),
+            Request::compare(&path, &path),
         ];
         for request in requests {
             let plan = seekless::plan(&request).unwrap();

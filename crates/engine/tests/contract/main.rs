@@ -11,6 +11,7 @@ mod front_door;
 mod marks;
 mod others;
 mod pairs;
+mod parts;
 mod planning;
 mod reading;
 mod recovering;

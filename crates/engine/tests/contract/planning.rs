@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use seekless::method::Durability;
 use seekless::plan::Plan;
-use seekless::{Comparer, Copier, Destination, Part, Reader, Verdict, Writer, cache, sequential};
+use seekless::{Comparer, Copier, Destination, Reader, Verdict, Writer, cache, sequential};
 
 use super::{directories, file_of, sample};
 
@@ -48,8 +48,7 @@ fn what_is_planned_does_what_is_asked_for() {
                 either(&plan, Copier::prepare)
                     .copy(&source, &target, Destination::New)
                     .unwrap();
-                let (one, other) = (Part::whole(&source), Part::whole(&target));
-                let plan = Comparer::plan(&one, &other, size, is_predicted).unwrap();
+                let plan = Comparer::plan(&source, &target, is_predicted).unwrap();
                 let compared = either(&plan, Comparer::prepare).compare(&source, &target).unwrap();
                 assert_eq!(compared.verdict, Verdict::Equal, "{}", plan.method);
                 std::fs::remove_file(&target).unwrap();
@@ -70,6 +69,6 @@ fn what_is_not_there_cannot_be_planned_for() {
         assert!(Reader::plan(directory.path(), true).is_err(), "a directory");
         assert!(Writer::plan(&missing, 1, Durability::None, true).is_err());
         assert!(Copier::plan(&source, &missing, Durability::None, true).is_err());
-        assert!(Comparer::plan(&Part::whole(&source), &Part::whole(&missing), 1, true).is_err());
+        assert!(Comparer::plan(&source, &missing, true).is_err());
     }
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use seekless::method::{Choice, Durability, Plan};
 use seekless::{
-    Comparer, Consumer, Copier, Destination, Method, Operation, ParseError, Part, Producer, Reader, Transfer, Verdict,
+    Comparer, Consumer, Copier, Destination, Method, Operation, ParseError, Producer, Reader, Transfer, Verdict,
     Visits, Writer, full_text,
 };
 use seekless_record::{Cache, Command, Contest, Latency, Status, Subject, Target, Trial};
@@ -338,9 +338,7 @@ fn planned_for(spec: &Spec, plan: Plan) -> Result<(Method, f64), TrialError> {
         Operation::Read => Reader::plan(source, true)?,
         Operation::Write => Writer::plan(target, job.bytes, plan.durability, true)?,
         Operation::Copy => Copier::plan(source, target, plan.durability, true)?,
-        Operation::Compare | Operation::Update => {
-            Comparer::plan(&Part::whole(source), &Part::whole(other), job.bytes, true)?
-        }
+        Operation::Compare | Operation::Update => Comparer::plan(source, other, true)?,
     };
     let predicted_seconds = found.predicted.value.as_secs_f64() * spec.jobs.len() as f64;
     Ok((found.method, predicted_seconds))

@@ -44,12 +44,13 @@ impl<'a> Opened<'a> {
         })
     }
 
-    fn part(&self, by_path: bool) -> Part<'_> {
-        Part {
-            path: &self.path,
-            file: (!by_path).then(|| Arc::clone(self.file)),
-            start: self.start,
-        }
+    fn part(&self, by_path: bool, limit_bytes: Option<u64>) -> Part<'_> {
+        let part = if by_path {
+            Part::whole(&self.path)
+        } else {
+            Part::of_shared(self.file, &self.path)
+        };
+        part.range(self.start..self.start.saturating_add(limit_bytes.unwrap_or(u64::MAX)))
     }
 
     fn byte_at(&self, offset: u64) -> Result<u8, Error> {
@@ -110,7 +111,8 @@ impl<'a> Rest<'a> {
     fn plan(&self, is_predicted: bool, memory_bytes: impl FnOnce() -> u64) -> Result<Plan, Error> {
         let [one, other] = &self.sides;
         let bytes = self.bytes();
-        let plan = Comparer::plan(&one.part(false), &other.part(false), bytes, is_predicted);
+        let [one_part, other_part] = [one, other].map(|side| side.part(false, self.limit_bytes));
+        let plan = Comparer::plan(one_part, other_part, is_predicted);
         let plan = plan.map_err(|error| self.named(error))?;
         if self.lines.is_none() || bytes < REREAD_BYTES {
             return Ok(plan);
@@ -154,7 +156,8 @@ impl<'a> Rest<'a> {
             }
         });
         let progress = told.as_ref().map(|told| told as &dyn Progress);
-        comparer.compare_told(&one.part(by_path), &other.part(by_path), self.limit_bytes, progress)
+        let parts = [one, other].map(|side| side.part(by_path, self.limit_bytes));
+        comparer.compare_told(&parts[0], &parts[1], progress)
     }
 
     fn outcome(&self, comparison: seekless::Result<Comparison>, way: Way) -> Result<Outcome, Error> {

@@ -36,13 +36,9 @@ impl Large {
         // One pair at a time.
         let mut all = self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
         let paths = files.each_ref().map(|file| path_of(file).unwrap_or_default());
-        let [one, other] = [0, 1].map(|side: usize| Part {
-            path: &paths[side],
-            file: Some(Arc::clone(&files[side])),
-            start: 0,
-        });
+        let [one, other] = [0, 1].map(|n: usize| Part::of_shared(&files[n], &paths[n]).range(..bytes));
         let failed = |error| Some(what(&error, &paths));
-        let plan = Comparer::plan(&one, &other, bytes, false).map_err(failed)?;
+        let plan = Comparer::plan(&one, &other, false).map_err(failed)?;
         let prepared = prepared(&mut all, plan).map_err(failed)?;
         prepared.files += 1;
         let path = std::fs::read_link(&paths[0]).unwrap_or_default();
@@ -62,7 +58,7 @@ impl Large {
         self.set_now(Some(now(0)));
         let compared = prepared
             .comparer
-            .compare_told(&one, &other, Some(bytes), Some(&progress));
+            .compare_told(&one, &other, Some(&progress));
         self.set_now(None);
         match compared {
             Err(Error::Stopped { .. }) => Err(None),

@@ -7,7 +7,6 @@ use std::os::unix::fs::FileExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use super::*;
@@ -27,15 +26,10 @@ fn ring() -> Option<Ring> {
 }
 
 fn side(file: impl Into<OwnedFd>, method: &Method, bytes: u64) -> Side<'_> {
+    let file = Arc::new(File::from(file.into()));
     Side {
-        file: Arc::new(File::from(file.into())),
-        path: Path::new("file"),
-        method,
         bytes,
-        alignment: 1,
-        visits: None,
-        progress: None,
-        calls: AtomicU64::new(0),
+        ..Side::new(file, Path::new("file"), method, 0)
     }
 }
 

@@ -1,0 +1,441 @@
+//! Ranges and files that are open: each mechanism moves the bytes that std moves there, and no others, or says why it cannot.
+
+use std::fs::{self, File};
+use std::io::{Seek, SeekFrom};
+use std::ops::ControlFlow;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Mutex;
+
+use proptest::prelude::*;
+use seekless_sys::{Access, Opening};
+
+use seekless::method::{CachePolicy, Durability};
+use seekless::{
+    Chunk, Consumer, Copier, Destination, Error, Job, Method, Operation, Part, Reader, Verdict, Writer, full_text,
+};
+
+use super::{available, directories, file_of, methods, sample, with_block};
+
+/// Keeps what is read, in whatever order it comes.
+struct Keep(Mutex<Vec<u8>>);
+
+impl Keep {
+    fn nothing() -> Self {
+        Self(Mutex::default())
+    }
+
+    fn bytes(self) -> Vec<u8> {
+        self.0.into_inner().unwrap()
+    }
+}
+
+impl Consumer for Keep {
+    fn data(&self, offset: u64, chunk: Chunk<'_>) -> ControlFlow<()> {
+        let mut kept = self.0.lock().unwrap();
+        chunk.for_each_slice(|start, bytes| {
+            let start = offset as usize + start;
+            let end = start + bytes.len();
+            if kept.len() < end {
+                kept.resize(end, 0);
+            }
+            kept[start..end].copy_from_slice(bytes);
+            ControlFlow::Continue(())
+        })
+    }
+
+    fn zeros(&self, offset: u64, length: u64) -> ControlFlow<()> {
+        let mut kept = self.0.lock().unwrap();
+        let end = (offset + length) as usize;
+        if kept.len() < end {
+            kept.resize(end, 0);
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn needs_order(&self) -> bool {
+        false
+    }
+}
+
+const FILE_BYTES: usize = 200_001;
+
+/// Starts and lengths around the edges of blocks, pages and the file.
+const RANGES: [(u64, u64); 12] = [
+    (0, 0),
+    (0, 1),
+    (0, 4096),
+    (4096, 16_384),
+    (4096, 5000),
+    (1, 16_383),
+    (12_288, 100_000),
+    (511, 70_000),
+    (131_072, 1_000_000),
+    (200_000, 1),
+    (200_001, 10),
+    (300_000, 10),
+];
+
+/// Where ranges are copied to: the start, within, aligned and not, across the end, and past it.
+const AT: [u64; 5] = [0, 8192, 4097, 140_000, 160_001];
+
+/// A file with data, a hole and data.
+fn sparse(directory: &tempfile::TempDir, name: &str) -> (std::path::PathBuf, Vec<u8>) {
+    let mut bytes = sample(FILE_BYTES);
+    bytes[40_960..122_880].fill(0);
+    let path = directory.path().join(name);
+    let file = File::create_new(&path).unwrap();
+    file.write_all_at(&bytes[..40_960], 0).unwrap();
+    file.write_all_at(&bytes[122_880..], 122_880).unwrap();
+    file.sync_all().unwrap();
+    (path, bytes)
+}
+
+/// Small blocks, so that a range has several.
+fn small(method: &Method) -> Method {
+    with_block(method, 16 << 10).unwrap_or(*method)
+}
+
+fn is_direct(method: &Method) -> bool {
+    method.options().cache() == CachePolicy::Direct
+}
+
+/// A file open for reading and writing, as a method needs it.
+fn open_for(method: &Method, path: &Path) -> File {
+    let how = Opening {
+        access: Access::Overwrite,
+        direct: is_direct(method),
+        write_through: method.options().durability() == Durability::WriteThrough,
+    };
+    seekless_sys::open(path, how).unwrap().required().unwrap()
+}
+
+/// What a range of bytes is by std's slices.
+fn cut(bytes: &[u8], start: u64, length: u64) -> &[u8] {
+    let rest = &bytes[(start as usize).min(bytes.len())..];
+    &rest[..rest.len().min(length as usize)]
+}
+
+/// Whether direct I/O may refuse a place: it says that it is unavailable, and at an offset that is aligned it may not.
+fn may_refuse(method: &Method, offsets: &[u64]) -> bool {
+    is_direct(method) && offsets.iter().any(|offset| !offset.is_multiple_of(4096))
+}
+
+#[test]
+fn ranges_are_read_as_std_reads_them_by_every_method_from_paths_and_open_files() {
+    for directory in directories() {
+        let (path, bytes) = sparse(&directory, "file");
+        for method in methods(Operation::Read, directory.path()) {
+            let method = small(&method);
+            let mut reader = Reader::prepare_for(&method, FILE_BYTES as u64).unwrap();
+            let mut file = open_for(&method, &path);
+            file.seek(SeekFrom::Start(77)).unwrap();
+            for (start, length) in RANGES {
+                for part in [Part::whole(&path), Part::of_file(&file)] {
+                    let case = format!("{method}: {length} from {start} of {part:?}");
+                    let keep = Keep::nothing();
+                    let read = match reader.read(part.range(start..start + length), &keep) {
+                        Err(error) if may_refuse(&method, &[start]) => {
+                            assert!(error.is_unavailable(), "{case}: {error}");
+                            continue;
+                        }
+                        read => read.unwrap_or_else(|error| panic!("{case}: {error}")),
+                    };
+                    let expected = cut(&bytes, start, length);
+                    assert_eq!(read.bytes, expected.len() as u64, "{case}");
+                    assert!(keep.bytes() == expected, "{case}");
+                }
+            }
+            assert_eq!(file.stream_position().unwrap(), 77, "{method} moved the position");
+        }
+    }
+}
+
+#[test]
+fn bytes_are_written_into_files_as_std_writes_them_by_every_method() {
+    for directory in directories() {
+        let old = sample(FILE_BYTES);
+        let new: Vec<u8> = sample(100_000).iter().map(|byte| !byte).collect();
+        let path = file_of(&directory, "file", &old);
+        for method in methods(Operation::Write, directory.path()) {
+            let method = small(&method);
+            let mut writer = Writer::prepare_for(&method, FILE_BYTES as u64).unwrap();
+            for (n, (start, length)) in RANGES.into_iter().enumerate() {
+                let written = &new[..(length as usize).min(new.len())];
+                let end = start + written.len() as u64;
+                fs::write(&path, &old).unwrap();
+                let mut expected = old.clone();
+                if !written.is_empty() {
+                    expected.resize(expected.len().max(end as usize), 0);
+                    expected[start as usize..end as usize].copy_from_slice(written);
+                }
+                let file = open_for(&method, &path);
+                let part = if n % 2 == 0 {
+                    Part::whole(&path)
+                } else {
+                    Part::of_file(&file)
+                };
+                let case = format!("{method}: {length} from {start} of {part:?}");
+                let done = writer.write(part.range(start..), Destination::New, written.len() as u64, &written);
+                match done {
+                    Err(error)
+                        if may_refuse(&method, &[start]) || may_refuse(&method, &[end]) && end < old.len() as u64 =>
+                    {
+                        assert!(error.is_unavailable(), "{case}: {error}");
+                        assert!(fs::read(&path).unwrap() == old, "{case}: refused, and changed the file");
+                    }
+                    done => {
+                        assert_eq!(
+                            done.unwrap_or_else(|error| panic!("{case}: {error}")).bytes,
+                            written.len() as u64
+                        );
+                        assert!(fs::read(&path).unwrap() == expected, "{case}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Copies as std does.
+fn copied(from: &[u8], start: u64, length: u64, to: &[u8], at: u64) -> Vec<u8> {
+    let moved = cut(from, start, length);
+    let mut expected = to.to_vec();
+    if !moved.is_empty() {
+        let end = at as usize + moved.len();
+        expected.resize(expected.len().max(end), 0);
+        expected[at as usize..end].copy_from_slice(moved);
+    }
+    expected
+}
+
+/// Methods that can copy whole files only.
+fn copies_whole_files_only(method: &Method) -> bool {
+    ["reflink", "fcopyfile", "clonefile"].contains(&method.mechanism().name)
+}
+
+#[test]
+fn ranges_are_copied_from_offset_to_offset_by_every_method() {
+    for directory in directories() {
+        let (source, bytes) = sparse(&directory, "source");
+        let old: Vec<u8> = sample(150_000).iter().map(|byte| !byte).collect();
+        let target = file_of(&directory, "target", &old);
+        for method in methods(Operation::Copy, directory.path()) {
+            let method = small(&method);
+            let mut copier = Copier::prepare_for(&method, FILE_BYTES as u64).unwrap();
+            for (n, (start, length)) in RANGES.into_iter().enumerate() {
+                for at in [AT[n % AT.len()], AT[(n + 2) % AT.len()]] {
+                    fs::write(&target, &old).unwrap();
+                    let expected = copied(&bytes, start, length, &old, at);
+                    let end = at + cut(&bytes, start, length).len() as u64;
+                    let [from_file, to_file] = [&source, &target].map(|path| open_for(&method, path));
+                    let from = if n % 2 == 0 {
+                        Part::whole(&source)
+                    } else {
+                        Part::of_file(&from_file)
+                    };
+                    let to = if n % 3 == 0 {
+                        Part::of_file(&to_file)
+                    } else {
+                        Part::whole(&target)
+                    };
+                    let case = format!("{method}: {length} from {start} to {at}");
+                    let done = copier.copy(from.range(start..start + length), to.range(at..), Destination::New);
+                    let refused = copies_whole_files_only(&method)
+                        || may_refuse(&method, &[start, at])
+                        || may_refuse(&method, &[end]) && end < old.len() as u64;
+                    match done {
+                        Err(error) if refused => {
+                            assert!(error.is_unavailable(), "{case}: {error}");
+                            assert!(
+                                fs::read(&target).unwrap() == old,
+                                "{case}: refused, and changed the target"
+                            );
+                        }
+                        done => {
+                            done.unwrap_or_else(|error| panic!("{case}: {error}"));
+                            assert!(fs::read(&target).unwrap() == expected, "{case}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_range_is_copied_within_a_file_unless_it_overlaps_its_target() {
+    for directory in directories() {
+        let bytes = sample(FILE_BYTES);
+        let path = file_of(&directory, "file", &bytes);
+        for method in methods(Operation::Copy, directory.path()) {
+            if copies_whole_files_only(&method) {
+                continue;
+            }
+            let method = small(&method);
+            let mut copier = Copier::prepare_for(&method, FILE_BYTES as u64).unwrap();
+            for (start, length, at) in [(0, 65_536, 65_536), (65_536, 65_536, 0), (131_072, 100_000, 204_800)] {
+                fs::write(&path, &bytes).unwrap();
+                let part = || Part::whole(&path);
+                let done = copier.copy(
+                    part().range(start..start + length),
+                    part().range(at..),
+                    Destination::New,
+                );
+                done.unwrap_or_else(|error| panic!("{method}: {error}"));
+                assert!(
+                    fs::read(&path).unwrap() == copied(&bytes, start, length, &bytes, at),
+                    "{method}"
+                );
+            }
+            fs::write(&path, &bytes).unwrap();
+            for at in [0, 4096, 61_440] {
+                let overlapping = copier.copy(
+                    Part::whole(&path).range(..65_536),
+                    Part::whole(&path).range(at..),
+                    Destination::New,
+                );
+                assert!(
+                    matches!(overlapping, Err(Error::Overlap { .. })),
+                    "{method}: {overlapping:?}"
+                );
+            }
+            assert!(
+                fs::read(&path).unwrap() == bytes,
+                "{method}: refused, and changed the file"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_calls_that_plan_take_open_files_and_leave_their_position_alone() {
+    for directory in directories() {
+        let (path, bytes) = sparse(&directory, "file");
+        let target = file_of(&directory, "target", &bytes);
+        let open = |path: &Path| File::options().read(true).write(true).open(path).unwrap();
+        let (mut from, mut to) = (open(&path), open(&target));
+        from.seek(SeekFrom::Start(5)).unwrap();
+        to.seek(SeekFrom::Start(6)).unwrap();
+        let mut text = Vec::new();
+        let read = seekless::read(Part::of_file(&from).range(40_000..50_000), |offset, part| {
+            assert_eq!(offset, text.len() as u64, "offsets count from the start of the range");
+            text.extend_from_slice(part);
+            ControlFlow::Continue(())
+        });
+        assert_eq!(read.unwrap().bytes, 10_000);
+        assert!(text == bytes[40_000..50_000]);
+        seekless::write(Part::of_file(&to).range(10..), b"here").unwrap();
+        seekless::copy(
+            Part::of_file(&from).range(40_000..130_000),
+            Part::of_file(&to).range(20_000..),
+        )
+        .unwrap();
+        let mut expected = bytes.clone();
+        expected[10..14].copy_from_slice(b"here");
+        expected = copied(&bytes, 40_000, 90_000, &expected, 20_000);
+        assert!(fs::read(&target).unwrap() == expected);
+        let compared = seekless::compare(
+            Part::of_file(&from).range(40_000..130_000),
+            Part::of_file(&to).range(20_000..110_000),
+        );
+        assert_eq!(compared.unwrap().verdict, Verdict::Equal);
+        assert_eq!((from.stream_position().unwrap(), to.stream_position().unwrap()), (5, 6));
+        // All of a file into all of one that is open, by whatever the plan chooses.
+        let whole = file_of(&directory, "whole", b"");
+        let all = open(&whole);
+        seekless::copy(&path, Part::of_file(&all)).unwrap();
+        assert!(fs::read(&whole).unwrap() == bytes);
+    }
+}
+
+#[test]
+fn what_cannot_be_done_with_an_open_file_is_refused_with_a_reason() {
+    for directory in directories() {
+        let path = file_of(&directory, "file", b"0123456789");
+        let refused = |done: Result<(), Error>, of: &str| {
+            let error = done.expect_err(of);
+            let text = full_text(&error);
+            assert!(text.contains(of), "{text}");
+        };
+        let append = File::options().append(true).open(&path).unwrap();
+        refused(seekless::write(Part::of_file(&append), b"x").map(drop), "O_APPEND");
+        let reading = File::open(&path).unwrap();
+        let written = seekless::write(Part::of_file(&reading).range(2..), b"x");
+        assert!(matches!(written, Err(Error::System { .. })), "{written:?}");
+        let writing = File::options().write(true).open(&path).unwrap();
+        let read = seekless::read(Part::of_file(&writing), |_, _| ControlFlow::Continue(()));
+        assert!(matches!(read, Err(Error::System { .. })), "{read:?}");
+        refused(
+            seekless::write(Part::whole(&path).range(2..4), b"three").map(drop),
+            "5 bytes",
+        );
+        let through: Method = "write/sync,write-through".parse().unwrap();
+        let both = File::options().read(true).write(true).open(&path).unwrap();
+        refused(Job::by(through).write(Part::of_file(&both), b"x").map(drop), "O_DSYNC");
+        let direct: Method = "read/sync,direct,block=4K".parse().unwrap();
+        for method in available(directory.path(), [direct]) {
+            let read = Job::by(method).read(Part::of_file(&both), |_, _| ControlFlow::Continue(()));
+            refused(read.map(drop), "O_DIRECT");
+            let opened = open_for(&method, &path);
+            let read =
+                Job::by(Method::known("read/sync")).read(Part::of_file(&opened), |_, _| ControlFlow::Continue(()));
+            refused(read.map(drop), "O_DIRECT");
+        }
+        let (fifo, _other) = std::io::pipe().unwrap();
+        let read = seekless::read(Part::of_file(&fifo).named("the pipe"), |_, _| ControlFlow::Continue(()));
+        let error = read.unwrap_err();
+        assert!(
+            matches!(error, Error::NotRegular { .. }) && error.to_string().contains("the pipe"),
+            "{error}"
+        );
+        assert_eq!(fs::read(&path).unwrap(), b"0123456789");
+    }
+}
+
+#[test]
+fn a_range_tells_its_own_progress_and_a_part_that_is_ended_is_not_removed() {
+    for directory in directories() {
+        let bytes = sample(40 << 20);
+        let source = file_of(&directory, "source", &bytes);
+        let target = file_of(&directory, "target", b"kept");
+        let told = Mutex::new(Vec::new());
+        let tell = |done: u64, of: u64| {
+            told.lock().unwrap().push((done, of));
+            ControlFlow::Continue(())
+        };
+        let part = Part::whole(&source).range(1 << 20..35 << 20);
+        Job::by("copy/sync".parse::<Method>().unwrap())
+            .telling(&tell)
+            .copy(&part, Part::whole(&target).range(4..))
+            .unwrap();
+        let told = told.into_inner().unwrap();
+        assert_eq!(told.last(), Some(&(34 << 20, 34 << 20)), "{told:?}");
+        let end = |_: u64, _: u64| ControlFlow::Break(());
+        let stopped = Job::by("copy/sync".parse::<Method>().unwrap())
+            .telling(&end)
+            .copy(&part, Part::whole(&target).range(4..));
+        assert!(matches!(stopped, Err(Error::Stopped { .. })), "{stopped:?}");
+        assert!(fs::read(&target).unwrap().starts_with(b"kept"));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn any_range_is_copied_as_std_copies_it(
+        length in 0_usize..60_000, old in 0_usize..60_000, start in 0_u64..70_000, bytes in 0_u64..70_000, at in 0_u64..70_000,
+        method in prop::sample::select(vec!["copy/sync,block=4K", "copy/sync,block=12K,holes=skip", "copy/copy_file_range", "copy/sendfile", "copy/splice", "copy/double-buffer,block=4K"]),
+    ) {
+        let directory = tempfile::tempdir().unwrap();
+        let (from, to) = (sample(length), vec![7; old]);
+        let source = file_of(&directory, "source", &from);
+        let target = file_of(&directory, "target", &to);
+        let method: Method = method.parse().unwrap();
+        prop_assume!(super::is_available(&method, directory.path()));
+        let done = Job::by(method).copy(Part::whole(&source).range(start..start + bytes), Part::whole(&target).range(at..));
+        prop_assert_eq!(done.unwrap().bytes, cut(&from, start, bytes).len() as u64);
+        prop_assert!(fs::read(&target).unwrap() == copied(&from, start, bytes, &to, at));
+    }
+}
