@@ -7,8 +7,8 @@ use std::error::Error;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use seekless::update::{Batch, Commit, Safety, commit};
-use seekless::{Chunk, Comparer, Consumer, Copier, Destination, Method, Operation, Producer, Reader, Writer};
+use seekless::update::{Batch, Commit, commit};
+use seekless::{Chunk, Comparer, Consumer, Copier, Destination, Method, Operation, Reader, Writer};
 
 /// So much is written to FILE where it is not there yet.
 const WRITTEN_BYTES: u64 = 4 << 20;
@@ -56,31 +56,30 @@ fn run(method: &Method, path: &Path, other: Option<&Path>) -> Result<(), Box<dyn
     };
     let other = || other.ok_or("the other path is missing");
     match method.operation() {
-        Operation::Read => drop(Reader::prepare_for(method, bytes)?.read(path, &Touch)?),
+        Operation::Read => {
+            Reader::prepare_for(method, bytes)?.read(path, Touch)?;
+        }
         Operation::Write => {
             let mut writer = Writer::prepare_for(method, bytes)?;
-            let sevens: &dyn Producer = &|_: u64, bytes: &mut [u8]| {
+            let sevens = |_: u64, bytes: &mut [u8]| {
                 bytes.fill(7);
                 Ok(())
             };
-            writer.write(path, destination(path), bytes, sevens)?;
+            writer.write(path, destination(path), bytes, &sevens)?;
         }
         Operation::Copy => {
             let mut copier = Copier::prepare_for(method, bytes)?;
             copier.copy(path, other()?, destination(other()?))?;
         }
-        Operation::Compare => drop(Comparer::prepare_for(method, bytes)?.compare(path, other()?)?),
+        Operation::Compare => {
+            Comparer::prepare_for(method, bytes)?.compare(path, other()?)?;
+        }
         Operation::Update => {
             let mut batch = Batch::new();
             for offset in (0..bytes.saturating_sub(3)).step_by(UPDATED_BYTES as usize) {
                 batch.push(offset, b"once")?;
             }
-            let how = Commit {
-                method: (*method).into(),
-                safety: Safety::InPlace,
-                grows: false,
-                is_unsafe: false,
-            };
+            let how = Commit::by(*method);
             commit(path, &batch.resolve()?, &how)?;
         }
     }

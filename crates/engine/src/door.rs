@@ -398,10 +398,8 @@ impl<'a> Job<'a> {
         let plan = |limits: &PlanLimits| Look::at(path, &updates, limits, false)?.plan(&updates, limits);
         let by = |method: &Method| {
             let how = Commit {
-                method: (*method).into(),
-                safety: self.safety,
                 grows: self.grows,
-                is_unsafe: false,
+                ..Commit::by(*method).safety(self.safety)
             };
             let told = Told {
                 progress: self.progress,
@@ -443,7 +441,7 @@ impl<'a> Job<'a> {
             }
             Choice::Plan(plan) if plan.operation != operation => {
                 return Err(Error::WrongOperation {
-                    method: crate::plan::usual(plan.operation),
+                    asked,
                     wanted: operation.name(),
                 });
             }

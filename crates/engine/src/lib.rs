@@ -42,17 +42,26 @@
 //! Not here: measuring (the crate `seekless-lab`) and jobs such as comparing trees of files (`seekless-tools`). All system calls
 //! that need unsafe code are in `seekless-sys`.
 
+#![allow(
+    clippy::needless_pass_by_value,
+    reason = "what is a part of a file is taken as std takes paths, by value or by reference"
+)]
 #![cfg_attr(
     not(feature = "tracing"),
     allow(unused_variables, unused_imports, reason = "nobody is told")
 )]
 
-pub mod batch;
 pub mod error;
-pub mod facts;
-pub mod files;
 pub mod plan;
 pub mod update;
+
+// What is hidden here and below is for the crates of this project only, and may change with every release.
+#[doc(hidden)]
+pub mod batch;
+#[doc(hidden)]
+pub mod facts;
+#[doc(hidden)]
+pub mod files;
 
 mod chunk;
 mod compare;
@@ -76,6 +85,7 @@ pub use consumer::{Consumer, Sequential, sequential};
 pub use copy::Copier;
 pub use door::{Done, Job, Request, compare, copy, plan, read, update, write};
 pub use error::{Error, Result, full_text};
+#[doc(inline)]
 pub use files::{ExtentSummary, extents};
 pub use part::{AsPart, Part};
 pub use probe::{Availability, Feature, Probe, features};
@@ -87,7 +97,9 @@ pub use storage::cache;
 pub use storage::device::{BlockDevice, DeviceKind, DeviceMount, DeviceUse};
 pub use storage::direct::direct_alignment;
 pub use storage::facts::StorageFacts;
-pub use transfer::{Destination, Progress, Transfer, Visits};
+#[doc(hidden)]
+pub use transfer::Visits;
+pub use transfer::{Destination, Progress, Transfer};
 pub use write::Writer;
 
 /// Makes methods that map files usable in this process: installs the handler that turns the signal of a mapped file

@@ -57,7 +57,7 @@ use crate::files::{open_regular, stat_open_regular};
 #[derive(Clone, Debug)]
 pub struct Part<'a> {
     pub(crate) file: FileOf<'a>,
-    range: Option<Wanted>,
+    range: Option<Bounds>,
 }
 
 /// How a file is told.
@@ -73,7 +73,7 @@ pub(crate) enum FileOf<'a> {
 
 /// Where a range begins, and how long it is at most.
 #[derive(Clone, Copy, Debug)]
-struct Wanted {
+struct Bounds {
     start: u64,
     bytes: Option<u64>,
 }
@@ -154,7 +154,7 @@ impl<'a> Part<'a> {
         };
         let bytes = end.map(|end| end.saturating_sub(start));
         Self {
-            range: Some(Wanted { start, bytes }),
+            range: Some(Bounds { start, bytes }),
             ..self
         }
     }

@@ -97,7 +97,7 @@ impl<M: ?Sized> Prepared<M> {
     /// Makes it outside any clock. `make` is missing for a method of another operation than the one that is wanted.
     pub fn new(method: &Method, wanted: Operation, make: Option<Prepare<M>>, longest_file_bytes: u64) -> Result<Self> {
         let make = make.ok_or(Error::WrongOperation {
-            method: *method,
+            asked: (*method).into(),
             wanted: wanted.name(),
         })?;
         let setup = Setup::new(method, longest_file_bytes);

@@ -32,8 +32,8 @@ pub fn bring<'a>(files: impl Iterator<Item = &'a Path> + Clone, state: Cache, dr
         Cache::None => return Ok(State::UNKNOWN),
         // The storage has been synced, so that what is still dirty is an exception, found by looking.
         Cache::Cold | Cache::Over => |path| CachedFile::open(path)?.drop_pages(),
-        Cache::Warm => cache::warm_file,
-        Cache::FirstTouch => cache::resident,
+        Cache::Warm => |path| cache::warm_file(path),
+        Cache::FirstTouch => |path| cache::resident(path),
     };
     let mut found = files.clone().map(brought).collect::<seekless::Result<Vec<_>>>()?;
     if state == Cache::Over {

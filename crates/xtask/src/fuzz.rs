@@ -220,12 +220,9 @@ fn journals() -> Result<Vec<Vec<u8>>> {
     }
     let directory = tempfile::tempdir()?;
     let path = directory.path().join("file");
-    let how = Commit {
-        method: Method::known("update/sync").into(),
-        safety: Safety::Journal,
-        grows: true,
-        is_unsafe: false,
-    };
+    let how = Commit::by(Method::known("update/sync"))
+        .safety(Safety::Journal)
+        .growing();
     let mut journals = Vec::new();
     for lengths in [&[1][..], &[4, 0, 100], &[300_000]] {
         fs::write(&path, vec![0; 400_000])?;

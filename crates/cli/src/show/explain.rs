@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use seekless::Reader;
 use seekless::facts::{Fact, Source};
-use seekless::plan::{NamedFact, Plan, Predicted, Scan, Unit};
+use seekless::plan::{Plan, Predicted, Scan, Unit};
 
 use super::{files, seconds, stderr, visible_lines};
 
@@ -24,7 +24,7 @@ pub fn explained(method: &str, why: &str, plan: Option<&Plan>, took: Option<Dura
     let mut lines = vec![format!("{method}: {why}")];
     lines.extend((!times.is_empty()).then(|| times.join(", ")));
     let facts = plan.into_iter().flat_map(|plan| &plan.facts);
-    lines.extend(facts.map(|NamedFact { name, unit, fact }| format!("{name}: {}", fact_text(*unit, fact))));
+    lines.extend(facts.map(|known| format!("{}: {}", known.name, fact_text(known.unit, &known.fact))));
     lines.join("\n  ") + "\n"
 }
 
@@ -52,13 +52,13 @@ fn fact_text(unit: Unit, fact: &Fact) -> String {
         Unit::Nanoseconds => seconds(value / 1e9),
         Unit::NanosecondsPerByte => format!("{value:.3}"),
         Unit::Part => format!("{:.0}", value * 100.0),
-        Unit::Times => format!("{value:.1}"),
+        _ => format!("{value:.1}"),
     };
     let unit = match unit {
         Unit::NanosecondsPerByte => " ns per byte",
         Unit::Part => " %",
         Unit::Times => " times",
-        Unit::Nanoseconds => "",
+        _ => "",
     };
     let bounds = if fact.low < fact.high {
         format!(" ({} to {})", shown(fact.low), shown(fact.high))
@@ -75,43 +75,33 @@ fn fact_text(unit: Unit, fact: &Fact) -> String {
 
 #[cfg(test)]
 mod tests {
-    use seekless::Method;
-
     use super::*;
 
     #[test]
     fn facts_have_bounds_units_and_sources() {
-        let facts = vec![
-            NamedFact {
-                name: "part of the file in the page cache",
-                unit: Unit::Part,
-                fact: Fact::claimed(0.5),
-            },
-            NamedFact {
-                name: "reading from the device",
-                unit: Unit::NanosecondsPerByte,
-                fact: Fact::assumed(0.05, 2.0, 20.0),
-            },
-            NamedFact {
-                name: "flushing the device",
-                unit: Unit::Nanoseconds,
-                fact: Fact::measured(1.5e6),
-            },
-        ];
         let milliseconds = Duration::from_millis;
-        let method = Method::known("read/sync");
-        let plan = Plan {
-            method,
-            otherwise: method,
-            predicted: Predicted {
-                low: milliseconds(1),
-                value: milliseconds(2),
-                high: milliseconds(3000),
-            },
-            is_certain: true,
-            why: String::new(),
-            facts,
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let mut plan = Reader::plan(file.path(), false).unwrap();
+        plan.predicted = Predicted {
+            low: milliseconds(1),
+            value: milliseconds(2),
+            high: milliseconds(3000),
         };
+        let mut known = plan.facts[0];
+        plan.facts = [
+            ("part of the file in the page cache", Unit::Part, Fact::claimed(0.5)),
+            (
+                "reading from the device",
+                Unit::NanosecondsPerByte,
+                Fact::assumed(0.05, 2.0, 20.0),
+            ),
+            ("flushing the device", Unit::Nanoseconds, Fact::measured(1.5e6)),
+        ]
+        .map(|fact| {
+            (known.name, known.unit, known.fact) = fact;
+            known
+        })
+        .to_vec();
         let text = explained("some/method", "it is the fastest", Some(&plan), Some(milliseconds(4)));
         let (text, age) = text.split_once("measured ").unwrap();
         assert_eq!(

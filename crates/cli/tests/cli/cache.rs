@@ -28,7 +28,7 @@ fn total(ended: &Ended) -> Value {
 }
 
 fn is_memory(place: &Place) -> bool {
-    let is_memory = seekless::StorageFacts::of(&place.directory()).unwrap().file_system == "tmpfs";
+    let is_memory = seekless::StorageFacts::of(place.directory()).unwrap().file_system == "tmpfs";
     if is_memory {
         println!("skipped: the temporary directory is memory, which drops nothing");
     }

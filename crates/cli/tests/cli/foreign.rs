@@ -289,12 +289,9 @@ fn what_was_interrupted_is_recovered_when_the_file_system_is_mounted_again() {
         for (offset, bytes) in &updates {
             batch.push(*offset, bytes).unwrap();
         }
-        let how = Commit {
-            method: "update/sync,gap=0".parse().unwrap(),
-            safety: Safety::Journal,
-            grows: true,
-            is_unsafe: false,
-        };
+        let how = Commit::by("update/sync,gap=0".parse::<seekless::Choice>().unwrap())
+            .safety(Safety::Journal)
+            .growing();
         commit_watched(&path, &batch.resolve().unwrap(), &how, &snapshot).unwrap();
         let kept = snapshot.kept.into_inner().unwrap();
         assert!(kept[0] != before && kept[0] != after, "{}", foreign.kind);

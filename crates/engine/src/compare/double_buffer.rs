@@ -137,7 +137,7 @@ mod tests {
                         for path in &paths {
                             fs::write(path, &bytes).unwrap();
                         }
-                        let parts = paths.each_ref().map(|path| Part::whole(path));
+                        let parts = paths.each_ref().map(Part::whole);
                         let pair = Pair::open(parts.each_ref(), &method).unwrap();
                         change();
                         mechanism.compare(&pair, 0..pair.bytes, &mut 0)

@@ -20,7 +20,7 @@ use crate::error::Result;
 use crate::facts::{Facts, FileFacts, ProcessFacts, Seeks};
 use crate::log;
 use crate::part::{AsPart, Part};
-use crate::plan::{self, Plan, Request};
+use crate::plan::{self, Plan, Wanted};
 use crate::setup::{Prepare, Prepared};
 use crate::transfer::Progress;
 use map::Map;
@@ -82,6 +82,7 @@ pub enum Verdict {
 
 /// What was done to compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Comparison {
     /// What was found.
     pub verdict: Verdict,
@@ -123,7 +124,7 @@ impl Comparer {
         let files = [parts[0].open()?, parts[1].open()?];
         let bytes = |n: usize| parts[n].within(files[n].1.len());
         let bytes = [bytes(0), bytes(1)].map(|range| range.end - range.start);
-        let request = Request {
+        let request = Wanted {
             bytes: bytes[0].min(bytes[1]),
             durability: Durability::None,
         };

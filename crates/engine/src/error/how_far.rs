@@ -5,6 +5,7 @@ use seekless_method::CachePolicy;
 
 /// How far an update in place came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct HowFar {
     /// Writes that are in the file whole.
     pub done: u64,

@@ -12,7 +12,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use seekless_method::Method;
+use seekless_method::{Choice, Method};
 
 pub use how_far::HowFar;
 pub use recover::{Doubt, RecoverError};
@@ -89,10 +89,10 @@ pub enum Error {
         file_system: String,
     },
     /// The method is of another operation than the one asked for.
-    #[error("`{method}` does not {wanted}")]
+    #[error("`{asked}` does not {wanted}")]
     WrongOperation {
-        /// The method.
-        method: Method,
+        /// The method, or the plan, that was asked for.
+        asked: Choice,
         /// The operation's word.
         wanted: &'static str,
     },
@@ -133,6 +133,7 @@ pub enum Error {
 
 /// What was being done when a system call failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Action {
     /// The verb, as in `reading`.
     pub verb: &'static str,

@@ -190,6 +190,7 @@ impl Facts {
 
 /// A figure, where it comes from, and between which bounds it lies.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Fact {
     /// The figure.
     pub value: f64,

@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 
 /// How a file lies on its device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ExtentSummary {
     /// Runs of blocks.
     pub count: u64,
@@ -23,7 +24,8 @@ pub struct ExtentSummary {
 ///
 /// # Errors
 /// The system's errors of opening and asking.
-pub fn extents(path: &Path) -> Result<Option<ExtentSummary>> {
+pub fn extents(path: impl AsRef<Path>) -> Result<Option<ExtentSummary>> {
+    let path = path.as_ref();
     let file = File::open(path).map_err(|error| Error::system(path, "opening it", error))?;
     let found = sys::extents(&file).map_err(|error| Error::system(path, "asking for its extents", error))?;
     let Support::Available(found) = found else {

@@ -1,4 +1,4 @@
-//! Which method is to be used: pure functions, a file for each operation, from what is asked for ([`Request`]) and what is
+//! Which method is to be used: pure functions, a file for each operation, from what is asked for ([`Wanted`]) and what is
 //! known ([`crate::facts`]) to a [`Plan`]. No I/O here, and no clock. What a method takes is said in one place, `cost`.
 //!
 //! One idea holds for all: where the answer is the same at every cost that storages have, nothing need be measured.
@@ -18,29 +18,41 @@ mod write;
 
 use std::time::Duration;
 
+#[doc(hidden)]
 pub use batch::{BATCH, BatchPlan, FILES_AHEAD, LARGE_BYTES, THREADS_OF_FILES, batch};
 pub(crate) use batch::{FEWEST_FOR_RING, HEAD_BYTES, READ_BYTES};
 pub(crate) use compare::depends_on_seeks;
+#[doc(hidden)]
 pub use compare::{FIRST_LOOK_BYTES, compare};
+#[doc(hidden)]
 pub use copy::copy;
 pub(crate) use copy::depends_on_sharing;
 pub(crate) use cost::Amounts;
+#[doc(hidden)]
 pub use gaps::Gaps;
+#[doc(hidden)]
 pub use read::read;
+#[doc(hidden)]
 pub use scan::{SCAN, Scan, ScanPlan, WARMED_BYTES, scan};
 #[cfg(test)]
 pub(crate) use update::by_costs;
+#[doc(hidden)]
 pub use update::{PlanLimits, UpdateFacts, Work, update};
 pub(crate) use update::{amounts, amounts_of_safety, is_certain};
+#[doc(hidden)]
 pub use write::write;
+
+#[doc(inline)]
+pub use crate::facts::{Fact, Source};
 
 use seekless_method::{Durability, Method, Operation};
 
-use crate::facts::{Fact, Facts};
+use crate::facts::Facts;
 
 /// What is asked for, of one file or of a pair; what becomes of a file that is updated is asked for by [`PlanLimits`].
+#[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Request {
+pub struct Wanted {
     /// Bytes to be read, written, copied, or compared of each.
     pub bytes: u64,
     /// What is on the device in the end, where something is written.
@@ -49,6 +61,7 @@ pub struct Request {
 
 /// A method, what it will take, and why it is used.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Plan {
     /// The method to use.
     pub method: Method,
@@ -77,6 +90,7 @@ pub struct Predicted {
 
 /// A fact, and what it is.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct NamedFact {
     /// What it is, for people.
     pub name: &'static str,
@@ -88,6 +102,7 @@ pub struct NamedFact {
 
 /// What facts are counted in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Unit {
     /// Nanoseconds.
     Nanoseconds,
@@ -180,6 +195,7 @@ pub enum Safety {
 }
 
 /// The method of an operation where nothing is known: it works on every file system, and keeps holes.
+#[doc(hidden)]
 #[must_use]
 pub fn usual(operation: Operation) -> Method {
     Method::known(match operation {

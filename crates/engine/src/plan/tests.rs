@@ -117,7 +117,7 @@ fn plan_of(operation: &str, bytes: u64, facts: &Facts) -> Plan {
     } else {
         Durability::None
     };
-    let request = Request { bytes, durability };
+    let request = Wanted { bytes, durability };
     match operation {
         "read" => read(&request, facts),
         "compare" => compare(&request, facts),

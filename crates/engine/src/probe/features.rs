@@ -19,6 +19,7 @@ use seekless_method::Method;
 
 /// A feature of a storage, and whether it works there.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Feature {
     /// Its name, as in `reflink`.
     pub name: &'static str,
@@ -83,7 +84,8 @@ const BY_ATTEMPTS: &[(&str, &str, Try)] = &[
 ///
 /// # Errors
 /// The system's, where no file can be made in the directory.
-pub fn features(directory: &Path) -> Result<Vec<Feature>> {
+pub fn features(directory: impl AsRef<Path>) -> Result<Vec<Feature>> {
+    let directory = directory.as_ref();
     let bench = Bench::new(directory)?;
     let mut probe = Probe::new(directory)?;
     let by_methods = BY_METHODS.iter().map(|&(name, about, text)| Feature {

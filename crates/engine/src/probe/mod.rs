@@ -24,7 +24,7 @@ use crate::plan;
 use crate::read::Reader;
 use crate::storage::cache::{self, Resident};
 use crate::transfer::{Destination, Transfer};
-use crate::update::{Batch, Commit, Safety, commit};
+use crate::update::{Batch, Commit, commit};
 use crate::write::Writer;
 use crate::{Chunk, Consumer};
 use seekless_method::{CachePolicy, Method, Operation, Options, Setting};
@@ -102,7 +102,8 @@ impl Probe {
     ///
     /// # Errors
     /// The system's, where the file cannot be written.
-    pub fn new(directory: &Path) -> Result<Self> {
+    pub fn new(directory: impl AsRef<Path>) -> Result<Self> {
+        let directory = directory.as_ref();
         let name = |part: &str| directory.join(format!("seekless-probe-{}-{part}", std::process::id()));
         let probe = Self {
             bytes: incompressible(PROBE_BYTES),
@@ -216,13 +217,7 @@ impl Probe {
         for offset in (0..PROBE_BYTES - 4).step_by(PROBE_BYTES as usize / 7) {
             batch.push(offset, b"seek").map_err(Error::from)?;
         }
-        let how = Commit {
-            method: (*method).into(),
-            safety: Safety::InPlace,
-            // The file is the probe's own.
-            grows: false,
-            is_unsafe: true,
-        };
+        let how = Commit::by(*method).unsafely();
         commit(&self.target, &batch.resolve()?, &how)?;
         let is_direct = method.options().cache() == CachePolicy::Direct;
         require(!is_direct || refuses_misaligned(&self.target), WRITTEN_BY_CACHE)

@@ -67,9 +67,9 @@ impl CachedFile {
     ///
     /// # Errors
     /// [`Error::NotRegular`], and the system's errors of opening.
-    pub fn open(path: &Path) -> Result<Self> {
-        let (file, metadata) = open_regular(path)?;
-        let path = path.to_owned();
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref().to_owned();
+        let (file, metadata) = open_regular(&path)?;
         Ok(Self { path, file, metadata })
     }
 
@@ -77,9 +77,9 @@ impl CachedFile {
     ///
     /// # Errors
     /// [`Error::NotRegular`], and the system's errors of looking at it.
-    pub fn of(file: File, path: &Path) -> Result<Self> {
-        let metadata = stat_open_regular(path, &file)?;
-        let path = path.to_owned();
+    pub fn of(file: File, path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref().to_owned();
+        let metadata = stat_open_regular(&path, &file)?;
         Ok(Self { path, file, metadata })
     }
 
@@ -134,7 +134,7 @@ impl CachedFile {
     ///
     /// # Errors
     /// The system's errors of reading and asking.
-    pub fn warm(&self, watch: &mut dyn FnMut(u64) -> ControlFlow<()>) -> Result<Resident> {
+    pub fn warm(&self, mut watch: impl FnMut(u64) -> ControlFlow<()>) -> Result<Resident> {
         let size = self.metadata.len();
         let before = self.resident()?;
         if before.part() == Some(1.0) {
@@ -172,7 +172,7 @@ impl CachedFile {
 ///
 /// # Errors
 /// [`Error::NotRegular`], and the system's errors of opening and asking.
-pub fn resident(path: &Path) -> Result<Resident> {
+pub fn resident(path: impl AsRef<Path>) -> Result<Resident> {
     CachedFile::open(path)?.resident()
 }
 
@@ -182,7 +182,7 @@ pub fn resident(path: &Path) -> Result<Resident> {
 ///
 /// # Errors
 /// [`Error::NotRegular`], and the system's errors of opening and syncing.
-pub fn drop_file(path: &Path) -> Result<Resident> {
+pub fn drop_file(path: impl AsRef<Path>) -> Result<Resident> {
     let file = CachedFile::open(path)?;
     file.sync()?;
     file.drop_pages()
@@ -192,8 +192,8 @@ pub fn drop_file(path: &Path) -> Result<Resident> {
 ///
 /// # Errors
 /// [`Error::NotRegular`], and the system's errors of opening and reading.
-pub fn warm_file(path: &Path) -> Result<Resident> {
-    CachedFile::open(path)?.warm(&mut |_| ControlFlow::Continue(()))
+pub fn warm_file(path: impl AsRef<Path>) -> Result<Resident> {
+    CachedFile::open(path)?.warm(|_| ControlFlow::Continue(()))
 }
 
 /// Drops the clean pages of all files: `/proc/sys/vm/drop_caches`. Needs root.
@@ -231,7 +231,9 @@ pub fn memory() -> Option<Memory> {
 
 /// Waits until all that was written to the storage of `directory` is on its device. Where the system cannot do that for
 /// one storage, or fails, later measurements show it as noise.
-pub fn sync_storage(directory: &Path) {
+#[doc(hidden)]
+pub fn sync_storage(directory: impl AsRef<Path>) {
+    let directory = directory.as_ref();
     let synced = File::open(directory).and_then(|directory| sys::sync_file_system(&directory)?.required());
     if let Err(error) = synced {
         log::debug!(directory = %directory.display(), %error, "not synced");

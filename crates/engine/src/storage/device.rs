@@ -15,6 +15,7 @@ pub use uses::{DeviceMount, DeviceUse};
 
 /// A block device, with what it claims of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct BlockDevice {
     /// The kernel's name, as in `vda`.
     pub name: String,
@@ -54,6 +55,7 @@ pub struct BlockDevice {
 
 /// What a block device is, by its directory in `/sys`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum DeviceKind {
     /// A disk, or what looks like one.
     #[default]

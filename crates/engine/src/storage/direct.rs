@@ -8,7 +8,8 @@ use seekless_sys as sys;
 /// The alignment that direct I/O asks for on the storage of a path, in bytes: of memory, of offsets. `None` where there
 /// is no direct I/O, or the file system does not tell.
 #[must_use]
-pub fn direct_alignment(file: &Path) -> Option<(u32, u32)> {
+pub fn direct_alignment(file: impl AsRef<Path>) -> Option<(u32, u32)> {
+    let file = file.as_ref();
     let is_regular = std::fs::metadata(file).is_ok_and(|found| found.is_file());
     let alignment = sys::direct_alignment(&is_regular.then(|| File::open(file).ok())??)
         .ok()?

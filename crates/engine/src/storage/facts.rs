@@ -15,6 +15,7 @@ use crate::files::number_text;
 
 /// What a storage says of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct StorageFacts {
     /// The file system's name, as in `ext4`.
     pub file_system: String,
@@ -57,7 +58,8 @@ impl StorageFacts {
     ///
     /// # Errors
     /// The system's, where the path cannot be looked at; [`Error::NotStorage`] for `/proc`, `/sys` and the like.
-    pub fn of(path: &Path) -> Result<Self> {
+    pub fn of(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
         let metadata = fs::metadata(path).map_err(|error| Error::system(path, "looking at it", error))?;
         let system =
             sys::file_system(path).map_err(|error| Error::system(path, "looking at its file system", error))?;

@@ -52,6 +52,7 @@ const TOLD_BYTES: u64 = 16 << 20;
 
 /// What was done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Transfer {
     /// Bytes moved, holes that were passed over among them.
     pub bytes: u64,
@@ -98,7 +99,7 @@ pub(crate) struct Side<'a> {
     pub progress: Option<&'a dyn Progress>,
     calls: AtomicU64,
     /// The position of a file that others opened.
-    _position: Option<Position>,
+    restored: Option<Position>,
 }
 
 /// A file's position, which is restored in the end: std's and sendfile(2)'s writes and `SEEK_DATA` move it.
@@ -126,7 +127,7 @@ impl<'a> Side<'a> {
             visits: None,
             progress: None,
             calls: AtomicU64::new(calls),
-            _position: None,
+            restored: None,
         }
     }
 
@@ -189,7 +190,7 @@ impl<'a> Side<'a> {
         }
         let position = (&*file).stream_position();
         let position = position.map_err(|error| side.failed("asking for its position", error))?;
-        side._position = Some(Position(file, position));
+        side.restored = Some(Position(file, position));
         Ok(side)
     }
 

@@ -29,9 +29,9 @@ impl Batch {
     /// they are sorted and go to a file without a name in a directory. At least 16 MiB are taken then, and 40 bytes for
     /// every 64 KiB that went to the directory.
     #[must_use]
-    pub fn within(memory_bytes: u64, directory: &Path) -> Self {
+    pub fn within(memory_bytes: u64, directory: impl AsRef<Path>) -> Self {
         Self {
-            spill: Some(Spill::new(memory_bytes, directory)),
+            spill: Some(Spill::new(memory_bytes, directory.as_ref())),
             ..Self::default()
         }
     }

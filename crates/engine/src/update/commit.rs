@@ -20,12 +20,13 @@ use super::{UpdateTarget, journal, replace};
 use crate::error::{Error, Result, UpdateErrorKind, full_text};
 use crate::files;
 use crate::log;
-use crate::plan::{PlanLimits, Safety, usual};
+use crate::plan::{PlanLimits, Safety};
 use crate::transfer::Side;
 use seekless_method::{Choice, Durability, Method, Operation, UpdateOrder};
 
 /// How updates are brought into a file: by a method, or by the one that a planner chooses.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct Commit {
     /// The method, or the plan.
     pub method: Choice,
@@ -38,8 +39,43 @@ pub struct Commit {
     pub is_unsafe: bool,
 }
 
+impl Commit {
+    /// By a method, or by a plan, as in `"update/planned,fsync".parse::<Choice>()`: in place, without making the file longer.
+    #[must_use]
+    pub fn by(method: impl Into<Choice>) -> Self {
+        Self {
+            method: method.into(),
+            safety: Safety::InPlace,
+            grows: false,
+            is_unsafe: false,
+        }
+    }
+
+    /// What becomes of the file when it ends early.
+    #[must_use]
+    pub fn safety(self, safety: Safety) -> Self {
+        Self { safety, ..self }
+    }
+
+    /// Updates may make the file longer.
+    #[must_use]
+    pub fn growing(self) -> Self {
+        Self { grows: true, ..self }
+    }
+
+    /// Bytes between updates may be written back even if others cannot be kept out: see [`Commit::is_unsafe`].
+    #[must_use]
+    pub fn unsafely(self) -> Self {
+        Self {
+            is_unsafe: true,
+            ..self
+        }
+    }
+}
+
 /// What was done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Updated {
     /// Calls of all kinds.
     pub calls: u64,
@@ -76,8 +112,8 @@ impl Updated {
 ///
 /// # Errors
 /// Every [`UpdateErrorKind`], and those of all operations.
-pub fn commit(path: &Path, updates: &Updates, commit: &Commit) -> Result<Updated> {
-    commit_watched(path, updates, commit, &Unwatched)
+pub fn commit(path: impl AsRef<Path>, updates: &Updates, commit: &Commit) -> Result<Updated> {
+    commit_watched(path.as_ref(), updates, commit, &Unwatched)
 }
 
 /// The same, telling a watch of each step before it is made.
@@ -91,7 +127,10 @@ pub fn commit_watched(path: &Path, updates: &Updates, commit: &Commit, watch: &d
     let plan = match commit.method {
         Choice::Method(method) => return by(method),
         Choice::Plan(plan) if plan.operation == Operation::Update => plan,
-        Choice::Plan(plan) => return by(usual(plan.operation)),
+        asked @ Choice::Plan(_) => {
+            let wanted = Operation::Update.name();
+            return Err(Error::WrongOperation { asked, wanted });
+        }
     };
     let by_plan = |is_exact| -> Result<Updated> {
         let limits = PlanLimits {

@@ -28,7 +28,8 @@ use seekless_method::UpdateOrder;
 
 /// Where the journal of a file is.
 #[must_use]
-pub fn journal_path(path: &Path) -> PathBuf {
+pub fn journal_path(path: impl AsRef<Path>) -> PathBuf {
+    let path = path.as_ref();
     path.with_file_name(journal_name(path.file_name().unwrap_or_default()))
 }
 

@@ -5,6 +5,7 @@
 //! `commit` does it safely, with a `journal` or a new file (`replace`) where that is asked for.
 //!
 //! ```
+//! use seekless::Choice;
 //! use seekless::update::{Batch, Commit, Safety, commit};
 //! # let directory = tempfile::tempdir()?;
 //! # let path = directory.path().join("file");
@@ -12,13 +13,8 @@
 //! let mut batch = Batch::new();
 //! batch.push(4000, &[42, 0, 0, 0])?;
 //! batch.push(8, b"any order")?;
-//! let how = Commit {
-//!     // The order and size of the writes that cost least there; or any method by name.
-//!     method: "update/planned,fsync".parse()?,
-//!     safety: Safety::Journal,
-//!     grows: false,
-//!     is_unsafe: false,
-//! };
+//! // The order and size of the writes that cost least there; or any method by name.
+//! let how = Commit::by("update/planned,fsync".parse::<Choice>()?).safety(Safety::Journal);
 //! let done = commit(&path, &batch.resolve()?, &how)?;
 //! assert_eq!(done.requested_bytes, 13);
 //! # assert_eq!(&std::fs::read(&path)?[8..17], b"any order");
@@ -55,19 +51,27 @@ mod window;
 mod writes;
 
 pub use batch::Batch;
-pub use commit::{Commit, Updated, commit, commit_watched};
+#[doc(hidden)]
+pub use commit::commit_watched;
+pub use commit::{Commit, Updated, commit};
+#[doc(hidden)]
 pub use cost::{UpdateCost, cost, naive};
 #[cfg(fuzzing)]
 pub use form::read_journal;
 pub use journal::journal_path;
+#[doc(hidden)]
 pub use planned::{Look, UpdatePlan};
-pub use recover::{Recovered, recover, recover_watched};
+#[doc(hidden)]
+pub use recover::recover_watched;
+pub use recover::{Recovered, recover};
 pub use resolved::Updates;
 pub use updater::Updater;
+#[doc(hidden)]
 pub use watch::{Step, StepKind, Watch};
 
-pub use crate::error::{BatchError, HowFar};
-pub use crate::plan::{PlanLimits, Safety, UpdateFacts};
+pub use crate::plan::Safety;
+#[doc(hidden)]
+pub use crate::plan::{PlanLimits, UpdateFacts};
 
 use crate::error::Result;
 use crate::setup::Prepare;

@@ -34,7 +34,8 @@ pub enum Recovered {
 /// # Errors
 /// [`RecoverError`] for a journal that is not of this file, that another user may have made, that is of an older state of the
 /// file or was damaged; the system's errors.
-pub fn recover(path: &Path) -> Result<Recovered> {
+pub fn recover(path: impl AsRef<Path>) -> Result<Recovered> {
+    let path = path.as_ref();
     recover_watched(path, &Unwatched)
 }
 

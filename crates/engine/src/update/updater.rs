@@ -8,7 +8,6 @@ use super::place::Place;
 use super::resolved::Updates;
 use super::watch::Unwatched;
 use crate::error::{Error, Result};
-use crate::plan::Safety;
 use crate::setup::Setup;
 use seekless_method::{Choice, MechanismId, Method, Operation};
 
@@ -29,7 +28,7 @@ impl Updater {
     pub fn prepare_for(method: &Method, longest_file_bytes: u64) -> Result<Self> {
         let MechanismId::Update(mechanism) = method.mechanism().id else {
             return Err(Error::WrongOperation {
-                method: *method,
+                asked: (*method).into(),
                 wanted: Operation::Update.name(),
             });
         };
@@ -46,14 +45,16 @@ impl Updater {
     ///
     /// # Errors
     /// As of [`super::commit`].
-    pub fn update(&mut self, path: &Path, updates: &Updates) -> Result<Updated> {
+    pub fn update(&mut self, path: impl AsRef<Path>, updates: &Updates) -> Result<Updated> {
         let method = self.method;
-        let commit = Commit {
-            method: Choice::Method(method),
-            safety: Safety::InPlace,
-            grows: false,
-            is_unsafe: false,
-        };
-        in_place(&Place::of(path)?, updates, &method, &commit, Some(self), &Unwatched)
+        let commit = Commit::by(Choice::Method(method));
+        in_place(
+            &Place::of(path.as_ref())?,
+            updates,
+            &method,
+            &commit,
+            Some(self),
+            &Unwatched,
+        )
     }
 }

@@ -44,12 +44,7 @@ pub fn wanted() -> Vec<u8> {
 }
 
 fn how(method: &str, safety: Safety) -> Commit {
-    Commit {
-        method: method.parse().unwrap(),
-        safety,
-        grows: true,
-        is_unsafe: false,
-    }
+    Commit::by(method.parse::<Choice>().unwrap()).safety(safety).growing()
 }
 
 /// Kills the process before a step.

@@ -15,12 +15,9 @@ use super::crashing::is_killed;
 use super::{Setting, directories, file_of, sample};
 
 fn by(method: &str, safety: Safety) -> Commit {
-    Commit {
-        method: method.parse().unwrap(),
-        safety,
-        grows: true,
-        is_unsafe: false,
-    }
+    Commit::by(method.parse::<seekless::Choice>().unwrap())
+        .safety(safety)
+        .growing()
 }
 
 fn updates(places: &[u64]) -> Updates {
@@ -418,10 +415,7 @@ fn a_file_grows_only_where_that_is_allowed() {
     for directory in directories() {
         for safety in [Safety::InPlace, Safety::Journal, Safety::Replace] {
             let path = file_of(&directory, "file", &sample(10_000));
-            let how = Commit {
-                grows: false,
-                ..by("update/planned", safety)
-            };
+            let how = Commit::by("update/planned".parse::<seekless::Choice>().unwrap()).safety(safety);
             let error = commit(&path, &updates(&[0, 9_994]), &how).unwrap_err().to_string();
             assert!(error.contains("ends at byte 10001, past the end"), "{error}");
             assert!(fs::read(&path).unwrap() == sample(10_000), "{safety:?}");
@@ -445,7 +439,7 @@ fn a_file_with_several_names_gets_no_journal_that_only_one_of_them_finds() {
         assert!(error.contains("2 hard links"), "{error}");
         assert!(fs::read(&path).unwrap() == sample(10_000));
         assert_eq!(names(directory.path()), [path.clone(), other.clone()]);
-        let how = Commit { is_unsafe: true, ..how };
+        let how = how.unsafely();
         commit(&path, &updates(&[0]), &how).unwrap();
         assert!(fs::read(&other).unwrap().starts_with(b"updated"));
     }

@@ -182,7 +182,7 @@ fn a_consumer_that_panics_leaves_a_reader_that_reads_on() {
         for method in methods(Operation::Read, directory.path()) {
             let mut reader = Reader::prepare_for(&method, bytes.len() as u64).unwrap();
             let read = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-                let _ = reader.read(&path, &Panicking(AtomicUsize::new(0)));
+                let _ = reader.read(&path, Panicking(AtomicUsize::new(0)));
             }));
             assert!(read.is_err(), "{method} swallowed a panic");
             let keep = Keep(Mutex::new(vec![0; bytes.len()]));

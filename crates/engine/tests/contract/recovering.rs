@@ -79,12 +79,7 @@ fn an_update_through_a_link_that_was_made_later_is_not_overwritten() {
         // What the journal says was there before the update it tells of.
         let mut batch = Batch::new();
         batch.push(50, &sample(10_000)[50..51]).unwrap();
-        let exact = Commit {
-            method: Method::known("update/sync").into(),
-            safety: Safety::InPlace,
-            grows: false,
-            is_unsafe: false,
-        };
+        let exact = Commit::by(Method::known("update/sync"));
         commit(&link, &batch.resolve().unwrap(), &exact).unwrap();
         refused(&path, "has 2 hard links and had 1");
         fs::remove_file(&link).unwrap();
@@ -208,12 +203,9 @@ fn a_file_that_a_flag_keeps_from_being_changed_is_left_alone_and_the_flag_is_nam
             let path = file_of(&directory, "file", &sample(10_000));
             let Some(set) = Flag::set(&path, flag) else { continue };
             for safety in [Safety::InPlace, Safety::Journal, Safety::Replace] {
-                let how = Commit {
-                    method: "update/sync".parse().unwrap(),
-                    safety,
-                    grows: true,
-                    is_unsafe: false,
-                };
+                let how = Commit::by("update/sync".parse::<seekless::Choice>().unwrap())
+                    .safety(safety)
+                    .growing();
                 let error = commit(&path, &updates(), &how).unwrap_err().to_string();
                 assert!(
                     error.contains(words) && error.contains("opening it for writing"),

@@ -18,7 +18,7 @@ fn method(text: &str) -> Method {
 fn read(path: &Path) -> Error {
     let read = Reader::prepare_for(&method("read/sync"), 1)
         .unwrap()
-        .read(path, &Marks::default());
+        .read(path, Marks::default());
     read.expect_err("nothing that can be read")
 }
 
@@ -94,7 +94,7 @@ fn paths_that_are_no_utf_8_work_by_every_method() {
         for method in methods(Operation::Read, directory.path()) {
             let transfer = Reader::prepare_for(&method, 10_000)
                 .unwrap()
-                .read(&name, &Marks::default());
+                .read(&name, Marks::default());
             assert_eq!(transfer.unwrap().bytes, 10_000, "{method}");
         }
     }
@@ -107,7 +107,7 @@ fn direct_io_with_a_block_that_is_not_aligned_is_unavailable_or_right() {
         let odd = method("read/sync,direct,block=5000");
         match Reader::prepare_for(&odd, 100_000)
             .unwrap()
-            .read(&path, &Marks::default())
+            .read(&path, Marks::default())
         {
             Ok(transfer) => assert_eq!(transfer.bytes, 100_000),
             Err(error) => assert!(

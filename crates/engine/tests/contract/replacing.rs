@@ -22,12 +22,7 @@ fn one_byte() -> Updates {
 }
 
 fn replace() -> Commit {
-    Commit {
-        method: "update/sync".parse().unwrap(),
-        safety: Safety::Replace,
-        grows: false,
-        is_unsafe: false,
-    }
+    Commit::by("update/sync".parse::<seekless::Choice>().unwrap()).safety(Safety::Replace)
 }
 
 pub fn has_leases(path: &Path) -> bool {
@@ -53,11 +48,7 @@ fn a_file_that_others_write_to_is_not_replaced_and_one_that_they_read_is() {
         let error = full_text(&commit(&path, &one_byte(), &replace()).unwrap_err());
         assert!(error.contains("open for writing"), "{error}");
         assert_eq!(std::fs::read(&path).unwrap(), b"before");
-        let unsafely = Commit {
-            grows: false,
-            is_unsafe: true,
-            ..replace()
-        };
+        let unsafely = replace().unsafely();
         commit(&path, &one_byte(), &unsafely).unwrap();
         drop(writer);
         wait_until_closed(&path);
@@ -100,7 +91,7 @@ fn a_name_that_leaves_no_room_for_that_of_a_journal_is_updated_without_one() {
         ] {
             std::fs::write(&path, b"before").unwrap();
             wait_until_closed(&path);
-            let how = Commit { safety, ..replace() };
+            let how = replace().safety(safety);
             match commit(&path, &one_byte(), &how) {
                 Ok(_) => assert!(is_done),
                 Err(error) => assert!(
@@ -154,12 +145,7 @@ fn a_second_update_is_refused_and_the_first_goes_on() {
         if !has_leases(&path) {
             continue;
         }
-        let in_place = Commit {
-            method: "update/sync,gap=64".parse().unwrap(),
-            safety: Safety::InPlace,
-            grows: false,
-            is_unsafe: false,
-        };
+        let in_place = Commit::by("update/sync,gap=64".parse::<seekless::Choice>().unwrap());
         let mut batch = Batch::new();
         batch.push(0, b"B").unwrap();
         batch.push(11, b"M").unwrap();

@@ -39,12 +39,7 @@ fn updated(before: &[u8], is_dense: bool) -> (Updates, Vec<u8>) {
 }
 
 pub fn how(method: impl Into<Choice>, safety: Safety) -> Commit {
-    Commit {
-        method: method.into(),
-        safety,
-        grows: true,
-        is_unsafe: false,
-    }
+    Commit::by(method).safety(safety).growing()
 }
 
 #[test]
@@ -146,17 +141,9 @@ fn gaps_are_written_back_only_where_others_are_kept_out() {
     assert!(refused.not_exclusive().is_some(), "{refused:?}");
     assert!(std::fs::read(&path).unwrap() == sample(10_000));
     for (text, is_unsafe, writes) in [("update/sync", false, 2), ("update/sync,gap=4K", true, 1)] {
-        let method = text.parse().unwrap();
-        let done = commit(
-            &path,
-            &updates,
-            &Commit {
-                method,
-                grows: true,
-                is_unsafe,
-                ..gaps
-            },
-        );
+        let mut how = gaps;
+        (how.method, how.is_unsafe) = (text.parse().unwrap(), is_unsafe);
+        let done = commit(&path, &updates, &how);
         assert_eq!(done.unwrap().writes, writes, "{text}");
     }
     drop(reader);

@@ -112,7 +112,7 @@ fn blocks_of_another_file_block_or_method_are_refused_and_nothing_is_written() {
         let error = |read: &str, write: &str, visits: &Visits| {
             let read: Method = read.parse().unwrap();
             let write: Method = write.parse().unwrap();
-            let read = Reader::prepare(&read).unwrap().visit(&path, visits, &Kept::default());
+            let read = Reader::prepare(&read).unwrap().visit(&path, visits, Kept::default());
             let write = Writer::prepare(&write).unwrap().visit(&path, visits, &zeros);
             [read.unwrap_err(), write.unwrap_err()]
         };

@@ -371,16 +371,16 @@ mod tests {
         let path = |name: &str| directory.path().join(name);
         for name in ["cold", "resident", "gone"] {
             std::fs::write(path(name), vec![1; 100_000]).unwrap();
-            seekless::cache::drop_file(&path(name)).unwrap();
+            seekless::cache::drop_file(path(name)).unwrap();
         }
         std::fs::hard_link(path("cold"), path("linked")).unwrap();
         std::os::unix::fs::symlink("cold", path("symbolic")).unwrap();
         std::fs::File::create(path("sparse")).unwrap().set_len(1 << 20).unwrap();
         std::fs::write(path("empty"), "").unwrap();
-        seekless::cache::warm_file(&path("resident")).unwrap();
+        seekless::cache::warm_file(path("resident")).unwrap();
         let (mut files, left_out) = find(directory.path(), || false);
         files.sort_by(|one, other| one.path.file_name().cmp(&other.path.file_name()));
-        if seekless::cache::resident(&path("gone")).unwrap().part() != Some(0.0) {
+        if seekless::cache::resident(path("gone")).unwrap().part() != Some(0.0) {
             eprintln!("skipped: this file system keeps files in memory");
             return;
         }

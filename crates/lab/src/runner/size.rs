@@ -285,7 +285,7 @@ impl Runner<'_> {
             self.write_bytes_per_ms = self.write_bytes_per_ms.into_iter().chain([bytes_per_ms]).min();
             let mut read = || -> Result<f64, seekless::Error> {
                 let start = Instant::now();
-                reader.read(&path, &Tally::new(Kernel::None))?;
+                reader.read(&path, Tally::new(Kernel::None))?;
                 Ok(bytes as f64 / start.elapsed().as_secs_f64())
             };
             let mut cold = Vec::new();

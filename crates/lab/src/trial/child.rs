@@ -208,11 +208,9 @@ fn prepare_method<'a>(spec: &'a Spec, contest: &'a Contest, method: &Method) -> 
                     newlines: comparison.newlines,
                     unread_bytes: comparison.unread_bytes,
                 });
-                Ok(Transfer {
-                    bytes: job.bytes,
-                    calls: comparison.calls,
-                    ..Transfer::default()
-                })
+                let mut transfer = Transfer::default();
+                (transfer.bytes, transfer.calls) = (job.bytes, comparison.calls);
+                Ok(transfer)
             })
         }
     })
@@ -251,11 +249,9 @@ fn prepare_command<'a>(command: &'a Command, contest: &Contest, spec: &Spec) -> 
         } else {
             Duration::ZERO
         };
-        Ok(Transfer {
-            bytes: job.bytes,
-            fsync,
-            ..Transfer::default()
-        })
+        let mut transfer = Transfer::default();
+        (transfer.bytes, transfer.fsync) = (job.bytes, fsync);
+        Ok(transfer)
     }))
 }
 

@@ -99,12 +99,9 @@ impl Updating {
         self.account.requested_bytes += done.requested_bytes;
         self.account.written_bytes += done.written_bytes;
         self.done.push(updates);
-        Ok(Transfer {
-            bytes: job.bytes,
-            calls: done.calls,
-            fsync: done.fsync,
-            ..Transfer::default()
-        })
+        let mut transfer = Transfer::default();
+        (transfer.bytes, transfer.calls, transfer.fsync) = (job.bytes, done.calls, done.fsync);
+        Ok(transfer)
     }
 
     /// Planning and making its buffers is inside the clock: whoever plans pays for both.
@@ -116,12 +113,7 @@ impl Updating {
         };
         self.planned.get_or_insert_with(|| plan.plan.method.to_string());
         *self.predicted_seconds.get_or_insert_default() += plan.cost.predicted.value.as_secs_f64();
-        let how = Commit {
-            method: plan.plan.method.into(),
-            safety: Safety::InPlace,
-            grows: false,
-            is_unsafe: false,
-        };
+        let how = Commit::by(plan.plan.method);
         Ok(commit(Path::new(&job.target), updates, &how)?)
     }
 

@@ -435,12 +435,7 @@ fn an_update_and_a_job_here_refuse_each_others_file() {
         let path = directory.path().join("file");
         fs::write(&path, vec![0; 100_000]).unwrap();
         for safety in [Safety::InPlace, Safety::Journal, Safety::Replace] {
-            let how = Commit {
-                method: "update/sync,gap=16K".parse().unwrap(),
-                safety,
-                grows: false,
-                is_unsafe: false,
-            };
+            let how = Commit::by("update/sync,gap=16K".parse::<seekless::Choice>().unwrap()).safety(safety);
             let file = named(&path);
             let held = Held::open(&file).unwrap();
             let refused = commit(&path, &updates, &how).unwrap_err();

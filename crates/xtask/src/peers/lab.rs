@@ -316,8 +316,8 @@ fn prepare(start: Cache, file: &Path) -> Result<()> {
     thread::sleep(SETTLE);
     let (bring, wanted): (fn(&Path) -> seekless::Result<cache::Resident>, f64) = match start {
         Cache::None => return Ok(()),
-        Cache::Warm => (cache::warm_file, 1.0),
-        _ => (cache::drop_file, 0.0),
+        Cache::Warm => (|path| cache::warm_file(path), 1.0),
+        _ => (|path| cache::drop_file(path), 0.0),
     };
     for _ in 0..ATTEMPTS {
         if bring(file)?.part() == Some(wanted) {

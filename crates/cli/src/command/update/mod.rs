@@ -215,7 +215,7 @@ fn require_file(path: &Path) -> anyhow::Result<u64> {
 
 fn read(arguments: &Arguments) -> anyhow::Result<Batch> {
     let read = |from: &mut dyn BufRead, name: &str| {
-        let batch = Batch::within(arguments.memory, &spill_directory(arguments));
+        let batch = Batch::within(arguments.memory, spill_directory(arguments));
         read_updates(from, batch).with_context(|| name.to_owned())
     };
     match arguments.from.as_deref().filter(|path| *path != Path::new("-")) {
@@ -294,12 +294,8 @@ impl<'a> Job<'a> {
     fn change(&mut self, chosen: &mut UpdatePlan, watch: &Caught) -> anyhow::Result<Updated> {
         let arguments = self.arguments;
         let attempt = |method: Method, updates: &Updates| {
-            let how = Commit {
-                method: method.into(),
-                safety: arguments.safety,
-                grows: arguments.grow,
-                is_unsafe: arguments.is_unsafe,
-            };
+            let mut how = Commit::by(method).safety(arguments.safety);
+            (how.grows, how.is_unsafe) = (arguments.grow, arguments.is_unsafe);
             commit_watched(&arguments.file, updates, &how, watch)
         };
         let done = attempt(chosen.plan.method, &self.updates);
