@@ -10,6 +10,46 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! The same by a method that you name, which does what its name says or fails:
+//!
+//! ```
+//! # let directory = tempfile::tempdir()?;
+//! # let (from, to) = (directory.path().join("from"), directory.path().join("to"));
+//! # std::fs::write(&from, b"bytes")?;
+//! use seekless::{Job, Method};
+//! let method: Method = "copy/double-buffer,block=1M,fsync".parse()?;
+//! let done = Job::by(method).copy(&from, &to)?;
+//! # assert_eq!((done.bytes, done.method), (5, method));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! A file that is open, and a range of its bytes:
+//!
+//! ```
+//! # let directory = tempfile::tempdir()?;
+//! # let path = directory.path().join("file");
+//! # std::fs::write(&path, vec![b'\n'; 10_000])?;
+//! use seekless::Part;
+//! let file = std::fs::File::open(&path)?;
+//! let mut lines = 0;
+//! seekless::read(Part::of_file(&file).range(4096..8192), |_offset, bytes| {
+//!     lines += bytes.iter().filter(|&&byte| byte == b'\n').count();
+//!     std::ops::ControlFlow::Continue(())
+//! })?;
+//! # assert_eq!(lines, 4096);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! And only the plan, with the time that it predicts:
+//!
+//! ```
+//! # let file = tempfile::NamedTempFile::new()?;
+//! # let path = file.path();
+//! let plan = seekless::plan(&seekless::Request::read(path))?;
+//! println!("{} in {:?}: {}", plan.method, plan.predicted.value, plan.why);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! | to | by the plan | by a method, or a plan with a durability |
 //! |---|---|---|
 //! | read a file into a closure | [`read`] | [`Job::read`] |
@@ -17,30 +57,26 @@
 //! | copy a file | [`copy`] | [`Job::copy`] |
 //! | find the first difference of two files | [`compare`] | [`Job::compare`] |
 //! | make many small changes in a file | [`update`](update()) | [`Job::update`] |
-//! | only learn how, and how long it would take | [`plan`](plan()) | |
+//! | learn how, and how long it would take | [`plan`](plan()) | |
 //! | do the same with many files | | [`Reader`], [`Writer`], [`Copier`], [`Comparer`], [`update::Updater`] |
 //!
-//! A [`Method`] is data with one text form, `OPERATION/MECHANISM[,OPTION...]`. It does what its name says or fails. [`Probe`] says
+//! All but updates take a [`Part`] where they take a path. [`Job::telling`] reports progress and cancels.
+//!
+//! A [`Method`] is data with one text form, `OPERATION/MECHANISM[,OPTION...]`; the module [`method`] lists them. [`Probe`] says
 //! what works on a storage, [`StorageFacts`] what the storage claims to be, [`cache`] what part of a file is in memory.
-//!
-//! ```
-//! use seekless::{Job, Method};
-//! # let path = tempfile::NamedTempFile::new()?;
-//! # std::fs::write(&path, b"one\ntwo\n")?;
-//! let method: Method = "read/double-buffer,block=64K".parse()?;
-//! let mut text = Vec::new();
-//! Job::by(method).read(&path, |_offset, bytes| {
-//!     text.extend_from_slice(bytes);
-//!     std::ops::ControlFlow::Continue(())
-//! })?;
-//! assert_eq!(text, b"one\ntwo\n");
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! ```
-//!
 //! Methods of the mechanism `mmap` need a signal handler, which only the program may install: [`allow_mapping`].
 //!
-//! Not here: measuring (the crate `seekless-lab`) and jobs such as comparing trees of files (`seekless-tools`). All system calls
-//! that need unsafe code are in `seekless-sys`.
+//! Every call that moves bytes blocks its thread. Sizes and offsets are in bytes, times are [`Duration`](std::time::Duration)s.
+//! An [`Error`] names the file, the operation, the method and the system's reason; [`full_text`] makes one line of it.
+//!
+//! # Features
+//! `threads` (rayon: threads are made before the first file), `suggestions` (errors of misspelt names name similar ones) and
+//! `tracing` (what happens inside) are on by default. Without them it needs crc32fast, fastrand,
+//! io-uring, libc, memchr, rustix, serde and thiserror.
+//!
+//! # Not here
+//! Measuring (the crate `seekless-lab`), and jobs such as comparing trees of files (`seekless-tools`). All system calls that need
+//! unsafe code are in `seekless-sys`. Linux and macOS have their own calls; other unixes have what POSIX has. 64-bit only.
 
 #![allow(
     clippy::needless_pass_by_value,

@@ -1,8 +1,9 @@
-//! What can go wrong, as data: paths, figures, kinds and the system's reason. `Display` is the one place that makes words of
-//! it. It does not repeat `source()`: [`full_text`] has both.
+//! What can go wrong, as data: paths, figures, kinds and the system's reason. [`Error`] is what every call returns;
+//! [`UpdateErrorKind`] says what was wrong with an update, [`Doubt`] why a journal is not used.
 //!
-//! The root is here, and what only updating and recovering meet in files of their own. None of them knows the operation's
-//! code.
+//! `Display` makes a sentence of it, which does not repeat `source()`: [`full_text`] has both.
+//!
+//! Not here: what to try next, which is for the program to say.
 
 mod how_far;
 mod recover;

@@ -1,7 +1,13 @@
-//! Which method is to be used: pure functions, a file for each operation, from what is asked for ([`Wanted`]) and what is
-//! known ([`crate::facts`]) to a [`Plan`]. No I/O here, and no clock. What a method takes is said in one place, `cost`.
+//! A [`Plan`]: which method to use, how long it will take, and why. [`seekless::plan`](crate::plan()) makes one.
 //!
-//! One idea holds for all: where the answer is the same at every cost that storages have, nothing need be measured.
+//! It rests on facts: what the system says of the file, and what calls and bytes cost on its storage, measured in at most 100 ms.
+//! If the method is the same at every cost that storages have, nothing is measured. Times are [`Duration`]s; costs are in
+//! nanoseconds, for each call or each byte.
+//!
+//! Not here: doing what was planned, and measuring.
+
+// Inside: pure functions, a file for each operation, from what is asked for (`Wanted`) and what is known (`crate::facts`) to a
+// plan. No I/O, and no clock. What a method takes is said in one place, `cost`.
 
 mod batch;
 mod compare;

@@ -1,8 +1,6 @@
-//! Updating: a batch of bytes reaches places in a file that stays as it is elsewhere. One file a mechanism;
-//! `body` ties them to their rows.
-//!
-//! What is around the mechanisms: [`Batch`] collects, `writes` makes calls of it in some order, [`mod@crate::plan`] finds the order,
-//! `commit` does it safely, with a `journal` or a new file (`replace`) where that is asked for.
+//! Many small changes in a file, made by few writes: a [`Batch`] collects bytes and where they belong, in any order; [`commit`]
+//! writes them, in place, with a journal, or to a new file that takes the name ([`Safety`]); [`recover`] finishes or undoes
+//! what a crash interrupted. [`seekless::update`](crate::update()) does the first two at once.
 //!
 //! ```
 //! use seekless::Choice;
@@ -21,7 +19,13 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Not here: reading updates from text, which is a tool's business.
+//! Offsets and lengths are in bytes. The file is locked (flock(2)) meanwhile; where bytes between updates are written back,
+//! a lease keeps other processes out (fcntl(2), `F_SETLEASE`), or the error says that they could not be kept out.
+//!
+//! Not here: reading updates from text, which is the business of a tool (the crate `seekless-tools`).
+
+// One file a mechanism; `body` ties them to their rows. Around them: `writes` makes calls of a batch in some order, the plan finds
+// the order, `commit` does it safely, with a `journal` or a new file (`replace`) where that is asked for.
 
 mod ahead;
 mod attributes;
