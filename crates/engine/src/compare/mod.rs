@@ -20,7 +20,7 @@ use crate::error::Result;
 use crate::facts::{Facts, FileFacts, ProcessFacts, Seeks};
 use crate::log;
 use crate::part::{AsPart, Part};
-use crate::plan::{self, Plan, Wanted};
+use crate::plan::{self, Plan, Task};
 use crate::setup::{Prepare, Prepared};
 use crate::transfer::Progress;
 use map::Map;
@@ -124,7 +124,7 @@ impl Comparer {
         let files = [parts[0].open()?, parts[1].open()?];
         let bytes = |n: usize| parts[n].within(files[n].1.len());
         let bytes = [bytes(0), bytes(1)].map(|range| range.end - range.start);
-        let request = Wanted {
+        let request = Task {
             bytes: bytes[0].min(bytes[1]),
             durability: Durability::None,
         };

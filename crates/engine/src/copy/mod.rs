@@ -18,7 +18,7 @@ use crate::error::Result;
 use crate::facts::{Facts, shares_blocks};
 use crate::files::directory_of;
 use crate::part::{AsPart, Part};
-use crate::plan::{self, Plan, Wanted};
+use crate::plan::{self, Plan, Task};
 use crate::setup::{Prepare, Prepared};
 use crate::transfer::{Destination, Progress, Side, Transfer, require_apart, require_distinct};
 use seekless_method::{CopyMechanism, Durability, MechanismId, Method, Operation};
@@ -77,7 +77,7 @@ impl Copier {
         };
         facts.files[1] = of_target.files[1];
         let range = source.within(metadata.len());
-        let request = Wanted {
+        let request = Task {
             bytes: range.end - range.start,
             durability,
         };

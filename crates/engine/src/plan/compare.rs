@@ -3,7 +3,7 @@
 use seekless_method::{CompareMechanism, MechanismId, Method, Operation};
 
 use super::cost::{Amounts, Of};
-use super::{NamedFact, Plan, SMALL_BYTES, Unit, Wanted, method, read, residency, usual};
+use super::{NamedFact, Plan, SMALL_BYTES, Task, Unit, method, read, residency, usual};
 use crate::facts::{Fact, Facts, FileFacts};
 
 /// Of two larger files so much is read side by side before a method is chosen: a difference near the start costs only these
@@ -11,7 +11,7 @@ use crate::facts::{Fact, Facts, FileFacts};
 pub const FIRST_LOOK_BYTES: u64 = 64 << 10;
 
 /// Bytes to be compared of each, less those for which neither file has blocks.
-fn data_bytes(request: &Wanted, facts: &Facts) -> u64 {
+fn data_bytes(request: &Task, facts: &Facts) -> u64 {
     let [one, other] = facts.files;
     request.bytes.min(one.allocated_bytes.max(other.allocated_bytes))
 }
@@ -21,7 +21,7 @@ fn is_one_device(facts: &Facts) -> bool {
 }
 
 /// Whether what reading the two in turn costs decides, and measuring it takes less than it can save.
-pub(crate) fn depends_on_seeks(request: &Wanted, facts: &Facts) -> bool {
+pub(crate) fn depends_on_seeks(request: &Task, facts: &Facts) -> bool {
     let is_cold = |file: FileFacts| file.resident.is_some_and(|part| part < 0.5);
     data_bytes(request, facts) >= MEASURED_FROM_BYTES && is_one_device(facts) && facts.files.into_iter().all(is_cold)
 }
@@ -43,7 +43,7 @@ const THREADS_THAT_COUNT: u32 = 2;
 /// The plan for comparing two files or parts of them. It rests on rules, which were measured; what it will take follows from
 /// the costs.
 #[must_use]
-pub fn compare(request: &Wanted, facts: &Facts) -> Plan {
+pub fn compare(request: &Task, facts: &Facts) -> Plan {
     let (method, otherwise, why) = chosen(request, facts);
     let amounts = amounts(request, facts, &method);
     let seeks = facts.seeks.map(|seeks| NamedFact {
@@ -66,7 +66,7 @@ pub fn compare(request: &Wanted, facts: &Facts) -> Plan {
 }
 
 /// What comparing takes by a method.
-fn amounts(request: &Wanted, facts: &Facts, method: &Method) -> Amounts {
+fn amounts(request: &Task, facts: &Facts, method: &Method) -> Amounts {
     let bytes = data_bytes(request, facts);
     let in_memory = if method.mechanism().id == MechanismId::Compare(CompareMechanism::Mmap) {
         Amounts::of([(Of::MappedBytes, 2.0 * bytes as f64)])
@@ -83,7 +83,7 @@ fn amounts(request: &Wanted, facts: &Facts, method: &Method) -> Amounts {
 }
 
 /// The method, what is to be used otherwise, and why.
-fn chosen(request: &Wanted, facts: &Facts) -> (Method, Method, String) {
+fn chosen(request: &Task, facts: &Facts) -> (Method, Method, String) {
     let plain = usual(Operation::Compare);
     let data_bytes = data_bytes(request, facts);
     if data_bytes < SMALL_BYTES {
@@ -179,8 +179,8 @@ mod tests {
         can_share: false,
     };
 
-    fn request(bytes: u64) -> Wanted {
-        Wanted {
+    fn request(bytes: u64) -> Task {
+        Task {
             bytes,
             durability: Durability::None,
         }

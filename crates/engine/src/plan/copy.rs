@@ -4,12 +4,12 @@ use seekless_method::{Durability, Operation};
 
 use super::cost::{Amounts, Of};
 use super::{
-    Candidate, DIRECT_FROM_ABSENT, Plan, SMALL_BYTES, Wanted, can_be_direct, choose, method, read, usual, write,
+    Candidate, DIRECT_FROM_ABSENT, Plan, SMALL_BYTES, Task, can_be_direct, choose, method, read, usual, write,
 };
 use crate::facts::Facts;
 
 /// Whether it decides that blocks can be shared, which is found out by making two short files.
-pub(crate) fn depends_on_sharing(request: &Wanted, facts: &Facts) -> bool {
+pub(crate) fn depends_on_sharing(request: &Task, facts: &Facts) -> bool {
     let [source, target] = facts.files;
     // Blocks that are shared are not written through.
     let is_durable = request.durability == Durability::WriteThrough;
@@ -17,8 +17,8 @@ pub(crate) fn depends_on_sharing(request: &Wanted, facts: &Facts) -> bool {
 }
 
 /// What is copied of a file: holes are skipped.
-fn data_of(request: &Wanted, facts: &Facts) -> Wanted {
-    Wanted {
+fn data_of(request: &Task, facts: &Facts) -> Task {
+    Task {
         bytes: request.bytes.min(facts.files[0].allocated_bytes),
         ..*request
     }
@@ -27,7 +27,7 @@ fn data_of(request: &Wanted, facts: &Facts) -> Wanted {
 /// The plan for copying a file to a new one. Where blocks can be shared they are; else the page cache is passed by where
 /// the copy is waited for and the source is not in memory either.
 #[must_use]
-pub fn copy(request: &Wanted, facts: &Facts) -> Plan {
+pub fn copy(request: &Task, facts: &Facts) -> Plan {
     let usual = usual(Operation::Copy);
     let usual = usual.with(request.durability).unwrap_or(usual);
     let data = data_of(request, facts);

@@ -6,7 +6,7 @@
 //!
 //! Not here: doing what was planned, and measuring.
 
-// Inside: pure functions, a file for each operation, from what is asked for (`Wanted`) and what is known (`crate::facts`) to a
+// Inside: pure functions, a file for each operation, from what is asked for (`Task`) and what is known (`crate::facts`) to a
 // plan. No I/O, and no clock. What a method takes is said in one place, `cost`.
 
 mod batch;
@@ -58,7 +58,7 @@ use crate::facts::Facts;
 /// What is asked for, of one file or of a pair; what becomes of a file that is updated is asked for by [`PlanLimits`].
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub struct Task {
     /// Bytes to be read, written, copied, or compared of each.
     pub bytes: u64,
     /// What is on the device in the end, where something is written.

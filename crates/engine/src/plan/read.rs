@@ -3,7 +3,7 @@
 use seekless_method::{Method, Operation};
 
 use super::cost::{Amounts, Of};
-use super::{Candidate, DIRECT_FROM_ABSENT, Plan, Wanted, can_be_direct, choose, method, usual};
+use super::{Candidate, DIRECT_FROM_ABSENT, Plan, Task, can_be_direct, choose, method, usual};
 use crate::facts::Facts;
 
 /// From here on trying what reading past the page cache takes costs a part of what it can save: up to 8 MiB are read for it.
@@ -12,7 +12,7 @@ const DIRECT_FROM_BYTES: u64 = 128 << 20;
 /// The plan for reading a file once. Of what passes the page cache by, nothing is there for the next reader: so that must be
 /// clearly faster.
 #[must_use]
-pub fn read(request: &Wanted, facts: &Facts) -> Plan {
+pub fn read(request: &Task, facts: &Facts) -> Plan {
     let usual = usual(Operation::Read);
     let is_cold = facts.files[0].resident_part() <= 1.0 - DIRECT_FROM_ABSENT;
     let cached = Candidate {

@@ -117,7 +117,7 @@ fn plan_of(operation: &str, bytes: u64, facts: &Facts) -> Plan {
     } else {
         Durability::None
     };
-    let request = Wanted { bytes, durability };
+    let request = Task { bytes, durability };
     match operation {
         "read" => read(&request, facts),
         "compare" => compare(&request, facts),

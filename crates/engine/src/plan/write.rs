@@ -3,7 +3,7 @@
 use seekless_method::{Durability, Method, Operation, Preallocate};
 
 use super::cost::{Amounts, Of};
-use super::{Candidate, Plan, SMALL_BYTES, Wanted, can_be_direct, choose, method, usual};
+use super::{Candidate, Plan, SMALL_BYTES, Task, can_be_direct, choose, method, usual};
 use crate::facts::Facts;
 
 /// Where less than so many times the bytes is free, all blocks are asked for first: a full disk fails at once then, and not
@@ -12,7 +12,7 @@ const SPARE: u64 = 2;
 
 /// The plan for writing a file. Without durability nothing waits for the device, so the page cache takes it all.
 #[must_use]
-pub fn write(request: &Wanted, facts: &Facts) -> Plan {
+pub fn write(request: &Task, facts: &Facts) -> Plan {
     let usual = wanted(usual(Operation::Write), request, facts);
     let cached = Candidate {
         method: usual,
@@ -37,7 +37,7 @@ pub fn write(request: &Wanted, facts: &Facts) -> Plan {
 }
 
 /// The method with the durability that is asked for, and all blocks first where the disk is nearly full.
-fn wanted(method: Method, request: &Wanted, facts: &Facts) -> Method {
+fn wanted(method: Method, request: &Task, facts: &Facts) -> Method {
     let durable = method.with(request.durability).unwrap_or(method);
     if request.bytes.saturating_mul(SPARE) < facts.free_bytes || request.bytes == 0 {
         return durable;
@@ -46,7 +46,7 @@ fn wanted(method: Method, request: &Wanted, facts: &Facts) -> Method {
 }
 
 /// What writing takes through the page cache, all in new pages.
-pub(super) fn through_cache(request: &Wanted, method: &Method) -> Amounts {
+pub(super) fn through_cache(request: &Task, method: &Method) -> Amounts {
     let bytes = request.bytes as f64;
     let calls = request
         .bytes
@@ -65,7 +65,7 @@ pub(super) fn through_cache(request: &Wanted, method: &Method) -> Amounts {
 }
 
 /// What it takes past it: each call waits, and what is there in the end is flushed once.
-pub(super) fn past_cache(request: &Wanted, method: &Method) -> Amounts {
+pub(super) fn past_cache(request: &Task, method: &Method) -> Amounts {
     let calls = request
         .bytes
         .div_ceil(method.options().block_bytes().unwrap_or(4 << 20)) as f64;

@@ -18,7 +18,7 @@ use crate::error::Result;
 use crate::facts::Facts;
 use crate::files::Stretch;
 use crate::part::{AsPart, Part};
-use crate::plan::{self, Plan, Scan, Wanted};
+use crate::plan::{self, Plan, Scan, Task};
 use crate::setup::{Prepare, Prepared};
 use crate::transfer::{Progress, Side, Transfer, Visits};
 use seekless_method::{AccessPattern, Durability, MechanismId, Method, Operation, ReadMechanism};
@@ -59,7 +59,7 @@ impl Reader {
         let path = part.path_to_measure();
         let mut facts = Facts::of_part(&part, &file, &metadata);
         let range = part.within(metadata.len());
-        let request = Wanted {
+        let request = Task {
             bytes: range.end - range.start,
             durability: Durability::None,
         };

@@ -12,7 +12,7 @@ use crate::Producer;
 use crate::error::Result;
 use crate::facts::Facts;
 use crate::part::{AsPart, Part};
-use crate::plan::{self, Plan, Wanted};
+use crate::plan::{self, Plan, Task};
 use crate::setup::{Prepare, Prepared};
 use crate::transfer::{Destination, Progress, Side, Transfer, Visits};
 use seekless_method::{Durability, MechanismId, Method, Operation, WriteMechanism};
@@ -64,7 +64,7 @@ impl Writer {
     pub fn plan(to: impl AsPart, bytes: u64, durability: Durability, is_predicted: bool) -> Result<Plan> {
         let part = to.as_part();
         let mut facts = Facts::of_target(&part)?;
-        let request = Wanted { bytes, durability };
+        let request = Task { bytes, durability };
         let plan = plan::write(&request, &facts);
         if plan.is_certain && !is_predicted {
             return Ok(plan);

@@ -10,6 +10,7 @@ use crate::files::number_text;
 
 /// A block device, and what lies on it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct DeviceUse {
     /// The device.
     pub device: BlockDevice,
@@ -21,6 +22,7 @@ pub struct DeviceUse {
 
 /// A file system that is mounted from a device, or swap space on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct DeviceMount {
     /// The file system's name, or `swap`.
     pub file_system: String,
@@ -34,7 +36,8 @@ impl DeviceUse {
     ///
     /// # Errors
     /// The system's, where it cannot stat the path.
-    pub fn of(path: &Path) -> Result<Option<Self>> {
+    pub fn of(path: impl AsRef<Path>) -> Result<Option<Self>> {
+        let path = path.as_ref();
         let metadata = fs::metadata(path).map_err(|error| Error::system(path, "looking at it", error))?;
         let mounts = Mounts::of_this_process();
         let swaps = fs::read_to_string("/proc/swaps").unwrap_or_default();
