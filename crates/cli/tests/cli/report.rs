@@ -77,7 +77,7 @@ fn what_is_no_run_is_refused_and_nothing_is_written() {
     }
     for (output, reason) in [
         (".", "is a directory"),
-        ("gone/page.html", "no file can be made"),
+        ("gone/page.html", "cannot create a file"),
         ("./run.json", "is the run itself"),
     ] {
         let sentence = place.run(&["report", "run.json", "-o", output]).refused();
