@@ -13,6 +13,9 @@ use signal_hook::iterator::Signals;
 /// is in.
 const ONE_REQUEST: Duration = Duration::from_millis(500);
 
+/// How long a program that has a second signal may still end by itself.
+const GRACE: Duration = Duration::from_millis(300);
+
 /// Locked while a run is saved, and from when the program begins to end.
 static ENDING: Mutex<()> = Mutex::new(());
 
@@ -60,6 +63,8 @@ pub fn on_signal(stop: impl FnOnce(u8) + Send + 'static) -> anyhow::Result<Caugh
         seen.0.store(number, Ordering::SeqCst);
         stop(number);
         if let Some(signal) = signals.find(|_| caught_at.elapsed() > ONE_REQUEST) {
+            // Where the process was stopped meanwhile (SIGSTOP), it has not had the time to save a run.
+            std::thread::sleep(GRACE);
             let _ending = ending();
             let _removed = seekless_lab::remove_scratch();
             let _ = signal_hook::low_level::emulate_default_handler(signal);
