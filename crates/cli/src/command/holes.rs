@@ -17,7 +17,7 @@ use seekless_tools::walk::{FileAt, Selection};
 use signal_hook::consts::SIGIO;
 
 use super::values::JsonOptions;
-use super::{Failure, raise_open_files, unless_printed, unless_stopped, unwritten};
+use super::{Failure, raise_open_files, unless_stopped, unwritten};
 use crate::show::{
     Amount, HoleLines, LINE, Page, Picture, Sum, Width, Work, show_punched, stdout, tell_scan, visible_path,
 };
@@ -283,7 +283,8 @@ fn each<T: Send>(
         return Err(untold.into());
     }
     unless_stopped(&caught)?;
-    unless_printed(lines.has_failed())
+    // The errors were printed as they came.
+    lines.is_all_done().then_some(()).ok_or(Failure::Errors(Vec::new()))
 }
 
 /// How files were scanned for zeros.

@@ -1,4 +1,4 @@
-//! `seekless methods`: what there is, and what of it works here.
+//! `seekless methods`: all methods, and which work here.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -14,22 +14,22 @@ use crate::read_ahead;
 use crate::show::{Page, json_text, list_methods, method_json, methods_json};
 use crate::test_directory::TestDirectory;
 
-/// Lists the methods, and tries on this storage which are available.
+/// Lists the methods, and tests which are available on this storage.
 ///
-/// Trying writes two files of a megabyte into the directory and removes them again.
+/// The test writes two files of 1 MB to the directory and removes them.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  seekless methods                      # all of them, tried in this directory
+  seekless methods                      # all of them, tested in this directory
   seekless methods copy --dir /mnt/nas  # only copying, on another storage
   seekless methods read_async_fadvise   # one method, or an old name of one
-  seekless methods read/sync,direct --code python # a program that reads so
+  seekless methods read/sync,direct --code python # a program that does it
   seekless methods --json               # for programs")]
 pub struct Arguments {
     /// Only this operation (read, write, copy, compare, update), or one method
     #[arg(value_name = "OPERATION|METHOD")]
     what: Option<String>,
-    /// The directory to try them in
+    /// The directory to test them in
     #[arg(long = "dir", value_name = "DIR", default_value = ".")]
     directory: PathBuf,
     /// As JSON
@@ -67,7 +67,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let test_directory = TestDirectory::new()?;
     let directory = test_directory.make(&arguments.directory)?;
     // Dropped before the directory: it removes its files itself.
-    let mut probe = Probe::new(&directory).context("methods are tried on test files")?;
+    let mut probe = Probe::new(&directory).context("cannot test the methods")?;
     let mut page = Page::stdout();
     if let Some(method) = one {
         show_one(&mut page, &method, &probe.availability(&method), arguments.json)?;

@@ -1,4 +1,4 @@
-//! `seekless report`: the page of a run that was saved, or that somebody sent.
+//! `seekless report`: the page of a saved run, or of a run in a file.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -17,26 +17,26 @@ use seekless_results::{Origin, visible};
 use super::sittings::over_sittings;
 use crate::output::Output;
 
-/// Writes a run as one HTML page: recommendations, plots, tables, and the run itself inside.
+/// Writes a run as one HTML page, with recommendations, plots, tables and the run itself.
 ///
-/// The page stands alone: it loads nothing from the network, and is readable without scripts.
+/// The page loads nothing from the network and is readable without scripts.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   seekless report latest                   # the newest saved run
-  seekless report 2026-11-20T14 -o r.html  # the saved run whose ID begins so
+  seekless report 2026-11-20T14 -o r.html  # the run with this ID prefix
   seekless report sent.json                # a run that somebody sent")]
 pub struct Arguments {
-    /// The ID of a saved run or its beginning, `latest`, or the path of a run's JSON
+    /// The ID of a saved run, a unique prefix of it, `latest`, or the path of a run's JSON file
     #[arg(value_name = "RUN")]
     run: OsString,
-    /// Where to write the page; `-` is standard output [default: beside the run, with the ending .html]
+    /// Where to write the page; `-` is standard output [default: beside the run, as .html]
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Ignore earlier runs on this storage: conclude from this run alone
     #[arg(long)]
     alone: bool,
-    /// Write times by file size in the columns of the document instead, tabs between them
+    /// Write times by file size instead, as tab-separated columns, like the document that the experiment repeats
     #[arg(long, value_name = "FILE.tsv", conflicts_with = "output")]
     columns: Option<PathBuf>,
 }
@@ -54,11 +54,11 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         None => beside(&path)?,
     };
     if output.replaces(&path) {
-        bail!("{}: is the run itself: write the page to another file", path.display());
+        bail!("{}: is the run itself; write the page to another file", path.display());
     }
     let concluded = over_sittings(&run, arguments.alone || document.origin == Origin::Imported);
     let url = output.target().map(|target| file_url(&target));
-    let page = to_html(&concluded, &run).with_context(|| format!("{}: making its page failed", path.display()))?;
+    let page = to_html(&concluded, &run).with_context(|| format!("{}: cannot make the page", path.display()))?;
     output.write(page.as_bytes())?;
     if let Some(url) = url {
         let mut out = anstream::stdout().lock();
@@ -73,16 +73,16 @@ pub(super) fn columns(run: &Run) -> anyhow::Result<String> {
     let text = to_columns(run)?;
     if text.is_empty() {
         let id = visible(&run.id);
-        bail!("{id}: nothing of it was measured under the column of a document");
+        bail!("{id}: no times for the columns of a document");
     }
     Ok(text)
 }
 
-/// What every page of ours begins with, by which one is known that may be replaced.
+/// How every report begins. Only such a file may be replaced.
 const MARK: &[u8] =
     b"<!DOCTYPE html><html lang=\"en\"><head><meta charset=\"utf-8\"><meta http-equiv=\"Content-Security-Policy\"";
 
-/// The page beside a run. Nobody named that file, so one that is no such page is not replaced.
+/// The page beside a run. The user did not name that file, so it is replaced only if it is a report.
 pub(super) fn beside(run: &Path) -> anyhow::Result<Output> {
     let path = run.with_extension("html");
     if let Ok(file) = File::open(&path).and_then(|file| Ok((file.metadata()?.is_file(), file)))
@@ -91,7 +91,7 @@ pub(super) fn beside(run: &Path) -> anyhow::Result<Output> {
         let mut beginning = Vec::new();
         let read = file.1.take(MARK.len() as u64).read_to_end(&mut beginning);
         if read.is_err() || beginning != MARK {
-            bail!("{}: is there and is no report: name a file to write to", path.display());
+            bail!("{}: exists and is not a report; name another file", path.display());
         }
     }
     Output::prepare(&path)
@@ -130,7 +130,7 @@ mod tests {
         let page = directory.path().join("run.html");
         beside(&run).unwrap();
         fs::write(&page, "a page of mine").unwrap();
-        assert!(beside(&run).unwrap_err().to_string().contains("is no report"));
+        assert!(beside(&run).unwrap_err().to_string().contains("is not a report"));
         fs::write(&page, [MARK, b" and so on"].concat()).unwrap();
         beside(&run).unwrap();
     }

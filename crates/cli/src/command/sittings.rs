@@ -43,7 +43,7 @@ pub fn is_in_background() -> bool {
 /// How often a process that waits for its next sitting looks at the time: a machine that slept is late then, but not lost.
 const STEP: Duration = Duration::from_millis(500);
 
-/// Measures so many times: starts the process that does, or is that process.
+/// Measures `count` times: starts the process that does it, or is that process.
 pub fn sit(
     count: u32,
     every: Duration,
@@ -62,7 +62,7 @@ pub fn sit(
         }
         let now = Timestamp::now();
         next = now.saturating_add(every).unwrap_or(Timestamp::MAX);
-        // The next hour may be better, for the log, too.
+        // An error does not end the series: the next hour may be better, for the log too.
         let _ = writeln!(anstream::stdout(), "\n--- sitting {sitting} of {count}, {}", local(now));
         let errors = match measure(&stop, &caught) {
             Err(Failure::Stopped(signal)) => return Err(Failure::Stopped(signal)),
@@ -89,7 +89,7 @@ fn first_start(every: SignedDuration) -> Timestamp {
 
 /// Starts this program again, in the background, with its output in the store's log.
 fn start(count: u32, every: SignedDuration) -> anyhow::Result<()> {
-    let program = std::env::current_exe().context("this program's own file could not be found")?;
+    let program = std::env::current_exe().context("cannot find this program's own file")?;
     let path = Store::of_user()?.log_path()?;
     if path.symlink_metadata().is_ok_and(|found| !found.is_file()) {
         bail!("{}: is not a regular file; the log is written there", path.display());
@@ -116,7 +116,7 @@ fn start(count: u32, every: SignedDuration) -> anyhow::Result<()> {
          Log  {path}\n`seekless runs` lists finished runs; `kill {pid}` stops it."
     );
     if let Err(error) = told {
-        // Nobody would know how to end it.
+        // Without the message, nobody knows how to end the process.
         let _ = child.kill();
         return Err(error.into());
     }

@@ -101,7 +101,7 @@ fn a_page_of_the_user_s_beside_a_run_is_not_replaced() {
     place.bench(&["--export-json", "run.json"]).succeeded();
     let page = place.file("run.html", b"mine");
     let sentence = place.run(&["report", "run.json"]).refused();
-    assert!(sentence.contains("is no report"), "{sentence}");
+    assert!(sentence.contains("is not a report"), "{sentence}");
     assert_eq!(fs::read(&page).unwrap(), b"mine");
     place.run(&["report", "run.json", "-o", "run.html"]).succeeded();
     assert!(is_page(&page));

@@ -233,7 +233,7 @@ fn an_anonymous_export_tells_nothing_and_is_imported_apart() {
         "{imported}"
     );
     let again = other.run(&["runs", "import", "in.json"]).succeeded().stdout;
-    assert_eq!(again.matches("Is here").count(), 2, "{again}");
+    assert_eq!(again.matches("Exists").count(), 2, "{again}");
     let list = other.run(&["runs"]).succeeded().stdout;
     assert!(
         list.contains(", imported") && list.contains("2 of them imported"),
@@ -413,7 +413,7 @@ fn only_what_is_named_is_removed_and_nothing_where_one_name_is_wrong() {
     let sentence = place.run(&["runs", "remove", "latest", "nothing"]).refused();
     assert!(sentence.contains("`nothing` is no run"), "{sentence}");
     let sentence = place.run(&["runs", "remove", "./full.json"]).refused();
-    assert!(sentence.contains("is a file, and no ID"), "{sentence}");
+    assert!(sentence.contains("is a file, not an ID"), "{sentence}");
     assert_eq!((place.saved().len(), file.exists()), (2, true));
     place.run(&["runs", "remove"]).refused();
     let told = place

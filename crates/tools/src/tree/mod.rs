@@ -74,8 +74,6 @@ pub struct Options {
     pub metadata: bool,
     /// Where contents differ is not asked for: files of different sizes are not read.
     pub brief: bool,
-    /// Progress is told within large files, too.
-    pub is_watched: bool,
 }
 
 /// What differs.

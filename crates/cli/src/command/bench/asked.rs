@@ -14,9 +14,9 @@ use seekless_results::{Origin, visible};
 use super::Arguments;
 use crate::command::sittings;
 
-/// Puts together what is asked of the lab.
+/// What the arguments ask of the lab.
 pub(super) fn bench(arguments: &Arguments, resumed: Option<&Run>) -> anyhow::Result<Bench> {
-    let program = std::env::current_exe().context("this program's own file could not be found")?;
+    let program = std::env::current_exe().context("cannot find this program's own file")?;
     let seed = arguments.seed.unwrap_or_else(seed_from_clock);
     let bench = Bench {
         name: arguments.name.clone(),
@@ -121,7 +121,7 @@ fn beginning(mut bench: Bench, arguments: &Arguments) -> anyhow::Result<Bench> {
     Ok(bench)
 }
 
-/// Going on with a run: all but the time and the places is the run's own.
+/// A run that is resumed: all but the time and the directories is the run's own.
 fn resuming(bench: Bench, run: &Run) -> anyhow::Result<Bench> {
     Ok(Bench {
         seed: run.seed,
@@ -140,7 +140,7 @@ fn in_its_places(bench: Bench, run: &Run) -> anyhow::Result<Bench> {
     let recorded_other = is_apart.then(|| recorded.pop()).flatten();
     let directories = match (bench.directories.as_slice(), recorded.as_slice()) {
         ([], _) => recorded,
-        ([..], [file]) if file.is_file() => bail!("{}: is what {} reads: omit --dir", file.display(), run.id),
+        ([..], [file]) if file.is_file() => bail!("{}: {} reads this file; omit --dir", file.display(), run.id),
         (given, _) => given.to_vec(),
     };
     let file = match directories.as_slice() {

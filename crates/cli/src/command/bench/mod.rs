@@ -30,8 +30,8 @@ use crate::signals::{Caught, stopping};
 
 /// Measures which method of reading, writing, copying and comparing is fastest on a storage.
 ///
-/// Every trial runs in a fresh process, in a cache state that is verified; the rounds are shuffled and compared in
-/// pairs. Test files are made in a directory of their own, which is removed on any exit. The run is saved with every
+/// Each trial runs in a new process and in a verified cache state. Rounds are shuffled, and methods are compared round
+/// by round. Test files are in a directory of their own, which is removed on any exit. The run is saved with every
 /// sample.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -40,13 +40,13 @@ Examples:
   seekless bench read --budget 20s --size 1G  # only reading, files of 1 GiB
   seekless bench copy --dir /ssd --dir /disk  # two storages in the same rounds
   seekless bench compare --other /disk        # second files on another storage
-  seekless bench preload-2009 --rounds 10     # a document of 2009, run here
+  seekless bench preload-2009 --rounds 10     # repeat a document of 2009
   seekless bench read --file big.iso          # your file; nothing is written
   seekless bench read --methods '*direct*'    # some of `seekless methods` only
-  seekless bench --first-touch ~/Music        # files of yours, each read once
+  seekless bench --first-touch ~/Music        # your files, each read once
   seekless bench mine.toml --export-csv r.csv # an experiment of your own
-  seekless bench --report storage.html        # the page with plots, here
-  seekless bench --resume latest --budget 2h  # go on where the last one stopped
+  seekless bench --report storage.html        # write the report to this file
+  seekless bench --resume latest --budget 2h  # resume the last run
   seekless bench --name before-upgrade        # find the run by this name later
   seekless bench --like before-upgrade        # measure the same again
   seekless bench --sittings 6 --every 4h      # measure at other hours, too")]
@@ -60,7 +60,7 @@ pub struct Arguments {
     /// Directory for the second file of each comparison, to compare across two storages [default: the first's]
     #[arg(long, value_name = "DIR", conflicts_with = "file")]
     other: Option<PathBuf>,
-    /// How long it may take, as in 90s or 10m
+    /// Time limit, as in 90s or 10m
     #[arg(long, default_value = "60s", value_name = "TIME", value_parser = parse_budget, conflicts_with = "rounds",
         allow_hyphen_values = true)]
     budget: Duration,
@@ -77,20 +77,20 @@ pub struct Arguments {
     /// Number of rounds per method, whatever the time, instead of a budget
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     rounds: Option<u32>,
-    /// The seed of the order and of the test data [default: from the clock]
+    /// Seed for the order of trials and for the test data [default: from the clock]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     /// Simulated processing per KiB, in nanoseconds; shows when overlapping pays off
     #[arg(long, value_name = "NS", value_parser = clap::value_parser!(u64).range(..=1_000_000_000))]
     work: Option<u64>,
-    /// How the page cache is emptied: the file's pages, or all of the system's (needs root) [default: file, and for many
-    /// small files system, so that their metadata is cold, too]
+    /// What to drop from the page cache: the file's pages, or all clean pages (needs root) [default: file; for many small
+    /// files system, if allowed, so that metadata is cold too]
     #[arg(long, value_parser = one_of(DROPS))]
     drop: Option<Drop>,
-    /// A file to read, instead of test files: nothing is written
+    /// Read this file instead of test files; nothing is written
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
-    /// Read files that are in DIR, each once and as cold as it is found: nothing is written
+    /// Read the files in DIR, each once and as cold as it is found; nothing is written
     #[arg(long, value_name = "DIR", conflicts_with_all = ["file", "directories", "other", "sizes", "cache", "drop", "resume"])]
     first_touch: Option<PathBuf>,
     /// Write the run as JSON, every sample, to this file; `-`, here and below, is standard output
@@ -99,7 +99,7 @@ pub struct Arguments {
     /// Write all trials as CSV
     #[arg(long, value_name = "FILE")]
     export_csv: Option<PathBuf>,
-    /// Write times by file size in the columns of the document, tabs between them
+    /// Write times by file size as tab-separated columns, like the document that the experiment repeats
     #[arg(long, value_name = "FILE.tsv")]
     export_columns: Option<PathBuf>,
     /// Write the tables as Markdown
@@ -133,10 +133,10 @@ pub struct Arguments {
     #[arg(long, value_name = "RUN", conflicts_with_all = ["experiments", "sizes", "methods", "cache", "rounds", "seed",
         "work", "drop", "file"])]
     resume: Option<OsString>,
-    /// How often what was measured is saved meanwhile
+    /// How often the run is saved while it lasts
     #[arg(long, default_value = "2m", value_name = "TIME", value_parser = parse_budget, hide = true)]
     checkpoint: Duration,
-    /// Show what was dropped and what is not available, too
+    /// Also show methods that were dropped or are unavailable
     #[arg(long)]
     all: bool,
     /// Print the run as one JSON document instead of tables
@@ -145,7 +145,7 @@ pub struct Arguments {
     /// Hide progress
     #[arg(long, short)]
     quiet: bool,
-    /// List the built-in experiments and end
+    /// List the built-in experiments
     #[arg(long)]
     list: bool,
 }
@@ -196,7 +196,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         return Ok(list(arguments.json)?);
     }
     if let Some(count) = arguments.sittings {
-        // What is asked for must not turn out to be wrong in a log.
+        // Errors in the arguments belong on the terminal, not in a log.
         seekless_lab::unmeasured(&bench(arguments, None)?)?;
         return sittings::sit(count, arguments.every, |stop, caught| measure(arguments, stop, caught));
     }
@@ -222,12 +222,12 @@ fn measure(arguments: &Arguments, stop: &Stop, caught: &Caught) -> Result<(), Fa
     LINE.end();
     let run = match (run, caught.signal()) {
         (Err(_), Some(signal)) => {
-            let _ = writeln!(anstream::stderr(), "seekless: interrupted before anything was measured");
+            let _ = writeln!(stderr(), "seekless: interrupted before anything was measured");
             return Err(Failure::Stopped(signal));
         }
         (run, _) => run?,
     };
-    // First what is to last: whoever reads our output may have seen enough before its end.
+    // Saved before anything is printed: a reader may close our output early.
     let saved = progress.save(&run).map(Path::to_owned);
     tell_size()?;
     let run = Concluded {
@@ -262,17 +262,25 @@ fn measure(arguments: &Arguments, stop: &Stop, caught: &Caught) -> Result<(), Fa
             report.as_deref(),
         )
     };
-    if let (Ok(_), Some(_)) = (&saved, caught.signal()) {
-        let id = &run.alone.id;
-        let _ = writeln!(
-            anstream::stderr(),
-            "seekless: interrupted; what was measured is saved\nhint: `seekless bench --resume {id}` measures the rest"
-        );
+    if saved.is_ok() && caught.signal().is_some() {
+        tell_interrupted(&run.alone);
     }
     failed.extend(saved.err().map(|error| error.context("the run was not saved")));
     unless_stopped(caught)?;
     unless_failed(failed)?;
     Ok(shown?)
+}
+
+fn tell_interrupted(run: &Run) {
+    let _ = writeln!(stderr(), "seekless: interrupted; what was measured is saved");
+    // Files that are read once are not cold again.
+    if run.contests.iter().all(|contest| contest.cache != Cache::FirstTouch) {
+        let _ = writeln!(
+            stderr(),
+            "hint: `seekless bench --resume {}` measures the rest",
+            visible(&run.id)
+        );
+    }
 }
 
 /// The earlier runs that this one is put together with; says what they tell. What is wrong with a storage or the store,
@@ -320,11 +328,11 @@ fn measuring(caught: &Caught, no_wait: bool) -> Result<Option<MeasuringLock>, Fa
     }
 }
 
-/// The run to go on with.
+/// The run to resume.
 fn resumable(name: &OsStr) -> anyhow::Result<(Document, Run)> {
     let document = Store::of_user()?.find(name)?;
     if document.origin == Origin::Imported {
-        bail!("{}: is the run of somebody else: start one of your own", document.id);
+        bail!("{}: was imported; start a run of your own", document.id);
     }
     let run = document.read()?;
     Ok((document, run))
@@ -402,7 +410,7 @@ fn exports(arguments: &Arguments) -> anyhow::Result<Vec<(Output, Form)>> {
         let experiments = arguments.experiments.iter().map(Path::new);
         let mut inputs = experiments.chain(arguments.file.as_deref());
         if inputs.any(|input| output.replaces(input)) {
-            bail!("{}: is read by this run: write to another file", path.display());
+            bail!("{}: this run reads it; write to another file", path.display());
         }
         if exports.iter().any(|(other, _)| other.is_same(&output)) {
             bail!("{}: is named twice: each export takes a file of its own", output.name());

@@ -16,10 +16,10 @@ use crate::command::{Failure, unless_failed};
 use crate::output::Output;
 use crate::show::json_text;
 
-/// Writes runs to a file to pass on.
+/// Writes runs to a file, to share them.
 ///
-/// With --anonymous nothing in it tells whose they are: no host, paths, serial numbers, models, commands or reasons, and
-/// no time but the day. Kept are the figures, methods, processor, kernel version, file system and kind of device.
+/// --anonymous removes what identifies you or the machine: host, paths, serial numbers, models, commands, error messages
+/// and the time of day. It keeps figures, methods, processor, kernel version, file system and kind of device.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -29,7 +29,7 @@ pub struct Export {
     /// The runs
     #[arg(value_name = "ID", required = true)]
     ids: Vec<OsString>,
-    /// Take out all that tells whose they are
+    /// Remove what identifies you or the machine
     #[arg(long)]
     anonymous: bool,
     /// The file [default: standard output]
@@ -37,9 +37,9 @@ pub struct Export {
     output: Option<PathBuf>,
 }
 
-/// Keeps runs of others, apart from your own.
+/// Imports runs of others, and keeps them apart from your own.
 ///
-/// They are checked strictly, shown as imported, and count in `seekless runs table`.
+/// They are checked strictly, marked as imported, and counted in `seekless runs table`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -58,7 +58,7 @@ pub fn export(store: &Store, arguments: &Export) -> anyhow::Result<()> {
         && runs.iter().any(|(document, _)| output.replaces(&document.path))
     {
         let target = output.target().unwrap_or_default();
-        bail!("{}: is one of the runs: write to another file", target.display());
+        bail!("{}: is one of the runs; write to another file", target.display());
     }
     let mut text = String::new();
     for (_, run) in &runs {
@@ -73,7 +73,7 @@ pub fn export(store: &Store, arguments: &Export) -> anyhow::Result<()> {
         None => std::io::stdout().lock().write_all(text.as_bytes())?,
     }
     if !arguments.anonymous {
-        let advice = "This names the host, the paths and what was run: --anonymous takes that out.";
+        let advice = "The output contains the host name, paths and commands; --anonymous removes them.";
         writeln!(anstream::stderr(), "{advice}")?;
     }
     Ok(())
@@ -87,7 +87,7 @@ pub fn import(store: &Store, arguments: &Import) -> Result<(), Failure> {
         for run in runs.iter().flatten() {
             match store.import(run) {
                 Ok((document, is_new)) => {
-                    let word = if is_new { "Imported" } else { "Is here " };
+                    let word = if is_new { "Imported" } else { "Exists  " };
                     writeln!(out, "{word}  {}", visible(&document.id))?;
                 }
                 Err(error) => failed.push(anyhow!(error).context(format!("{}: not imported", file.display()))),

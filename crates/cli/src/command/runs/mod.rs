@@ -22,19 +22,19 @@ use crate::show::{
 
 /// Lists the runs that were saved, compares them, and exchanges them with others.
 ///
-/// A run is named by its ID, by the beginning of just one ID, by `latest`, or by the path of its JSON file. Nothing is
-/// ever sent anywhere: what is passed on is a file that you write and send yourself.
+/// A run is named by its ID, a unique ID prefix, `latest`, or the path of its JSON file. Nothing is sent anywhere: to
+/// share a run, export it to a file and send that.
 #[derive(Debug, Args)]
 #[command(
     args_conflicts_with_subcommands = true,
     after_help = "\
 Examples:
-  seekless runs                              # all of them, the last one first
-  seekless runs show latest                  # as `seekless bench` showed it
+  seekless runs                              # all of them, the newest first
+  seekless runs show latest                  # as `seekless bench` shows it
   seekless runs compare 2026-11-20 latest    # what a new kernel changed
   seekless runs export --anonymous latest -o run.json
-  seekless runs import theirs.json           # keep the runs of others, apart
-  seekless runs table                        # which methods win, on what"
+  seekless runs import theirs.json           # keep runs of others, separately
+  seekless runs table                        # which methods are fastest where"
 )]
 pub struct Arguments {
     #[command(subcommand)]
@@ -46,7 +46,7 @@ pub struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Shows a run as `seekless bench` did.
+    /// Shows a run as `seekless bench` does.
     #[command(after_help = "\
 Examples:
   seekless runs show latest
@@ -56,7 +56,7 @@ Examples:
         /// The run
         #[arg(value_name = "ID|FILE.json")]
         id: OsString,
-        /// Show what was dropped and what is not available, too
+        /// Also show methods that were dropped or are unavailable
         #[arg(long)]
         all: bool,
         /// Ignore earlier runs on this storage: conclude from this run alone
@@ -102,11 +102,11 @@ Examples:
     },
 }
 
-/// Tells what changed from one run to another, with intervals.
+/// Shows what changed between two runs, with intervals.
 ///
-/// The runs must be of one machine, file system and kind of device; contests are compared where they measured the same.
-/// Two runs have no rounds in common: an interval tells how much each varied within itself, and not how much the machine
-/// varies from day to day.
+/// The runs must be from one machine, file system and kind of device. Contests are compared if they measured the same.
+/// Two runs have no rounds in common: an interval shows how much each run varied, not how much the machine varies from
+/// day to day.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -124,13 +124,13 @@ struct Compare {
     /// Compare different machines, file systems or devices as well
     #[arg(long)]
     anyway: bool,
-    /// Show methods with fewer than 6 rounds, too
+    /// Also show methods with fewer than 6 rounds
     #[arg(long)]
     all: bool,
     /// As JSON
     #[arg(long)]
     json: bool,
-    /// Write the comparison to this file as an HTML page, too
+    /// Also write the comparison to this file, as an HTML page
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
 }
@@ -190,7 +190,7 @@ fn show(store: &Store, id: &OsStr, all: bool, alone: bool, json: bool) -> anyhow
     Ok(page.flush()?)
 }
 
-/// What to say of a run that is not one's own.
+/// The note on a run that others measured.
 fn whose(document: &Document) -> &'static str {
     match document.origin {
         Origin::Imported => ", imported: measured by others",
@@ -202,26 +202,26 @@ fn compare_runs(store: &Store, arguments: &Compare) -> anyhow::Result<()> {
     let documents = [store.find(&arguments.first)?, store.find(&arguments.second)?];
     if documents[0].path == documents[1].path {
         let id = &documents[0].id;
-        bail!("`{id}` is named twice: a run is compared with another one");
+        bail!("`{id}` is named twice; name two different runs");
     }
     let [first, second] = [documents[0].read()?, documents[1].read()?];
     let objections = objections(&first, &second);
     if !arguments.anyway && !objections.is_empty() {
         let all = objections.join(", ");
-        bail!("the two runs are not of one machine and storage: {all}; --anyway compares them all the same");
+        bail!("the runs are not from one machine and storage: {all}; --anyway compares them regardless");
     }
     let comparison = compare(&first, &second)?;
     let mut page = Page::stdout();
     if let Some(report) = &arguments.report {
         let output = Output::prepare(report)?;
         if output.is_stdout() && arguments.json {
-            bail!("{}: is named twice: write the page to a file", output.name());
+            bail!("{}: is named twice; write the page to a file", output.name());
         }
         if output.is_stdout() {
             page = Page::stderr();
         }
         if documents.iter().any(|document| output.replaces(&document.path)) {
-            bail!("{}: is one of the runs: write to another file", report.display());
+            bail!("{}: is one of the runs; write to another file", report.display());
         }
         output.write(comparison_to_html(&comparison, &objections).as_bytes())?;
     }
@@ -252,7 +252,10 @@ fn rank(store: &Store, all: bool, json: bool) -> Result<(), Failure> {
     if json {
         write!(page, "{}", json_text(&rankings)?)?;
     } else if rankings.is_empty() {
-        writeln!(page, "There is nothing to rank yet: `seekless bench` measures.")?;
+        writeln!(
+            page,
+            "There is nothing to rank yet. `seekless bench` measures a storage."
+        )?;
     } else {
         show_rankings(&mut page, &rankings, all)?;
     }
@@ -287,7 +290,7 @@ fn chosen(store: &Store, names: &[OsString]) -> anyhow::Result<Vec<Document>> {
         let document = store.find(name)?;
         if document.origin == Origin::File {
             let name = Path::new(name).display();
-            bail!("{name}: is a file, and no ID: `seekless runs remove` removes what `seekless runs` lists");
+            bail!("{name}: is a file, not an ID; `seekless runs remove` removes what `seekless runs` lists");
         }
         if !chosen.contains(&document) {
             chosen.push(document);
