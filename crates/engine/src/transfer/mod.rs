@@ -384,21 +384,22 @@ impl<'a> Side<'a> {
     pub fn finish_target(&self) -> Result<Duration> {
         self.count_call();
         let now = self.metadata()?.len();
-        let resized = match &self.part {
-            None => now != self.bytes,
-            // Others may have made the file longer; only the padding of direct I/O is ours.
+        let wanted = match &self.part {
+            None => (now != self.bytes).then_some(self.bytes),
+            // Others may have changed the size meanwhile. Ours are the bytes of the part, and the padding of direct I/O.
             Some(part) => {
                 let padded = part.end.next_multiple_of(self.alignment);
-                now < self.bytes || (now > self.bytes && part.end == self.bytes && now == padded)
+                let is_padded = part.end == self.bytes && now == padded && now > part.end;
+                (is_padded || !part.is_empty() && now < part.end).then_some(part.end)
             }
         };
-        if resized {
-            self.resize(self.bytes)?;
+        if let Some(bytes) = wanted {
+            self.resize(bytes)?;
         }
         match self.method.options().durability() {
             Durability::Fsync => self.sync(),
             // The last block of direct I/O was written through with its padding: so must its end be.
-            Durability::WriteThrough if resized => self.sync(),
+            Durability::WriteThrough if wanted.is_some() => self.sync(),
             Durability::WriteThrough | Durability::None => Ok(Duration::ZERO),
         }
     }
