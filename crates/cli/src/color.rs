@@ -15,16 +15,20 @@ pub struct Color {
     color: String,
 }
 
-/// Chooses by the words of the command line. Without the option, the terminal and the environment decide (`NO_COLOR`,
-/// `CLICOLOR_FORCE`).
-pub fn choose(words: impl Iterator<Item = OsString>) {
-    match asked(words).unwrap_or_default() {
+/// Chooses by the words of the command line, then by the environment, then by the configuration, then by the terminal.
+pub fn choose(words: impl Iterator<Item = OsString>, configured: Option<ColorChoice>) {
+    let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    let by_environment = VARIABLES.into_iter().any(is_set).then_some(ColorChoice::Auto);
+    match asked(words).or(by_environment).or(configured).unwrap_or_default() {
         ColorChoice::Auto => anstream::ColorChoice::Auto,
         ColorChoice::Always => anstream::ColorChoice::Always,
         ColorChoice::Never => anstream::ColorChoice::Never,
     }
     .write_global();
 }
+
+/// Variables that the automatic choice heeds.
+const VARIABLES: [&str; 3] = ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE"];
 
 /// The last choice of the words, if there is one. What is no choice is for clap to tell.
 fn asked(words: impl Iterator<Item = OsString>) -> Option<ColorChoice> {

@@ -2,9 +2,11 @@
 //!
 //! `main` calls [`run`] and nothing else, so that tests and bindings reach everything that the program does.
 
+mod budget;
 mod code;
 mod color;
 mod command;
+mod config;
 mod hint;
 mod output;
 mod read_ahead;
@@ -16,7 +18,7 @@ use std::io::{ErrorKind, Write};
 use std::ops::ControlFlow;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser};
+use clap::CommandFactory;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::prelude::*;
 
@@ -43,7 +45,8 @@ pub fn run() -> ExitCode {
         ControlFlow::Break(code) => return code,
         ControlFlow::Continue(trees) => trees,
     };
-    color::choose(std::env::args_os());
+    let configured = config::load();
+    color::choose(std::env::args_os(), config::get().color);
     let asked = std::env::var("SEEKLESS_LOG")
         .ok()
         .and_then(|filter| filter.parse().ok());
@@ -63,8 +66,8 @@ pub fn run() -> ExitCode {
         tracing::warn!(%error, "a write beyond the limit of file sizes will end the program");
     }
     let done = match trees {
-        Some(words) => command::cmp::compare_trees(words),
-        None => command::run(Cli::try_parse().unwrap_or_else(|error| refuse(&error))),
+        Some(words) => command::cmp::compare_trees(words, configured),
+        None => command::run(command::parse().unwrap_or_else(|error| refuse(&error)), configured),
     };
     show::LINE.end();
     // Where a signal ends the program, that is waited for: test directories are being removed.

@@ -4,7 +4,7 @@ use clap::Command;
 use clap_mangen::Man;
 use clap_mangen::roff::{Inline, Roff, bold, roman};
 
-/// The pages of a command and of all in it, each with its name.
+/// The pages of a command and of all commands in it, each with its name.
 pub fn pages(command: Command) -> std::io::Result<Vec<(String, Vec<u8>)>> {
     let mut command = command.disable_help_subcommand(true);
     command.build();
@@ -21,7 +21,7 @@ fn add(command: &Command, name: &str, related: &[&str], pages: &mut Vec<(String,
     pages.push((name.to_owned(), page(command, name, related)?));
     let names: Vec<String> = inner().map(|inner| format!("{name}-{}", inner.get_name())).collect();
     for (inner, own) in inner().zip(&names) {
-        // The commands of seekless have little to do with each other; those of one of them belong together.
+        // Commands within one command are related; those of seekless itself are not.
         let siblings = names.iter().filter(|sibling| name != "seekless" && *sibling != own);
         let related: Vec<&str> = [name].into_iter().chain(siblings.map(String::as_str)).collect();
         add(inner, own, &related, pages)?;
@@ -71,7 +71,7 @@ fn page(command: &Command, name: &str, related: &[&str]) -> std::io::Result<Vec<
         listed(heading, rows).to_writer(&mut page)?;
     }
     see_also(related).to_writer(&mut page)?;
-    // Each section begins with what is needed once, and possible values with two breaks for one paragraph.
+    // Each section repeats the start of a page, and possible values follow two breaks instead of a paragraph.
     let start = Roff::new().render();
     let page = String::from_utf8_lossy(&page).replace(&start, "");
     Ok((start + &page.replace(".br\n\n.br\n", ".IP\n")).into_bytes())
@@ -94,7 +94,7 @@ fn synopsis(usage: &str) -> Roff {
     section
 }
 
-/// The examples of helps: a command, and what stands behind `#` below it.
+/// The examples of the helps: each command, and below it the comment that follows it.
 fn examples(helps: &[String]) -> Roff {
     let mut section = Roff::new();
     section.control("SH", ["EXAMPLES"]);
@@ -124,7 +124,7 @@ fn examples(helps: &[String]) -> Roff {
     section
 }
 
-/// A command in two lines where it is too long for one on a terminal of 80 columns.
+/// A command, in two lines if it is too long for a terminal of 80 columns.
 fn broken(command: &str) -> Vec<String> {
     const LONGEST: usize = 72;
     let first = command.find(" | ").or_else(|| command.find(" > "));
@@ -134,7 +134,7 @@ fn broken(command: &str) -> Vec<String> {
     }
 }
 
-/// A section with a paragraph for each row; none without rows.
+/// A section with a paragraph for each row; nothing if there are no rows.
 fn listed<'a>(heading: &str, rows: impl Iterator<Item = (&'a str, &'a str)>) -> Roff {
     let mut section = Roff::new();
     for (at, (what, meaning)) in rows.enumerate() {
@@ -173,7 +173,7 @@ const EXIT_OF_CMP: &[(&str, &str)] = &[
     ("128 + n", "Ended by signal n."),
 ];
 
-/// What it is, what it means, and the commands that heed it; none stands for all.
+/// A name, its meaning, and the commands that it concerns; an empty list stands for all of them.
 type Row = (&'static str, &'static str, &'static [&'static str]);
 
 const ENVIRONMENT: &[Row] = &[
@@ -195,6 +195,11 @@ const ENVIRONMENT: &[Row] = &[
         &["update"],
     ),
     (
+        "XDG_CONFIG_HOME",
+        "Directory of configuration files, by default ~/.config.",
+        &[],
+    ),
+    (
         "XDG_DATA_HOME",
         "Directory of user data, by default ~/.local/share.",
         &["bench", "runs", "report"],
@@ -202,6 +207,12 @@ const ENVIRONMENT: &[Row] = &[
 ];
 
 const FILES: &[Row] = &[
+    (
+        "$XDG_CONFIG_HOME/seekless/config.toml",
+        "The user's defaults, in TOML: budget = \"2m\" (of seekless bench), runs = \"/data/seekless\" (the folder of saved \
+         runs, in place of $XDG_DATA_HOME/seekless) and color = \"never\". Options override them.",
+        &[],
+    ),
     (
         "$XDG_DATA_HOME/seekless/runs/ID.json",
         "A saved run; ID.html beside it is its report.",

@@ -3,7 +3,6 @@
 mod bench;
 mod cache;
 pub mod cmp;
-mod complete;
 mod generate;
 mod holes;
 mod manual;
@@ -12,6 +11,7 @@ mod report;
 mod runs;
 mod sittings;
 mod storage;
+mod suggest;
 mod update;
 mod values;
 
@@ -19,10 +19,11 @@ use std::ffi::OsString;
 use std::io::{stdin, stdout};
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use rustix::process::{Resource, Rlimit};
 
 use crate::color::Color;
+use crate::config;
 use crate::signals::Caught;
 
 /// Finds the fastest way to read, write, copy and compare files on this storage.
@@ -48,6 +49,11 @@ Examples:
   seekless update numbers.bin         # many small edits with few writes
   seekless runs                       # earlier measurements and results
   seekless report latest              # the newest run, as a page with plots
+
+Defaults can be changed in ~/.config/seekless/config.toml:
+  budget = \"2m\"            # how long `seekless bench` may take
+  runs = \"/data/seekless\"  # the folder of saved runs
+  color = \"never\"          # auto, always or never
 
 For details, see `seekless COMMAND --help`.
 SEEKLESS_LOG=debug logs internal steps to standard error.";
@@ -75,10 +81,10 @@ enum Command {
         /// The name of the device
         device: OsString,
     },
-    // Started by the scripts for shells.
+    // Called by the scripts for shells.
     /// Prints what fits at the end of a command line.
     #[command(hide = true)]
-    Complete(complete::Arguments),
+    Suggest(suggest::Arguments),
 }
 
 /// How a command fails.
@@ -121,8 +127,19 @@ fn unwritten(done: Option<&str>) -> String {
     format!("{}cannot write the output", done.unwrap_or_default())
 }
 
-/// Runs a command.
-pub fn run(cli: Cli) -> Result<ExitCode, Failure> {
+/// Parses the command line, with the user's defaults.
+pub fn parse() -> Result<Cli, clap::Error> {
+    let mut command = Cli::command();
+    if let Some(budget) = &config::get().budget {
+        command = command.mut_subcommand("bench", |bench| {
+            bench.mut_arg("budget", |budget_argument| budget_argument.default_value(budget))
+        });
+    }
+    Cli::from_arg_matches(&command.try_get_matches()?)
+}
+
+/// Runs a command, if the user's configuration could be loaded.
+pub fn run(cli: Cli, configured: anyhow::Result<()>) -> Result<ExitCode, Failure> {
     let is_of_lab = matches!(
         cli.command,
         Command::Bench(_)
@@ -130,8 +147,15 @@ pub fn run(cli: Cli) -> Result<ExitCode, Failure> {
             | Command::Storage(_)
             | Command::Trial
             | Command::WatchReadAhead { .. }
-            | Command::Complete(_)
+            | Command::Suggest(_)
     );
+    // A command that loaded it starts the first two; completing must not fail.
+    if !matches!(
+        cli.command,
+        Command::Trial | Command::WatchReadAhead { .. } | Command::Suggest(_)
+    ) {
+        configured?;
+    }
     // Those of the lab do it themselves, or are part of a run. Completing changes nothing.
     if !is_of_lab {
         crate::read_ahead::put_back([]);
@@ -148,7 +172,7 @@ pub fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Runs(arguments) => runs::run(&arguments)?,
         Command::Report(arguments) => report::run(&arguments)?,
         Command::Generate(arguments) => generate::run(&arguments)?,
-        Command::Complete(arguments) => complete::run(&arguments)?,
+        Command::Suggest(arguments) => suggest::run(&arguments)?,
         Command::Trial => seekless_lab::trial::child::serve(&mut stdin().lock(), &mut stdout().lock())?,
         Command::WatchReadAhead { device } => {
             seekless_lab::read_ahead::watch(&device, &mut stdin().lock(), &mut stdout().lock())?;

@@ -9,12 +9,12 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use clap::Args;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
-use seekless_lab::store::Store;
 use seekless_record::Run;
 use seekless_report::{to_columns, to_html};
 use seekless_results::{Origin, visible};
 
 use super::sittings::over_sittings;
+use crate::config;
 use crate::output::Output;
 
 /// Writes a run as one HTML page, with recommendations, plots, tables and the run itself.
@@ -42,7 +42,7 @@ pub struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let document = Store::of_user()?.find(&arguments.run)?;
+    let document = config::store()?.find(&arguments.run)?;
     let run = document.read()?;
     if let Some(file) = &arguments.columns {
         Output::prepare(file)?.write(columns(&run)?.as_bytes())?;

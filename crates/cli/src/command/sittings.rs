@@ -11,19 +11,20 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
-use seekless_lab::store::{Store, StoreError};
+use seekless_lab::store::StoreError;
 use seekless_lab::trial::Stop;
 use seekless_record::Run;
 use seekless_results::{ONE_SITTING, pool};
 
 use super::{Failure, unless_stopped};
+use crate::config;
 use crate::show::counted;
 use crate::signals::{Caught, stopping};
 
 /// The saved runs that a run may be put together with, the last first, and what kept others from being read. Without a store
 /// there are none.
 pub fn earlier(run: &Run) -> (Vec<Run>, Vec<StoreError>) {
-    let found = Store::of_user().and_then(|store| store.sittings(run));
+    let found = config::store().and_then(|store| store.sittings(run));
     found.unwrap_or_default()
 }
 
@@ -79,7 +80,7 @@ pub fn sit(
 /// When the first sitting starts: not within the hour of the last run, since the two would be one.
 fn first_start(every: SignedDuration) -> Timestamp {
     let now = Timestamp::now();
-    let last = Store::of_user().and_then(|store| store.find("latest".as_ref())?.read());
+    let last = config::store().and_then(|store| store.find("latest".as_ref())?.read());
     let last = last.ok().and_then(|run| run.started.parse::<Timestamp>().ok());
     match last {
         Some(last) if now.duration_since(last).abs() < ONE_SITTING => now.saturating_add(every).unwrap_or(now),
@@ -90,7 +91,7 @@ fn first_start(every: SignedDuration) -> Timestamp {
 /// Starts this program again, in the background, with its output in the store's log.
 fn start(count: u32, every: SignedDuration) -> anyhow::Result<()> {
     let program = std::env::current_exe().context("cannot find this program's own file")?;
-    let path = Store::of_user()?.log_path()?;
+    let path = config::store()?.log_path()?;
     if path.symlink_metadata().is_ok_and(|found| !found.is_file()) {
         bail!("{}: is not a regular file; the log is written there", path.display());
     }

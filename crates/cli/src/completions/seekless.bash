@@ -24,6 +24,6 @@ _seekless() {
             COMPREPLY+=("$line")
             ;;
         esac
-    done < <(seekless complete bash "${words[@]}" 2>/dev/null)
+    done < <(seekless suggest bash "${words[@]}" 2>/dev/null)
 }
 complete -o nosort -F _seekless seekless

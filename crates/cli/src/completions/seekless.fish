@@ -3,7 +3,7 @@ function __seekless_complete
     set -l word (commandline --current-token --cut-at-cursor)
     set -l option (string match --regex -- '^--[^=]*=' "$word")
     set -l files "__fish_command_without_completions "(string replace --regex -- '^--[^=]*=' '' "$word")
-    for line in (seekless complete fish (commandline --current-process --tokenize --cut-at-cursor) "$word" 2>/dev/null)
+    for line in (seekless suggest fish (commandline --current-process --tokenize --cut-at-cursor) "$word" 2>/dev/null)
         switch $line
             case ':directories'
                 printf '%s\n' "$option"(complete -C $files | string match --regex '.*/$')

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
 use seekless::full_text;
-use seekless_lab::store::{Document, Kept, Store, StoreError};
+use seekless_lab::store::{Document, Kept, StoreError};
 use seekless_lab::{Event, Watch};
 use seekless_record::{Phase, Run};
 use seekless_results::{bytes, visible};
@@ -31,7 +31,7 @@ impl Progress {
             started: Instant::now(),
             expected: Duration::ZERO,
             quiet,
-            kept: Store::of_user().map(|store| Kept::new(store, document)),
+            kept: crate::config::store().map(|store| Kept::new(store, document)),
         }
     }
 

@@ -12,7 +12,7 @@ use super::place::{Ended, Place, prepared, wait_for};
 
 /// What is offered at the end of a line, without what it is.
 fn offered(place: &Place, line: &str) -> Vec<String> {
-    let words = ["complete", "zsh", "seekless"].into_iter().chain(line.split(' '));
+    let words = ["suggest", "zsh", "seekless"].into_iter().chain(line.split(' '));
     let ended = place.run(&words.collect::<Vec<_>>()).succeeded();
     assert_eq!(ended.stderr, "");
     let lines = ended.stdout.lines().map(|line| line.split('\t').next().unwrap());
@@ -63,7 +63,7 @@ fn runs_are_offered_newest_first_with_their_time_and_experiment() {
         let mut command = place.command();
         command
             .env("TZ", "UTC")
-            .args(["complete", "fish", "seekless", "report", ""]);
+            .args(["suggest", "fish", "seekless", "report", ""]);
         Ended::of(command.spawn().unwrap()).stdout
     };
     wait_for("what they are", || {
@@ -111,7 +111,7 @@ fn options_are_offered_to_those_who_begin_one() {
     assert!(
         !offered(&place, "")
             .iter()
-            .any(|command| command == "trial" || command == "complete")
+            .any(|command| command == "trial" || command == "suggest")
     );
 }
 
@@ -249,7 +249,7 @@ fn a_disk_that_does_not_answer_and_a_damaged_store_keep_nobody_waiting() {
     let mut command = place.command();
     command
         .env("PATH", path)
-        .args(["complete", "bash", "seekless", "report", ""]);
+        .args(["suggest", "bash", "seekless", "report", ""]);
     let started = Instant::now();
     let ended = Ended::of(command.spawn().unwrap()).succeeded();
     assert!(started.elapsed() < Duration::from_secs(20));

@@ -33,6 +33,19 @@ fn the_short_help_fits_a_terminal_and_hides_what_is_no_command() {
 }
 
 #[test]
+fn a_misspelt_command_is_answered_with_one_that_users_can_call() {
+    let place = Place::new();
+    for (typed, meant) in [("benhc", "'bench'"), ("storge", "'storage'"), ("generat", "'generate'")] {
+        let sentence = place.run(&[typed]).refused();
+        let tip = sentence.lines().find(|line| line.contains("tip:")).unwrap_or_default();
+        assert!(tip.ends_with(&format!("exists: {meant}")), "{sentence}");
+    }
+    for typed in ["completions", "completion", "complete"] {
+        assert!(!place.run(&[typed]).refused().contains("suggest'"), "{typed}");
+    }
+}
+
+#[test]
 fn the_list_names_every_built_in_experiment() {
     let place = Place::new();
     let list = place.run(&["bench", "--list"]).succeeded().stdout;

@@ -10,6 +10,7 @@ mod cmp;
 mod code;
 mod comparing;
 mod completions;
+mod config;
 mod documents;
 mod experiments;
 mod exports;

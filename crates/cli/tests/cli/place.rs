@@ -73,6 +73,7 @@ impl Place {
         command
             .current_dir(self.directory())
             .env("XDG_DATA_HOME", self.all.path().join("data"))
+            .env("XDG_CONFIG_HOME", self.all.path().join("config"))
             .env("HOME", self.all.path().join("home"))
             .env_remove("SEEKLESS_LOG")
             .stdin(Stdio::null())

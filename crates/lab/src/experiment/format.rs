@@ -8,6 +8,7 @@ use seekless::method::{AccessPattern, Choice, did_you_mean, parse_size};
 use seekless::{Method, Operation};
 use seekless_record::{Cache, Command, Differ, Subject, Target};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use toml::Spanned;
 
 use super::command::{CommandText, commands};
@@ -61,15 +62,19 @@ struct ContestText {
     command: Vec<CommandText>,
 }
 
-/// What is wrong, and the bytes of the text where it is.
-pub(super) struct Problem {
+/// What is wrong with a TOML text, and where.
+pub struct Problem {
+    /// Where, in bytes.
     pub span: Range<usize>,
+    /// What.
     pub message: String,
 }
 
-pub(super) type Checked<T> = Result<T, Problem>;
+/// A value, or what is wrong with its text.
+pub type Checked<T> = Result<T, Problem>;
 
-pub(super) fn problem<T, U>(at: &Spanned<T>, message: impl Into<String>) -> Checked<U> {
+/// A message about a value.
+pub fn problem<T, U>(at: &Spanned<T>, message: impl Into<String>) -> Checked<U> {
     Err(Problem {
         span: at.span(),
         message: message.into(),
@@ -98,6 +103,15 @@ pub(super) fn read(path: &Path) -> Result<String, ExperimentError> {
 
 /// Parses the text of an experiment whose programs are there as `is_there` says.
 pub(super) fn parse(text: &str, origin: &str, is_there: IsThere) -> Result<Experiment, ExperimentError> {
+    parse_toml(text, origin, |text| experiment(text, is_there))
+}
+
+/// Parses and checks a TOML text. An error has the line and the column in the text, which comes from `origin`.
+pub fn parse_toml<T: DeserializeOwned, U>(
+    text: &str,
+    origin: &str,
+    check: impl FnOnce(T) -> Checked<U>,
+) -> Result<U, ExperimentError> {
     let parsed = toml::from_str(text).map_err(|error| {
         let span = error.span().unwrap_or_default();
         Problem {
@@ -105,18 +119,16 @@ pub(super) fn parse(text: &str, origin: &str, is_there: IsThere) -> Result<Exper
             span,
         }
     });
-    parsed
-        .and_then(|text| experiment(text, is_there))
-        .map_err(|Problem { span, message }| {
-            let before = text.get(..span.start).unwrap_or(text);
-            let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
-            ExperimentError::Malformed {
-                origin: origin.to_owned(),
-                line: before.matches('\n').count() + 1,
-                column: before[line_start..].chars().count() + 1,
-                message,
-            }
-        })
+    parsed.and_then(check).map_err(|Problem { span, message }| {
+        let before = text.get(..span.start).unwrap_or(text);
+        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        ExperimentError::Malformed {
+            origin: origin.to_owned(),
+            line: before.matches('\n').count() + 1,
+            column: before[line_start..].chars().count() + 1,
+            message,
+        }
+    })
 }
 
 /// Whether a program can be started.
@@ -240,7 +252,7 @@ pub(super) fn visible<'a>(name: &'a Spanned<String>, of: &str) -> Checked<&'a St
 }
 
 /// The value of a word, or an error with the words there are.
-pub(super) fn one_of<T: Copy>(word: &Spanned<String>, what: &str, known: &[(&str, T)]) -> Checked<T> {
+pub fn one_of<T: Copy>(word: &Spanned<String>, what: &str, known: &[(&str, T)]) -> Checked<T> {
     let given = word.get_ref();
     if let Some((_, value)) = known.iter().find(|(name, _)| name == given) {
         return Ok(*value);

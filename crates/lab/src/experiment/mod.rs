@@ -23,6 +23,7 @@ pub(crate) use command::takes_tree;
 pub use error::ExperimentError;
 use error::nearest;
 pub use filter::filter;
+pub use format::{Checked, Problem, one_of, parse_toml, problem};
 pub use known::KNOWN;
 use seekless::Operation;
 use seekless::method::Choice;

@@ -7,7 +7,7 @@ use seekless::method::did_you_mean;
 use super::error::nearest;
 
 /// Each key with a value that it takes.
-const EXAMPLES: [&str; 33] = [
+const EXAMPLES: [&str; 36] = [
     "name = \"mine\"",
     "about = \"what it finds out\"",
     "[[contest]]",
@@ -41,6 +41,10 @@ const EXAMPLES: [&str; 33] = [
     "machine = \"what it was measured on\"",
     "[[published.finding]]",
     "[[column]]",
+    // Of the user's configuration.
+    "budget = \"2m\"",
+    "runs = \"/data/seekless\"",
+    "color = \"never\"",
 ];
 
 fn key_of(example: &str) -> &str {

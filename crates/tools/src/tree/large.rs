@@ -56,9 +56,7 @@ impl Large {
             }
         };
         self.set_now(Some(now(0)));
-        let compared = prepared
-            .comparer
-            .compare_told(&one, &other, Some(&progress));
+        let compared = prepared.comparer.compare_told(&one, &other, Some(&progress));
         self.set_now(None);
         match compared {
             Err(Error::Stopped { .. }) => Err(None),

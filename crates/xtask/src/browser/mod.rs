@@ -127,7 +127,8 @@ fn seekless<'a>(arguments: impl IntoIterator<Item = &'a OsStr>) -> Result<()> {
     let mut command = Command::new(beside("debug/seekless")?);
     command
         .current_dir(directory())
-        .env("XDG_DATA_HOME", directory().join("data"));
+        .env("XDG_DATA_HOME", directory().join("data"))
+        .env("XDG_CONFIG_HOME", directory().join("config"));
     run(command.args(arguments).stdout(std::process::Stdio::null()))
 }
 

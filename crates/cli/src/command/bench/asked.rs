@@ -7,12 +7,12 @@ use anyhow::{Context, bail};
 use seekless::method::Operation;
 use seekless_lab::Bench;
 use seekless_lab::experiment::{ContestPlan, Experiment, filter};
-use seekless_lab::store::Store;
 use seekless_record::{Cache, Differ, Drop, Run, Target};
 use seekless_results::{Origin, visible};
 
 use super::Arguments;
 use crate::command::sittings;
+use crate::config;
 
 /// What the arguments ask of the lab.
 pub(super) fn bench(arguments: &Arguments, resumed: Option<&Run>) -> anyhow::Result<Bench> {
@@ -80,7 +80,7 @@ fn refuse_unused(arguments: &Arguments, bench: &Bench) -> anyhow::Result<()> {
 
 /// What a run measured, again: only the time, the seed and the number of rounds are new.
 fn repeating(bench: Bench, name: &OsStr) -> anyhow::Result<Bench> {
-    let document = Store::of_user()?.find(name)?;
+    let document = config::store()?.find(name)?;
     let run = document.read()?;
     let entries = run.contests.iter().flat_map(|contest| &contest.entries);
     let is_own = document.origin == Origin::Own;

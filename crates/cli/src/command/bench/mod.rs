@@ -11,7 +11,7 @@ use anyhow::{Context, anyhow, bail};
 use clap::Args;
 use seekless_lab::Bench;
 use seekless_lab::experiment::Experiment;
-use seekless_lab::store::{Document, MeasuringLock, Store};
+use seekless_lab::store::{Document, MeasuringLock};
 use seekless_lab::trial::Stop;
 use seekless_record::{Cache, Drop, Run};
 use seekless_report::{to_csv, to_html, to_markdown};
@@ -27,8 +27,9 @@ use crate::output::Output;
 use crate::read_ahead;
 use crate::show::{LINE, PLAIN, Page, Progress, json_text, show_known, show_run, stderr, too_large};
 use crate::signals::{Caught, stopping};
+use crate::{budget, config};
 
-/// Measures which method of reading, writing, copying and comparing is fastest on a storage.
+/// Measure which method of reading, writing, copying and comparing is fastest on a storage.
 ///
 /// Each trial runs in a new process and in a verified cache state. Rounds are shuffled, and methods are compared round
 /// by round. Test files are in a directory of their own, which is removed on any exit. The run is saved with every
@@ -49,7 +50,7 @@ Examples:
   seekless bench --resume latest --budget 2h  # resume the last run
   seekless bench --name before-upgrade        # find the run by this name later
   seekless bench --like before-upgrade        # measure the same again
-  seekless bench --sittings 6 --every 4h      # measure at other hours, too")]
+  seekless bench --sittings 6 --every 4h      # six times, four hours apart")]
 pub struct Arguments {
     /// Built-in experiments, or files that describe one [default: read write copy]
     #[arg(value_name = "EXPERIMENT|FILE.toml")]
@@ -61,20 +62,20 @@ pub struct Arguments {
     #[arg(long, value_name = "DIR", conflicts_with = "file")]
     other: Option<PathBuf>,
     /// Time limit, as in 90s or 10m
-    #[arg(long, default_value = "60s", value_name = "TIME", value_parser = parse_budget, conflicts_with = "rounds",
+    #[arg(long, default_value = "60s", value_name = "TIME", value_parser = budget::parse, conflicts_with = "rounds",
         allow_hyphen_values = true)]
     budget: Duration,
-    /// The size of the test files, as in 256M [default: as large as the budget, the disk and the memory allow]
+    /// Size of the test files, as in 256M [default: as large as the budget, the disk and the memory allow]
     #[arg(long = "size", value_name = "SIZE", value_parser = parse_file_size, conflicts_with = "file",
         allow_hyphen_values = true)]
     sizes: Vec<u64>,
-    /// Only methods that match the glob
+    /// Measure only methods that match the glob; repeat for several globs
     #[arg(long, value_name = "GLOB")]
     methods: Vec<String>,
-    /// The state of the page cache to start from [default: as the experiment says]
+    /// State of the page cache when a trial starts [default: the experiment's]
     #[arg(long, value_parser = one_of(CACHES))]
     cache: Option<&'static [Cache]>,
-    /// Number of rounds per method, whatever the time, instead of a budget
+    /// Number of rounds per method, however long they take, instead of a budget
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     rounds: Option<u32>,
     /// Seed for the order of trials and for the test data [default: from the clock]
@@ -93,7 +94,7 @@ pub struct Arguments {
     /// Read the files in DIR, each once and as cold as it is found; nothing is written
     #[arg(long, value_name = "DIR", conflicts_with_all = ["file", "directories", "other", "sizes", "cache", "drop", "resume"])]
     first_touch: Option<PathBuf>,
-    /// Write the run as JSON, every sample, to this file; `-`, here and below, is standard output
+    /// Write the run with every sample as JSON to this file; `-`, here and below, is standard output
     #[arg(long, value_name = "FILE")]
     export_json: Option<PathBuf>,
     /// Write all trials as CSV
@@ -113,7 +114,7 @@ pub struct Arguments {
     #[arg(long, value_name = "RUN", conflicts_with_all = ["experiments", "sizes", "methods", "cache", "work", "drop",
         "file", "resume"])]
     like: Option<OsString>,
-    /// A name for the end of the run's ID: letters, digits, `-`, `_` and `.`
+    /// Name to append to the run's ID: letters, digits, `-`, `_` and `.`
     #[arg(long, value_name = "NAME", value_parser = parse_name, conflicts_with = "resume")]
     name: Option<String>,
     /// Ignore earlier runs on this storage: conclude from this run alone and choose new file sizes
@@ -124,7 +125,7 @@ pub struct Arguments {
         conflicts_with_all = ["resume", "export_json", "export_csv", "export_columns", "export_markdown", "report", "json"])]
     sittings: Option<u32>,
     /// Time between the starts of two measurements (sittings) with --sittings
-    #[arg(long, default_value = "4h", value_name = "TIME", value_parser = parse_budget, requires = "sittings")]
+    #[arg(long, default_value = "4h", value_name = "TIME", value_parser = budget::parse, requires = "sittings")]
     every: Duration,
     /// Fail if another bench is measuring, instead of waiting for it
     #[arg(long)]
@@ -134,7 +135,7 @@ pub struct Arguments {
         "work", "drop", "file"])]
     resume: Option<OsString>,
     /// How often the run is saved while it lasts
-    #[arg(long, default_value = "2m", value_name = "TIME", value_parser = parse_budget, hide = true)]
+    #[arg(long, default_value = "2m", value_name = "TIME", value_parser = budget::parse, hide = true)]
     checkpoint: Duration,
     /// Also show methods that were dropped or are unavailable
     #[arg(long)]
@@ -151,31 +152,20 @@ pub struct Arguments {
 }
 
 const CACHES: [Word<&[Cache]>; 4] = [
-    ("cold", "Nothing of the file in memory", &[Cache::Cold]),
-    ("warm", "All of the file in memory", &[Cache::Warm]),
+    ("cold", "Nothing of the file is in memory", &[Cache::Cold]),
+    ("warm", "All of the file is in memory", &[Cache::Warm]),
     ("both", "Cold and warm", &[Cache::Cold, Cache::Warm]),
-    ("over", "Less memory than the file (needs root)", &[Cache::Over]),
+    (
+        "over",
+        "Memory is limited to less than the size of the file (needs root)",
+        &[Cache::Over],
+    ),
 ];
 
 const DROPS: [Word<Drop>; 2] = [
-    ("file", "The file's pages only", Drop::File),
-    ("system", "All clean pages of the system", Drop::System),
+    ("file", "Only the pages of the file", Drop::File),
+    ("system", "All clean pages of the system (needs root)", Drop::System),
 ];
-
-/// Shorter runs measure nothing, longer ones are a mistake.
-const BUDGET_SECONDS: std::ops::RangeInclusive<f64> = 1.0..=604_800.0;
-
-fn parse_budget(text: &str) -> Result<Duration, String> {
-    let seconds = text.parse::<f64>().ok().or_else(|| {
-        let duration: jiff::SignedDuration = text.parse().ok()?;
-        Some(duration.as_secs_f64())
-    });
-    match seconds {
-        Some(seconds) if BUDGET_SECONDS.contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
-        Some(_) => Err("a budget is 1 second to 7 days".to_owned()),
-        None => Err("write a number and s, m or h, as in 90s".to_owned()),
-    }
-}
 
 fn parse_name(text: &str) -> Result<String, String> {
     const LONGEST: usize = 60;
@@ -304,7 +294,7 @@ const WAITING_STEP: Duration = Duration::from_millis(100);
 
 /// Waits until no other bench measures. Where there is no directory for a lock, nobody waits: saving the run will tell.
 fn measuring(caught: &Caught, no_wait: bool) -> Result<Option<MeasuringLock>, Failure> {
-    let Ok(store) = Store::of_user() else { return Ok(None) };
+    let Ok(store) = config::store() else { return Ok(None) };
     let mut told = None;
     loop {
         let holder = match store.try_measuring() {
@@ -330,7 +320,7 @@ fn measuring(caught: &Caught, no_wait: bool) -> Result<Option<MeasuringLock>, Fa
 
 /// The run to resume.
 fn resumable(name: &OsStr) -> anyhow::Result<(Document, Run)> {
-    let document = Store::of_user()?.find(name)?;
+    let document = config::store()?.find(name)?;
     if document.origin == Origin::Imported {
         bail!("{}: was imported; start a run of your own", document.id);
     }
@@ -340,7 +330,7 @@ fn resumable(name: &OsStr) -> anyhow::Result<(Document, Run)> {
 
 /// Says where the store becomes too large.
 fn tell_size() -> anyhow::Result<()> {
-    let documents = Store::of_user().and_then(|store| store.documents()).unwrap_or_default();
+    let documents = config::store().and_then(|store| store.documents()).unwrap_or_default();
     if let Some(warning) = too_large(&documents) {
         writeln!(stderr(), "{warning}")?;
     }

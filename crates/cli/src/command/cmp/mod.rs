@@ -24,8 +24,8 @@ use signal_hook::consts::SIGPIPE;
 use options::{Asked, Flag, TABLE, parse};
 
 use super::Failure;
-use crate::color;
 use crate::show::{Amount, Cleared, LINE, Work, visible_path};
+use crate::{color, config};
 use words::{ended, explanation, object, shown, words};
 
 const EXIT_DIFFERENT: u8 = 1;
@@ -34,9 +34,9 @@ const EXIT_TROUBLE: u8 = 2;
 const EXAMPLES: &str = "\
 Examples:
   seekless cmp one other             # where do they differ first?
-  seekless cmp -s one other          # do they? the exit code tells
+  seekless cmp -s one other          # do they differ? see the exit code
   seekless cmp -lb one other | less  # all differences, with characters
-  seekless cmp -i 1K:0 disk.img -    # one from byte 1024, with stdin
+  seekless cmp -i 1K:0 disk.img -    # skip 1 KiB of the first; compare stdin
   seekless cmp --explain one other   # which method was used, and why
   seekless cmp -r photos backup      # what differs in two trees
   ln -s \"$(command -v seekless)\" ~/bin/cmp
@@ -71,10 +71,12 @@ fn is_for_trees(word: &OsStr) -> bool {
 }
 
 /// Compares trees as the words say.
-pub fn compare_trees(words: Vec<OsString>) -> Result<ExitCode, Failure> {
+pub fn compare_trees(words: Vec<OsString>, configured: anyhow::Result<()>) -> Result<ExitCode, Failure> {
     crate::read_ahead::put_back([]);
     let words = [OsString::from("seekless cmp")].into_iter().chain(words);
-    tree::run(&tree::Arguments::try_parse_from(words).unwrap_or_else(|error| crate::refuse(&error)))
+    let arguments = tree::Arguments::try_parse_from(words).unwrap_or_else(|error| crate::refuse(&error));
+    configured?;
+    tree::run(&arguments)
 }
 
 /// Whether words behind `cmp` are what it takes.
@@ -221,23 +223,25 @@ fn help(prefix: &OsStr) -> Vec<u8> {
     let command = Arguments::augment_args(Command::new("cmp").bin_name(name)).max_term_width(100);
     let about = command.get_long_about().cloned().unwrap_or_default();
     let help = command.about(about).render_help();
-    color::choose(args_os());
+    // A mistake in the configuration is no reason to refuse help.
+    let _ = config::load();
+    color::choose(args_os(), config::get().color);
     match AutoStream::choice(&io::stdout()) {
         ColorChoice::Never => help.to_string().into_bytes(),
         _ => help.ansi().to_string().into_bytes(),
     }
 }
 
-/// Compares two files byte by byte, with the options, words and exit codes of GNU's cmp, and those of FreeBSD's that GNU
-/// lacks; with -r, two trees (`seekless cmp -r --help`).
+/// Compare two files byte by byte, with the options, output and exit codes of GNU cmp, and the options of FreeBSD cmp
+/// that GNU lacks. With -r, compare two trees (`seekless cmp -r --help`).
 ///
-/// `-`, or an omitted FILE, is standard input. SKIP1 and SKIP2 skip bytes of the first and of the second file. SKIP and
-/// LIMIT may have suffixes: kB is 1000 and K 1024, MB 1,000,000 and M 1,048,576, and so on for G, T, P and E.
+/// `-`, or an omitted FILE, is standard input. SKIP and LIMIT are numbers of bytes and may have suffixes: kB is 1000
+/// and K 1024, MB is 1,000,000 and M 1,048,576, and so on for G, T, P and E.
 ///
-/// Exit code: 0 equal, 1 different, 2 error. Called by a link named `cmp`, seekless is this command.
+/// Exit code: 0 equal, 1 different, 2 error. Called through a link named `cmp`, seekless is this command.
 // The command as clap knows it, for help, man pages and completions. Words given to it are taken by [`called`].
 #[derive(Debug, Args)]
-#[command(about = "Compares two files byte by byte: a faster cmp", after_help = EXAMPLES, disable_help_flag = true,
+#[command(about = "Compare two files byte by byte, or two trees: a faster cmp", after_help = EXAMPLES, disable_help_flag = true,
     disable_version_flag = true, args = operands(), args = options(), args = options_of_trees())]
 pub struct Arguments;
 
@@ -249,7 +253,7 @@ fn operands() -> [Arg; 4] {
     };
     [
         operand("FILE1", "A file, or - for standard input"),
-        operand("FILE2", "Another file; standard input if omitted"),
+        operand("FILE2", "The other file; standard input if omitted"),
         operand("SKIP1", "Skip this many bytes of FILE1"),
         operand("SKIP2", "Skip this many bytes of FILE2"),
     ]

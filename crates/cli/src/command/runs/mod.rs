@@ -15,12 +15,13 @@ use seekless_results::{Origin, bytes, compare, objections, table, visible};
 
 use super::sittings::over_sittings;
 use super::{Failure, unless_failed};
+use crate::config;
 use crate::output::Output;
 use crate::show::{
     PLAIN, Page, held_bytes, json_text, list_runs, runs_json, show_comparison, show_rankings, show_run, too_large,
 };
 
-/// Lists the runs that were saved, compares them, and exchanges them with others.
+/// List, show, compare and exchange saved runs.
 ///
 /// A run is named by its ID, a unique ID prefix, `latest`, or the path of its JSON file. Nothing is sent anywhere: to
 /// share a run, export it to a file and send that.
@@ -39,7 +40,7 @@ Examples:
 pub struct Arguments {
     #[command(subcommand)]
     command: Option<Command>,
-    /// As JSON
+    /// Print one JSON document
     #[arg(long)]
     json: bool,
 }
@@ -69,10 +70,10 @@ Examples:
     Compare(Compare),
     Export(exchange::Export),
     Import(exchange::Import),
-    /// Ranks methods across machines, by kind of device, file system and kernel.
+    /// Rank methods across machines, by kind of device, file system and kernel.
     ///
-    /// Own and imported runs count alike, and a machine with many runs counts as one. A ratio is the median over the
-    /// machines of a method's time over that of the best.
+    /// Own and imported runs count alike. A machine with many runs counts as one. A ratio is a method's time divided by
+    /// that of the best method: the median over the machines.
     #[command(after_help = "\
 Examples:
   seekless runs table
@@ -82,20 +83,20 @@ Examples:
         /// Show all methods
         #[arg(long)]
         all: bool,
-        /// As JSON
+        /// Print one JSON document
         #[arg(long)]
         json: bool,
     },
-    /// Removes runs for good.
+    /// Delete runs.
     #[command(after_help = "\
 Examples:
   seekless runs remove 2026-11-20T14-03-22-read
-  seekless runs remove --down-to 500M    # the oldest, until that is left")]
+  seekless runs remove --down-to 500M    # the oldest, until 500 MiB are left")]
     Remove {
-        /// The runs, own or imported
+        /// Runs to delete, own or imported
         #[arg(value_name = "ID", required_unless_present = "down_to")]
         ids: Vec<OsString>,
-        /// Remove the oldest, own or imported, until the rest takes no more than this
+        /// Delete the oldest runs, own or imported, until the rest takes at most SIZE
         #[arg(long, value_name = "SIZE", value_parser = seekless::method::parse_size, conflicts_with = "ids",
             allow_hyphen_values = true)]
         down_to: Option<u64>,
@@ -118,16 +119,16 @@ struct Compare {
     /// The earlier run
     #[arg(value_name = "FIRST")]
     first: OsString,
-    /// The later one
+    /// The later run
     #[arg(value_name = "SECOND")]
     second: OsString,
-    /// Compare different machines, file systems or devices as well
+    /// Compare runs of different machines, file systems or devices, too
     #[arg(long)]
     anyway: bool,
     /// Also show methods with fewer than 6 rounds
     #[arg(long)]
     all: bool,
-    /// As JSON
+    /// Print one JSON document
     #[arg(long)]
     json: bool,
     /// Also write the comparison to this file, as an HTML page
@@ -136,7 +137,7 @@ struct Compare {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let store = Store::of_user()?;
+    let store = config::store()?;
     match &arguments.command {
         None => list(&store, arguments.json),
         Some(Command::Show { id, all, alone, json }) => Ok(show(&store, id, *all, *alone, *json)?),

@@ -1,4 +1,4 @@
-//! `seekless complete`: what fits at the end of a command line. The scripts of `seekless generate completions` call it.
+//! `seekless suggest`: completes a command line. The scripts of `seekless generate completions` call it.
 //!
 //! It writes no file, prints nothing on standard error, and waits for no disk longer than [`PATIENCE`]: the shell itself lists
 //! files and directories, and another process lists the store.
@@ -17,11 +17,12 @@ use jiff::tz::TimeZone;
 use seekless::method::{MECHANISMS, Value};
 use seekless::{Method, Operation};
 use seekless_lab::experiment::Experiment;
-use seekless_lab::store::{IMPORTED, Store};
+use seekless_lab::store::IMPORTED;
 use seekless_results::Origin;
 
 use super::Cli;
 use super::update::names::{SHORT_NAMES, written_out};
+use crate::config;
 
 /// The longest time to wait for the list of runs.
 const PATIENCE: Duration = Duration::from_millis(100);
@@ -36,8 +37,8 @@ pub struct Arguments {
     words: Vec<OsString>,
 }
 
-/// Prints a line for each value that fits: the value and, behind a tab, what it is. `:files`, `:files .SUFFIX` and
-/// `:directories` stand for paths.
+/// Prints a line for each value that fits: the value and, after a tab, a description. `:files`, `:files .SUFFIX` and
+/// `:directories` stand for paths, which the shell lists.
 pub(super) fn run(arguments: &Arguments) -> std::io::Result<()> {
     let (words, joined) = match arguments.shell.as_str() {
         "bash" => joined(&arguments.words),
@@ -50,7 +51,7 @@ pub(super) fn run(arguments: &Arguments) -> std::io::Result<()> {
     let is_option = |word: &OsStr| word.as_encoded_bytes().starts_with(b"-");
     let mut out = std::io::stdout().lock();
     for candidate in candidates {
-        // Options are offered to those who began one.
+        // Options are offered only if the word starts with `-`.
         if is_option(candidate.get_value()) && !is_option(&last) {
             continue;
         }
@@ -70,7 +71,7 @@ pub(super) fn run(arguments: &Arguments) -> std::io::Result<()> {
     Ok(())
 }
 
-/// The words of a line that bash split at `=` and `:`, and how many bytes of the last one bash takes for words before it.
+/// Joins the words that bash split at `=` and `:`. Also returns how many bytes of the last word bash counts to earlier words.
 fn joined(split: &[OsString]) -> (Vec<OsString>, usize) {
     let is_between = |word: &OsString| word == "=" || word == ":";
     let mut words: Vec<OsString> = Vec::new();
@@ -88,10 +89,10 @@ fn joined(split: &[OsString]) -> (Vec<OsString>, usize) {
     (words, before)
 }
 
-/// What a line for paths begins with; no value has it.
+/// Starts a line for paths; no value contains it.
 const PATHS: char = ':';
 
-/// The command with what fits for each of its arguments, by the name of the argument's value.
+/// The command with a completer for each argument, chosen by the name of the argument's value.
 fn offering(command: Command, words: &[OsString]) -> Command {
     let operations = match command.get_name() {
         "bench" => measured(words),
@@ -124,7 +125,7 @@ fn offering(command: Command, words: &[OsString]) -> Command {
     command.mut_subcommands(|inner| offering(inner, words))
 }
 
-/// The name of an argument's value, with a `|` where there are several kinds.
+/// The name of an argument's value; `|` separates several kinds of values.
 fn value_name(arg: &Arg) -> String {
     let names = arg.get_value_names().unwrap_or_default();
     names
@@ -216,9 +217,9 @@ fn methods(current: &str, operations: &[Operation]) -> Vec<(String, String)> {
         .collect()
 }
 
-/// The runs of the store, one's own first, the newest of them at the top.
+/// The runs of the store: own runs, the newest first, then imported runs.
 fn runs() -> Vec<(String, String)> {
-    let Ok(store) = Store::of_user() else { return Vec::new() };
+    let Ok(store) = config::store() else { return Vec::new() };
     let mut ids = listed(&[Origin::Own, Origin::Imported].map(|origin| store.directory_of(origin)));
     ids.sort_unstable_by(|one, other| other.cmp(one));
     let (imported, own): (Vec<_>, Vec<_>) = ids.into_iter().partition(|id| id.starts_with(IMPORTED));
@@ -230,7 +231,7 @@ fn runs() -> Vec<(String, String)> {
     latest.into_iter().chain(described).collect()
 }
 
-/// When a run was measured, in local time, and what, as its ID says.
+/// What an ID says: the start of the run, in local time, and its experiments.
 fn about(id: &str) -> Option<String> {
     const TIME: usize = "2026-11-20T14-03-22".len();
     let (is_imported, id) = id.strip_prefix(IMPORTED).map_or((false, id), |id| (true, id));

@@ -1,0 +1,129 @@
+//! The user's configuration file: defaults that differ from user to user.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use anyhow::{Context, bail};
+use clap::ColorChoice;
+use etcetera::BaseStrategy;
+use seekless_lab::experiment::{Checked, one_of, parse_toml, problem};
+use seekless_lab::store::{Store, StoreError};
+use serde::Deserialize;
+use toml::Spanned;
+
+use crate::budget;
+
+/// The keys as they are written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Text {
+    budget: Option<Spanned<String>>,
+    runs: Option<Spanned<String>>,
+    color: Option<Spanned<String>>,
+}
+
+/// The defaults that the user chose.
+#[derive(Debug, Default)]
+pub struct Config {
+    /// The text of the option `--budget`.
+    pub budget: Option<String>,
+    runs: Option<PathBuf>,
+    /// `NO_COLOR` and similar variables override it.
+    pub color: Option<ColorChoice>,
+}
+
+static CONFIG: OnceLock<Config> = OnceLock::new();
+
+/// The configuration; the built-in defaults until it is loaded.
+pub fn get() -> &'static Config {
+    static NONE: Config = Config {
+        budget: None,
+        runs: None,
+        color: None,
+    };
+    CONFIG.get().unwrap_or(&NONE)
+}
+
+/// Loads the file, if there is one.
+///
+/// # Errors
+/// If it cannot be read, is malformed, or may have been written by another user: it says where runs are saved, and
+/// `bench --like` runs the commands of saved runs again.
+pub fn load() -> anyhow::Result<()> {
+    let Ok(directories) = etcetera::choose_base_strategy() else {
+        return Ok(());
+    };
+    let path = directories.config_dir().join("seekless/config.toml");
+    let _ = CONFIG.set(read(&path)?);
+    Ok(())
+}
+
+/// The store of the user's runs: in the directory that the configuration names, or in the data directory.
+pub fn store() -> Result<Store, StoreError> {
+    match &get().runs {
+        Some(directory) => Ok(Store::new(directory.clone())),
+        None => Store::of_user(),
+    }
+}
+
+fn read(path: &Path) -> anyhow::Result<Config> {
+    let shown = path.display();
+    let found = match fs::metadata(path) {
+        // The home directory may be another user's; then there is no file for this one.
+        Err(error)
+            if matches!(
+                error.kind(),
+                ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::PermissionDenied
+            ) =>
+        {
+            return Ok(Config::default());
+        }
+        found => found.with_context(|| format!("{shown}: cannot stat"))?,
+    };
+    if !found.is_file() {
+        bail!("{shown}: not a regular file");
+    }
+    // sudo may keep the user's home directory.
+    let invoker = std::env::var("SUDO_UID").ok().and_then(|uid| uid.parse().ok());
+    let trusted = [Some(0), Some(rustix::process::geteuid().as_raw()), invoker];
+    if !trusted.contains(&Some(found.uid())) {
+        bail!("{shown}: not used, because it belongs to another user; remove it, or write your own");
+    }
+    if found.mode() & 0o002 != 0 {
+        bail!("{shown}: not used, because every user may write to it; run `chmod o-w {shown}`");
+    }
+    let text = fs::read_to_string(path).with_context(|| format!("{shown}: cannot read"))?;
+    Ok(parse_toml(&text, &shown.to_string(), check)?)
+}
+
+fn check(text: Text) -> Checked<Config> {
+    if let Some(given) = &text.budget
+        && let Err(message) = budget::parse(given.get_ref())
+    {
+        return problem(given, format!("`{}` is not a budget: {message}", given.get_ref()));
+    }
+    if let Some(runs) = text
+        .runs
+        .as_ref()
+        .filter(|runs| !Path::new(runs.get_ref()).is_absolute())
+    {
+        return problem(
+            runs,
+            "`runs` must be an absolute path; write, for example, `runs = \"/data/seekless\"`",
+        );
+    }
+    let colors = [
+        ("auto", ColorChoice::Auto),
+        ("always", ColorChoice::Always),
+        ("never", ColorChoice::Never),
+    ];
+    let color = text.color.map(|color| one_of(&color, "color", &colors)).transpose()?;
+    Ok(Config {
+        budget: text.budget.map(Spanned::into_inner),
+        runs: text.runs.map(|runs| runs.into_inner().into()),
+        color,
+    })
+}
