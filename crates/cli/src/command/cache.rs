@@ -24,7 +24,7 @@ use crate::show::{
 };
 use crate::signals::{Caught, stopping};
 
-/// Shows how much of files is in the page cache, drops files from it, or reads them into it.
+/// Show how much of files is in the page cache, drop files from it, or read them into it.
 ///
 /// Directories are processed recursively. The result is read back from the kernel.
 #[derive(Debug, Args)]
@@ -34,7 +34,7 @@ Examples:
   seekless cache drop big.iso           # the next reader waits for the disk
   seekless cache warm database/         # the next reader does not wait
 
-For details, see `seekless cache show --help` and so on.")]
+For details, see `seekless cache COMMAND --help`.")]
 pub struct Arguments {
     #[command(subcommand)]
     action: Action,
@@ -42,13 +42,13 @@ pub struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Shows how much of files is in memory.
+    /// Show how much of files is in memory.
     ///
     /// Prints a line for each file named and a total for each directory. Symbolic links are followed if they are named,
     /// but not inside directories. A file with several hard links is counted once. Sizes are in whole pages.
     #[command(after_help = "\
 Examples:
-  seekless cache show big.iso *.log     # a line for each
+  seekless cache show big.iso *.log     # a line for each file
   seekless cache show .                 # the total of this directory
   seekless cache show --all --jsonl . | jq 'select(.resident_bytes > 0)'")]
     Show {
@@ -58,7 +58,7 @@ Examples:
         #[command(flatten)]
         common: Common,
     },
-    /// Drops files from the page cache, and reports what stays.
+    /// Drop files from the page cache, and report what stays.
     ///
     /// No data is lost: modified pages are written to the device first. Pages that a process maps or uses stay, and so do
     /// the files of a tmpfs, which exist only in memory. Permission to read the files is enough.
@@ -66,7 +66,7 @@ Examples:
 Examples:
   seekless cache drop big.iso           # one file
   seekless cache drop /srv/data         # a directory, with all that is in it
-  sudo seekless cache drop --system     # everything the system has cached")]
+  sudo seekless cache drop --system     # everything that the system cached")]
     Drop {
         /// Files and directories
         #[arg(value_name = "PATH", required_unless_present = "system", conflicts_with = "system")]
@@ -77,7 +77,7 @@ Examples:
         #[command(flatten)]
         common: Common,
     },
-    /// Reads files into the page cache, and reports what is there afterwards.
+    /// Read files into the page cache, and report what is there afterwards.
     ///
     /// Files larger than the available memory are refused: reading their end would evict their beginning.
     #[command(after_help = "\

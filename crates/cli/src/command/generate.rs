@@ -11,7 +11,7 @@ use super::{Cli, manual};
 use crate::output::Output;
 use crate::show::methods_page;
 
-/// Writes man pages, shell completions or the page of methods.
+/// Write man pages, shell completions or the page of methods.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -25,19 +25,19 @@ pub struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// The manual: one page to standard output, or a page for each command into a directory.
+    /// Write the manual: one page to standard output, or a page for each command into a directory.
     #[command(after_help = "\
 Examples:
   seekless generate man | man -l -
   seekless generate man --folder ~/.local/share/man/man1")]
     Man {
-        /// The directory for the pages of all commands.
+        /// Directory for the pages of all commands.
         #[arg(long = "folder", value_name = "DIR")]
         directory: Option<PathBuf>,
     },
-    /// A script that completes commands, options and values in a shell, to standard output.
+    /// Write a script to standard output that completes commands, options and values in a shell.
     ///
-    /// In bash, zsh and fish the script asks seekless what fits: experiments, saved runs, methods and their options.
+    /// In bash, zsh and fish, the script calls seekless for experiments, saved runs, methods and their options.
     #[command(after_help = "\
 Examples:
   echo 'source <(seekless generate completions bash)' >> ~/.bashrc
@@ -47,7 +47,7 @@ Examples:
         /// The shell.
         shell: Shell,
     },
-    /// The page about methods of the project's documentation, in Markdown.
+    /// Write the page about methods of the documentation, in Markdown.
     #[command(after_help = "\
 Examples:
   seekless generate methods > docs/methods.md")]

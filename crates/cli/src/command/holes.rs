@@ -23,7 +23,7 @@ use crate::show::{
 };
 use crate::signals::{stopping, survive};
 
-/// Shows the holes of files, turns zeros into holes, and punches and fills holes.
+/// Show the holes of files, turn zeros into holes, and punch and fill holes.
 ///
 /// A hole is a part of a file that has no blocks on the disk and reads as zeros. A file is changed only while no other
 /// process has it open: seekless takes a lease, and a process that opens the file meanwhile waits. Freed space is as
@@ -34,9 +34,9 @@ Examples:
   seekless holes show disk.img          # data and holes, and a picture
   seekless holes dig disk.img           # zeros that take space become holes
   seekless holes punch log 0 1G         # the first GiB becomes a hole
-  seekless holes fill disk.img          # allocate what it may grow into
+  seekless holes fill disk.img          # allocate blocks for its holes
 
-For details, see `seekless holes show --help` and so on.")]
+For details, see `seekless holes COMMAND --help`.")]
 pub struct Arguments {
     #[command(subcommand)]
     action: Action,
@@ -47,7 +47,7 @@ enum Action {
     Show(Show),
     Dig(DigArguments),
     Punch(Punch),
-    /// Allocates blocks for the holes of files, so that writing there cannot fail for lack of space.
+    /// Allocate blocks for the holes of files, so that writing there cannot fail for lack of space.
     ///
     /// Bytes, size and times stay the same. The blocks are reserved: they read as zeros, without access to the device.
     #[command(after_help = "\
@@ -57,7 +57,7 @@ Examples:
     Fill(Which),
 }
 
-/// Shows which parts of files are data and which are holes, and how much space they take.
+/// Show which parts of files are data and which are holes, and how much space they take.
 ///
 /// In the picture, a full block is data, a lower block is data and holes (half of each is half as high), a light block is reserved
 /// (allocated and never written), and a dot is a hole. --scan also reads the data and counts the zeros that `dig` would
@@ -83,7 +83,7 @@ struct Show {
     explain: bool,
 }
 
-/// Turns zeros that take space into holes.
+/// Turn zeros that take space into holes.
 ///
 /// A file's bytes, size, times, mode and owner stay the same, even if the process is killed. A file that another process
 /// has open is refused. If another process opens it meanwhile, digging stops.
@@ -96,13 +96,13 @@ Examples:
 struct DigArguments {
     #[command(flatten)]
     which: Which,
-    /// Leave shorter runs of zeros as they are
+    /// Skip runs of zeros that are shorter than SIZE
     #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "0", hide_default_value = true)]
     min: u64,
-    /// Look for zeros, and change nothing
+    /// Only search for zeros; change nothing
     #[arg(long)]
     dry_run: bool,
-    /// Read all of a file before and after, and compare digests (SHA-256)
+    /// Read each file before and after, and compare SHA-256 digests
     #[arg(long, conflicts_with = "dry_run")]
     verify: bool,
     /// Explain on standard error how zeros were found, with the predicted and actual time and the facts used
@@ -110,7 +110,7 @@ struct DigArguments {
     explain: bool,
 }
 
-/// Punches a hole into a file: the data there is lost, and reads as zeros.
+/// Punch a hole into a file: the data there is lost, and reads as zeros.
 ///
 /// Blocks that are only partly in the hole stay allocated. The size of the file stays the same.
 #[derive(Debug, Args)]
@@ -122,20 +122,20 @@ struct Punch {
     /// The file
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Where the hole begins
+    /// Where the hole starts
     #[arg(value_parser = parse_size)]
     offset: u64,
-    /// Its length; it ends with the file
+    /// Length of the hole; a part past the end of the file is ignored
     #[arg(value_parser = parse_size)]
     length: u64,
-    /// As JSON
+    /// Print one JSON document
     #[arg(long)]
     json: bool,
 }
 
 #[derive(Debug, Args)]
 struct Which {
-    /// Files, and with -r directories
+    /// Files, and directories with -r
     #[arg(value_name = "FILE", required = true)]
     paths: Vec<PathBuf>,
     /// Process directories recursively; symbolic links inside them are not followed

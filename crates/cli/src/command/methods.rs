@@ -14,7 +14,7 @@ use crate::read_ahead;
 use crate::show::{Page, json_text, list_methods, method_json, methods_json};
 use crate::test_directory::TestDirectory;
 
-/// Lists the methods, and tests which are available on this storage.
+/// List the methods, and test which are available on this storage.
 ///
 /// The test writes two files of 1 MB to the directory and removes them.
 #[derive(Debug, Args)]

@@ -17,7 +17,7 @@ use super::sittings::over_sittings;
 use crate::config;
 use crate::output::Output;
 
-/// Writes a run as one HTML page, with recommendations, plots, tables and the run itself.
+/// Write a run as one HTML page, with recommendations, plots, tables and the run itself.
 ///
 /// The page loads nothing from the network and is readable without scripts.
 #[derive(Debug, Args)]

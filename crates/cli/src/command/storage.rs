@@ -14,17 +14,17 @@ use crate::read_ahead;
 use crate::show::{Described, Found, Page, json_text, reason_behind, show_storage, storage_json};
 use crate::test_directory::TestDirectory;
 
-/// Shows what lies behind files and directories, down to the disks, and which features work there.
+/// Show the file systems and devices behind files and directories, and which features work there.
 ///
-/// What devices and mounts report about themselves is shown as their claim. Features are tested with temporary files of a
-/// megabyte; where none can be created, they are unknown. Of a block device, such as /dev/sda, the file systems and devices
-/// on it are shown, and nothing is tested.
+/// What devices and mounts report about themselves is shown as a claim. Features are tested with temporary files of 1
+/// MiB; if none can be created, they are unknown. For a block device, such as /dev/sda, the file systems and devices on
+/// it are shown, and nothing is tested.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  seekless storage                    # what this directory lies on
-  seekless storage /home big.iso      # of several files and directories
-  seekless storage /dev/sda           # a device, and what lies on it
+  seekless storage                    # the storage of this directory
+  seekless storage /home big.iso      # the storage of several paths
+  seekless storage /dev/sda           # a device, and what is on it
   seekless storage --json / | jq '.[].features[] | select(.name == \"reflink\")'")]
 pub struct Arguments {
     /// Files, directories or block devices

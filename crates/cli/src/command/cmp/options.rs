@@ -58,7 +58,7 @@ macro_rules! table {
 
 /// All options, GNU's in the order in which it names them where an abbreviation is ambiguous.
 pub(super) const TABLE: &[Entry] = table! {
-    GNU Some('b'), Some("print-bytes"), None, PrintBytes, Some("Print the bytes that differ, as characters too");
+    GNU Some('b'), Some("print-bytes"), None, PrintBytes, Some("Print the bytes that differ, also as characters");
     GNU Some('c'), Some("print-chars"), None, PrintBytes, None;
     GNU Some('i'), Some("ignore-initial"), Some("SKIP[:SKIP]"), IgnoreInitial,
         Some("Skip the first bytes of both files, or of each");
@@ -66,11 +66,11 @@ pub(super) const TABLE: &[Entry] = table! {
         Some("Print each byte that differs: its number, and its values in octal");
     GNU Some('n'), Some("bytes"), Some("LIMIT"), Limit, Some("Compare at most LIMIT bytes");
     GNU Some('s'), Some("silent"), None, Silent, None;
-    GNU None, Some("quiet"), None, Silent, Some("Print nothing: the exit code tells");
-    OWN Some('x'), None, None, Hexadecimal, Some("As -l, in hexadecimal and counted from zero");
+    GNU None, Some("quiet"), None, Silent, Some("Print nothing; only set the exit code");
+    OWN Some('x'), None, None, Hexadecimal, Some("Like -l, but in hexadecimal, counted from zero");
     OWN Some('z'), None, None, SizesFirst, Some("Compare sizes first: regular files of different sizes differ");
     OWN Some('h'), None, None, Links, Some("Do not follow symbolic links: compare their targets");
-    OWN None, Some("explain"), None, Explain, Some("Explain on standard error how they were compared, and why");
+    OWN None, Some("explain"), None, Explain, Some("Explain on standard error how the files were compared, and why");
     OWN None, Some("method"), Some("METHOD"), Method, Some("Compare regular files by METHOD, whatever their size");
     OWN None, Some("json"), None, Json, Some("Print the result as one JSON document, even with -s");
     OWN None, Some("color"), Some("WHEN"), Color, Some("When to use colors");

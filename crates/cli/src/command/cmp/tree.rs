@@ -22,7 +22,7 @@ use crate::show::{
 };
 use crate::signals::{Caught, stopping};
 
-/// Compares two trees: names, types, contents, targets of symbolic links.
+/// Compare two trees: names, types, contents, targets of symbolic links.
 ///
 /// Symbolic links are not followed, except for the two operands. Directories of other file systems are entered. A file
 /// that cannot be read is named on standard error, and the comparison continues. The exit code is 0 if nothing differs, 1 if

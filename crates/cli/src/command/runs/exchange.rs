@@ -16,7 +16,7 @@ use crate::command::{Failure, unless_failed};
 use crate::output::Output;
 use crate::show::json_text;
 
-/// Writes runs to a file, to share them.
+/// Write runs to a file, to share them.
 ///
 /// --anonymous removes what identifies you or the machine: host, paths, serial numbers, models, commands, error messages
 /// and the time of day. It keeps figures, methods, processor, kernel version, file system and kind of device.
@@ -37,7 +37,7 @@ pub struct Export {
     output: Option<PathBuf>,
 }
 
-/// Imports runs of others, and keeps them apart from your own.
+/// Import runs of others, and keep them apart from your own.
 ///
 /// They are checked strictly, marked as imported, and counted in `seekless runs table`.
 #[derive(Debug, Args)]

@@ -47,7 +47,7 @@ pub struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Shows a run as `seekless bench` does.
+    /// Show a run as `seekless bench` does.
     #[command(after_help = "\
 Examples:
   seekless runs show latest
@@ -103,7 +103,7 @@ Examples:
     },
 }
 
-/// Shows what changed between two runs, with intervals.
+/// Show what changed between two runs, with intervals.
 ///
 /// The runs must be from one machine, file system and kind of device. Contests are compared if they measured the same.
 /// Two runs have no rounds in common: an interval shows how much each run varied, not how much the machine varies from

@@ -25,13 +25,17 @@ use super::{Failure, unwritten};
 use crate::show::{Page, explained, json_text, tell_why, visible_path};
 use crate::signals::{Caught, on_signal};
 
-/// Applies many small edits to a file with few writes.
+/// Apply many small edits to a file with few writes.
 ///
 /// If a write costs more than the bytes between two updates, both become one write, and the bytes between them are read
-/// first. The cost of a write is measured beside the file. If two updates overlap, the later one wins.
+/// first. The cost of a write is measured in the directory of the file. If two updates overlap, the later one wins.
 ///
 /// Updates are lines of JSON, each with an offset and one of hex, base64 and text, or the binary form that
 /// docs/formats.md describes.
+///
+/// An update in place (the default) that is interrupted leaves some updates in the file, and reports which. With
+/// `--safety journal`, an error undoes all of them, and --recover finishes what a crash interrupted. With `--safety
+/// replace`, a new file takes the name: readers see the old file or the new one.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -39,17 +43,12 @@ Examples:
   echo '{\"offset\": 4000, \"hex\": \"2a000000\"}' | seekless update numbers.bin
   seekless update numbers.bin --from changes.jsonl --dry-run
   seekless update pages.db --from changes.bin --safety journal
-  seekless update pages.db --recover        # after a crash
-
-An update in place (the default) that is interrupted leaves some updates in
-the file, and reports which. With `--safety journal`, an error undoes all of
-them, and --recover finishes what a crash interrupted. With `--safety replace`,
-a new file takes the name: readers see the old file or the new one.")]
+  seekless update pages.db --recover        # after a crash")]
 pub struct Arguments {
     /// The file to change
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// The file of updates; `-`, or without this option, standard input
+    /// File with the updates; `-` is standard input [default: -]
     #[arg(long, value_name = "UPDATES", conflicts_with = "recover")]
     from: Option<PathBuf>,
     /// How to write: `auto`, or `update/planned`, chooses by what writes cost here. `in-order`, `ascending`, `rewrite` and
@@ -68,7 +67,7 @@ pub struct Arguments {
     /// Memory for the updates, 16 bytes each and their content; more are sorted on the disk
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = memory)]
     memory: u64,
-    /// The directory for updates that do not fit into memory [default: $TMPDIR, or /var/tmp]
+    /// Directory for updates that do not fit into memory [default: $TMPDIR, or /var/tmp]
     #[arg(long, value_name = "DIR")]
     spill: Option<PathBuf>,
     /// Explain on standard error the choice of method, with the predicted and actual time and the facts used
@@ -101,7 +100,7 @@ const SAFETIES: [Word<Safety>; 3] = [
     ("in-place", "It has some of the updates", Safety::InPlace),
     (
         "journal",
-        "It is as before, or a journal beside it finishes the update",
+        "It is as before, or --recover finishes the update from the journal beside it",
         Safety::Journal,
     ),
     ("replace", "It is as before", Safety::Replace),
