@@ -63,11 +63,11 @@ impl Runner<'_> {
         let expected = budget.unwrap_or(needed);
         if one_by_one {
             self.run.warnings.push(format!(
-                "All of this takes about {} min, and the budget had {:.1}: contests were measured one after the other, \
-                 the smallest files first. `seekless bench --resume {}` goes on with what is left; --methods and --size \
+                "All of this takes about {} min, and the budget was {} s: contests were measured one after the other, \
+                 the smallest files first. `seekless bench --resume {}` measures the rest; --methods and --size \
                  choose less.",
                 needed.as_secs().div_ceil(60),
-                expected.as_secs_f64() / 60.0,
+                expected.as_secs(),
                 self.run.id,
             ));
         }
