@@ -212,7 +212,7 @@ fn style_of(row: &Row<'_>) -> Style {
 /// What is not in the table, and why.
 fn show_rest(page: &mut Page<'_>, contest: &Contest, hidden: usize, all: bool) -> io::Result<()> {
     if hidden > 0 {
-        page.aside(DIM, &format!("... {hidden} more, clearly beaten (--all shows them)"))?;
+        page.aside(DIM, &format!("... {hidden} more, all slower (--all shows them)"))?;
     }
     let name = |entry: &Entry| short_name(&entry.name(), contest);
     let mut missing = Vec::new();
@@ -224,7 +224,7 @@ fn show_rest(page: &mut Page<'_>, contest: &Contest, hidden: usize, all: bool) -
         }
     }
     if !(all || missing.is_empty() || missing.len() == contest.entries.len()) {
-        missing = vec![format!("{} not measured here (--all says why)", missing.len())];
+        missing = vec![format!("{} unavailable or not measured (--all says why)", missing.len())];
     }
     missing.iter().try_for_each(|line| page.aside(DIM, line))
 }
@@ -242,7 +242,7 @@ fn findings(view: &ContestView<'_>, all: bool) -> Vec<String> {
         } else {
             [low, median, high].map(|rate| rate_in(view.contest, rate))
         };
-        format!("measured again: {median} ({low} to {high})")
+        format!("in fresh rounds: {median} ({low} to {high})")
     });
     let conclusion = view.contest.conclusion.iter();
     let effects = conclusion.flat_map(|conclusion| &conclusion.effects);
