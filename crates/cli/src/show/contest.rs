@@ -224,7 +224,10 @@ fn show_rest(page: &mut Page<'_>, contest: &Contest, hidden: usize, all: bool) -
         }
     }
     if !(all || missing.is_empty() || missing.len() == contest.entries.len()) {
-        missing = vec![format!("{} unavailable or not measured (--all says why)", missing.len())];
+        missing = vec![format!(
+            "{} unavailable or not measured (--all says why)",
+            missing.len()
+        )];
     }
     missing.iter().try_for_each(|line| page.aside(DIM, line))
 }

@@ -73,7 +73,8 @@ pub fn list_methods(page: &mut Page<'_>, operations: &[Operation], probe: &mut P
         if 6 + longest + columns_of(method) <= page.width().columns() {
             writeln!(page, "  {style}{mark}{style:#} {name:<longest$}  {method}")?;
         } else {
-            writeln!(page, "  {style}{mark}{style:#} {name}\n      {DIM}{method}{DIM:#}")?;
+            writeln!(page, "  {style}{mark}{style:#} {name}")?;
+            page.indented(DIM, "      ", 6, method)?;
         }
         if let Some(reason) = availability.reason() {
             page.indented(DIM, "      ", 6, &format!("not available here: {reason}"))?;

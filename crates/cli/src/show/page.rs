@@ -164,10 +164,14 @@ fn cut(characters: impl Iterator<Item = char>, columns: usize) -> Vec<char> {
         .collect()
 }
 
-/// Breaks a text between words. It starts behind `indent` columns, and so do the lines that follow.
+/// Breaks a text between words, and a word that is longer than a line behind commas, as methods have. It starts behind `indent` columns, and so do the lines that follow.
 pub fn wrapped(indent: usize, text: &str, width: Width) -> String {
     let room = width.columns().saturating_sub(indent).max(1);
-    let lines = filled(text.split_inclusive(' '), room, 0);
+    let pieces = text.split_inclusive(' ').flat_map(|word| {
+        let is_long = columns_of(word.trim_end()) > room;
+        word.split_inclusive(move |character| is_long && character == ',')
+    });
+    let lines = filled(pieces, room, 0);
     let lines: Vec<&str> = lines.iter().map(|line| line.trim_end()).collect();
     lines.join(&format!("\n{:indent$}", ""))
 }
@@ -199,6 +203,10 @@ mod tests {
         assert_eq!(wrapped(2, "one two three", Width::of(9)), "one two\n  three");
         assert_eq!(wrapped(2, "one two three", Width::default()), "one two three");
         assert_eq!(wrapped(0, "unbreakable", Width::of(4)), "unbreakable");
+        assert_eq!(
+            wrapped(0, "Use a,b, or write/sync,direct,fsync.", Width::of(18)),
+            "Use a,b, or\nwrite/sync,direct,\nfsync."
+        );
     }
 
     #[test]

@@ -61,9 +61,6 @@ impl<'a> TextTable<'a> {
     /// Prints a ranking: name, the first figure, a bar, the other figures, and in the last column a verdict. In a narrow
     /// terminal the last figure goes first, then the bar becomes shorter and goes, then the names are broken.
     pub fn print_ranking(&self, page: &mut Page<'_>) -> io::Result<()> {
-        if self.rows.is_empty() {
-            return page.say(BOLD, self.title.unwrap_or_default());
-        }
         let verdict = self.heads.len() - 1;
         let columns = |figures: usize| -> Vec<usize> { (0..figures).chain([verdict]).collect() };
         let room = |figures: usize| self.room(page, &columns(figures));
@@ -103,6 +100,9 @@ impl<'a> TextTable<'a> {
 
     /// Prints the names and these columns; behind the first a bar, where it has a width.
     fn print_columns(&self, page: &mut Page<'_>, shown: &[usize], bar_width: usize) -> io::Result<()> {
+        if self.rows.is_empty() {
+            return page.say(BOLD, self.title.unwrap_or_default());
+        }
         let room = self.room(page, shown).max(NARROWEST_NAME);
         let with_bar = |mut cells: Vec<String>, bar: String| {
             if bar_width > 0 {
@@ -212,6 +212,19 @@ mod tests {
                 "{columns}\n{text}"
             );
         }
+    }
+
+    #[test]
+    fn a_table_without_rows_is_its_title() {
+        let mut out = Vec::new();
+        let table = TextTable::new(Some("write 8M"), &HEADS, []);
+        let mut page = Page::new(&mut out, Width::of(60));
+        table
+            .print(&mut page, &[])
+            .and_then(|()| table.print_ranking(&mut page))
+            .unwrap();
+        drop(page);
+        assert_eq!(anstream::adapter::strip_bytes(&out).into_vec(), b"write 8M\nwrite 8M\n");
     }
 
     #[test]

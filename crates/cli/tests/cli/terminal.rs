@@ -258,7 +258,7 @@ fn no_page_is_wider_than_sixty_columns() {
         assert!(!screen(&printed).concat().is_empty(), "{line}");
         wide.extend(screen(&printed).iter().filter_map(|row| {
             // A path or a name that has no place to break is wider.
-            let words = row.split_whitespace().map(|word| word.chars().count());
+            let words = row.split([' ', ',']).map(|word| word.chars().count());
             let longest = words.max().unwrap_or(0);
             (row.chars().count() > 60 && longest <= 40).then(|| format!("{line}:\n{row}"))
         }));
