@@ -16,7 +16,7 @@ use crate::test_directory::TestDirectory;
 
 /// List the methods, and test which are available on this storage.
 ///
-/// The test writes two files of 1 MB to the directory and removes them.
+/// The test writes two files of 1 MiB to the directory and removes them.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -32,7 +32,7 @@ pub struct Arguments {
     /// The directory to test them in
     #[arg(long = "dir", value_name = "DIR", default_value = ".")]
     directory: PathBuf,
-    /// As JSON
+    /// Print one JSON document
     #[arg(long)]
     json: bool,
     /// Print a complete program that does what the METHOD does, with its open flags, alignment and calls in a comment
