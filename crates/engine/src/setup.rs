@@ -52,7 +52,7 @@ impl Setup {
     }
 
     pub fn buffer(&self) -> Result<sys::Buffer> {
-        sys::Buffer::new(self.block_bytes, MEMORY_ALIGNMENT).map_err(|error| self.failed("making a buffer", error))
+        sys::Buffer::new(self.block_bytes, MEMORY_ALIGNMENT).map_err(|error| self.failed("allocate a buffer", error))
     }
 
     /// A ring with a registered buffer for each request in flight.
@@ -63,13 +63,13 @@ impl Setup {
             Ok(Support::Unavailable(reason)) => Err(self.unavailable(reason)),
             // The buffers of this method are more than the user may lock: a limit, not a failure.
             Err(error) if error.kind() == io::ErrorKind::OutOfMemory => Err(self.unavailable(&error.to_string())),
-            Err(error) => Err(self.failed("making a ring", error)),
+            Err(error) => Err(self.failed("set up an io_uring", error)),
         }
     }
 
     /// Threads that wait for files.
     pub fn pool(&self, threads: usize) -> Result<ThreadPool> {
-        threads::pool(threads).map_err(|error| self.failed("making threads", error))
+        threads::pool(threads).map_err(|error| self.failed("start threads", error))
     }
 
     /// An error of the preparation, which knows no path yet.
@@ -85,7 +85,7 @@ impl Setup {
 /// Makes a mechanism's buffers, rings and threads, outside any clock.
 pub(crate) type Prepare<M> = fn(Setup) -> Result<Box<M>>;
 
-/// A mechanism with its buffers, rings and threads, made for files of up to so many bytes.
+/// A mechanism with its buffers, rings and threads, made for files of up to this many bytes.
 pub(crate) struct Prepared<M: ?Sized> {
     pub method: Method,
     make: Prepare<M>,

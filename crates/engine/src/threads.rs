@@ -8,7 +8,7 @@ pub(crate) use plain::ThreadPool;
 
 use std::io;
 
-/// So many threads. With the feature `threads` they run when this is done, so that making them is outside any clock.
+/// This many threads. With the feature `threads` they run when this is done, so that making them is outside any clock.
 #[cfg(feature = "threads")]
 pub(crate) fn pool(threads: usize) -> io::Result<ThreadPool> {
     let builder = rayon::ThreadPoolBuilder::new()

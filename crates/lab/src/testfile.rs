@@ -98,7 +98,7 @@ impl TestFile {
             Layout::Pieces(_) => layout::lay_out(path, pieces, seed, &tally),
         };
         let made = laid_out.and_then(|()| layout::verify(path, pieces));
-        let made = made.map_err(|source| failed(path, "laying it out", source));
+        let made = made.map_err(|source| failed(path, "lay it out", source));
         if !matches!(made, Ok(Ok(()))) {
             let _ = fs::remove_file(path);
         }
@@ -245,7 +245,7 @@ fn change_byte(path: &Path, offset: u64) -> seekless::Result<()> {
         file.write_all_at(&[!byte[0]], offset)?;
         file.sync_all()
     };
-    changed().map_err(|source| failed(path, "changing a byte", source))
+    changed().map_err(|source| failed(path, "change a byte", source))
 }
 
 /// How many newlines there are.

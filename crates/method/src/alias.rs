@@ -16,12 +16,12 @@ pub struct Alias {
 }
 
 const GETC: &str = "getc of both files in turn";
-const EXTRA_READ: &str = "each file is read once before, and nothing done with it";
-const BLOCKS: &str = "how it looked at a pair of blocks is not told: memcmp is assumed, for 0.10 s on an SSD leave hardly \
-    any time for a loop over bytes";
+const EXTRA_READ: &str = "each file is read once first; its bytes are not used";
+const BLOCKS: &str = "the document does not say how blocks were compared; memcmp is assumed, because 0.10 s on an SSD leaves \
+                      hardly any time for a loop over bytes";
 
 const FADVISE: &str = "its fadvise was SEQUENTIAL and NOREUSE together";
-const MAPPED_DIRECT: &str = "a map of an O_DIRECT descriptor is a plain map, so `direct` has no meaning here";
+const MAPPED_DIRECT: &str = "a map of an O_DIRECT descriptor is a plain map, so `direct` has no effect";
 
 /// Rows of `YEAR "LIST": "name" = "method", note;`.
 macro_rules! aliases {
@@ -111,9 +111,9 @@ pub const ALIASES: &[Alias] = aliases! {
     2009 "Linux": "block-compare-with-extra-read-1M" = "compare/sync,block=1M,order=preload", EXTRA_READ;
     2009 "Linux": "unlocked-compare" = "compare/stdio-unlocked", "getc_unlocked";
     2009 "Linux": "block-compare-100M" = "compare/sync,block=100000000",
-        "both files whole, one after the other: a block is as large as its files";
+        "each file is read whole, one after the other: the block is as large as the file";
     2012 "FreeBSD": "cmp-2012" = "compare/mmap,block=8M,differ=linewise,identity=ignore,holes=ignore",
-        "`cmp FILE FILE`: both mapped in chunks of 8 MiB, which move on";
+        "`cmp FILE FILE`: both mapped in successive chunks of 8 MiB";
     2012 "FreeBSD": "cmp-2012-stdin" = "compare/stdio,differ=linewise,identity=ignore,holes=ignore",
         "`cmp - FILE`: getc of both";
 };

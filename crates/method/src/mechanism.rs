@@ -245,7 +245,7 @@ mechanisms! {
     }
     IoUring {
         name: "io_uring",
-        about: "N blocks on their way through one ring, each read, then written",
+        about: "N blocks in flight through one ring, each read, then written",
         accepts: &[BLOCK_256K, DEPTH, DIRECT_OR_DONTCACHE, HINTS, PREALLOCATE, DURABILITY, HOLES_SKIPPED],
         overlapping: true,
         platforms: LINUX,
@@ -266,7 +266,7 @@ mechanisms! {
     }
     Sendfile {
         name: "sendfile",
-        about: "sendfile(2), as much as a call moves, or a block a call",
+        about: "sendfile(2), with as many bytes per call as it takes, or with one block per call",
         accepts: &[BLOCK_OR_ALL, HINTS, PREALLOCATE, DURABILITY, HOLES_SKIPPED],
         platforms: LINUX,
     }
@@ -353,7 +353,7 @@ mechanisms! {
     }
     IoUring {
         name: "io_uring",
-        about: "N writes in flight through one ring, what lies between updates read first",
+        about: "N writes in flight through one ring; gaps are read first",
         accepts: &[BLOCK_256K, DEPTH, DIRECT, PREALLOCATE, DURABILITY, SORTED_UPDATES],
         overlapping: true,
         platforms: LINUX,
@@ -361,7 +361,7 @@ mechanisms! {
     }
     Mmap {
         name: "mmap",
-        about: "the file mapped in windows of a block, and the updates stored in them",
+        about: "the file mapped in windows of a block, in which the updates are stored",
         accepts: &[BLOCK_8M, PREALLOCATE_MAP_UPDATE, FSYNC],
         simplicity_rank: 3,
     }

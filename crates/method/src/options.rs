@@ -206,7 +206,7 @@ options! {
         operations: &[Operation::Compare],
         tried: Tried::Alone,
     }
-    /// A file that is compared with itself is read all the same.
+    /// A file that is compared with itself is read nevertheless.
     Identity { key: "identity", words: &["ignore"], operations: &[Operation::Compare] }
     /// Holes and shared extents are read like everything else when two files are compared.
     HolesIgnored { key: "holes", words: &["ignore"], operations: &[Operation::Compare] }
@@ -380,7 +380,7 @@ pub enum Order {
     Alternate,
     /// Each file once through the page cache, one after the other, and then in turn: what the 2009 document found faster.
     Preload,
-    /// The same in windows of so many bytes.
+    /// The same in windows of this many bytes.
     Window(u64),
     /// Both at once.
     Parallel,

@@ -21,18 +21,18 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
         "TB" => 1_000_000_000_000,
         _ => {
             return Err(format!(
-                "`{text}` is no size: write a whole number and K, M, G or T, as in 128K"
+                "`{text}` is not a size: write a whole number and K, M, G or T, as in 128K"
             ));
         }
     };
     if number.is_empty() {
-        return Err(format!("`{text}` is no size: it has no number"));
+        return Err(format!("`{text}` is not a size: it has no number"));
     }
-    let number: u64 = number.parse().map_err(|_| format!("`{text}` is too large a size"))?;
+    let number: u64 = number.parse().map_err(|_| format!("`{text}` is too large"))?;
     number
         .checked_mul(factor)
         .filter(|&bytes| bytes <= 1 << 62)
-        .ok_or_else(|| format!("`{text}` is too large a size"))
+        .ok_or_else(|| format!("`{text}` is too large"))
 }
 
 /// Writes a size so that [`parse_size`] reads the same: in the largest unit of 1024 that divides it, or in `MB`.

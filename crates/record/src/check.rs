@@ -61,7 +61,7 @@ struct Fields(Checked);
 impl Fields {
     fn at_most(&mut self, place: &str, found: usize, most: usize, what: &str) {
         if found > most && self.0.is_ok() {
-            self.0 = problem(place, format!("has {found} {what}; the most is {most}"));
+            self.0 = problem(place, format!("has {found} {what}; at most {most} are allowed"));
         }
     }
 }
@@ -95,7 +95,7 @@ impl Visitor for Fields {
 
 fn index(field: &str, index: usize, count: usize, of: &str) -> Checked {
     if index >= count {
-        return problem(field, format!("is {index}, and there are {count} {of}"));
+        return problem(field, format!("is {index}, but there are {count} {of}"));
     }
     Ok(())
 }
@@ -106,17 +106,17 @@ fn contest(contest: &Contest, run: &Run) -> Checked {
         index("other_storage", other, run.storages.len(), "storages")?;
     }
     if contest.updates.is_some() != (contest.operation == Operation::Update) {
-        return problem("updates", "must be present for the operation `update`, and only there");
+        return problem("updates", "must be present for the operation `update`, and only for it");
     }
     if contest.random.is_some() && !matches!(contest.operation, Operation::Read | Operation::Write) {
-        return problem("random", "must be of the operation `read` or `write`");
+        return problem("random", "is allowed only for the operations `read` and `write`");
     }
     if contest.sustained && contest.operation != Operation::Write {
-        return problem("sustained", "must be of the operation `write`");
+        return problem("sustained", "is allowed only for the operation `write`");
     }
     match contest.updates {
         Some(updates) if updates.bytes == 0 || updates.every_bytes < updates.bytes => {
-            problem("updates", "they are empty or overlap")
+            problem("updates", "must not be empty or overlap")
         }
         _ => Ok(()),
     }
@@ -128,16 +128,13 @@ fn trial(trial: &Trial, run: &Run) -> Checked {
     index("entry", trial.entry, entries, "entries of its contest")?;
     // Ratios of it stay numbers that can be written.
     if trial.seconds != 0.0 && trial.seconds < LEAST_TIMED {
-        return problem("seconds", format!("is {:e}, less than clocks measure", trial.seconds));
+        return problem("seconds", format!("is {:e}, too short to be measured", trial.seconds));
     }
     if trial.segment_seconds.is_some() && !run.contests[trial.contest].sustained {
-        return problem("segment_seconds", "must be of a contest that is sustained");
+        return problem("segment_seconds", "is allowed only in a sustained contest");
     }
     if trial.valid == trial.invalid.is_some() {
-        return problem(
-            "valid",
-            "a trial has a reason in `invalid` where it is not valid, and only there",
-        );
+        return problem("valid", "must be false if `invalid` has a reason, and true otherwise");
     }
     Ok(())
 }

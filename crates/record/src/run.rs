@@ -157,7 +157,7 @@ documents! {
         pub mode: Option<Mode>,
         /// Whether the copies share blocks with their source: never ranked with those that do not.
         pub shared_blocks: bool,
-        /// Whether holes were passed over, so that not every byte was looked at: other work, never ranked with reading
+        /// Whether holes were skipped, so that not every byte was looked at: other work, never ranked with reading
         /// all.
         #[serde(default)]
         pub holes_skipped: bool,

@@ -20,7 +20,7 @@ pub const MAX_DOCUMENT_BYTES: usize = 256 << 20;
 /// Why a document was not read.
 #[derive(Debug, thiserror::Error)]
 pub enum DocumentError {
-    /// It is larger than what is read.
+    /// It is larger than the largest document that is read.
     #[error("the document has {bytes} bytes; at most {most} are read")]
     TooLarge {
         /// Its size.
@@ -29,18 +29,20 @@ pub enum DocumentError {
         most: usize,
     },
     /// It was written by a newer seekless.
-    #[error("the document has version {found}; this seekless reads up to {CURRENT_VERSION}: use a newer one")]
+    #[error(
+        "the document has version {found}, but this seekless reads versions up to {CURRENT_VERSION}: use a newer seekless"
+    )]
     Newer {
         /// The version found.
         found: u64,
     },
-    /// It names no version, so it is no document of seekless.
-    #[error("the document names no version: it is not a run of seekless")]
+    /// It has no version, so it is not a document of seekless.
+    #[error("not a seekless run: no `version` field")]
     NoVersion,
-    /// It is not well-formed, or not of the form that its version says.
+    /// It is not valid JSON, or does not have the form of its version.
     #[error("the document is damaged")]
     Damaged(#[from] serde_json::Error),
-    /// It says what no run can have.
+    /// It has a value that no run can have.
     #[error("the document is damaged")]
     Impossible(#[from] Problem),
 }

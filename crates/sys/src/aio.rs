@@ -113,7 +113,7 @@ impl Aio {
         if len > self.buffer.len() {
             return Err(invalid("the request is longer than its buffer"));
         }
-        let offset = i64::try_from(offset).map_err(|_| invalid("the offset is beyond any file"))?;
+        let offset = i64::try_from(offset).map_err(|_| invalid("the offset exceeds the largest file offset"))?;
         // SAFETY: all-zero is a valid `aiocb`, as in `new`.
         let mut request: aiocb = unsafe { std::mem::zeroed() };
         request.aio_fildes = file.as_raw_fd();

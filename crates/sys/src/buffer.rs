@@ -36,7 +36,7 @@ impl Buffer {
         if !align.is_power_of_two() {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
-                "the alignment is no power of two",
+                "the alignment is not a power of two",
             ));
         }
         let is_huge = len >= HUGE_FROM_BYTES;

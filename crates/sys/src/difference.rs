@@ -68,7 +68,7 @@ impl MappedBytes<'_> {
     }
 
     fn check(&self, other: &MappedBytes<'_>) {
-        assert_eq!(self.len(), other.len(), "bytes are compared with as many others");
+        assert_eq!(self.len(), other.len(), "the ranges must have equal lengths");
     }
 
     fn equals(&self, other: &MappedBytes<'_>, start: usize, length: usize) -> bool {
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "as many")]
+    #[should_panic(expected = "equal lengths")]
     fn unequal_lengths_are_refused() {
         let _ = MappedBytes::from(&[1_u8, 2][..]).mismatch(&MappedBytes::from(&[1_u8][..]));
     }

@@ -42,7 +42,7 @@ impl Map {
         if len == 0 || !offset.is_multiple_of(crate::page_bytes() as u64) {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
-                "a map begins at a page and is not empty",
+                "a map must start at a page and not be empty",
             ));
         }
         let registration = Registration::claim()?;
@@ -75,7 +75,7 @@ impl Map {
             MapAdvice::PopulateRead => crate::platform::POPULATE_READ,
         };
         let Some(advice) = advice else {
-            return Ok(Support::Unavailable("a map is filled at once on Linux only"));
+            return Ok(Support::Unavailable("a map can be filled at once on Linux only"));
         };
         attempt(&[Errno::INVAL, Errno::NOSYS], "the kernel has no such madvise", || {
             // SAFETY: `start` and `len` are this value's live mapping, shared, to which only raw pointers exist; no advice

@@ -34,7 +34,7 @@ pub(crate) fn resident_pages(file: &File, size: u64) -> io::Result<u64> {
     Ok(resident)
 }
 
-/// Maps a file's first `size` bytes window by window, each for as long as `work` has it: a live mapping of so many bytes, to
+/// Maps a file's first `size` bytes window by window, each for as long as `work` has it: a live mapping of this many bytes, to
 /// which no references exist.
 pub(crate) fn for_each_window(
     file: &File,

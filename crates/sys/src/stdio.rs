@@ -24,11 +24,11 @@ pub enum Locking {
 pub enum StdioEnd {
     /// All bytes asked for are equal.
     Equal,
-    /// They differ after so many equal bytes.
+    /// They differ after this many equal bytes.
     Differ(u64),
-    /// The first stream ended after so many equal bytes.
+    /// The first stream ended after this many equal bytes.
     FirstEnded(u64),
-    /// The second stream ended after so many equal bytes.
+    /// The second stream ended after this many equal bytes.
     SecondEnded(u64),
 }
 

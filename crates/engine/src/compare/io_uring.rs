@@ -37,7 +37,7 @@ impl CompareBytes for IoUring {
 
     fn compare(&mut self, pair: &Pair<'_>, range: Range<u64>, newlines: &mut u64) -> Result<Option<u64>> {
         if self.ring.depth() < 2 {
-            return Err(self.setup.unavailable("two files need a depth of 2 at least"));
+            return Err(self.setup.unavailable("two files need a depth of at least 2"));
         }
         let ahead = |file: usize| Ahead::within(&pair.sides[file], pair.place(file, &range));
         let mut aheads = [ahead(0)?, ahead(1)?];

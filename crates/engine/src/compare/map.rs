@@ -157,7 +157,7 @@ fn matching(pair: &Pair<'_>, asked: [Asked; 2]) -> Result<Vec<Range<u64>>> {
         match asked {
             Ok(Support::Available(list)) if list.len() <= EXTENTS_MAX => lists.push(list),
             Ok(_) => return Ok(Vec::new()),
-            Err(error) => return Err(pair.sides[file].failed("asking for its extents", error)),
+            Err(error) => return Err(pair.sides[file].failed("list its extents", error)),
         }
     }
     Ok(common_ranges([&lists[0], &lists[1]], pair.starts, pair.bytes))

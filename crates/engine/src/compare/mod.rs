@@ -153,8 +153,8 @@ impl Comparer {
         Self::prepare_for(method, u64::MAX >> 1)
     }
 
-    /// Prepares a method for files of up to so many bytes, with buffers no longer than these need. Longer ones are
-    /// compared all the same, after preparing again.
+    /// Prepares a method for files of up to this many bytes, with buffers no longer than these need. Longer ones are
+    /// compared nevertheless, after preparing again.
     ///
     /// # Errors
     /// As [`Comparer::prepare`].

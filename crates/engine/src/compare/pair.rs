@@ -68,7 +68,7 @@ impl<'a> Pair<'a> {
     /// Whether the file system of each has a property.
     fn both_are_on(&self, holds: impl Fn(&File) -> io::Result<bool>) -> Result<bool> {
         for side in &self.sides {
-            if !holds(&side.file).map_err(|error| side.failed("asking for its file system", error))? {
+            if !holds(&side.file).map_err(|error| side.failed("stat its file system", error))? {
                 return Ok(false);
             }
         }

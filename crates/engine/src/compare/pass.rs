@@ -1,5 +1,5 @@
 //! One pass over two files in the method's order: what must be read goes to the mechanism, what a map says need not be is
-//! passed over, and the map is tried at some places and looked at again afterwards.
+//! skipped, and the map is tried at some places and looked at again afterwards.
 
 use std::ops::Range;
 
@@ -163,7 +163,7 @@ impl<'a> Pass<'a> {
         let pair = self.pair;
         if self.buffer.is_none() {
             let made = Buffer::new(BLOCK_BYTES, MEMORY_ALIGNMENT);
-            self.buffer = Some(made.map_err(|error| pair.sides[file].failed("making a buffer", error))?);
+            self.buffer = Some(made.map_err(|error| pair.sides[file].failed("allocate a buffer", error))?);
         }
         let buffer = self.buffer.as_mut().expect("it was just made");
         let length = (piece.end - piece.start) as usize;

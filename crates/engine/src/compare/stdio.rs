@@ -22,7 +22,7 @@ impl CompareBytes for Streams {
         let place = pair.place(file, &range);
         let length = place.end - place.start;
         let skipped = open(pair, file, range.start)?.skip(self.0, length);
-        let skipped = skipped.map_err(|error| side.failed(("getc behind", place.start), error))?;
+        let skipped = skipped.map_err(|error| side.failed(("skip with getc", place.start), error))?;
         if skipped < length {
             return Err(side.resized(place.start + skipped));
         }
@@ -53,5 +53,5 @@ fn open(pair: &Pair<'_>, file: usize, at: u64) -> Result<Stdio> {
     Ahead::within(side, 0..side.bytes)?;
     // dup, fdopen's fcntl, lseek and close; the reads are the C library's own.
     side.count_calls(4);
-    Stdio::new(&side.file, pair.starts[file] + at).map_err(|error| side.failed("opening a stream", error))
+    Stdio::new(&side.file, pair.starts[file] + at).map_err(|error| side.failed("open a stream", error))
 }

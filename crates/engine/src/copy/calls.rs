@@ -21,7 +21,7 @@ pub(super) fn sendfile(source: &Side<'_>, target: &Side<'_>, range: Range<u64>) 
     // It writes at the target's position, unlike the others.
     target.count_call();
     let sought = (&*target.file).seek(SeekFrom::Start(target.place(range.start)));
-    sought.map_err(|error| target.failed(("going on", target.place(range.start)), error))?;
+    sought.map_err(|error| target.failed(("seek", target.place(range.start)), error))?;
     copy_by_call(source, target, range, "sendfile", |offset, length| {
         sys::sendfile(&source.file, offset, &target.file, length)
     })
@@ -57,7 +57,7 @@ fn copy_by_call(
 pub(super) fn reflink(source: &Side<'_>, target: &Side<'_>, _range: Range<u64>) -> Result<()> {
     require_whole(source, target)?;
     target.count_call();
-    target.support("cloning", sys::clone_file(&source.file, &target.file))?;
+    target.support("clone", sys::clone_file(&source.file, &target.file))?;
     source.check_not_shrunk()
 }
 
@@ -75,7 +75,7 @@ const WHOLE_FILES_ONLY: &str = "it copies whole files to whole files only, not r
 pub(super) fn fcopyfile(source: &Side<'_>, target: &Side<'_>, _range: Range<u64>) -> Result<()> {
     require_whole(source, target)?;
     target.count_call();
-    target.support("copying", sys::copy_path_data(&source.file, &target.file))?;
+    target.support("copy", sys::copy_path_data(&source.file, &target.file))?;
     source.check_not_shrunk()
 }
 
@@ -96,7 +96,7 @@ pub(super) fn clone_path(
         return Err(source.unavailable(MAKES_NEW_FILES_ONLY));
     }
     source.count_call();
-    source.support("cloning", sys::clone_path(source.path, target))?;
+    source.support("clone", sys::clone_path(source.path, target))?;
     Ok(Transfer {
         bytes: source.bytes,
         calls: source.calls(),

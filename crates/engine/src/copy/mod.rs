@@ -102,8 +102,8 @@ impl Copier {
         Self::prepare_for(method, u64::MAX >> 1)
     }
 
-    /// Prepares a method for files of up to so many bytes, with buffers no longer than these need. A longer file is
-    /// copied all the same, after preparing again.
+    /// Prepares a method for files of up to this many bytes, with buffers no longer than these need. A longer file is
+    /// copied nevertheless, after preparing again.
     ///
     /// # Errors
     /// As [`Copier::prepare`].

@@ -79,6 +79,6 @@ fn free(target: &Side<'_>, range: &Range<u64>) -> Result<bool> {
     target.count_call();
     match sys::punch_hole(&target.file, range.start, range.end - range.start) {
         Ok(support) => Ok(support == Support::Available(())),
-        Err(error) => Err(target.failed(("punching a hole", range.start), error)),
+        Err(error) => Err(target.failed(("punch a hole", range.start), error)),
     }
 }

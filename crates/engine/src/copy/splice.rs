@@ -13,7 +13,7 @@ pub(super) fn prepare(setup: Setup) -> PreparedCopy {
     let new_pipe = move || match Pipe::new(setup.block_bytes) {
         Ok(Support::Available(pipe)) => Ok(pipe),
         Ok(Support::Unavailable(reason)) => Err(setup.unavailable(reason)),
-        Err(error) => Err(setup.failed("making a pipe", error)),
+        Err(error) => Err(setup.failed("create a pipe", error)),
     };
     let mut pipe = new_pipe()?;
     Ok(Box::new(move |source, target, range| {
@@ -36,7 +36,7 @@ fn splice_all(pipe: &Pipe, block_bytes: u64, source: &Side<'_>, target: &Side<'_
         ahead.reading_at(offset)?;
         source.count_call();
         let filled = pipe.fill(&source.file, offset, length);
-        let filled = source.support(("splicing into the pipe", offset), filled)?;
+        let filled = source.support(("splice into the pipe", offset), filled)?;
         if filled == 0 {
             return Err(source.resized(offset));
         }
@@ -44,8 +44,8 @@ fn splice_all(pipe: &Pipe, block_bytes: u64, source: &Side<'_>, target: &Side<'_
         while offset < end {
             target.count_call();
             let moved = pipe.drain(&target.file, target.place(offset), (end - offset) as usize);
-            offset += match target.support(("splicing out of the pipe", offset), moved)? {
-                0 => return Err(target.failed(("splicing", offset), std::io::ErrorKind::WriteZero.into())),
+            offset += match target.support(("splice from the pipe", offset), moved)? {
+                0 => return Err(target.failed(("splice", offset), std::io::ErrorKind::WriteZero.into())),
                 moved => moved as u64,
             };
         }

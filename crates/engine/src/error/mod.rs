@@ -1,7 +1,7 @@
-//! What can go wrong, as data: paths, figures, kinds and the system's reason. [`Error`] is what every call returns;
-//! [`UpdateErrorKind`] says what was wrong with an update, [`Doubt`] why a journal is not used.
+//! Errors as data: paths, figures, kinds and the system's reason. Every call returns [`Error`]; [`UpdateErrorKind`] says what was
+//! wrong with an update, [`Doubt`] why a journal is not used.
 //!
-//! `Display` makes a sentence of it, which does not repeat `source()`: [`full_text`] has both.
+//! `Display` turns them into a sentence, which does not repeat `source()`; [`full_text`] has both.
 //!
 //! Not here: what to try next, which is for the program to say.
 
@@ -27,18 +27,18 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[non_exhaustive]
 pub enum Error {
     /// A system call failed.
-    #[error("{}: {action} failed{}", path.display(), by(*method))]
+    #[error("{}: cannot {action}{}", path.display(), by(*method))]
     System {
         /// The file.
         path: PathBuf,
-        /// What was being done.
+        /// What was tried.
         action: Action,
-        /// The method, where one was at work.
+        /// The method, if a method tried it.
         method: Option<Method>,
         /// The system's reason.
         source: io::Error,
     },
-    /// The method is not to be had on this storage or system. It never falls back to another.
+    /// The method is unavailable on this storage or system. It never falls back to another method.
     #[error("{}: `{method}` is not available here: {reason}", path.display())]
     Unavailable {
         /// The file.
@@ -48,7 +48,7 @@ pub enum Error {
         /// Why not.
         reason: String,
     },
-    /// The file changed its size while it was read; what was seen is not the file.
+    /// The file changed its size while it was read, so what was read is not the file.
     #[error(
         "{}: the file {} from {expected_bytes} to {found_bytes} bytes while it was read{}; try again when nothing writes to it",
         path.display(), if found_bytes < expected_bytes { "shrank" } else { "grew" }, by(Some(*method))
@@ -63,18 +63,18 @@ pub enum Error {
         /// Its size now, or the byte where it ended.
         found_bytes: u64,
     },
-    /// Whoever was told of the progress ended it.
+    /// The program that watches the progress ended it.
     #[error("{}: stopped after {done_bytes} bytes{}", path.display(), by(Some(*method)))]
     Stopped {
         /// The file.
         path: PathBuf,
         /// The method.
         method: Method,
-        /// Bytes that were done, from the start of the file or of its range.
+        /// How many bytes were done, from the start of the file or of its range.
         done_bytes: u64,
     },
     /// Not a regular file.
-    #[error("{}: is {kind}; a regular file is needed", path.display())]
+    #[error("{}: is {kind}, not a regular file", path.display())]
     NotRegular {
         /// The path.
         path: PathBuf,
@@ -89,16 +89,16 @@ pub enum Error {
         /// The file system's name.
         file_system: String,
     },
-    /// The method is of another operation than the one asked for.
+    /// The method belongs to another operation than the one that was called.
     #[error("`{asked}` does not {wanted}")]
     WrongOperation {
-        /// The method, or the plan, that was asked for.
+        /// The method, or the plan, that was requested.
         asked: Choice,
-        /// The operation's word.
+        /// The operation that was called, as in `read`.
         wanted: &'static str,
     },
     /// The producer could not make its bytes.
-    #[error("{}: the bytes at {offset} could not be produced, so {method} ended", path.display())]
+    #[error("{}: cannot produce the bytes at byte {offset} ({method})", path.display())]
     Producer {
         /// The file that was being written.
         path: PathBuf,
@@ -121,24 +121,24 @@ pub enum Error {
         /// The target's path.
         path: PathBuf,
     },
-    /// Of collecting updates.
+    /// From collecting updates.
     #[error(transparent)]
     Batch(#[from] BatchError),
-    /// Of updating.
+    /// From updating.
     #[error(transparent)]
     Update(#[from] UpdateError),
-    /// Of recovering an update that was interrupted.
+    /// From recovering an interrupted update.
     #[error(transparent)]
     Recover(#[from] RecoverError),
 }
 
-/// What was being done when a system call failed.
+/// What a failed system call was to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Action {
-    /// The verb, as in `reading`.
+    /// The verb and its object, as in `read` and `set its size`: they follow "cannot".
     pub verb: &'static str,
-    /// The byte of the file at which it was done, where one tells.
+    /// The byte of the file at which it failed, if there is one.
     pub offset: Option<u64>,
 }
 
@@ -164,7 +164,7 @@ impl fmt::Display for Action {
 }
 
 fn by(method: Option<Method>) -> String {
-    method.map_or_else(String::new, |method| format!(" by {method}"))
+    method.map_or_else(String::new, |method| format!(" ({method})"))
 }
 
 /// An error and its sources in one line, the outermost first.
@@ -175,7 +175,7 @@ pub fn full_text(error: &dyn std::error::Error) -> String {
 }
 
 impl Error {
-    /// A failed system call outside any method.
+    /// A failed system call of no method.
     pub(crate) fn system(path: &Path, action: &'static str, source: io::Error) -> Self {
         Self::System {
             path: path.to_owned(),
@@ -185,7 +185,7 @@ impl Error {
         }
     }
 
-    /// A system call of a method that failed.
+    /// A failed system call of a method.
     #[cold]
     pub(crate) fn by(method: &Method, path: &Path, action: impl Into<Action>, source: io::Error) -> Self {
         Self::System {
@@ -196,7 +196,7 @@ impl Error {
         }
     }
 
-    /// A method that is not to be had.
+    /// A method that is unavailable.
     pub(crate) fn unavailable(method: &Method, path: &Path, reason: &str) -> Self {
         Self::Unavailable {
             path: path.to_owned(),
@@ -205,8 +205,9 @@ impl Error {
         }
     }
 
-    /// Why others could not be kept out, where that ended an update, whether or not some of it had been written. Writing only
-    /// what updates name is possible all the same, and doing it twice gives the same.
+    /// Why other processes could not be kept out of the file, if that ended an update, whether or not some of it had been
+    /// written. The update can still be done with a method that writes only the bytes of the updates: writing them twice does
+    /// no harm.
     #[must_use]
     pub fn not_exclusive(&self) -> Option<&NotAlone> {
         match self.update_kind()? {
@@ -216,7 +217,7 @@ impl Error {
         }
     }
 
-    /// What is wrong with an update, where it is one that failed.
+    /// Why an update failed, if this is the error of an update.
     #[must_use]
     pub fn update_kind(&self) -> Option<&UpdateErrorKind> {
         match self {
@@ -225,7 +226,7 @@ impl Error {
         }
     }
 
-    /// Whether this says that a method is not available, rather than that something failed.
+    /// Whether the method is unavailable, as opposed to an operation that failed.
     #[must_use]
     pub fn is_unavailable(&self) -> bool {
         matches!(self, Self::Unavailable { .. })

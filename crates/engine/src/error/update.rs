@@ -1,4 +1,4 @@
-//! What only updating meets: while updates are collected, and while they are brought into a file.
+//! Errors of updating: of collecting updates, and of applying them to a file.
 
 use std::fmt;
 use std::io;
@@ -8,7 +8,7 @@ use seekless_method::Method;
 
 use super::{Error, HowFar, by, full_text};
 
-/// Why an update is not taken into a batch.
+/// Why an update cannot be added to a batch.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BatchError {
@@ -20,29 +20,31 @@ pub enum BatchError {
         /// Its length.
         bytes: u64,
     },
-    /// The batch holds as much as it can.
-    #[error("the updates exceed 4 GiB: split them into several batches, or name a directory for what does not fit")]
-    Full,
-    /// What does not fit into memory could not be kept elsewhere.
+    /// The batch is full.
     #[error(
-        "{}: cannot keep updates there that do not fit into memory (allow more memory, or name another directory)",
+        "the updates exceed 4 GiB: split them into several batches, or set a directory for what does not fit into memory"
+    )]
+    Full,
+    /// The updates that do not fit into memory could not be stored.
+    #[error(
+        "{}: cannot store the updates that do not fit into memory (allow more memory, or use another directory)",
         directory.display()
     )]
     Spill {
-        /// Where it was tried.
+        /// The directory that was tried.
         directory: PathBuf,
-        /// What the system says.
+        /// The system's reason.
         source: io::Error,
     },
 }
 
-/// A file was not updated, or not as it was to be.
+/// A file was not updated, or not as requested.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct UpdateError {
     /// The file.
     pub path: PathBuf,
-    /// What is wrong.
+    /// What went wrong.
     pub kind: UpdateErrorKind,
 }
 
@@ -58,31 +60,31 @@ impl std::error::Error for UpdateError {
     }
 }
 
-/// Why a file was not updated, or not as it was to be. But for those that say otherwise, nothing has changed.
+/// Why a file was not updated, or not as requested. Unless a variant says otherwise, the file is unchanged.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum UpdateErrorKind {
-    /// Another update of the file is going on.
-    #[error("another update of it is running")]
+    /// Another update of the file is running.
+    #[error("another update of this file is running")]
     Running,
-    /// An update of the file was interrupted and left this journal, and nobody has recovered the file yet.
-    #[error("an update of it was interrupted and left {}; recover the file first", .0.display())]
+    /// An update of the file was interrupted and left this journal; the file has not been recovered yet.
+    #[error("an update was interrupted and left {}; recover the file first", .0.display())]
     Interrupted(PathBuf),
-    /// The file has several names, and what stands beside one is not found by the others.
-    #[error("it has {links} hard links; {}", match beside {
+    /// The file has several hard links, and the journal or new file beside one is not found through the others.
+    #[error("has {links} hard links; {}", match beside {
         Beside::Journal => "a journal beside one name is not found through the others",
         Beside::NewFile => "replacing it would leave the old file under the other names",
     })]
     HardLinks {
-        /// How many names it has.
+        /// How many hard links it has.
         links: u64,
-        /// What would stand beside it.
+        /// What would be beside it.
         beside: Beside,
     },
-    /// The name of the file leaves no room for that of its journal.
-    #[error("its name is too long for a journal name")]
+    /// The file name is so long that the name of its journal would be too long.
+    #[error("the file name is too long to make the name of a journal from it")]
     NameTooLong,
-    /// An update ends past the end of a file that is not to become longer.
+    /// An update ends past the end of the file, and the file must not grow.
     #[error("an update ends at byte {end}, past the end of the file at {file_bytes}; nothing was written")]
     PastEnd {
         /// Where the update ends.
@@ -93,15 +95,15 @@ pub enum UpdateErrorKind {
     /// The method needs all updates in memory, and they do not fit.
     #[error("{0} needs all updates in memory, and they do not fit")]
     NeedsMemory(Method),
-    /// A flag keeps the file from being changed.
-    #[error("opening it for writing failed: {protection}")]
+    /// A flag protects the file.
+    #[error("cannot open for writing: {protection}")]
     Protected {
-        /// Which flag, and how it is taken away.
+        /// Which flag, and how to clear it.
         protection: &'static str,
         /// The system's reason.
         source: io::Error,
     },
-    /// The new file cannot be given what the old one has.
+    /// An attribute of the old file cannot be copied to the new file.
     #[error("replacing the file would lose its {attribute}, which cannot be copied to the new file")]
     NotKept {
         /// What would be lost.
@@ -109,41 +111,41 @@ pub enum UpdateErrorKind {
         /// The system's reason.
         source: io::Error,
     },
-    /// Another program gave the name to another file, which has none of the updates.
+    /// Another program replaced the file by renaming; the file that now has the name has none of the updates.
     #[error(
-        "another program replaced it meanwhile (as editors do when they save); the new file has none of the updates"
+        "another program replaced the file meanwhile (as editors do when they save); the new file has none of the updates"
     )]
     Replaced,
     /// The method rewrites the bytes between updates, and other processes may write there meanwhile.
-    #[error("`{method}` rewrites the bytes between updates, and other processes cannot be kept out meanwhile")]
+    #[error("`{method}` rewrites the gaps between updates, but other processes cannot be kept out of the file")]
     NotExclusive {
         /// The method.
         method: Method,
-        /// Why nobody can be kept out.
+        /// Why other processes cannot be kept out.
         source: NotAlone,
     },
-    /// The file was to be replaced, and what other processes write to it meanwhile would be lost.
+    /// Replacing the file would lose what other processes write to it meanwhile.
     #[error("writes by other processes to the old file would be lost")]
     HasWriters(#[source] NotAlone),
     /// Another process opened the file for writing while the new one was made.
-    #[error("another process opened it for writing; it is unchanged")]
+    #[error("another process opened it for writing; the file is unchanged")]
     Opened,
     /// Another process changed the file, or saved another under its name, while it was being replaced.
-    #[error("another process saved or changed it meanwhile; its version is kept")]
+    #[error("another process changed or replaced the file meanwhile; that version is kept, without the updates")]
     Changed,
     /// The file system cannot exchange names, so another program's save could be lost.
-    #[error("{0}: without exchanging names, another program's save could be lost; nothing was changed")]
+    #[error("{0}, so another program's save could be lost; nothing was changed")]
     NoExchange(&'static str),
-    /// Two files are there, and only a person can say which is the right one.
+    /// There are two files, and only a person can say which is the right one.
     #[error("{}", what.told(other))]
     TwoFiles {
         /// The other one.
         other: PathBuf,
-        /// How that came.
+        /// What it is.
         what: Other,
     },
-    /// What was written could not be brought to the device. The kernel may have dropped some of it, and may call the next
-    /// fsync a success (fsync(2)).
+    /// The fsync failed. The kernel may have dropped some of the data, and the next fsync may succeed nevertheless
+    /// (fsync(2)).
     #[error("fsync failed{}", by(Some(*method)))]
     NotSynced {
         /// The method.
@@ -151,27 +153,27 @@ pub enum UpdateErrorKind {
         /// The system's reason.
         source: io::Error,
     },
-    /// An update in place ended early. Giving the updates again, when the reason is gone, finishes it.
+    /// An update in place ended early. Once the reason is gone, running the same updates again finishes it.
     #[error("{}", far.told(source))]
     PartlyUpdated {
-        /// How far it came.
+        /// How far it got.
         far: HowFar,
-        /// Why it ended.
+        /// Why it ended early.
         source: Box<Error>,
     },
     /// An update with a journal or a new file failed, and was undone.
-    #[error("the update failed; all of it was undone, {}{}", longer(*longer_bytes), left(journal.as_deref()))]
+    #[error("the update failed and was undone{}{}", longer(*longer_bytes), left(journal.as_deref()))]
     Undone {
-        /// How much longer the file is than before: others have it open or wrote to it.
+        /// How much longer the file is than before, because other processes have it open or wrote to it.
         longer_bytes: u64,
-        /// Why the journal may still exist, where it may. Recovering the file would apply the update then.
+        /// Why the journal may still exist, if it may. Recovering the file would then apply the update.
         journal: Option<Box<Error>>,
         /// Why it failed.
         source: Box<Error>,
     },
-    /// An update with a journal failed, and so did undoing it: the file is partly updated until it is recovered.
+    /// An update with a journal failed and could not be undone: the file is partly updated until it is recovered.
     #[error(
-        "undoing the update failed too ({}), so the file is partly updated",
+        "the update failed and could not be undone ({}); the file is partly updated",
         full_text(undoing)
     )]
     NotUndone {
@@ -180,29 +182,29 @@ pub enum UpdateErrorKind {
         /// Why the update failed.
         source: Box<Error>,
     },
-    /// The file has all updates, and its journal is there, or may be again after a crash of the system. Recovering the file
-    /// writes the same once more.
+    /// The file has all updates, but its journal exists, or may reappear after a system crash. Recovering the file writes the
+    /// same bytes again.
     #[error(
-        "the updates are made and on the device, but the journal is there, or may reappear after a power failure or a \
-         system crash"
+        "all updates are on the device, but the journal still exists, or may reappear after a power failure or system \
+         crash"
     )]
     JournalLeft(#[source] Box<Error>),
-    /// The new file has taken the name, and a crash of the system may take it back.
+    /// The new file has taken the name, but after a system crash the old file may have it again.
     #[error(
-        "the updates are made and the new file has the name, but after a power failure or a system crash the \
-         file may be the old one again; the old file is {}",
+        "the new file, with all updates, has taken the name, but the old file may have it back after a power failure or \
+         system crash; the old file is now {}",
         old.display()
     )]
     NotLasting {
-        /// The old one, which recovering the file removes.
+        /// The old file, which recovering removes.
         old: PathBuf,
         /// What failed.
         source: Box<Error>,
     },
-    /// The file has all updates for good, and the old one is still beside it.
-    #[error("the updates are made and on the device, but the old file is still there: remove {}", old.display())]
+    /// The file has all updates, on the device; the old file still exists beside it.
+    #[error("all updates are on the device, but the old file still exists: remove {}", old.display())]
     OldFileLeft {
-        /// The old one.
+        /// The old file.
         old: PathBuf,
         /// Why it was not removed.
         source: io::Error,
@@ -217,7 +219,7 @@ impl UpdateErrorKind {
     }
 }
 
-/// What stands beside a file while it is updated.
+/// What is beside a file while it is updated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Beside {
     /// A journal.
@@ -226,7 +228,7 @@ pub enum Beside {
     NewFile,
 }
 
-/// Why others cannot be kept out of a file.
+/// Why other processes cannot be kept out of a file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotAlone {
@@ -239,7 +241,7 @@ pub enum NotAlone {
     /// Another process opened it while it was updated.
     #[error("another process opened it before byte {0} was written")]
     OpenedBefore(u64),
-    /// The file system cannot keep out everybody.
+    /// A lease of this file system does not keep out everybody.
     #[error("on this file system, a lease does not keep out writers on other machines or behind the mount")]
     Elsewhere,
     /// The system has no leases.
@@ -250,17 +252,17 @@ pub enum NotAlone {
     System(#[from] io::Error),
 }
 
-/// What the other one of two files is.
+/// What the other of two files is.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Other {
     /// The old file, which another process changed after the update.
     ChangedOld,
-    /// Perhaps what another program saved while an update was killed.
+    /// It may be what another program saved while an update was killed.
     PerhapsSaved,
-    /// What another program saved while the file was replaced; then it saved it again.
+    /// What another program saved while the file was replaced; it saved the file twice.
     SavedBefore,
-    /// The same, but the name could not be given back to it.
+    /// What another program saved while the file was replaced; the name could not be given back to it.
     NotGivenBack(io::Error),
 }
 
@@ -269,27 +271,27 @@ impl Other {
         let other = other.display();
         let saved = |what: &dyn fmt::Display| {
             format!(
-                "another program saved it while it was replaced, and {what}: compare it with {other}, which that program \
-                 saved, and keep the right one"
+                "another program saved the file while it was replaced, and {what}: compare the file with {other} and keep \
+                 the right one"
             )
         };
         let left = |what| {
-            format!("{other} {what}: compare the two; rename that one to this name if it is the good one, or remove it")
+            format!("{other} {what}: compare the two files, then rename it to the name of the file, or remove it")
         };
         match self {
             Self::ChangedOld => left("is the old file, and another process changed it after the update"),
             Self::PerhapsSaved => left("may be what another program saved while an update was killed"),
-            Self::SavedBefore => saved(&"saved it again"),
-            Self::NotGivenBack(why) => saved(&format_args!("their file could not be given its name back ({why})")),
+            Self::SavedBefore => saved(&"saved it once more"),
+            Self::NotGivenBack(why) => saved(&format_args!("its version cannot get the name back ({why})")),
         }
     }
 }
 
 fn longer(bytes: u64) -> String {
     match bytes {
-        0 => "and the file is as before".to_owned(),
+        0 => "; the file is unchanged".to_owned(),
         _ => format!(
-            "but the file is longer by {bytes} bytes: another process has it open or wrote to it; its bytes are kept"
+            ", but the file stays {bytes} bytes longer, because another process has it open or wrote to the end"
         ),
     }
 }
@@ -297,6 +299,8 @@ fn longer(bytes: u64) -> String {
 fn left(journal: Option<&Error>) -> String {
     journal.map_or_else(String::new, |error| {
         let error = full_text(error);
-        format!(", but its journal may still exist ({error}), and recovering would then apply the update: remove it")
+        format!(
+            "; its journal may still exist ({error}): remove it, because recovering the file would apply the update"
+        )
     })
 }

@@ -26,7 +26,7 @@ const TIME: Duration = Duration::from_millis(20);
 /// By the device.
 static MEASURED: Kept<u64, [Fact; 2]> = Kept::nothing();
 
-/// Adds what reads cost on the device of a file of so many bytes to `costs`.
+/// Adds what reads cost on the device of a file of this many bytes to `costs`.
 pub(super) fn measure(path: &Path, bytes: u64, costs: &mut Costs) -> io::Result<()> {
     let file = open_direct(path).ok_or(io::ErrorKind::Unsupported)?;
     let device = file.metadata()?.dev();

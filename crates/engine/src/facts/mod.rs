@@ -109,7 +109,7 @@ impl Facts {
     /// # Errors
     /// The system's, where the path cannot be looked at.
     pub(crate) fn of_many(path: &Path) -> Result<Self> {
-        let failed = |error| Error::system(path, "looking at it", error);
+        let failed = |error| Error::system(path, "stat", error);
         // Of a file its directory is opened: opening a FIFO would wait.
         let directory = if path.is_dir() { path } else { directory_of(path) };
         let opened = File::open(directory).map_err(failed)?;
@@ -118,7 +118,7 @@ impl Facts {
         facts.claims(directory);
         let costs = &mut facts.costs;
         if let Err(error) = costs::of_opening(directory, costs).and_then(|()| memory::measure(&opened, found, costs)) {
-            log::debug!(%error, "what memory costs is assumed");
+            log::debug!(%error, "memory costs are assumed");
         }
         Ok(facts)
     }
@@ -129,7 +129,7 @@ impl Facts {
     /// The system's, where the directory cannot be looked at.
     pub(crate) fn of_new_file(directory: &Path) -> Result<Self> {
         let metadata = fs::metadata(directory);
-        let metadata = metadata.map_err(|error| Error::system(directory, "looking at it", error))?;
+        let metadata = metadata.map_err(|error| Error::system(directory, "stat", error))?;
         let mut found = FileFacts {
             device: metadata.dev(),
             ..FileFacts::default()
@@ -170,7 +170,7 @@ impl Facts {
             Ok(())
         };
         if let Err(error) = of_memory.and(of_device) {
-            log::debug!(path = %path.display(), %error, "what reading costs is assumed");
+            log::debug!(path = %path.display(), %error, "read costs are assumed");
         }
     }
 
@@ -183,7 +183,7 @@ impl Facts {
         let directory = directory_of(part.path());
         match Directory::open(directory).and_then(|directory| costs_in(&directory, true)) {
             Ok(costs) => self.costs = costs,
-            Err(error) => log::debug!(directory = %directory.display(), %error, "what writing costs is assumed"),
+            Err(error) => log::debug!(directory = %directory.display(), %error, "write costs are assumed"),
         }
     }
 }

@@ -7,7 +7,7 @@ use seekless_sys::{self as sys, Ring, Support};
 pub struct ProcessFacts {
     /// Files that it may have open.
     pub open_files_max: usize,
-    /// Whether `io_uring` is to be had.
+    /// Whether `io_uring` is available.
     pub has_rings: bool,
     /// Whether files may be mapped: [`crate::allow_mapping`].
     pub can_map: bool,

@@ -44,7 +44,7 @@ impl Seeks {
         self.apart.as_secs_f64() / self.in_a_row.as_secs_f64().max(1e-9)
     }
 
-    /// Of two files that are read in turn, from these offsets on for so many bytes. `None` where there is no direct I/O, or
+    /// Of two files that are read in turn, from these offsets on for this many bytes. `None` where there is no direct I/O, or
     /// too few reads can be made to tell.
     pub(crate) fn between(files: [(&Path, u64); 2], bytes: u64) -> Option<Self> {
         // Behind the starts, each run at a place of its own, away from the last one's read-ahead in the device.
@@ -60,7 +60,7 @@ impl Seeks {
         time(files.map(|(path, _)| path), PAIR_BLOCK_BYTES, PAIR_TIME, reads)
     }
 
-    /// Within a file of so many bytes, at places drawn by a seed. `None` where there is no direct I/O, or the file is too
+    /// Within a file of this many bytes, at places drawn by a seed. `None` where there is no direct I/O, or the file is too
     /// short.
     #[must_use]
     pub fn within(path: &Path, bytes: u64, seed: u64) -> Option<Self> {

@@ -26,8 +26,8 @@ pub struct ExtentSummary {
 /// The system's errors of opening and asking.
 pub fn extents(path: impl AsRef<Path>) -> Result<Option<ExtentSummary>> {
     let path = path.as_ref();
-    let file = File::open(path).map_err(|error| Error::system(path, "opening it", error))?;
-    let found = sys::extents(&file).map_err(|error| Error::system(path, "asking for its extents", error))?;
+    let file = File::open(path).map_err(|error| Error::system(path, "open", error))?;
+    let found = sys::extents(&file).map_err(|error| Error::system(path, "list its extents", error))?;
     let Support::Available(found) = found else {
         return Ok(None);
     };

@@ -41,7 +41,7 @@ pub(crate) fn stretches(
         let from = std::mem::replace(&mut at, end);
         let ask = || {
             count_call();
-            next_data(file, from).map_err(|error| (("asking for data", from).into(), error))
+            next_data(file, from).map_err(|error| (("find data", from).into(), error))
         };
         let data = told.take().map_or_else(ask, Ok)?;
         let start = (data - data % alignment).clamp(from, end);
@@ -51,7 +51,7 @@ pub(crate) fn stretches(
             return Ok(Some(Stretch::Hole(from..start)));
         }
         count_call();
-        let hole = end_of_data(file, data).map_err(|error| (("asking for holes", data).into(), error))?;
+        let hole = end_of_data(file, data).map_err(|error| (("find holes", data).into(), error))?;
         at = hole.min(end).next_multiple_of(alignment).min(end);
         Ok(Some(Stretch::Data(from..at)))
     };

@@ -17,11 +17,11 @@ fn kind_of(kind: FileType) -> &'static str {
         () if kind.is_fifo() => "a FIFO",
         () if kind.is_socket() => "a socket",
         () if kind.is_block_device() || kind.is_char_device() => "a device",
-        () => "not a regular file",
+        () => "of an unknown kind",
     }
 }
 
-/// Fails for anything that is not a regular file: opening a FIFO would wait, reading a device would not end.
+/// Fails unless the file is regular: opening a FIFO would wait, and reading a device might not end.
 pub(crate) fn require_regular(path: &Path, metadata: &Metadata) -> Result<()> {
     if metadata.is_file() {
         return Ok(());
@@ -32,23 +32,23 @@ pub(crate) fn require_regular(path: &Path, metadata: &Metadata) -> Result<()> {
     })
 }
 
-/// Looks at a regular file before it is opened: opening some devices does something.
+/// Stats a file that must be regular before it is opened, because opening a device may have effects.
 pub(crate) fn stat_regular(path: &Path) -> Result<Metadata> {
-    let metadata = fs::metadata(path).map_err(|error| Error::system(path, "looking at it", error))?;
+    let metadata = fs::metadata(path).map_err(|error| Error::system(path, "stat", error))?;
     require_regular(path, &metadata).map(|()| metadata)
 }
 
-/// Looks at a file that is open and must be a regular one.
+/// Stats an open file that must be regular.
 pub(crate) fn stat_open_regular(path: &Path, file: &File) -> Result<Metadata> {
     let metadata = file.metadata();
-    let metadata = metadata.map_err(|error| Error::system(path, "looking at it", error))?;
+    let metadata = metadata.map_err(|error| Error::system(path, "stat", error))?;
     require_regular(path, &metadata).map(|()| metadata)
 }
 
 /// Opens a regular file. Never waits: what is not a regular file is refused, even if it became a FIFO a moment ago.
 pub(crate) fn open_regular(path: &Path) -> Result<(File, Metadata)> {
     stat_regular(path)?;
-    let opened = open_without_waiting(path).map_err(|error| Error::system(path, "opening it", error))?;
+    let opened = open_without_waiting(path).map_err(|error| Error::system(path, "open", error))?;
     let metadata = stat_open_regular(path, &opened)?;
     Ok((opened, metadata))
 }

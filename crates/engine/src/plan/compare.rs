@@ -34,7 +34,7 @@ const THREADED_BYTES: u64 = 8 << 20;
 const WARM_PART: f64 = 0.9;
 /// Up to here it does not.
 const COLD_PART: f64 = 0.1;
-/// Reading two files in turn must cost so many times as much as one after the other to be avoided.
+/// Reading two files in turn must cost this many times as much as one after the other to be avoided.
 const ALTERNATING_COSTS: f64 = 2.0;
 /// Two threads are enough for memory; more only wait for each other.
 const THREADS_MAX: usize = 4;
@@ -98,7 +98,7 @@ fn chosen(request: &Task, facts: &Facts) -> (Method, Method, String) {
     if resident.iter().all(|&part| part >= WARM_PART) {
         let read = with_threads("compare/sync,block=1M", threads);
         let (method, otherwise, why) = if facts.files.iter().any(FileFacts::is_sparse) {
-            (read, plain, "but with holes: mapping each data range would take longer")
+            (read, plain, "but have holes: mapping each data range would take longer")
         } else if !facts.process.can_map {
             (read, plain, "but this process may not map files")
         } else {
@@ -121,7 +121,7 @@ fn chosen(request: &Task, facts: &Facts) -> (Method, Method, String) {
         (true, Some(ratio)) => (
             through_cache,
             format!(
-                "neither file is in the page cache, and alternating between them costs little here ({ratio:.1} times)"
+                "neither file is in the page cache, and alternating between them costs little here ({ratio:.1} times the time of sequential reads)"
             ),
         ),
         (true, None) => (
@@ -132,7 +132,8 @@ fn chosen(request: &Task, facts: &Facts) -> (Method, Method, String) {
         ),
         (false, _) => (
             method("compare/sync,block=1M,order=parallel"),
-            "neither file is in the page cache, and they are on two devices, which are read at once".to_owned(),
+            "neither file is in the page cache, and they are on two devices, which can be read at the same time"
+                .to_owned(),
         ),
     };
     (method, plain, why)

@@ -37,7 +37,7 @@ pub fn copy(request: &Task, facts: &Facts) -> Plan {
         amounts: read::through_cache(data.bytes, facts, 0, &read_usual).and(write::through_cache(&data, &usual)),
         why: match request.durability {
             _ if data.bytes < SMALL_BYTES => "there is little to copy",
-            Durability::None => "nothing waits for the device that is written to",
+            Durability::None => "the copy need not reach the device",
             _ => "bypassing the page cache would not be clearly faster",
         },
     };

@@ -91,7 +91,7 @@ impl Amounts {
         Self(std::array::from_fn(|place| self.0[place] + other.0[place]))
     }
 
-    /// So many times as much of everything.
+    /// This many times as much of everything.
     pub fn times(self, factor: f64) -> Self {
         Self(self.0.map(|amount| amount * factor))
     }

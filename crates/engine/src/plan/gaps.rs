@@ -44,14 +44,14 @@ impl Gaps {
         self.end = offset + length;
     }
 
-    /// Whether there are gaps of no more than so many bytes, as far as sizes are told apart.
+    /// Whether there are gaps of no more than this many bytes, as far as sizes are told apart.
     pub(super) fn has_up_to(&self, bytes: f64) -> bool {
         let largest = |bits: usize| (1_u128 << (bits - 1)) as f64;
         let mut sizes = self.by_bits.iter().enumerate().skip(1);
         sizes.any(|(bits, &(count, _))| count > 0 && largest(bits) <= bytes)
     }
 
-    /// What an order comes to in a file of so many bytes, but for where its blocks end.
+    /// What an order comes to in a file of this many bytes, but for where its blocks end.
     pub(super) fn work(&self, order: UpdateOrder, file_bytes: u64, block_bytes: u64) -> Work {
         let bits = match order {
             UpdateOrder::Coalesce(0) => 0,

@@ -10,7 +10,7 @@ use super::{Plan, Predicted};
 const FILES: u64 = 2;
 
 impl Plan {
-    /// The plan of a comparison that is to name a line, for files with so many bytes of data each: it counts newlines on the way
+    /// The plan of a comparison that is to name a line, for files with this many bytes of data each: it counts newlines on the way
     /// where these will have left the page cache before they could be read again.
     ///
     /// In memory, comparing took 0.1 s a GiB and counting afterwards 0.1 s, the loop that does both 0.7 s in its one thread. From
@@ -23,7 +23,7 @@ impl Plan {
         }
         let counting = |method: Method| method.with(Setting::threads(None))?.with(Differ::Linewise);
         if let (Ok(method), Ok(otherwise)) = (counting(self.method), counting(self.otherwise)) {
-            self.why += "; lines are counted on the way, as memory cannot hold both files for a second pass";
+            self.why += "; lines are counted meanwhile, because memory cannot hold both files for a second pass";
             (self.method, self.otherwise) = (method, otherwise);
             let counting = Duration::from_nanos(data_bytes.saturating_mul(6) / 10);
             let Predicted { low, value, high } = &mut self.predicted;

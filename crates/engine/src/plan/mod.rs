@@ -182,7 +182,7 @@ const DIRECT_FROM_ABSENT: f64 = 0.9;
 /// Buffers may take this part of the memory that is available.
 const BUFFERS_PART: u64 = 8;
 
-/// Whether the page cache can be passed by with buffers of so many bytes.
+/// Whether the page cache can be passed by with buffers of this many bytes.
 fn can_be_direct(facts: &Facts, file: usize, buffer_bytes: u64) -> bool {
     facts.files[file].direct_alignment.is_some() && buffer_bytes <= facts.memory_bytes / BUFFERS_PART
 }

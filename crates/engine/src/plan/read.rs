@@ -20,7 +20,7 @@ pub fn read(request: &Task, facts: &Facts) -> Plan {
         amounts: through_cache(request.bytes, facts, 0, &usual),
         why: match () {
             () if request.bytes < super::SMALL_BYTES => "there is little to read",
-            () if !is_cold => "the file is in the page cache, or part of it",
+            () if !is_cold => "at least part of the file is in the page cache",
             () => "bypassing the page cache would not be clearly faster",
         },
     };
@@ -41,7 +41,7 @@ pub fn read(request: &Task, facts: &Facts) -> Plan {
     choose(&candidates, facts)
 }
 
-/// What reading so many bytes of one of the files takes through the page cache.
+/// What reading this many bytes of one of the files takes through the page cache.
 pub(super) fn through_cache(bytes: u64, facts: &Facts, file: usize, method: &Method) -> Amounts {
     from_cache(bytes, facts, file, method).and(from_device(bytes, facts, file))
 }

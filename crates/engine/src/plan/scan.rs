@@ -41,7 +41,7 @@ pub fn scan(scan: &Scan, facts: &Facts) -> Plan {
         },
         is_certain: true,
         why: format!(
-            "{} threads work on a file each, so that their waits for the device overlap",
+            "{} threads work on one file each, so their waits for the device overlap",
             scan.threads
         ),
         facts: resident.into_iter().chain(amounts.facts(&facts.costs)).collect(),

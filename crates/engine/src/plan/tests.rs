@@ -110,7 +110,7 @@ const ONE_PROCESSOR: Facts = Facts {
 
 const OPERATIONS: [&str; 6] = ["read", "write", "write durably", "copy", "copy durably", "compare"];
 
-/// The plan of an operation for so many bytes.
+/// The plan of an operation for this many bytes.
 fn plan_of(operation: &str, bytes: u64, facts: &Facts) -> Plan {
     let durability = if operation.ends_with("durably") {
         Durability::Fsync

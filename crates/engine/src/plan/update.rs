@@ -125,9 +125,9 @@ pub fn update(gaps: &Gaps, facts: &UpdateFacts, limits: &PlanLimits) -> Plan {
     let why = match choice.order {
         UpdateOrder::Coalesce(0) => choice
             .restriction(facts, limits)
-            .unwrap_or("nothing between updates is worth writing, whatever a write costs"),
+            .unwrap_or("no gap is short enough to be worth writing, whatever a write costs"),
         UpdateOrder::Rewrite => "rewriting the whole file at once is fastest, whatever a write costs",
-        _ => "sharing a write pays off for updates up to the gap apart, whatever a write costs",
+        _ => "combining updates up to the method's gap apart pays off, whatever a write costs",
     };
     choice.plan(gaps, facts, limits, why.to_owned(), true)
 }
@@ -275,11 +275,9 @@ impl Choice {
     /// What forbids to write what lies between updates.
     fn restriction(&self, facts: &UpdateFacts, limits: &PlanLimits) -> Option<&'static str> {
         match () {
-            () if limits.is_exact => Some("only what updates name may be written"),
-            () if facts.has_holes => Some("only blocks that updates touch may be written, as the file has holes"),
-            () if self.is_bounded => {
-                Some("the bound on the amplification leaves no room for what lies between updates")
-            }
+            () if limits.is_exact => Some("only the bytes of the updates may be written"),
+            () if facts.has_holes => Some("only blocks that updates touch may be written, because the file has holes"),
+            () if self.is_bounded => Some("the limit on write amplification leaves no room for gaps"),
             () => None,
         }
     }
@@ -297,22 +295,22 @@ impl Choice {
         let each = of_one(1, 0);
         let worth = each / of_one(0, 1).max(1e-3);
         let measured = format!(
-            "a write costs {:.1} µs here, as much as {worth:.0} bytes more",
+            "a write costs {:.1} µs here, as much as {worth:.0} bytes of a gap",
             each / 1e3
         );
         let rest = match self.order {
             UpdateOrder::Rewrite => "so the whole file is written at once".to_owned(),
-            UpdateOrder::Coalesce(1..) => "so neighbours up to the gap share one".to_owned(),
+            UpdateOrder::Coalesce(1..) => "so updates up to the method's gap apart share a write".to_owned(),
             _ => match self.restriction(facts, limits) {
                 Some(restriction) => format!("but {restriction}"),
                 None if gaps.has_up_to(worth) => {
-                    "but reading what lies between updates would take longer than fewer writes save".to_owned()
+                    "but reading the gaps would take longer than fewer writes save".to_owned()
                 }
-                None => "so nothing between updates is written".to_owned(),
+                None => "so no gap is written".to_owned(),
             },
         };
         let bounded = if self.is_bounded && self.order.fills_gaps() {
-            "; without the bound on the amplification more would be written at once"
+            "; without the limit on write amplification, more gaps would be written"
         } else {
             ""
         };

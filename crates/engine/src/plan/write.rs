@@ -6,7 +6,7 @@ use super::cost::{Amounts, Of};
 use super::{Candidate, Plan, SMALL_BYTES, Task, can_be_direct, choose, method, usual};
 use crate::facts::Facts;
 
-/// Where less than so many times the bytes is free, all blocks are asked for first: a full disk fails at once then, and not
+/// Where less than this many times the bytes is free, all blocks are asked for first: a full disk fails at once then, and not
 /// after minutes.
 const SPARE: u64 = 2;
 
@@ -19,7 +19,7 @@ pub fn write(request: &Task, facts: &Facts) -> Plan {
         amounts: through_cache(request, &usual),
         why: match request.durability {
             _ if request.bytes < SMALL_BYTES => "there is little to write",
-            Durability::None => "nothing waits for the device",
+            Durability::None => "the data need not reach the device",
             _ => "bypassing the page cache would not be clearly faster",
         },
     };

@@ -1,7 +1,7 @@
-//! Which features of a storage work, found out by using each on a scratch file and looking at what became of it.
+//! Which features of a storage work: each is used on a temporary file, and the file is examined afterwards.
 //!
-//! What a call answers is not enough: a reflink must share the bytes, a punched hole must free blocks and read as zeros,
-//! preallocating must allocate. Methods are [`Probe`]'s business, and asked there.
+//! The return value of a call is not enough: a reflink must share blocks, a punched hole must free blocks and read as zeros,
+//! preallocation must allocate. [`Probe`] tries methods.
 
 use std::fs::{self, File};
 use std::io;
@@ -23,16 +23,16 @@ use seekless_method::Method;
 pub struct Feature {
     /// Its name, as in `reflink`.
     pub name: &'static str,
-    /// What it is, in a few words.
+    /// What it does, in a few words.
     pub about: &'static str,
     /// Whether it works.
     pub availability: Availability,
-    /// Of `punch`: the shortest hole that was found to free space.
+    /// For `punch`: the shortest hole that freed space, in bytes.
     pub smallest_hole_bytes: Option<u64>,
 }
 
 impl Feature {
-    /// The names of all features with what they are, in the order in which they are tried.
+    /// The name and description of every feature, in the order in which they are tried.
     pub fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
         let by_methods = BY_METHODS.iter().map(|&(name, about, _)| (name, about));
         by_methods.chain(BY_ATTEMPTS.iter().map(|&(name, about, _)| (name, about)))
@@ -42,16 +42,16 @@ impl Feature {
 /// An attempt on scratch files.
 type Try = fn(&Bench) -> Attempt;
 
-/// Features that are found out by a method: available where the method does what its name says.
+/// Features that a method shows: available if the method does what its name says.
 const BY_METHODS: &[(&str, &str, &str)] = &[
     (
         "direct-read",
-        "reads past the page cache (O_DIRECT)",
+        "reads that bypass the page cache (O_DIRECT)",
         "read/sync,direct",
     ),
     (
         "direct-write",
-        "writes past the page cache (O_DIRECT)",
+        "writes that bypass the page cache (O_DIRECT)",
         "write/sync,direct",
     ),
     (
@@ -64,26 +64,30 @@ const BY_METHODS: &[(&str, &str, &str)] = &[
         "writes that leave nothing cached (RWF_DONTCACHE)",
         "write/sync,dontcache",
     ),
-    ("io_uring", "requests in flight", "read/io_uring"),
-    ("mmap", "files as memory", "read/mmap"),
+    ("io_uring", "several requests in flight", "read/io_uring"),
+    ("mmap", "files mapped into memory", "read/mmap"),
     ("copy_file_range", "copies within the kernel", "copy/copy_file_range"),
 ];
 
-/// Features that are found out by an attempt of their own.
+/// Features that need an attempt of their own.
 const BY_ATTEMPTS: &[(&str, &str, Try)] = &[
     ("reflink", "copies that share blocks", reflink),
-    ("holes", "parts never written take no space, and are told apart", holes),
-    ("punch", "making holes where data was", punch),
-    ("fallocate", "blocks allocated before they are written", fallocate),
-    ("residency", "telling what is in the page cache", residency),
+    ("holes", "unwritten ranges take no space and can be found", holes),
+    ("punch", "turning data into holes", punch),
+    ("fallocate", "allocating blocks before writing", fallocate),
+    ("residency", "reporting what is in the page cache", residency),
     ("drop", "dropping a file from the page cache", drop_cache),
-    ("write-lease", "keeping others out of a file (F_SETLEASE)", write_lease),
+    (
+        "write-lease",
+        "keeping other processes out of a file (F_SETLEASE)",
+        write_lease,
+    ),
 ];
 
-/// Tries all features in a directory, which must be writable; what is written there, a few megabytes, is removed again.
+/// Tries all features in a writable directory. It writes a few megabytes there and removes them.
 ///
 /// # Errors
-/// The system's, where no file can be made in the directory.
+/// The system's, if no file can be created in the directory.
 pub fn features(directory: impl AsRef<Path>) -> Result<Vec<Feature>> {
     let directory = directory.as_ref();
     let bench = Bench::new(directory)?;
@@ -107,10 +111,10 @@ pub fn features(directory: impl AsRef<Path>) -> Result<Vec<Feature>> {
     Ok(by_methods.chain(by_attempts).collect())
 }
 
-/// The switch by which an administrator takes `io_uring` away from all (2) or most (1) users.
+/// The setting by which an administrator disables `io_uring` for all (2) or most (1) users.
 const IO_URING_SWITCH: &str = "/proc/sys/kernel/io_uring_disabled";
 
-/// Says by what `io_uring` is switched off, where the kernel tells.
+/// Adds what switched `io_uring` off, if the kernel reports it.
 fn explained(name: &str, availability: Availability) -> Availability {
     let switch = fs::read_to_string(IO_URING_SWITCH).unwrap_or_default();
     match (name, availability, switch.trim()) {
@@ -144,7 +148,7 @@ impl Bench {
         };
         bench
             .fresh()
-            .map_err(|error| Error::system(directory, "making a scratch file in it", error))?;
+            .map_err(|error| Error::system(directory, "create a temporary file", error))?;
         Ok(bench)
     }
 
@@ -188,10 +192,10 @@ fn reflink(bench: &Bench) -> Attempt {
     }
     cloned?.required()?;
     let is_equal = fs::read(&bench.other)? == data();
-    require(is_equal, "it was accepted, and the copy has other bytes")?;
+    require(is_equal, "accepted, but the copy has other bytes")?;
     let found = extents(&bench.other).ok().flatten();
     let shares = found.is_none_or(|found| found.shared_bytes >= SIZE_BYTES);
-    require(shares, "it was accepted, and the copy shares no blocks")
+    require(shares, "accepted, but the copy shares no blocks")
 }
 
 fn holes(bench: &Bench) -> Attempt {
@@ -202,14 +206,14 @@ fn holes(bench: &Bench) -> Attempt {
     file.write_all_at(block, last)?;
     file.sync_all()?;
     let takes_less = allocated_bytes(&file)? < SIZE_BYTES;
-    require(takes_less, "what was skipped takes space all the same")?;
+    require(takes_less, "unwritten ranges take space")?;
     let reason = match sys::next_hole(&file, 0) {
         Ok(Support::Available(at)) if at < last => return Ok(()),
         Ok(Support::Available(_)) => "SEEK_HOLE does not find them".to_owned(),
         Ok(Support::Unavailable(reason)) => reason.to_owned(),
         Err(error) => format!("SEEK_HOLE fails: {error}"),
     };
-    Err(Why::Found(format!("they take no space, but {reason}")))
+    Err(Why::Found(format!("holes take no space, but {reason}")))
 }
 
 fn punch(bench: &Bench) -> Attempt {
@@ -222,10 +226,10 @@ fn punch(bench: &Bench) -> Attempt {
     expected[from as usize..(from + len) as usize].fill(0);
     require(
         fs::read(&bench.one)? == expected,
-        "it was accepted, and the file reads otherwise than zeros in the hole and data around it",
+        "accepted, but the file does not read as zeros in the hole and as data around it",
     )?;
     let has_freed = allocated_bytes(&file)? + len / 2 <= before;
-    require(has_freed, "it was accepted, and freed no space")
+    require(has_freed, "accepted, but freed no space")
 }
 
 /// The shortest hole, in powers of two, that frees space where it begins at a multiple of itself.
@@ -249,7 +253,7 @@ fn fallocate(bench: &Bench) -> Attempt {
     let file = bench.fresh()?;
     sys::allocate(&file, 0, SIZE_BYTES)?.required()?;
     let has_allocated = allocated_bytes(&file)? >= SIZE_BYTES;
-    require(has_allocated, "it was accepted, and allocated nothing")
+    require(has_allocated, "accepted, but allocated nothing")
 }
 
 fn residency(bench: &Bench) -> Attempt {
@@ -257,14 +261,14 @@ fn residency(bench: &Bench) -> Attempt {
     known_bytes(&file.resident()?)?;
     // Where a FUSE program does not ask the kernel to keep pages, whoever opens the file to ask finds them gone.
     let kept = known_bytes(&cache::resident(&bench.one)?)?;
-    require(kept > 0, "opening a file drops what was cached of it")
+    require(kept > 0, "opening a file drops its cached pages")
 }
 
 fn drop_cache(bench: &Bench) -> Attempt {
     let file = full_and_cached(bench)?;
     known_bytes(&file.resident()?)?;
     let left = known_bytes(&file.drop_pages()?)?;
-    require(left == 0, "it was accepted, and the file stays in memory")
+    require(left == 0, "accepted, but the file stays in memory")
 }
 
 /// A scratch file, all of it just read through this opening.
@@ -273,7 +277,7 @@ fn full_and_cached(bench: &Bench) -> Attempt<CachedFile> {
     let file = CachedFile::open(&bench.one)?;
     let resident = file.warm(&mut |_| ControlFlow::Continue(()))?;
     let is_cached = !matches!(resident, Resident::Known { resident_bytes: 0, .. });
-    require(is_cached, "nothing is cached of what was just read").map(|()| file)
+    require(is_cached, "a file that was just read is not in the page cache").map(|()| file)
 }
 
 fn known_bytes(resident: &Resident) -> Attempt<u64> {
@@ -289,7 +293,7 @@ fn write_lease(bench: &Bench) -> Attempt {
     sys::take_lease(&file, LeaseKind::Exclusive)?.required()?;
     require(
         sys::leases_bind_all_writers(&file)?,
-        "it does not keep out those who write on another machine or behind the mount",
+        "a lease does not keep out writers on other machines or behind the mount",
     )
 }
 

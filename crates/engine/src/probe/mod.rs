@@ -31,7 +31,7 @@ use seekless_method::{CachePolicy, Method, Operation, Options, Setting};
 
 pub use features::{Feature, features};
 
-/// Whether a method is to be had on a storage.
+/// Whether a method is available on a storage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Availability {
     /// It ran, and did what its name says.
@@ -46,7 +46,9 @@ impl Availability {
         match attempt {
             Ok(()) => Self::Available,
             Err(Why::Found(reason) | Why::Failed(Error::Unavailable { reason, .. })) => Self::Unavailable(reason),
-            Err(Why::Failed(Error::System { action, source, .. })) => Self::Unavailable(format!("{action}: {source}")),
+            Err(Why::Failed(Error::System { action, source, .. })) => {
+                Self::Unavailable(format!("cannot {action}: {source}"))
+            }
             Err(Why::Failed(error)) => Self::Unavailable(full_text(&error)),
         }
     }
@@ -74,7 +76,7 @@ impl Availability {
 ///     for method in variants(mechanism) {
 ///         match probe.availability(&method).reason() {
 ///             None => println!("{method}"),
-///             Some(reason) => println!("{method}: not here: {reason}"),
+///             Some(reason) => println!("{method}: not available here: {reason}"),
 ///         }
 ///     }
 /// }
@@ -156,7 +158,7 @@ impl Probe {
         if reads_past_cache && !is_empty(&cache::drop_file(source)?) {
             let policy = method.options().cache().name();
             return Err(Why::Found(format!(
-                "{policy} means nothing here: the file stays in memory"
+                "{policy} has no effect here: the file stays in memory"
             )));
         }
         match method.operation() {
@@ -181,7 +183,7 @@ impl Probe {
         require_holes_skipped(method, transfer)?;
         require_empty(method, source, READ_BY_CACHE)?;
         let tells_right = !skips_holes || against.is_equal.into_inner();
-        require(tells_right, "the file system tells of holes where data is")
+        require(tells_right, "the file system reports holes where there is data")
     }
 
     /// Makes a file that begins and ends with data and has a hole between.
@@ -193,7 +195,7 @@ impl Probe {
             file.write_all_at(&self.bytes[..HOLE.start], 0)?;
             file.write_all_at(&self.bytes[HOLE.end..], HOLE.end as u64)
         });
-        made.map_err(|error| Error::system(&self.sparse, "making a file with a hole", error))
+        made.map_err(|error| Error::system(&self.sparse, "create a file with a hole", error))
     }
 
     /// Compares the file with its like.
@@ -204,7 +206,7 @@ impl Probe {
         }
         let verdict = Comparer::prepare(method)?.compare(&self.source, &self.target)?.verdict;
         if verdict != Verdict::Equal {
-            return Err(Why::Found(format!("it found equal files to be {verdict:?}")));
+            return Err(Why::Found(format!("it reported equal files as {verdict:?}")));
         }
         require_empty(method, &self.source, READ_BY_CACHE)?;
         require_empty(method, &self.target, READ_BY_CACHE)
@@ -243,7 +245,7 @@ impl Probe {
             let transfer = Copier::prepare(method)?.copy(source, &self.target, Destination::New)?;
             require_holes_skipped(method, transfer)?;
             let has_holes = !method.options().holes_skipped() || allocated_bytes(&self.target)? < PROBE_BYTES;
-            require(has_holes, "the copy has no holes where its source has some")?;
+            require(has_holes, "the copy lacks the holes of its source")?;
         } else {
             self.fill(&self.target, method)?;
         }
@@ -258,16 +260,12 @@ impl Probe {
         if policy == CachePolicy::DontCache {
             sync(&self.target)?;
         }
-        require_empty(
-            method,
-            &self.target,
-            "it was accepted, and the pages stay in the cache all the same",
-        )?;
+        require_empty(method, &self.target, "accepted, but the pages stay in the page cache")?;
         if copies {
             require_empty(
                 method,
                 source,
-                "it was accepted, and the source read through the page cache all the same",
+                "accepted, but the source was read through the page cache",
             )?;
         }
         Ok(())
@@ -297,8 +295,8 @@ impl From<io::Error> for Why {
     }
 }
 
-const READ_BY_CACHE: &str = "it was accepted, and the page cache used all the same";
-const WRITTEN_BY_CACHE: &str = "it was accepted, and written through the page cache all the same";
+const READ_BY_CACHE: &str = "accepted, but the page cache was used";
+const WRITTEN_BY_CACHE: &str = "accepted, but written through the page cache";
 
 fn require(is_so: bool, otherwise: &str) -> Attempt {
     if is_so {
@@ -315,10 +313,7 @@ fn require_empty(method: &Method, path: &Path, otherwise: &str) -> Attempt {
 
 fn require_holes_skipped(method: &Method, transfer: Transfer) -> Attempt {
     let is_ignored = method.options().holes_skipped() && transfer.hole_bytes == 0;
-    require(
-        !is_ignored,
-        "the file system tells of no holes, so that all bytes are read",
-    )
+    require(!is_ignored, "the file system reports no holes, so all bytes are read")
 }
 
 fn is_past_cache(method: &Method) -> bool {
@@ -354,7 +349,7 @@ impl Consumer for Against<'_> {
 }
 
 fn allocated_bytes(path: &Path) -> Result<u64> {
-    let metadata = fs::metadata(path).map_err(|error| Error::system(path, "looking at it", error))?;
+    let metadata = fs::metadata(path).map_err(|error| Error::system(path, "stat", error))?;
     Ok(files::allocated_bytes(&metadata))
 }
 
@@ -370,7 +365,7 @@ impl Drop for Probe {
     }
 }
 
-/// The file's last page may be resident all the same: setting an exact size behind direct I/O zeroes its rest.
+/// The file's last page may be resident nevertheless: setting an exact size behind direct I/O zeroes its rest.
 const STRAY_PART: f64 = 0.01;
 
 /// Whether nothing of a file is resident, or it cannot be known: then the flag is believed.
@@ -400,7 +395,7 @@ fn pages_dirtied() -> Option<u64> {
 }
 
 fn sync(path: &Path) -> Result<()> {
-    let file = File::open(path).map_err(|error| Error::system(path, "opening it", error))?;
+    let file = File::open(path).map_err(|error| Error::system(path, "open", error))?;
     match sys::sync_file_system(&file) {
         Ok(Support::Available(())) => Ok(()),
         _ => sys::sync(&file).map_err(|error| Error::system(path, "fsync", error)),

@@ -89,8 +89,8 @@ impl Reader {
         Self::prepare_for(method, u64::MAX >> 1)
     }
 
-    /// Prepares a method for files of up to so many bytes, with buffers no longer than these need. A longer file is
-    /// read all the same, after preparing again.
+    /// Prepares a method for files of up to this many bytes, with buffers no longer than these need. A longer file is
+    /// read nevertheless, after preparing again.
     ///
     /// # Errors
     /// As [`Reader::prepare`].
@@ -141,7 +141,7 @@ impl Reader {
         let method = self.0.method;
         let mut source = Side::open_source(part, &method)?;
         if method.options().access() == AccessPattern::Random && consumer.needs_order() {
-            return Err(source.unavailable("it hands over blocks out of order, and this consumer needs them in order"));
+            return Err(source.unavailable("it delivers blocks out of order, but this consumer needs them in order"));
         }
         if let Some(visits) = drawn {
             visits.begin(&source)?;

@@ -50,7 +50,7 @@ pub(super) fn prepare(setup: Setup) -> PreparedRead {
 pub(crate) fn slots(setup: &Setup) -> Result<[Aio; 2]> {
     let slot = || match Aio::new(setup.buffer()?) {
         Support::Available(mut aio) => {
-            start_thread(&mut aio).map_err(|error| setup.failed("starting the C library's thread", error))?;
+            start_thread(&mut aio).map_err(|error| setup.failed("start the C library's thread", error))?;
             Ok(aio)
         }
         Support::Unavailable(reason) => Err(setup.unavailable(reason)),
@@ -84,7 +84,7 @@ fn start(slot: &mut Aio, source: &Side<'_>, (offset, length): (u64, usize)) -> R
     source.count_call();
     let began = source.request_start();
     let started = slot.start_read(&source.file, offset, asked);
-    started.map_err(|error| source.failed(("starting to read", offset), error))?;
+    started.map_err(|error| source.failed(("start a read", offset), error))?;
     Ok(began)
 }
 
@@ -92,6 +92,6 @@ fn start(slot: &mut Aio, source: &Side<'_>, (offset, length): (u64, usize)) -> R
 fn finish(slot: &mut Aio, source: &Side<'_>, (offset, length): (u64, usize)) -> Result<()> {
     source.count_call();
     let read = slot.wait();
-    let read = read.map_err(|error| source.failed(("reading", offset), error))?;
+    let read = read.map_err(|error| source.failed(("read", offset), error))?;
     source.read_rest(slot.buffer_mut(), offset, read, length)
 }

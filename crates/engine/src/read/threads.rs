@@ -18,7 +18,7 @@ pub(super) fn prepare(setup: Setup) -> PreparedRead {
     let pool = setup.pool(threads)?;
     Ok(Box::new(move |source, range, consumer| {
         if consumer.needs_order() {
-            return Err(source.unavailable("it hands over ranges out of order, and this consumer needs them in order"));
+            return Err(source.unavailable("it delivers ranges out of order, but this consumer needs them in order"));
         }
         Ahead::within(source, range.clone())?;
         let bytes_of_each = (range.end - range.start).div_ceil(threads as u64);

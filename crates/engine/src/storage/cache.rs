@@ -101,7 +101,7 @@ impl CachedFile {
     /// The system's.
     pub fn resident(&self) -> Result<Resident> {
         let asked =
-            sys::residency(&self.file).map_err(|error| Error::system(&self.path, "asking for its residency", error))?;
+            sys::residency(&self.file).map_err(|error| Error::system(&self.path, "read its residency", error))?;
         Ok(match asked {
             Support::Available(found) => Resident::Known {
                 resident_bytes: found.resident_bytes,
@@ -148,20 +148,20 @@ impl CachedFile {
                 Ok(count) if count == 0 || watch(count as u64).is_break() => break,
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(Error::system(&self.path, "reading it into the page cache", error)),
+                Err(error) => return Err(Error::system(&self.path, "read it into the page cache", error)),
             }
         }
         self.resident()
     }
 
     fn sync(&self) -> Result<()> {
-        sys::sync(&self.file).map_err(|error| Error::system(&self.path, "writing back its dirty pages", error))
+        sys::sync(&self.file).map_err(|error| Error::system(&self.path, "write back its dirty pages", error))
     }
 
     /// The reason where the platform cannot.
     fn forget(&self) -> Result<Option<&'static str>> {
         let dropped = sys::drop_from_cache(&self.file);
-        match dropped.map_err(|error| Error::system(&self.path, "dropping it from the page cache", error))? {
+        match dropped.map_err(|error| Error::system(&self.path, "drop it from the page cache", error))? {
             Support::Available(()) => Ok(None),
             Support::Unavailable(reason) => Ok(Some(reason)),
         }
@@ -203,7 +203,7 @@ pub fn warm_file(path: impl AsRef<Path>) -> Result<Resident> {
 pub fn drop_system() -> Result<()> {
     let path = Path::new("/proc/sys/vm/drop_caches");
     let dropped = sys::drop_system_caches().and_then(Support::required);
-    dropped.map_err(|error| Error::system(path, "dropping the system's caches", error))
+    dropped.map_err(|error| Error::system(path, "drop the system's caches", error))
 }
 
 /// The machine's memory, in bytes.

@@ -60,9 +60,9 @@ impl StorageFacts {
     /// The system's, where the path cannot be looked at; [`Error::NotStorage`] for `/proc`, `/sys` and the like.
     pub fn of(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
-        let metadata = fs::metadata(path).map_err(|error| Error::system(path, "looking at it", error))?;
+        let metadata = fs::metadata(path).map_err(|error| Error::system(path, "stat", error))?;
         let system =
-            sys::file_system(path).map_err(|error| Error::system(path, "looking at its file system", error))?;
+            sys::file_system(path).map_err(|error| Error::system(path, "stat its file system", error))?;
         if system.is_pseudo {
             return Err(Error::NotStorage {
                 path: path.to_owned(),

@@ -82,4 +82,4 @@ impl<'a> Ahead<'a> {
     }
 }
 
-const GIVING: &str = "giving the read-ahead hint";
+const GIVING: &str = "give the read-ahead hint";

@@ -28,7 +28,7 @@ impl Side<'_> {
             self.check_can_continue(at)?;
             let read = match self.read_once(&mut buffer[done..asked], at) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                other => self.support(("reading", at), other)?,
+                other => self.support(("read", at), other)?,
             };
             if read == 0 {
                 return Err(self.resized(at));
@@ -68,10 +68,10 @@ impl Side<'_> {
             let at = offset + done as u64;
             let written = match self.write_once(&buffer[done..asked], at) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                other => self.support(("writing", at), other)?,
+                other => self.support(("write", at), other)?,
             };
             if written == 0 {
-                return Err(self.failed(("writing", at), io::ErrorKind::WriteZero.into()));
+                return Err(self.failed(("write", at), io::ErrorKind::WriteZero.into()));
             }
             done += written;
         }

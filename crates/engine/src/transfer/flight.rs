@@ -78,7 +78,7 @@ impl<'a> Flight<'a> {
             calls_before: ring.calls(),
             requests: vec![idle; ring.depth() as usize],
             free: (0..ring.depth()).rev().collect(),
-            reading: "reading",
+            reading: "read",
             ring,
         }
     }
@@ -150,11 +150,7 @@ impl<'a> Flight<'a> {
             dontcache: self.dontcache,
         };
         self.ring.queue(slot, &side.file, &rest).map_err(|error| {
-            let action = if rest.is_read {
-                "starting to read"
-            } else {
-                "starting to write"
-            };
+            let action = if rest.is_read { "start a read" } else { "start a write" };
             side.failed((action, at), error)
         })
     }
@@ -162,7 +158,7 @@ impl<'a> Flight<'a> {
     /// Submits what is queued. Without it, nothing is in flight before the next wait.
     pub fn submit(&mut self) -> Result<()> {
         let submitted = self.ring.submit();
-        submitted.map_err(|error| self.side.failed("submitting to the ring", error))
+        submitted.map_err(|error| self.side.failed("submit to the ring", error))
     }
 
     /// Submits what is queued, and waits until a block is whole, requesting the rest after short answers. Returns its slot,
@@ -181,7 +177,7 @@ impl<'a> Flight<'a> {
     /// Submits what is queued, and waits for an answer, which may be short. Returns its slot.
     pub fn wait(&mut self) -> Result<u32> {
         let completed = self.ring.wait();
-        let Completed { slot, result } = completed.map_err(|error| self.side.failed("waiting for the ring", error))?;
+        let Completed { slot, result } = completed.map_err(|error| self.side.failed("wait for the ring", error))?;
         let request = &mut self.requests[slot as usize];
         match result {
             Ok(moved) if moved > 0 => request.done += moved,
@@ -201,7 +197,7 @@ impl<'a> Flight<'a> {
     fn moved_nothing(&mut self, slot: u32, result: io::Result<usize>) -> Result<()> {
         let request = &mut self.requests[slot as usize];
         let (side, at) = (request.side, request.at());
-        let action = if request.is_read { self.reading } else { "writing" };
+        let action = if request.is_read { self.reading } else { "write" };
         match result {
             Err(error) if error.kind() == ErrorKind::Interrupted => Ok(()),
             Err(error) => Err(side.request_failed(action, at, error)),

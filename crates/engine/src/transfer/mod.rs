@@ -37,7 +37,7 @@ use seekless_method::{AccessPattern, CachePolicy, Durability, Method, Preallocat
 
 /// Who is told how far an operation is, and may end it; a closure of these arguments is one.
 pub trait Progress: Sync {
-    /// So many of so many bytes are done, or about to be. `Break` ends the operation with [`Error::Stopped`].
+    /// `done_bytes` of `of_bytes` are done, or about to be. `Break` ends the operation with [`Error::Stopped`].
     fn moved(&self, done_bytes: u64, of_bytes: u64) -> ControlFlow<()>;
 }
 
@@ -54,9 +54,9 @@ const TOLD_BYTES: u64 = 16 << 20;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Transfer {
-    /// Bytes moved, holes that were passed over among them.
+    /// Bytes moved, holes that were skipped among them.
     pub bytes: u64,
-    /// How many of these are in holes that were passed over (`holes=skip`): a consumer was told of zeros that nobody read,
+    /// How many of these are in holes that were skipped (`holes=skip`): a consumer was told of zeros that nobody read,
     /// or they were not written.
     pub hole_bytes: u64,
     /// Calls made to move them, those that open and close included: system calls, and for `posix-aio` calls of the C
@@ -199,7 +199,7 @@ impl<'a> Side<'a> {
         // Looking at what is open.
         let mut side = Self::new(file, path, method, 1);
         if method.options().cache() == CachePolicy::Direct {
-            return Err(side.unavailable("a file that is open already is read through the page cache"));
+            return Err(side.unavailable("the file is already open, so it is read through the page cache"));
         }
         let metadata = side.metadata()?;
         require_regular(path, &metadata)?;
@@ -230,7 +230,7 @@ impl<'a> Side<'a> {
             .filter(|&end| i64::try_from(end).is_ok() && bytes <= part.bytes_max());
         let Some(end) = end else {
             let why = format!("{bytes} bytes do not fit into a range of {}", part.bytes_max());
-            return Err(side.failed(("writing", start), io::Error::new(io::ErrorKind::InvalidInput, why)));
+            return Err(side.failed(("write", start), io::Error::new(io::ErrorKind::InvalidInput, why)));
         };
         let file_bytes = side.metadata()?.len();
         if bytes > 0 {
@@ -288,8 +288,8 @@ impl<'a> Side<'a> {
             write_through: access != Access::Read && options.durability() == Durability::WriteThrough,
         };
         let action = match access {
-            Access::Read => "opening it",
-            _ => "opening it for writing",
+            Access::Read => "open",
+            _ => "open for writing",
         };
         let file = match open(opening).map_err(|error| Error::by(method, path, action, error))? {
             Support::Available(file) => Arc::new(file),
@@ -308,17 +308,17 @@ impl<'a> Side<'a> {
 
     fn find_alignment(&self) -> Result<u64> {
         let found =
-            sys::direct_alignment(&self.file).map_err(|error| self.failed("asking for its alignment", error))?;
+            sys::direct_alignment(&self.file).map_err(|error| self.failed("read its direct I/O alignment", error))?;
         // Where the file system does not tell, a page is what direct I/O is content with.
         let (memory_bytes, offset_bytes) = match found {
             Support::Available(alignment) => (alignment.memory_bytes as usize, u64::from(alignment.offset_bytes)),
             Support::Unavailable(_) => (MEMORY_ALIGNMENT, MEMORY_ALIGNMENT as u64),
         };
         if memory_bytes > MEMORY_ALIGNMENT {
-            return Err(self.unavailable("direct I/O asks for memory aligned to more than 4096 bytes"));
+            return Err(self.unavailable("direct I/O needs memory aligned to more than 4096 bytes here"));
         }
         if offset_bytes > MEMORY_ALIGNMENT as u64 {
-            return Err(self.unavailable("direct I/O asks for blocks of more than 4096 bytes"));
+            return Err(self.unavailable("direct I/O needs blocks of more than 4096 bytes here"));
         }
         let block = self.method.options().block_bytes();
         if block.is_some_and(|block| !block.is_multiple_of(offset_bytes)) {
@@ -329,9 +329,7 @@ impl<'a> Side<'a> {
     }
 
     pub fn metadata(&self) -> Result<Metadata> {
-        self.file
-            .metadata()
-            .map_err(|error| self.failed("looking at it", error))
+        self.file.metadata().map_err(|error| self.failed("stat", error))
     }
 
     /// Where it has data and holes within a range, in order, as [`stretches`] tells it.
@@ -348,7 +346,7 @@ impl<'a> Side<'a> {
         if range.end > from && matches!(way, Preallocate::Allocate | Preallocate::Both) {
             self.count_call();
             self.support(
-                "allocating its blocks",
+                "allocate blocks",
                 sys::allocate(&self.file, from, range.end - from),
             )?;
         }
@@ -367,7 +365,7 @@ impl<'a> Side<'a> {
         self.count_call();
         self.file
             .set_len(bytes)
-            .map_err(|error| self.failed("setting its size", error))
+            .map_err(|error| self.failed("set its size", error))
     }
 
     /// Makes the target at least as long as it will be: allocating blocks does not do it everywhere.
@@ -420,7 +418,7 @@ impl<'a> Side<'a> {
                 .is_ok_and(|ours| Identity::of(&found) == Identity::of(&ours))
         });
         if is_ours && let Err(error) = std::fs::remove_file(self.path) {
-            log::warn!(path = %self.path.display(), %error, "what failed to be written could not be removed");
+            log::warn!(path = %self.path.display(), %error, "cannot remove the incomplete file");
         }
     }
 
@@ -442,7 +440,7 @@ impl<'a> Side<'a> {
         self.check_reaches(self.range().end)
     }
 
-    /// Fails where the source is shorter now than so many bytes.
+    /// Fails where the source is shorter now than this many bytes.
     pub fn check_reaches(&self, end: u64) -> Result<()> {
         self.check_size(|now| now >= end)
     }
@@ -531,7 +529,7 @@ impl<'a> Side<'a> {
     /// The error of a request that came back through a ring.
     pub fn request_failed(&self, action: &'static str, offset: u64, error: io::Error) -> Error {
         if self.method.options().cache() == CachePolicy::DontCache && error.kind() == io::ErrorKind::Unsupported {
-            return self.unavailable("the file system cannot do without caching");
+            return self.unavailable("the file system cannot bypass the page cache");
         }
         self.failed((action, offset), error)
     }

@@ -64,7 +64,7 @@ impl<'a> View<'a> {
             _ => return Ok(view),
         };
         source.count_call();
-        source.support("advising on the map", view.map.advise(advice))?;
+        source.support("advise on the map", view.map.advise(advice))?;
         Ok(view)
     }
 
@@ -79,7 +79,7 @@ impl<'a> View<'a> {
         let mapped = Map::new(&side.file, mapped_from, (window.end - mapped_from) as usize, mode);
         Ok(Self {
             side,
-            map: mapped.map_err(|error| side.failed(("mapping", mapped_from), error))?,
+            map: mapped.map_err(|error| side.failed(("map", mapped_from), error))?,
             mapped_from,
         })
     }
@@ -113,7 +113,7 @@ impl<'a> View<'a> {
         let shrunk = self.side.check_not_shrunk().err();
         shrunk.unwrap_or_else(|| {
             self.side
-                .failed(("reading through the map", offset), std::io::Error::other(reason))
+                .failed(("read through the map", offset), std::io::Error::other(reason))
         })
     }
 }

@@ -69,7 +69,7 @@ impl Visits {
     pub(crate) fn begin(&self, side: &Side<'_>) -> Result<()> {
         let options = side.method.options();
         if options.access() != AccessPattern::Random || options.block_bytes() != Some(self.block_bytes) {
-            return Err(side.unavailable("blocks were drawn for another block or for access=random"));
+            return Err(side.unavailable("the visits were drawn for access=random and another block size"));
         }
         if side.metadata()?.len() != self.file_bytes {
             return Err(side.resized(side.metadata()?.len()));
@@ -89,7 +89,7 @@ impl Visits {
 }
 
 /// The numbers below a count, each once, in an order that a seed gives. It keeps no list: a Feistel network permutes the
-/// numbers below a power of four, and those that are not below the count are passed over (Black and Rogaway, "Ciphers with
+/// numbers below a power of four, and those that are not below the count are skipped (Black and Rogaway, "Ciphers with
 /// arbitrary finite domains", 2002).
 struct Shuffled {
     numbers: Range<u64>,

@@ -86,4 +86,4 @@ fn advise(target: &Target<'_>, offset: u64, end: u64) -> Result<()> {
     Ok(())
 }
 
-const GIVING: &str = "giving the read-ahead hint";
+const GIVING: &str = "give the read-ahead hint";

@@ -30,18 +30,18 @@ fn not_kept(path: &Path, attribute: &'static str) -> impl FnOnce(std::io::Error)
 pub(super) fn keep(from: &File, to: &File, path: &Path) -> Result<()> {
     let failed = |action| move |error| Error::system(path, action, error);
     let (wanted, own) = (
-        from.metadata().map_err(failed("looking at it"))?,
-        to.metadata().map_err(failed("looking at it"))?,
+        from.metadata().map_err(failed("stat"))?,
+        to.metadata().map_err(failed("stat"))?,
     );
     if (wanted.uid(), wanted.gid()) != (own.uid(), own.gid()) {
         fchown(to, Some(wanted.uid()), Some(wanted.gid())).map_err(not_kept(path, "owner"))?;
     }
-    let attributes = sys::extended_attributes(from.as_fd()).map_err(failed("reading its extended attributes"))?;
+    let attributes = sys::extended_attributes(from.as_fd()).map_err(failed("read its extended attributes"))?;
     if let Support::Available(attributes) = attributes {
         // Before the mode: what the new file inherited from its directory, as a default access control list, may let
         // others in.
         remove_others(&attributes, to)
-            .map_err(|error| Error::system(path, "removing inherited extended attributes", error))?;
+            .map_err(|error| Error::system(path, "remove inherited extended attributes", error))?;
         for (name, value) in attributes {
             let Ok(name) = CString::new(name) else { continue };
             sys::set_extended_attribute(to.as_fd(), &name, &value).map_err(not_kept(path, "extended attributes"))?;
@@ -51,7 +51,7 @@ pub(super) fn keep(from: &File, to: &File, path: &Path) -> Result<()> {
     to.set_permissions(wanted.permissions())
         .map_err(not_kept(path, "mode"))?;
     // The kernel drops set-group-ID without a word where this user is not in the group.
-    let own = to.metadata().map_err(failed("looking at it"))?;
+    let own = to.metadata().map_err(failed("stat"))?;
     let kept = (own.mode(), own.uid(), own.gid()) == (wanted.mode(), wanted.uid(), wanted.gid());
     kept.then_some(())
         .ok_or_else(|| not_kept(path, "mode")(std::io::ErrorKind::PermissionDenied.into()))

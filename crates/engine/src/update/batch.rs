@@ -25,7 +25,7 @@ impl Batch {
         Self::default()
     }
 
-    /// One that takes so many bytes of memory, its updates (16 bytes each) and what they hold together; when it has them
+    /// One that takes this many bytes of memory, its updates (16 bytes each) and what they hold together; when it has them
     /// they are sorted and go to a file without a name in a directory. At least 16 MiB are taken then, and 40 bytes for
     /// every 64 KiB that went to the directory.
     #[must_use]

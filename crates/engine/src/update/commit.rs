@@ -299,7 +299,7 @@ fn running(place: &Place) -> Error {
 
 /// Fails where another update of the file is going on, or the name is another file's by now.
 pub(super) fn lock(file: &File, place: &Place) -> Result<()> {
-    if !files::lock(file, LINGERING).map_err(|error| place.system("locking it", error))? {
+    if !files::lock(file, LINGERING).map_err(|error| place.system("lock", error))? {
         return Err(running(place));
     }
     place.require_is(&place.metadata(file)?)

@@ -47,7 +47,7 @@ impl Header {
         let (summed, sum) = bytes.split_last_chunk().unwrap_or((&[], &[0; 4]));
         let mut rest = &bytes[..];
         if take(&mut rest) != Some(*MAGIC) {
-            return Err(damaged("is no journal of seekless"));
+            return Err(damaged("is not a seekless journal"));
         }
         if take(&mut rest) != Some(VERSION.to_le_bytes()) {
             return Err(damaged("was written by another version of seekless"));
@@ -263,7 +263,7 @@ fn damaged(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)
 }
 
-/// Takes so many bytes from the front.
+/// Takes this many bytes from the front.
 fn take<const N: usize>(from: &mut &[u8]) -> Option<[u8; N]> {
     let (taken, rest) = from.split_first_chunk()?;
     *from = rest;

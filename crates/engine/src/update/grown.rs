@@ -19,7 +19,7 @@ pub(super) fn extend(side: &Side<'_>, going: &Going<'_>) -> Result<()> {
         going.note_growth(side, side.bytes)?;
         side.count_call();
         let allocated = sys::allocate(&side.file, going.bytes_before, side.bytes - going.bytes_before);
-        side.support("allocating its blocks", allocated)?;
+        side.support("allocate blocks", allocated)?;
     }
     match way {
         Preallocate::Truncate | Preallocate::Both => reach_size(side, going),
@@ -38,13 +38,16 @@ pub(super) fn reach_size(side: &Side<'_>, going: &Going<'_>) -> Result<()> {
         return Ok(());
     }
     side.count_call();
-    let extended = sys::extend(&side.file, side.bytes).map_err(|error| side.failed("making it longer", error))?;
+    let extended = sys::extend(&side.file, side.bytes).map_err(|error| side.failed("extend", error))?;
     let Support::Unavailable(reason) = extended else {
         return Ok(());
     };
     let was_held = sys::holds_lease(&side.file, LeaseKind::Exclusive);
-    let lease = exclude_others(side)
-        .map_err(|why| side.unavailable(&format!("{reason}, and others may append while its size is set: {why}")))?;
+    let lease = exclude_others(side).map_err(|why| {
+        side.unavailable(&format!(
+            "{reason}, and other processes may append while the size is set: {why}"
+        ))
+    })?;
     if is_short()? {
         side.resize(side.bytes)?;
     }
@@ -58,8 +61,8 @@ pub(super) fn reach_size(side: &Side<'_>, going: &Going<'_>) -> Result<()> {
 pub(super) fn cut_padding(side: &Side<'_>, going: &Going<'_>) -> Result<bool> {
     let is_padded = side.alignment > 1 && side.metadata()?.len() > side.bytes;
     if is_padded && !cut_zeros(side, side.bytes, going)? {
-        let reason = "cannot cut off the padding of the last block: another process opened the file";
-        return Err(side.failed("finishing", std::io::Error::other(reason)));
+        let reason = "another process opened the file";
+        return Err(side.failed("cut off the padding of the last block", std::io::Error::other(reason)));
     }
     Ok(is_padded)
 }
@@ -105,7 +108,7 @@ pub(super) fn cut(
         return Ok(false);
     };
     let buffer = Buffer::new(LOOKED_AT_BYTES, MEMORY_ALIGNMENT);
-    let mut buffer = buffer.map_err(|error| side.failed("making a buffer", error))?;
+    let mut buffer = buffer.map_err(|error| side.failed("allocate a buffer", error))?;
     let length = side.metadata()?.len();
     let mut at = end;
     for stretch in side.stretches(end..length, 1) {
@@ -115,7 +118,7 @@ pub(super) fn cut(
             let from = at - at % side.alignment;
             side.count_call();
             let read = side.file.read_at(&mut buffer, from);
-            let read = read.map_err(|error| side.failed(("reading what is behind its end", at), error))?;
+            let read = read.map_err(|error| side.failed(("read what follows the old end", at), error))?;
             let found = buffer[..read].get((at - from) as usize..).unwrap_or_default();
             if found.is_empty() || !is_ours(at, found)? {
                 lease.end();

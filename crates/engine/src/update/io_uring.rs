@@ -15,7 +15,7 @@ pub(super) fn prepare(setup: Setup) -> PreparedUpdate {
     let mut buffer = setup.buffer()?;
     Ok(Box::new(move |target| {
         let mut flight = Flight::new(&mut ring, target.side);
-        flight.reading = "reading what lies between updates";
+        flight.reading = "read the gap";
         let mut updating = Updating {
             target,
             flight,

@@ -46,7 +46,7 @@ pub(super) fn refuse_left(place: &Place) -> Result<()> {
     let journal = place.beside(&name);
     match place.directory.entry(&name) {
         Err(error) if can_have_none(&error) => Ok(()),
-        Err(error) => Err(Error::system(&journal, "looking at it", error)),
+        Err(error) => Err(Error::system(&journal, "stat", error)),
         Ok(_) => Err(place.failed(UpdateErrorKind::Interrupted(journal))),
     }
 }
@@ -56,8 +56,8 @@ pub(super) fn can_have_none(error: &io::Error) -> bool {
     [io::ErrorKind::NotFound, io::ErrorKind::InvalidFilename].contains(&error.kind())
 }
 
-const WRITING: &str = "writing the journal";
-const UNDOING: &str = "undoing what it holds";
+const WRITING: &str = "write the journal";
+const UNDOING: &str = "undo the update";
 
 /// A journal that is whole and on the device.
 pub(super) struct Journal<'a> {
@@ -78,7 +78,7 @@ pub(super) fn write<'a>(
 ) -> Result<Journal<'a>> {
     if side.alignment > 1 {
         // What was there before is read from odd places, and opening the file once more would end our lease.
-        return Err(side.unavailable("a journal takes no direct I/O"));
+        return Err(side.unavailable("a journal does not support direct I/O"));
     }
     let metadata = side.metadata()?;
     if metadata.nlink() > 1 && !commit.is_unsafe {
@@ -179,7 +179,7 @@ fn fill((journal, path): (&File, &Path), header: &Header, side: &Side<'_>, updat
         for write in Writes::new(window, reading(side.bytes)) {
             let before = &mut before[..write.length as usize];
             read_or_zeros(&side.file, before, write.offset)
-                .map_err(|error| Error::system(side.path, "reading what was there before", error))?;
+                .map_err(|error| Error::system(side.path, "read the old bytes", error))?;
             for (at, bytes) in window.parts(&write) {
                 let pushed = writer.push(write.offset + at as u64, bytes, &before[at..at + bytes.len()]);
                 pushed.map_err(failed)?;
@@ -270,7 +270,7 @@ impl Journal<'_> {
 
     /// Reads it from its start. One reader at a time: they share the place in the file.
     fn records(&self) -> Result<(Header, Read<BufReader<&File>>)> {
-        let failed = |error| Error::system(&self.path, "reading the journal", error);
+        let failed = |error| Error::system(&self.path, "read the journal", error);
         let mut journal = &self.file;
         journal.rewind().map_err(failed)?;
         Read::new(BufReader::new(journal)).map_err(failed)
@@ -305,7 +305,7 @@ fn changed<'a>(found: &'a [u8], record: &'a Record) -> impl Iterator<Item = (usi
 pub(super) fn remove(place: &Place, watch: &dyn Watch) -> Result<()> {
     let name = journal_name(&place.name);
     let path = place.beside(&name);
-    watch.step(StepKind::Remove, &path, "removing the journal", || {
+    watch.step(StepKind::Remove, &path, "remove the journal", || {
         place.directory.remove_file(&name)
     })?;
     place.sync_directory(&path, watch)

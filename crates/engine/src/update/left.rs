@@ -49,7 +49,7 @@ impl Told {
 /// The system's; [`UpdateErrorKind::TwoFiles`] for a file under such a name that holds what others wrote or saved, or may.
 pub(super) fn recover(place: &Place, file: &File, watch: &dyn Watch) -> Result<()> {
     let found = &place.metadata(file)?;
-    let failed = |error| place.system("looking in its directory for what a killed update left", error);
+    let failed = |error| place.system("search its directory for files of a killed update", error);
     let trusted = [0, sys::effective_user(), found.uid()];
     let mut undecided = None;
     for name in place.directory.names().map_err(failed)? {
@@ -84,7 +84,7 @@ pub(super) fn recover(place: &Place, file: &File, watch: &dyn Watch) -> Result<(
             None => left.bytes == 0 && is_name_of_empty(&name),
         };
         if is_ours && is_abandoned(place, &name) {
-            let (path, action) = (place.beside(&name), "removing what a killed update left");
+            let (path, action) = (place.beside(&name), "remove a file of a killed update");
             watch.step(StepKind::Remove, &path, action, || place.directory.remove_file(&name))?;
         }
     }

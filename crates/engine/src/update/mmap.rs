@@ -77,7 +77,7 @@ fn fill_holes(target: &Target<'_>, block_bytes: usize) -> Result<()> {
                 let bytes = end.min(hole.end) - at;
                 side.count_call();
                 let allocated = sys::allocate(&side.file, at, bytes);
-                match allocated.map_err(|error| side.failed(("allocating blocks of a hole", at), error))? {
+                match allocated.map_err(|error| side.failed(("allocate blocks of the hole", at), error))? {
                     Support::Available(()) => {}
                     Support::Unavailable(_) => return Ok(()),
                 }
@@ -116,7 +116,7 @@ fn why_not(target: &Target<'_>, write: &Write) -> Error {
     let by_itself = check_not_cut(target)
         .and_then(|()| parts.try_for_each(|(at, bytes)| side.write_block(bytes, offset + at as u64, bytes.len())));
     by_itself.err().unwrap_or_else(|| {
-        let reason = "there was no page for it: the disk is all but full, or failed for a moment";
-        side.failed(("writing through the map", offset), io::Error::other(reason))
+        let reason = "the page is unavailable: the disk is nearly full, or failed for a moment";
+        side.failed(("write through the map", offset), io::Error::other(reason))
     })
 }

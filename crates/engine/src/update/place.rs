@@ -30,7 +30,7 @@ impl Place {
     /// # Errors
     /// The system's; [`Error::NotRegular`]; [`UpdateErrorKind::Replaced`] where it was replaced meanwhile.
     pub fn of(path: &Path) -> Result<Self> {
-        let failed = |error| Error::system(path, "looking at it", error);
+        let failed = |error| Error::system(path, "stat", error);
         // First by the kernel: it does not follow a link that another user planted in a directory open to all
         // (/proc/sys/fs/protected_symlinks).
         let found = stat_regular(path)?;
@@ -70,12 +70,12 @@ impl Place {
     /// Opens the file to write to it where no method says how.
     pub fn open_for_writing(&self) -> Result<File> {
         let opened = self.open(Access::Overwrite);
-        opened.map_err(|error| with_protection(self, self.system("opening it for writing", error)))
+        opened.map_err(|error| with_protection(self, self.system("open for writing", error)))
     }
 
     /// Looks at the open file.
     pub fn metadata(&self, file: &File) -> Result<Metadata> {
-        file.metadata().map_err(|error| self.system("looking at it", error))
+        file.metadata().map_err(|error| self.system("stat", error))
     }
 
     /// The path of what stands beside the file.
@@ -85,7 +85,7 @@ impl Place {
 
     /// Brings the names in the directory to the device.
     pub fn sync_directory(&self, told: &Path, watch: &dyn Watch) -> Result<()> {
-        watch.step(StepKind::Sync, told, "fsync of its directory", || self.directory.sync())
+        watch.step(StepKind::Sync, told, "fsync its directory", || self.directory.sync())
     }
 
     /// A failed system call at the file.

@@ -63,7 +63,7 @@ impl Look {
     /// The system's; [`crate::error::UpdateErrorKind::Running`] where an update of the file is going on, whose lease a look would end.
     pub fn assuming(path: &Path, limits: &PlanLimits) -> Result<Self> {
         refuse_second(&Place::of(path)?)?;
-        let metadata = fs::metadata(path).map_err(|error| Error::system(path, "looking at it", error))?;
+        let metadata = fs::metadata(path).map_err(|error| Error::system(path, "stat", error))?;
         let file = open_without_waiting(path).ok();
         let mut found = FileFacts::of(&metadata, file.as_ref());
         if let Some(file) = &file {
@@ -134,7 +134,7 @@ fn followed(
         planned = cost(updates, facts, &plan.method, limits.safety)?;
     }
     if plan.method.options().cache() == CachePolicy::Direct {
-        plan.why += "; the page cache is bypassed, as it holds hardly any of the file";
+        plan.why += "; the page cache is bypassed, because it holds hardly any of the file";
     }
     plan.predicted = planned.predicted;
     Ok(UpdatePlan { plan, cost: planned })
@@ -156,7 +156,7 @@ fn of_file(updates: &Updates, facts: &UpdateFacts, limits: &PlanLimits) -> Resul
 fn measured_costs(path: &Path, with_device: bool) -> Result<Costs> {
     let place = Place::of(path)?;
     let measured = costs_in(&place.directory, with_device);
-    measured.map_err(|error| place.system("trying what writing costs beside it", error))
+    measured.map_err(|error| place.system("measure writing in its directory", error))
 }
 
 /// What a copy of a file takes: its data, or nothing where blocks are shared beside it.
@@ -165,7 +165,7 @@ fn copied_bytes(path: &Path) -> Result<u64> {
     if shares_blocks(directory_of(path)) {
         return Ok(0);
     }
-    let failed = |error| Error::system(path, "asking where it has data", error);
+    let failed = |error| Error::system(path, "list its data ranges", error);
     data_bytes(&File::open(path).map_err(failed)?).map_err(failed)
 }
 
@@ -180,7 +180,7 @@ fn data_bytes(file: &File) -> io::Result<u64> {
 pub(super) fn planned(path: &Path, updates: &Updates, limits: &PlanLimits) -> Result<Method> {
     let look = Look::at(path, updates, limits, false)?;
     if let Some(doubt) = &look.doubt {
-        log::debug!(path = %path.display(), doubt, "what writing costs is assumed");
+        log::debug!(path = %path.display(), doubt, "write costs are assumed");
     }
     Ok(look.plan(updates, limits)?.plan.method)
 }

@@ -25,7 +25,7 @@ pub enum Recovered {
     Nothing,
     /// The journal was not whole, so the file had not been touched; the journal is gone.
     Undone,
-    /// So many updates of the journal are in the file and on the device; the journal is gone.
+    /// This many updates of the journal are in the file and on the device; the journal is gone.
     Finished(u64),
 }
 
@@ -80,7 +80,7 @@ impl<'a> Interrupted<'a> {
     fn find(place: &'a Place, file: &'a File) -> Result<Option<Self>> {
         let name = journal_name(&place.name);
         let journal_path = place.beside(&name);
-        let failed = |error| Error::system(&journal_path, "opening the journal", error);
+        let failed = |error| Error::system(&journal_path, "open the journal", error);
         let doubted = |doubt| Err(doubted(&journal_path, place, doubt));
         match place.directory.entry(&name) {
             Err(error) if can_have_none(&error) => return Ok(None),
@@ -142,7 +142,7 @@ impl<'a> Interrupted<'a> {
                     records += 1;
                     found.resize(record.bytes.len(), 0);
                     let read = read_or_zeros(self.file, &mut found, record.offset);
-                    read.map_err(|error| self.place.system("comparing it with its journal", error))?;
+                    read.map_err(|error| self.place.system("compare it with its journal", error))?;
                     if stale.is_none() {
                         stale = foreign_byte(&found, &record);
                     }
@@ -158,16 +158,16 @@ impl<'a> Interrupted<'a> {
     /// Whether the file's time proves that nobody has written to it since its journal was begun.
     fn is_untouched(&self, file: &Metadata, header: &Header) -> Result<bool> {
         let begun = self.journal.metadata();
-        let begun = begun.map_err(|error| Error::system(&self.journal_path, "looking at it", error))?;
+        let begun = begun.map_err(|error| Error::system(&self.journal_path, "stat", error))?;
         let is_fine = file.mtime_nsec() != 0 || begun.mtime() - file.mtime() > COARSEST_SECONDS;
         Ok(is_fine && header.modified == (file.mtime(), file.mtime_nsec()))
     }
 
     /// Writes what the journal holds, and brings it to the device.
     fn finish(&self, watch: &dyn Watch) -> Result<()> {
-        const WRITING: &str = "writing what its journal holds";
+        const WRITING: &str = "write what its journal holds";
         let path = &self.place.path;
-        let unread = |error| Error::system(&self.journal_path, "reading the journal", error);
+        let unread = |error| Error::system(&self.journal_path, "read the journal", error);
         let mut journal = &self.journal;
         journal.rewind().map_err(unread)?;
         let (_, mut read) = Read::new(BufReader::new(journal)).map_err(unread)?;
@@ -203,7 +203,7 @@ fn may_be_of_others(journal: &Metadata, file: &Metadata) -> bool {
 const WITHOUT_LASTING_INODES: [&str; 3] = ["vfat", "exfat", "fuse"];
 
 fn has_lasting_inode(path: &Path) -> Result<bool> {
-    let found = sys::file_system(path).map_err(|error| Error::system(path, "looking at its file system", error))?;
+    let found = sys::file_system(path).map_err(|error| Error::system(path, "stat its file system", error))?;
     Ok(!WITHOUT_LASTING_INODES.contains(&found.type_name.as_str()))
 }
 

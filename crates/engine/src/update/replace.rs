@@ -42,13 +42,13 @@ pub(super) fn replace(
 ) -> Result<Updated> {
     refuse_second(place)?;
     let old = place.open(Access::Read).map(Arc::new);
-    let old = old.map_err(|error| place.system("opening it", error))?;
+    let old = old.map_err(|error| place.system("open", error))?;
     lock(&old, place)?;
     // Whoever may not write to it may not replace it either. Behind the lock: it would end the lease of another
     // replacement; and closed again, or there would be none for this one.
     drop(place.open_for_writing()?);
     refuse_left(place)?;
-    let before = State::of(&old).map_err(|error| place.system("looking at it", error))?;
+    let before = State::of(&old).map_err(|error| place.system("stat", error))?;
     let (links, beside) = (before.found.nlink(), Beside::NewFile);
     if links > 1 {
         return Err(place.failed(UpdateErrorKind::HardLinks { links, beside }));
@@ -69,7 +69,7 @@ pub(super) fn replace(
             Ok(Updated { copied_bytes, ..done })
         });
     let done = made.map_err(|cause| unmade(place, cause))?;
-    let now = State::of(&old).map_err(|error| place.system("looking at it", error))?;
+    let now = State::of(&old).map_err(|error| place.system("stat", error))?;
     let is_opened = || lease.as_ref().is_some_and(|lease| !lease.stands());
     if is_opened() {
         return Err(place.failed(UpdateErrorKind::Opened));
@@ -148,7 +148,7 @@ fn update(
 
 /// Shares the blocks where the file system can, and copies them elsewhere; the bytes copied.
 fn copy((from, old_path): (&File, &Path), new: &NewFile<'_>) -> Result<u64> {
-    let failed = |error: io::Error| Error::system(&new.path, "copying the file to it", error);
+    let failed = |error: io::Error| Error::system(&new.path, "copy the file into it", error);
     match sys::clone_file(from, &new.file).map_err(failed)? {
         Support::Available(()) => Ok(0),
         Support::Unavailable(_) => {
@@ -180,7 +180,7 @@ struct NewFile<'a> {
 impl<'a> NewFile<'a> {
     /// Makes the file that will replace another.
     fn make(place: &'a Place, old: &Metadata, watch: &dyn Watch) -> Result<Self> {
-        let failed = |error| place.system("making a new file in its directory", error);
+        let failed = |error| place.system("create a new file in its directory", error);
         watch.before(&Step::of(StepKind::Make, &place.path)).map_err(failed)?;
         // A directory that cannot be brought to the device is found before anything is done.
         place.directory.sync().map_err(failed)?;
@@ -236,7 +236,7 @@ impl<'a> NewFile<'a> {
         let (Some(unnamed), false) = (&self.unnamed, self.has_name.get()) else {
             return Ok(());
         };
-        watch.step(StepKind::Make, &self.path, "giving the new file a name", || {
+        watch.step(StepKind::Make, &self.path, "name the new file", || {
             sys::name_file(unnamed, &self.place.directory, &self.name)
         })?;
         self.has_name.set(true);
@@ -246,7 +246,7 @@ impl<'a> NewFile<'a> {
 
     /// Takes the name of the old file, and leaves it its own.
     fn take_name(&self, watch: &dyn Watch) -> Result<()> {
-        let (place, action) = (self.place, "exchanging its name with that of the new file");
+        let (place, action) = (self.place, "exchange names with the new file");
         let exchanged = watch.step(StepKind::Rename, &place.path, action, || {
             place.directory.exchange(&self.name, &place.name)
         })?;
@@ -262,7 +262,7 @@ impl<'a> NewFile<'a> {
         let place = self.place;
         let ours = match self.file.metadata() {
             Ok(ours) => ours,
-            Err(error) => return Error::system(&self.path, "looking at it", error),
+            Err(error) => return Error::system(&self.path, "stat", error),
         };
         let exchanged = watch
             .before(&Step::of(StepKind::Rename, &place.path))
@@ -298,7 +298,7 @@ impl Drop for NewFile<'_> {
         if self.has_name.get()
             && let Err(error) = self.file.metadata().and_then(|ours| self.remove(&ours))
         {
-            log::warn!(path = %self.path.display(), %error, "what was not finished could not be removed");
+            log::warn!(path = %self.path.display(), %error, "cannot remove the unfinished file");
         }
     }
 }

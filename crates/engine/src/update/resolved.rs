@@ -86,7 +86,7 @@ impl Updates {
         self.gaps.end
     }
 
-    /// Fails where one of them ends past the end of a file of so many bytes.
+    /// Fails where one of them ends past the end of a file of this many bytes.
     ///
     /// # Errors
     /// [`UpdateErrorKind::PastEnd`].
@@ -138,4 +138,4 @@ fn count(window: &Window, gaps: &mut Gaps) {
     }
 }
 
-const READING: &str = "reading the updates that did not fit into memory";
+const READING: &str = "read back updates that did not fit into memory";

@@ -10,7 +10,7 @@ use crate::files::make_unnamed;
 
 /// Offset and length of an update; the bytes of all are behind.
 const ENTRY_BYTES: usize = 12;
-/// So many entries are read at once.
+/// This many entries are read at once.
 const ENTRIES: usize = 4096;
 
 /// A part of a run.

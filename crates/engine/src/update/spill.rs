@@ -16,7 +16,7 @@ use crate::error::BatchError;
 
 /// How many runs of a level become one of the next.
 const FAN_IN: usize = if cfg!(test) { 3 } else { 32 };
-/// A run is read in chunks of this part of the memory, or so many bytes: there are up to 64 of them at a time.
+/// A run is read in chunks of this part of the memory, or this many bytes: there are up to 64 of them at a time.
 const CHUNKS: u64 = 512;
 const CHUNK_BYTES_MIN: u64 = if cfg!(test) { 64 } else { 64 << 10 };
 /// Windows begin at multiples of this, so that pages and blocks are not written twice.

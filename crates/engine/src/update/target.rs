@@ -163,7 +163,7 @@ impl<'a> Target<'a> {
             ..Step::of(StepKind::Write, self.side.path)
         };
         let watched = self.going.watch.before(&step);
-        watched.map_err(|error| self.side.failed(("writing", offset), error))
+        watched.map_err(|error| self.side.failed(("write", offset), error))
     }
 
     /// Tells the watch that what was written is about to be brought to the device.
@@ -279,7 +279,7 @@ impl<'a> Target<'a> {
                 Ok(0) => break,
                 Ok(read) => done += read,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(self.side.failed(("reading what lies between updates", at), error)),
+                Err(error) => return Err(self.side.failed(("read the gap", at), error)),
             }
         }
         buffer[done..].fill(0);

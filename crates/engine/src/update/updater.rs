@@ -24,7 +24,7 @@ impl Updater {
     /// than the method's block.
     ///
     /// # Errors
-    /// [`Error::WrongOperation`] for a method that does not update; [`Error::Unavailable`] where it is not to be had.
+    /// [`Error::WrongOperation`] for a method that does not update; [`Error::Unavailable`] where it is not available.
     pub fn prepare_for(method: &Method, longest_file_bytes: u64) -> Result<Self> {
         let MechanismId::Update(mechanism) = method.mechanism().id else {
             return Err(Error::WrongOperation {

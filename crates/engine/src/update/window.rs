@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::overlap::last_wins;
 use super::writes::Write;
 
-/// So many bytes of the arena that belong to an offset of the file.
+/// This many bytes of the arena that belong to an offset of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Piece {
     pub offset: u64,
@@ -21,7 +21,7 @@ impl Piece {
         self.offset + u64::from(self.length)
     }
 
-    /// It, cut where it is longer than so many bytes.
+    /// It, cut where it is longer than this many bytes.
     pub fn parts(self, bytes_max: u64) -> impl Iterator<Item = Self> {
         let step = u32::try_from(bytes_max).unwrap_or(u32::MAX);
         (0..self.length).step_by(step as usize).map(move |from| Self {
@@ -43,7 +43,7 @@ pub(super) struct Unsorted {
 const ARENA_BYTES_MAX: u64 = u32::MAX as u64;
 
 impl Unsorted {
-    /// Whether so many bytes more fit, where all together may take so much memory.
+    /// Whether this many more bytes fit if all together may take this much memory.
     pub fn has_room(&self, bytes: usize, memory_bytes: u64) -> bool {
         let arena = (self.bytes.len() + bytes) as u64;
         arena <= ARENA_BYTES_MAX && (self.pieces.len() as u64 + 1) * PIECE_BYTES + arena <= memory_bytes

@@ -15,7 +15,7 @@ const STEP_BYTES: usize = 32 << 10;
 pub(super) fn prepare(setup: Setup) -> PreparedWrite {
     require_guard(&setup)?;
     let mut buffer =
-        Buffer::new(STEP_BYTES, MEMORY_ALIGNMENT).map_err(|error| setup.failed("making a buffer", error))?;
+        Buffer::new(STEP_BYTES, MEMORY_ALIGNMENT).map_err(|error| setup.failed("allocate a buffer", error))?;
     Ok(Box::new(move |target, producer| {
         target.reach_size()?;
         for window in windows(target.method, target.range()) {

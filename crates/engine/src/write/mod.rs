@@ -54,7 +54,7 @@ type PreparedWrite = Result<Box<WriteTarget>>;
 pub struct Writer(Prepared<WriteTarget>);
 
 impl Writer {
-    /// The plan for writing so many bytes to a file, which need not be there, after a look at its directory, and at
+    /// The plan for writing this many bytes to a file, which need not exist, after a look at its directory, and at
     /// most 50 ms of measuring there where that decides, or where a time is to be predicted. Of a file that is open, what
     /// writing costs is assumed.
     ///
@@ -82,8 +82,8 @@ impl Writer {
         Self::prepare_for(method, u64::MAX >> 1)
     }
 
-    /// Prepares a method for files of up to so many bytes, with buffers no longer than these need. A longer file is
-    /// written all the same, after preparing again.
+    /// Prepares a method for files of up to this many bytes, with buffers no longer than these need. A longer file is
+    /// written nevertheless, after preparing again.
     ///
     /// # Errors
     /// As [`Writer::prepare`].

@@ -28,7 +28,7 @@ pub(super) fn prepare(setup: Setup) -> PreparedWrite {
             target.count_call();
             in_flight = Some((offset, length, target.request_start()));
             let started = this.start_write(&target.file, offset, target.request_bytes(length));
-            started.map_err(|error| target.failed(("starting to write", offset), error))?;
+            started.map_err(|error| target.failed(("start a write", offset), error))?;
             std::mem::swap(&mut this, &mut other);
         }
         in_flight.map_or(Ok(()), |block| finish(other, target, block))
@@ -39,7 +39,7 @@ pub(super) fn prepare(setup: Setup) -> PreparedWrite {
 fn finish(slot: &mut Aio, target: &Side<'_>, (offset, length, started): Block) -> Result<()> {
     target.count_call();
     let written = slot.wait();
-    let written = written.map_err(|error| target.failed(("writing", offset), error))?;
+    let written = written.map_err(|error| target.failed(("write", offset), error))?;
     target.write_rest(slot.buffer(), offset, written, length)?;
     target.request_done(started);
     Ok(())

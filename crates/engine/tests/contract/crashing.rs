@@ -239,7 +239,7 @@ fn an_update_that_fails_is_undone_or_says_how_far_it_went() {
             }
             let error = result.unwrap_err().to_string();
             if safety == Safety::Journal {
-                assert!(error.contains("as before"), "{error}");
+                assert!(error.contains("unchanged"), "{error}");
                 assert!(found == sample(10_000), "{method}");
                 assert!(!journal_path(&path).exists());
             } else {
@@ -295,9 +295,9 @@ fn after_a_failed_fsync_nothing_is_said_to_be_in_the_file() {
         };
         let result = commit_watched(&path, &updates(), &how(method, Safety::InPlace), &failing);
         let error = full_text(&result.unwrap_err());
-        let made = "all 7 writes were made into the page cache, but nothing of it may be taken to be on the device";
+        let made = "all 7 writes reached the page cache, but may be missing from the device";
         assert!(error.contains("fsync failed") && error.contains(made), "{error}");
-        assert!(!error.contains(" in "), "{error}");
+        assert!(!error.contains("applied"), "{error}");
     }
 }
 
@@ -307,9 +307,9 @@ fn what_fails_when_the_updates_are_made_already_says_that_they_are() {
     let path = file_of(directory, "file", b"").canonicalize().unwrap();
     let journal = journal_path(&path);
     let cases = [
-        (Safety::Replace, StepKind::Sync, 1, &path, "may be the old one again"),
-        (Safety::Journal, StepKind::Sync, 3, &journal, "the journal is there"),
-        (Safety::Journal, StepKind::Remove, 1, &journal, "the journal is there"),
+        (Safety::Replace, StepKind::Sync, 1, &path, "may have it back"),
+        (Safety::Journal, StepKind::Sync, 3, &journal, "the journal still exists"),
+        (Safety::Journal, StepKind::Remove, 1, &journal, "the journal still exists"),
     ];
     for (safety, kind, nth, file, words) in cases {
         std::fs::write(&path, sample(10_000)).unwrap();
@@ -321,7 +321,7 @@ fn what_fails_when_the_updates_are_made_already_says_that_they_are() {
         let error = commit_watched(&path, &updates(), &how("update/sync", safety), &failing).unwrap_err();
         let error = error.to_string();
         assert!(
-            error.contains("the updates are made") && error.contains(words),
+            error.contains("all updates") && error.contains(words),
             "{error}"
         );
         assert!(std::fs::read(&path).unwrap() == wanted(), "{safety:?}");
@@ -345,7 +345,7 @@ fn a_journal_that_cannot_be_removed_when_all_is_undone_is_told() {
     let error = commit_watched(&path, &updates(), &how("update/sync", Safety::Journal), &full).unwrap_err();
     let error = error.to_string();
     assert!(
-        error.contains("the file is as before, but its journal may still exist"),
+        error.contains("the file is unchanged; its journal may still exist"),
         "{error}"
     );
     assert!(std::fs::read(&path).unwrap() == sample(10_000));
@@ -411,7 +411,7 @@ fn journals_of_others_and_damaged_ones_are_refused_with_what_to_do() {
     std::fs::write(&journal, &damaged).unwrap();
     refused("written to since");
     std::fs::write(&journal, vec![b'x'; 1000]).unwrap();
-    refused("no journal of seekless");
+    refused("not a seekless journal");
     std::fs::write(&journal, &whole).unwrap();
     // Made while the old file is there, so that it cannot get its inode.
     std::fs::rename(file_of(directory, "newer", &sample(100)), &path).unwrap();

@@ -117,7 +117,7 @@ fn a_save_by_rename_just_before_a_file_is_replaced_stays() {
         let saving = At::new(StepKind::Rename, 1, || save(&path, "saved"));
         let error = commit_watched(&path, &updates(&[0]), &by("update/sync", Safety::Replace), &saving);
         let error = error.unwrap_err().to_string();
-        assert!(error.contains("another process saved or changed"), "{error}");
+        assert!(error.contains("another process changed or replaced"), "{error}");
         assert_eq!(fs::read(&path).unwrap(), b"saved");
         assert_alone(&path);
     }
@@ -154,7 +154,7 @@ fn after_a_crash_with_a_foreign_file_out_of_the_exchange_both_are_kept_and_named
         let how = by("update/sync", Safety::Replace);
         let error = commit_watched(&path, &updates(&[0]), &how, &Both(&saving, &crash)).unwrap_err();
         assert!(
-            error.to_string().contains("could not be given its name back"),
+            error.to_string().contains("its version cannot get the name back"),
             "{error}"
         );
         let left = names(directory.path());
@@ -241,7 +241,7 @@ fn an_update_in_place_of_a_file_that_was_saved_meanwhile_says_so() {
             let saving = At::new(StepKind::Write, 1, || save(&path, "saved"));
             let error = commit_watched(&path, &updates(&[0]), &by("update/sync", safety), &saving).unwrap_err();
             assert!(
-                error.to_string().contains("another program replaced it meanwhile"),
+                error.to_string().contains("another program replaced the file meanwhile"),
                 "{error}"
             );
             assert_eq!(fs::read(&path).unwrap(), b"saved");
@@ -257,7 +257,7 @@ fn an_old_file_that_others_wrote_to_after_a_crash_is_kept() {
         // Before the old file is removed.
         let crash = At::new(StepKind::Remove, 1, full);
         let error = commit_watched(&path, &updates(&[0]), &by("update/sync", Safety::Replace), &crash);
-        assert!(error.unwrap_err().to_string().contains("the updates are made"));
+        assert!(error.unwrap_err().to_string().contains("all updates"));
         let left = names(directory.path());
         let old = left.iter().find(|name| **name != path).unwrap();
         assert!(fs::read(old).unwrap() == sample(100));
@@ -280,10 +280,10 @@ fn what_others_append_while_an_update_runs_stays_when_it_is_undone() {
             let how = by("update/sync", Safety::Journal);
             let error = commit_watched(&path, &updates(places), &how, &Both(&appending, &failing)).unwrap_err();
             let error = error.to_string();
-            assert!(error.contains("all of it was undone"), "{error}");
+            assert!(error.contains("failed and was undone"), "{error}");
             let expected = [&sample(10_000), &b"a line\n"[..]].concat();
             assert!(fs::read(&path).unwrap() == expected, "{places:?}: {error}");
-            assert!(error.contains("longer by 7 bytes"), "{error}");
+            assert!(error.contains("7 bytes longer"), "{error}");
             assert_alone(&path);
         }
     }
@@ -308,7 +308,7 @@ fn what_an_update_that_is_undone_made_longer_is_cut_where_nobody_else_has_the_fi
             );
             let error = error.unwrap_err().to_string();
             if super::replacing::has_leases(&path) {
-                assert!(error.contains("the file is as before"), "{method}, {last}: {error}");
+                assert!(error.contains("the file is unchanged"), "{method}, {last}: {error}");
                 assert!(fs::read(&path).unwrap() == sample(10_000), "{method}");
             }
             // Whoever has it open might have written there.
@@ -316,7 +316,7 @@ fn what_an_update_that_is_undone_made_longer_is_cut_where_nobody_else_has_the_fi
             let failing = At::new(StepKind::Sync, 3, full);
             let how = by("update/sync", Safety::Journal);
             let error = commit_watched(&path, &updates(&[0, 20_000]), &how, &failing).unwrap_err();
-            assert!(error.to_string().contains("longer by 10007 bytes"), "{error}");
+            assert!(error.to_string().contains("10007 bytes longer"), "{error}");
             let expected = [sample(10_000), vec![0; 10_007]].concat();
             assert!(fs::read(&path).unwrap() == expected);
             drop(reader);
@@ -605,7 +605,7 @@ fn an_update_that_a_full_disk_ends_is_undone() {
             if let Err(error) = done {
                 let error = error.to_string();
                 assert!(
-                    error.contains("all of it was undone, and the file is as before"),
+                    error.contains("the update failed and was undone; the file is unchanged"),
                     "{kind}: {error}"
                 );
                 assert!(fs::read(&path).unwrap() == before, "{kind}: {error}");

@@ -95,7 +95,7 @@ fn a_name_that_leaves_no_room_for_that_of_a_journal_is_updated_without_one() {
             match commit(&path, &one_byte(), &how) {
                 Ok(_) => assert!(is_done),
                 Err(error) => assert!(
-                    !is_done && error.to_string().contains("its name is too long"),
+                    !is_done && error.to_string().contains("the file name is too long"),
                     "{error}"
                 ),
             }
@@ -165,7 +165,7 @@ fn a_second_update_is_refused_and_the_first_goes_on() {
             };
             let done = commit_watched(&path, &both, &first, &watch).unwrap();
             let refused = watch.refused.into_inner().unwrap().unwrap();
-            assert!(refused.contains("another update of it is running"), "{refused}");
+            assert!(refused.contains("another update of this file is running"), "{refused}");
             // One in place writes exactly from then on.
             assert_eq!(done.requested_bytes, 2, "{first:?} {second:?}");
             assert_eq!(std::fs::read(&path).unwrap(), b"Before and More");
@@ -355,7 +355,7 @@ fn a_mode_that_others_change_while_a_file_is_replaced_stays() {
         let path = file_of(&directory, "file", b"before").canonicalize().unwrap();
         let refused = commit_watched(&path, &one_byte(), &replace(), &Chmod(&path));
         let error = refused.unwrap_err().to_string();
-        assert!(error.contains("changed it meanwhile"), "{error}");
+        assert!(error.contains("changed or replaced the file meanwhile"), "{error}");
         assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o7777, 0o600);
         assert_eq!(std::fs::read(&path).unwrap(), b"before");
         assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
@@ -388,7 +388,7 @@ fn a_mode_that_others_change_when_the_names_are_exchanged_already_stays() {
         let path = file_of(&directory, "file", b"before").canonicalize().unwrap();
         let refused = commit_watched(&path, &one_byte(), &replace(), &LateChmod(&path));
         let error = refused.unwrap_err().to_string();
-        assert!(error.contains("its version is kept"), "{error}");
+        assert!(error.contains("that version is kept"), "{error}");
         assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o7777, 0o600);
         assert_eq!(std::fs::read(&path).unwrap(), b"before");
         assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);

@@ -96,12 +96,12 @@ impl TestFiles {
             return self.create_file(path, seed);
         }
         let directory = path.parent().unwrap_or(path);
-        fs::create_dir_all(directory).map_err(|source| failed(path, "making its directory", source))?;
+        fs::create_dir_all(directory).map_err(|source| failed(path, "create its directory", source))?;
         let made = self.create_file(path, seed)?;
         // Some programs compare the times of files, too.
         let set = fs::File::open(path).and_then(|file| file.set_modified(std::time::UNIX_EPOCH));
         set.map(|()| made)
-            .map_err(|source| failed(path, "setting its time", source))
+            .map_err(|source| failed(path, "set its time", source))
     }
 
     fn create_file(&self, path: &Path, seed: u64) -> seekless::Result<Result<TestFile, String>> {

@@ -170,10 +170,10 @@ impl Store {
 
     /// Removes a document for good, and the report beside it.
     pub fn remove(&self, document: &Document) -> Result<(), StoreError> {
-        fs::remove_file(&document.path).map_err(system(&document.path, "removing it"))?;
+        fs::remove_file(&document.path).map_err(system(&document.path, "remove"))?;
         let report = document.path.with_extension("html");
         match fs::remove_file(&report) {
-            Err(error) if error.kind() != ErrorKind::NotFound => Err(system(&report, "removing it")(error)),
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(system(&report, "remove")(error)),
             _ => Ok(()),
         }
     }
@@ -226,7 +226,7 @@ fn malformed(path: &Path) -> impl Fn(DocumentError) -> StoreError {
 
 /// Looks at a regular file, before it is opened: opening a FIFO would wait for a writer.
 fn regular(path: &Path) -> Result<Metadata, StoreError> {
-    let metadata = fs::metadata(path).map_err(system(path, "looking at it"))?;
+    let metadata = fs::metadata(path).map_err(system(path, "stat"))?;
     if metadata.is_file() {
         Ok(metadata)
     } else {
@@ -242,12 +242,12 @@ fn read(path: &Path, most: usize) -> Result<Vec<u8>, StoreError> {
         return Err(too_large(bytes as usize));
     }
     let mut text = Vec::new();
-    let opened = File::open(path).map_err(system(path, "opening it"))?;
+    let opened = File::open(path).map_err(system(path, "open"))?;
     // It may grow meanwhile.
     opened
         .take(most as u64 + 1)
         .read_to_end(&mut text)
-        .map_err(system(path, "reading it"))?;
+        .map_err(system(path, "read"))?;
     if text.len() > most {
         return Err(too_large(text.len()));
     }
@@ -266,11 +266,11 @@ fn of_file(path: &Path) -> Result<Document, StoreError> {
 fn list(directory: &Path, origin: Origin) -> Result<Vec<Document>, StoreError> {
     let entries = match fs::read_dir(directory) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries.map_err(system(directory, "listing it"))?,
+        entries => entries.map_err(system(directory, "list"))?,
     };
     let mut documents = Vec::new();
     for entry in entries {
-        let path = entry.map_err(system(directory, "listing it"))?.path();
+        let path = entry.map_err(system(directory, "list"))?.path();
         let is_hidden = path
             .file_name()
             .is_some_and(|name| name.to_string_lossy().starts_with('.'));
@@ -299,7 +299,7 @@ fn kept(path: PathBuf, origin: Origin, bytes: u64) -> Document {
 fn make_directory(directory: &Path) -> Result<(), StoreError> {
     // A data directory is its user's alone (XDG Base Directory Specification).
     let made = DirBuilder::new().recursive(true).mode(0o700).create(directory);
-    made.map_err(system(directory, "making the directory"))
+    made.map_err(system(directory, "create"))
 }
 
 /// The name of a run's file, without what a file's name cannot have: a run may come from a stranger, and many experiments
@@ -329,10 +329,10 @@ fn write_new(directory: &Path, name: &str, run: &Run) -> Result<PathBuf, StoreEr
         // As any new file: the user's mask takes away from it.
         .permissions(Permissions::from_mode(0o666))
         .tempfile_in(directory)
-        .map_err(system(directory, "making a file in it"))?;
+        .map_err(system(directory, "create a file"))?;
     let written = beside.write_all(text.as_bytes());
     let written = written.and_then(|()| beside.as_file().sync_all());
-    written.map_err(system(directory, "writing a file in it"))?;
+    written.map_err(system(directory, "write a file"))?;
     for number in 0_u64.. {
         let path = directory.join(if number == 0 {
             format!("{name}.json")
@@ -342,10 +342,10 @@ fn write_new(directory: &Path, name: &str, run: &Run) -> Result<PathBuf, StoreEr
         match beside.persist_noclobber(&path) {
             Ok(_) => {
                 let synced = File::open(directory).and_then(|directory| directory.sync_all());
-                return synced.map(|()| path).map_err(system(directory, "syncing it"));
+                return synced.map(|()| path).map_err(system(directory, "sync"));
             }
             Err(error) if error.error.kind() == ErrorKind::AlreadyExists => beside = error.file,
-            Err(error) => return Err(system(&path, "writing it")(error.error)),
+            Err(error) => return Err(system(&path, "write")(error.error)),
         }
     }
     unreachable!("there are more numbers than files")
@@ -358,7 +358,7 @@ fn replace(path: &Path, run: &Run) -> Result<(), StoreError> {
         Some(file) => file.write(text.as_bytes()),
         None => Err(ErrorKind::Unsupported.into()),
     });
-    replaced.map_err(system(path, "replacing it"))
+    replaced.map_err(system(path, "replace"))
 }
 
 fn document(path: &Path, run: &Run) -> Result<String, StoreError> {

@@ -22,22 +22,22 @@ impl Store {
         let path = self.directory.join("measuring.lock");
         let mut open = File::options();
         let opened = open.read(true).write(true).create(true).truncate(false).open(&path);
-        let mut file = opened.map_err(system(&path, "opening it"))?;
+        let mut file = opened.map_err(system(&path, "open"))?;
         match file.try_lock() {
             Ok(()) => {
                 let pid = format!("{}\n", std::process::id());
                 let written = file.set_len(0).and_then(|()| file.write_all(pid.as_bytes()));
-                written.map_err(system(&path, "writing it"))?;
+                written.map_err(system(&path, "write"))?;
                 Ok(Ok(MeasuringLock { _file: file }))
             }
             Err(TryLockError::WouldBlock) => {
                 let mut text = String::new();
                 match file.read_to_string(&mut text) {
-                    Err(error) if error.kind() != ErrorKind::InvalidData => Err(system(&path, "reading it")(error)),
+                    Err(error) if error.kind() != ErrorKind::InvalidData => Err(system(&path, "read")(error)),
                     _ => Ok(Err(Measuring(text.trim().parse().ok()))),
                 }
             }
-            Err(TryLockError::Error(error)) => Err(system(&path, "locking it")(error)),
+            Err(TryLockError::Error(error)) => Err(system(&path, "lock")(error)),
         }
     }
 }

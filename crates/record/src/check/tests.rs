@@ -94,7 +94,7 @@ fn what_is_wrong_is_named_by_its_field() {
         (
             "/trials/7/contest",
             json!(9),
-            "trials[7].contest: is 9, and there are 6",
+            "trials[7].contest: is 9, but there are 6",
         ),
         ("/trials/0/entry", json!(99), "trials[0].entry: is 99"),
         ("/contests/1/storage", json!(1), "contests[1].storage: is 1"),
@@ -123,23 +123,23 @@ fn what_is_wrong_is_named_by_its_field() {
         (
             "/contests/3/updates/every_bytes",
             json!(3),
-            "contests[3].updates: they are empty or overlap",
+            "contests[3].updates: must not be empty or overlap",
         ),
         (
             "/contests/4/operation",
             json!("copy"),
-            "contests[4].random: must be of the operation",
+            "contests[4].random: is allowed only for",
         ),
         ("/contests/4/random/depth", json!(0), "contests[4].random.depth: is 0"),
         (
             "/contests/5/operation",
             json!("read"),
-            "contests[5].sustained: must be of the operation `write`",
+            "contests[5].sustained: is allowed only for the operation `write`",
         ),
         (
             "/contests/5/sustained",
             json!(false),
-            "segment_seconds: must be of a contest that is sustained",
+            "segment_seconds: is allowed only in a sustained contest",
         ),
         ("/trials/0/valid", json!(false), "trials[0].valid: "),
         ("/id", json!(""), "id: is empty"),

@@ -16,7 +16,7 @@ documents! {
     }
 
     /// How long requests took, each from asking for its block to having it moved. Percentiles are by the nearest rank:
-    /// the smallest latency that so many per cent do not exceed.
+    /// the smallest latency that this many per cent do not exceed.
     #[derive(Copy, Default, Eq)]
     pub struct Latency {
         /// How many requests.
@@ -37,7 +37,7 @@ documents! {
 }
 
 impl Latency {
-    /// Of requests that took so many nanoseconds each; `None` of none.
+    /// Of requests that took this many nanoseconds each; `None` of none.
     #[must_use]
     pub fn of(mut latencies_ns: Vec<u64>) -> Option<Self> {
         latencies_ns.sort_unstable();

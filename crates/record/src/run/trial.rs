@@ -44,7 +44,7 @@ documents! {
         /// The bytes to which its times are scaled where it is compared; `None` where all trials of its contest move
         /// the same.
         pub compared_bytes: Option<u64> => Bounds::COUNT,
-        /// Bytes of these in holes that were passed over: nobody read them; `None` for a command.
+        /// Bytes of these in holes that were skipped: nobody read them; `None` for a command.
         pub hole_bytes: Option<u64> => Bounds::COUNT,
         /// Bytes that the process caused to be read from the device; `None` where the system does not tell.
         pub source_bytes: Option<u64> => Bounds::COUNT,

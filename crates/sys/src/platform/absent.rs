@@ -94,7 +94,7 @@ pub fn inodes_identify(_file: impl AsFd) -> io::Result<bool> {
 
 /// `Unavailable`: `posix_fadvise(2)` is used on Linux and FreeBSD.
 pub fn advise(_file: &File, _advice: Advice, _offset: u64, _len: u64) -> io::Result<Support<()>> {
-    Ok(Support::Unavailable("there is no posix_fadvise"))
+    Ok(Support::Unavailable("this system has no posix_fadvise"))
 }
 
 /// `Unavailable`: there is no readahead(2); see [`read_advice`].
@@ -114,12 +114,12 @@ pub fn read_advice(_file: &File, _offset: u64, _len: u64) -> io::Result<Support<
 
 /// `Unavailable`: nothing tells here what the cache holds.
 pub fn residency(_file: &File) -> io::Result<Support<Residency>> {
-    Ok(Support::Unavailable("what is cached cannot be told on this system"))
+    Ok(Support::Unavailable("this system does not report what is cached"))
 }
 
 /// `Unavailable`: Linux only.
 pub fn unwritten_bytes(_file: &File) -> io::Result<Support<u64>> {
-    Ok(Support::Unavailable("what is to be written back is told on Linux only"))
+    Ok(Support::Unavailable("unwritten pages are reported on Linux only"))
 }
 
 /// `Unavailable`: Linux only.
@@ -136,7 +136,7 @@ pub fn read_at_dontcache(_file: &File, _bytes: &mut [u8], _offset: u64) -> io::R
 
 /// `Unavailable`: there is no `RWF_NOWAIT`.
 pub fn read_at_nowait(_file: &File, _bytes: &mut [u8], _offset: u64) -> io::Result<Support<Option<usize>>> {
-    Ok(Support::Unavailable("reads that do not wait exist on Linux only"))
+    Ok(Support::Unavailable("non-blocking reads of files exist on Linux only"))
 }
 
 /// `Unavailable`: there is no `RWF_DONTCACHE`.
@@ -153,7 +153,7 @@ pub fn allocate(_file: &File, _offset: u64, _len: u64) -> io::Result<Support<()>
 
 /// `Unavailable`: no call makes a file longer that could not make it shorter.
 pub fn extend(_file: &File, _bytes: u64) -> io::Result<Support<()>> {
-    Ok(Support::Unavailable("there is no call that only makes a file longer"))
+    Ok(Support::Unavailable("this system has no call that only extends a file"))
 }
 
 /// Brings the file's data and metadata to the device: fsync(2).
@@ -163,7 +163,9 @@ pub fn sync(file: &File) -> io::Result<()> {
 
 /// `Unavailable`: Linux only.
 pub fn sync_file_system(_file: &File) -> io::Result<Support<()>> {
-    Ok(Support::Unavailable("one file system alone is synced on Linux only"))
+    Ok(Support::Unavailable(
+        "one file system alone can be synced on Linux only",
+    ))
 }
 
 /// `Unavailable`: Linux only.
@@ -184,7 +186,7 @@ pub fn sendfile(_src: &File, _src_offset: u64, _dst: &File, _len: usize) -> io::
 
 /// `Unavailable`: macOS clones files by path, see [`clone_path`].
 pub fn clone_file(_src: &File, _dst: &File) -> io::Result<Support<()>> {
-    Ok(Support::Unavailable("open files are cloned on Linux only"))
+    Ok(Support::Unavailable("open files can be cloned on Linux only"))
 }
 
 /// Makes `dst`, which must not exist, a clone of `src`; only macOS has this call (clonefile(2)).
@@ -199,12 +201,12 @@ pub fn copy_path_data(_src: &File, _dst: &File) -> io::Result<Support<()>> {
 
 /// `Unavailable`: Linux only.
 pub fn extents(_file: &File) -> io::Result<Support<Vec<Extent>>> {
-    Ok(Support::Unavailable("where data lies is told on Linux only"))
+    Ok(Support::Unavailable("extents are reported on Linux only"))
 }
 
 /// `Unavailable`: Linux only.
 pub fn extents_as_known(_file: &File) -> io::Result<Support<Vec<Extent>>> {
-    Ok(Support::Unavailable("where data lies is told on Linux only"))
+    Ok(Support::Unavailable("extents are reported on Linux only"))
 }
 
 /// No: where data lies is not told here.
@@ -214,22 +216,22 @@ pub fn is_one_address_space(_file: &File) -> io::Result<bool> {
 
 /// `Unavailable`: Linux only.
 pub fn next_hole(_file: &File, _offset: u64) -> io::Result<Support<u64>> {
-    Ok(Support::Unavailable("holes are looked for on Linux only"))
+    Ok(Support::Unavailable("holes can be found on Linux only"))
 }
 
 /// `Unavailable`: Linux only.
 pub fn next_data(_file: &File, _offset: u64) -> io::Result<Support<Option<u64>>> {
-    Ok(Support::Unavailable("holes are looked for on Linux only"))
+    Ok(Support::Unavailable("holes can be found on Linux only"))
 }
 
 /// `Unavailable`: Linux only.
 pub fn collapse_range(_file: &File, _offset: u64, _len: u64) -> io::Result<Support<()>> {
-    Ok(Support::Unavailable("ranges are cut out of files on Linux only"))
+    Ok(Support::Unavailable("ranges can be cut out of files on Linux only"))
 }
 
 /// `Unavailable`: Linux only.
 pub fn punch_hole(_file: &File, _offset: u64, _len: u64) -> io::Result<Support<()>> {
-    Ok(Support::Unavailable("holes are punched on Linux only"))
+    Ok(Support::Unavailable("holes can be punched on Linux only"))
 }
 
 /// `Unavailable`: Linux only.
@@ -259,7 +261,7 @@ pub fn is_locked(_device: u64, _inode: u64) -> bool {
 
 /// `Unavailable`: Linux only.
 pub fn unnamed_file(_directory: &Directory) -> io::Result<Support<(File, PathBuf)>> {
-    Ok(Support::Unavailable("files without a name exist on Linux only"))
+    Ok(Support::Unavailable("unnamed files exist on Linux only"))
 }
 
 /// Never called: there is no file without a name.
@@ -291,7 +293,7 @@ pub fn extended_attributes(_file: BorrowedFd<'_>) -> io::Result<Support<Extended
 /// `Unavailable`: there is no call relative to a directory.
 pub fn extended_attributes_at(_directory: BorrowedFd<'_>, _name: &CStr) -> io::Result<Support<ExtendedAttributes>> {
     Ok(Support::Unavailable(
-        "those of links and devices cannot be asked for here",
+        "the attributes of links and devices are unavailable on this system",
     ))
 }
 

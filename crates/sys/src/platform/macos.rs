@@ -45,9 +45,9 @@ pub fn protection(path: &Path) -> io::Result<Support<Option<&'static str>>> {
     let flags = std::fs::metadata(path)?.st_flags();
     Ok(Support::Available(
         if flags & (libc::UF_IMMUTABLE | libc::SF_IMMUTABLE) != 0 {
-            Some("it is immutable (chflags nouchg lets it be changed again)")
+            Some("it is immutable (`chflags nouchg` clears that)")
         } else if flags & (libc::UF_APPEND | libc::SF_APPEND) != 0 {
-            Some("it may only be appended to (chflags nouappnd lets it be changed again)")
+            Some("it is append-only (`chflags nouappnd` clears that)")
         } else {
             None
         },
@@ -64,7 +64,7 @@ pub fn allocate(file: &File, offset: u64, len: u64) -> io::Result<Support<()>> {
         return Ok(Support::Available(()));
     }
     let in_one_piece = preallocate(file, libc::F_ALLOCATECONTIG | libc::F_ALLOCATEALL, missing);
-    attempt(ABSENT, "the file system does not preallocate", || {
+    attempt(ABSENT, "the file system cannot preallocate", || {
         in_one_piece.or_else(|_| preallocate(file, libc::F_ALLOCATEALL, missing))
     })
 }
@@ -101,7 +101,7 @@ pub fn enable_read_ahead(file: &File) -> io::Result<Support<()>> {
 
 /// Starts fetching `len` bytes from `offset`: fcntl(2) `F_RDADVISE`.
 pub fn read_advice(file: &File, offset: u64, len: u64) -> io::Result<Support<()>> {
-    attempt(ABSENT, "the file system takes no read advice", || {
+    attempt(ABSENT, "the file system does not support read advice", || {
         rustix::fs::fcntl_rdadvise(file, offset, len)
     })
 }
@@ -129,7 +129,7 @@ pub fn drop_from_cache(file: &File) -> io::Result<Support<()>> {
 
 /// `Unavailable`: only purge(8) can, as root.
 pub fn drop_system_caches() -> io::Result<Support<()>> {
-    Ok(Support::Unavailable("run `sudo purge`"))
+    Ok(Support::Unavailable("only `sudo purge` can drop it"))
 }
 
 /// sys/clonefile.h: a symbolic link is cloned, not followed.
@@ -229,7 +229,7 @@ pub fn memory() -> io::Result<Support<Memory>> {
         match number(name) {
             Ok(count) => pages += count,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Ok(Support::Unavailable("the kernel does not count its free pages"));
+                return Ok(Support::Unavailable("the kernel does not report its free pages"));
             }
             Err(error) => return Err(error),
         }

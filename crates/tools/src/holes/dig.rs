@@ -88,7 +88,7 @@ fn look(file: &FileAt, how: Dig, stop: &Stop, moved: &(dyn Fn(u64) + Sync)) -> R
         allocated_bytes: allocated,
         ..Dug::default()
     };
-    let failed = |error| Error::system(path, "looking for zeros in it", error);
+    let failed = |error| Error::system(path, "search it for zeros", error);
     let zeros = Zeros {
         block_bytes: block_bytes(&file, path)?,
         min_bytes: how.min_bytes,
@@ -149,7 +149,7 @@ pub(super) fn dig_held(held: &Held<'_>, how: Dig, stop: &Stop, moved: &(dyn Fn(u
     let scan = |run: &mut dyn FnMut(Range<u64>) -> io::Result<()>| {
         let data = data_ranges(&held.file, 0..bytes);
         let scanned = zeros.find(&held.file, bytes, data, &go_on, run);
-        scanned.map_err(|error| held.failed("looking for zeros in it", error))
+        scanned.map_err(|error| held.failed("search it for zeros", error))
     };
     let punch = |runs: &mut dyn Iterator<Item = Range<u64>>| punch_all(held, runs, block_bytes, stop);
     let punched = if bytes <= PIECE_BYTES {
@@ -243,7 +243,7 @@ fn check_samples(held: &Held<'_>, runs: &[Range<u64>]) -> Result<()> {
         for start in [run.start, run.end - length] {
             let bytes = &mut buffer[..length as usize];
             let read = held.file.read_exact_at(bytes, start);
-            read.map_err(|error| held.failed("reading a hole", error))?;
+            read.map_err(|error| held.failed("read a hole", error))?;
             if let Some(found) = MappedBytes::from(&*bytes).first_nonzero() {
                 return Err(Error::Differs {
                     path: held.path.to_owned(),
@@ -264,7 +264,7 @@ fn digest(held: &Held<'_>, how: Dig, moved: &(dyn Fn(u64) + Sync)) -> Result<Opt
     let mut digest = Sha256::new();
     let mut offset = 0;
     loop {
-        let read = read_some(&held.file, &mut buffer, offset).map_err(|error| held.failed("reading it", error))?;
+        let read = read_some(&held.file, &mut buffer, offset).map_err(|error| held.failed("read", error))?;
         if read == 0 {
             return Ok(Some(digest.finalize().into()));
         }

@@ -163,4 +163,4 @@ fn by(holders: &[String]) -> String {
 }
 
 /// What opening a file for writing asks of it.
-pub(super) const OPENING: &str = "opening it for writing";
+pub(super) const OPENING: &str = "open for writing";

@@ -45,7 +45,7 @@ pub fn fill(file: &FileAt) -> Result<Filled> {
         Some(holes) => holes.iter().map(|hole| hole.end - hole.start).sum(),
         None => held.metadata.len().saturating_sub(held.allocated_before_bytes()),
     };
-    let file_system = sys::file_system_of(&held.file).map_err(|error| held.failed("asking for room", error))?;
+    let file_system = sys::file_system_of(&held.file).map_err(|error| held.failed("stat its file system", error))?;
     if needed_bytes > file_system.free_bytes {
         return Err(Error::NoRoom {
             path: path.to_owned(),
@@ -85,7 +85,7 @@ fn holes(held: &Held<'_>) -> Result<Option<Vec<Range<u64>>>> {
             Ok(Some(between(&extents, end)))
         }
         Ok(Support::Unavailable(_)) => Ok(None),
-        Err(error) => Err(held.failed("asking for its extents", error)),
+        Err(error) => Err(held.failed("list its extents", error)),
     }
 }
 

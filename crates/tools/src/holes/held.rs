@@ -51,7 +51,7 @@ impl<'a> Held<'a> {
             Err((_, error)) if error.kind() == std::io::ErrorKind::WouldBlock => return Err(in_use(path, found.id())),
             Err((_, error)) => return Err(unopened(path, error)),
         };
-        if !files::lock(&file, Duration::ZERO).map_err(failed("locking it"))? {
+        if !files::lock(&file, Duration::ZERO).map_err(failed("lock"))? {
             drop(file);
             return Err(in_use(path, found.id()));
         }
@@ -62,7 +62,7 @@ impl<'a> Held<'a> {
                 return Err(not_alone(path, why, found.id()));
             }
         };
-        let metadata = file.metadata().map_err(failed("looking at it"))?;
+        let metadata = file.metadata().map_err(failed("stat"))?;
         Ok(Self {
             left: Mutex::new(Some(Stamp::of(&metadata))),
             file,
@@ -124,7 +124,7 @@ impl<'a> Held<'a> {
         match self.change(|file| sys::punch_hole(file, offset, length))? {
             Ok(Support::Available(())) => Ok(()),
             Ok(Support::Unavailable(reason)) => Err(unavailable(self.path, reason)),
-            Err(error) => Err(self.failed("punching a hole into it", error)),
+            Err(error) => Err(self.failed("punch a hole", error)),
         }
     }
 
@@ -149,7 +149,7 @@ impl<'a> Held<'a> {
 
     fn metadata_now(&self) -> Result<Metadata> {
         let found = self.file.metadata();
-        found.map_err(|error| self.failed("looking at it", error))
+        found.map_err(|error| self.failed("stat", error))
     }
 
     /// Sets the times back to what they were, unless another changed the file meanwhile, be it only its times.
@@ -164,7 +164,7 @@ impl<'a> Held<'a> {
         {
             let times = FileTimes::new().set_modified(modified).set_accessed(accessed);
             let set = self.file.set_times(times);
-            set.map_err(|error| self.failed("setting its times again", error))?;
+            set.map_err(|error| self.failed("restore its times", error))?;
         }
         Ok(())
     }
@@ -195,7 +195,7 @@ impl Privilege {
 
 /// The file system of an open file.
 pub(super) fn file_system(file: &File, path: &Path) -> Result<FileSystem> {
-    sys::file_system_of(file).map_err(|error| Error::system(path, "asking for its file system", error))
+    sys::file_system_of(file).map_err(|error| Error::system(path, "stat its file system", error))
 }
 
 /// The unit in which a file's file system allocates.
@@ -233,7 +233,7 @@ pub(super) fn open_regular(file: &FileAt) -> Result<(File, Metadata)> {
         .map_err(|(action, error)| Error::system(path, action, error))?;
     let metadata = opened
         .metadata()
-        .map_err(|error| Error::system(path, "looking at it", error))?;
+        .map_err(|error| Error::system(path, "stat", error))?;
     if metadata.is_file() {
         return Ok((opened, metadata));
     }

@@ -56,7 +56,7 @@ pub fn show(
     let failed = |action| move |error| Error::system(path, action, error);
     let (file, metadata) = open_regular(file)?;
     let bytes = metadata.len();
-    let found = sys::extents(&file).map_err(failed("asking for its extents"))?;
+    let found = sys::extents(&file).map_err(failed("list its extents"))?;
     let found = match found {
         Support::Available(found) => Some(found),
         Support::Unavailable(_) => None,
@@ -77,7 +77,7 @@ pub fn show(
             tell(&stretch);
         };
         for data in data_ranges(&file, 0..bytes) {
-            let range = data.map_err(failed("asking for holes"))?;
+            let range = data.map_err(failed("find holes"))?;
             tell_hole(at..range.start, &mut extents, &mut count);
             at = range.end;
             count(Stretch {
@@ -103,7 +103,7 @@ fn may_be_untold(file: &File, shown: &Shown) -> Result<bool> {
 }
 
 fn zero_bytes(file: &File, path: &Path, bytes: u64, stop: &Stop, moved: &(dyn Fn(u64) + Sync)) -> Result<u64> {
-    let failed = |error| Error::system(path, "looking for zeros in it", error);
+    let failed = |error| Error::system(path, "search it for zeros", error);
     let zeros = Zeros {
         block_bytes: block_bytes(file, path)?,
         min_bytes: 0,

@@ -84,7 +84,7 @@ impl Each<2> for Batch<'_> {
     fn take(&mut self, (index, matched, opened, mut compared): Self::Opened, heads: Result<[&[u8]; 2], Failed>) {
         match heads {
             Ok(heads) => opened.compare(heads, &mut self.means, &mut compared),
-            Err((side, error)) => compared.found.insert(0, failed(side, "reading", error)),
+            Err((side, error)) => compared.found.insert(0, failed(side, "read", error)),
         }
         self.done(index, matched, compared);
     }
@@ -114,7 +114,7 @@ impl<'a> Batch<'a> {
                     jobs.extend(matched.map(|matched| (index, matched)));
                 }
                 Err((side, error)) => {
-                    let found = vec![failed(side, "opening its directory again", error)];
+                    let found = vec![failed(side, "open its directory again", error)];
                     let compared = Compared {
                         found,
                         ..Compared::default()

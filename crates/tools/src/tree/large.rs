@@ -114,5 +114,5 @@ fn what(error: &Error, paths: &[PathBuf; 2]) -> What {
     };
     let text = full_text(error);
     let reason = text.strip_prefix(&format!("{}: ", paths[side].display()));
-    failed(side, "comparing", std::io::Error::other(reason.unwrap_or(&text)))
+    failed(side, "compare", std::io::Error::other(reason.unwrap_or(&text)))
 }

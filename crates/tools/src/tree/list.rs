@@ -33,7 +33,7 @@ impl Shared<'_> {
             Some(after) => match directory.handles() {
                 Ok(pair) => self.list_from(&pair, after, &mut found),
                 Err((side, error)) => {
-                    found.push(failed(side, "opening it again", error));
+                    found.push(failed(side, "open again", error));
                     None
                 }
             },
@@ -78,7 +78,7 @@ impl Shared<'_> {
             .saturating_mul(PART);
         let directories = pair.borrowed();
         let list = |side: usize| Listing::sorted(directories[side], after, most);
-        let mut listed = in_each::<2, _>("listing", &mut failures(found), list)?;
+        let mut listed = in_each::<2, _>("list", &mut failures(found), list)?;
         let rest: Option<Box<[u8]>> = listed.iter().filter_map(Listing::end).min().map(Box::from);
         for listing in &mut listed {
             if let Some(rest) = &rest {

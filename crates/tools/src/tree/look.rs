@@ -59,7 +59,7 @@ pub(super) fn compare_metadata(
     let mut differ: Vec<Attribute> = numbers.into_iter().flatten().collect();
     let mut failed = Vec::new();
     if let Some([Support::Available(one), Support::Available(other)]) =
-        in_each("reading extended attributes", &mut failures(&mut failed), get)
+        in_each("read extended attributes", &mut failures(&mut failed), get)
     {
         differ.extend(names_that_differ(&one, &other).into_iter().map(Attribute::Extended));
     }
@@ -92,14 +92,14 @@ pub(super) fn compare_special(
     match kind {
         FileType::Symlink => {
             let read = |side: usize| Ok(readlinkat(directories[side], name, Vec::new())?);
-            let read = in_each("reading the link", &mut failures(found), read);
+            let read = in_each("read the link", &mut failures(found), read);
             if let Some([one, other]) = read.filter(|[one, other]| one != other) {
                 let targets = [one, other].map(|target| PathBuf::from(OsString::from_vec(target.into_bytes())));
                 found.push(What::Difference(Difference::Targets(targets)));
             }
         }
         FileType::CharacterDevice | FileType::BlockDevice => {
-            let facts = in_each("looking at it", &mut failures(found), look);
+            let facts = in_each("stat", &mut failures(found), look);
             let numbers = facts.map(|[one, other]: [Facts; 2]| [one.number, other.number]);
             if let Some(numbers) = numbers.filter(|[one, other]| one != other) {
                 found.push(What::Difference(Difference::Devices(kind, numbers)));
@@ -108,7 +108,7 @@ pub(super) fn compare_special(
         _ => {}
     }
     if with_metadata {
-        let facts = in_each("looking at it", &mut failures(found), look);
+        let facts = in_each("stat", &mut failures(found), look);
         if let Some(facts) = facts {
             compare_metadata(&facts, found, |side| extended_attributes_at(directories[side], name));
         }

@@ -47,13 +47,13 @@ impl Opened {
     /// Opens both, and compares their metadata where that is asked for. `None` where nothing is left to compare.
     pub fn new(open: impl FnMut(usize) -> io::Result<File>, options: Options, compared: &mut Compared) -> Option<Self> {
         let found = &mut compared.found;
-        let files = in_each("opening", &mut failures(found), open)?.map(Arc::new);
-        let facts = in_each("looking at it", &mut failures(found), |side| {
+        let files = in_each("open", &mut failures(found), open)?.map(Arc::new);
+        let facts = in_each("stat", &mut failures(found), |side| {
             Ok(Facts::of(&files[side])?)
         })?;
         if let Some(side) = facts.iter().position(|facts| facts.kind != FileType::RegularFile) {
             let error = io::Error::other("it is no regular file any more");
-            found.push(failed(side, "opening", error));
+            found.push(failed(side, "open", error));
             return None;
         }
         if Facts::are_of_one_file(&facts, files.each_ref().map(AsFd::as_fd)) {
@@ -113,9 +113,9 @@ impl Opened {
         let contents = self.read_on(at, means)?;
         // What was written to between two reads is neither what it was nor what it is.
         for (side, before) in self.facts.iter().enumerate() {
-            let now = Facts::of(&self.files[side]).map_err(|error| Some(failed(side, "looking at it", error)))?;
+            let now = Facts::of(&self.files[side]).map_err(|error| Some(failed(side, "stat", error)))?;
             if let Some(change) = change(before, &now) {
-                return Err(Some(failed(side, "comparing", io::Error::other(change))));
+                return Err(Some(failed(side, "compare", io::Error::other(change))));
             }
         }
         Ok(contents)
@@ -130,7 +130,7 @@ impl Opened {
             let mut lengths = [0; 2];
             for (side, buffer) in means.rest.iter_mut().enumerate() {
                 let read = read_full(&self.files[side], buffer, at);
-                lengths[side] = read.map_err(|error| Some(failed(side, "reading", error)))?;
+                lengths[side] = read.map_err(|error| Some(failed(side, "read", error)))?;
             }
             let (one, other) = (&means.rest[0][..lengths[0]], &means.rest[1][..lengths[1]]);
             if let Some(offset) = first_difference(one, other) {

@@ -83,7 +83,7 @@ pub(super) fn compare_by(
     let [one, other] = roots;
     let mut kinds = [FileType::Unknown; 2];
     for (kind, path) in kinds.iter_mut().zip(roots) {
-        *kind = kind_of(&fs::metadata(path).map_err(|source| root_error(path, "looking at it", source))?);
+        *kind = kind_of(&fs::metadata(path).map_err(|source| root_error(path, "stat", source))?);
     }
     let shared = Shared {
         options,
@@ -104,7 +104,7 @@ pub(super) fn compare_by(
         let _ = teller.tell(b"", &[What::Difference(Difference::Kinds(kinds))]);
         return Ok(shared.summary());
     }
-    let open = |path: &Path| open_root(path).map_err(|error| root_error(path, "opening it", error));
+    let open = |path: &Path| open_root(path).map_err(|error| root_error(path, "open", error));
     let limit = Limit::new(shared.plan.open_directories);
     let root = Directory::root([open(one)?, open(other)?], &limit, Progress::default());
     std::thread::scope(|scope| {

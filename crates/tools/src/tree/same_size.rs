@@ -51,7 +51,7 @@ pub struct SameSize {
 pub fn same_size(root: &Path, stop: &Stop, failed: &mut dyn FnMut(&Path, &str)) -> Result<SameSize, TreeError> {
     std::fs::metadata(root).map_err(|source| TreeError::Root {
         path: root.to_owned(),
-        action: "looking at it",
+        action: "stat",
         source,
     })?;
     let mut result = SameSize::default();
@@ -108,7 +108,7 @@ impl<'a> Each<2> for Pairs<'a> {
         let mut compared = Compared::default();
         match heads {
             Ok(heads) => opened.compare(heads, &mut self.means, &mut compared),
-            Err((side, error)) => compared.found.push(super::look::failed(side, "reading", error)),
+            Err((side, error)) => compared.found.push(super::look::failed(side, "read", error)),
         }
         self.count(paths, &compared);
     }

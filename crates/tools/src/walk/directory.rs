@@ -99,7 +99,7 @@ impl<const TREES: usize> Handles<TREES> {
     fn open(&self, name: &CStr, failed: Failures<'_>) -> Option<Arc<Self>> {
         let above = self.borrowed();
         let one = |tree: usize| Ok(openat(above[tree], name, DIRECTORY, Mode::empty())?);
-        Some(Arc::new(Self(in_each("opening", failed, one)?)))
+        Some(Arc::new(Self(in_each("open", failed, one)?)))
     }
 }
 
@@ -156,7 +156,7 @@ impl<const TREES: usize, T> Directory<TREES, T> {
                 let opened = match parent.handles() {
                     Ok(above) => above.open(&self.name, failed),
                     Err((tree, error)) => {
-                        failed(tree, "opening it again", error);
+                        failed(tree, "open again", error);
                         None
                     }
                 };
@@ -164,7 +164,7 @@ impl<const TREES: usize, T> Directory<TREES, T> {
                 opened?
             }
         };
-        let facts = in_each("looking at it", failed, |tree| Ok(Facts::of(&handles.0[tree])?))?;
+        let facts = in_each("stat", failed, |tree| Ok(Facts::of(&handles.0[tree])?))?;
         self.lock().ids = Some(facts.each_ref().map(Facts::id));
         self.keep(1);
         self.have(&handles);

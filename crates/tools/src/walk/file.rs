@@ -62,7 +62,7 @@ impl FileAt {
             } else {
                 AtFlags::empty()
             };
-            let stat = statat(directory, name, flags).map_err(|error| ("looking at it", error.into()))?;
+            let stat = statat(directory, name, flags).map_err(|error| ("stat", error.into()))?;
             Ok(Facts::new(&stat))
         })
     }
@@ -81,7 +81,7 @@ impl FileAt {
         self.with_place(|directory, name, is_found| {
             let flags = access | if is_found { FOUND_FILE } else { FILE };
             let opened = retry_on_intr(|| openat(directory, name, flags, Mode::empty()));
-            opened.map(File::from).map_err(|error| ("opening it", error.into()))
+            opened.map(File::from).map_err(|error| ("open", error.into()))
         })
     }
 
@@ -92,7 +92,7 @@ impl FileAt {
             return act(CWD, path, false);
         };
         let handles = directory.handles();
-        let handles = handles.map_err(|(_, error)| ("opening its directory again", error))?;
+        let handles = handles.map_err(|(_, error)| ("open its directory again", error))?;
         let [handle] = handles.borrowed();
         let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
         act(handle, name, true)

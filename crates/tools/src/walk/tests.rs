@@ -244,14 +244,14 @@ fn a_directory_that_becomes_a_link_leads_nobody_out_of_the_tree() {
         symlink(all.path().join("elsewhere"), root.join("inner")).unwrap();
         match file.open(OFlags::RDONLY) {
             Ok(_) => assert_eq!(read(&file), b"inner"),
-            Err((action, _)) => assert_eq!((action, most_open), ("opening its directory again", 0)),
+            Err((action, _)) => assert_eq!((action, most_open), ("open its directory again", 0)),
         }
         // Another directory of the name is not the one that was listed, either.
         fs::remove_file(root.join("inner")).unwrap();
         fs::rename(all.path().join("elsewhere"), root.join("inner")).unwrap();
         match file.open(OFlags::RDONLY) {
             Ok(_) => assert_eq!(read(&file), b"inner"),
-            Err((action, _)) => assert_eq!((action, most_open), ("opening its directory again", 0)),
+            Err((action, _)) => assert_eq!((action, most_open), ("open its directory again", 0)),
         }
     }
 }
@@ -285,7 +285,7 @@ fn a_file_that_becomes_something_else_is_not_followed_nor_waited_for() {
     fs::remove_file(&path).unwrap();
     symlink(all.path().join("elsewhere/file"), &path).unwrap();
     let (action, error) = file.open(OFlags::RDONLY).unwrap_err();
-    assert_eq!((action, error.raw_os_error()), ("opening it", Some(40)));
+    assert_eq!((action, error.raw_os_error()), ("open", Some(40)));
     assert_eq!(file.facts().unwrap().kind, FileType::Symlink);
     fs::remove_file(&path).unwrap();
     make_fifo(&path);

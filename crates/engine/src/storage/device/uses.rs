@@ -38,7 +38,7 @@ impl DeviceUse {
     /// The system's, where it cannot stat the path.
     pub fn of(path: impl AsRef<Path>) -> Result<Option<Self>> {
         let path = path.as_ref();
-        let metadata = fs::metadata(path).map_err(|error| Error::system(path, "looking at it", error))?;
+        let metadata = fs::metadata(path).map_err(|error| Error::system(path, "stat", error))?;
         let mounts = Mounts::of_this_process();
         let swaps = fs::read_to_string("/proc/swaps").unwrap_or_default();
         let devices = Devices::new(Path::new("/sys"), &mounts);

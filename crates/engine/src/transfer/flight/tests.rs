@@ -132,14 +132,14 @@ fn an_error_says_what_failed_and_where_and_leaves_nothing_in_flight() {
     let directory = tempfile::tempdir().unwrap();
     let only_written = side(File::create(directory.path().join("file")).unwrap(), &method, 0);
     let only_read = side(File::open("/dev/null").unwrap(), &method, 0);
-    for action in ["looking", "writing"] {
+    for action in ["look", "write"] {
         let mut flight = Flight::new(&mut ring, &good);
-        flight.reading = "looking";
+        flight.reading = "look";
         for n in 0..3 {
             flight.read(n, &good, u64::from(n) * BLOCK as u64, BLOCK).unwrap();
         }
         match action {
-            "writing" => flight.write(3, &only_read, 77, 100).unwrap(),
+            "write" => flight.write(3, &only_read, 77, 100).unwrap(),
             _ => flight.read(3, &only_written, 77, 100).unwrap(),
         }
         let error = loop {
@@ -148,7 +148,7 @@ fn an_error_says_what_failed_and_where_and_leaves_nothing_in_flight() {
                 Err(error) => break error,
             }
         };
-        let begin = format!("file: {action} at byte 77 failed");
+        let begin = format!("file: cannot {action} at byte 77 (");
         assert!(error.to_string().starts_with(&begin), "{error}");
         drop(flight);
         assert_eq!(ring.in_flight(), 0);

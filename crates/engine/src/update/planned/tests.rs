@@ -204,31 +204,31 @@ fn the_reason_tells_what_decided() {
             every(400, 100),
             cheap,
             None,
-            "as much as 1667 bytes more, so neighbours up to the gap share one",
+            "as much as 1667 bytes of a gap, so updates up to the method's gap apart share a write",
         ),
         (
             every(40_000, 100),
             cheap,
             None,
-            "as much as 1667 bytes more, so nothing between updates is written",
+            "as much as 1667 bytes of a gap, so no gap is written",
         ),
         (
             every(400, 100),
             slow_reads,
             None,
-            "but reading what lies between updates would take longer",
+            "but reading the gaps would take longer",
         ),
         (
             every(400, 100),
             cheap,
             Some(2.0),
-            "leaves no room for what lies between updates",
+            "leaves no room for gaps",
         ),
         (
             every(40_000, 100),
             cheap,
             Some(2.0),
-            "so nothing between updates is written",
+            "so no gap is written",
         ),
     ];
     for (updates, facts, most, words) in table {
@@ -256,21 +256,16 @@ fn what_forbids_to_write_what_lies_between_is_named_where_the_plan_is_certain() 
             &near,
             facts,
             limits(Some(20.0), false),
-            "the bound on the amplification leaves no room",
+            "the limit on write amplification leaves no room",
         ),
         (
             &near,
             facts,
             limits(None, true),
-            "only what updates name may be written",
+            "only the bytes of the updates may be written",
         ),
-        (&far, sparse, limits(None, false), "as the file has holes"),
-        (
-            &far,
-            facts,
-            limits(None, false),
-            "nothing between updates is worth writing",
-        ),
+        (&far, sparse, limits(None, false), "because the file has holes"),
+        (&far, facts, limits(None, false), "no gap is short enough"),
     ] {
         let plan = certain(updates, &facts, &limits).unwrap();
         assert_eq!(plan.plan.method.options().update_order(), UpdateOrder::Coalesce(0));

@@ -30,10 +30,14 @@ const FUSE_SUPER_MAGIC: u64 = 0x6573_5546;
 /// `Unavailable` also for files that take none (EINVAL: neither regular nor a block device).
 pub fn readahead(file: &File, offset: u64, len: usize) -> io::Result<Support<()>> {
     let offset = i64::try_from(offset).map_err(|_| Errno::INVAL)?;
-    attempt(&[Errno::NOSYS, Errno::INVAL], "this file takes no readahead", || {
-        // SAFETY: the call takes no pointers; `file` keeps the descriptor open.
-        checked(unsafe { libc::readahead(file.as_raw_fd(), offset, len) })
-    })
+    attempt(
+        &[Errno::NOSYS, Errno::INVAL],
+        "the file does not support readahead(2)",
+        || {
+            // SAFETY: the call takes no pointers; `file` keeps the descriptor open.
+            checked(unsafe { libc::readahead(file.as_raw_fd(), offset, len) })
+        },
+    )
 }
 
 /// How much of the file the page cache holds: cachestat(2) or, where that is missing or blind, mincore(2).
@@ -64,7 +68,7 @@ pub fn residency(file: &File) -> io::Result<Support<Residency>> {
     }
     if !mincore_is_honest(file)? {
         return Ok(Support::Unavailable(
-            "the kernel tells what is cached to the file's owner and writers only",
+            "the kernel reports what is cached only to the file's owner and to writers",
         ));
     }
     match mincore::resident_pages(file, size) {
@@ -79,7 +83,7 @@ pub fn residency(file: &File) -> io::Result<Support<Residency>> {
 /// How much of the file waits in the page cache to be written to the device, or is being written: cachestat(2).
 /// `Unavailable` before Linux 6.5, on overlayfs, and to who may not ask.
 pub fn unwritten_bytes(file: &File) -> io::Result<Support<u64>> {
-    const UNKNOWN: Support<u64> = Support::Unavailable("the kernel does not tell what is to be written back");
+    const UNKNOWN: Support<u64> = Support::Unavailable("the kernel does not report unwritten pages");
     let size = file.metadata()?.len();
     if size == 0 {
         return Ok(Support::Available(0));
@@ -196,7 +200,7 @@ mod tests {
     fn what_is_to_be_written_back_is_told_until_it_is_synced() {
         let Some(mut file) = synced_file() else { return };
         let Support::Available(unwritten) = unwritten_bytes(&file).unwrap() else {
-            println!("skipped: cachestat is not to be had here");
+            println!("skipped: cachestat is unavailable");
             return;
         };
         assert_eq!(unwritten, 0);
@@ -212,7 +216,7 @@ mod tests {
         let Some(file) = synced_file() else { return };
         let file_system = magic(&file).unwrap();
         if [OVERLAYFS_SUPER_MAGIC, FUSE_SUPER_MAGIC].contains(&file_system) || cachestat(&file, SIZE).is_err() {
-            println!("skipped: cachestat is not to be had or not to be trusted here");
+            println!("skipped: cachestat is unavailable or wrong here");
             return;
         }
         drop_from_cache(&file).unwrap();

@@ -44,9 +44,9 @@ pub fn extended_attributes_at(directory: BorrowedFd<'_>, name: &CStr) -> io::Res
         |name, buffer| rustix::fs::lgetxattr(path, name, buffer),
     );
     match attributes {
-        Err(Errno::NOENT) if rustix::fs::access("/proc/self/fd", rustix::fs::Access::EXISTS).is_err() => {
-            Ok(Support::Unavailable("there is no /proc to reach them through"))
-        }
+        Err(Errno::NOENT) if rustix::fs::access("/proc/self/fd", rustix::fs::Access::EXISTS).is_err() => Ok(
+            Support::Unavailable("/proc, through which they are read, is not mounted"),
+        ),
         other => Ok(Support::Available(other?)),
     }
 }

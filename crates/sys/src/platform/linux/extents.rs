@@ -156,7 +156,7 @@ fn fetch_page(file: &File, start: u64, flags: u32, page: &mut Fiemap) -> io::Res
     const FS_IOC_FIEMAP: rustix::ioctl::Opcode = opcode::read_write::<FiemapHeader>(b'f', 11);
     // EBADR: the file system knows FIEMAP, but not with this flag.
     let absent = [ABSENT, &[Errno::BADR]].concat();
-    attempt(&absent, "the file system does not tell where data lies", || {
+    attempt(&absent, "the file system does not report extents", || {
         page.header = FiemapHeader {
             start,
             length: u64::MAX - start,

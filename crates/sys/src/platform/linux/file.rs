@@ -27,7 +27,7 @@ pub(crate) const DIRECT: OFlags = OFlags::DIRECT;
 /// Makes a file without a name in `directory`, of which nothing is left when it is closed: open(2) `O_TMPFILE`. With it
 /// comes a path that leads to it while it is open (proc(5)).
 pub fn unnamed_file(directory: &Directory) -> io::Result<Support<(File, PathBuf)>> {
-    const LACKING: &str = "the file system makes no files without a name";
+    const LACKING: &str = "the file system does not support unnamed files (O_TMPFILE)";
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
     // Kernels and file systems that do not know the flag take it for opening a directory.
     let absent = [ABSENT, &[Errno::ISDIR, Errno::INVAL]].concat();
@@ -41,7 +41,7 @@ pub fn unnamed_file(directory: &Directory) -> io::Result<Support<(File, PathBuf)
     Ok(if path.exists() {
         Support::Available((made.into(), path))
     } else {
-        Support::Unavailable("/proc is not there to find a file without a name by")
+        Support::Unavailable("unnamed files need /proc, which is not mounted")
     })
 }
 
@@ -62,9 +62,9 @@ pub fn protection(path: &Path) -> io::Result<Support<Option<&'static str>>> {
     let found = rustix::fs::statx(rustix::fs::CWD, path, AtFlags::empty(), StatxFlags::TYPE)?;
     let set = found.stx_attributes & found.stx_attributes_mask;
     Ok(Support::Available(if set.contains(StatxAttributes::IMMUTABLE) {
-        Some("it is immutable (chattr -i lets it be changed again)")
+        Some("it is immutable (`chattr -i` clears that)")
     } else if set.contains(StatxAttributes::APPEND) {
-        Some("it may only be appended to (chattr -a lets it be changed again)")
+        Some("it is append-only (`chattr -a` clears that)")
     } else {
         None
     }))
@@ -160,9 +160,9 @@ const INODE_FLAGS: IFlags = IFlags::COMPRESSED
 
 /// What direct I/O on `file` demands: statx(2) with `STATX_DIOALIGN`.
 ///
-/// `Unavailable` where the kernel (before 6.1) or the file system does not say; direct I/O may work all the same.
+/// `Unavailable` where the kernel (before 6.1) or the file system does not say; direct I/O may work nevertheless.
 pub fn direct_alignment(file: &File) -> io::Result<Support<Alignment>> {
-    const SILENT: &str = "the file system does not say how direct I/O must be aligned";
+    const SILENT: &str = "the file system does not report how direct I/O must be aligned";
     let answer = attempt(ABSENT, SILENT, || {
         rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, STATX_DIOALIGN)
     })?;
@@ -237,7 +237,7 @@ pub fn read_at_dontcache(file: &File, bytes: &mut [u8], offset: u64) -> io::Resu
 pub fn read_at_nowait(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<Support<Option<usize>>> {
     attempt(
         ABSENT,
-        "the kernel or file system has no reads that do not wait",
+        "the kernel or file system has no non-blocking reads",
         || match rustix::io::preadv2(file, &mut [IoSliceMut::new(bytes)], offset, ReadWriteFlags::NOWAIT) {
             Err(Errno::AGAIN) => Ok(None),
             read => read.map(Some),
@@ -327,7 +327,7 @@ mod tests {
             return;
         };
         let Support::Available(alignment) = direct_alignment(&direct).unwrap() else {
-            println!("skipped: the file system does not tell its alignment");
+            println!("skipped: the file system does not report its alignment");
             return;
         };
         assert!(alignment.memory_bytes.is_power_of_two());

@@ -19,7 +19,7 @@ use crate::types::LeaseKind;
 pub fn next_hole(file: &File, offset: u64) -> io::Result<Support<u64>> {
     attempt(
         &[Errno::INVAL],
-        "the file system does not tell where holes are",
+        "the file system does not report holes",
         || match rustix::fs::seek(file, SeekFrom::Hole(offset)) {
             Err(Errno::NXIO) => Ok(offset),
             other => other,
@@ -33,7 +33,7 @@ pub fn next_hole(file: &File, offset: u64) -> io::Result<Support<u64>> {
 pub fn next_data(file: &File, offset: u64) -> io::Result<Support<Option<u64>>> {
     attempt(
         &[Errno::INVAL],
-        "the file system does not tell where holes are",
+        "the file system does not report holes",
         || match rustix::fs::seek(file, SeekFrom::Data(offset)) {
             Err(Errno::NXIO) => Ok(None),
             other => other.map(Some),
@@ -56,7 +56,7 @@ pub fn punch_hole(file: &File, offset: u64, len: u64) -> io::Result<Support<()>>
 /// Cuts a range of whole blocks out of a file, which gets shorter by it; what was behind it moves up, and stays where it is on
 /// the device: fallocate(2) `FALLOC_FL_COLLAPSE_RANGE`. The range must end before the file does.
 pub fn collapse_range(file: &File, offset: u64, len: u64) -> io::Result<Support<()>> {
-    attempt(ABSENT, "the file system cannot cut ranges out of files", || {
+    attempt(ABSENT, "the file system cannot cut ranges out of a file", || {
         rustix::fs::fallocate(file, FallocateFlags::COLLAPSE_RANGE, offset, len)
     })
 }

@@ -224,7 +224,7 @@ fn proc_fields<const N: usize>(path: &str, names: [&str; N]) -> io::Result<Suppo
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Ok(Support::Unavailable("the kernel does not count this"));
+            return Ok(Support::Unavailable("the kernel does not report this"));
         }
         Err(error) => return Err(error),
     };
@@ -233,7 +233,7 @@ fn proc_fields<const N: usize>(path: &str, names: [&str; N]) -> io::Result<Suppo
         let value = text.lines().find_map(|line| line.strip_prefix(name));
         match value.and_then(|value| value.split_whitespace().next()?.parse().ok()) {
             Some(found) => *number = found,
-            None => return Ok(Support::Unavailable("the kernel does not count this")),
+            None => return Ok(Support::Unavailable("the kernel does not report this")),
         }
     }
     Ok(Support::Available(numbers))
