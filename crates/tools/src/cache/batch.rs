@@ -77,7 +77,7 @@ fn one(selection: &Selection, act: Act<'_>, file: &FileAt) -> Result<Done, Strin
         CachedFile::open(path)
     } else {
         let opened = file.open(OFlags::RDONLY);
-        let opened = opened.map_err(|(action, error)| format!("{action} failed: {error}"))?;
+        let opened = opened.map_err(|(action, error)| format!("cannot {action}: {error}"))?;
         CachedFile::of(opened, path)
     };
     let acted = cached.and_then(|cached| Ok((act(&cached)?, cached)));
@@ -98,11 +98,11 @@ fn one(selection: &Selection, act: Act<'_>, file: &FileAt) -> Result<Done, Strin
     })
 }
 
-/// What an error says behind the path.
+/// What an error says after the path.
 fn reason_of(error: seekless::Error) -> String {
     match error {
-        seekless::Error::System { action, source, .. } => format!("{action} failed: {source}"),
-        seekless::Error::NotRegular { kind, .. } => format!("has become {kind} meanwhile"),
+        seekless::Error::System { action, source, .. } => format!("cannot {action}: {source}"),
+        seekless::Error::NotRegular { kind, .. } => format!("became {kind} meanwhile"),
         error => full_text(&error),
     }
 }

@@ -1,4 +1,4 @@
-//! What can go wrong while two files are compared.
+//! Errors of comparing two files.
 
 use std::ffi::OsString;
 use std::io;
@@ -6,10 +6,10 @@ use std::os::unix::ffi::OsStrExt;
 
 use super::End;
 
-/// Why there is no verdict. The texts are those that cmp(1) prints after its own name.
+/// Why there is no verdict. The texts are what cmp(1) prints after its own name.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A file could not be opened or looked at.
+    /// A file could not be opened, or its status not read.
     #[error("{}: {}", name.display(), reason(error))]
     Open {
         /// The file as it was named.
@@ -18,22 +18,22 @@ pub enum Error {
         error: io::Error,
     },
     /// A file could not be read.
-    #[error("{}: {}{}", name.display(), reason(error), place(*offset))]
+    #[error("{}: {}{}", name.display(), place(*offset), reason(error))]
     Read {
         /// The file as it was named.
         name: OsString,
-        /// The byte of the file, or of what came through it, at which reading failed.
+        /// The byte at which reading failed, of a file or of a stream.
         offset: u64,
         /// The system's reason.
         error: io::Error,
     },
-    /// Only one of the two is a symbolic link, where links are compared as such.
+    /// Links are compared as such, but only one of the two is a symbolic link.
     #[error("{}: Not a symbolic link", name.display())]
     NotALink {
         /// The other one.
         name: OsString,
     },
-    /// A file changed its size while it was compared, so that nothing can be said of it.
+    /// A file changed its size while it was compared, so there is no verdict.
     #[error("{}: the file changed from {expected_bytes} to {found_bytes} bytes while it was compared", name.display())]
     Changed {
         /// The file as it was named.
@@ -43,18 +43,18 @@ pub enum Error {
         /// Its size afterwards.
         found_bytes: u64,
     },
-    /// A method was asked for that has regular files to compare.
-    #[error("{}: is no regular file, which a method of comparing needs", name.display())]
+    /// The requested method compares regular files only.
+    #[error("{}: not a regular file; a method compares regular files only", name.display())]
     NotRegular {
         /// The file as it was named.
         name: OsString,
     },
-    /// The method did not come to a verdict.
+    /// The method came to no verdict.
     #[error("{}: {reason}", name.display())]
     Method {
         /// The file as it was named.
         name: OsString,
-        /// What the method was doing, and the system's reason.
+        /// What the method tried, and the system's reason.
         reason: String,
     },
     /// The listing could not be written.
@@ -95,12 +95,12 @@ pub fn reason(error: &io::Error) -> String {
     text[..end].to_owned()
 }
 
-/// Where in the file, unless it is the beginning, about which there is nothing to say.
+/// Where in the file. At its start, the text is that of GNU cmp.
 fn place(offset: u64) -> String {
     if offset == 0 {
         String::new()
     } else {
-        format!(" (reading at byte {offset})")
+        format!("cannot read at byte {offset}: ")
     }
 }
 
@@ -116,6 +116,9 @@ mod tests {
             error: io::Error::from_raw_os_error(5),
         };
         assert_eq!(error(0).to_string(), "f: Input/output error");
-        assert_eq!(error(4096).to_string(), "f: Input/output error (reading at byte 4096)");
+        assert_eq!(
+            error(4096).to_string(),
+            "f: cannot read at byte 4096: Input/output error"
+        );
     }
 }

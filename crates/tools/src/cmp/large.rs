@@ -227,7 +227,7 @@ impl<'a> Rest<'a> {
                 path, action, source, ..
             } => Error::Method {
                 name: name(&path),
-                reason: format!("{} ({action})", super::reason(&source)),
+                reason: format!("cannot {action}: {}", super::reason(&source)),
             },
             seekless::Error::Unavailable {
                 path, method, reason, ..

@@ -58,7 +58,7 @@ pub(super) fn list(
     Ok((verdict, offset, text))
 }
 
-/// Writes the text. Where it does not go through, the files are read on: which of them is shorter is told all the same,
+/// Writes the text. Where it does not go through, the files are read on: which of them is shorter is told nevertheless,
 /// unless nobody is there to be told.
 fn write(out: &mut dyn Write, text: &mut Vec<u8>, failed: &mut Option<io::Error>) -> Result<(), Error> {
     if failed.is_none() {

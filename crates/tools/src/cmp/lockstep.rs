@@ -22,7 +22,7 @@ const STEP_BYTES: u64 = 1 << 20;
 pub(super) struct Lockstep<'a> {
     request: &'a Request,
     feeds: [Feed<'a>; 2],
-    /// Of the bytes at hand, so many were given out.
+    /// Of the bytes at hand, this many were given out.
     given_bytes: usize,
     passed_bytes: u64,
     /// How many there are to be passed, where that is known.

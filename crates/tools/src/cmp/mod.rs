@@ -1,8 +1,8 @@
-//! Two files compared byte by byte, with the answers of cmp(1): where they differ first and in which line, or all
-//! places, or just whether.
+//! Compares two files byte by byte, with the answers of cmp(1): where they differ first and in which line, or at all
+//! places, or only whether.
 //!
-//! Sizes are believed only of larger regular files; files of a few blocks, those that claim to be empty (as in /proc),
-//! pipes and devices are read until they end. What a person reads is the command's business, and trees are another job.
+//! Sizes are trusted only for larger regular files. Files of a few blocks, files that claim to be empty (as in /proc),
+//! pipes and devices are read to the end. Not here: the text for a person (the command has it), and trees ([`crate::tree`]).
 //!
 //! ```
 //! use seekless_tools::cmp::{Request, Verdict, Wanted, compare};
@@ -53,25 +53,25 @@ const TOLD_BYTES: u64 = 16 << 20;
 /// What to compare, and what to find out.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// The files; `-` is standard input, from where it stands.
+    /// The files; `-` is standard input, from its current position.
     pub names: [OsString; 2],
-    /// So many bytes of each are passed over.
+    /// How many bytes of each to skip.
     pub skip_bytes: [u64; 2],
-    /// At most so many bytes of each are compared; all without it.
+    /// The most bytes of each to compare; `None` for all.
     pub limit_bytes: Option<u64>,
-    /// What is asked.
+    /// What to find out.
     pub wanted: Wanted,
     /// Regular files of different sizes differ, whatever is skipped.
     pub sizes_first: bool,
-    /// Whether symbolic links stand for their files; else two links are compared by their texts.
+    /// Whether symbolic links are followed; otherwise two links are compared by their targets.
     pub follow_links: bool,
-    /// The method of comparing regular files; else one is chosen for larger ones.
+    /// The method for regular files; `None` to choose one for larger files.
     pub method: Option<Method>,
-    /// Called before a method is chosen or run: there the program may allow maps, which small files need not wait for.
+    /// Called before a method is chosen or run. The program may allow maps there, so small files need not wait for that.
     pub before_method: fn(),
-    /// Called once 16 MiB are compared or to be compared: who is told how far it is.
+    /// Called once 16 MiB are compared or to be compared; gives who receives the progress.
     pub progress: fn(&Self) -> Option<Moved>,
-    /// Whether the time that a planned method takes is to be predicted, for which up to 50 ms are spent on measuring.
+    /// Whether to predict the time of a planned method, which takes up to 50 ms of measuring.
     pub is_predicted: bool,
 }
 
@@ -94,10 +94,10 @@ impl Request {
     }
 }
 
-/// What is asked.
+/// What to find out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
-    /// Whether they differ: regular files of different sizes do, unread.
+    /// Whether they differ. Regular files of different sizes differ and are not read.
     Verdict,
     /// Whether and where they differ first.
     Offset,
@@ -107,16 +107,16 @@ pub enum Wanted {
     Every(RowStyle),
 }
 
-/// What came of it.
+/// The result of a comparison.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// They are equal as far as was asked.
+    /// They are equal, within the limit if there is one.
     Equal,
     /// They differ.
     Differ(Difference),
-    /// They differ in so many bytes, each of which has a row.
+    /// They differ, and each byte that differs has a row.
     Listed {
-        /// How many.
+        /// How many bytes differ.
         differences: u64,
     },
     /// One is shorter than the other; listed differences may precede.
@@ -128,11 +128,11 @@ pub enum Verdict {
 /// The first difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// Counted from what was skipped.
+    /// Its offset, counted after the skipped bytes.
     pub offset: u64,
-    /// The newlines before it, where they were asked for.
+    /// The newlines before it, if they were requested.
     pub newlines: Option<u64>,
-    /// The byte there of each.
+    /// The byte of each file there.
     pub bytes: [u8; 2],
 }
 
@@ -141,9 +141,9 @@ pub struct Difference {
 pub struct End {
     /// Which is shorter, 0 or 1.
     pub side: usize,
-    /// Its end, counted from what was skipped.
+    /// Its end, counted after the skipped bytes.
     pub offset: u64,
-    /// The newlines before it, where they were asked for.
+    /// The newlines before it, if they were requested.
     pub newlines: Option<u64>,
     /// Whether it does not end with a newline.
     pub is_within_line: bool,
@@ -160,14 +160,14 @@ impl End {
     }
 }
 
-/// What came of it, and how.
+/// The result, and how it was found.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// What came of it.
+    /// The result.
     pub verdict: Verdict,
-    /// How many bytes of each were compared, up to the first difference unless all were asked for.
+    /// How many bytes of each were compared: up to the first difference, unless all were requested.
     pub compared_bytes: u64,
-    /// Of these, how many are known to be equal without reading.
+    /// How many of these are known to be equal without reading them.
     pub unread_bytes: u64,
     /// How they were compared.
     pub way: Way,
@@ -175,14 +175,14 @@ pub struct Outcome {
     pub rows: Vec<u8>,
 }
 
-/// How files were compared, for who asks.
+/// How files were compared.
 #[derive(Clone, Debug)]
 pub struct Way {
-    /// The method, or a word for what needs none.
+    /// The method, or a word such as `identity` if none was needed.
     pub method: String,
     /// Why.
     pub why: String,
-    /// The plan that was carried out, where there was one, and the time that its method took.
+    /// The plan that was carried out, if there was one, and the time that its method took.
     pub planned: Option<(Plan, Duration)>,
 }
 
@@ -204,14 +204,14 @@ pub fn compare(request: &Request, out: &mut dyn Write) -> Result<Outcome, Error>
     let identity_counts = !request.method.is_some_and(|method| method.options().identity_ignored());
     let mut sides = match open(request, identity_counts)? {
         Opened::Same => {
-            let way = Way::new("identity", "both names lead to one file, and to one place in it");
+            let way = Way::new("identity", "both names lead to the same place of the same file");
             return Ok(unread(Verdict::Equal, way));
         }
         Opened::Two(sides) => sides,
     };
     let limit_bytes = request.limit_bytes.unwrap_or(u64::MAX);
     if sizes_differ(request, &sides, limit_bytes) {
-        let way = Way::new("sizes", "regular files of different sizes differ");
+        let way = Way::new("sizes", "the sizes differ");
         return Ok(unread(Verdict::SizesDiffer, way));
     }
     if let Wanted::Every(style) = request.wanted {
@@ -245,7 +245,7 @@ pub fn compare(request: &Request, out: &mut dyn Write) -> Result<Outcome, Error>
 fn read(verdict: Verdict, compared_bytes: u64) -> Outcome {
     Outcome {
         compared_bytes,
-        ..unread(verdict, Way::new("stream", "read side by side until one ends"))
+        ..unread(verdict, Way::new("stream", "both are read in turn until one ends"))
     }
 }
 

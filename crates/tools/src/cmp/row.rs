@@ -19,7 +19,7 @@ const DIGITS_MAX: usize = 20;
 const ROW_BYTES_MAX: usize = DIGITS_MAX + 4 + 4 + 1;
 /// Copied for each row, whatever its length: a copy of fixed length is two moves.
 const COPIED_BYTES: usize = 32;
-/// FreeBSD's cmp pads offsets to so many hexadecimal digits.
+/// FreeBSD's cmp pads offsets to this many hexadecimal digits.
 const HEXADECIMAL_WIDTH: usize = 8;
 
 /// Writes rows.

@@ -1,4 +1,4 @@
-//! Digging: blocks of zeros become holes, in place, while the file's bytes stay the same.
+//! Digging: blocks of zeros become holes, in place. The file reads the same.
 
 use std::io;
 use std::ops::Range;
@@ -22,7 +22,7 @@ use crate::walk::FileAt;
 pub struct Dig {
     /// Shorter runs of zeros are left as they are.
     pub min_bytes: u64,
-    /// Only look, by reading, without a lease.
+    /// Only read the file, without a lease, and change nothing.
     pub dry_run: bool,
     /// Read everything before and after, and compare digests (SHA-256).
     pub verify: bool,
@@ -36,13 +36,13 @@ pub struct Dug {
     pub path: PathBuf,
     /// Its size.
     pub bytes: u64,
-    /// Runs of zeros that are holes now; or would be, in a dry run.
+    /// Runs of zeros that became holes, or would in a dry run.
     pub holes: u64,
     /// Their bytes.
     pub zero_bytes: u64,
     /// What the file took before (`st_blocks`).
     pub allocated_before_bytes: u64,
-    /// What it takes now; as before in a dry run.
+    /// What it takes now (`st_blocks`); the same in a dry run.
     pub allocated_bytes: u64,
 }
 
@@ -57,13 +57,13 @@ impl Dug {
     }
 }
 
-/// Makes holes of the blocks of zeros in a file's data. What is reserved and was never written stays so,
-/// unless the file system takes it for data (XFS does while it is cached). `moved` is called with the bytes of each piece of the
-/// file that was looked at: all of it once, and two times more to verify.
+/// Turns the blocks of zeros in a file's data into holes. Blocks that are allocated but unwritten stay allocated, unless the
+/// file system reports them as data (XFS does while they are cached). `moved` is called with the bytes of each piece of the file
+/// that was read: of all of it once, and twice more to verify.
 ///
 /// # Errors
-/// Where no lease is granted, the file system cannot punch holes, or what is read afterwards is not what it was. Ends
-/// with [`Error::Wanted`] where somebody wants to open the file meanwhile; holes made until then stay.
+/// If no lease is granted, if the file system cannot punch holes, or if the file reads differently afterwards.
+/// [`Error::Wanted`] if another process opens the file meanwhile; the holes made until then stay.
 pub fn dig(file: &FileAt, how: Dig, stop: &Stop, moved: &(dyn Fn(u64) + Sync)) -> Result<Dug> {
     if how.dry_run {
         return look(file, how, stop, moved);
@@ -175,13 +175,13 @@ pub(super) fn dig_held(held: &Held<'_>, how: Dig, stop: &Stop, moved: &(dyn Fn(u
     if digest_before != digest(held, how, moved)? {
         return Err(Error::Differs {
             path: held.path.to_owned(),
-            what: "its bytes are not what they were (SHA-256)".to_owned(),
+            what: "its bytes have changed (SHA-256)".to_owned(),
         });
     }
     Ok(dug)
 }
 
-/// So many runs of zeros may wait to be punched.
+/// This many runs of zeros may wait to be punched.
 const RUNS_WAITING: usize = 4096;
 
 /// Scans while a punch waits for the device.
@@ -192,10 +192,7 @@ fn side_by_side(
     let (send, runs) = mpsc::sync_channel(RUNS_WAITING);
     let (scanned, punched) = std::thread::scope(|scope| {
         let puncher = scope.spawn(move || punch(&mut runs.into_iter()));
-        let scanned = scan(&mut |run| {
-            send.send(run)
-                .map_err(|_| io::Error::other("the holes are not made any more"))
-        });
+        let scanned = scan(&mut |run| send.send(run).map_err(|_| io::Error::other("no more holes are made")));
         drop(send);
         (scanned, puncher.join())
     });

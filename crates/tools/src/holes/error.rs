@@ -1,4 +1,4 @@
-//! What can go wrong with a file, with its path, what was being done, the reason, and what to try.
+//! Errors of a file: its path, what was tried, the reason, and what to do.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,24 +9,24 @@ use super::held::Privilege;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A system call failed.
-    #[error("{}: {action} failed", path.display())]
+    #[error("{}: cannot {action}", path.display())]
     System {
         /// The file.
         path: PathBuf,
-        /// What was being done.
+        /// What was tried.
         action: &'static str,
         /// The system's reason.
         source: io::Error,
     },
-    /// A flag keeps it from being changed.
+    /// A flag protects the file.
     #[error("{}: {protection}; nothing was changed", path.display())]
     Protected {
         /// The file.
         path: PathBuf,
-        /// Which flag, and how it is taken away.
+        /// Which flag, and how to clear it.
         protection: &'static str,
     },
-    /// Changing it would take a privilege from it.
+    /// Changing the file would take a privilege from it.
     #[error("{}: {}", path.display(), would_lose(*privilege))]
     Privileged {
         /// The file.
@@ -35,65 +35,64 @@ pub enum Error {
         privilege: Privilege,
     },
     /// It is not a regular file.
-    #[error("{}: is {kind}; name a regular file", path.display())]
+    #[error("{}: is {kind}, not a regular file", path.display())]
     Kind {
         /// The path.
         path: PathBuf,
         /// What it is, as in `a FIFO`.
         kind: &'static str,
     },
-    /// The system or the file system lacks something.
+    /// The system or the file system lacks a feature.
     #[error("{}: {reason}; nothing was changed", path.display())]
     Unavailable {
         /// The file.
         path: PathBuf,
-        /// What is lacking.
+        /// What is missing.
         reason: String,
     },
-    /// Its holes do not fit into what is free.
+    /// There is not enough free space to fill its holes.
     #[error(
-        "{}: its holes take {needed_bytes} bytes, and its file system has {free_bytes} free; nothing was allocated: \
-         make room first",
-        path.display()
+        "{}: {} MiB needed to fill the holes, {} MiB free; nothing was allocated",
+        path.display(), needed_bytes.div_ceil(1 << 20), free_bytes >> 20
     )]
     NoRoom {
         /// The file.
         path: PathBuf,
-        /// What all holes take together.
+        /// What all holes together would take.
         needed_bytes: u64,
         /// What is free.
         free_bytes: u64,
     },
-    /// Blocks for its holes were not to be had.
+    /// Blocks could not be allocated for its holes.
     #[error(
-        "{}: {}; allocating its holes failed",
+        "{}: cannot allocate blocks for the holes; {}",
         path.display(),
-        if *is_undone { "its holes are unchanged" } else { "some of its holes may have blocks now" }
+        if *is_undone { "the holes are unchanged" } else { "some holes may have blocks now" }
     )]
     NotFilled {
         /// The file.
         path: PathBuf,
         /// The system's reason.
         source: io::Error,
-        /// Whether what was allocated until then is free again.
+        /// Whether the blocks that were already allocated are free again.
         is_undone: bool,
     },
-    /// Somebody else has the file open or mapped.
-    #[error("{}: is in use{}: no lease that keeps others out is granted; close it there first", path.display(), by(holders))]
+    /// Another process has the file open or mapped.
+    #[error("{}: in use{}; close it and retry", path.display(), by(holders))]
     InUse {
         /// The file.
         path: PathBuf,
-        /// Who has it open, as far as this user can see.
+        /// The processes that have it open, as far as this user can see.
         holders: Vec<String>,
     },
-    /// Somebody wanted to open the file meanwhile, and was let in.
-    #[error("{}: stopped: another process opened it; no byte changed. Try again when it is not in use", path.display())]
+    /// Another process opened the file meanwhile.
+    #[error("{}: stopped: another process opened it; no byte was changed. Retry when it is not in use", path.display())]
     Wanted {
         /// The file.
         path: PathBuf,
     },
     /// The range to punch is not in the file.
-    #[error("{}: {length} bytes from byte {offset} are not in its {bytes} bytes; a hole must begin in the file and not be empty", path.display())]
+    #[error("{}: cannot punch {length} bytes at byte {offset} of {bytes}: a hole must start in the file and not be empty", path.display())]
     Range {
         /// The file.
         path: PathBuf,
@@ -104,8 +103,8 @@ pub enum Error {
         /// The file's size.
         bytes: u64,
     },
-    /// What was read afterwards is not what was read before.
-    #[error("{}: {what}; do not trust this file system with holes, and compare the file with a copy", path.display())]
+    /// The file does not read as before.
+    #[error("{}: {what}; compare the file with a copy, and do not use holes on this file system", path.display())]
     Differs {
         /// The file.
         path: PathBuf,
@@ -123,7 +122,7 @@ impl Error {
         }
     }
 
-    /// What to try, where the system's reason suggests something.
+    /// What to do, if the system's reason suggests something.
     #[must_use]
     pub fn advice(&self) -> Option<&'static str> {
         let (action, source) = match self {
@@ -132,11 +131,11 @@ impl Error {
             _ => return None,
         };
         match source.kind() {
-            io::ErrorKind::PermissionDenied if action == OPENING => {
-                Some("run it as the file's owner, and check that it is not immutable (lsattr; `chattr -i` clears that)")
-            }
+            io::ErrorKind::PermissionDenied if action == OPENING => Some(
+                "run this as the file's owner, and check that the file is not immutable (lsattr; `chattr -i` clears that)",
+            ),
             io::ErrorKind::ReadOnlyFilesystem => Some("remount the file system read-write first"),
-            io::ErrorKind::ExecutableFileBusy => Some("it is being executed or used as swap: end that first"),
+            io::ErrorKind::ExecutableFileBusy => Some("the file is being executed or used as swap: end that first"),
             io::ErrorKind::StorageFull => Some("free some space first"),
             _ => None,
         }
@@ -146,10 +145,10 @@ impl Error {
 fn would_lose(privilege: Privilege) -> &'static str {
     match privilege {
         Privilege::SetId => {
-            "is set-user-ID or set-group-ID, which it would lose; nothing was changed. Root can do this"
+            "is set-user-ID or set-group-ID and would lose that; nothing was changed. Root can do it without loss"
         }
         Privilege::Capabilities => {
-            "has capabilities, which it would lose; nothing was changed. Remove them first (`setcap -r`) and set them again \
+            "has capabilities and would lose them; nothing was changed. Remove them first (`setcap -r`) and set them again \
              afterwards"
         }
     }
@@ -162,5 +161,5 @@ fn by(holders: &[String]) -> String {
     }
 }
 
-/// What opening a file for writing asks of it.
+/// What opening a file for writing is called in errors.
 pub(super) const OPENING: &str = "open for writing";

@@ -31,7 +31,8 @@ pub(super) struct Held<'a> {
     left: Mutex<Option<Stamp>>,
 }
 
-/// From this size on it is asked first who is at a file: asking takes milliseconds, in which a small file is done.
+/// From this size on, `/proc/locks` is read first to see whether another process works on the file. For smaller files that would
+/// take longer than the job.
 const ASKED_FROM_BYTES: u64 = 64 << 20;
 
 impl<'a> Held<'a> {
@@ -72,7 +73,7 @@ impl<'a> Held<'a> {
         })
     }
 
-    /// Whether nobody wants to open the file.
+    /// Whether no other process has tried to open the file.
     pub fn is_alone(&self) -> bool {
         self.lease.stands()
     }
@@ -91,7 +92,7 @@ impl<'a> Held<'a> {
         block_bytes(&self.file, self.path)
     }
 
-    /// What the file takes before anything was done.
+    /// What the file took before anything was done, in bytes.
     pub fn allocated_before_bytes(&self) -> u64 {
         files::allocated_bytes(&self.metadata)
     }
@@ -102,7 +103,7 @@ impl<'a> Held<'a> {
         matches!(sys::unwritten_bytes(&self.file), Ok(Support::Available(0)))
     }
 
-    /// Brings what was done to the device.
+    /// Writes the changes to the device.
     pub fn sync(&self) -> Result<()> {
         sys::sync(&self.file).map_err(|error| self.failed("fsync", error))
     }
@@ -113,7 +114,11 @@ impl<'a> Held<'a> {
         if metadata.len() != self.metadata.len() {
             return Err(Error::Differs {
                 path: self.path.to_owned(),
-                what: format!("its size was {} bytes and is {}", self.metadata.len(), metadata.len()),
+                what: format!(
+                    "its size changed from {} to {} bytes",
+                    self.metadata.len(),
+                    metadata.len()
+                ),
             });
         }
         Ok(files::allocated_bytes(&metadata))
@@ -128,7 +133,7 @@ impl<'a> Held<'a> {
         }
     }
 
-    /// Makes a call that changes the file, and looks whether another changed it since our last.
+    /// Makes a call that changes the file, and checks whether another process changed it since the last such call.
     pub fn change<T>(&self, call: impl FnOnce(&File) -> T) -> Result<T> {
         self.require_alone()?;
         let found = self.metadata_now()?;
@@ -152,11 +157,11 @@ impl<'a> Held<'a> {
         found.map_err(|error| self.failed("stat", error))
     }
 
-    /// Sets the times back to what they were, unless another changed the file meanwhile, be it only its times.
+    /// Restores the times, unless another process changed the file meanwhile, even if only its times.
     ///
-    /// Nothing sets times on a condition: a utimes(2) of another between looking and setting, two calls that follow each
-    /// other, is undone. So is one between such a look and a call that changes the file, which overwrites the time anyway; and
-    /// a setxattr(2) there is not noticed, but kept.
+    /// No system call sets times conditionally. If another process calls utimes(2) between the check and the restore, two
+    /// consecutive calls, its times are lost. So they are between such a check and a call that changes the file, which overwrites
+    /// the times anyway. A setxattr(2) there is not noticed, but its attribute is kept.
     pub fn restore_times(&self) -> Result<()> {
         let left = *self.left.lock().unwrap_or_else(PoisonError::into_inner);
         if let (Ok(modified), Ok(accessed)) = (self.metadata.modified(), self.metadata.accessed())
@@ -231,9 +236,7 @@ pub(super) fn open_regular(file: &FileAt) -> Result<(File, Metadata)> {
     let opened = file
         .open(OFlags::RDONLY)
         .map_err(|(action, error)| Error::system(path, action, error))?;
-    let metadata = opened
-        .metadata()
-        .map_err(|error| Error::system(path, "stat", error))?;
+    let metadata = opened.metadata().map_err(|error| Error::system(path, "stat", error))?;
     if metadata.is_file() {
         return Ok((opened, metadata));
     }
@@ -262,9 +265,9 @@ fn not_alone(path: &Path, why: NotAlone, id: Identity) -> Error {
         NotAlone::Unavailable(reason) => unavailable(path, reason),
         NotAlone::Elsewhere => unavailable(
             path,
-            "a lease here does not keep out those who write on another machine or behind the mount",
+            "a lease does not keep out writers on other machines or behind the mount",
         ),
-        NotAlone::System(error) => Error::system(path, "taking a lease of it, which its owner and root may,", error),
+        NotAlone::System(error) => Error::system(path, "take a lease (owner or root only)", error),
         _ => in_use(path, id),
     }
 }

@@ -1,15 +1,13 @@
-//! Holes of files: showing them, digging them where blocks of zeros are, punching one, and allocating them again.
+//! Holes of files: showing them, turning blocks of zeros into holes (digging), punching a hole, and allocating holes again.
 //!
-//! What changes a file is done under a write lease, from the first look to the last: nobody else has the file open, and
-//! who wants to open it waits. Where no lease is granted nothing is changed. A file's bytes are the same at every moment of
-//! digging and filling, so that a kill in the middle does no harm. What was freed is what the file system says (`st_blocks`)
-//! before and after, never what was asked for.
+//! A file is changed only under a write lease, held from the first check to the last: no other process has the file open, and a
+//! process that opens it waits. Without a lease, nothing is changed. During digging and filling, the file reads the same at every
+//! moment, so a kill does no harm. Freed space is as reported by the file system (`st_blocks`) before and after.
 //!
-//! Whoever is asked for a lease gets `SIGIO`, which ends a process that does not expect it: a program that digs, punches
-//! or fills takes that signal first.
+//! When another process opens the file, the holder of the lease gets `SIGIO`, which ends a process that does not handle it: a
+//! program that digs, punches or fills must handle that signal first.
 //!
-//! Not here: symbolic links inside directories, which are not followed, and files on systems other than Linux, which
-//! have no leases.
+//! Not here: symbolic links inside directories, which are not followed; and systems other than Linux, which have no leases.
 
 mod dig;
 mod error;

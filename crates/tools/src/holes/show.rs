@@ -22,29 +22,29 @@ pub struct Shown {
     pub path: PathBuf,
     /// Its size.
     pub bytes: u64,
-    /// What it takes on its file system (`st_blocks`).
+    /// What it takes on its file system, in bytes (`st_blocks`).
     pub allocated_bytes: u64,
     /// Bytes in stretches of data.
     pub data_bytes: u64,
     /// Bytes in holes.
     pub hole_bytes: u64,
-    /// Bytes that have blocks and were never written.
+    /// Bytes of blocks that are allocated but unwritten.
     pub reserved_bytes: u64,
-    /// Holes.
+    /// The number of holes.
     pub holes: u64,
-    /// Runs of blocks on the device, where the file system tells.
+    /// Runs of blocks on the device; `None` if the file system does not report them.
     pub extents: Option<u64>,
-    /// Bytes of whole blocks of zeros in the data, where they were looked for: digging makes these holes.
+    /// Bytes in whole blocks of zeros in the data, which digging would free; `None` if they were not searched for.
     pub zero_bytes: Option<u64>,
-    /// Whether the file system tells where holes are.
+    /// Whether the file system reports holes.
     pub is_known: bool,
 }
 
-/// Shows a file; `with_zeros` reads its data and looks for zeros, and calls `moved` with the bytes of each piece of the file that
-/// is done. Each stretch is told, in order.
+/// Shows a file; `with_zeros` also reads its data, searches for zeros, and calls `moved` with the bytes of each piece of the file
+/// that is done. `tell` gets each stretch, in order.
 ///
 /// # Errors
-/// What is no regular file, or cannot be opened, asked or read.
+/// If it is not a regular file, or cannot be opened or read.
 pub fn show(
     file: &FileAt,
     with_zeros: bool,

@@ -457,7 +457,7 @@ fn what_is_no_regular_file_is_refused_by_its_kind() {
     for (path, kind) in [
         (directory.path(), "a directory"),
         (Path::new("/dev/null"), "a device"),
-        (&directory.path().join("missing"), "looking at it failed"),
+        (&directory.path().join("missing"), "cannot stat"),
     ] {
         let mut silent = |_: &Stretch| {};
         for error in [

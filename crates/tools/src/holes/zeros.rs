@@ -19,23 +19,22 @@ thread_local! {
 
 /// Finds runs of zeros.
 pub(super) struct Zeros<'a> {
-    /// What counts is a block of zeros.
+    /// The size of a block.
     pub block_bytes: u64,
-    /// Shorter runs do not count.
+    /// Shorter runs are ignored.
     pub min_bytes: u64,
-    /// Whether what is found is dropped from the page cache at once, where it lies in whole buffers: the threads that look do
-    /// so side by side, and a punch that comes then has fewer pages to free while it holds the file. For files with
-    /// nothing to be written back.
+    /// Whether zeros that fill whole buffers are dropped from the page cache as they are found: the searching threads do that in
+    /// parallel, so a punch has fewer pages to free while it locks the file. Only for files without dirty pages.
     pub evict: bool,
     /// Called with the bytes of each piece that is done, holes included: in the end with those of the file.
     pub moved: &'a (dyn Fn(u64) + Sync),
 }
 
 impl Zeros<'_> {
-    /// Tells the runs of whole blocks of zeros within `data`, the stretches of data of a file of `bytes`. They are told
-    /// in order, neighbours as one; the last block of the file counts, however short it is. One that is
-    /// long is told in parts, each where the one before ends, while the rest is looked at. `go_on` is asked by the threads
-    /// before each piece; ends early where it says no.
+    /// Calls `run` with each run of whole blocks of zeros within `data`, the data ranges of a file of `bytes`. Runs come in order,
+    /// and neighbours are merged; the last block of the file counts, however short it is. A long run is given in parts, each
+    /// starting where the one before ended, while the search continues. The threads call `go_on` before each piece; `false` ends
+    /// the search.
     pub fn find(
         &self,
         file: &File,

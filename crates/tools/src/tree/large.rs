@@ -31,7 +31,7 @@ struct Prepared {
 }
 
 impl Large {
-    /// Where files differ first, if they do, that have so many bytes at least; `Err(None)` where all was to stop.
+    /// Where files differ first, if they do, that have this many bytes at least; `Err(None)` where all was to stop.
     pub fn compare(&self, files: &[Arc<File>; 2], bytes: u64, stop: &Stop) -> Result<Option<u64>, Option<What>> {
         // One pair at a time.
         let mut all = self.prepared.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,14 +1,14 @@
-//! Comparing two trees: names, types, targets of symbolic links, contents of files, numbers of devices, and metadata
-//! where that is asked for.
+//! Compares two trees: names, types, targets of symbolic links, contents of files, numbers of devices, and metadata if
+//! requested.
 //!
-//! Directories are read ahead of the files in them, files in the order of their inodes and many at once; what was found is
-//! told in the order of the names, depth first, while the rest goes on. Directories are open handles and never paths, so that
-//! trees may be deeper than a path may be long. Symbolic links below the two roots are never followed, and what is
-//! neither file nor directory is never opened. Mount points are entered, as `diff -r` does.
+//! Directories are listed ahead of the files in them. Files are read in the order of their inodes, many at once. Results are
+//! reported in the order of the names, depth first, while the comparison continues. Directories are open handles, never paths,
+//! so trees may be deeper than the longest path. Symbolic links below the two roots are never followed, and special files are
+//! never opened. Mount points are entered, as `diff -r` does.
 //!
-//! Memory: the entries of the directories at work (about 50 bytes and the name for each), a quarter of a million of
-//! them, or two million where one directory has more; and the directories that are still to be entered. A larger
-//! directory is taken in parts, and its names are read again for each.
+//! Memory: the entries of the directories in progress (about 50 bytes and the name for each), up to 250,000 of them, or two
+//! million if one directory has more; and the directories that are still to be entered. A larger directory is compared in parts,
+//! and its names are read again for each part.
 //!
 //! ```
 //! use std::ops::ControlFlow;
@@ -30,7 +30,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Not here: how differences look (the command's business), and how the bytes of large files move (the engine's).
+//! Not here: how differences are printed (the command), and how the bytes of large files are moved (the engine).
 
 mod batch;
 mod directory;
@@ -67,12 +67,12 @@ impl Side {
     pub const BOTH: [Self; 2] = [Self::One, Self::Other];
 }
 
-/// What is compared beside types and contents, and what need not be found out.
+/// What is compared in addition to types and contents, and what need not be found out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// Also mode, owner, group, time of modification and extended attributes.
     pub metadata: bool,
-    /// Where contents differ is not asked for: files of different sizes are not read.
+    /// Only whether contents differ, not where: files of different sizes are not read.
     pub brief: bool,
 }
 
@@ -81,15 +81,15 @@ pub struct Options {
 pub enum Difference {
     /// The other side has no such name.
     OnlyIn(Side, FileType),
-    /// One name for two kinds of things.
+    /// The two sides have different types under this name.
     Kinds([FileType; 2]),
     /// The bytes of files.
     Contents(Contents),
-    /// Where symbolic links lead to.
+    /// The targets of symbolic links.
     Targets([PathBuf; 2]),
     /// Major and minor numbers of devices of one kind.
     Devices(FileType, [(u32, u32); 2]),
-    /// Metadata, at least one of them.
+    /// Metadata; at least one attribute.
     Metadata(Vec<Attribute>),
 }
 
@@ -98,34 +98,34 @@ pub enum Difference {
 pub enum Contents {
     /// The first byte that differs, counted from 0.
     At(u64),
-    /// One ends after so many bytes, which are also in the other.
+    /// One ends after this many bytes, which are equal in both.
     Ends(Side, u64),
-    /// By their sizes; where was not asked for.
+    /// In their sizes; they were not read.
     Sizes([u64; 2]),
 }
 
-/// What was found at a place in the trees.
+/// What was found at a path in the trees.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
     /// The trees differ.
     Difference(Difference),
-    /// A file or directory could not be compared; the rest goes on.
+    /// A file or directory could not be compared; the comparison continues.
     Failed {
-        /// Where.
+        /// In which tree.
         side: Side,
-        /// What was being done, as in `opening`.
+        /// What was tried, as in `open`.
         action: &'static str,
         /// Why not.
         reason: String,
     },
 }
 
-/// Who is told what is found.
+/// Receives what is found.
 pub trait Watch {
-    /// Something was found, in the order of the names, depth first. The path is below both roots, empty for the roots themselves,
-    /// and may be longer than a path that systems take. May end the job.
+    /// Something was found, in the order of the names, depth first. The path is relative to both roots, empty for the roots
+    /// themselves, and may exceed the longest path of the system. `Break` ends the job.
     fn found(&mut self, path: &Path, what: &What) -> ControlFlow<()>;
-    /// Called now and then, with what was done so far.
+    /// Called from time to time with what was done so far.
     fn progress(&mut self, _so_far: &Summary) {}
 }
 
@@ -139,22 +139,22 @@ pub struct Summary {
     pub directories: u64,
     /// Pairs of links, devices and the like.
     pub others: u64,
-    /// Bytes that were compared, of each side: of a pair those up to the first that differs, and itself.
+    /// Bytes compared on each side: in a pair that differs, up to and including the first byte that differs.
     pub bytes: u64,
-    /// Pairs that are one file or directory, and were not read.
+    /// Pairs in which both names lead to one file or directory; they were not read.
     pub identical: u64,
-    /// Differences that were told.
+    /// Differences that were reported.
     pub differences: u64,
-    /// Failures that were told.
+    /// Failures that were reported.
     #[serde(rename = "failed")]
     pub failures: u64,
-    /// Whether the job was ended before its end.
+    /// Whether the job was ended early.
     #[serde(rename = "stopped")]
     pub is_stopped: bool,
-    /// Threads that met cold files, and read them by rings of `io_uring`.
+    /// Threads that met cold files and read them with `io_uring`.
     #[serde(skip)]
     pub rings: usize,
-    /// Files that were large enough for a method of the engine's, with each method that was chosen and why.
+    /// The methods chosen for large files: method, reason, and number of files.
     #[serde(skip)]
     pub large: Vec<(String, String, u64)>,
     /// The pair of large files that is being compared, in what is told of the progress.
@@ -176,18 +176,18 @@ pub struct LargePair {
 /// Why nothing could be compared.
 #[derive(Debug, thiserror::Error)]
 pub enum TreeError {
-    /// A root is not to be had.
-    #[error("{}: {action} failed", path.display())]
+    /// A root is not accessible.
+    #[error("{}: cannot {action}", path.display())]
     Root {
         /// Its path.
         path: PathBuf,
-        /// What was being done.
+        /// What was tried.
         action: &'static str,
         /// The system's reason.
         source: std::io::Error,
     },
     /// Neither is a directory.
-    #[error("{} and {} are no directories", one.display(), other.display())]
+    #[error("{} and {} are not directories", one.display(), other.display())]
     NoDirectories {
         /// The first.
         one: PathBuf,

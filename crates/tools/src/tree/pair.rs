@@ -48,11 +48,9 @@ impl Opened {
     pub fn new(open: impl FnMut(usize) -> io::Result<File>, options: Options, compared: &mut Compared) -> Option<Self> {
         let found = &mut compared.found;
         let files = in_each("open", &mut failures(found), open)?.map(Arc::new);
-        let facts = in_each("stat", &mut failures(found), |side| {
-            Ok(Facts::of(&files[side])?)
-        })?;
+        let facts = in_each("stat", &mut failures(found), |side| Ok(Facts::of(&files[side])?))?;
         if let Some(side) = facts.iter().position(|facts| facts.kind != FileType::RegularFile) {
-            let error = io::Error::other("it is no regular file any more");
+            let error = io::Error::other("it is no longer a regular file");
             found.push(failed(side, "open", error));
             return None;
         }

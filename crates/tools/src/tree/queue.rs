@@ -61,7 +61,7 @@ enum Job {
 /// followed.
 ///
 /// # Errors
-/// Where a root is not to be had, or neither is a directory. Everything below is told, and the rest goes on.
+/// Where a root is unavailable, or neither is a directory. Everything below is told, and the rest goes on.
 pub fn compare(
     one: &Path,
     other: &Path,

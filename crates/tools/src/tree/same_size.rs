@@ -47,7 +47,7 @@ pub struct SameSize {
 /// in memory.
 ///
 /// # Errors
-/// Where the root is not to be had.
+/// Where the root is unavailable.
 pub fn same_size(root: &Path, stop: &Stop, failed: &mut dyn FnMut(&Path, &str)) -> Result<SameSize, TreeError> {
     std::fs::metadata(root).map_err(|source| TreeError::Root {
         path: root.to_owned(),
@@ -119,7 +119,7 @@ impl Pairs<'_> {
         for what in &compared.found {
             if let What::Failed { side, action, reason } = what {
                 self.result.failures += 1;
-                return (self.failed)(paths[*side as usize], &format!("{action} failed: {reason}"));
+                return (self.failed)(paths[*side as usize], &format!("cannot {action}: {reason}"));
             }
         }
         self.result.pairs += 1;
@@ -140,7 +140,7 @@ fn groups(
     for found in selection.roots().iter().flat_map(|root| selection.walk(root, stop)) {
         let looked = found.and_then(|file| match file.facts() {
             Ok(facts) => Ok((file, facts)),
-            Err((action, error)) => Err((file.path().to_owned(), format!("{action} failed: {error}"))),
+            Err((action, error)) => Err((file.path().to_owned(), format!("cannot {action}: {error}"))),
         });
         match looked {
             Ok((file, facts)) if facts.bytes >= SMALLEST_BYTES => {

@@ -30,7 +30,7 @@ const LINE_BYTES_MAX: u64 = 256 << 20;
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// They could not be read.
-    #[error("reading the updates failed")]
+    #[error("cannot read the updates")]
     System(#[from] io::Error),
     /// A line is no update.
     #[error("line {line} of the updates: {reason}")]
@@ -41,7 +41,7 @@ pub enum ReadError {
         reason: String,
     },
     /// An update of the binary form is none.
-    #[error("update {number} of the updates, at byte {at}: {reason}")]
+    #[error("update {number}, at byte {at} of the input: {reason}")]
     Record {
         /// The update, from 1.
         number: u64,
@@ -51,13 +51,15 @@ pub enum ReadError {
         reason: String,
     },
     /// The binary form ends within its header.
-    #[error("the header of the updates is cut short: {HEADER_BYTES} bytes of magic and version begin the binary form")]
+    #[error(
+        "the header of the updates is truncated: the binary form starts with {HEADER_BYTES} bytes of magic and version"
+    )]
     Header,
     /// They are text in units of two bytes.
-    #[error("the updates are UTF-16, and JSON lines are UTF-8: convert them (iconv -f UTF-16 -t UTF-8)")]
+    #[error("the updates are UTF-16, but JSON lines must be UTF-8: convert them (iconv -f UTF-16 -t UTF-8)")]
     Utf16,
     /// The binary form is of another version.
-    #[error("the updates are of version {0} of the binary form, and version {VERSION} is read")]
+    #[error("the updates have version {0} of the binary form, but this seekless reads version {VERSION}")]
     Version(u32),
 }
 
@@ -95,7 +97,7 @@ impl Line {
             (Some(hex), None, None) => from_hex(&hex),
             (None, Some(base64), None) => STANDARD.decode(base64).map_err(|error| format!("base64: {error}")),
             (None, None, Some(text)) => Ok(text.into_bytes()),
-            _ => Err("an update has an offset and one of hex, base64 and text".to_owned()),
+            _ => Err("an update needs an offset and one of hex, base64 and text".to_owned()),
         }
     }
 }
@@ -103,10 +105,10 @@ impl Line {
 fn from_hex(hex: &str) -> Result<Vec<u8>, String> {
     let digit = |byte: u8| {
         let digit = char::from(byte).to_digit(16);
-        digit.ok_or_else(|| format!("hex: `{}` is no digit", byte.escape_ascii()))
+        digit.ok_or_else(|| format!("hex: `{}` is not a hex digit", byte.escape_ascii()))
     };
     if !hex.len().is_multiple_of(2) {
-        return Err("hex: a byte has two digits, and one is missing".to_owned());
+        return Err("hex: odd number of hex digits".to_owned());
     }
     let pairs = hex.as_bytes().chunks_exact(2);
     pairs
@@ -165,14 +167,14 @@ fn read_binary(from: &mut dyn BufRead, mut batch: Batch) -> Result<Batch, ReadEr
             break;
         }
         let (Some(offset), Some(length)) = (head.first_chunk(), head.last_chunk().filter(|_| head.len() == 12)) else {
-            return Err(wrong("the updates end within it"));
+            return Err(wrong("the input ends within this update"));
         };
         let (offset, length) = (u64::from_le_bytes(*offset), u32::from_le_bytes(*length));
         bytes.clear();
         // Read as far as it comes: a length that is wrong asks for no memory.
         from.take(u64::from(length)).read_to_end(&mut bytes)?;
         if bytes.len() < length as usize {
-            return Err(wrong("the updates end within it"));
+            return Err(wrong("the input ends within this update"));
         }
         batch.push(offset, &bytes).map_err(|error| wrong(&full_text(&error)))?;
         at += 12 + u64::from(length);
@@ -224,8 +226,8 @@ mod tests {
         let table: [(&str, &str); 9] = [
             (r#"{"offset": -4, "hex": "00"}"#, "integer `-4`"),
             (r#"{"offset": 4}"#, "one of hex"),
-            (r#"{"offset": 4, "hex": "0"}"#, "two digits"),
-            (r#"{"offset": 4, "hex": "0g"}"#, "`g` is no digit"),
+            (r#"{"offset": 4, "hex": "0"}"#, "odd number"),
+            (r#"{"offset": 4, "hex": "0g"}"#, "`g` is not a hex digit"),
             (r#"{"offset": 4, "base64": "!"}"#, "base64"),
             (r#"{"offset": 4, "hex": "00", "text": ""}"#, "one of hex"),
             (
@@ -264,12 +266,12 @@ mod tests {
             assert!(
                 read(&bytes[..end])
                     .unwrap_err()
-                    .contains("header of the updates is cut short"),
+                    .contains("header of the updates is truncated"),
                 "{end}"
             );
         }
         for end in [13, 28, bytes.len() - 1] {
-            assert!(read(&bytes[..end]).unwrap_err().contains("end within"), "{end}");
+            assert!(read(&bytes[..end]).unwrap_err().contains("ends within"), "{end}");
         }
         let mut newer = bytes;
         newer[8] = 2;

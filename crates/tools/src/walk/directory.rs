@@ -18,7 +18,7 @@ use seekless::files::Identity;
 
 use super::Facts;
 
-/// Directories of one name in so many trees, and what else their user keeps with them.
+/// Directories of one name in this many trees, and what else their user keeps with them.
 pub(crate) struct Directory<const TREES: usize, T = ()> {
     parent: Option<Arc<Self>>,
     name: CString,
@@ -148,7 +148,7 @@ impl<const TREES: usize, T> Directory<TREES, T> {
     }
 
     /// Opens it for the first time, for one who needs it until [`Self::release`]. `None` where that failed in a tree, which
-    /// `failed` is told, with what was being done.
+    /// `failed` is told, with what was tried.
     pub fn open(&self, failed: Failures<'_>) -> Option<(Arc<Handles<TREES>>, [Facts; TREES])> {
         let handles = match &self.parent {
             None => self.lock().open.upgrade()?,
@@ -269,7 +269,7 @@ fn moved() -> io::Error {
     io::Error::other("it was moved or removed meanwhile")
 }
 
-/// Who is told of what failed: the tree, what was being done, the system's reason.
+/// Receives what failed: the tree, what was tried, the system's reason.
 pub(crate) type Failures<'a> = &'a mut dyn FnMut(usize, &'static str, io::Error);
 
 /// What is got in each tree, or the failures.

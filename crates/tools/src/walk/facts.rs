@@ -16,7 +16,7 @@ pub(crate) fn with_article(kind: FileType) -> &'static str {
         FileType::Fifo => "a FIFO",
         FileType::Socket => "a socket",
         FileType::CharacterDevice | FileType::BlockDevice => "a device",
-        _ => "not a regular file",
+        _ => "of an unknown kind",
     }
 }
 

@@ -19,7 +19,7 @@ pub struct FileAt {
     directory: Option<Arc<Directory<1>>>,
 }
 
-/// What was being done, and why it failed.
+/// What was tried, and why it failed.
 pub(crate) type Failure = (&'static str, io::Error);
 
 /// How files are opened: what was a regular file when it was listed may be something else by now, and then opening must not

@@ -105,7 +105,7 @@ impl Listing {
                 known => known,
             };
             if !self.push(name.to_bytes(), inode, kind) {
-                failed = Some(io::Error::other("the names in it take more than 4 GiB"));
+                failed = Some(io::Error::other("its names take more than 4 GiB"));
             }
         })?;
         failed.map_or(Ok(next), Err)

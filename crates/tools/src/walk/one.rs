@@ -276,5 +276,5 @@ fn path_of(bytes: &[u8]) -> PathBuf {
 }
 
 fn failed(path: PathBuf, error: &io::Error) -> (PathBuf, String) {
-    (path, format!("listing failed: {error}"))
+    (path, format!("cannot list: {error}"))
 }

@@ -37,7 +37,7 @@ fn met(found: Found) -> Met {
     }
 }
 
-/// Walks with so many directories open; each file is read after all were found where they are to be `kept`.
+/// Walks with this many directories open; each file is read after all were found where they are to be `kept`.
 fn walked(selection: &Selection, most_open: usize, kept: bool) -> (Vec<Met>, Left) {
     let (limit, stop) = (Limit::new(most_open), Stop::default());
     let (mut all, mut found, mut left) = (Vec::new(), Vec::new(), Left::default());
@@ -272,7 +272,7 @@ fn a_directory_that_becomes_a_link_before_it_is_entered_is_a_failure() {
         symlink(all.path().join("elsewhere"), root.join(format!("{number}"))).unwrap();
     }
     for found in walk {
-        assert!(matches!(&found, Err((_, reason)) if reason.starts_with("listing failed: ")));
+        assert!(matches!(&found, Err((_, reason)) if reason.starts_with("cannot list: ")));
     }
 }
 
@@ -335,7 +335,7 @@ fn a_walk_that_ends_early_closes_what_it_opened() {
     assert_eq!(limit.open(), 0);
 }
 
-/// Empty directories in each other, so many levels, each of a name beside the path to the next.
+/// Empty directories in each other, this many levels, each of a name beside the path to the next.
 fn chain(root: &Path, levels: usize) {
     let mut at = open(root);
     for _ in 0..levels {
@@ -388,7 +388,7 @@ fn a_directory_that_is_moved_elsewhere_meanwhile_is_walked_and_so_is_the_rest() 
         }
         assert_eq!(read(&file), b"deep", "it is open");
         let failed: Vec<_> = walk.filter_map(Result::err).collect();
-        let moved = (middle, "listing failed: it was moved or removed meanwhile".to_owned());
+        let moved = (middle, "cannot list: it was moved or removed meanwhile".to_owned());
         assert_eq!(failed, if replaced { vec![moved] } else { Vec::new() });
     }
 }

@@ -45,7 +45,7 @@ fn lines_are_counted_on_the_way_where_memory_holds_no_second_reading() {
             let rest = Rest::new(&request, &sides, 0, Some(Lines::default())).unwrap();
             let plan = rest.plan(false, || memory_bytes).unwrap();
             let before = read_bytes();
-            assert_eq!(plan.why.contains("counted on the way"), is_on_the_way, "{}", plan.why);
+            assert_eq!(plan.why.contains("counted meanwhile"), is_on_the_way, "{}", plan.why);
             let outcome = rest.compare_by_plan(plan).unwrap();
             let (offset, counted) = match outcome.verdict {
                 Verdict::Differ(difference) => (difference.offset, difference.newlines),

@@ -17,7 +17,7 @@ use super::{here, narrow, told};
 /// What a tree is made of.
 #[derive(Clone, Debug)]
 enum Node {
-    /// So many bytes of one value, one of them changed where there is one at that place; a mode; seconds.
+    /// This many bytes of one value, one of them changed where there is one at that place; a mode; seconds.
     File(usize, Option<usize>, u32, u64),
     Directory(BTreeMap<Vec<u8>, Node>, u32),
     Link(Vec<u8>),
