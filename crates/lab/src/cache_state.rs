@@ -1,4 +1,4 @@
-//! Bringing files into the cache state that a trial claims, and reading back that they are in it.
+//! Brings files into the cache state of a trial, and verifies that they are in it.
 
 use std::path::Path;
 
@@ -6,24 +6,24 @@ use seekless::cache::{self, CachedFile, Resident};
 use seekless::files::allocated_bytes;
 use seekless_record::{Cache, Drop};
 
-/// Whether files are in the state that is claimed.
+/// Whether files are in the intended state.
 #[derive(Clone, Debug, PartialEq)]
 pub struct State {
-    /// The smallest (warm) or largest (cold) part resident; `None` where it is unknown.
+    /// The smallest (warm) or largest (cold) resident part, 0 to 1; `None` if it is unknown.
     pub resident: Option<f64>,
-    /// Why the state is not what was claimed.
+    /// Why the state is not the intended one.
     pub wrong: Option<String>,
 }
 
 impl State {
-    /// Nothing is known of it.
+    /// Nothing is known.
     pub const UNKNOWN: Self = Self {
         resident: None,
         wrong: None,
     };
 }
 
-/// Brings files into a state and reads it back.
+/// Brings files into a state, and reads the state back.
 ///
 /// # Errors
 /// The engine's, where a file cannot be opened, synced or read.
@@ -50,7 +50,7 @@ pub fn bring<'a>(files: impl Iterator<Item = &'a Path> + Clone, state: Cache, dr
     Ok(judge(&found, state))
 }
 
-/// Asks for the state of files without changing it.
+/// Reads the state of files without changing it.
 ///
 /// # Errors
 /// The engine's, where a file cannot be opened.
@@ -61,7 +61,7 @@ pub fn resident<'a>(files: impl Iterator<Item = &'a Path>) -> seekless::Result<O
     Ok(known.and_then(|parts| parts.into_iter().reduce(f64::min)))
 }
 
-/// Whether as much of each file is in memory as it has blocks.
+/// Whether all data blocks of each file are in memory.
 ///
 /// # Errors
 /// The engine's, where a file cannot be opened.
@@ -76,7 +76,7 @@ pub fn holds_all_data<'a>(mut files: impl Iterator<Item = &'a Path>) -> seekless
     })
 }
 
-/// What of files is in memory after a rehearsal that was allowed so much of it, and why that is not what was claimed.
+/// The residency of files after a rehearsal with limited memory, and why it is not the intended state.
 ///
 /// # Errors
 /// The engine's, where a file cannot be opened.
@@ -95,10 +95,10 @@ pub fn rehearsed<'a>(files: impl Iterator<Item = &'a Path>, memory_bytes: u64) -
     }
     let part = held as f64 / all.max(1) as f64;
     let wrong = if part > MOST_HELD {
-        Some("the memory allowed held all of it".to_owned())
+        Some("the memory allowed held the whole file".to_owned())
     } else if held > memory_bytes {
         Some(format!(
-            "{held} bytes of it were in memory, and {memory_bytes} were allowed: others read it, or the limit does not count"
+            "{held} bytes of it were in memory, but only {memory_bytes} were allowed: other processes read it, or the limit has no effect"
         ))
     } else {
         None
@@ -122,7 +122,7 @@ fn judge(found: &[Resident], state: Cache) -> State {
         _ => (parts.into_iter().fold(0.0, f64::max), 0.0),
     };
     let is_right = (resident - wanted).abs() < f64::EPSILON;
-    let wrong = (!is_right).then(|| format!("{:.1} % of the file was resident before it", resident * 100.0));
+    let wrong = (!is_right).then(|| format!("{:.1} % of the file was resident before the trial", resident * 100.0));
     State {
         resident: Some(resident),
         wrong,

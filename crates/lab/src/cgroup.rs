@@ -1,23 +1,23 @@
-//! A memory control group below the file's size: the cache state `over`, where we may make one.
+//! A memory control group smaller than the file, for the cache state `over`.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The least that a program with its buffers runs in, and so the least that a group allows.
+/// The smallest limit of a group: a program with its buffers needs that much.
 pub const LEAST_BYTES: u64 = 32 << 20;
 
-/// A control group of ours, removed when this is dropped.
+/// A control group that is removed when this is dropped.
 #[derive(Debug)]
 pub struct MemoryGroup {
     directory: PathBuf,
 }
 
 impl MemoryGroup {
-    /// Makes a group whose processes, page cache included, may use so many bytes.
+    /// Creates a group whose processes, page cache included, may use this many bytes.
     ///
     /// # Errors
-    /// A sentence that says why there is none.
+    /// The reason, as a sentence.
     pub fn new(limit_bytes: u64) -> Result<Self, String> {
         let name = format!("{PREFIX}{}", std::process::id());
         let (directory, limit) = if Path::new("/sys/fs/cgroup/memory").is_dir() {
@@ -30,7 +30,7 @@ impl MemoryGroup {
         if let Some(parent) = directory.parent() {
             remove_stale(parent);
         }
-        let refused = |error: io::Error| format!("a memory control group could not be made ({error}): run as root");
+        let refused = |error: io::Error| format!("cannot create a memory control group ({error}): run as root");
         fs::create_dir_all(&directory).map_err(refused)?;
         let group = Self { directory };
         fs::write(group.directory.join(limit), limit_bytes.to_string()).map_err(refused)?;

@@ -1,10 +1,9 @@
-//! Incompressible bytes that can be made again from any offset, and are handed out at the speed of memory.
+//! Incompressible bytes that can be generated again from any offset, at the speed of memory.
 //!
-//! A block is drawn once, before any clock (`SplitMix64`: Steele, Lea, Flood, "Fast splittable pseudorandom number
-//! generators", 2014). Each piece of the stream is that block under a word of its own: one load, one exclusive or and one
-//! store for each word, from the first-level cache. So no eight bytes occur twice at whatever offset, and neither
-//! compression nor de-duplication below finds anything; and what was written can be checked anywhere, in any order.
-//! The lab measures its speed and shows it.
+//! A block is drawn once, outside the measurement (`SplitMix64`: Steele, Lea, Flood, "Fast splittable pseudorandom number
+//! generators", 2014). Each piece of the stream is that block combined with a word of its own: one load, one exclusive or and
+//! one store for each word, from the first-level cache. No eight bytes occur twice, so nothing below can compress or
+//! de-duplicate the stream. Any part of it can be checked, in any order. The lab measures and shows its speed.
 
 use std::io;
 

@@ -1,13 +1,13 @@
-//! What the machine is, from what the system tells without asking for rights.
+//! What the machine is, as far as the system reports it to any user.
 //!
-//! Everything here is a claim that helps to read a result again later; nothing is decided by it but warnings.
+//! These claims help to understand a result later. Only warnings depend on them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use seekless_record::Machine;
 
-/// The machine that this runs on. What it does not tell is `None`.
+/// The machine that this runs on. What the system does not report is `None`.
 #[must_use]
 pub fn machine() -> Machine {
     let memory = seekless_sys::memory().ok().and_then(seekless_sys::Support::available);
@@ -77,7 +77,7 @@ fn hypervisor(root: &Path, cpuinfo: &str) -> Option<String> {
     })
 }
 
-/// As systemd-detect-virt(1) tells them by the firmware's names.
+/// The names by which systemd-detect-virt(1) recognizes hypervisors.
 fn names_a_hypervisor(name: &str) -> bool {
     const NAMES: [&str; 10] = [
         "KVM",

@@ -1,4 +1,4 @@
-//! How quiet the machine was: time stolen by the host or used by others, and what the lab itself costs.
+//! How quiet the machine was: steal time, processor time of other processes, and the cost of the lab itself.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -13,13 +13,13 @@ use crate::generator::Generator;
 pub struct CpuTime([u64; 5]);
 
 impl CpuTime {
-    /// Reads it; `None` where the system does not tell.
+    /// Reads it; `None` if the system does not report it.
     #[must_use]
     pub fn now() -> Option<Self> {
         Self::parse(&fs::read_to_string("/proc/stat").ok()?)
     }
 
-    /// What the first line of `/proc/stat` tells: `nice` is a program's time, interrupts are the kernel's.
+    /// What the first line of `/proc/stat` says: `nice` is a program's time, interrupts are the kernel's.
     #[must_use]
     pub fn parse(stat: &str) -> Option<Self> {
         let line = stat.lines().next()?.strip_prefix("cpu ")?;
@@ -32,8 +32,8 @@ impl CpuTime {
         Some(Self([user, system, idle, wait, stolen]))
     }
 
-    /// The part that others used of the time since, 0 to 1, where this process and its children used `own` of it: all that
-    /// was busy and is not ours. The kernel's own threads, which write back what we wrote, are among them.
+    /// The part of the time since that other processes used, 0 to 1: all busy time except `own`, the time of this process and its
+    /// children. It includes the kernel's threads that write our data back.
     fn others_since(self, earlier: Self, own: Duration) -> Option<f64> {
         let [user, system, ..] = self.parts_since(earlier)?;
         let ticks: u64 = self.0.iter().sum::<u64>().checked_sub(earlier.0.iter().sum())?;
@@ -54,7 +54,7 @@ impl CpuTime {
 /// What `/proc/stat` counts in: `USER_HZ` is 100 wherever seekless runs.
 const TICK: Duration = Duration::from_millis(10);
 
-/// What the processors did until now, and what of it was ours.
+/// The load of the processors until now, and our part of it.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
     all: Option<CpuTime>,
@@ -62,7 +62,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// Looks.
+    /// Reads the load.
     #[must_use]
     pub fn now() -> Self {
         let used = |whose| sys::usage(whose).map_or(Duration::ZERO, |usage| usage.user + usage.system);
@@ -72,8 +72,8 @@ impl Load {
         }
     }
 
-    /// The parts of all processors' time since that the host took away, and that others used; `None` where the system does
-    /// not tell, or no time has passed.
+    /// The parts of all processors' time since then that the host took away, and that other processes used, 0 to 1; `None` if the
+    /// system does not report them, or no time has passed.
     #[must_use]
     pub fn noise_since(self, earlier: Self) -> Option<(f64, f64)> {
         let (now, then) = self.all.zip(earlier.all)?;
@@ -85,7 +85,7 @@ impl Load {
 
 const SAMPLE_BYTES: usize = 16 << 20;
 
-/// The speed at which the producer makes bytes, in bytes per second.
+/// The speed at which test data is generated, in bytes per second.
 #[must_use]
 pub fn producer_bytes_per_second() -> f64 {
     let mut buffer = vec![0; 1 << 20];

@@ -1,7 +1,7 @@
-//! The device's read-ahead window, set for as long as a trial takes and put back on any exit.
+//! The device's read-ahead window, set for the duration of a trial and restored on any exit.
 //!
-//! A watcher, which is a process of its own, sets the window and puts it back when the trial has ended or this process is killed.
-//! Meanwhile a note in `/run` says what the window was. If the watcher is killed too, the next start of seekless puts it back.
+//! A second process, the watcher, sets the window and restores it when the trial ends or this process is killed. Meanwhile, a note
+//! in `/run` holds the old window. If the watcher is killed, too, the next start of seekless restores the window.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Permissions};
@@ -29,17 +29,17 @@ const LOCK: &str = ".lock";
 /// The hidden command that watches over the window of a device.
 pub const WATCH_COMMAND: &str = "watch-read-ahead";
 
-/// A read-ahead window that was set, by a process that puts the one before back as soon as this is dropped, or this process is
-/// killed: it is told by the end of a pipe that only this process holds.
+/// A read-ahead window that was set. A second process restores the old window when this is dropped or this process is killed: it
+/// then sees the end of a pipe that only this process holds.
 #[derive(Debug)]
 pub struct ReadAhead(Child);
 
 impl ReadAhead {
-    /// Sets the window of the device of a storage, in KiB. Files that are opened from now on have it. `program` is started to
-    /// set it and to watch over it.
+    /// Sets the window of the device of a storage, in KiB, for files that are opened from now on. `program` is started to set and
+    /// restore it.
     ///
     /// # Errors
-    /// Why it cannot be set, in words.
+    /// The reason, as a sentence.
     pub fn set(facts: &StorageFacts, kib: u64, program: &Path) -> Result<Self, String> {
         let file = window_file(facts)?;
         let device = device_of(&file).ok_or("the device has no name")?;
@@ -62,18 +62,16 @@ impl ReadAhead {
         }
         match answer.trim_end() {
             WATCHING => Ok(set),
-            "" => Err(failed(io::Error::other(
-                "the process that would put the window back ended",
-            ))),
+            "" => Err(failed(io::Error::other("the process that restores the window ended"))),
             why => Err(why.to_owned()),
         }
     }
 
-    /// Why the window of a storage cannot be set; `None` where it can.
+    /// Why the window of a storage cannot be set; `None` if it can.
     #[must_use]
     pub fn refuses(facts: &StorageFacts) -> Option<String> {
         // Opening it for writing changes nothing.
-        let refused = |error| format!("the read-ahead window cannot be set ({error}): it needs root");
+        let refused = |error| format!("cannot set the read-ahead window, which needs root: {error}");
         let opened = window_file(facts).and_then(|path| File::options().write(true).open(path).map_err(refused));
         opened.err()
     }
@@ -132,7 +130,7 @@ fn set(notes: &Directory, note: &OsStr, file: &Path, kib: u64) -> Result<(), Str
         now => {
             // The note must say what is there, to be believed.
             let _ = fs::write(file, before_kib.to_string());
-            Err(format!("the device made {now} KiB of {kib}"))
+            Err(format!("the device set {now} KiB instead of {kib} KiB"))
         }
     }
 }
@@ -161,13 +159,13 @@ pub enum Now {
     Failed(String),
 }
 
-/// Puts back the windows that killed runs left changed. Where there is none, this takes a few calls.
+/// Restores the windows that killed runs left changed. If there is none, this takes a few system calls.
 #[must_use]
 pub fn put_back_left() -> Vec<LeftWindow> {
     left_in(Path::new(NOTES))
 }
 
-/// The name of the device whose window the files of a storage are read with; `None` where there is none to set.
+/// The name of the device whose read-ahead window applies to the files of a storage; `None` if there is none to set.
 #[must_use]
 pub fn device_name(facts: &StorageFacts) -> Option<OsString> {
     device_of(&window_file(facts).ok()?)
@@ -336,7 +334,7 @@ fn window_file(facts: &StorageFacts) -> Result<PathBuf, String> {
     let device = facts
         .device
         .as_ref()
-        .ok_or("there is no device whose read-ahead window could be set")?;
+        .ok_or("there is no device with a read-ahead window")?;
     // A partition has the window of its disk.
     let directories = [device.sys_directory.clone(), device.sys_directory.join("..")];
     let mut files = directories
@@ -350,7 +348,7 @@ fn window_file(facts: &StorageFacts) -> Result<PathBuf, String> {
         fs::canonicalize(&file).map_err(|error| format!("{}: {error}", file.display()))
     } else {
         Err(format!(
-            "{} has a read-ahead window of its own, not that of {}",
+            "{} has a read-ahead window of its own instead of that of {}",
             facts.file_system, device.name
         ))
     }

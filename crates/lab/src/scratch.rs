@@ -197,7 +197,7 @@ fn others_may_rename_in(directory: &Path) -> bool {
 
 /// Makes and takes the lock of a new directory; `None` where the directory has gone or is somebody else's meanwhile.
 fn own(directory: &Directory) -> io::Result<Option<File>> {
-    let swapped = || io::Error::other("somebody swapped the new directory for another");
+    let swapped = || io::Error::other("another process replaced the new directory");
     if !directory.names()?.is_empty() {
         return Err(swapped());
     }
@@ -237,7 +237,7 @@ fn remove_stale(path: &Path) -> io::Result<()> {
             None => {}
             Some(Ok(())) => tracing::info!(directory = %shown.display(), "removed what a killed run left behind"),
             Some(Err(error)) => {
-                tracing::warn!(directory = %shown.display(), %error, "a stale directory could not be removed");
+                tracing::warn!(directory = %shown.display(), %error, "cannot remove a stale directory");
             }
         }
     }

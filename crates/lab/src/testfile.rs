@@ -314,7 +314,7 @@ pub fn check_updated(
 
 /// Two of these stay in the second-level cache: what is read and what is expected.
 const CHECK_BYTES: usize = 128 << 10;
-/// One of so many pieces is in a sample.
+/// One of this many pieces is in a sample.
 const SAMPLED_OF: u64 = 16;
 
 /// Holds pieces of a file against what `expect` gives for their offsets.

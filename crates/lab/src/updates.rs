@@ -39,7 +39,7 @@ pub fn drawn(pattern: &UpdatePattern, file_bytes: u64, seed: u64) -> impl Iterat
     })
 }
 
-/// A number in so many bytes, the lowest first.
+/// A number in this many bytes, the lowest first.
 fn value(number: u64, bytes: u64) -> Vec<u8> {
     let mut value = number.to_le_bytes().to_vec();
     value.resize(bytes as usize, 0);

@@ -46,7 +46,7 @@ impl WholeFile {
             _ => false,
         };
         if !is_same {
-            return Err(io::Error::other("it was changed while it was looked at"));
+            return Err(io::Error::other("the file or a link to it changed meanwhile"));
         }
         let (beside, _) = with_new_name(BESIDE, |name| directory.create_file(name, 0o600))?;
         directory.remove_file(&beside)?;
@@ -101,7 +101,7 @@ impl WholeFile {
         if file.metadata()?.is_file() {
             Ok(Some(file))
         } else {
-            Err(io::Error::other("it is not a regular file any more"))
+            Err(io::Error::other("it is no longer a regular file"))
         }
     }
 }

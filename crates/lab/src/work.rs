@@ -8,7 +8,7 @@ use seekless::{Chunk, Consumer, Producer};
 
 use crate::generator::Generator;
 
-/// Keeps the processor busy for so many nanoseconds for each KiB of `bytes`.
+/// Keeps the processor busy for this many nanoseconds for each KiB of `bytes`.
 fn work(ns_per_kib: u64, bytes: usize) {
     if ns_per_kib == 0 {
         return;
@@ -62,7 +62,7 @@ impl UnchangedBlock {
     }
 
     /// Whether the buffer was filled before, by its first and last word. Its address would not tell: a window of a
-    /// mapped file may lie where the one before lay, and is empty all the same.
+    /// mapped file may lie where the one before lay, and is empty nevertheless.
     fn is_filled(&self, bytes: &[u8]) -> bool {
         let begins = |offset: usize| {
             let mut word = [0; 8];

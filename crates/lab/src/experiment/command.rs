@@ -53,7 +53,12 @@ fn command(operation: Operation, text: &CommandText) -> Checked<Command> {
         None if operation == Operation::Compare => ExitCode::Verdict,
         None => ExitCode::Success,
         Some(word) if operation == Operation::Compare => one_of(word, "exit code", &exit_codes)?,
-        Some(word) => return problem(word, format!("only what compares tells a verdict, not a {operation}")),
+        Some(word) => {
+            return problem(
+                word,
+                format!("only a comparison gives a verdict; this is a {operation}"),
+            );
+        }
     };
     let argv = text.argv.get_ref();
     arguments(&text.argv)?;
@@ -72,14 +77,17 @@ fn command(operation: Operation, text: &CommandText) -> Checked<Command> {
         if !argv.iter().skip(1).any(|argument| argument.contains(placeholder)) {
             return problem(
                 &text.argv,
-                format!("a command that is to {operation} has `{placeholder}` in its arguments"),
+                format!("the arguments of a {operation} command must contain `{placeholder}`"),
             );
         }
     }
     if let Some(before) = &text.before {
         arguments(before)?;
         if !matches!(operation, Operation::Compare | Operation::Copy) {
-            return problem(before, format!("a {operation} makes nothing beforehand"));
+            return problem(
+                before,
+                format!("`before` is allowed only for `compare` and `copy`, not for `{operation}`"),
+            );
         }
     }
     let before = text.before.as_ref().map(|before| before.get_ref().clone());
@@ -115,10 +123,10 @@ pub(crate) fn takes_tree(argv: &[String]) -> bool {
 /// Checks that a program can be started with these arguments.
 fn arguments(argv: &Spanned<Vec<String>>) -> Checked<()> {
     if argv.get_ref().first().is_none_or(String::is_empty) {
-        return problem(argv, "a command names its program first");
+        return problem(argv, "the program is missing");
     }
     if argv.get_ref().iter().any(|argument| argument.contains('\0')) {
-        return problem(argv, "an argument cannot have a zero byte");
+        return problem(argv, "an argument cannot contain a zero byte");
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! What can be wrong with an experiment, and where.
+//! Errors of experiments, and where in the text they are.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -11,7 +11,7 @@ use seekless::method::{self, did_you_mean};
 #[non_exhaustive]
 pub enum ExperimentError {
     /// No built-in experiment has this name.
-    #[error("`{name}` is not an experiment{}; the built-in ones are {}", did_you_mean(nearest), known.join(", "))]
+    #[error("`{name}` is not an experiment{}; the built-in experiments are {}", did_you_mean(nearest), known.join(", "))]
     Unknown {
         /// The name given.
         name: String,
@@ -41,7 +41,7 @@ pub enum ExperimentError {
         /// The largest that is read.
         limit_bytes: u64,
     },
-    /// The text is not TOML, or not the description of an experiment.
+    /// The text is not valid TOML, or not an experiment.
     #[error("{origin}:{line}:{column}: {message}")]
     Malformed {
         /// The file, or what else the text comes from.
@@ -54,9 +54,9 @@ pub enum ExperimentError {
         message: String,
     },
     /// A run names something that this version does not have.
-    #[error("{0}: this version of seekless does not have it, so the run cannot be repeated")]
+    #[error("cannot repeat the run: this version of seekless does not have {0}")]
     NotInThisVersion(String),
-    /// A glob chooses nothing of what would be measured.
+    /// A glob matches nothing that would be measured.
     #[error("`{glob}` matches no method of the experiment{}", did_you_mean(nearest))]
     NoMatch {
         /// The glob.
@@ -64,7 +64,7 @@ pub enum ExperimentError {
         /// Names that look like it.
         nearest: Vec<String>,
     },
-    /// A glob that is malformed.
+    /// Not a valid glob.
     #[error("`{glob}` is not a valid glob: {message}")]
     Glob {
         /// The glob.

@@ -48,7 +48,7 @@ fn exact(name: &str, operation: Operation) -> Result<Choice, String> {
         Ok(method)
     } else {
         Err(format!(
-            "`{name}` is to {}, not {operation} as the other methods of this contest",
+            "`{name}` is a {} method in a {operation} contest",
             method.operation()
         ))
     }
@@ -70,7 +70,7 @@ fn matching(pattern: &str, operation: Operation) -> Result<Vec<Choice>, String> 
         .collect();
     if found.is_empty() {
         let like = did_you_mean(&nearest_methods(pattern));
-        return Err(format!("`{pattern}` matches no method that is to {operation}{like}"));
+        return Err(format!("`{pattern}` matches no {operation} method{like}"));
     }
     Ok(found)
 }
@@ -135,7 +135,7 @@ mod tests {
         assert!(
             expand("write/*", Operation::Read, &[])
                 .unwrap_err()
-                .contains("matches no method")
+                .contains("matches no read method")
         );
         assert!(
             expand("read/[", Operation::Read, &[])
@@ -145,7 +145,7 @@ mod tests {
         assert!(
             expand("write/sync", Operation::Read, &[])
                 .unwrap_err()
-                .contains("not read")
+                .contains("in a read contest")
         );
     }
 }

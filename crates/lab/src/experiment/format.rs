@@ -141,11 +141,11 @@ fn experiment(text: ExperimentText, is_there: IsThere) -> Checked<Experiment> {
         // Runs and their files are named after it.
         return problem(
             &text.name,
-            "a name has 1 to 64 letters, digits, `-`, `_` and `.`, and begins with no dot",
+            "a name must have 1 to 64 letters, digits, `-`, `_` or `.`, and must not start with a dot",
         );
     }
     if text.contest.get_ref().is_empty() {
-        return problem(&text.contest, "an experiment has at least one `[[contest]]`");
+        return problem(&text.contest, "an experiment needs at least one `[[contest]]`");
     }
     let contests = text.contest.get_ref().iter().map(|text| contest(text, is_there));
     let published = text.published.into_iter().map(|text| published(name, text));
@@ -165,7 +165,7 @@ fn contest(text: &ContestText, is_there: IsThere) -> Checked<ContestPlan> {
     let commands = commands(operation, &text.command, is_there)?;
     let methods = methods(operation, text)?;
     if methods.is_empty() && commands.is_empty() {
-        return problem(&text.operation, "a contest has at least one method or command");
+        return problem(&text.operation, "a contest needs at least one method or command");
     }
     refuse_unused(operation, text)?;
     let differs = differs(operation, &methods, text.differ.as_ref())?;
@@ -246,7 +246,7 @@ pub(super) fn operation(word: &Spanned<String>) -> Checked<Operation> {
 pub(super) fn visible<'a>(name: &'a Spanned<String>, of: &str) -> Checked<&'a String> {
     let text = name.get_ref();
     if text.trim().is_empty() || text.chars().any(char::is_control) {
-        return problem(name, format!("a {of} has a name of visible characters"));
+        return problem(name, format!("the name of a {of} must have visible characters only"));
     }
     Ok(text)
 }
@@ -296,7 +296,7 @@ fn push_distinct<T: PartialEq>(list: &mut Vec<T>, items: impl IntoIterator<Item 
 
 pub(super) fn size_of(text: &Spanned<String>, what: &str) -> Checked<u64> {
     match parse_size(text.get_ref()) {
-        Ok(0) => problem(text, format!("a {what} has at least one byte")),
+        Ok(0) => problem(text, format!("a {what} must have at least one byte")),
         Ok(bytes) => Ok(bytes),
         Err(message) => problem(text, message),
     }
@@ -318,7 +318,7 @@ fn files(text: Option<&Spanned<u32>>) -> Checked<Option<u32>> {
     let Some(text) = text else { return Ok(None) };
     match *text.get_ref() {
         count @ 1..=MOST_FILES => Ok(Some(count)),
-        _ => problem(text, format!("a trial has 1 to {MOST_FILES} files")),
+        _ => problem(text, format!("a trial must have 1 to {MOST_FILES} files")),
     }
 }
 
@@ -329,7 +329,7 @@ pub(super) fn distinct<V, T: PartialEq>(
     read: impl Fn(&Spanned<V>) -> Checked<T>,
 ) -> Checked<Vec<T>> {
     if list.get_ref().is_empty() {
-        return problem(list, format!("at least one {what} is needed, or none of the key"));
+        return problem(list, format!("give at least one {what}, or omit the key"));
     }
     let mut values = Vec::new();
     for item in list.get_ref() {
@@ -358,7 +358,10 @@ fn differs(operation: Operation, methods: &[Choice], text: Option<&Words>) -> Ch
         return Ok(vec![Differ::None]);
     };
     if operation != Operation::Compare {
-        return problem(text, format!("a {operation} has no second file that could differ"));
+        return problem(
+            text,
+            format!("`differ` is allowed only for `compare`, not for `{operation}`"),
+        );
     }
     let known = Differ::ALL.map(|differ| (differ.name(), differ));
     let differs = distinct(text, "place", |word| one_of(word, "place of a difference", &known))?;
@@ -370,7 +373,9 @@ fn differs(operation: Operation, methods: &[Choice], text: Option<&Words>) -> Ch
     {
         return problem(
             text,
-            format!("`{method}` knows a file that is compared with itself: add identity=ignore to all methods"),
+            format!(
+                "`{method}` recognizes a file that is compared with itself, without reading it: add identity=ignore to all methods"
+            ),
         );
     }
     Ok(differs)
@@ -392,10 +397,10 @@ fn target(operation: Operation, text: Option<&Spanned<String>>) -> Checked<Targe
         None if operation == Operation::Update => Ok(Target::Overwrite),
         None => Ok(Target::Fresh),
         Some(word) if operation == Operation::Update => {
-            problem(word, "an update changes a file that is there: leave `target` away")
+            problem(word, "an update changes an existing file: omit `target`")
         }
         Some(word) if matches!(operation, Operation::Read | Operation::Compare) => {
-            problem(word, format!("a {operation} has no target"))
+            problem(word, format!("`target` is not allowed for `{operation}`"))
         }
         Some(word) => one_of(word, "target", &Target::ALL.map(|target| (target.name(), target))),
     }
@@ -413,7 +418,7 @@ fn sustained(text: Option<&Spanned<bool>>, target: Target, methods: &[Choice], c
         [only] if commands.is_empty() && target == Target::Fresh && only.method().is_some_and(writes_on) => Ok(true),
         _ => problem(
             text,
-            "what is sustained is one method that writes fresh files from start to end",
+            "a sustained contest needs exactly one method, which writes fresh files sequentially",
         ),
     }
 }
@@ -427,11 +432,11 @@ fn kernel(operation: Operation, text: Option<&Spanned<String>>) -> Checked<Kerne
         }
         Some(word) if operation == Operation::Compare => problem(
             word,
-            "what compares is an option of each method, as in `compare/sync,differ=bytewise`",
+            "`kernel` is allowed only for `read`; for `compare`, use an option of the method, as in `compare/sync,differ=bytewise`",
         ),
         Some(word) => problem(
             word,
-            format!("a {operation} has no kernel: only what is read is looked at"),
+            format!("`kernel` is allowed only for `read`, not for `{operation}`"),
         ),
     }
 }
@@ -441,9 +446,15 @@ fn work(operation: Operation, text: Option<&Spanned<u64>>) -> Checked<u64> {
     match (*text.get_ref(), operation) {
         (0, _) => Ok(0),
         (work, _) if work > MAX_WORK => problem(text, format!("work is at most {MAX_WORK} ns per KiB")),
-        (_, Operation::Copy) => problem(text, "a copy has no work: nothing looks at its bytes"),
-        (_, Operation::Compare) => problem(text, "a comparison has no work but comparing"),
-        (_, Operation::Update) => problem(text, "an update has no work: its bytes are made before the clock"),
+        (_, Operation::Copy) => problem(
+            text,
+            "`work` is not allowed for `copy`, which does not process the bytes",
+        ),
+        (_, Operation::Compare) => problem(text, "`work` is not allowed for `compare`"),
+        (_, Operation::Update) => problem(
+            text,
+            "`work` is not allowed for `update`, whose bytes are generated before the trial",
+        ),
         (work, Operation::Read | Operation::Write) => Ok(work),
     }
 }

@@ -16,7 +16,7 @@ pub(super) fn layouts(operation: Operation, text: Option<&Words>) -> Checked<Vec
     if !matches!(operation, Operation::Read | Operation::Copy) {
         return problem(
             text,
-            format!("only what is read or copied has a layout, not what a {operation} uses"),
+            format!("`layout` is allowed only for `read` and `copy`, not for `{operation}`"),
         );
     }
     distinct(text, "layout", |text| match text.get_ref().parse() {
@@ -28,15 +28,15 @@ pub(super) fn layouts(operation: Operation, text: Option<&Words>) -> Checked<Vec
 pub(super) fn memory(caches: &[Cache], text: Option<&Spanned<String>>) -> Checked<Option<u64>> {
     let Some(text) = text else { return Ok(None) };
     if !caches.contains(&Cache::Over) {
-        return problem(
-            text,
-            "memory is limited in the cache state `over` only: add it to `cache`",
-        );
+        return problem(text, "`memory` needs the cache state `over`: add it to `cache`");
     }
     match size_of(text, "memory")? {
         bytes if bytes < LEAST_BYTES => problem(
             text,
-            format!("with less than {} no program runs", format_size(LEAST_BYTES)),
+            format!(
+                "`memory` must be at least {}: less is not enough to run a program",
+                format_size(LEAST_BYTES)
+            ),
         ),
         bytes => Ok(Some(bytes)),
     }

@@ -155,6 +155,6 @@ mod tests {
         let mut run = simulation::run(&[("read/mmap", 0.1)], 1);
         run.contests[0].entries[0].subject = Subject::Method("read/telepathy".to_owned());
         let error = Experiment::like(&run).unwrap_err().to_string();
-        assert!(error.starts_with("read/telepathy: "), "{error}");
+        assert!(error.ends_with("does not have read/telepathy"), "{error}");
     }
 }

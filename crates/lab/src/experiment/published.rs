@@ -56,7 +56,7 @@ pub(super) fn published(experiment: &str, text: PublishedText) -> Checked<Publis
     if text.source.get_ref().trim().is_empty() {
         return problem(
             &text.source,
-            "what was published has a source: a title, a year, an address",
+            "a published result needs a source: a title, a year, an address",
         );
     }
     Ok(Published {
@@ -72,7 +72,7 @@ fn finding(text: FindingText) -> Checked<Finding> {
     if let Some(exact) = &text.size
         && (text.at_least.is_some() || text.below.is_some())
     {
-        return problem(exact, "a finding is about one size, or about those of a range");
+        return problem(exact, "use either `size`, or `at-least` and `below`");
     }
     let exact_bytes = size(text.size)?;
     Ok(Finding {
@@ -103,7 +103,9 @@ fn layout(text: &Spanned<String>) -> Checked<Option<String>> {
 fn vmstat(text: &Spanned<VmstatText>) -> Checked<SystemUse> {
     let line = text.get_ref();
     let within = |value: Option<f64>, most: f64| match value {
-        Some(value) if !(0.0..=most).contains(&value) => problem(text, format!("a column of vmstat is 0 to {most}")),
+        Some(value) if !(0.0..=most).contains(&value) => {
+            problem(text, format!("a value of vmstat must be 0 to {most}"))
+        }
         value => Ok(value),
     };
     let part = |percent| Ok(within(percent, 100.0)?.map(|percent| percent / 100.0));
@@ -125,7 +127,7 @@ fn vmstat(text: &Spanned<VmstatText>) -> Checked<SystemUse> {
 fn figure(text: Option<&Spanned<f64>>) -> Checked<Option<f64>> {
     match text {
         Some(figure) if !(figure.get_ref().is_finite() && (0.0..1e15).contains(figure.get_ref())) => {
-            problem(figure, "a published figure is 0 or more, and finite")
+            problem(figure, "a published figure must be finite and not negative")
         }
         figure => Ok(figure.map(|figure| *figure.get_ref())),
     }

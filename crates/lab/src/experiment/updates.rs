@@ -31,7 +31,7 @@ pub(super) fn updates(operation: Operation, text: Option<&Spanned<UpdatesText>>)
     if operation != Operation::Update {
         return match text {
             None => Ok(None),
-            Some(text) => problem(text, format!("a {operation} has no updates")),
+            Some(text) => problem(text, format!("`updates` is not allowed for `{operation}`")),
         };
     }
     let Some(text) = text else { return Ok(Some(USUAL)) };
@@ -39,7 +39,7 @@ pub(super) fn updates(operation: Operation, text: Option<&Spanned<UpdatesText>>)
     let within = |value: Option<&Spanned<u64>>, usual: u64, most: u64| match value {
         None => Ok(usual),
         Some(value) if (1..=most).contains(value.get_ref()) => Ok(*value.get_ref()),
-        Some(value) => problem(value, format!("an update and its step have 1 to {most} bytes")),
+        Some(value) => problem(value, format!("must be 1 to {most} bytes")),
     };
     let bytes = within(updates.bytes.as_ref(), USUAL.bytes, BYTES_MAX)?;
     let every_bytes = within(updates.every.as_ref(), USUAL.every_bytes.max(bytes), EVERY_MAX)?;

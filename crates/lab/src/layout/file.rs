@@ -81,7 +81,7 @@ pub fn verify(path: &Path, pieces: &Layout) -> io::Result<Result<(), String>> {
     let data = pieces.bytes() - holes;
     if holes > 0 && taken.saturating_sub(data) > holes / 2 {
         return Ok(Err(format!(
-            "{} of data take {}: the file system gives no holes",
+            "{} of data take {}: the file system makes no holes",
             format_size(data),
             format_size(taken)
         )));
@@ -89,7 +89,7 @@ pub fn verify(path: &Path, pieces: &Layout) -> io::Result<Result<(), String>> {
     Ok(Ok(()))
 }
 
-/// What is not as it was wished, in the order of the file.
+/// The first difference from the requested layout, in the order of the file.
 fn first_difference(wished: &[Range<u64>], found: &[Range<u64>]) -> Option<String> {
     let pairs = wished.iter().zip(found);
     let at = match pairs.clone().position(|(wished, found)| wished != found) {
@@ -99,12 +99,12 @@ fn first_difference(wished: &[Range<u64>], found: &[Range<u64>]) -> Option<Strin
     };
     let words = |range: Option<&Range<u64>>| {
         range.map_or_else(
-            || "no more data".to_owned(),
+            || "no further data".to_owned(),
             |range| format!("data from byte {} to {}", range.start, range.end),
         )
     };
     Some(format!(
-        "the file system made {} where {} were wished, so its holes are not those",
+        "the file system created {} instead of {}, so the holes are not the requested ones",
         words(found.get(at)),
         words(wished.get(at))
     ))
@@ -138,7 +138,7 @@ mod tests {
         lay_out(&path, &sparse, 1, &Tally::new(Kernel::None)).unwrap();
         let why = verify(&path, &dense).unwrap().unwrap_err();
         assert!(
-            why.contains("data from byte 0 to 65536 where data from byte 0 to 1179648"),
+            why.contains("data from byte 0 to 65536 instead of data from byte 0 to 1179648"),
             "{why}"
         );
         let longer = pieces("64K data, 1M hole, 128K data");
@@ -172,12 +172,12 @@ mod tests {
         assert!(
             difference(two, one)
                 .unwrap()
-                .contains("made no more data where data from byte 8192")
+                .contains("created no further data instead of data from byte 8192")
         );
         assert!(
             difference(one, two)
                 .unwrap()
-                .contains("data from byte 8192 to 12288 where no more data")
+                .contains("data from byte 8192 to 12288 instead of no further data")
         );
     }
 }

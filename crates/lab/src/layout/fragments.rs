@@ -93,7 +93,7 @@ pub fn verify_fragmented(path: &Path) -> io::Result<Result<(), String>> {
     };
     if extents.iter().any(|extent| extent.flags.is_doubtful()) {
         return Ok(Err(
-            "the file system does not tell where on the device the file lies".to_owned()
+            "the file system does not report where on the device the file is".to_owned()
         ));
     }
     let pairs = extents.iter().zip(extents.iter().skip(1));
@@ -102,7 +102,7 @@ pub fn verify_fragmented(path: &Path) -> io::Result<Result<(), String>> {
         .count() as u64;
     let wanted = bytes.div_ceil(piece_bytes(bytes)) / 2;
     Ok(if wanted == 0 {
-        Err("a file of one block cannot be in fragments".to_owned())
+        Err("a file of one block cannot have fragments".to_owned())
     } else if breaks < wanted {
         Err(format!(
             "the file system keeps files together: {} fragments instead of {}",

@@ -31,7 +31,7 @@ struct Stretch {
     kind: Kind,
 }
 
-/// Stretches that follow each other, so many times; what comes once is a single stretch.
+/// Stretches that follow each other, this many times; what comes once is a single stretch.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Piece {
     times: u64,
@@ -108,7 +108,7 @@ impl Layout {
         self.pieces().iter().map(of_piece).sum()
     }
 
-    /// A small file of the kind, to try whether such files are to be had: its shortest hole with little data around it. `None`
+    /// A small file of the kind, to try whether such files are available: its shortest hole with little data around it. `None`
     /// where nothing can be refused.
     #[must_use]
     pub fn sample(&self) -> Option<(Self, u64)> {
@@ -145,7 +145,7 @@ impl Layout {
         }
     }
 
-    /// The layout of a file of about so many bytes, with its exact size.
+    /// The layout of a file of about this many bytes, with its exact size.
     #[must_use]
     pub fn of_size(&self, bytes: u64) -> (Self, u64) {
         let scaled = self.scaled(bytes);
@@ -160,7 +160,7 @@ impl Layout {
     }
 }
 
-/// Stretches that come so many times; what comes once is a piece each.
+/// Stretches that come this many times; what comes once is a piece each.
 fn repeated(times: u64, stretches: Vec<Stretch>) -> Vec<Piece> {
     let piece = |times, stretches| Piece { times, stretches };
     if times > 1 {

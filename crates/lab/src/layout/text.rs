@@ -62,7 +62,7 @@ impl FromStr for Layout {
             match behind.trim_start().strip_prefix(',') {
                 Some(next) => rest = next,
                 None if behind.trim().is_empty() => break,
-                None => return Err(format!("`{}` stands behind a piece instead of a comma", behind.trim())),
+                None => return Err(format!("expected a comma before `{}`", behind.trim())),
             }
         }
         within_bounds(&pieces)?;
@@ -79,7 +79,12 @@ fn piece(text: &str) -> Result<(Vec<Piece>, &str), String> {
     };
     let times = before.trim().strip_suffix('x').map(str::trim);
     let times = times.and_then(|times| times.parse().ok()).filter(|&times| times > 0);
-    let times = times.ok_or_else(|| format!("`{}(` is no number of times, as in `1000 x (`", before.trim_start()))?;
+    let times = times.ok_or_else(|| {
+        format!(
+            "`{}(` has no number of repetitions, as in `1000 x (`",
+            before.trim_start()
+        )
+    })?;
     let (inside, behind) = inside
         .split_once(')')
         .ok_or_else(|| format!("`({inside}` has no `)`"))?;
@@ -89,13 +94,13 @@ fn piece(text: &str) -> Result<(Vec<Piece>, &str), String> {
 
 fn stretch(text: &str) -> Result<Stretch, String> {
     let text = text.trim();
-    let wrong = || format!("`{text}` is no piece: write a size and `data`, `hole` or `zeros`, as in `4K hole`");
+    let wrong = || format!("`{text}` is not a piece: write a size and `data`, `hole` or `zeros`, as in `4K hole`");
     let (size, kind) = text.rsplit_once(char::is_whitespace).ok_or_else(wrong)?;
     let kind = Kind::named(kind).ok_or_else(wrong)?;
     let bytes = parse_size(size)?;
     if bytes == 0 || bytes % BLOCK_BYTES != 0 {
         return Err(format!(
-            "`{text}` is no number of whole blocks: give multiples of {}, or a hole would not be one",
+            "`{text}`: the size must be a multiple of {}, because holes consist of whole blocks",
             format_size(BLOCK_BYTES)
         ));
     }
@@ -111,7 +116,7 @@ fn within_bounds(pieces: &[Piece]) -> Result<(), String> {
     }
     if stretches > u128::from(MOST_STRETCHES) {
         return Err(format!(
-            "a layout has at most {MOST_STRETCHES} stretches, and this has {stretches}"
+            "a layout has at most {MOST_STRETCHES} pieces; this one has {stretches}"
         ));
     }
     if bytes > u128::from(MOST_BYTES) {
@@ -186,21 +191,21 @@ mod tests {
     #[test]
     fn what_is_no_layout_is_told_why() {
         for (text, why) in [
-            ("", "no piece"),
-            ("4K", "no piece"),
+            ("", "not a piece"),
+            ("4K", "not a piece"),
             ("4K gap", "`data`, `hole` or `zeros`"),
             ("4K hole 4K data", "4K hole 4K"),
-            ("4K hole,", "no piece"),
+            ("4K hole,", "not a piece"),
             ("1000 hole", "whole blocks"),
             ("0 data", "whole blocks"),
-            ("0 x (4K hole)", "number of times"),
-            ("many x (4K hole)", "number of times"),
+            ("0 x (4K hole)", "number of repetitions"),
+            ("many x (4K hole)", "number of repetitions"),
             ("2 x (4K hole", "no `)`"),
-            ("2 x (4K hole) 4K data", "instead of a comma"),
-            ("2 x (2 x (4K hole))", "no size"),
-            ("4K hole)", "instead of a comma"),
+            ("2 x (4K hole) 4K data", "expected a comma"),
+            ("2 x (2 x (4K hole))", "not a size"),
+            ("4K hole)", "expected a comma"),
             ("9999999999 x (4K hole)", "at most"),
-            ("999999999999999999999 x (4K hole)", "number of times"),
+            ("999999999999999999999 x (4K hole)", "number of repetitions"),
             ("4096T data, 4096T data", "at most"),
         ] {
             let error = text.parse::<Layout>().expect_err(text);

@@ -1,16 +1,16 @@
-//! What is never ranked with the rest of its contest, because it does other work: found when it is measured, not before.
+//! Entries that are ranked apart from the rest of their contest, because they do other work. That is found when they are measured.
 
 use seekless_record::{Contest, Status, Trial};
 use seekless_results::{Decider, Turn};
 
 use super::Runner;
 
-/// What is never ranked with the rest of its contest.
+/// Why an entry is ranked apart from the rest of its contest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Apart {
-    /// Its copies share blocks with their source: nothing was moved.
+    /// Its copies share blocks with their source: no data was moved.
     pub shared_blocks: bool,
-    /// It passed over holes: not every byte was looked at.
+    /// It skipped holes: not every byte was read.
     pub holes_skipped: bool,
 }
 
@@ -28,12 +28,12 @@ impl Apart {
         (self.shared_blocks && !contest.shared_blocks) || (self.holes_skipped && !contest.holes_skipped)
     }
 
-    /// What is said where an entry is looked for among the rest.
+    /// The reason, for the contest that the entry leaves.
     fn why(self) -> &'static str {
         if self.holes_skipped {
-            "it passes over holes, which is other work than reading them: ranked apart"
+            "it skips holes, so it is ranked apart from methods that read them"
         } else {
-            "its copies share blocks with their source: ranked apart"
+            "its copies share blocks with their source, so it is ranked apart"
         }
     }
 }

@@ -84,7 +84,7 @@ impl Runner<'_> {
     pub(super) fn check_printed(&mut self, contest: usize, report: &Report, trial: &mut Trial) {
         let Some(printed) = report.printed else { return };
         if *self.printed.entry(contest).or_insert(printed) != printed {
-            let why = format!("{WRONG}: it printed something else than what was printed first");
+            let why = format!("{WRONG}: its output differs from the first output in this contest");
             (trial.valid, trial.invalid) = (false, Some(why));
         }
     }
@@ -109,7 +109,7 @@ impl Runner<'_> {
         part: Part,
     ) -> Result<Option<u64>, String> {
         let told = |checked: std::io::Result<Result<u64, String>>| {
-            checked.unwrap_or_else(|error| Err(format!("it could not be checked: {error}")))
+            checked.unwrap_or_else(|error| Err(format!("cannot check it: {error}")))
         };
         let seed = self.bench.seed;
         let targets = (0..).zip(&files.targets);
@@ -180,7 +180,7 @@ fn wrong_reading(contest: &Contest, sources: &[TestFile], visits: &[Visits], rep
     let kernel = Kernel::named(&contest.kernel)?;
     let is_command = report.trial.calls.is_none();
     if !is_command && report.answers.len() != sources.len() {
-        return Some("not every file gave an answer".to_owned());
+        return Some("some files gave no answer".to_owned());
     }
     let answers = report.answers.iter().zip(sources).enumerate();
     let expected = |index: usize, file: &TestFile| match visits.get(index) {
@@ -198,7 +198,7 @@ fn wrong_reading(contest: &Contest, sources: &[TestFile], visits: &[Visits], rep
     }
     wrong
         .next()
-        .map(|(_, (found, file))| format!("{kernel} found {found:?} in {}", file.path.display()))
+        .map(|(_, (found, file))| format!("{kernel} found {found:?} in {}, which is wrong", file.path.display()))
 }
 
 /// What is wrong with what comparing found. A command that tells no verdict is not asked for one.
@@ -207,7 +207,7 @@ fn wrong_comparison(files: &Files, compared: &[Compared], is_command: bool) -> O
         return None;
     }
     if compared.len() != files.others.len() {
-        return Some("not every file gave a verdict".to_owned());
+        return Some("some files gave no verdict".to_owned());
     }
     let pairs = compared.iter().zip(&files.others);
     pairs.into_iter().find_map(|(found, other)| wrong_verdict(found, other))
@@ -223,19 +223,19 @@ fn wrong_verdict(compared: &Compared, other: &TestFile) -> Option<String> {
     if !is_right {
         let truth = other
             .difference
-            .map_or_else(|| "is equal".to_owned(), |offset| format!("differs in byte {offset}"));
+            .map_or_else(|| "is equal".to_owned(), |offset| format!("differs at byte {offset}"));
         let found = match compared.found {
-            Found::Equal => "equal".to_owned(),
+            Found::Equal => "no difference".to_owned(),
             Found::Differ(None) => "a difference".to_owned(),
-            Found::Differ(Some(offset)) => format!("a difference in byte {offset}"),
-            Found::Ended(offset) => format!("an end after byte {offset}"),
+            Found::Differ(Some(offset)) => format!("a difference at byte {offset}"),
+            Found::Ended(offset) => format!("the end after byte {offset}"),
         };
         return Some(format!("it found {found} in {path}, which {truth}"));
     }
     if compared.unread_bytes > 0 {
         // Test files have no holes and share no blocks, so nothing is known of them unread.
         return Some(format!(
-            "it took {} bytes of {path} for equal unread",
+            "it called {} bytes of {path} equal without reading them",
             compared.unread_bytes
         ));
     }
@@ -243,7 +243,7 @@ fn wrong_verdict(compared: &Compared, other: &TestFile) -> Option<String> {
     match other.equal_lines() {
         Ok(lines) if lines == newlines => None,
         Ok(lines) => Some(format!("it counted {newlines} lines in {path} instead of {lines}")),
-        Err(error) => Some(format!("the lines in {path} could not be counted: {error}")),
+        Err(error) => Some(format!("cannot count the lines in {path}: {error}")),
     }
 }
 

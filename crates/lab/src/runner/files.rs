@@ -35,14 +35,14 @@ impl Runner<'_> {
             let caches = self.caches_of(plan);
             let (auto, choice) = if plan.common.sustained {
                 let (auto, most) = (choose_sustained(share, speeds), format_size(SUSTAINED_BYTES));
-                let why = format!("as the budget and a quarter of free space allow, up to {most}");
+                let why = format!("as much as the budget and a quarter of the free space allow, up to {most}");
                 (auto, format!("writes at most {}, {why}", format_size(auto)))
             } else {
                 let known = known_size(self.bench, plan).filter(|bytes| (1..=speeds.limit_bytes).contains(bytes));
                 let auto = known.unwrap_or_else(|| choose_size(plan, &caches, share, speeds));
                 let why = match known {
                     Some(_) => "as in the first run on this storage, so that results can be combined",
-                    None => "the largest that the budget and a quarter of free space and memory allow",
+                    None => "the largest size that the budget, and a quarter of the free space and memory, allow",
                 };
                 (auto, format!("files of {}, {why}", format_size(auto)))
             };

@@ -1,8 +1,8 @@
 //! Files of the user that are read for the first time, each once, as cold as they are found.
 //!
-//! A host's cache serves what was just written, so a file made now tells little about files that were there before. Nothing
-//! is dropped from memory and nothing is written. Files of similar size form a block, one for each round: chance deals its
-//! files to the trials, and the decider's Latin square says which method comes when.
+//! The host of a virtual disk may serve newly written data from its cache, so new test files tell little about existing files.
+//! Nothing is dropped from memory and nothing is written. Files of similar size form a block, one for each round. The files of
+//! a block are assigned to the trials at random, and the decider's Latin square orders the methods.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
@@ -23,17 +23,17 @@ use super::{Bench, BenchError};
 use crate::testfile::TestFile;
 use crate::trial::Stop;
 
-/// Rounds for which there must be files: with fewer, nothing has an interval.
+/// There must be files for at least this many rounds: with fewer, nothing has an interval.
 const FEWEST_ROUNDS: u32 = 6;
-/// So many times these rounds usually decide.
+/// This many times as many rounds usually decide.
 const USUAL_TIMES: u32 = 2;
-/// The largest file of a contest has at most so many times the bytes of the smallest.
+/// The largest file of a contest has at most this many times the bytes of the smallest.
 const SIMILAR: u64 = 2;
-/// The part of the budget in which files are looked for.
+/// The part of the budget that the search for files may take.
 const LOOKING_PART: f64 = 0.25;
-/// A trial of files that are cold takes longer than one of files in memory, so this part of the usual number is enough to time.
+/// A trial of cold files takes longer than one of files in memory, so the usual number of files is divided by this.
 const FEWER: u32 = 8;
-/// What is expected to be read in a millisecond: files are chosen for which the budget suffices.
+/// Expected bytes read in a millisecond: the chosen files fit the budget.
 const BYTES_PER_MS: u64 = 200_000;
 
 /// A file of the user, as it was when it was chosen.
@@ -65,11 +65,11 @@ seekless_record::words! {
     Unfit {
         /// It is resident.
         InMemory = "in memory",
-        /// Whether it is resident is not known.
-        Unknown = "of which the system does not tell whether they are in memory",
+        /// Its residency is unknown.
+        Unknown = "with unknown residency",
         /// It has holes.
         WithHoles = "with holes",
-        /// Another file has its blocks, and may have been read.
+        /// It shares blocks with another file, which may have been read.
         Shared = "with shared blocks",
         /// It cannot be opened.
         Unreadable = "not readable",
@@ -92,13 +92,13 @@ impl fmt::Display for LeftOut {
 /// The files of a contest, by round and trial.
 pub(super) struct FirstTouch {
     blocks: Vec<Vec<Vec<UserFile>>>,
-    /// About the bytes of each.
+    /// The approximate size of each, in bytes.
     pub bytes: u64,
     /// Files of one trial.
     pub files_per_trial: u32,
-    /// What there is to say of them.
+    /// The sentence about them.
     pub about: String,
-    /// Trials that were left out, because a file had changed.
+    /// Trials that were left out because a file had changed.
     pub missed: u32,
 }
 
@@ -135,11 +135,11 @@ impl FirstTouch {
         let blocks = class.blocks(&files, entries, &mut rng);
         let used = blocks.len() * entries * class.files_per_trial as usize;
         let about = format!(
-            "{used} files of {smallest} to {largest} bytes below {}, each read once, and times by their bytes. Left out: \
-             {left_out}.{} Choosing them brought their metadata into memory: only their data is cold.",
+            "{used} files of {smallest} to {largest} bytes below {}, each read once; times are compared per byte. Left \
+             out: {left_out}.{} Choosing the files read their metadata, so only their data is cold.",
             directory.display(),
             if is_limited {
-                " A quarter of the time was over before all were looked at."
+                " The search ended early, after a quarter of the time."
             } else {
                 ""
             },

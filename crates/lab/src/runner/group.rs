@@ -1,4 +1,4 @@
-//! What is measured in the same rounds, and planning it: contests, their entries, and what is not to be had.
+//! What is measured in the same rounds, and planning it: contests, their entries, and what is unavailable.
 
 use std::time::Duration;
 
@@ -56,7 +56,7 @@ impl Runner<'_> {
         Ok(groups)
     }
 
-    /// What so many trials of a group take. A sustained write is one on each storage, and ends with the budget.
+    /// What this many trials of a group take. A sustained write is one on each storage, and ends with the budget.
     pub(super) fn expected(&self, group: &Group, speeds: &Speeds, trials: usize) -> Duration {
         let contest = &self.run.contests[group.contests[0]];
         let trial = trial_cost(contest, speeds);
@@ -201,7 +201,7 @@ impl Runner<'_> {
         self.bench.other.as_ref().map(|_| self.places.len() - 1)
     }
 
-    /// Why a method, plan or command has no meaning in a contest, or is not to be had.
+    /// Why a method, plan or command has no meaning in a contest, or is unavailable.
     fn refuses(&mut self, choice: Option<&Choice>, storage: usize, contest: &Contest) -> Option<String> {
         let compares = choice.is_some_and(|choice| choice.operation() == Operation::Compare);
         let other = self.other_place().filter(|_| compares);
@@ -216,7 +216,7 @@ impl Runner<'_> {
         let allowed = contest.memory_bytes.filter(|&allowed| read_bytes <= allowed);
         let does_not_exceed = |allowed| {
             let (read, allowed) = (format_size(read_bytes), format_size(allowed));
-            format!("files of {read} do not exceed the memory allowed, {allowed}")
+            format!("the files ({read}) do not exceed the memory allowed ({allowed})")
         };
         let refused = refused
             .or_else(|| allowed.map(does_not_exceed))
@@ -237,11 +237,11 @@ fn read_bytes(contest: &Contest) -> u64 {
 /// Why a command cannot be ranked with the methods of a contest: it would do less.
 fn refuses_command(contest: &Contest) -> Option<String> {
     let why = if contest.random.is_some() {
-        "a command cannot be told the blocks that the methods move"
+        "a command cannot be given the random blocks that the methods move"
     } else if contest.work_ns_per_kib > 0 {
-        "a command cannot be given more work: it would do less than the methods"
+        "a command cannot simulate processing, so it would do less work than the methods"
     } else if contest.durability == Durability::WriteThrough {
-        "a command cannot be made to write through: it would do less than the methods"
+        "a command cannot be made to write through, so it would do less work than the methods"
     } else {
         return None;
     };

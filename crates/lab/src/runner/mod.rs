@@ -19,7 +19,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use seekless_record::{Cache, Drop, Ended, NoiseFloor, Phase, Revision, Run, Status};
-use seekless_results::{Decider, Next, conclude_now, other_io, warnings, why_missing};
+use seekless_results::{Decider, Next, binary_bytes, conclude_now, other_io, warnings, why_missing};
 
 use crate::experiment::Experiment;
 use crate::noise::{self, Load};
@@ -42,7 +42,7 @@ pub struct Bench {
     pub other: Option<PathBuf>,
     /// How long it may take. Ignored where `rounds` is given.
     pub budget: Duration,
-    /// So many rounds of everything, whatever it takes.
+    /// The number of rounds per method, whatever the time.
     pub rounds: Option<u32>,
     /// The sizes of the files, instead of the experiments'.
     pub sizes: Vec<u64>,
@@ -68,7 +68,7 @@ pub struct Bench {
     /// Whether to measure with the lowest priority, and to wait before each trial until nobody else uses the devices; that time
     /// does not count.
     pub yields: bool,
-    /// A run that is gone on with: then the experiments, sizes, cache states and work are its own.
+    /// A run that is resumed: then the experiments, sizes, cache states and work are its own.
     pub resume: Option<Run>,
 }
 
@@ -163,21 +163,21 @@ pub enum BenchError {
     /// The directory's file system cannot be written to.
     #[error("{}: the file system is mounted read-only", .0.display())]
     ReadOnly(PathBuf),
-    /// The directory takes no test files.
-    #[error("{}: no test files can be made in it", path.display())]
+    /// No test files can be created in the directory.
+    #[error("{}: cannot create test files", path.display())]
     NoTestFiles {
         /// The directory.
         path: PathBuf,
         /// The system's reason.
         source: io::Error,
     },
-    /// The file to read has no bytes.
-    #[error("{}: is empty: there is nothing to time", .0.display())]
+    /// The file to read is empty.
+    #[error("{}: the file is empty, so there is nothing to time", .0.display())]
     Empty(PathBuf),
     /// There is no room for the test files.
     #[error(
-        "{}: {} KiB needed for the test files, {} KiB free (a tenth of the free space is never used)",
-        path.display(), needed_bytes.div_ceil(1 << 10), free_bytes >> 10
+        "{}: {} needed for the test files, {} free (a tenth of the free space is never used)",
+        path.display(), binary_bytes(*needed_bytes as f64), binary_bytes(*free_bytes as f64)
     )]
     NoSpace {
         /// The directory.
@@ -187,8 +187,8 @@ pub enum BenchError {
         /// What is free.
         free_bytes: u64,
     },
-    /// The file system made another file than was wished.
-    #[error("{}: no file of the layout `{layout}` can be made here: {why}", path.display())]
+    /// The file system created a file with another layout.
+    #[error("{}: cannot create a file with the layout `{layout}`: {why}", path.display())]
     Layout {
         /// The directory.
         path: PathBuf,
@@ -197,13 +197,13 @@ pub enum BenchError {
         /// What is wrong with the file.
         why: String,
     },
-    /// Of a file that is only read, the experiments leave nothing to measure.
-    #[error("none of these experiments can measure a file that is only read")]
+    /// No experiment measures an existing file, which is only read.
+    #[error("none of these experiments can measure an existing file, which is only read")]
     NothingToRead,
-    /// Files that are read once are enough for one contest, and the experiments have several.
-    #[error("files that are read once are for one contest of reads, and these experiments have several")]
+    /// Files that are read once serve one contest, but the experiments have several.
+    #[error("the files are read once, so they serve one contest of reads only, but these experiments have several")]
     SeveralContests,
-    /// There are too few files that can be read once.
+    /// There are too few files that can each be read once.
     #[error(
         "{}: too few files to read each once: {needed} of similar size needed, {similar} found; left out: {left_out}",
         path.display()
@@ -213,13 +213,13 @@ pub enum BenchError {
         path: PathBuf,
         /// How many are needed.
         needed: usize,
-        /// The most there are of similar size.
+        /// The largest number of files of similar size.
         similar: usize,
         /// What was left out, and why.
         left_out: LeftOut,
     },
-    /// The run of this ID has nothing left to measure.
-    #[error("all of run {0} is measured")]
+    /// The run with this ID has nothing left to measure.
+    #[error("run {0} is complete: nothing is left to measure")]
     AllMeasured(String),
     /// A run cannot be resumed here.
     #[error("run {id} cannot be resumed")]
@@ -297,7 +297,7 @@ struct Runner<'a> {
     places: Vec<Place>,
     run: Run,
     started: Instant,
-    /// Seconds that the run had measured before it was gone on with.
+    /// Seconds that the run had measured before it was resumed.
     seconds_before: f64,
     checkpoint: Instant,
     /// What the processors had done at the start.
@@ -452,7 +452,7 @@ impl<'a> Runner<'a> {
             .then(|| format!("{missed} {trials} {were} left out: a file changed or was removed before it was read."))
     }
 
-    /// Seconds of measuring so far, those before the run was gone on with included.
+    /// Seconds of measuring so far, those before the run was resumed included.
     fn measured_seconds(&self) -> f64 {
         self.seconds_before + self.started.elapsed().as_secs_f64()
     }

@@ -40,7 +40,7 @@ pub(super) enum Role {
     Source,
     /// They are compared with those: where they differ.
     Second(record::Differ),
-    /// They are written over at random places, in blocks of so many bytes.
+    /// They are written over at random places, in blocks of this many bytes.
     Overwritten(u64),
 }
 
@@ -131,7 +131,7 @@ pub(super) struct Place {
     files: BTreeMap<TestFiles, Vec<TestFile>>,
     /// How often files were made, those included that were made anew: no two are to have one name.
     times_made: u32,
-    /// Why files of a layout are not to be had here; `None` where they are.
+    /// Why files of a layout are unavailable here; `None` if they are available.
     layouts: BTreeMap<Layout, Option<String>>,
     /// Files of the user that are read once.
     pub first_touch: Option<FirstTouch>,
@@ -229,7 +229,7 @@ impl Place {
         })
     }
 
-    /// Whether a method is to be had here. Without a directory to try it in, the trial tells.
+    /// Whether a method is available here. Without a directory to try it in, the trial tells.
     pub fn availability(&mut self, method: &Method) -> Availability {
         self.probe
             .as_mut()
@@ -291,7 +291,7 @@ impl Place {
         }
     }
 
-    /// Why files of a layout are not to be had here, found by trying a small file.
+    /// Why files of a layout cannot be created here, found by trying a small file.
     pub fn refuses_layout(&mut self, layout: &Layout) -> Option<String> {
         let (sample, bytes) = layout.sample()?;
         let path = self.scratch.as_ref()?.path().join("layout");
@@ -300,7 +300,7 @@ impl Place {
             let _ = fs::remove_file(&path);
             match made {
                 Ok(made) => made.err(),
-                Err(error) => Some(format!("the layout could not be tried: {}", full_text(&error))),
+                Err(error) => Some(format!("cannot try the layout: {}", full_text(&error))),
             }
         });
         tried.clone()
@@ -353,19 +353,19 @@ impl Place {
         let updates = choice.is_some_and(|choice| choice.operation() == Operation::Update);
         match cache {
             record::Cache::FirstTouch if self.first_touch.is_none() => {
-                Some("files that are read for the first time have to be named".to_owned())
+                Some("a first touch needs existing files".to_owned())
             }
-            record::Cache::Over if updates => Some("a file that is updated begins cold or warm".to_owned()),
+            record::Cache::Over if updates => Some("files to update can only be cold or warm".to_owned()),
             record::Cache::Cold if !self.has_cold => Some(format!(
-                "{} keeps files in memory: nothing is cold here",
+                "{} keeps its files in memory, so nothing is cold",
                 self.facts.file_system
             )),
             record::Cache::Over if !self.has_cold => Some(format!(
-                "{} keeps files in memory: none exceeds what it has here",
+                "{} keeps its files in memory, so no file exceeds it",
                 self.facts.file_system
             )),
             record::Cache::Warm if is_direct && reads => {
-                Some("direct I/O reads the device, whatever is in memory: see cold".to_owned())
+                Some("direct I/O reads the device whatever is in memory: see the cold contest".to_owned())
             }
             _ => None,
         }

@@ -1,7 +1,7 @@
-//! Going on with a run: whether that may be done here, and what of it is left.
+//! Resuming a run: whether that is possible here, and what is left to measure.
 //!
-//! What was measured stays as it is. A method that was dropped, failed or was not to be had stays so; whose turn had not
-//! come gets it now.
+//! What was measured stays as it is. Methods that were dropped, failed or unavailable stay so; methods that were not measured
+//! are measured now.
 
 use seekless::Operation;
 use seekless_record::{Cache, Contest, Ended, Machine, Run, Storage};
@@ -16,18 +16,18 @@ use crate::layout::Layout;
 #[non_exhaustive]
 pub enum Obstacle {
     /// Another version of seekless measured it.
-    #[error("it was measured by seekless {before}, and this is {now}: start a new run")]
+    #[error("seekless {before} measured it, and this is seekless {now}: start a new run")]
     Version {
         /// That version.
         before: String,
         /// This one.
         now: &'static str,
     },
-    /// The way in which trials are made, or mechanisms move bytes, has changed since.
-    #[error("the way in which trials are measured has changed since: start a new run")]
+    /// The way of measuring trials, or of moving bytes, has changed since.
+    #[error("the way of measuring has changed since: start a new run")]
     Revision,
     /// Another machine measured it, or another kernel.
-    #[error("{what} was {before} and is now {now}: start a new run and compare the two")]
+    #[error("{what} was {before} and is now {now}: start a new run and compare the two runs")]
     Machine {
         /// What has changed, as in `the kernel`.
         what: &'static str,
@@ -36,8 +36,8 @@ pub enum Obstacle {
         /// What it is now.
         now: String,
     },
-    /// The number of storages given is not the one that it measured.
-    #[error("the number of storages that it measured is {0}")]
+    /// It measured another number of storages.
+    #[error("it measured {0} storage{s}: give as many directories", s = if *.0 == 1 { "" } else { "s" })]
     Storages(usize),
     /// A directory is on another storage.
     #[error("it measured another storage: {file_system} on {}", device.as_deref().unwrap_or("no device"))]
@@ -48,20 +48,20 @@ pub enum Obstacle {
         device: Option<String>,
     },
     /// It did not read the given file, which has this many bytes.
-    #[error("it did not read a file of {0} bytes: the file has changed")]
+    #[error("the file has changed: no contest of the run reads a file of {0} bytes")]
     File(u64),
     /// Its files are read once.
-    #[error("each of its files is read once: start a new run")]
+    #[error("it reads each file only once: start a new run")]
     ReadOnce,
     /// A layout of its files is not valid.
     #[error("`{0}` is not a layout for files of this size: start a new run")]
     Layout(String),
 }
 
-/// The run with which a run begins that goes on with it.
+/// The state from which a resumed run continues.
 ///
 /// # Errors
-/// [`BenchError::CannotResume`] where another machine, kernel, storage or version would measure than before.
+/// [`BenchError::CannotResume`] if the machine, kernel, storage or version is not the one that measured before.
 pub(super) fn resumed(run: &Run, places: &[Place], bench: &Bench) -> Result<Run, BenchError> {
     let storages: Vec<Storage> = places.iter().map(Place::record).collect();
     if let Some(source) = obstacle(run, &storages, places.iter().find_map(Place::given_bytes)) {
@@ -79,7 +79,7 @@ pub(super) fn resumed(run: &Run, places: &[Place], bench: &Bench) -> Result<Run,
     Ok(resumed)
 }
 
-/// What stands in the way of going on with a run, on storages as they are now, or with a given file of so many bytes.
+/// Why a run cannot be resumed on the storages as they are now, or with a given file of this size.
 fn obstacle(run: &Run, storages: &[Storage], given_bytes: Option<u64>) -> Option<Obstacle> {
     let now = env!("CARGO_PKG_VERSION");
     let mut both = run.storages.iter().zip(storages);
@@ -110,7 +110,7 @@ fn obstacle(run: &Run, storages: &[Storage], given_bytes: Option<u64>) -> Option
     }
 }
 
-/// The layout of a contest, where its files cannot have it.
+/// The layout of a contest if its files cannot have it.
 fn wrong_layout(contest: &Contest) -> Option<&str> {
     let text = contest.layout.as_deref()?;
     let layout: Option<Layout> = text.parse().ok();
@@ -118,7 +118,7 @@ fn wrong_layout(contest: &Contest) -> Option<&str> {
     (!is_right).then_some(text)
 }
 
-/// What is another than before, where it changes what is measured.
+/// What has changed since, if it changes what is measured.
 fn other_machine(before: &Machine, now: &Machine) -> Option<Obstacle> {
     let words = |machine: &Machine| {
         let told = |text: &Option<String>| text.clone().unwrap_or_default();

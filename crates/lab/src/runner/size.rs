@@ -133,7 +133,7 @@ pub(super) fn choose_sustained(share: Option<Duration>, speeds: &Speeds) -> u64 
 
 const MIB: u64 = 1 << 20;
 
-/// The files of a sustained write of so many bytes: the size of each, a power of two, and how many. Some hundreds of at least
+/// The files of a sustained write of this many bytes: the size of each, a power of two, and how many. Some hundreds of at least
 /// 32 MiB show where the rate changes, and take long enough to be timed; of less there are at least 64.
 pub(super) fn sustained_files(bytes: u64) -> (u64, u32) {
     let one_of = |files: u64| 1_u64 << (bytes / files).max(1).ilog2();
@@ -149,7 +149,7 @@ const REQUESTS: Duration = Duration::from_millis(400);
 const REQUEST_LADDER: [u32; 3] = [1 << 10, 1 << 12, 1 << 14];
 /// A request that memory answers.
 const MEMORY_REQUEST: Duration = Duration::from_micros(2);
-/// Devices work on about so many requests at once, however many there are.
+/// Devices work on about this many requests at once, however many there are.
 const PARALLEL: u32 = 8;
 
 /// How many requests at random places a trial makes in each file, where it has as many blocks.

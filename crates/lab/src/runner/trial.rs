@@ -217,15 +217,13 @@ impl Runner<'_> {
             return;
         }
         let why = if contest.size_chosen && has_settled(seconds) {
-            "its rate had fallen and settled"
+            "its rate fell and then stayed steady"
         } else {
-            "there was no more time or free space"
+            "the time or the free space was used up"
         };
         let written = format_size(contest.size_bytes * seconds.len() as u64);
         let name = &contest.experiment;
-        self.run
-            .choices
-            .push(format!("{name}: ended after {written}, because {why}"));
+        self.run.choices.push(format!("{name}: ended after {written}: {why}"));
     }
 
     /// Takes an entry out of the running.
@@ -383,7 +381,12 @@ impl Runner<'_> {
         {
             let behind = cache_state::bring(std::iter::once(backing), cache, drop)?;
             let wrong = behind.resident.filter(|part| *part > STRAY_PART);
-            let wrong = wrong.map(|part| format!("{:.1} % of the loop's own file was resident", part * 100.0));
+            let wrong = wrong.map(|part| {
+                format!(
+                    "{:.1} % of the backing file of the loop device was resident",
+                    part * 100.0
+                )
+            });
             state.wrong = state.wrong.or(wrong);
         }
         if !place.tells_residency() {

@@ -13,7 +13,7 @@ type Quiet = (Duration, u64);
 const GLANCE: Quiet = (Duration::from_millis(20), 2);
 /// Where they were in use.
 const AGAIN: Quiet = (Duration::from_millis(500), 10);
-/// A device that is always in use is measured all the same, after so long in all: the run's noise tells.
+/// A device that is always in use is measured nevertheless, after so long in all: the run's noise tells.
 const MOST: Duration = Duration::from_mins(10);
 /// How often a request to stop is looked for.
 const STEP: Duration = Duration::from_millis(50);

@@ -1,4 +1,4 @@
-//! What the directory of runs refuses, and why.
+//! Errors of the directory of runs.
 
 use std::path::PathBuf;
 
@@ -10,10 +10,10 @@ use super::LIMIT_BYTES;
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The user has no home directory.
-    #[error("there is no home directory")]
+    #[error("the home directory is unknown")]
     NoHome(#[source] etcetera::HomeDirError),
     /// The system refused.
-    #[error("{}: {doing} failed", path.display())]
+    #[error("{}: cannot {doing}", path.display())]
     System {
         /// The file or directory.
         path: PathBuf,
@@ -22,10 +22,10 @@ pub enum StoreError {
         /// The system's reason.
         source: std::io::Error,
     },
-    /// A path leads to a directory, a device or the like.
-    #[error("{}: is no regular file, so no run: name the JSON file of one", .0.display())]
+    /// The path does not name a regular file.
+    #[error("{}: not a regular file: name the JSON file of a run", .0.display())]
     NotRegular(PathBuf),
-    /// The document is not to be read.
+    /// The document cannot be read.
     #[error("{}", path.display())]
     Document {
         /// Its file.
@@ -33,15 +33,15 @@ pub enum StoreError {
         /// What is wrong with it.
         source: DocumentError,
     },
-    /// Nothing is named so.
-    #[error("`{name}` is no run{}", nearest_words(nearest))]
+    /// No run has this name.
+    #[error("`{name}` is not a run{}", nearest_words(nearest))]
     NoSuch {
         /// The name given.
         name: String,
         /// The IDs that look most like it.
         nearest: Vec<String>,
     },
-    /// Several are named so.
+    /// Several runs match this name.
     #[error("`{name}` is ambiguous: it matches {} runs: {}; give a longer prefix", matches.len(), first_of(matches))]
     Ambiguous {
         /// The name given.
@@ -49,19 +49,19 @@ pub enum StoreError {
         /// The IDs that begin or end with it.
         matches: Vec<String>,
     },
-    /// The store holds too much to import more: so many bytes.
-    #[error("the store holds {} MiB and should hold at most {}: remove runs first", .0 >> 20, LIMIT_BYTES >> 20)]
+    /// The saved runs take this many bytes, too many to import more.
+    #[error("the saved runs take {} MiB; importing stops at {} MiB: remove runs first", .0 >> 20, LIMIT_BYTES >> 20)]
     Full(u64),
 }
 
 fn nearest_words(nearest: &[String]) -> String {
     match nearest {
-        [] => ": there are none yet".to_owned(),
+        [] => ": no runs are saved yet".to_owned(),
         names => format!(": the nearest are {}", names.join(", ")),
     }
 }
 
-/// So many names are told.
+/// How many names an error gives.
 pub(super) const NAMES_TOLD: usize = 3;
 
 fn first_of(names: &[String]) -> String {

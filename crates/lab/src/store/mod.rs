@@ -234,7 +234,7 @@ fn regular(path: &Path) -> Result<Metadata, StoreError> {
     }
 }
 
-/// The whole of a regular file that has at most so many bytes.
+/// The whole of a regular file that has at most this many bytes.
 fn read(path: &Path, most: usize) -> Result<Vec<u8>, StoreError> {
     let too_large = |bytes: usize| malformed(path)(DocumentError::TooLarge { bytes, most });
     let bytes = regular(path)?.len();

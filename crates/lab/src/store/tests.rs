@@ -156,7 +156,7 @@ fn a_damaged_document_is_listed_and_named_when_it_is_read() {
 fn a_directory_is_no_run_and_a_file_of_several_documents_is_split() {
     let (directory, store) = store();
     let error = store.find(directory.path().as_os_str()).unwrap_err().to_string();
-    assert!(error.contains("is no regular file"), "{error}");
+    assert!(error.contains("not a regular file"), "{error}");
     let text = seekless_record::to_json(&run("a")).unwrap();
     let path = directory.path().join("two");
     fs::write(&path, format!("{text}{text}")).unwrap();

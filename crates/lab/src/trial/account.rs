@@ -50,7 +50,7 @@ pub fn wrong_source(trial: &Trial, method: Option<&Method>, expected: Expected) 
             part * 100.0
         )),
         Cache::Over if part < OVER_PART => Some(format!(
-            "only {:.1} % of its bytes came from the device: the memory allowed held the rest",
+            "only {:.1} % of its bytes came from the device; the memory allowed held the rest",
             part * 100.0
         )),
         _ => None,

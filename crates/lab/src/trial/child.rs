@@ -83,13 +83,13 @@ pub(super) enum TrialError {
     System(#[from] io::Error),
     #[error(transparent)]
     Engine(#[from] seekless::Error),
-    #[error("`{0}` could not be run")]
+    #[error("cannot run `{0}`")]
     Command(String, #[source] io::Error),
     #[error("`{0}` failed: {1}")]
     Status(String, ExitStatus),
-    #[error("the updates cannot be made: {0}")]
+    #[error("cannot make the updates: {0}")]
     Updates(String),
-    /// A run that is gone on with may have been changed by hand.
+    /// A run that is resumed may have been edited by hand.
     #[error("{0}")]
     Contest(String),
 }
@@ -129,12 +129,12 @@ fn prepare(spec: &Spec) -> Result<Prepared<'_>, TrialError> {
     };
     let operation = contest.operation;
     if choice.operation() != operation {
-        let why = format!("`{choice}` does not {operation}, which its contest requires");
+        let why = format!("`{choice}` does not {operation}, but its contest requires that");
         return Err(TrialError::Contest(why));
     }
     Ok(match choice {
         _ if operation == Operation::Update => {
-            let missing = || TrialError::Contest("its contest says nothing of updates".to_owned());
+            let missing = || TrialError::Contest("its contest has no updates".to_owned());
             let pattern = contest.updates.ok_or_else(missing)?;
             Prepared::Update(Box::new(Updating::prepare(&choice, &pattern, spec)?))
         }
@@ -311,7 +311,7 @@ impl<'a> Prepared<'a> {
             let transfer = match self {
                 Self::Update(updating) => updating.run(job)?,
                 Self::Other(run) | Self::Planned(.., Some((run, ..))) => run(job, visits.get(index), &mut done)?,
-                Self::Planned(.., None) => return Err(io::Error::other("nothing was planned").into()),
+                Self::Planned(.., None) => return Err(io::Error::other("there is no plan").into()),
             };
             done.transfer.bytes += transfer.bytes;
             done.transfer.hole_bytes += transfer.hole_bytes;

@@ -46,16 +46,16 @@ impl Stop {
 #[derive(Debug, thiserror::Error)]
 pub enum LaunchError {
     /// It could not be started, or the pipe to it broke.
-    #[error("the trial's process could not be run")]
+    #[error("cannot run the process of a trial")]
     System(#[from] io::Error),
-    /// It ended before its time.
-    #[error("the trial's process ended early: {0}")]
+    /// It ended early.
+    #[error("the process of a trial ended early: {0}")]
     Ended(String),
-    /// It took longer than it was given.
-    #[error("it took longer than {} s and was ended", .0.as_secs())]
+    /// It took longer than allowed.
+    #[error("the trial took longer than {} s and was killed", .0.as_secs())]
     TooLong(Duration),
     /// It answered something else.
-    #[error("the trial's process answered what is no report")]
+    #[error("the answer of a trial's process is not a report")]
     Answer(#[from] serde_json::Error),
 }
 

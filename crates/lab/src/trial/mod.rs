@@ -138,7 +138,7 @@ pub enum Found {
     Equal,
     /// They differ, first in this byte; a command does not tell in which.
     Differ(Option<u64>),
-    /// One ends before the other, after so many bytes.
+    /// One ends before the other, after this many bytes.
     Ended(u64),
 }
 

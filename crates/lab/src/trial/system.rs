@@ -45,7 +45,7 @@ impl SystemCounters {
         }
     }
 
-    /// What happened since, in so many seconds; `None` where the system tells nothing of it.
+    /// What happened since, in this many seconds; `None` where the system tells nothing of it.
     #[must_use]
     pub fn since(self, earlier: Self, seconds: f64) -> Option<SystemUse> {
         if self == Self::default() {

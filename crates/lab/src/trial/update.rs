@@ -89,7 +89,7 @@ impl Updating {
         let updates = match self.given.pop() {
             Some(Given::Batch(batch)) => batch.resolve()?,
             Some(Given::Resolved(updates)) => updates,
-            None => return Err(TrialError::Updates("its updates were written already".to_owned())),
+            None => return Err(TrialError::Updates("its updates were already written".to_owned())),
         };
         let done = match &mut self.prepared {
             Some(prepared) => prepared.update(Path::new(&job.target), &updates)?,

@@ -68,7 +68,7 @@ fn a_sustained_write_has_one_method_and_nothing_beside() {
     ] {
         let error = refused(&write(methods, rest));
         assert!(error.contains("line 5") || error.contains(":5:"), "{error}");
-        assert!(error.contains("one method that writes fresh files"), "{error}");
+        assert!(error.contains("one method, which writes fresh files"), "{error}");
     }
 }
 
@@ -138,7 +138,7 @@ fn what_makes_no_sense_is_refused() {
             "operation = \"read\"\nmethods = [\"read/sync\"]\n{line}"
         )))
     };
-    assert!(read("target = \"fresh\"").contains("no target"));
+    assert!(read("target = \"fresh\"").contains("`target` is not allowed"));
     assert!(read("cache = [\"none\"]").contains("cold, warm, over"));
     assert!(read("cache = []").contains("at least one"));
     assert!(read("sizes = [\"0\"]").contains("at least one byte"));
@@ -151,13 +151,13 @@ fn what_makes_no_sense_is_refused() {
     let empty = refused(&with("operation = \"read\""));
     assert!(empty.contains("at least one method or command"), "{empty}");
     let other = refused(&with("operation = \"read\"\nmethods = [\"write/sync\"]"));
-    assert!(other.contains("not read"), "{other}");
+    assert!(other.contains("in a read contest"), "{other}");
     let kernel = refused(&with(
         "operation = \"write\"\nmethods = [\"write/sync\"]\nkernel = \"count\"",
     ));
-    assert!(kernel.contains("no kernel"), "{kernel}");
+    assert!(kernel.contains("not for `write`"), "{kernel}");
     let work = refused(&with("operation = \"copy\"\nmethods = [\"copy/sync\"]\nwork = 1"));
-    assert!(work.contains("no work"), "{work}");
+    assert!(work.contains("`work` is not allowed"), "{work}");
 }
 
 #[test]
@@ -197,9 +197,9 @@ fn comparisons_that_make_no_sense_are_refused() {
     assert!(compare("differ = [\"itself\"]").contains("identity=ignore"));
     assert!(compare("differ = [\"frist\"]").contains("did you mean `first`?"));
     assert!(compare("differ = []").contains("at least one"));
-    assert!(compare("kernel = \"count\"").contains("option of each method"));
-    assert!(compare("target = \"fresh\"").contains("no target"));
-    assert!(compare("work = 1").contains("no work"));
+    assert!(compare("kernel = \"count\"").contains("option of the method"));
+    assert!(compare("target = \"fresh\"").contains("`target` is not allowed"));
+    assert!(compare("work = 1").contains("`work` is not allowed"));
     assert!(compare("read-ahead-kib = [2_000_000]").contains("at most"));
     let command = |lines: &str| compare(&format!("[[contest.command]]\nname = \"cmp\"\n{lines}"));
     assert!(command("argv = [\"cmp\", \"{one}\"]").contains("`{other}`"));
@@ -207,10 +207,10 @@ fn comparisons_that_make_no_sense_are_refused() {
     assert!(command("argv = [\"cmp\", \"{one}\", \"{other}\"]\nbefore = []").contains("program"));
     assert!(command("argv = [\"cmp\", \"{one}\", \"{other}\"]\nexit-code = \"0\"").contains("success, verdict"));
     let read = "operation = \"read\"\nmethods = [\"read/sync\"]\n";
-    assert!(refused(&with(&format!("{read}differ = [\"first\"]"))).contains("no second file"));
+    assert!(refused(&with(&format!("{read}differ = [\"first\"]"))).contains("allowed only for `compare`"));
     let command = "[[contest.command]]\nname = \"a\"\nargv = [\"a\", \"{file}\"]\n";
     assert!(refused(&with(&format!("{read}{command}exit-code = \"verdict\""))).contains("verdict"));
-    assert!(refused(&with(&format!("{read}{command}before = [\"a\"]"))).contains("beforehand"));
+    assert!(refused(&with(&format!("{read}{command}before = [\"a\"]"))).contains("`before` is allowed only"));
 }
 
 #[test]
@@ -249,9 +249,9 @@ fn an_update_says_what_it_changes() {
         ("updates = { draw = \"shufled\" }", "did you mean `shuffled`"),
         ("updates = { order = 1 }", "order"),
         ("cache = [\"over\"]", "valid here: warm, cold"),
-        ("target = \"fresh\"", "a file that is there"),
-        ("work = 5", "no work"),
-        ("differ = [\"none\"]", "no second file"),
+        ("target = \"fresh\"", "an existing file"),
+        ("work = 5", "`work` is not allowed"),
+        ("differ = [\"none\"]", "allowed only for `compare`"),
         (
             "[[contest.command]]\nname = \"a\"\nargv = [\"a\", \"{target}\"]",
             "`{updates}`",
@@ -261,7 +261,7 @@ fn an_update_says_what_it_changes() {
         assert!(error.contains(words), "{lines}: {error}");
     }
     let read = refused(&with("operation = \"read\"\nmethods = [\"read/sync\"]\nupdates = {}"));
-    assert!(read.contains("a read has no updates"), "{read}");
+    assert!(read.contains("`updates` is not allowed for `read`"), "{read}");
 }
 
 const READ: &str = "operation = \"read\"\nmethods = [\"read/sync\"]";
@@ -411,14 +411,14 @@ fn a_contest_says_how_its_files_are_laid_out_and_how_much_memory_they_may_take()
     let refused = |lines: &str| refused(&with(&format!("{read}{lines}")));
     assert!(refused("layout = [\"4K gap\"]").contains("x.toml:6:11: `4K gap`"));
     assert!(refused("layout = []").contains("at least one"));
-    assert!(refused("memory = \"512M\"").contains("`over` only"));
-    assert!(refused("cache = [\"over\"]\nmemory = \"1M\"").contains("less than 32M"));
+    assert!(refused("memory = \"512M\"").contains("cache state `over`"));
+    assert!(refused("cache = [\"over\"]\nmemory = \"1M\"").contains("at least 32M"));
     let write = "operation = \"write\"\nmethods = [\"write/sync\"]\nlayout = [\"dense\"]";
     assert!(
         parse(&with(write), "x")
             .unwrap_err()
             .to_string()
-            .contains("only what is read")
+            .contains("allowed only for `read` and `copy`")
     );
 }
 
