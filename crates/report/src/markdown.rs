@@ -78,9 +78,9 @@ fn joined(parts: impl IntoIterator<Item = Option<String>>) -> String {
 fn conditions(run: &Run) -> String {
     let percent = |part: Option<f64>, of: &str| part.map(|part| format!("{:.1} % {of}", part * 100.0));
     let noise = [
-        percent(run.noise.other_io, "other I/O"),
+        percent(run.noise.other_io, "reads by other processes"),
         percent(run.noise.stolen, "steal time"),
-        percent(run.noise.others, "used by others"),
+        percent(run.noise.others, "processor time of other processes"),
     ];
     let noise = match joined(noise) {
         none if none.is_empty() => none,
@@ -205,7 +205,7 @@ const COLUMNS: [Column; 19] = [
     (Of::Times, "#calls", |row| {
         known(row.summary.calls, |calls| format!("{calls:.0}"))
     }),
-    (Of::Times, "#written for each byte", |row| {
+    (Of::Times, "#write amplification", |row| {
         known(row.summary.amplification, |times| format!("{times:.1}"))
     }),
     (Of::All, "#fsync", |row| format!("{:.4} s", row.summary.fsync_seconds)),

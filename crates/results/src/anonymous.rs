@@ -41,7 +41,7 @@ pub fn anonymous(run: &Run, known: &Known) -> Run {
         given: BTreeMap::new(),
     });
     run.id = id;
-    run.choices = vec!["names, paths and reasons were taken out, to pass it on".to_owned()];
+    run.choices = vec!["names, paths and reasons were removed to share the run".to_owned()];
     run.published = published.concat();
     run.columns = columns.concat();
     run.machine.memory_available_bytes = None;
@@ -102,11 +102,11 @@ impl Anonymise<'_> {
             Text::Consumer => Some(text.to_owned()).filter(|text| (known.is_kernel)(text)),
             Text::Layout => Some((known.layout)(text).unwrap_or_else(|| UNKNOWN.to_owned())),
             Text::Label => ALIASES.iter().any(|alias| alias.name == text).then(|| text.to_owned()),
-            Text::Unavailable => Some("the storage or the system does not offer it".to_owned()),
+            Text::Unavailable => Some("the storage or the system does not support it".to_owned()),
             Text::Dropped => Some("clearly beaten".to_owned()),
-            Text::Failed => Some("it failed, or gave a wrong answer".to_owned()),
-            Text::Unmeasured => Some("its turn did not come".to_owned()),
-            Text::Invalid => Some("it was not what it claims to be".to_owned()),
+            Text::Failed => Some("it failed, or gave a wrong result".to_owned()),
+            Text::Unmeasured => Some("the run ended before its turn".to_owned()),
+            Text::Invalid => Some("its state or its result was wrong".to_owned()),
         }
     }
 

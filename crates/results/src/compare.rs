@@ -87,10 +87,10 @@ impl Comparison {
     pub fn answer_in_words(&self) -> String {
         let answer = &self.answer;
         if self.contests.iter().all(|contest| contest.sustained.is_some()) {
-            return "A sustained write is not ranked; what each run showed stands below.".to_owned();
+            return "A sustained write is not ranked; see below what each run showed.".to_owned();
         }
         let Some(time) = &answer.time else {
-            return "Undecided: in no contest does a method have 6 rounds in both runs.".to_owned();
+            return "Undecided: no method has 6 rounds in both runs.".to_owned();
         };
         let ratio = format!(
             "{:.2}x as long as the first ({:.2} to {:.2})",
@@ -142,7 +142,7 @@ pub struct ContestChange {
     /// What became of the rate before and now, a sentence each, where it is a sustained write: nothing is recommended then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sustained: Option<[String; 2]>,
-    /// What was not to be had in the first run, or not part of it, and was measured in the second.
+    /// What was unavailable in the first run, or not part of it, and was measured in the second.
     pub new: Vec<Availability>,
     /// What was measured in the first run and not in the second.
     pub gone: Vec<Availability>,
@@ -257,7 +257,7 @@ fn changed(first: &Run, second: &Run) -> Vec<String> {
     note("hypervisor", one.hypervisor.as_deref(), other.hypervisor.as_deref());
     note("on battery", battery(one), battery(other));
     let drop = |run: &Run| Some(run.drop.name());
-    note("page cache emptied by", drop(first), drop(second));
+    note("page cache dropped by", drop(first), drop(second));
     for (one, other) in storage_pairs(first, second).into_iter().enumerate() {
         let Some(other) = other else { continue };
         let (one, other) = (&first.storages[one], &second.storages[other]);
@@ -298,10 +298,10 @@ fn cautions(first: &Run, second: &Run) -> Vec<String> {
     speed("generating test data", STEADY_RATIO, |cost| {
         cost.producer_bytes_per_second
     });
-    speed("memory that is in use", STEADY_RATIO, |cost| {
+    speed("memory (second touch)", STEADY_RATIO, |cost| {
         cost.second_touch_bytes_per_second
     });
-    speed("memory touched for the first time", UNSTEADY_RATIO, |cost| {
+    speed("memory (first touch)", UNSTEADY_RATIO, |cost| {
         cost.first_touch_bytes_per_second
     });
     speed("a trial that does nothing", UNSTEADY_RATIO, |cost| {
@@ -316,9 +316,9 @@ fn cautions(first: &Run, second: &Run) -> Vec<String> {
     };
     let stolen = "steal time";
     part(stolen, STOLEN, |noise| noise.stolen);
-    let other_io = "of what the device read was read by others";
+    let other_io = "of the bytes that the device read were for other processes";
     part(other_io, OTHER_IO, |noise| noise.other_io);
-    let others = "of the processors' time was used by others";
+    let others = "of the processor time was used by other processes";
     part(others, OTHERS, |noise| noise.others);
     found
 }
@@ -465,7 +465,7 @@ fn only_in(side: &Side<'_>, other: &Side<'_>) -> Vec<Availability> {
     let missing = side.measured().filter_map(|entry| {
         let method = side.judged.name(entry);
         let why = match other.by_method.get(method.as_str()) {
-            None => "not part of that run".to_owned(),
+            None => "not part of the other run".to_owned(),
             Some(&entry) if other.is_measured(entry) => return None,
             Some(&entry) => why_missing(&other.judged.contest.entries[entry], "no valid round"),
         };

@@ -206,7 +206,7 @@ impl Decider {
                         phase: round.phase,
                     }));
                 }
-                // A round that was cut short has its number all the same: no two trials of an entry may share one.
+                // A round that was cut short has its number nevertheless: no two trials of an entry may share one.
                 let group = &mut self.groups[round.group];
                 group.rounds += u32::from(round.began.is_some());
                 group.is_stopped = round.began.is_none();
@@ -446,7 +446,7 @@ impl Group {
         }
     }
 
-    /// Whether more rounds would tell something, and are to be had.
+    /// Whether more rounds would tell something, and are available.
     fn needs_more(&self) -> bool {
         let is_settled = self.judged.is_some_and(|(_, is_settled)| is_settled);
         !is_settled && !self.is_stopped && self.rounds < self.most_rounds(Phase::Contending, u32::MAX)
@@ -528,7 +528,7 @@ pub fn conclude_now(run: &mut Run) {
     for (index, contest) in run.contests.iter_mut().enumerate() {
         for (number, entry) in contest.entries.iter_mut().enumerate() {
             if is_measured(entry) && !measured.contains(&(index, number)) {
-                entry.status = Status::Unmeasured("the run ended before its turn came".to_owned());
+                entry.status = Status::Unmeasured("the run ended before its turn".to_owned());
             }
         }
     }

@@ -41,7 +41,7 @@ pub fn mispredicted(run: &Run) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// A run in which updates were planned, taking so many seconds.
+    /// A run in which updates were planned, taking this many seconds.
     fn planned(seconds: f64, predicted: f64) -> Run {
         let mut run = seekless_record::from_json(crate::simulation::FULL.as_bytes()).expect("a run");
         for entry in run.contests.iter_mut().flat_map(|contest| &mut contest.entries) {

@@ -12,7 +12,7 @@ use crate::words::{description, title};
 /// Why two runs say nothing about each other.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "they measured nothing in common: the first {}, the second {}",
+    "the runs have no contest in common: the first has {}; the second has {}",
     list(only_first),
     list(only_second)
 )]
@@ -25,7 +25,7 @@ pub struct NotComparable {
 
 fn list(titles: &[String]) -> String {
     if titles.is_empty() {
-        "nothing".to_owned()
+        "none".to_owned()
     } else {
         titles.join("; ")
     }
@@ -68,7 +68,7 @@ pub fn fingerprint(run: &Run) -> u32 {
 /// What is known of both, which an anonymous run has less of, and not the same.
 fn another<T: PartialEq + fmt::Display>(what: &str, first: Option<T>, second: Option<T>) -> Option<String> {
     let (first, second) = first.zip(second)?;
-    (first != second).then(|| format!("another {what} ({first}, and {second})"))
+    (first != second).then(|| format!("another {what} ({first}; {second})"))
 }
 
 /// Memory as the system tells it changes by a little with the kernel.
@@ -77,8 +77,7 @@ const MEMORY_PART: f64 = 0.02;
 fn machines(first: &Machine, second: &Machine) -> Vec<Option<String>> {
     let memory = first.memory_bytes.zip(second.memory_bytes);
     let memory = memory.filter(|&(one, other)| one.abs_diff(other) as f64 > MEMORY_PART * one.max(other) as f64);
-    let sizes =
-        |(one, other): (u64, u64)| format!("another size of memory ({} MiB, and {} MiB)", one >> 20, other >> 20);
+    let sizes = |(one, other): (u64, u64)| format!("another size of memory ({} MiB; {} MiB)", one >> 20, other >> 20);
     vec![
         another("host", first.host.as_ref(), second.host.as_ref()),
         another("processor", first.processor.as_ref(), second.processor.as_ref()),

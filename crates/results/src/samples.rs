@@ -44,7 +44,7 @@ impl Samples {
         }
     }
 
-    /// Those of an entry. One that failed or is not to be had has none, nor has the null method of earlier runs: a wrong
+    /// Those of an entry. One that failed or is unavailable has none, nor has the null method of earlier runs: a wrong
     /// answer is no time, and doing nothing is no way to read.
     pub(crate) fn of_entry(entry: &Entry, trials: &[&Trial]) -> Self {
         let has_no_time = matches!(entry.status, Status::Failed(_) | Status::Unavailable(_));

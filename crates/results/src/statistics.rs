@@ -47,7 +47,7 @@ pub fn mean(samples: &[f64]) -> Option<f64> {
     (!samples.is_empty()).then(|| samples.iter().sum::<f64>() / samples.len() as f64)
 }
 
-/// The smallest sample that so many per cent of them do not exceed (the nearest rank); `None` of no samples.
+/// The smallest sample that this many per cent of them do not exceed (the nearest rank); `None` of no samples.
 #[must_use]
 pub fn percentile(samples: &[f64], percent: usize) -> Option<f64> {
     let sorted = sorted(samples);
@@ -159,7 +159,7 @@ fn rank_and_coverage(n: usize) -> Option<(usize, f64)> {
     found
 }
 
-/// Beyond so many samples the sign test's interval is narrow enough, and sums of ranks are many.
+/// Beyond this many samples the sign test's interval is narrow enough, and sums of ranks are many.
 const MOST_RANKED: usize = 60;
 
 /// The largest k for which the k-th of the averages of two and the k-th from the end enclose the middle with at least

@@ -16,15 +16,15 @@ use crate::units::{binary_bytes, percent, rate, sound};
 const STRETCH_SECONDS: f64 = 0.2;
 /// Fewer stretches tell nothing of how a rate changes.
 const FEWEST: usize = 16;
-/// A level is looked for in medians over at most so many parts of the stretches.
+/// A level is looked for in medians over at most this many parts of the stretches.
 const MOST_PARTS: usize = 128;
 /// The parts that a level has at least.
 const SHORTEST_LEVEL: usize = 4;
 /// Levels that differ by less are one: the logarithm of 1.25.
 const STEP: f64 = 0.223;
-/// Of the parts of a level at most one in so many lies beyond the middle between it and its neighbour.
+/// Of the parts of a level at most one in this many lies beyond the middle between it and its neighbour.
 const ASTRAY: usize = 5;
-/// The part of a step that happens at once, at least, from the median of so many parts before it to that of as many behind it: what
+/// The part of a step that happens at once, at least, from the median of this many parts before it to that of as many behind it: what
 /// falls slowly has no step.
 const AT_ONCE: f64 = 0.5;
 const NEAR: usize = 8;
@@ -65,7 +65,7 @@ impl<'a> Sustained<'a> {
         all_are_sound.then_some(Self { file_bytes, seconds })
     }
 
-    /// What was written in so many stretches of about the same size; in fewer, where there are fewer files.
+    /// What was written in this many stretches of about the same size; in fewer, where there are fewer files.
     #[must_use]
     pub fn stretches(&self, count: usize) -> Vec<RateStretch> {
         parts(self.seconds.len(), count)
@@ -94,7 +94,7 @@ impl<'a> Sustained<'a> {
         let all = self.stretch(0..self.seconds.len());
         if stretches.len() < FEWEST {
             return format!(
-                "Wrote {} at {} on average, which was too short to tell how the rate changes: write more, or allow more time.",
+                "Wrote {} at {} on average, too little to show how the rate changes: write more, or allow more time.",
                 binary_bytes(all.to_bytes),
                 rate(all.bytes_per_second),
             );
@@ -201,7 +201,7 @@ fn caveats(levels: &[&[RateStretch]], all: &RateStretch) -> String {
     let seconds: f64 = levels.iter().map(of_level).sum();
     let mean = all.bytes_per_second;
     let is_stalled = all.to_bytes / mean > seconds * (1.0 + STALLED);
-    let stalls = is_stalled.then(|| format!(" With its slowest files, the mean is {}.", rate(mean)));
+    let stalls = is_stalled.then(|| format!(" Including the slowest files, the mean is {}.", rate(mean)));
     stalls
         .into_iter()
         .chain(levels.last().and_then(|last| slower_end(last)))
@@ -214,7 +214,7 @@ fn slower_end(level: &[RateStretch]) -> Option<String> {
     let is_slower = |stretch: &&RateStretch| (own / stretch.bytes_per_second).ln() >= STEP;
     let slower = level.iter().rev().take_while(is_slower).count();
     let rate = rate(typical(&level[level.len() - slower..]));
-    (slower >= 2).then(|| format!(" It ended at {rate}: writing more would show whether that stays."))
+    (slower >= 2).then(|| format!(" At the end it wrote {rate}: writing more would show whether that lasts."))
 }
 
 /// Stretches that are written before it is asked whether the rate has settled.
@@ -261,7 +261,7 @@ fn stretches(seconds: &[f64]) -> Vec<Range<usize>> {
     stretches
 }
 
-/// So many items in parts of about the same size, at most one for each item.
+/// This many items in parts of about the same size, at most one for each item.
 fn parts(items: usize, count: usize) -> impl Iterator<Item = Range<usize>> {
     let count = count.min(items);
     (0..count).map(move |part| part * items / count..(part + 1) * items / count)
@@ -320,7 +320,7 @@ mod tests {
         Sustained { file_bytes, seconds }
     }
 
-    /// So many files at each rate.
+    /// This many files at each rate.
     fn at(levels: &[(usize, f64)]) -> Vec<f64> {
         let files = levels
             .iter()
@@ -367,7 +367,7 @@ mod tests {
             assert!(known >= 98, "{factor}: {known}");
             let known = told("for the first 5", |seed| burst(&[(108, 800.0), (148, 300.0)], seed));
             assert!(known >= 98, "{factor}: {known}");
-            let stalled = told("With its slowest files, the mean is", |seed| {
+            let stalled = told("Including the slowest files, the mean is", |seed| {
                 burst(&[(256, 800.0)], seed)
             });
             assert_eq!(stalled, if factor > 1.0 { 100 } else { 0 });
@@ -428,7 +428,7 @@ mod tests {
         for seconds in [vec![0.3; 15], vec![0.001; 500]] {
             let sentence = of(&seconds).sentence();
             assert!(
-                sentence.contains("too short to tell how the rate changes"),
+                sentence.contains("too little to show how the rate changes"),
                 "{sentence}"
             );
         }

@@ -25,15 +25,15 @@ pub fn other_io(trials: &[Trial]) -> Option<f64> {
 
 /// A drift of the reference method beyond this is worth a warning.
 const DRIFT: f64 = 1.25;
-/// So much reading by others is worth a word.
+/// The part of reads by others from which on there is a warning.
 pub(crate) const OTHER_IO: f64 = 0.05;
-/// So much stolen time is worth a word.
+/// The part of steal time from which on there is a warning.
 pub(crate) const STOLEN: f64 = 0.02;
-/// So much of the processors' time used by others is worth a word. The kernel's threads that write back what was written take
-/// a few per cent of it on a machine at rest.
+/// The part of processor time used by others from which on there is a warning. On an idle machine, the kernel's threads that
+/// write data back use a few per cent.
 pub(crate) const OTHERS: f64 = 0.1;
 
-/// What a reader should know before believing the figures, with what to do next.
+/// What a reader should know about the figures, with what to do next.
 #[must_use]
 pub fn warnings(run: &Run) -> Vec<String> {
     let mut warnings = busy(run);
@@ -48,8 +48,8 @@ pub fn warnings(run: &Run) -> Vec<String> {
     warnings.extend(mispredicted(run));
     if let Some(device) = devices.find(|device| device.name.starts_with("loop")) {
         warnings.push(format!(
-            "{} is a loop device: its data comes from a file on another file system, which was dropped from the page cache \
-             too. The figures are those of both file systems together; measure the disk below for its own.",
+            "{} is a loop device: its data comes from a file on another file system, which was dropped from the page cache, \
+             too. The figures include both file systems; measure the disk below for its own figures.",
             device.name
         ));
     }
@@ -58,7 +58,7 @@ pub fn warnings(run: &Run) -> Vec<String> {
     let unverified = run.trials.iter().filter(is_unverified).count();
     if unverified > 0 {
         warnings.push(format!(
-            "{unverified} cold trials could not be verified: the system does not say what is in the page cache here. \
+            "{unverified} cold trials could not be verified: the system does not report what is in the page cache here. \
              Root can empty the whole page cache."
         ));
     }
@@ -75,8 +75,8 @@ pub fn warnings(run: &Run) -> Vec<String> {
         let first = run.trials.iter().find_map(|trial| trial.invalid.as_deref());
         let first = first.unwrap_or_default();
         warnings.push(format!(
-            "Invalid trials: {invalid} of {}, left out (the first: {first}). If there are more than a few, stop what else \
-             reads or writes here.",
+            "Invalid trials: {invalid} of {}, left out (the first: {first}). If there are more than a few, stop other \
+             processes that read or write here.",
             run.trials.len()
         ));
     }
@@ -98,7 +98,7 @@ fn busy(run: &Run) -> Vec<String> {
     let others = run.noise.others.unwrap_or(0.0);
     if others > OTHERS {
         warnings.push(format!(
-            "The machine was busy: others used {:.0} % of the processors' time. Stop them and rerun.",
+            "The machine was busy: other processes used {:.0} % of the processor time. Stop them and rerun.",
             others * 100.0
         ));
     }
@@ -112,7 +112,7 @@ fn busy(run: &Run) -> Vec<String> {
     let other_io = run.noise.other_io.unwrap_or(0.0);
     if other_io > OTHER_IO {
         warnings.push(format!(
-            "{:.0} % of what the device read during trials was read by others. Stop them and rerun.",
+            "{:.0} % of the bytes that the device read during trials were for other processes. Stop them and rerun.",
             other_io * 100.0
         ));
     }
@@ -139,7 +139,7 @@ fn drift(run: &Run, contest: &Contest, trials: &[Vec<&Trial>]) -> Option<String>
         let cause = if is_warm {
             "CPU throttling, or other processes"
         } else {
-            "throttling, a full write cache, or others on the device"
+            "throttling, a full write cache, or other users of the device"
         };
         (ratio, "slower", cause, "Let it idle, then rerun.")
     } else if ratio < 1.0 / DRIFT {
@@ -180,7 +180,7 @@ mod tests {
         run.noise.stolen = Some(0.03);
         let found = warnings(&run);
         assert!(
-            found[0].contains("others used 63 % of the processors' time"),
+            found[0].contains("other processes used 63 % of the processor time"),
             "{found:?}"
         );
         assert!(found[1].contains("Steal time was 3.0 %"), "{found:?}");

@@ -1,4 +1,4 @@
-//! The words of a contest: its title, what is special about its files, and how its figures are told.
+//! The words of a contest: its title, what is special about its files, and its unit.
 
 use std::hash::Hash;
 
@@ -28,19 +28,19 @@ pub fn title(contest: &Contest) -> String {
     format!("{} {words}", contest.operation)
 }
 
-/// The same, with the storage where the run has several.
+/// The same, with the storage if the run has several.
 pub(crate) fn title_in(run: &Run, contest: &Contest) -> String {
     let place = place(run, contest.storage).map(|place| format!(", {place}"));
     format!("{}{}", title(contest), place.unwrap_or_default())
 }
 
-/// The path of a storage, where the run has several.
+/// The path of a storage, if the run has several.
 pub(crate) fn place(run: &Run, storage: usize) -> Option<&str> {
     let storage = run.storages.get(storage).filter(|_| run.storages.len() > 1);
     storage.map(|storage| storage.path.as_str())
 }
 
-/// Why an entry has no figures; `otherwise` where it was measured.
+/// Why an entry has no figures; `otherwise` if it was measured.
 #[must_use]
 pub fn why_missing(entry: &Entry, otherwise: &str) -> String {
     match &entry.status {
@@ -70,7 +70,7 @@ pub fn has_small_files(contest: &Contest) -> bool {
     contest.files > FEW_FILES
 }
 
-/// Files of 1 MiB are so many in a trial; smaller ones are more.
+/// A trial has this many files of 1 MiB; of smaller files it has more.
 const FEW_FILES: u32 = 8;
 
 /// Whether trials of a contest write a file.
@@ -115,21 +115,20 @@ pub fn pair_words(contest: &Contest) -> String {
     words.iter().flatten().flat_map(|words| [", ", words]).collect()
 }
 
-/// Whether the answer comes before all of the files was read, at a difference or past holes, so that a rate over their size
-/// tells nothing.
+/// Whether a method need not read the whole files, because they differ or have holes: a rate over their size would be meaningless.
 #[must_use]
 pub fn ends_early(contest: &Contest) -> bool {
     contest.holes_skipped || matches!(contest.differ, Differ::First | Differ::Early | Differ::Middle)
 }
 
-/// Whether a contest is told in times: a rate over the files' size tells nothing where the answer comes early, or where
-/// little of them is written.
+/// Whether a contest shows times: a rate over the files' size is meaningless if the answer comes early, or if little of them is
+/// written.
 #[must_use]
 pub fn is_told_in_times(contest: &Contest) -> bool {
     ends_early(contest) || contest.updates.is_some()
 }
 
-/// A rate in a contest's words: requests per second where they are at random places, bytes per second elsewhere.
+/// A rate in the unit of a contest: requests per second for random access, else bytes per second.
 #[must_use]
 pub fn rate_in(contest: &Contest, bytes_per_second: f64) -> String {
     match contest.random {
@@ -138,8 +137,8 @@ pub fn rate_in(contest: &Contest, bytes_per_second: f64) -> String {
     }
 }
 
-/// The name under which a document published a method of a contest, or the method without what the contest's title says:
-/// its operation and its durability, and of requests at random places their size and depth.
+/// The published name of a method, or else the method without what the contest's title says: its operation and durability, and
+/// for random access the size and depth.
 #[must_use]
 pub fn short_name(method: &str, contest: &Contest) -> String {
     let mut entries = contest.entries.iter();
@@ -149,7 +148,7 @@ pub fn short_name(method: &str, contest: &Contest) -> String {
     label.unwrap_or_else(|| without(method, |option| is_in_title(option, contest)))
 }
 
-/// A method without its block and durability: what it has in common with the same method of another block.
+/// A method without its block and durability: what it has in common with the same method with another block.
 #[must_use]
 pub fn family(method: &str, contest: &Contest) -> String {
     without(method, |option| {

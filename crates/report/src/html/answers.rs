@@ -22,9 +22,9 @@ pub(super) fn answers(view: &View<'_>) -> Markup {
             (best(view))
             h3 { "Where the winner changes with the size" }
             @if sizes.len() < 2 {
-                p { "Only one size was measured; name several with --size to see." }
+                p { "Only one size was measured; give several with --size to see this." }
             } @else if view.crossovers.is_empty() {
-                p { "Nowhere between the sizes measured here: no recommended method of one size is slower than another's at the next." }
+                p { "Nowhere between the sizes measured here: no method recommended at one size is slower than the one recommended at the next." }
             } @else {
                 ul { @for change in &view.crossovers { li { (change) } } }
             }
@@ -112,9 +112,9 @@ fn options(view: &View<'_>) -> Markup {
         @if !options.is_empty() {
             h3 { "What each option gained or cost alone" }
             p.aside {
-                "Pairs of methods that differ in this option alone, over all contests: how often it gains or costs by the 95 % \
-                 interval, or is inconclusive, and the ratios of the time with it to the time without. Each contest has its own \
-                 list."
+                "Pairs of methods that differ in this option alone, over all contests: how often the option gains time or costs \
+                 time by the 95 % interval, or is inconclusive, and the ratio of the time with it to the time without. Each \
+                 contest has its own list."
             }
             (table("What each option gained or cost alone", &heads, None, &rows))
         }

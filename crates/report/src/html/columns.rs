@@ -40,7 +40,7 @@ pub(super) fn columns(view: &View<'_>) -> Markup {
             h2 { "Time by file size" }
             p.aside {
                 "The median time of one file, in the columns of the document. Both axes are logarithmic, and the same in all plots."
-                @if has_published { " What was published is drawn hollow; a point tells its machine." }
+                @if has_published { " Published figures are drawn hollow; a point shows its machine." }
             }
             p.legend {
                 @for (index, column) in tables[0].columns.iter().enumerate() {

@@ -37,11 +37,11 @@ pub(super) fn page(comparison: &Comparison, objections: &[String]) -> Markup {
                 h2 { "How to read this" }
                 p {
                     "A ratio is the median time of the second run over that of the first: below 1 is faster. The two runs have \
-                     no rounds in common, so the interval is made of both runs' own. It knows how much each run varied within \
-                     itself, and nothing of how the machine varies from day to day. The first line is the geometric mean over \
-                     the contests, each by its method of reference. Beside the reference is the same of a method's time over \
-                     that of the reference in the same rounds: what slowed the whole machine down cancels. Rates are in units of \
-                     1000 bytes."
+                     no rounds in common, so the interval combines the intervals of both runs. It covers how much each run varied \
+                     within itself, not how the machine varies from day to day. The first line is the geometric mean over the \
+                     contests, each by its reference method. \"vs reference\" is the same ratio for the method's time \
+                     divided by that of the reference in the same rounds, so what slowed the whole machine down cancels. Rates \
+                     are in units of 1000 bytes."
                 }
             }
         }
@@ -64,7 +64,7 @@ fn changed(contest: &ContestChange) -> Markup {
         .as_ref()
         .map(|storage| format!(": {}", visible(storage)));
     let title = format!("{}{}", visible(&contest.title), storage.unwrap_or_default());
-    let heads = ["Method", "#Before", "#Now", "#Time", "#Beside the reference", "Change"];
+    let heads = ["Method", "#Before", "#Now", "#Time", "#vs reference", "Change"];
     let rows = html! { @for method in &contest.methods { (row(method)) } };
     html! {
         h3 { (title) }

@@ -8,7 +8,7 @@ use seekless_results::{ContestView, SYSTEM_HEADS, View, mode_words, pair_words, 
 use super::words::{breaking, heading, speed};
 use super::{drift, heatmap, latency, pairs, published, ranked, sustained, tables};
 
-/// An operation with at most so many contests has them all unfolded.
+/// An operation with at most this many contests has them all unfolded.
 const MOST_UNFOLDED: usize = 4;
 
 /// All of an operation.

@@ -69,7 +69,7 @@ pub(super) fn drift(view: &View<'_>, contest: &ContestView<'_>) -> Markup {
                 }
                 " " (series.name) "; "
             }
-            "× invalid." @if !resumed.is_empty() { " Dashed: the run was taken up again." }
+            "× invalid." @if !resumed.is_empty() { " Dashed: the run was resumed." }
         }
     }
 }

@@ -66,7 +66,7 @@ pub(super) fn by_size(id: &str, title: &str, series: &[&ContestView<'_>]) -> Mar
             );
         }
     }
-    let about = "Rates by method, in rows, and file size, in columns; of each method the block that was best there.";
+    let about = "Rates by method, in rows, and file size, in columns; with the best block of each method.";
     grid.draw(id, &format!("Rate by method and file size: {title}"), about, "")
 }
 
@@ -158,10 +158,10 @@ impl Grid {
         html! {
             (picture(id, title, about, size, &content))
             p.legend {
-                (unit.0) " at the median: pale is slow, strong is fast"
-                @if is_by_size { " for that size" }
+                (unit.0) " at the median: the stronger the colour, the faster"
+                @if is_by_size { " at that size" }
                 ". ◆\u{a0}best or leads, framed:\u{a0}not shown to be slower, ·\u{a0}not measured."
-                @if left_out != (0, 0) { " " (left_out.0) " rows and " (left_out.1) " columns more are in the table." }
+                @if left_out != (0, 0) { " " (left_out.0) " more rows and " (left_out.1) " more columns are in the table." }
             }
         }
     }

@@ -24,7 +24,7 @@ mod words;
 use seekless_record::{DocumentError, Run};
 use seekless_results::{Comparison, View, Visible};
 
-/// So many contests are shown; more come from no experiment, and the run inside the page has them all.
+/// This many contests are shown; more come from no experiment, and the run inside the page has them all.
 const MOST_CONTESTS: usize = 300;
 
 /// The page of a run as it is concluded, be it with others. What goes into the page whole is the run alone.

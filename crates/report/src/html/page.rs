@@ -134,8 +134,8 @@ fn when(run: &Run) -> String {
     };
     let resumed = match run.resumed_at_seconds.len() {
         0 => String::new(),
-        1 => ", taken up again once".to_owned(),
-        times => format!(", taken up again {times} times"),
+        1 => ", resumed once".to_owned(),
+        times => format!(", resumed {times} times"),
     };
     format!(
         "{}: {} trials in {}{ended}{resumed}, by seekless {}",
@@ -158,7 +158,7 @@ fn recommendations(view: &View<'_>) -> Markup {
         }
         section.recommendations id="recommendations" {
             h2 { "Use" }
-            @if !view.contests.iter().any(|contest| is_told(&contest)) { p { "Nothing was concluded: the run ended before there was a valid trial." } }
+            @if !view.contests.iter().any(|contest| is_told(&contest)) { p { "Nothing was decided: the run ended before there was a valid trial." } }
             @for operation in view.operations() {
                 @let of_operation: Vec<&ContestView<'_>> = view.contests_of(operation).filter(is_told).collect();
                 @if !of_operation.is_empty() {
@@ -213,7 +213,7 @@ fn notes(run: &Run, left_out: usize) -> Markup {
                 ul.warnings { @for warning in &run.warnings { li { (warning) } } }
             }
             @if left_out > 0 {
-                p.warnings { (left_out) " more contests are not shown; the run inside this page has them." }
+                p.warnings { (left_out) " more contests are not shown; the run saved in this page has them." }
             }
             @if !run.choices.is_empty() {
                 h3 { "Chosen for you" }
@@ -235,24 +235,26 @@ fn about(run: &Run) -> Markup {
                 (fact("Test data is generated at", cost.producer_bytes_per_second.map(rate)))
                 (fact("Memory, first touch", cost.first_touch_bytes_per_second.map(rate)))
                 (fact("Memory, second touch", cost.second_touch_bytes_per_second.map(rate)))
-                (fact("Read from the device by others", run.noise.other_io.map(percent)))
+                (fact("Device reads by other processes", run.noise.other_io.map(percent)))
                 (fact("Steal time", run.noise.stolen.map(percent)))
-                (fact("Processor time used by others", run.noise.others.map(percent)))
+                (fact("Processor time of other processes", run.noise.others.map(percent)))
                 (fact("First cache of a processor", machine.level_1_cache_bytes.map(format_size)))
                 (fact("Second cache of a processor", machine.level_2_cache_bytes.map(format_size)))
                 (fact("Hypervisor", machine.hypervisor.as_ref()))
                 (fact("Frequency governor", machine.governor.as_ref()))
                 (fact("Page cache dropped by", Some(run.drop.name())))
-                (fact("Seed of all shuffling", Some(run.seed)))
+                (fact("Random seed", Some(run.seed)))
                 (fact("Run", Some(&run.id)))
             }
             @for storage in &run.storages { (storage_facts(storage)) }
             h3 { "How to read this" }
             p {
                 "Rates are medians in units of 1000 bytes. Seconds run from open to close, fsync included. Verdicts compare the \
-                 seconds of two methods round by round, so what slows a whole round down cancels: a tie is what is not told \
-                 apart from the best, with a lower bound of at most 1.03. The method to use is the simplest of those. Intervals \
-                 cover the median with 95 %; with fewer than 6 rounds there is only a range, which promises nothing."
+                 seconds of two methods round by round, so what slows a whole round down cancels: a tie is a method that is not \
+                 shown to be slower: the lower bound of its ratio to the best is at most 1.03. The method to use is the simplest \
+                 of those known to be within 5 % of the best; if there is none, the one with the smallest bound, of at most \
+                 10 %. Intervals contain the median with a probability of 95 %; with fewer than 6 rounds there is only a range, \
+                 which promises nothing."
             }
         }
     }
@@ -267,10 +269,10 @@ fn storage_facts(storage: &Storage) -> Markup {
         h3 { "Storage " span.m { (storage.path) } }
         dl {
             (fact("File system", Some(&storage.file_system)))
-            (fact("Its block", storage.block_bytes.map(format_size)))
+            (fact("Block size", storage.block_bytes.map(format_size)))
             (fact("Mount", storage.mount_options.as_ref()))
             (fact("Device", device.map(|device| &device.name)))
-            (fact("On", below.filter(|below| !below.is_empty())))
+            (fact("On top of", below.filter(|below| !below.is_empty())))
             (fact("Scheduler", device.and_then(|device| device.scheduler.as_ref())))
             (fact("Read-ahead", read_ahead_kib.map(|kib| format!("{kib} KiB"))))
             (fact("Write cache", device.and_then(|device| device.write_cache.as_ref())))

@@ -34,7 +34,7 @@ pub(super) fn cold_and_warm(view: &View<'_>, operation: Operation) -> Markup {
         .collect();
     html! {
         @if !found.is_empty() {
-            h3 { "Cold beside warm" }
+            h3 { "Cold and warm" }
             @for (contest, pairs) in found { (draw(contest, &pairs)) }
         }
     }
@@ -87,7 +87,7 @@ fn draw(contest: &ContestView<'_>, pairs: &[Pair<'_>]) -> Markup {
     let about = "The rate of each method with the file out of memory and in memory, joined by a line; the scale is \
                  logarithmic.";
     html! {
-        (picture(&id, &format!("Cold beside warm: {title}"), about, (WIDTH, bottom + 22.0), &drawing))
+        (picture(&id, &format!("Cold and warm: {title}"), about, (WIDTH, bottom + 22.0), &drawing))
         p.legend {
             svg.key width="14" height="14" aria-hidden="true" { rect.cold x="2.5" y="2.5" width="9" height="9" {} }
             " cold " svg.key width="14" height="14" aria-hidden="true" { circle.warm cx="7" cy="7" r="5" {} }

@@ -17,8 +17,8 @@ pub(super) fn sources(view: &View<'_>) -> Markup {
             section id="published" {
                 h2 { "Published" }
                 p.aside {
-                    "What others published stands with each contest of such files, beside the same method here; of a method that was \
-                     the best in several blocks, the best of them here. It is compared with the best of its kind."
+                    "Each contest of the same kind of files shows the published figures beside the same method here. If a method was \
+                     the best with several blocks, the best of these blocks is shown. It is compared with the best of its kind."
                 }
                 ul { @for source in view.run.published.iter().take(MOST_SOURCES) { li { (source.machine) ". " (source.source) } } }
             }
@@ -34,7 +34,7 @@ pub(super) fn published(contest: &ContestView<'_>) -> Markup {
         "Published",
         "Here",
         "Figures here",
-        "Against the best",
+        "vs the best",
     ];
     let rows = html! {
         @for row in &contest.published {

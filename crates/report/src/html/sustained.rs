@@ -34,11 +34,10 @@ pub(super) fn sustained(contest: &ContestView<'_>) -> Markup {
         path.line.winner d=(path(steps)) {}
     };
     let title = format!("Rate over what was written: {}", contest.title);
-    let about =
-        format!("The rate in {unit} at which files were written one after the other, over the bytes written before.");
+    let about = format!("The rate in {unit} of files written one after the other, over the bytes written before.");
     html! {
         (picture(&format!("sustained-{}", contest.index), &title, &about, (WIDTH, TOP + HEIGHT + 24.0), &drawing))
-        p.legend { (unit) " over GiB written. Each step is the mean rate of what it covers." }
+        p.legend { (unit) " over GiB written. Each step is the mean rate of its part." }
     }
 }
 

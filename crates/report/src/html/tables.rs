@@ -99,7 +99,7 @@ pub(super) fn figures(contest: &ContestView<'_>) -> Markup {
         (updates, "#Predicted", |row| {
             known(row.summary.predicted_seconds, seconds)
         }),
-        (updates, "#Written for each byte", |row| {
+        (updates, "#Write amplification", |row| {
             known(row.summary.amplification, times)
         }),
         (true, "#CPU", |row| part(row, row.summary.cpu_seconds)),
@@ -136,12 +136,7 @@ pub(super) fn figures(contest: &ContestView<'_>) -> Markup {
             }
         }
     };
-    table(
-        &format!("All that was measured: {}", contest.title),
-        &heads,
-        Some(0),
-        &rows,
-    )
+    table(&format!("All figures: {}", contest.title), &heads, Some(0), &rows)
 }
 
 /// How long requests took.
@@ -195,11 +190,11 @@ pub(super) fn effects(contest: &ContestView<'_>, effects: &[OptionEffect]) -> Ma
             }
         }
     };
-    let heads = ["Option", "Added to", "#Its time becomes", "So it", "#CPU time"];
+    let heads = ["Option", "Added to", "#Its time becomes", "Effect", "#CPU time"];
     html! {
         @if !effects.is_empty() {
-            details { summary { "What each option did alone (" (effects.len()) ")" }
-                (table(&format!("What each option did alone: {}", contest.title), &heads, None, &rows)) }
+            details { summary { "Effect of each option alone (" (effects.len()) ")" }
+                (table(&format!("Effect of each option alone: {}", contest.title), &heads, None, &rows)) }
         }
     }
 }
@@ -210,7 +205,7 @@ pub(super) fn effect_word(effect: &OptionEffect) -> &'static str {
         ratio if ratio.coverage.is_none() => "too few rounds",
         ratio if ratio.high < 1.0 => "gains",
         ratio if ratio.low > 1.0 => "costs",
-        _ => "no difference seen",
+        _ => "inconclusive",
     }
 }
 

@@ -101,7 +101,7 @@ fn cold_stands_beside_warm_only_where_nothing_else_differs() {
             })
             .collect();
         run.trials.extend(warm);
-        page(&concluded(run)).contains("Cold beside warm")
+        page(&concluded(run)).contains("Cold and warm")
     };
     assert!(with_twin(64 << 20));
     assert!(!with_twin(32 << 20));

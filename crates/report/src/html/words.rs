@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use seekless_record::{Contest, Interval};
 use seekless_results::{ContestView, IOPS, Position, RATES, Unit, rate_in, three_digits, unit};
 
-/// The beginning of a text that has room for so many characters.
+/// The beginning of a text that has room for this many characters.
 pub(super) fn clipped(text: &str, longest: usize) -> String {
     if text.chars().count() <= longest {
         return text.to_owned();

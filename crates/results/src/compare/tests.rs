@@ -110,7 +110,7 @@ fn the_answer_counts_contests_and_claims_nothing_of_few_rounds() {
     let same = words(&before, &of_contests(50, &[0.1, 0.1, 0.1], 12));
     assert!(same.starts_with("No difference is shown: "), "{same}");
     let few = of_contests(50, &[0.05, 0.05, 0.05], 5);
-    let told = "Undecided: in no contest does a method have 6 rounds in both runs.";
+    let told = "Undecided: no method has 6 rounds in both runs.";
     assert_eq!(words(&before, &few), told);
 }
 
@@ -190,7 +190,7 @@ fn another_speed_of_the_machine_itself_is_a_caution() {
     assert!(cautions[0].contains("2.00x slower") && cautions[1].contains("20 % steal time"));
     assert_eq!(
         cautions[2],
-        "40 % of the processors' time was used by others in the second run"
+        "40 % of the processor time was used by other processes in the second run"
     );
 }
 
@@ -216,7 +216,7 @@ fn runs_with_nothing_in_common_are_refused_with_what_each_has() {
     );
 }
 
-/// A run of so many storages, contests, and entries with a trial each, in this order or the other way round.
+/// A run of this many storages, contests, and entries with a trial each, in this order or the other way round.
 fn large([storages, contests, entries]: [usize; 3], is_reversed: bool) -> Run {
     let order = |count| -> Vec<usize> {
         if is_reversed {

@@ -6,7 +6,7 @@ use crate::simulation::{self, Simulation};
 /// What a trial takes: for a contest and an entry.
 type Seconds = fn(usize, usize) -> f64;
 
-/// A run with so many contests of two methods, each twice the size of the one before, and a group for each.
+/// A run with this many contests of two methods, each twice the size of the one before, and a group for each.
 fn contests(number: usize, expected: Duration) -> (Run, Vec<Group>) {
     let mut run = simulation::run(&[("read/sync,block=1M", 1.0), ("read/mmap", 1.0)], 0);
     let entries = run.contests[0].entries.clone();

@@ -13,7 +13,7 @@ const METHODS: [&str; 4] = [
     "read/sync,direct,block=1M",
 ];
 
-/// A sitting with these medians and a noise of 5 %, so many hours after the first.
+/// A sitting with these medians and a noise of 5 %, this many hours after the first.
 fn sitting(simulation: &mut Simulation, medians: [f64; 4], hours: i64) -> Run {
     let named: Vec<(&str, f64)> = METHODS.into_iter().zip(medians).collect();
     let mut run = simulation::run(&named, 8);

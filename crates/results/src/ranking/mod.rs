@@ -19,7 +19,7 @@ pub use crate::samples::{PairedRatio, Samples, TIE_RATIO};
 use crate::samples::{is_ranked, is_sound};
 use crate::statistics::{FEWEST_SAMPLES, deviation, mean, median, median_interval, percentile};
 
-/// Nothing is dropped before so many rounds.
+/// Nothing is dropped before this many rounds.
 pub const FEWEST_ROUNDS_TO_DROP: usize = 3;
 
 /// Where each entry stands against the one that leads, by all rounds together; `None` for one without a round in common

@@ -57,7 +57,7 @@ pub(super) fn sentence(judged: &Judged<'_>, best: Option<usize>, effects: &[Effe
 fn too_few(judged: &Judged<'_>, best: Option<usize>) -> String {
     let Some(leader) = judged.leader() else {
         let why = match best {
-            None => "there is no valid trial; each method says why",
+            None => "no trial is valid; each method shows why",
             Some(_) if (0..judged.samples.len()).any(|entry| judged.is_method(entry)) => {
                 "only commands were measured; name a method to compare"
             }
@@ -68,8 +68,8 @@ fn too_few(judged: &Judged<'_>, best: Option<usize>) -> String {
     let rounds = judged.samples[leader].by_round.len();
     let (rounds_are, leader) = (if rounds == 1 { "round is" } else { "rounds are" }, judged.name(leader));
     format!(
-        "Undecided: {rounds} {rounds_are} too few to tell ({leader} leads); {FEWEST_SAMPLES} are needed: allow more \
-         time, or measure fewer methods."
+        "Undecided: {rounds} {rounds_are} too few, {FEWEST_SAMPLES} are needed ({leader} leads). Allow more time, or measure \
+         fewer methods."
     )
 }
 

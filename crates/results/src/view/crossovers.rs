@@ -9,10 +9,10 @@ use crate::samples::is_slower;
 use crate::words::{pair_words, task};
 
 /// Where the winner of one size is slower at the next, in words: `read, cold, /data: read/mmap up to 64M, read/sync,block=1M
-/// from 128M on (there read/mmap takes 1.21x as long)`. The storages are given by their paths.
+/// from 128M (where read/mmap takes 1.21x as long)`. The storages are given by their paths.
 ///
-/// The winners are the recommended methods. Sizes at which it is undecided are passed over, and a winner stays one while
-/// it is not slower than the next size's, by the rule by which methods are dropped: two ties are no change.
+/// The winners are the recommended methods. Undecided sizes are skipped. A winner remains the winner until it is slower than the
+/// winner of a larger size, by the rule by which methods are dropped: two ties are no change.
 pub(super) fn crossovers(contests: &[ContestView<'_>], storages: &[Storage]) -> Vec<String> {
     let mut sentences = Vec::new();
     for series in series(&contests.iter().collect::<Vec<_>>()) {
@@ -27,7 +27,7 @@ pub(super) fn crossovers(contests: &[ContestView<'_>], storages: &[Storage]) -> 
             let beaten = comparison.filter(|comparison| is_slower(&comparison.ratio));
             sentences.extend(beaten.map(|PairedRatio { ratio, .. }| {
                 format!(
-                    "{}: {champion} up to {}, {winner} from {} on (there {champion} takes {:.2}x as long)",
+                    "{}: {champion} up to {}, {winner} from {} (where {champion} takes {:.2}x as long)",
                     describe(contest, storages),
                     format_size(up_to),
                     format_size(contest.size_bytes),
@@ -63,7 +63,7 @@ fn describe(contest: &Contest, storages: &[Storage]) -> String {
     let cache = match contest.cache {
         Cache::Cold => Some("cold"),
         Cache::Warm => Some("warm"),
-        Cache::Over => Some("larger than memory"),
+        Cache::Over => Some("more than the memory allowed"),
         Cache::FirstTouch => Some("first touch"),
         Cache::None => None,
     };
@@ -119,7 +119,7 @@ mod tests {
         assert_eq!(
             crossovers_of(&run),
             [
-                "read, cold, /data: read/mmap up to 16M, read/sync,block=1M from 32M on (there read/mmap takes 1.20x as long)"
+                "read, cold, /data: read/mmap up to 16M, read/sync,block=1M from 32M (where read/mmap takes 1.20x as long)"
             ]
         );
         let undecided_between = {
@@ -127,7 +127,7 @@ mod tests {
             run.contests[2].conclusion.as_mut().unwrap().recommended = None;
             run
         };
-        assert!(crossovers_of(&undecided_between)[0].contains("up to 16M, read/sync,block=1M from 64M on"));
+        assert!(crossovers_of(&undecided_between)[0].contains("up to 16M, read/sync,block=1M from 64M"));
     }
 
     #[test]

@@ -23,7 +23,7 @@ pub(super) fn in_words(run: &Run) -> Option<String> {
         let more = more.max(1);
         let s = s(more);
         return Some(format!(
-            "These verdicts hold for this hour. {more} more sitting{s}, hours apart, should show what holds at other times."
+            "These verdicts hold for the hour of the run. {more} more sitting{s}, hours apart, should show what holds at other times."
         ));
     }
     let conclusions = run.contests.iter().filter_map(|contest| contest.conclusion.as_ref());
@@ -43,7 +43,7 @@ pub(super) fn in_words(run: &Run) -> Option<String> {
         String::new()
     };
     Some(format!(
-        "Verdicts rest on {count} sittings on this storage. Decided: {decided} of {all} contests. The method to use was \
-         among the best in every sitting: {same} of {all}.{rest}"
+        "Verdicts rest on {count} sittings on this storage; {decided} of {all} contests are decided. In {same} of {all}, the \
+         method to use was among the best in every sitting.{rest}"
     ))
 }

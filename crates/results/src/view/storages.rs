@@ -50,7 +50,7 @@ mod tests {
     use crate::simulation::{run, trial};
     use crate::view::{View, Visible};
 
-    /// Two storages, of which the second's methods take so many times as long; all of a round are slowed down together.
+    /// Two storages, of which the second's methods take this many times as long; all of a round are slowed down together.
     fn on_two(times: f64, rounds: u32) -> Run {
         let mut all = run(&[("read/mmap", 1.0), ("read/sync,block=1M", 1.3)], 0);
         all.storages.push(Storage {

@@ -1,5 +1,5 @@
-//! What the whole system did while each entry ran, in the columns of vmstat(8), beside what was published of it: the same
-//! table for terminals, Markdown and HTML.
+//! What the whole system did while each entry ran, in the columns of vmstat(8), beside published figures of this kind: one table
+//! for terminals, Markdown and HTML.
 
 use seekless_record::{Contest, Mode, Run, SystemUse, Trial};
 
@@ -9,31 +9,31 @@ use crate::statistics::median;
 /// One line: an entry of a contest, or a published finding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SystemRow {
-    /// The entry's method as it stands in the run, or the published name.
+    /// The name of the method in the run, or its published name.
     pub method: String,
-    /// The source, in a few words, where it was published and not measured here.
+    /// The source in a few words, if it was published and not measured here.
     pub published: Option<String>,
-    /// The cells below [`SYSTEM_HEADS`]; empty where nothing is known.
+    /// The cells below [`SYSTEM_HEADS`]; unknown ones are empty.
     pub cells: Vec<String>,
 }
 
-/// The headings: parts of all processors' time; per second of the trial; the growth of the page cache; what of the files was
-/// in memory before the clock and after it.
+/// The headings: parts of all processors' time; figures per second of the trial; the growth of the page cache; the residency of
+/// the files before and after the trial.
 pub const SYSTEM_HEADS: [&str; 11] = [
     "user",
     "system",
     "idle",
     "wait",
-    "stolen",
+    "steal",
     "switches/s",
     "interrupts/s",
     "KiB in/s",
     "cache growth",
-    "held before",
+    "resident before",
     "after",
 ];
 
-/// Whether the table is part of what the contest's experiment is about: it gives such figures of others.
+/// Whether the contest's experiment quotes published figures of this kind.
 pub(super) fn asks_for_system(run: &Run, contest: &Contest) -> bool {
     let mut sources = run.published.iter();
     sources.any(|source| {
@@ -99,7 +99,7 @@ fn percent(part: f64) -> String {
     format!("{:.0} %", part * 100.0)
 }
 
-/// Bytes more or less, in MiB, or in KiB where they are few.
+/// A change in bytes, in MiB, or in KiB if it is small.
 fn growth(bytes: i64) -> String {
     const MIB: i64 = 1 << 20;
     match bytes {

@@ -8,7 +8,7 @@ use crate::simulation::Simulation;
 /// The noise of a trial on a quiet disk, as the deviation of its logarithm.
 const NOISE: f64 = 0.06;
 
-/// Methods of these true medians, measured in so many rounds, each of which has its own drift.
+/// Methods of these true medians, measured in this many rounds, each of which has its own drift.
 fn measure(simulation: &mut Simulation, medians: &[f64], rounds: u32) -> Vec<Samples> {
     let mut samples = vec![Samples::default(); medians.len()];
     for round in 0..rounds {
