@@ -70,7 +70,7 @@ const METHODS: &[&str] = &[
 ];
 
 const FILE_BYTES: u64 = (4 << 20) + 123;
-/// Every other piece of so many bytes is a hole where holes are skipped.
+/// Every other piece of this many bytes is a hole where holes are skipped.
 const PIECE_BYTES: usize = 256 << 10;
 /// How far instructions may differ.
 const TOLERANCE: f64 = 0.02;

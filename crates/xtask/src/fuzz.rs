@@ -56,7 +56,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     fuzz(&chosen.collect::<Vec<_>>(), arguments.seconds)
 }
 
-/// Fuzzes all targets for so many seconds each; gives what is skipped and why.
+/// Fuzzes all targets for this many seconds each; gives what is skipped and why.
 pub fn briefly(seconds: u32) -> Result<Vec<String>> {
     if let Some(reason) = why_not_here() {
         return Ok(vec![format!("fuzzing: {reason}")]);

@@ -27,7 +27,7 @@ const NEEDED: [(&str, &str); 17] = [
     ("/usr/include/liburing.h", "liburing-dev"),
 ];
 
-/// Installs what is missing where that is possible. Returns what will be missing all the same, and why.
+/// Installs what is missing where that is possible. Returns what will be missing nevertheless, and why.
 pub fn install_missing() -> Result<Vec<String>> {
     let missing = missing();
     if missing.is_empty() {

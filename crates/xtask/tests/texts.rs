@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 const EXCEPTIONS: &[(&str, &str)] = &[
     ("lab/src/runner/needs.rs", "`seekless bench --resume"),
     ("lab/src/runner/needs.rs", "--methods and --size"),
-    ("report/src/html/answers.rs", "name several with --size"),
+    ("report/src/html/answers.rs", "give several with --size"),
     ("results/src/warnings.rs", "Rerun with a larger --size"),
 ];
 

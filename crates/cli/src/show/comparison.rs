@@ -27,8 +27,8 @@ pub fn show_comparison(
         }
     }
     if !comparison.cautions.is_empty() {
-        let advice = "So times and rates of the two are not to be compared as they are. What stands beside the reference \
-                      was measured in the same rounds as it, and can be.";
+        let advice = "Do not compare absolute times and rates of the two runs. `vs reference` can be compared: it relates a \
+                      method to the reference in the same rounds.";
         page.labelled(PLAIN, "", INDENT, advice)?;
     }
     for contest in &comparison.contests {
@@ -59,7 +59,7 @@ fn show_change(page: &mut Page<'_>, contest: &ContestChange, all: bool) -> io::R
     if shown.is_empty() {
         shown = contest.methods.iter().take(FEWEST_ROWS).collect();
     }
-    let heads = ["before", "now", "beside reference", "change"];
+    let heads = ["before", "now", "vs reference", "change"];
     let rows = shown.iter().map(|method| changed_row(method));
     TextTable::new(Some(&title), &heads, rows).print(page, &[0, 1, 2])?;
     let hidden = contest.methods.len() - shown.len();

@@ -113,7 +113,7 @@ impl<'a> Differences<'a> {
             (_, Form::Silent) => Ok(()),
             (What::Failed { side, action, reason }, _) => {
                 let path = &paths[*side as usize];
-                let sentence = format!("{}: {action} failed: {}", visible_path(path), visible(reason));
+                let sentence = format!("{}: cannot {action}: {}", visible_path(path), visible(reason));
                 // Standard error may be gone.
                 let _ = writeln!(stderr(), "seekless: {sentence}");
                 let Some(objects) = &mut self.objects else {

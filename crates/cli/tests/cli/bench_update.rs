@@ -139,7 +139,7 @@ fn a_run_that_was_changed_by_hand_is_no_other_trial() {
         .succeeded();
     let status = &place.only_run().contests[0].entries[0].status;
     assert!(
-        matches!(status, Status::Failed(why) if why.contains("does not update, which its contest requires")),
+        matches!(status, Status::Failed(why) if why.contains("does not update, but its contest requires that")),
         "{status:?}"
     );
     // Nor does a contest say that it updates without saying what.

@@ -251,14 +251,14 @@ fn where_nothing_is_cold_a_sparse_file_is_not_either() {
     let run = place.only_run();
     let (cold, trials) = contest(&run, Some("7M hole, 1M data"), Cache::Cold);
     assert!(trials.is_empty());
-    let why = |status: &Status| matches!(status, Status::Unavailable(why) if why.contains("nothing is cold here"));
+    let why = |status: &Status| matches!(status, Status::Unavailable(why) if why.contains("so nothing is cold"));
     assert!(
         cold.entries.iter().all(|entry| why(&entry.status)),
         "{:?}",
         cold.entries
     );
     let (over, _) = contest(&run, Some("7M hole, 1M data"), Cache::Over);
-    let why = |status: &Status| matches!(status, Status::Unavailable(why) if why.contains("none exceeds"));
+    let why = |status: &Status| matches!(status, Status::Unavailable(why) if why.contains("no file exceeds"));
     assert!(
         over.entries.iter().all(|entry| why(&entry.status)),
         "{:?}",
@@ -272,16 +272,16 @@ fn where_nothing_is_cold_a_sparse_file_is_not_either() {
 fn a_layout_that_is_none_is_answered_with_its_place() {
     let place = Place::new();
     for (from, to, at) in [
-        ("7M zeros", "7M nothing", "bad.toml:10:31: `7M nothing` is no piece"),
+        ("7M zeros", "7M nothing", "bad.toml:10:31: `7M nothing` is not a piece"),
         (
             "7M hole",
             "7000 hole",
-            "bad.toml:10:11: `7000 hole` is no number of whole blocks",
+            "bad.toml:10:11: `7000 hole`: the size must be a multiple",
         ),
         (
             "\"dense\"]",
             "\"dense\"]\nmemory = \"1G\"",
-            "bad.toml:11:10: memory is limited",
+            "bad.toml:11:10: `memory` needs the cache state",
         ),
     ] {
         place.file("bad.toml", SPARSE.replacen(from, to, 1).as_bytes());

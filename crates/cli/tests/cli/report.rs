@@ -66,7 +66,7 @@ fn what_is_no_run_is_refused_and_nothing_is_written() {
     let before = place.content();
     for (run, reason) in [
         ("cut.json", "cut.json: the document is damaged"),
-        ("newer.json", "use a newer one"),
+        ("newer.json", "use a newer seekless"),
         ("directory.json", "directory.json"),
         ("gone.json", "gone.json"),
         ("1999", "1999"),

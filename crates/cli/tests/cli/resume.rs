@@ -159,7 +159,7 @@ fn what_would_measure_under_other_conditions_is_refused_and_nothing_is_touched()
     assert!(refused(|run| run.storages[0].file_system = "minix".to_owned()).contains("minix"));
     assert!(refused(|run| run.storages[0].path = "/nowhere/at/all".to_owned()).contains("/nowhere"));
     let none = place.run(&["bench", "--resume", "2001"]).refused();
-    assert!(none.contains("is no run"), "{none}");
+    assert!(none.contains("is not a run"), "{none}");
     let both = place.run(&["bench", "read", "--resume", "latest"]).refused();
     assert!(both.contains("cannot be used with"), "{both}");
 }

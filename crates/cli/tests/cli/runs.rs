@@ -89,7 +89,7 @@ fn what_a_new_kernel_changed_is_told_with_intervals() {
         "First    2026-11-20T14-03-22-read+write\n",
         "Changed  kernel: 6.18.44-7-amd64, now 7.0.1\n",
         "2.00x slower (",
-        "beside reference",
+        "vs reference",
         "Recommended: as before",
     ] {
         assert!(told.contains(word), "{word}: {told}");
@@ -316,7 +316,7 @@ fn a_strangers_document_is_refused_by_the_field_and_the_others_are_kept() {
         "negative.json: the document is damaged: trials[2].seconds: is -1e0",
         "index.json: the document is damaged: trials[5].contest: is 77",
         "absurd.json",
-        "gone.json: looking at it failed: No such file",
+        "gone.json: cannot stat: No such file",
     ] {
         assert!(ended.stderr.contains(word), "{word}: {}", ended.stderr);
     }
@@ -411,7 +411,7 @@ fn only_what_is_named_is_removed_and_nothing_where_one_name_is_wrong() {
     two(&place);
     let file = place.file("full.json", FULL);
     let sentence = place.run(&["runs", "remove", "latest", "nothing"]).refused();
-    assert!(sentence.contains("`nothing` is no run"), "{sentence}");
+    assert!(sentence.contains("`nothing` is not a run"), "{sentence}");
     let sentence = place.run(&["runs", "remove", "./full.json"]).refused();
     assert!(sentence.contains("is a file, not an ID"), "{sentence}");
     assert_eq!((place.saved().len(), file.exists()), (2, true));

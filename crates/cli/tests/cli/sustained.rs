@@ -102,7 +102,11 @@ fn it_ends_with_the_time_and_says_so() {
         "{files} files"
     );
     assert!(trial.seconds < 2.0, "{}", trial.seconds);
-    assert!(ended.stdout.contains("no more time or free space"), "{}", ended.stdout);
+    assert!(
+        ended.stdout.contains("the time or the free space was used up"),
+        "{}",
+        ended.stdout
+    );
     assert!(place.content().is_empty(), "{:?}", place.content().keys());
 }
 

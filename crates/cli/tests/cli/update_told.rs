@@ -54,8 +54,8 @@ fn a_signal_ends_the_writing_and_is_told_with_what_became_of_the_file() {
     place.file("many", &changes);
     for (safety, words) in [
         ("in-place", "the first "),
-        ("journal", "the file is as before"),
-        ("replace", "file is as before"),
+        ("journal", "the file is unchanged"),
+        ("replace", "file is unchanged"),
     ] {
         let path = place.file("file", &before);
         let mut command = place.command();
@@ -124,7 +124,7 @@ fn a_second_replacement_is_refused_and_the_first_goes_on() {
     if is_going {
         assert_eq!(second.code, Some(2));
         assert!(
-            second.stderr.contains("another update of it is running"),
+            second.stderr.contains("another update of this file is running"),
             "{}",
             second.stderr
         );

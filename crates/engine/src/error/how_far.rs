@@ -38,9 +38,7 @@ impl HowFar {
                 CachePolicy::Direct => "completed",
                 _ => "reached the page cache",
             };
-            return format!(
-                "{those} {place}, but may be missing from the device, even if a later fsync succeeds"
-            );
+            return format!("{those} {place}, but may be missing from the device, even if a later fsync succeeds");
         }
         let (some, at) = match unsure {
             1 => (String::new(), format!("(at byte {next_offset})")),

@@ -309,7 +309,13 @@ fn what_fails_when_the_updates_are_made_already_says_that_they_are() {
     let cases = [
         (Safety::Replace, StepKind::Sync, 1, &path, "may have it back"),
         (Safety::Journal, StepKind::Sync, 3, &journal, "the journal still exists"),
-        (Safety::Journal, StepKind::Remove, 1, &journal, "the journal still exists"),
+        (
+            Safety::Journal,
+            StepKind::Remove,
+            1,
+            &journal,
+            "the journal still exists",
+        ),
     ];
     for (safety, kind, nth, file, words) in cases {
         std::fs::write(&path, sample(10_000)).unwrap();
@@ -320,10 +326,7 @@ fn what_fails_when_the_updates_are_made_already_says_that_they_are() {
         };
         let error = commit_watched(&path, &updates(), &how("update/sync", safety), &failing).unwrap_err();
         let error = error.to_string();
-        assert!(
-            error.contains("all updates") && error.contains(words),
-            "{error}"
-        );
+        assert!(error.contains("all updates") && error.contains(words), "{error}");
         assert!(std::fs::read(&path).unwrap() == wanted(), "{safety:?}");
         recover(&path).unwrap();
         assert!(std::fs::read(&path).unwrap() == wanted(), "{safety:?}");

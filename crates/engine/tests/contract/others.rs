@@ -241,7 +241,9 @@ fn an_update_in_place_of_a_file_that_was_saved_meanwhile_says_so() {
             let saving = At::new(StepKind::Write, 1, || save(&path, "saved"));
             let error = commit_watched(&path, &updates(&[0]), &by("update/sync", safety), &saving).unwrap_err();
             assert!(
-                error.to_string().contains("another program replaced the file meanwhile"),
+                error
+                    .to_string()
+                    .contains("another program replaced the file meanwhile"),
                 "{error}"
             );
             assert_eq!(fs::read(&path).unwrap(), b"saved");

@@ -188,7 +188,7 @@ impl Score {
     }
 }
 
-/// Simulates sittings in one scenario; the same seeds for every rule. Each verdict rests on so many sittings.
+/// Simulates sittings in one scenario; the same seeds for every rule. Each verdict rests on this many sittings.
 fn judge(scenario: &Scenario, sittings: u32, over: u32) -> Result<Score> {
     let mut score = Score::default();
     for sitting in 0..sittings {

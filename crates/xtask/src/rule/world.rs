@@ -124,7 +124,7 @@ impl Chance {
         draw_normal(&mut self.0)
     }
 
-    /// Whether something that happens every so many seconds happens in this time.
+    /// Whether something that happens every this many seconds happens in this time.
     fn happens(&mut self, seconds: f64, every_seconds: f64) -> bool {
         self.0.f64() < 1.0 - (-seconds / every_seconds).exp()
     }

@@ -191,7 +191,7 @@ fn may_refuse(plan: &TrialPlan, ended: &Ended) -> bool {
 
 /// How many bytes a failed command says it left behind the end, because what others wrote there is not told from its own.
 fn said_longer(stderr: &str) -> usize {
-    let after = stderr.split_once("but the file is longer by ");
+    let after = stderr.split_once("but the file stays ");
     after
         .and_then(|(_, rest)| rest.split(' ').next()?.parse().ok())
         .unwrap_or(0)

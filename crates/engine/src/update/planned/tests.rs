@@ -218,18 +218,8 @@ fn the_reason_tells_what_decided() {
             None,
             "but reading the gaps would take longer",
         ),
-        (
-            every(400, 100),
-            cheap,
-            Some(2.0),
-            "leaves no room for gaps",
-        ),
-        (
-            every(40_000, 100),
-            cheap,
-            Some(2.0),
-            "so no gap is written",
-        ),
+        (every(400, 100), cheap, Some(2.0), "leaves no room for gaps"),
+        (every(40_000, 100), cheap, Some(2.0), "so no gap is written"),
     ];
     for (updates, facts, most, words) in table {
         let why = by(&updates, &facts, &fsync(most)).plan.why;
