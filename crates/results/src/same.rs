@@ -203,8 +203,8 @@ mod tests {
             "host",
             "number of processors",
             "memory",
-            "revision (trials 1, mechanisms 1, and trials 1, mechanisms 2)",
-            "file system (ext4, and xfs)",
+            "revision (trials 1, mechanisms 1; trials 1, mechanisms 2)",
+            "file system (ext4; xfs)",
             "kind of device",
         ] {
             assert!(objections.contains(word), "{word}: {objections}");

@@ -406,7 +406,7 @@ mod tests {
         );
         let ended = of(&written(at(&[(250, 1000.0), (6, 200.0)]), 0.05, 1)).sentence();
         assert!(
-            ended.contains("throughout") && ended.contains("It ended at 2"),
+            ended.contains("throughout") && ended.contains("At the end it wrote 2"),
             "{ended}"
         );
     }

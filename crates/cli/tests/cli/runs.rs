@@ -123,7 +123,7 @@ fn other_machines_and_file_systems_are_compared_only_when_told_to() {
     let sentence = place.run(&["runs", "compare", "2026", "other"]).refused();
     for word in [
         "another host (example-host, and elsewhere)",
-        "another file system (ext4, and xfs)",
+        "another file system (ext4; xfs)",
         "--anyway",
     ] {
         assert!(sentence.contains(word), "{word}: {sentence}");

@@ -81,7 +81,7 @@ fn few_rounds_are_undecided() {
         "{}",
         conclusion.sentence
     );
-    assert!(sentence(&run(&[("read/mmap", 1.0)], 0)).contains("no valid trial"));
+    assert!(sentence(&run(&[("read/mmap", 1.0)], 0)).contains("no trial is valid"));
 }
 
 #[test]
