@@ -246,7 +246,7 @@ fn a_file_that_cannot_be_mapped_keeps_its_size() {
         }
         let sentence = ended.refused();
         assert!(
-            (sentence.contains("mapping at byte 0") || sentence.contains("is not available here"))
+            (sentence.contains("map at byte 0") || sentence.contains("is not available here"))
                 && !sentence.contains("of 1 writes"),
             "{safety}: {sentence}"
         );

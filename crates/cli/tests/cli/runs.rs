@@ -122,7 +122,7 @@ fn other_machines_and_file_systems_are_compared_only_when_told_to() {
     kept(&place, &other);
     let sentence = place.run(&["runs", "compare", "2026", "other"]).refused();
     for word in [
-        "another host (example-host, and elsewhere)",
+        "another host (example-host; elsewhere)",
         "another file system (ext4; xfs)",
         "--anyway",
     ] {
