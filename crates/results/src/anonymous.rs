@@ -1,7 +1,7 @@
-//! A run without what tells whose it is.
+//! A run without anything that identifies its owner.
 //!
-//! Every text is either one of a list of known words, or made anew here, or left out: what is not known to be harmless
-//! does not get out, whichever field it stands in. Figures stay, but for the free space and memory of the moment.
+//! Each text is one of a list of known words, or generated here, or removed: a text that is not known to be harmless is never
+//! kept, in any field. Figures are kept, except the free space and the available memory.
 
 use std::collections::BTreeMap;
 
@@ -22,14 +22,14 @@ pub struct Known {
     pub experiment: fn(&str) -> Option<Given>,
     /// Whether a kernel has this name.
     pub is_kernel: fn(&str) -> bool,
-    /// The text of a layout, printed from what was parsed; `None` if it is no layout.
+    /// The canonical text of a layout; `None` if it is not a layout.
     pub layout: fn(&str) -> Option<String>,
 }
 
-/// The run without host, paths, serial numbers, models, commands, reasons and other words of its owner's.
+/// The run without host, paths, serial numbers, models, commands, reasons and other words of its owner.
 ///
-/// Kept are the figures, the methods, the file system, the kernel's version, the kind of device and what it is set to, and
-/// the processor's name where it names a known maker. What follows from the trials is concluded anew.
+/// It keeps the figures, the methods, the file system, the kernel's version, the kind and settings of the device, and the
+/// processor's name if its maker is known. The conclusions are computed again from the trials.
 #[must_use]
 pub fn anonymous(run: &Run, known: &Known) -> Run {
     let given = run.experiments.iter().filter_map(|name| (known.experiment)(name));
@@ -53,7 +53,7 @@ pub fn anonymous(run: &Run, known: &Known) -> Run {
     run
 }
 
-/// Replaces each text by what may be told of it.
+/// Replaces each text by what may be published.
 struct Anonymise<'a> {
     known: &'a Known,
     /// The names that were given, by what they name and what it was called.
@@ -143,7 +143,7 @@ const SCHEDULERS: &str = "none mq-deadline kyber bfq noop deadline cfq";
 const FILE_SYSTEMS: &str = "ext2 ext3 ext4 xfs btrfs bcachefs f2fs zfs jfs reiserfs nilfs2 vfat exfat ntfs ntfs3 apfs hfs \
                             ufs tmpfs ramfs overlay nfs nfs4 cifs smb3 9p virtiofs ceph fuseblk erofs squashfs iso9660";
 
-/// A processor's name, where its maker is known and it has only what such names have.
+/// A processor's name, if its maker is known and it has only characters of such names.
 fn processor(name: &str) -> Option<String> {
     const MAKERS: &str = "Intel(R),AMD,ARM,Cortex,Apple,Ampere,Neoverse,Qualcomm,Raspberry Pi,Loongson,POWER,Hygon";
     const LONGEST: usize = 64;

@@ -1,8 +1,8 @@
-//! A run in the columns of a document: times by file size, a table for each way of writing.
+//! A run in the columns of a document: times by file size, one table for each way of writing.
 //!
-//! A storage and a durability have tables of their own: what is not equal work never stands side by side. So have the
-//! cache states, buffers and preallocations in which some column's methods differ. A column whose methods do not differ in
-//! one of these stands in all tables that do.
+//! Each storage and durability has tables of its own, because unequal work is never shown side by side. So do the cache states,
+//! buffers and preallocations in which the methods of a column differ. A column whose methods do not differ in one of these is in
+//! all of its tables.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,27 +21,27 @@ const MOST_POINTS: usize = 5000;
 const MOST_TABLES: usize = 100;
 const MOST_PUBLISHED: usize = 200;
 
-/// What is told of one way of writing.
+/// The times of one way of writing.
 #[derive(Clone, Debug)]
 pub struct Table<'a> {
     /// The index of the storage.
     pub storage: usize,
     /// The columns.
     pub columns: Vec<&'a Column>,
-    /// What was measured, by size, and then what was published of the same columns, durability and buffer.
+    /// What was measured, by size; then what was published for the same columns, durability and buffer.
     pub lines: Vec<Line<'a>>,
     durability: Durability,
     way: Way,
 }
 
-/// What the columns tell of one size.
+/// The times of one file size.
 #[derive(Clone, Debug)]
 pub struct Line<'a> {
     /// The size of the files.
     pub size_bytes: u64,
-    /// The machine that was published about; `None` for what was measured here.
+    /// The machine of published times; `None` for what was measured here.
     pub published: Option<&'a str>,
-    /// A cell for each column, where it is known.
+    /// A cell for each column; `None` if it is unknown.
     pub cells: Vec<Option<Cell>>,
 }
 
@@ -54,7 +54,7 @@ pub struct Cell {
     extents: Option<f64>,
 }
 
-/// What tells tables apart: buffer, preallocation and cache state; `None` where that does not.
+/// What distinguishes tables: buffer, preallocation and cache state; `None` for what does not.
 type Way = [Option<Trait>; 3];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -75,7 +75,7 @@ struct Point {
 }
 
 impl Point {
-    /// Whether it stands in the table of a way.
+    /// Whether it is in the table of a way.
     fn is_in(&self, table: &Way) -> bool {
         let mut traits = self.way.iter().zip(table);
         traits.all(|(own, table)| own.is_none() || own == table)

@@ -1,9 +1,9 @@
 //! What changed from one run to another, method by method.
 //!
 //! Two runs have no rounds in common, so nothing is paired: the interval of a change is that of
-//! [`unpaired_ratio`](crate::statistics::unpaired_ratio). It knows how much each run varied within itself, and not how
-//! much the machine varies from day to day; so the change beside a method of reference, which ran in the same rounds of
-//! each run, stands next to it.
+//! [`unpaired_ratio`](crate::statistics::unpaired_ratio). It covers how much each run varied within itself, but not how much the
+//! machine varies from day to day. Therefore the change relative to a reference method, which ran in the same rounds of each
+//! run, is given as well.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -29,7 +29,7 @@ pub struct Comparison {
     pub answer: Answer,
     /// What is different about machine, system and storages, as in `kernel: 6.12.1, now 6.18.2`.
     pub changed: Vec<String>,
-    /// Why absolute times of the two runs are not to be compared; empty where nothing speaks against it.
+    /// Why absolute times of the two runs must not be compared; empty if nothing speaks against it.
     pub cautions: Vec<String>,
     /// What both measured.
     pub contests: Vec<ContestChange>,
@@ -39,20 +39,19 @@ pub struct Comparison {
     pub only_second: Vec<String>,
 }
 
-/// What all contests say together, each by its method of reference: that was not chosen for its time, so neither run is
-/// favoured.
+/// The result over all contests, each by its reference method, which was not chosen for its time, so neither run is favoured.
 #[derive(Clone, Debug, Serialize)]
 pub struct Answer {
-    /// Seconds now over seconds before: geometric means over the contests of the ratio and of its bounds, so the interval
-    /// holds even where the contests of a run vary together. None where no contest has 6 rounds in both runs.
+    /// Seconds of the second run over those of the first: geometric means of the contests' ratios and of their bounds, so the
+    /// interval is valid even if the contests of a run vary together. `None` if no contest has 6 rounds in both runs.
     pub time: Option<Interval>,
-    /// The contests that these are of.
+    /// The number of contests in it.
     pub contests: usize,
-    /// Those in which it takes less time.
+    /// Contests in which the second run is faster.
     pub faster: usize,
-    /// Those in which it takes more time.
+    /// Contests in which the second run is slower.
     pub slower: usize,
-    /// Those with fewer than 6 rounds in one of the runs, or nothing in common; they count in none of the others.
+    /// Contests with fewer than 6 rounds in one of the runs, or without a common method; the other counts exclude them.
     pub too_few_rounds: usize,
 }
 
@@ -212,7 +211,7 @@ impl Change {
     }
 }
 
-/// Compares what two runs have in common, whatever their machines ([`objections`](crate::objections) tells about these).
+/// Compares what two runs have in common, whatever their machines ([`objections`](crate::objections) checks these).
 ///
 /// # Errors
 /// Where they have nothing in common.

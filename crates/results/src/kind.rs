@@ -1,4 +1,4 @@
-//! What kind of device a storage is on, as far as its record tells.
+//! The kind of device of a storage, as far as the run records it.
 
 use std::fmt;
 
@@ -33,7 +33,7 @@ pub enum DeviceKind {
     Network,
     /// A file system in user space.
     Fuse,
-    /// The record does not tell.
+    /// It is not recorded.
     Unknown,
 }
 

@@ -1,9 +1,8 @@
-//! What all rounds of a contest say together: `log seconds = method + round + noise`, and how much a choice may cost.
+//! The estimate from all rounds of a contest: `log seconds = method + round + noise`, and how much a choice may cost.
 //!
-//! A round that only some methods have counts for these, and who was dropped in good minutes is not flattered by them. The fit is
-//! that of noise with heavy tails (Student's t with [`TAIL`] degrees of freedom, by reweighting), so that a burst or a lost
-//! second is not the method's. Each method has a variance of its own, drawn towards that of all: three rounds tell little
-//! about one.
+//! A round that only some methods have counts for these, and a method that was dropped after fast rounds does not gain from them. The
+//! noise has heavy tails (Student's t with [`TAIL`] degrees of freedom, by reweighting), so a burst is not attributed to the
+//! method. Each method has a variance of its own, shrunk towards that of all, because three rounds say little about one method.
 //!
 //! What a choice may cost is its *regret*: its time over that of the best, less one. It is drawn from the posterior of the
 //! effects of all contenders. How far contenders lie apart is a parameter too (Rubin, "Estimation in parallel randomized

@@ -1,4 +1,4 @@
-//! What all sittings on a storage say together: the only estimator over sittings.
+//! The estimate from all sittings on a storage: the only estimator over sittings.
 //!
 //! The fit is that of `between`; samples stay in their runs. A sitting's weight halves with every [`HALF_LIFE_DAYS`]. Runs that
 //! began within an hour of each other are one sitting.
@@ -21,9 +21,9 @@ pub const HALF_LIFE_DAYS: f64 = 30.0;
 /// Runs that began within this time are one sitting.
 pub const ONE_SITTING: SignedDuration = SignedDuration::from_hours(1);
 
-/// A run as it is concluded from all sittings on its storages: itself and those of the others that measured the same, in the
-/// same way and on the same storage. The samples are the run's own; figures, standings and conclusions rest on all. Contests
-/// that no other sitting has stay as they are.
+/// A run as concluded from all sittings on its storages: itself, and the other runs that measured the same contests in the same way on
+/// the same storage. The samples are the run's own; figures, standings and conclusions rest on all sittings. Contests that no
+/// other sitting has are unchanged.
 #[must_use]
 pub fn pool(run: &Run, others: &[Run]) -> Run {
     let mut pooled = run.clone();

@@ -79,7 +79,7 @@ pub struct PairedRatio {
     pub pairs: usize,
 }
 
-/// Whether a ratio of times is slower for certain, and by more than the width of a tie. Fewer than 6 rounds tell nothing.
+/// Whether a ratio of times is slower for certain, and by more than the width of a tie. Fewer than 6 rounds are not enough.
 pub(crate) fn is_slower(ratio: &Interval) -> bool {
     ratio.coverage.is_some() && ratio.low > TIE_RATIO
 }

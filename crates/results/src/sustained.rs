@@ -1,9 +1,9 @@
-//! A sustained write: files written one after the other without a pause, each of them timed. It shows how long a device keeps the
-//! rate with which it begins, and what the rate is then.
+//! A sustained write: files written one after the other without a pause, each of them timed. It shows how long a device keeps its
+//! initial rate, and the rate afterwards.
 //!
-//! Rates are those of stretches of 0.2 s and more: what holds a device to a rate lets requests pass in slices of 0.1 s. Levels are
-//! medians of them, because single files stall or burst by factors of ten and more, and a change is told only where it is clear: see
-//! `change`. Not here: why a rate changes. A full cache of an SSD, garbage collection and used-up credits of a cloud look alike.
+//! Rates are those of stretches of at least 0.2 s, because rate limits work in slices of 0.1 s. Levels are medians of stretches,
+//! because single files stall or burst by factors of ten and more. A change is reported only if it is clear: see `change`. Not here:
+//! why a rate changes. A full cache of an SSD, garbage collection and used-up credits of a cloud look alike.
 
 use std::ops::Range;
 
@@ -12,9 +12,9 @@ use seekless_record::Trial;
 use crate::statistics::{median, percentile};
 use crate::units::{binary_bytes, percent, rate, sound};
 
-/// What a stretch takes at least.
+/// The shortest stretch, in seconds.
 const STRETCH_SECONDS: f64 = 0.2;
-/// Fewer stretches tell nothing of how a rate changes.
+/// Fewer stretches do not show how a rate changes.
 const FEWEST: usize = 16;
 /// A level is looked for in medians over at most this many parts of the stretches.
 const MOST_PARTS: usize = 128;
@@ -32,7 +32,7 @@ const NEAR: usize = 8;
 const MOST_LEVELS: usize = 4;
 /// Where 9 of 10 stretches are not within this part of the median, the rate is unsteady.
 const UNSTEADY: f64 = 0.5;
-/// Where slow files add more than this part to the time, the mean is told beside the median.
+/// If slow files add more than this part to the time, the mean is given, too.
 const STALLED: f64 = 0.1;
 
 /// The files of a sustained write.

@@ -40,7 +40,7 @@ pub struct Place {
     pub at_least_bytes: u64,
     /// The state of the cache.
     pub cache: Cache,
-    /// What writes and copies are made to.
+    /// The target of writes and copies.
     pub target: Target,
     /// Different durability is never ranked together.
     pub durability: Durability,
@@ -57,11 +57,11 @@ pub struct Place {
 pub struct Ranking {
     /// What is ranked together.
     pub place: Place,
-    /// How many machines, as far as they can be told apart.
+    /// The number of machines, as far as they can be distinguished.
     pub machines: usize,
     /// How many runs, and how many of them are imported.
     pub runs: usize,
-    /// Those of others among them.
+    /// How many of these are imported.
     pub imported: usize,
     /// The methods, the best first.
     pub methods: Vec<Ranked>,
@@ -222,7 +222,7 @@ pub fn size_class(bytes: u64) -> (u64, u64) {
     (ENDS[place], most)
 }
 
-/// What tells machines apart; names are missing from anonymous runs, and then two of one make are one.
+/// What distinguishes machines. Anonymous runs have no names, so two machines of one model count as one.
 fn identity(machine: &Machine) -> impl PartialEq {
     // Rounded: the memory that the system tells changes a little with the kernel.
     let memory_gib = (machine.memory_bytes.unwrap_or(0) + (1 << 29)) >> 30;

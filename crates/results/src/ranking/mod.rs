@@ -1,8 +1,9 @@
-//! From samples to verdicts: who is best, who ties, who is dropped, what is recommended. No I/O and no clock.
+//! From samples to verdicts: best, ties, slower, dropped, recommended. No I/O and no clock.
 //!
-//! Who leads, who is slower and what a choice may cost is told by all rounds together (the `model`); two methods alone are
-//! compared by the ratios of rounds that both have. So what slows a whole round down (another guest, a throttle) cancels. Invalid trials and those that measure the winner again take no part in the ranking: the former are not what
-//! they claim, the latter were made only for whom the ranking chose.
+//! The leader, the slower methods and the possible cost of a choice are estimated from all rounds together (the `model`). Two methods
+//! alone are compared by the ratios of their common rounds, so what slows a whole round down (another guest, throttling) cancels.
+//! The ranking excludes invalid trials, which were not in the intended state, and those that measure the winners again, which exist
+//! only for the methods that the ranking chose.
 
 mod conclude;
 mod effects;
@@ -22,8 +23,8 @@ use crate::statistics::{FEWEST_SAMPLES, deviation, mean, median, median_interval
 /// Nothing is dropped before this many rounds.
 pub const FEWEST_ROUNDS_TO_DROP: usize = 3;
 
-/// Where each entry stands against the one that leads, by all rounds together; `None` for one without a round in common
-/// with it. With fewer than 6 of these, the ratio is theirs alone.
+/// The standing of each entry relative to the leader, from all rounds together; `None` without a common round. With fewer than 6
+/// common rounds, the ratio is that of these rounds alone.
 #[must_use]
 pub fn standings(samples: &[Samples]) -> Vec<Option<Standing>> {
     stand(samples, Field::of(samples, |_| true).as_ref())

@@ -1,4 +1,4 @@
-//! The recommendation in words. It says only what an interval carries; what is undecided it leaves out.
+//! The recommendation in words. It says only what the intervals support; it omits what is undecided.
 
 use seekless_record::{Interval, Sittings};
 
@@ -10,7 +10,7 @@ use crate::statistics::FEWEST_SAMPLES;
 use crate::sustained::Sustained;
 use crate::units::percent;
 
-/// The smallest difference in processor use that is told: five points of one processor.
+/// The smallest difference in processor use that is reported: five percentage points of one processor.
 const CPU_POINTS_TOLD: f64 = 5.0;
 
 /// How many options that slow a method down are named.
@@ -94,7 +94,7 @@ fn settled_by(judged: &Judged<'_>) -> String {
     })
 }
 
-/// What the fresh rounds say of the one that is used: chosen among many, it may have been lucky.
+/// What fresh rounds say about the recommended method: chosen among many, it may have been lucky.
 fn again(judged: &Judged<'_>, used: usize) -> Option<String> {
     let other = judged.by_speed().find(|&other| other != used)?;
     let ratio = judged
@@ -107,7 +107,7 @@ fn again(judged: &Judged<'_>, used: usize) -> Option<String> {
     ))
 }
 
-/// How far behind the best it can be.
+/// How much slower than the best it can be.
 fn behind(judged: &Judged<'_>, costs_at_most: f64) -> String {
     let over = judged
         .sittings()
@@ -118,7 +118,7 @@ fn behind(judged: &Judged<'_>, costs_at_most: f64) -> String {
     format!("at most {} slower than the best{over}", percent(costs_at_most))
 }
 
-/// The nearest of the other methods, which all are slower.
+/// The fastest of the other methods, all of which are slower.
 fn next(judged: &Judged<'_>) -> Option<(String, f64)> {
     let field = judged.field()?;
     let next = judged.by_speed().nth(1)?;

@@ -1,7 +1,7 @@
-//! A run to be shown: its contests with their rows in the order shown, and what is in no table and why. It is made once,
-//! from texts that are harmless, and all renderers read it.
+//! A run to show: its contests, their rows in the order shown, and what is in no table and why. It is built once, from harmless
+//! texts, and all renderers read it.
 //!
-//! Not here: how a figure is written, and which columns a renderer has room for.
+//! Not here: how a figure is printed, and which columns a renderer shows.
 
 mod crossovers;
 mod published;
@@ -28,24 +28,24 @@ use crate::sustained::Sustained;
 use crate::units::sound;
 use crate::words::{is_told_in_times, place, short_name, title, title_in, why_missing};
 
-/// A run to be shown.
+/// A run to show.
 #[derive(Debug)]
 pub struct View<'a> {
     /// The run; its texts are harmless.
     pub run: &'a Run,
     /// The contests, in the run's order.
     pub contests: Vec<ContestView<'a>>,
-    /// Times by file size, in the columns of documents.
+    /// Times by file size, in the columns of a document.
     pub columns: Vec<Table<'a>>,
-    /// Where the winner changes with the size of the files, a sentence each.
+    /// Where the winner changes with the size of the files, one sentence each.
     pub crossovers: Vec<String>,
-    /// How many sittings it rests on, and how many more are needed, where it was concluded from those of a storage.
+    /// How many sittings the verdicts rest on and how many more are needed, if sittings were combined.
     pub sittings: Option<String>,
     /// Which of several storages is faster, a sentence for each contest.
     pub storages: Vec<String>,
 }
 
-/// A contest to be shown.
+/// A contest to show.
 #[derive(Debug)]
 pub struct ContestView<'a> {
     /// Its index in the run.
@@ -54,21 +54,21 @@ pub struct ContestView<'a> {
     pub contest: &'a Contest,
     /// What is compared, as in `read 64M, cold`.
     pub name: String,
-    /// The same, with the storage where the run has several.
+    /// The same, with the storage if the run has several.
     pub title: String,
-    /// Whether its figures are told in seconds: a rate over the size of its files tells nothing.
+    /// Whether its figures are times, because a rate over the size of its files would be meaningless.
     pub in_times: bool,
-    /// The entries with figures: the best, the others by their ratio to it, those not ranked, and last those dropped.
+    /// The entries with figures: the best, then the others by their ratio to it, then unranked ones, and last the dropped ones.
     pub rows: Vec<Row<'a>>,
-    /// What has no figures or failed, and why. What failed may have a row too.
+    /// The entries without figures or that failed, and why. An entry that failed may have a row, too.
     pub left_out: Vec<(&'a Entry, String)>,
     /// What others published of these files.
     pub published: Vec<PublishedRow<'a>>,
-    /// What the whole system did beside each entry.
+    /// What the whole system did while each entry ran.
     pub system: Vec<SystemRow>,
     /// Whether the experiment is about what the whole system did.
     pub asks_for_system: bool,
-    /// What became of the rate, where it is a sustained write.
+    /// The rate over time, if it is a sustained write.
     pub sustained: Option<Sustained<'a>>,
     /// By entry.
     trials: Vec<Vec<&'a Trial>>,
@@ -85,22 +85,22 @@ pub struct Row<'a> {
     pub summary: &'a Summary,
     /// The most memory that it took in a trial.
     pub peak_memory_bytes: u64,
-    /// Where it stands.
+    /// Its verdict.
     pub position: Position,
 }
 
-/// Where an entry stands.
+/// The verdict on an entry.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Position {
     /// The best.
     Best,
-    /// It seems to be the best, and nothing is decided.
+    /// It seems to be the best, but nothing is decided.
     Leading,
     /// Not shown to be slower than the best.
     Tie,
-    /// The same where nothing is decided: it may be faster than the one that leads, or slower.
+    /// The same if nothing is decided: it may be faster or slower than the leader.
     Open,
-    /// Slower, by this ratio of times; so is what was dropped.
+    /// Slower, by this ratio of times; dropped entries, too.
     Slower(Interval),
     /// It failed.
     Failed,
