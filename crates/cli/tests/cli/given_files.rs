@@ -67,7 +67,7 @@ fn files_of_a_directory_are_read_once_and_nothing_is_written() {
     assert!((run.trials[0].compared_seconds() / seconds - 1.0).abs() < 1e-9);
     assert!(before == place.content(), "something was touched");
     let resumed = place.run(&["bench", "--resume", "latest"]).refused();
-    assert!(resumed.contains("read once"), "{resumed}");
+    assert!(resumed.contains("each file only once"), "{resumed}");
     // Now they are in memory, as far as the directory was read by this test.
     let refused = place.run(&READ_ONCE).refused();
     assert!(
