@@ -70,7 +70,7 @@ fn what_is_no_run_is_refused_and_nothing_is_written() {
         ("directory.json", "directory.json"),
         ("gone.json", "gone.json"),
         ("1999", "1999"),
-        ("", "no run"),
+        ("", "not a run"),
     ] {
         let sentence = place.run(&["report", run, "-o", "page.html"]).refused();
         assert!(sentence.contains(reason), "{run}: {sentence}");

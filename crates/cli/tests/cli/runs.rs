@@ -143,7 +143,7 @@ fn runs_without_anything_in_common_and_a_run_with_itself_are_refused() {
     kept(&place, &other);
     let sentence = place.run(&["runs", "compare", "2026", "other"]).refused();
     assert!(
-        sentence.contains("nothing in common") && sentence.contains("--size"),
+        sentence.contains("no contest in common") && sentence.contains("--size"),
         "{sentence}"
     );
     let sentence = place.run(&["runs", "compare", "other", "latest"]).refused();
@@ -169,7 +169,7 @@ fn a_run_that_is_not_there_is_answered_with_the_nearest() {
         "{sentence}"
     );
     let sentence = place.run(&["runs", "show", "./"]).refused();
-    assert!(sentence.contains("no regular file"), "{sentence}");
+    assert!(sentence.contains("not a regular file"), "{sentence}");
 }
 
 #[test]

@@ -87,7 +87,7 @@ fn all_is_written_once_checked_told_and_removed() {
         assert!(!shown.contains("undecided"), "{words:?}: {shown}");
     }
     let resumed = place.run(&["bench", "--resume", "latest"]).refused();
-    assert!(resumed.contains("is measured"), "{resumed}");
+    assert!(resumed.contains("is complete"), "{resumed}");
 }
 
 #[test]
