@@ -284,8 +284,7 @@ fn commands_that_must_print_the_same_fail_where_they_do_not() {
     place.file("printing.toml", PRINTING.as_bytes());
     place.run(&["bench", "printing.toml", "--rounds", "2"]);
     let run = place.only_run();
-    let failed =
-        |status: &&seekless_record::Entry| matches!(&status.status, Status::Failed(why) if why.contains("output differs"));
+    let failed = |status: &&seekless_record::Entry| matches!(&status.status, Status::Failed(why) if why.contains("output differs"));
     let failed: Vec<_> = run.contests[0]
         .entries
         .iter()
