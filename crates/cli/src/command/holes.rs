@@ -209,7 +209,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
 
 /// If another process opens a file that is held, the kernel sends this process a signal that would end it.
 fn expect_wishes() -> anyhow::Result<()> {
-    survive(SIGIO).context("catching SIGIO failed")
+    survive(SIGIO).context("cannot catch SIGIO")
 }
 
 /// Works on each of the files; `reads` is the word for reading their bytes, and how often that is done; `done` is the word for

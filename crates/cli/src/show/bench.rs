@@ -121,7 +121,7 @@ impl Watch for Progress {
             Event::Checkpoint(run) => {
                 // At the end it is tried again, and that is told.
                 if let Err(error) = self.save(run) {
-                    tracing::warn!("what was measured so far could not be saved: {error:#}");
+                    tracing::warn!("cannot save what was measured so far: {error:#}");
                 }
             }
         }

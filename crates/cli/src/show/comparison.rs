@@ -38,7 +38,7 @@ pub fn show_comparison(
     for (only, which) in [(&comparison.only_first, "first"), (&comparison.only_second, "second")] {
         if !only.is_empty() {
             writeln!(page)?;
-            let text = format!("Only the {which} measured: {}", visible(&only.join("; ")));
+            let text = format!("Only in the {which} run: {}", visible(&only.join("; ")));
             page.say(DIM, &text)?;
         }
     }

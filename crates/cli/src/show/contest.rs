@@ -261,7 +261,7 @@ fn findings(view: &ContestView<'_>, all: bool) -> Vec<String> {
 fn effect_words(ratio: &Interval, all: bool) -> Option<String> {
     let range = format!("({:.2}x to {:.2}x the time)", ratio.low, ratio.high);
     if ratio.coverage.is_none() {
-        return all.then(|| format!("too few rounds to tell {range}"));
+        return all.then(|| format!("too few rounds {range}"));
     }
     if ratio.high < 1.0 {
         return Some(format!("{:.0} % less time {range}", 100.0 * (1.0 - ratio.median)));

@@ -52,7 +52,7 @@ fn aliases() -> impl Iterator<Item = (&'static Alias, Method)> {
 
 /// Lists the mechanisms of the operations, their options as far as they work here, and the old names.
 pub fn list_methods(page: &mut Page<'_>, operations: &[Operation], probe: &mut Probe) -> io::Result<()> {
-    let head = "A method is OPERATION/MECHANISM[,OPTION...]; what is marked + or - was tried in this directory.";
+    let head = "A method is OPERATION/MECHANISM[,OPTION...]; + works in this directory, - does not.";
     page.say(DIM, head)?;
     for &operation in operations {
         writeln!(page)?;

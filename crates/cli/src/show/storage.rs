@@ -256,7 +256,7 @@ fn show_features(page: &mut Page<'_>, features: &Result<Vec<Feature>, String>) -
         let (style, mark) = mark(&feature.availability);
         let text = match (feature.availability.reason(), feature.smallest_hole_bytes) {
             (Some(reason), _) => format!("not available here: {}", visible(reason)),
-            (None, Some(bytes)) => format!("{}; the smallest that frees space has {bytes} B", feature.about),
+            (None, Some(bytes)) => format!("{}; the smallest hole that frees space has {bytes} B", feature.about),
             (None, None) => feature.about.to_owned(),
         };
         let text = wrapped(4 + 2 + longest + 2, &text, page.width());

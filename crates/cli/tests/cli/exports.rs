@@ -105,5 +105,5 @@ fn a_run_that_cannot_be_saved_is_shown_and_counts_as_failed() {
     let ended = super::place::Ended::of(command.spawn().unwrap());
     assert_eq!(ended.code, Some(2));
     assert!(ended.stdout.contains("1M, cold"), "{}", ended.stdout);
-    assert!(ended.stderr.contains("the run was not saved"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("cannot save the run"), "{}", ended.stderr);
 }

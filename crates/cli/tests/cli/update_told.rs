@@ -22,11 +22,8 @@ fn what_was_done_is_told_whatever_the_path_and_where_it_cannot_be_told() {
     }
     let failed = "cannot write the output: No space left on device";
     for (words, sentence) in [
-        (&["--from", "good"][..], format!("is updated as asked, but {failed}")),
-        (
-            &["--from", "good", "--json"],
-            format!("is updated as asked, but {failed}"),
-        ),
+        (&["--from", "good"][..], format!("is updated, but {failed}")),
+        (&["--from", "good", "--json"], format!("is updated, but {failed}")),
         (&["--from", "good", "--dry-run"], format!("seekless: {failed}")),
         (&["--recover"], format!("seekless: {failed}")),
     ] {
@@ -73,7 +70,7 @@ fn a_signal_ends_the_writing_and_is_told_with_what_became_of_the_file() {
         }
         assert_eq!(ended.code, Some(130), "{safety}: {}", ended.stderr);
         assert!(
-            ended.stderr.contains("a signal asked to stop") && ended.stderr.contains(words),
+            ended.stderr.contains("interrupted") && ended.stderr.contains(words),
             "{safety}: {}",
             ended.stderr
         );

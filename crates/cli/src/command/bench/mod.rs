@@ -255,7 +255,7 @@ fn measure(arguments: &Arguments, stop: &Stop, caught: &Caught) -> Result<(), Fa
     if saved.is_ok() && caught.signal().is_some() {
         tell_interrupted(&run.alone);
     }
-    failed.extend(saved.err().map(|error| error.context("the run was not saved")));
+    failed.extend(saved.err().map(|error| error.context("cannot save the run")));
     unless_stopped(caught)?;
     unless_failed(failed)?;
     Ok(shown?)
@@ -301,7 +301,7 @@ fn measuring(caught: &Caught, no_wait: bool) -> Result<Option<MeasuringLock>, Fa
             Ok(Ok(lock)) => return Ok(Some(lock)),
             Ok(Err(holder)) => holder,
             Err(error) => {
-                tracing::info!("no turns are taken with other benches: {}", seekless::full_text(&error));
+                tracing::info!("cannot wait for other benches: {}", seekless::full_text(&error));
                 return Ok(None);
             }
         };
@@ -354,7 +354,7 @@ fn show(mut page: Page<'_>, run: &Run, all: bool, saved: Option<&Path>, report: 
 /// Writes the page of a saved run beside it.
 fn report_beside(run: &Concluded, saved: &Path) -> anyhow::Result<PathBuf> {
     let written = || -> anyhow::Result<()> { beside(saved)?.write(to_html(&run.shown, &run.alone)?.as_bytes()) };
-    written().context("the report was not written")?;
+    written().context("cannot write the report")?;
     let path = saved.with_extension("html");
     Ok(std::fs::canonicalize(&path).unwrap_or(path))
 }

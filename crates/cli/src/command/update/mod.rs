@@ -179,7 +179,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     } else {
         show(&mut page, &job, &chosen, done.as_ref())
     };
-    let done = done.map(|_| format!("{shown}: is updated as asked"));
+    let done = done.map(|_| format!("{shown}: is updated"));
     Ok(told.with_context(|| unwritten(done.as_deref()))?)
 }
 
@@ -205,7 +205,7 @@ fn timed<T>(seconds: &mut f64, work: impl FnOnce() -> anyhow::Result<T>) -> anyh
 /// The file's size. Fails early where there is nothing to update, before a minute of updates is read.
 fn require_file(path: &Path) -> anyhow::Result<u64> {
     let shown = visible_path(path);
-    let found = std::fs::metadata(path).with_context(|| format!("{shown}: looking at it failed"))?;
+    let found = std::fs::metadata(path).with_context(|| format!("{shown}: cannot stat"))?;
     if !found.is_file() {
         bail!("{shown}: not a regular file; only regular files can be updated");
     }
@@ -220,7 +220,7 @@ fn read(arguments: &Arguments) -> anyhow::Result<Batch> {
     match arguments.from.as_deref().filter(|path| *path != Path::new("-")) {
         Some(path) => {
             let shown = visible_path(path);
-            let file = File::open(path).with_context(|| format!("{shown}: opening it failed"))?;
+            let file = File::open(path).with_context(|| format!("{shown}: cannot open"))?;
             read(&mut BufReader::with_capacity(1 << 20, file), &shown)
         }
         None if std::io::stdin().is_terminal() => {
@@ -235,7 +235,7 @@ fn choice(arguments: &Arguments) -> anyhow::Result<Choice> {
     let choice: Choice = written_out(&arguments.method).parse()?;
     let operation = choice.operation();
     if operation != Operation::Update {
-        bail!("`{choice}` is to {operation}, not to update; `seekless methods update` lists those");
+        bail!("`{choice}` is a {operation} method; `seekless methods update` lists update methods");
     }
     Ok(match arguments.durability {
         Some(durability) => choice.with_durability(durability)?,
@@ -316,16 +316,16 @@ fn too_much(chosen: &UpdatePlan, safety: Safety, most: f64) -> String {
     let all = cost.amplification();
     let beside = cost.safety_bytes as f64 / cost.requested_bytes.max(1) as f64;
     let (of_these, instead) = match safety {
-        Safety::InPlace => (String::new(), "leave the method out"),
-        Safety::Journal => (format!(", {beside:.1} of them to the journal"), "take another --safety"),
+        Safety::InPlace => (String::new(), "omit --method"),
+        Safety::Journal => (format!(" ({beside:.1} of it for the journal)"), "use another --safety"),
         Safety::Replace => (
-            format!(", at most {beside:.1} of them to the copy that takes the name"),
-            "take another --safety",
+            format!(" (up to {beside:.1} of it for the copy that takes the name)"),
+            "use another --safety",
         ),
     };
     format!(
-        "`{method}` would write {all:.1} bytes for each that changes{of_these}, and {most} are allowed; nothing was \
-         written: {instead}, or allow more (--max-amplification)"
+        "the write amplification of `{method}` would be {all:.1}{of_these}, but at most {most} is allowed; nothing was \
+         written: {instead}, or raise --max-amplification"
     )
 }
 
@@ -333,7 +333,7 @@ fn too_much(chosen: &UpdatePlan, safety: Safety, most: f64) -> String {
 impl Watch for Caught {
     fn before(&self, step: &Step<'_>) -> std::io::Result<()> {
         if step.kind == StepKind::Write && self.signal().is_some() {
-            return Err(std::io::Error::other("a signal asked to stop"));
+            return Err(std::io::Error::other("interrupted"));
         }
         Ok(())
     }

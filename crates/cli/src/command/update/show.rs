@@ -22,23 +22,24 @@ pub fn show(page: &mut Page<'_>, job: &Job<'_>, chosen: &UpdatePlan, done: Optio
             (journal, _) => format!(", after a journal of {}", bytes(journal)),
         };
         let text = format!(
-            "{file}: {given}, {requested}, in {} of {written}{beside} ({:.1} bytes for each that changes).",
+            "{file}: {given} of {requested} in {}, {written}{beside}; write amplification {:.1}.",
             counted(done.writes, "write"),
             done.amplification()
         );
         page.say(PLAIN, &text)?;
     } else {
-        let text = format!("{given} of {file} name {requested}; nothing was changed.");
+        let cover = if updates.given() == 1 { "covers" } else { "cover" };
+        let text = format!("{file}: {given} {cover} {requested}; nothing was changed.");
         page.say(PLAIN, &text)?;
         show_costs(page, job, chosen)?;
         let beside = bytes(chosen.cost.safety_bytes);
         let what = match arguments.safety {
-            Safety::Journal => Some("the journal takes"),
-            Safety::Replace => Some("the copy that takes the name takes at most"),
+            Safety::Journal => Some(("", "the journal")),
+            Safety::Replace => Some(("at most ", "the copy that takes the name")),
             Safety::InPlace => None,
         };
-        if let Some(what) = what {
-            writeln!(page, "Of what is written, {what} {beside}.")?;
+        if let Some((bound, what)) = what {
+            writeln!(page, "The planned bytes include {bound}{beside} for {what}.")?;
         }
         page.say(PLAIN, &format!("{}: {}.", chosen.plan.method, chosen.plan.why))?;
     }
