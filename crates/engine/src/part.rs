@@ -221,7 +221,7 @@ impl<'a> Part<'a> {
     /// A descriptor of our own for a file that is open.
     pub(crate) fn duplicate(&self, file: BorrowedFd<'_>) -> Result<File> {
         let owned = file.try_clone_to_owned();
-        let owned = owned.map_err(|error| Error::system(self.path(), "duplicating its descriptor", error))?;
+        let owned = owned.map_err(|error| Error::system(self.path(), "duplicate its descriptor", error))?;
         Ok(owned.into())
     }
 }

@@ -231,7 +231,10 @@ fn bad_input_is_named_and_changes_nothing() {
         (&["/dev/null", "--from", "good"], "not a regular file"),
         (&["file", "--from", "nowhere"], "nowhere"),
         (&["file", "--from", "good", "--memory", "16"], "minimum is 16M"),
-        (&["file", "--from", "good", "--method", "write/sync"], "`seekless methods update` lists"),
+        (
+            &["file", "--from", "good", "--method", "write/sync"],
+            "`seekless methods update` lists",
+        ),
         (&["file", "--from", "good", "--max-amplification", "0"], "1 or more"),
     ];
     for (arguments, words) in table {

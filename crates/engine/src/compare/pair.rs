@@ -33,7 +33,7 @@ impl<'a> Pair<'a> {
     pub fn open(parts: [&'a Part<'_>; 2], method: &'a Method) -> Result<Self> {
         let open = |part: &'a Part<'_>| {
             let side = Side::open_source(part, method)?;
-            side.require_aligned(part.start(), "begins").map(|()| side)
+            side.require_aligned(part.start(), "start").map(|()| side)
         };
         let sides = [open(parts[0])?, open(parts[1])?];
         let starts = parts.map(Part::start);

@@ -69,7 +69,7 @@ fn require_whole(source: &Side<'_>, target: &Side<'_>) -> Result<()> {
     Err(source.unavailable(WHOLE_FILES_ONLY))
 }
 
-const WHOLE_FILES_ONLY: &str = "it copies whole files to whole files only, not ranges and not into a file that is open";
+const WHOLE_FILES_ONLY: &str = "it copies whole files by path only, not ranges and not to an open file";
 
 /// `copy/fcopyfile`: fcopyfile(3) of macOS copies the data.
 pub(super) fn fcopyfile(source: &Side<'_>, target: &Side<'_>, _range: Range<u64>) -> Result<()> {

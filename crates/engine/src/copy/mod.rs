@@ -191,8 +191,8 @@ fn require_both_aligned(source: &Side<'_>, target: &Side<'_>) -> Result<()> {
         return Ok(());
     }
     source
-        .require_aligned(target.start(), "begins")
-        .and_then(|()| target.require_aligned(source.start(), "begins"))
+        .require_aligned(target.start(), "start")
+        .and_then(|()| target.require_aligned(source.start(), "start"))
 }
 
 fn fill(mechanism: &mut CopyBytes, source: &Side<'_>, target: &Side<'_>, destination: Destination) -> Result<Transfer> {

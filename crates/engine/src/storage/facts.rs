@@ -61,8 +61,7 @@ impl StorageFacts {
     pub fn of(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let metadata = fs::metadata(path).map_err(|error| Error::system(path, "stat", error))?;
-        let system =
-            sys::file_system(path).map_err(|error| Error::system(path, "stat its file system", error))?;
+        let system = sys::file_system(path).map_err(|error| Error::system(path, "stat its file system", error))?;
         if system.is_pseudo {
             return Err(Error::NotStorage {
                 path: path.to_owned(),

@@ -149,7 +149,7 @@ impl<'a> Side<'a> {
             return Ok(());
         }
         if !range.is_empty() {
-            self.require_aligned(range.start, "begins")?;
+            self.require_aligned(range.start, "start")?;
         }
         self.bytes = range.end;
         self.part = Some(range);
@@ -161,7 +161,10 @@ impl<'a> Side<'a> {
         if offset.is_multiple_of(self.alignment) {
             return Ok(());
         }
-        Err(self.unavailable(&format!("direct I/O {does} at a multiple of {}", self.alignment)))
+        Err(self.unavailable(&format!(
+            "direct I/O must {does} at a multiple of {} bytes",
+            self.alignment
+        )))
     }
 
     /// Takes a file that somebody else opened and will close, if it is open as the method needs it.
@@ -170,7 +173,7 @@ impl<'a> Side<'a> {
         // Duplicating, looking at what is open and how, asking for its position and restoring it, closing.
         let mut side = Self::new(Arc::clone(&file), part.path(), method, 6);
         require_regular(side.path, &side.metadata()?)?;
-        let opened = sys::opened_as(&file).map_err(|error| side.failed("asking how it is open", error))?;
+        let opened = sys::opened_as(&file).map_err(|error| side.failed("read its open flags", error))?;
         let options = method.options();
         let is_direct = options.cache() == CachePolicy::Direct;
         let is_through = access != Access::Read && options.durability() == Durability::WriteThrough;
@@ -189,7 +192,7 @@ impl<'a> Side<'a> {
             side.alignment = side.find_alignment()?;
         }
         let position = (&*file).stream_position();
-        let position = position.map_err(|error| side.failed("asking for its position", error))?;
+        let position = position.map_err(|error| side.failed("read its position", error))?;
         side.restored = Some(Position(file, position));
         Ok(side)
     }
@@ -234,10 +237,10 @@ impl<'a> Side<'a> {
         };
         let file_bytes = side.metadata()?.len();
         if bytes > 0 {
-            side.require_aligned(start, "begins")?;
+            side.require_aligned(start, "start")?;
             // The padding of the last block is cut off behind the end of the file only.
             if end < file_bytes {
-                side.require_aligned(end, "ends, within a file,")?;
+                side.require_aligned(end, "end within a file")?;
             }
         }
         // Nothing is written, so nothing is made longer.
@@ -345,10 +348,7 @@ impl<'a> Side<'a> {
         let from = from.max(range.start);
         if range.end > from && matches!(way, Preallocate::Allocate | Preallocate::Both) {
             self.count_call();
-            self.support(
-                "allocate blocks",
-                sys::allocate(&self.file, from, range.end - from),
-            )?;
+            self.support("allocate blocks", sys::allocate(&self.file, from, range.end - from))?;
         }
         if matches!(way, Preallocate::Truncate | Preallocate::Both) {
             if self.part.is_some() {
