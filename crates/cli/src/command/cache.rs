@@ -19,7 +19,7 @@ use serde_json::json;
 use super::values::JsonOptions;
 use super::{Failure, raise_open_files, unless_stopped};
 use crate::show::{
-    Amount, Format, LINE, Lines, PLAIN, Page, Width, Work, files, json_line, other_file_systems, stdout, tell_scan,
+    Activity, Amount, Format, LINE, Lines, PLAIN, Page, Width, files, json_line, other_file_systems, stdout, tell_scan,
     visible_path,
 };
 use crate::signals::{Caught, stopping};
@@ -233,7 +233,7 @@ impl<'a> Job<'a> {
             all: self.common.all,
             top: self.common.top as usize,
         };
-        let work_of_line = Work {
+        let work_of_line = Activity {
             doing: "reading",
             name: visible_path(&self.paths[0]),
             amount: Amount::Bytes(read.map(|read| read.bytes)),

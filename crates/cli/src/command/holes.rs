@@ -19,7 +19,7 @@ use signal_hook::consts::SIGIO;
 use super::values::JsonOptions;
 use super::{Failure, raise_open_files, unless_stopped, unwritten};
 use crate::show::{
-    Amount, HoleLines, LINE, Page, Picture, Sum, Width, Work, show_punched, stdout, tell_scan, visible_path,
+    Activity, Amount, HoleLines, LINE, Page, Picture, Sum, Width, show_punched, stdout, tell_scan, visible_path,
 };
 use crate::signals::{stopping, survive};
 
@@ -180,11 +180,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
             };
             let done = (!dig.dry_run).then_some("dug");
             let work = |file: &FileAt, stop: &Stop| holes::dig(file, how, stop, &|bytes| LINE.add(bytes));
-            let reads = if dig.verify {
-                ("digging and verifying", 3)
-            } else {
-                ("digging", 1)
-            };
+            let reads = if dig.verify { ("verifying", 3) } else { ("digging", 1) };
             let sum = Sum::Dug(Dug::default(), how);
             each(&dig.which, Some(reads), sum, done, dig.explain, work, |lines, dug| {
                 lines.dug(&dug, how)
@@ -237,7 +233,7 @@ fn each<T: Send>(
         let lengths = taken
             .iter()
             .map(|path| path.metadata().map_or(0, |metadata| metadata.len()));
-        let work = Work {
+        let work = Activity {
             doing,
             name: visible_path(&which.paths[0]),
             amount: Amount::Bytes((!which.recursive).then(|| times * lengths.sum::<u64>())),

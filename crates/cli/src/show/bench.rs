@@ -12,7 +12,7 @@ use seekless_results::{bytes, visible};
 
 use super::PLAIN;
 use super::page::Page;
-use super::progress::{Amount, LINE, Work, whole_time};
+use super::progress::{Activity, Amount, LINE, whole_time};
 use crate::signals::ending;
 
 /// A run under way: shows its progress, and saves it every few minutes, so that a power cut costs minutes.
@@ -26,7 +26,7 @@ pub struct Progress {
 impl Progress {
     /// For a new run, or one that is resumed and has a document already.
     pub fn new(quiet: bool, document: Option<&Document>) -> Self {
-        LINE.begin(!quiet, Work::default());
+        LINE.begin(!quiet, Activity::default());
         Self {
             started: Instant::now(),
             expected: Duration::ZERO,
@@ -51,7 +51,7 @@ impl Progress {
 
     fn show(&self, doing: &'static str, name: &str, words: String) {
         let part = self.started.elapsed().as_secs_f64() / self.expected.as_secs_f64();
-        LINE.set(Work {
+        LINE.set(Activity {
             doing,
             name: visible(name).into_owned(),
             amount: Amount::Words(words, part.is_finite().then_some(part)),

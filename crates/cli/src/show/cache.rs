@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::objects::{JsonForm, Objects};
 use super::page::Page;
-use super::progress::{Amount, LINE, Work, stderr};
+use super::progress::{Activity, Amount, LINE, stderr};
 use super::units::{bar, files};
 use super::visible::{object, visible_path};
 use super::{BOLD, DIM, PLAIN, WARNING};
@@ -57,7 +57,7 @@ impl Watch for Lines<'_> {
     fn file(&mut self, file: &FileState) -> ControlFlow<()> {
         self.files += 1;
         if let Some(doing) = self.doing.filter(|_| self.files.is_multiple_of(FILES_PER_LOOK)) {
-            LINE.set(Work {
+            LINE.set(Activity {
                 doing,
                 name: visible_path(&file.path),
                 amount: Amount::Words(files(self.files), None),

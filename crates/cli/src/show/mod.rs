@@ -32,7 +32,7 @@ pub use known::show_known;
 pub use methods::{list_methods, method_json, methods_json, methods_page};
 pub use objects::JsonForm;
 pub use page::{Page, Width, other_file_systems};
-pub use progress::{Amount, Cleared, LINE, Work, stderr, stdout};
+pub use progress::{Activity, Amount, Cleared, LINE, stderr, stdout};
 pub use rankings::show_rankings;
 pub use run::show_run;
 pub use runs::{held_bytes, list_runs, runs_json, too_large};

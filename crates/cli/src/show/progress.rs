@@ -46,7 +46,7 @@ pub struct Line {
 
 /// What is under way.
 #[derive(Clone, Debug, Default)]
-pub struct Work {
+pub struct Activity {
     /// A verb, as in `comparing`.
     pub doing: &'static str,
     /// To which file. It is cut at its start where there is no room, and may have no control characters.
@@ -71,7 +71,7 @@ impl Default for Amount {
 }
 
 struct State {
-    work: Work,
+    work: Activity,
     done_bytes: u64,
     /// When how many bytes were done.
     samples: VecDeque<(Instant, u64)>,
@@ -82,7 +82,7 @@ struct State {
 
 impl Line {
     /// Shows a work from now on, where that is wanted and standard error is a terminal. Tells whether it does.
-    pub fn begin(&self, is_wanted: bool, work: Work) -> bool {
+    pub fn begin(&self, is_wanted: bool, work: Activity) -> bool {
         let is_on = is_wanted && io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|it| it != "dumb");
         let now = Instant::now();
         let state = State {
@@ -105,7 +105,7 @@ impl Line {
     }
 
     /// Shows this instead, a part of the same work.
-    pub fn set(&self, work: Work) {
+    pub fn set(&self, work: Activity) {
         self.with(|state, now| {
             state.work = work;
             state.draw(now);
@@ -201,7 +201,7 @@ fn write(text: &str) {
     let _ = rustix::io::write(io::stderr(), text.as_bytes());
 }
 
-impl Work {
+impl Activity {
     /// The part for a bar, if there is room for one, and the text behind it.
     fn fitted(&self, done_bytes: u64, rate: Option<f64>, room: usize) -> (Option<f64>, String) {
         let (part, figures) = self.figures(done_bytes, rate);
@@ -300,7 +300,7 @@ mod tests {
     use super::*;
 
     fn text(name: &str, amount: Amount, room: usize) -> String {
-        let work = Work {
+        let work = Activity {
             doing: "comparing",
             name: name.to_owned(),
             amount,
@@ -355,7 +355,7 @@ mod tests {
         let now = Instant::now();
         let at = |seconds| now + Duration::from_secs(seconds);
         let mut state = State {
-            work: Work::default(),
+            work: Activity::default(),
             done_bytes: 0,
             samples: VecDeque::from([(now, 0)]),
             next: now,

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::objects::{JsonForm, Objects};
 use super::page::{Width, wrapped};
-use super::progress::{Amount, LINE, Work, stderr};
+use super::progress::{Activity, Amount, LINE, stderr};
 use super::units::{counted, files, plural, seconds, thousands};
 use super::visible::{json_line, object, visible_path, with_path};
 
@@ -75,7 +75,7 @@ impl Watch for Differences<'_> {
             rate(done_bytes as f64 / seconds),
             thousands(so_far.differences)
         );
-        LINE.set(Work {
+        LINE.set(Activity {
             doing: "comparing",
             name: visible_path(large.map_or(self.roots[0], |pair| &pair.path)),
             amount: Amount::Words(words, part),
@@ -90,7 +90,7 @@ impl Watch for Differences<'_> {
 impl<'a> Differences<'a> {
     /// Differences of two trees, by what they were called.
     pub fn new(out: impl Write + 'a, roots: [&'a Path; 2], form: Form) -> Self {
-        LINE.begin(form != Form::Silent, Work::default());
+        LINE.begin(form != Form::Silent, Activity::default());
         Self {
             out: Box::new(out),
             roots,

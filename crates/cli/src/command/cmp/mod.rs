@@ -24,7 +24,7 @@ use signal_hook::consts::SIGPIPE;
 use options::{Asked, Flag, TABLE, parse};
 
 use super::Failure;
-use crate::show::{Amount, Cleared, LINE, Work, visible_path};
+use crate::show::{Activity, Amount, Cleared, LINE, visible_path};
 use crate::{color, config};
 use words::{ended, explanation, object, shown, words};
 
@@ -167,7 +167,7 @@ fn run_comparison(arguments: &options::Arguments, prefix: &OsStr) -> u8 {
 /// Shows the line of progress, where there is a terminal for it.
 fn progress(request: &Request) -> Option<Moved> {
     let name = request.names.iter().find(|name| *name != "-");
-    let work = Work {
+    let work = Activity {
         doing: "comparing",
         name: name.map_or_else(String::new, |name| visible_path(name.as_ref())),
         amount: Amount::Bytes(None),
