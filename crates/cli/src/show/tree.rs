@@ -90,7 +90,6 @@ impl Watch for Differences<'_> {
 impl<'a> Differences<'a> {
     /// Differences of two trees, by what they were called.
     pub fn new(out: impl Write + 'a, roots: [&'a Path; 2], form: Form) -> Self {
-        LINE.begin(form != Form::Silent, Activity::default());
         Self {
             out: Box::new(out),
             roots,

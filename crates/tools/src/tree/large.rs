@@ -2,7 +2,7 @@
 //! or all processors busy.
 
 use std::fs::File;
-use std::ops::ControlFlow;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,6 +13,11 @@ use super::look::failed;
 use super::{LargePair, What};
 use crate::Stop;
 use crate::handle::path_of;
+
+/// After so many bytes it is looked whether to stop.
+const PIECE_BYTES: u64 = 256 << 20;
+/// After so many, where somebody watches. Each piece costs some tens of microseconds.
+const TOLD_BYTES: u64 = 16 << 20;
 
 /// The methods of large files, each prepared when it is first planned.
 #[derive(Default)]
@@ -32,40 +37,50 @@ struct Prepared {
 
 impl Large {
     /// Where files differ first, if they do, that have this many bytes at least; `Err(None)` where all was to stop.
-    pub fn compare(&self, files: &[Arc<File>; 2], bytes: u64, stop: &Stop) -> Result<Option<u64>, Option<What>> {
+    /// `is_watched` is whether it is told how far that is.
+    pub fn compare(
+        &self,
+        files: &[Arc<File>; 2],
+        bytes: u64,
+        is_watched: bool,
+        stop: &Stop,
+    ) -> Result<Option<u64>, Option<What>> {
         // One pair at a time.
         let mut all = self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
         let paths = files.each_ref().map(|file| path_of(file).unwrap_or_default());
-        let [one, other] = [0, 1].map(|n: usize| Part::of_shared(&files[n], &paths[n]).range(..bytes));
+        let parts =
+            |range: Range<u64>| [0, 1].map(|n: usize| Part::of_shared(&files[n], &paths[n]).range(range.clone()));
+        let [one, other] = parts(0..bytes);
         let failed = |error| Some(what(&error, &paths));
         let plan = Comparer::plan(&one, &other, false).map_err(failed)?;
         let prepared = prepared(&mut all, plan).map_err(failed)?;
         prepared.files += 1;
         let path = std::fs::read_link(&paths[0]).unwrap_or_default();
-        let now = |done_bytes| LargePair {
-            path: path.clone(),
-            done_bytes,
-            bytes,
-        };
-        let progress = |done_bytes, _| {
-            self.set_now(Some(now(done_bytes)));
+        let piece_bytes = if is_watched { TOLD_BYTES } else { PIECE_BYTES };
+        let mut at = 0;
+        let found = loop {
             if stop.is_stopped() {
-                ControlFlow::Break(())
-            } else {
-                ControlFlow::Continue(())
+                break Err(None);
+            }
+            self.set_now(Some(LargePair {
+                path: path.clone(),
+                done_bytes: at,
+                bytes,
+            }));
+            let end = bytes.min(at + piece_bytes);
+            let [one, other] = parts(at..end);
+            match prepared.comparer.compare_parts(one, other).map_err(failed) {
+                Err(error) => break Err(error),
+                Ok(compared) => match compared.verdict {
+                    Verdict::Equal if end < bytes => at = end,
+                    Verdict::Differ { offset } => break Ok(Some(at + offset)),
+                    // Where one has become shorter than it was, the sizes are looked at again by whoever asked.
+                    Verdict::Equal | Verdict::Ended { .. } => break Ok(None),
+                },
             }
         };
-        self.set_now(Some(now(0)));
-        let compared = prepared.comparer.compare_told(&one, &other, Some(&progress));
         self.set_now(None);
-        match compared {
-            Err(Error::Stopped { .. }) => Err(None),
-            compared => match compared.map_err(failed)?.verdict {
-                Verdict::Differ { offset } => Ok(Some(offset)),
-                // Where one has become shorter than it was, the sizes are looked at again by whoever asked.
-                Verdict::Equal | Verdict::Ended { .. } => Ok(None),
-            },
-        }
+        found
     }
 
     fn set_now(&self, pair: Option<LargePair>) {

@@ -74,6 +74,8 @@ pub struct Options {
     pub metadata: bool,
     /// Only whether contents differ, not where: files of different sizes are not read.
     pub brief: bool,
+    /// Progress is told within large files, too.
+    pub is_watched: bool,
 }
 
 /// What differs.

@@ -103,7 +103,10 @@ impl Opened {
         let common = self.facts[0].bytes.min(self.facts[1].bytes);
         let mut at = start;
         if common >= LARGE_BYTES {
-            if let Some(offset) = means.large.compare(&self.files, common, means.stop)? {
+            if let Some(offset) = means
+                .large
+                .compare(&self.files, common, means.options.is_watched, means.stop)?
+            {
                 return Ok(Some(Contents::At(offset)));
             }
             at = common;

@@ -3,8 +3,8 @@
 pub mod names;
 mod show;
 
-use std::fs::File;
-use std::io::{BufRead, BufReader, IsTerminal, Write};
+use std::fs::{File, Metadata};
+use std::io::{BufReader, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -22,7 +22,7 @@ use self::names::written_out;
 use self::show::{in_json, show, show_recovered, spilled_words};
 use super::values::{Word, one_of, size_of_at_least};
 use super::{Failure, unwritten};
-use crate::show::{Page, explained, json_text, tell_why, visible_path};
+use crate::show::{Amount, LINE, Page, Work, explained, json_text, tell_why, visible_path};
 use crate::signals::{Caught, on_signal};
 
 /// Apply many small edits to a file with few writes.
@@ -140,7 +140,11 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let file_bytes = require_file(&arguments.file)?;
     let mut times = Times::default();
-    let updates = timed(&mut times.read, || Ok(read(arguments)?.resolve()?))?;
+    let updates = timed(&mut times.read, || {
+        let batch = read(arguments)?;
+        show_step("sorting updates of", &arguments.file);
+        Ok(batch.resolve()?)
+    })?;
     if !arguments.grow {
         updates.require_inside(&arguments.file, file_bytes)?;
     }
@@ -213,20 +217,53 @@ fn require_file(path: &Path) -> anyhow::Result<u64> {
 }
 
 fn read(arguments: &Arguments) -> anyhow::Result<Batch> {
-    let read = |from: &mut dyn BufRead, name: &str| {
+    let read = |from: &mut dyn Read, name: &str, bytes: Option<u64>| {
+        show_work("reading", name, bytes);
         let batch = Batch::within(arguments.memory, spill_directory(arguments));
-        read_updates(from, batch).with_context(|| name.to_owned())
+        let mut from = BufReader::with_capacity(1 << 20, Told(from));
+        read_updates(&mut from, batch).with_context(|| name.to_owned())
     };
     match arguments.from.as_deref().filter(|path| *path != Path::new("-")) {
         Some(path) => {
             let shown = visible_path(path);
             let file = File::open(path).with_context(|| format!("{shown}: cannot open"))?;
-            read(&mut BufReader::with_capacity(1 << 20, file), &shown)
+            let found = file.metadata().ok().filter(Metadata::is_file);
+            read(&mut &file, &shown, found.map(|found| found.len()))
         }
         None if std::io::stdin().is_terminal() => {
             bail!("no updates: name a file of them with --from, or pipe them in")
         }
-        None => read(&mut std::io::stdin().lock(), "standard input"),
+        None => read(&mut std::io::stdin().lock(), "standard input", None),
+    }
+}
+
+/// Shows what is done in the line of progress.
+fn show_work(doing: &'static str, name: &str, bytes: Option<u64>) {
+    let work = Work {
+        doing,
+        name: name.to_owned(),
+        amount: Amount::Bytes(bytes),
+    };
+    LINE.begin(true, work);
+}
+
+/// Shows in it a part of the work of which it is not told how far it is.
+fn show_step(doing: &'static str, path: &Path) {
+    LINE.set(Work {
+        doing,
+        name: visible_path(path),
+        amount: Amount::default(),
+    });
+}
+
+/// Counts in the line of progress what is read.
+struct Told<'a>(&'a mut dyn Read);
+
+impl Read for Told<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let read = self.0.read(buffer)?;
+        LINE.add(read as u64);
+        Ok(read)
     }
 }
 
@@ -297,6 +334,8 @@ impl<'a> Job<'a> {
             (how.grows, how.is_unsafe) = (arguments.grow, arguments.is_unsafe);
             commit_watched(&arguments.file, updates, &how, watch)
         };
+        let written_bytes = chosen.cost.work.written_bytes;
+        show_work("updating", &visible_path(&arguments.file), Some(written_bytes));
         let done = attempt(chosen.plan.method, &self.updates);
         match done.as_ref().err().and_then(seekless::Error::not_exclusive) {
             Some(reason) if self.choice.method().is_none() => {
@@ -329,9 +368,14 @@ fn too_much(chosen: &UpdatePlan, safety: Safety, most: f64) -> String {
     )
 }
 
-/// Ends the writing where a signal asks for it: as a failing write does, which undoes or tells what was done.
+/// Shows each write, and ends the writing where a signal asks for it: as a failing write does, which undoes or tells what was done.
 impl Watch for Caught {
     fn before(&self, step: &Step<'_>) -> std::io::Result<()> {
+        match step.kind {
+            StepKind::Write => LINE.add(step.bytes),
+            StepKind::Sync => show_step("syncing", step.path),
+            _ => {}
+        }
         if step.kind == StepKind::Write && self.signal().is_some() {
             return Err(std::io::Error::other("interrupted"));
         }

@@ -183,7 +183,7 @@ proptest! {
         let (left, right) = (all.path().join("one"), all.path().join("other"));
         make(&left, &one);
         make(&right, &other);
-        let options = Options { metadata, brief };
+        let options = Options { metadata, brief, ..Options::default() };
         let mut expected = Vec::new();
         naive(&left, &right, Path::new(""), options, &mut expected);
         let plan = if is_narrow { narrow() } else { here() };
