@@ -230,7 +230,6 @@ fn no_page_is_wider_than_sixty_columns() {
         "cache warm --top 2 .",
         "cache drop big",
         "cmp -r one other",
-        "cmp -r --metadata one other",
         "cmp --same-size .",
         "holes show --scan big sparse",
         "holes show --map sparse",

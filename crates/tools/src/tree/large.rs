@@ -69,7 +69,7 @@ impl Large {
             }));
             let end = bytes.min(at + piece_bytes);
             let [one, other] = parts(at..end);
-            match prepared.comparer.compare_parts(one, other).map_err(failed) {
+            match prepared.comparer.compare(one, other).map_err(failed) {
                 Err(error) => break Err(error),
                 Ok(compared) => match compared.verdict {
                     Verdict::Equal if end < bytes => at = end,
