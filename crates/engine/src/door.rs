@@ -4,15 +4,16 @@
 //! Not here: a method prepared once for many files ([`Reader`], [`Writer`], [`Copier`], [`Comparer`], [`Updater`](crate::update::Updater)).
 
 use std::io;
+use std::mem;
 use std::ops::{ControlFlow, Deref};
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use seekless_method::{self as method, Choice, Durability, Method, Operation};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, UpdateError, UpdateErrorKind};
 use crate::plan::{Plan, PlanLimits, Safety};
-use crate::update::{Batch, Commit, Look, Step, Updated, Updates, Watch, commit_watched};
+use crate::update::{Batch, Commit, Look, Step, StepKind, Updated, Updates, Watch, commit_watched};
 use crate::{
     AsPart, Comparer, Comparison, Copier, Destination, Part, Producer, Progress, Reader, Transfer, Writer, sequential,
 };
@@ -285,8 +286,8 @@ impl<'a> Job<'a> {
     }
 
     /// Tells how far it is every 16 MiB or so, and ends where that breaks: a target that is new is removed, one that was written
-    /// over holds whatever was written until then, and an update ends as one that failed. What is one call for the system,
-    /// such as a reflink, has nothing to tell.
+    /// over holds whatever was written until then, and an update ends as one that failed: a journal undoes it. Then
+    /// [`Error::is_stopped`]. What is one call for the system, such as a reflink, has nothing to tell.
     ///
     /// ```
     /// use std::ops::ControlFlow;
@@ -405,8 +406,9 @@ impl<'a> Job<'a> {
                 progress: self.progress,
                 done_bytes: AtomicU64::new(0),
                 of_bytes: updates.requested_bytes(),
+                is_ended: AtomicBool::new(false),
             };
-            commit_watched(path, &updates, &how, &told)
+            commit_watched(path, &updates, &how, &told).map_err(|error| told.named(error))
         };
         let done = self.run(
             Operation::Update,
@@ -461,21 +463,62 @@ impl<'a> Job<'a> {
     }
 }
 
-/// Tells of an update by its writes.
+/// Tells of an update by its writes, and ends it before one of them. What undoes it is not asked again.
 struct Told<'a> {
     progress: Option<&'a dyn Progress>,
     done_bytes: AtomicU64,
     of_bytes: u64,
+    is_ended: AtomicBool,
 }
 
 impl Watch for Told<'_> {
     fn before(&self, step: &Step<'_>) -> io::Result<()> {
+        let Some(progress) = self.progress else {
+            return Ok(());
+        };
+        if step.kind != StepKind::Write || self.is_ended.load(Relaxed) {
+            return Ok(());
+        }
         let done = self.done_bytes.fetch_add(step.bytes, Relaxed);
-        match self.progress {
-            Some(progress) if progress.moved(done.min(self.of_bytes), self.of_bytes).is_break() => {
-                Err(io::Error::other("the program ended it"))
+        if progress.moved(done.min(self.of_bytes), self.of_bytes).is_continue() {
+            return Ok(());
+        }
+        self.is_ended.store(true, Relaxed);
+        self.done_bytes.store(done, Relaxed);
+        Err(io::Error::other("the program ended it"))
+    }
+}
+
+impl Told<'_> {
+    /// Calls the failure of the write before which the program ended the update what it is.
+    fn named(&self, mut error: Error) -> Error {
+        if self.is_ended.load(Relaxed) {
+            self.name(&mut error);
+        }
+        error
+    }
+
+    fn name(&self, error: &mut Error) {
+        match error {
+            Error::Update(UpdateError {
+                kind:
+                    UpdateErrorKind::Undone { source, .. }
+                    | UpdateErrorKind::NotUndone { source, .. }
+                    | UpdateErrorKind::PartlyUpdated { source, .. },
+                ..
+            }) => self.name(source),
+            Error::System {
+                path,
+                method: Some(method),
+                ..
+            } => {
+                *error = Error::Stopped {
+                    path: mem::take(path),
+                    method: *method,
+                    done_bytes: self.done_bytes.load(Relaxed),
+                };
             }
-            _ => Ok(()),
+            _ => {}
         }
     }
 }

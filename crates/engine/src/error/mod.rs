@@ -226,7 +226,22 @@ impl Error {
         }
     }
 
-    /// Whether the method is unavailable, as opposed to an operation that failed.
+    /// Whether the program ended the operation (`Job::telling`), be it an update that was undone or is partly made.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        match self {
+            Self::Stopped { .. } => true,
+            Self::Update(error) => match &error.kind {
+                UpdateErrorKind::Undone { source, .. }
+                | UpdateErrorKind::NotUndone { source, .. }
+                | UpdateErrorKind::PartlyUpdated { source, .. } => source.is_stopped(),
+                _ => false,
+            },
+            _ => false,
+        }
+    }
+
+    /// Whether this says that a method is not available, rather than that something failed.
     #[must_use]
     pub fn is_unavailable(&self) -> bool {
         matches!(self, Self::Unavailable { .. })

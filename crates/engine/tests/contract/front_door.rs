@@ -243,7 +243,10 @@ fn an_update_that_is_ended_says_so_and_a_journal_undoes_it() {
         let job = Job::by("update/sync".parse::<Method>().unwrap())
             .safety(Safety::Journal)
             .telling(&end);
-        assert!(job.update(&path, batch).is_err());
+        let stopped = job.update(&path, batch).unwrap_err();
+        assert!(stopped.is_stopped(), "{stopped:?}");
         assert!(fs::read(&path).unwrap() == vec![7; 1 << 20]);
+        let left: Vec<_> = fs::read_dir(directory.path()).unwrap().collect();
+        assert_eq!(left.len(), 1, "the journal is left: {left:?}");
     }
 }
