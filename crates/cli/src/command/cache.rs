@@ -17,7 +17,7 @@ use seekless_tools::walk::Selection;
 use serde_json::json;
 
 use super::values::JsonOptions;
-use super::{Failure, raise_open_files, unless_stopped};
+use super::{Failure, raise_open_files, unless_printed, unless_stopped};
 use crate::show::{
     Activity, Amount, Format, LINE, Lines, PLAIN, Page, Width, files, json_line, other_file_systems, stdout, tell_scan,
     visible_path,
@@ -310,8 +310,7 @@ impl<'a> Job<'a> {
 
     fn end(&self, is_all_done: bool) -> Result<(), Failure> {
         unless_stopped(&self.caught)?;
-        // What is not done was told as it came.
-        is_all_done.then_some(()).ok_or(Failure::Errors(Vec::new()))
+        unless_printed(!is_all_done)
     }
 }
 

@@ -17,7 +17,7 @@ use seekless_tools::walk::{FileAt, Selection};
 use signal_hook::consts::SIGIO;
 
 use super::values::JsonOptions;
-use super::{Failure, raise_open_files, unless_stopped, unwritten};
+use super::{Failure, raise_open_files, unless_printed, unless_stopped, unwritten};
 use crate::show::{
     Activity, Amount, HoleLines, LINE, Page, Picture, Sum, Width, show_punched, stdout, tell_scan, visible_path,
 };
@@ -279,8 +279,7 @@ fn each<T: Send>(
         return Err(untold.into());
     }
     unless_stopped(&caught)?;
-    // The errors were printed as they came.
-    lines.is_all_done().then_some(()).ok_or(Failure::Errors(Vec::new()))
+    unless_printed(lines.has_failed())
 }
 
 /// How files were scanned for zeros.

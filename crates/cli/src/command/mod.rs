@@ -121,6 +121,14 @@ fn unless_failed(failed: Vec<anyhow::Error>) -> Result<(), Failure> {
     failed.is_empty().then_some(()).ok_or(Failure::Errors(failed))
 }
 
+/// Fails if something failed whose error was printed as it came.
+fn unless_printed(has_failed: bool) -> Result<(), Failure> {
+    if has_failed {
+        return Err(Failure::Errors(Vec::new()));
+    }
+    Ok(())
+}
+
 /// What to say if the output cannot be written, and what was done nevertheless.
 fn unwritten(done: Option<&str>) -> String {
     let done = done.map(|done| format!("{done}, but "));

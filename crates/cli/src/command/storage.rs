@@ -9,7 +9,7 @@ use clap::Args;
 use seekless::{DeviceUse, Feature, StorageFacts, direct_alignment, features};
 use seekless_results::visible;
 
-use super::Failure;
+use super::{Failure, unless_printed};
 use crate::read_ahead;
 use crate::show::{Described, Found, Page, json_text, reason_behind, show_storage, storage_json};
 use crate::test_directory::TestDirectory;
@@ -38,16 +38,14 @@ pub struct Arguments {
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     read_ahead::put_back(&arguments.paths);
     let test_directory = TestDirectory::new()?;
-    let mut failed = false;
-    let mut look = |path: &PathBuf| {
+    let look = |path: &PathBuf| {
         let found = found(path, &test_directory).unwrap_or_else(|error| {
-            failed = true;
             crate::complain(&error);
             Found::Failed(reason_behind(path, &error))
         });
         (path.clone(), found)
     };
-    let all: Vec<(PathBuf, Found)> = arguments.paths.iter().map(&mut look).collect();
+    let all: Vec<(PathBuf, Found)> = arguments.paths.iter().map(look).collect();
     test_directory.remove();
     let mut page = Page::stdout();
     if arguments.json {
@@ -55,12 +53,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     } else {
         show_storage(&mut page, &all)?;
     }
-    // The errors were printed as they came.
-    if failed {
-        Err(Failure::Errors(Vec::new()))
-    } else {
-        Ok(())
-    }
+    unless_printed(all.iter().any(|(_, found)| matches!(found, Found::Failed(_))))
 }
 
 /// What a path leads to; the error begins with the path.

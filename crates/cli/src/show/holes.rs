@@ -207,9 +207,9 @@ impl<'a> HoleLines<'a> {
         objects.write(&mut self.page, &object("failed", json!({"reason": reason}), Some(path)))
     }
 
-    /// Whether nothing failed.
-    pub fn is_all_done(&self) -> bool {
-        self.failed == 0
+    /// Whether something could not be done.
+    pub fn has_failed(&self) -> bool {
+        self.failed > 0
     }
 
     fn line(&mut self, path: &Path, object: &Value, words: &str) -> io::Result<()> {

@@ -352,3 +352,34 @@ fn device_json(device: &BlockDevice) -> Value {
     });
     with_path(object, "backing_file", device.backing_file.as_deref())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::page::Width;
+    use super::*;
+
+    fn used(name: &str, above: Vec<DeviceUse>) -> DeviceUse {
+        let mut used = DeviceUse::default();
+        used.device.name = name.to_owned();
+        // A device that lies on others leaves the rest to them.
+        used.device.below = vec![BlockDevice::default()];
+        used.above = above;
+        used
+    }
+
+    #[test]
+    fn what_lies_on_a_device_is_a_tree() {
+        let volumes = vec![used("dm-0", Vec::new()), used("dm-1\u{1b}", Vec::new())];
+        let disk = used("sda", vec![used("sda1", Vec::new()), used("sda2", volumes)]);
+        let mut out = Vec::new();
+        show_uses(&mut Page::new(&mut out, Width::default()), &disk).unwrap();
+        let text = String::from_utf8(anstream::adapter::strip_bytes(&out).into_vec()).unwrap();
+        let expected = "  On it        not mounted itself
+               ├─ sda1: disk
+               └─ sda2: disk
+                  ├─ dm-0: disk
+                  └─ dm-1\\u{1b}: disk
+";
+        assert_eq!(text, expected);
+    }
+}

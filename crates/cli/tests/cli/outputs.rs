@@ -147,6 +147,20 @@ fn a_dash_is_standard_output_and_nothing_else_goes_there() {
 }
 
 #[test]
+fn a_run_in_json_is_a_run_that_can_be_shown_and_compared() {
+    let place = Place::new();
+    let measured = place.bench(&["--json", "--quiet"]).succeeded();
+    assert_eq!(measured.stderr, "");
+    let shown = place.run(&["runs", "show", "--json", "latest"]).succeeded();
+    for (name, text) in [("measured.json", measured.stdout), ("shown.json", shown.stdout)] {
+        assert!(is_run(text.as_bytes()), "{text}");
+        place.file(name, text.as_bytes());
+        place.run(&["runs", "show", name]).succeeded();
+    }
+    assert_eq!(place.saved().len(), 1, "it is saved, too");
+}
+
+#[test]
 fn standard_output_is_taken_by_one_output() {
     let place = Place::new();
     for arguments in [
