@@ -18,7 +18,8 @@ use crate::color::Color;
 use crate::command::values::JsonOptions;
 use crate::command::{Failure, raise_open_files, unless_stopped};
 use crate::show::{
-    Cleared, Differences, Form, LINE, Work, explained, files, show_same_size, stderr, stdout, tell_why, visible_path,
+    Activity, Cleared, Differences, Form, LINE, explained, files, show_same_size, stderr, stdout, tell_why,
+    visible_path,
 };
 use crate::signals::{Caught, stopping};
 
@@ -93,7 +94,7 @@ fn compare(arguments: &Arguments, roots: [&Path; 2], stop: &Stop, caught: &Caugh
     let options = Options {
         metadata: arguments.metadata,
         brief: arguments.brief || arguments.null || arguments.quiet,
-        is_watched: LINE.begin(form != Form::Silent, Work::default()),
+        is_watched: LINE.begin(form != Form::Silent, Activity::default()),
     };
     // The adapter for terminals would remove zero bytes.
     let plain: Box<dyn Write> = if form == Form::Null {

@@ -22,7 +22,7 @@ use self::names::written_out;
 use self::show::{in_json, show, show_recovered, spilled_words};
 use super::values::{Word, one_of, size_of_at_least};
 use super::{Failure, unwritten};
-use crate::show::{Amount, LINE, Page, Work, explained, json_text, tell_why, visible_path};
+use crate::show::{Activity, Amount, LINE, Page, explained, json_text, tell_why, visible_path};
 use crate::signals::{Caught, on_signal};
 
 /// Apply many small edits to a file with few writes.
@@ -239,7 +239,7 @@ fn read(arguments: &Arguments) -> anyhow::Result<Batch> {
 
 /// Shows what is done in the line of progress.
 fn show_work(doing: &'static str, name: &str, bytes: Option<u64>) {
-    let work = Work {
+    let work = Activity {
         doing,
         name: name.to_owned(),
         amount: Amount::Bytes(bytes),
@@ -249,7 +249,7 @@ fn show_work(doing: &'static str, name: &str, bytes: Option<u64>) {
 
 /// Shows in it a part of the work of which it is not told how far it is.
 fn show_step(doing: &'static str, path: &Path) {
-    LINE.set(Work {
+    LINE.set(Activity {
         doing,
         name: visible_path(path),
         amount: Amount::default(),
