@@ -241,7 +241,7 @@ impl Error {
         }
     }
 
-    /// Whether this says that a method is not available, rather than that something failed.
+    /// Whether the method is unavailable, as opposed to an operation that failed.
     #[must_use]
     pub fn is_unavailable(&self) -> bool {
         matches!(self, Self::Unavailable { .. })
