@@ -22,7 +22,7 @@ pub fn show(page: &mut Page<'_>, job: &Job<'_>, chosen: &UpdatePlan, done: Optio
             (journal, _) => format!(", after a journal of {}", bytes(journal)),
         };
         let text = format!(
-            "{file}: {given} of {requested} in {}, {written}{beside}; write amplification {:.1}.",
+            "{file}: {given} of {requested} in {} of {written}{beside}; write amplification {:.1}.",
             counted(done.writes, "write"),
             done.amplification()
         );
