@@ -271,7 +271,7 @@ fn vmtouch(directory: &Path) -> Option<(u64, u64)> {
 
 /// The same by `seekless cache`, and the sum's other figures.
 fn ours(action: &str, directory: &Path) -> ((u64, u64), Value) {
-    let text = seekless(&["cache", action, "--json"], directory);
+    let text = seekless(&["cache", action, "--jsonl"], directory);
     let sum: Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
     let page = seekless_sys::page_bytes() as u64;
     let pages = |name: &str| sum[name].as_u64().unwrap() / page;
