@@ -1,4 +1,4 @@
-//! Figures for people: three digits, in units of 1000.
+//! Figures for people: three digits, rates in units of 1000, sizes in units of 1024.
 
 /// A unit: its name and its size.
 pub type Unit = (&'static str, f64);
@@ -7,7 +7,13 @@ pub type Unit = (&'static str, f64);
 pub const RATES: [Unit; 4] = [("GB/s", 1e9), ("MB/s", 1e6), ("kB/s", 1e3), ("B/s", 1.0)];
 /// Units of requests per second.
 pub const IOPS: [Unit; 3] = [("MIOPS", 1e6), ("kIOPS", 1e3), ("IOPS", 1.0)];
-const BYTES: [Unit; 5] = [("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3), ("B", 1.0)];
+const SIZES: [Unit; 5] = [
+    ("TiB", (1_u64 << 40) as f64),
+    ("GiB", (1_u64 << 30) as f64),
+    ("MiB", (1_u64 << 20) as f64),
+    ("KiB", 1024.0),
+    ("B", 1.0),
+];
 
 /// The first of some units that is no larger than a figure; else the last.
 #[must_use]
@@ -24,7 +30,10 @@ fn in_unit(figure: f64, units: &[Unit]) -> String {
 /// Bytes per second, in powers of 1000, three digits.
 #[must_use]
 pub fn rate(bytes_per_second: f64) -> String {
-    format!("{}/s", scaled(bytes_per_second))
+    if bytes_per_second.abs() < 1e3 {
+        return format!("{bytes_per_second:.0} B/s");
+    }
+    in_unit(bytes_per_second, &RATES)
 }
 
 /// Requests per second, three digits.
@@ -33,16 +42,13 @@ pub fn iops(per_second: f64) -> String {
     in_unit(per_second, &IOPS)
 }
 
-/// Bytes, in powers of 1000, three digits.
+/// Bytes, in powers of 1024, three digits.
 #[must_use]
 pub fn bytes(bytes: u64) -> String {
-    scaled(bytes as f64)
-}
-
-/// Bytes of a file or a part of it, in powers of 1024, three digits.
-#[must_use]
-pub fn binary_bytes(bytes: f64) -> String {
-    in_unit(bytes, &[("GiB", f64::from(1 << 30)), ("MiB", f64::from(1 << 20))])
+    if bytes < 1024 {
+        return format!("{bytes} B");
+    }
+    in_unit(bytes as f64, &SIZES)
 }
 
 /// A bound in per cent: never less than it is, and never 0, for it is one of 95 %.
@@ -50,13 +56,6 @@ pub fn binary_bytes(bytes: f64) -> String {
 pub fn percent(part: f64) -> String {
     // The subtraction keeps a bound of exactly 2 %, which f64 holds a little above, from being called 3 %.
     format!("{:.0} %", (part * 100.0 - 1e-9).ceil().max(1.0))
-}
-
-fn scaled(bytes: f64) -> String {
-    if bytes.abs() < 1e3 {
-        return format!("{bytes:.0} B");
-    }
-    in_unit(bytes, &BYTES)
 }
 
 /// A number with three digits; no wider than 8 characters whatever it is.
@@ -86,7 +85,12 @@ mod tests {
         assert_eq!(rate(1.0696e9), "1.07 GB/s");
         assert_eq!(rate(42.42e6), "42.4 MB/s");
         assert_eq!(rate(999.0e3), "999 kB/s");
+        assert_eq!(rate(12.0), "12 B/s");
         assert_eq!(bytes(12), "12 B");
+        assert_eq!(
+            [1023, 1024, 1536 << 10, 1 << 30, 5 << 40].map(bytes),
+            ["1023 B", "1.00 KiB", "1.50 MiB", "1.00 GiB", "5.00 TiB"]
+        );
         assert_eq!(
             [iops(87.0), iops(9_876.0), iops(2.5e6)],
             ["87.0 IOPS", "9.88 kIOPS", "2.50 MIOPS"]

@@ -5,7 +5,7 @@ use std::io;
 use anstyle::Style;
 use seekless::Operation;
 use seekless_record::{Contest, Entry, Interval, Latency, Status};
-use seekless_results::{ContestView, Position, Row, binary_bytes, is_told_in_times, rate, rate_in, short_name};
+use seekless_results::{ContestView, Position, Row, bytes, is_told_in_times, rate, rate_in, short_name};
 
 use super::page::Page;
 use super::table::{TableRow, TextTable};
@@ -62,7 +62,7 @@ fn show_stretches(page: &mut Page<'_>, view: &ContestView<'_>) -> io::Result<()>
     let rates = stretches.iter().map(|stretch| stretch.bytes_per_second);
     let best = rates.fold(f64::MIN_POSITIVE, f64::max);
     let rows = stretches.iter().map(|stretch| TableRow {
-        name: format!("up to {}", binary_bytes(stretch.to_bytes)),
+        name: format!("up to {}", bytes(stretch.to_bytes as u64)),
         cells: vec![
             rate(stretch.bytes_per_second),
             rate(stretch.slowest_bytes_per_second),
@@ -110,7 +110,7 @@ fn columns(view: &ContestView<'_>, all: bool) -> Vec<Column> {
         columns.push(("fsync", |row| part(row, row.summary.fsync_seconds)));
     }
     if view.contest.entries.iter().all(|entry| entry.command().is_some()) {
-        columns.push(("memory", |row| binary_bytes(row.peak_memory_bytes as f64)));
+        columns.push(("memory", |row| bytes(row.peak_memory_bytes)));
     }
     if all {
         columns.push(("mean", |row| time(Some(row.summary.mean_seconds))));

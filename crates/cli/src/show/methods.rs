@@ -93,7 +93,7 @@ pub fn mark(availability: &Availability) -> (Style, &'static str) {
 
 /// Where what a mechanism does begins, and how far the lines below its name are set in.
 const ABOUT_AT: usize = 25;
-const DETAILS_AT: usize = 9;
+const DETAILS_AT: usize = 12;
 
 fn list_mechanism(page: &mut Page<'_>, mechanism: &'static Mechanism, probe: &mut Probe) -> io::Result<()> {
     let tried = tried(mechanism, probe);
@@ -106,12 +106,16 @@ fn list_mechanism(page: &mut Page<'_>, mechanism: &'static Mechanism, probe: &mu
     writeln!(page, "{style}{sign}{style:#} {BOLD}{name:<22}{BOLD:#} {about}")?;
     let mut detail = |style: Style, word: &str, text: &str| {
         let text = wrapped(DETAILS_AT, text, page.width());
-        writeln!(page, "    {style}{word:<4}{style:#} {text}")
+        writeln!(page, "    {style}{word:<7}{style:#} {text}")
     };
     if let Some(reason) = availability.reason() {
         return detail(WARNING, "not", &format!("here: {reason}"));
     }
-    detail(DIM, "is", &format!("{plain} ({})", platforms(mechanism).join(", ")))?;
+    detail(
+        DIM,
+        "default",
+        &format!("{plain} ({})", platforms(mechanism).join(", ")),
+    )?;
     let mut works = Vec::new();
     let mut missing = BTreeMap::<&str, Vec<String>>::new();
     for (method, availability) in &tried[1..] {

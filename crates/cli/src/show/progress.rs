@@ -319,9 +319,9 @@ mod tests {
         let bytes = |of| Amount::Bytes(of);
         assert_eq!(
             text("disk.img", bytes(Some(4_000_000_000)), 99),
-            "[] comparing disk.img: 1.00 GB of 4.00 GB, 500 MB/s, 6 s left"
+            "[] comparing disk.img: 954 MiB of 3.73 GiB, 500 MB/s, 6 s left"
         );
-        assert_eq!(text("", bytes(None), 99), "comparing: 1.00 GB, 500 MB/s");
+        assert_eq!(text("", bytes(None), 99), "comparing: 954 MiB, 500 MB/s");
         let words = Amount::Words("3 files".to_owned(), None);
         assert_eq!(text("photos", words, 99), "comparing photos: 3 files");
     }
@@ -331,8 +331,8 @@ mod tests {
         let text = |room| text("photos/2019/disk.img", Amount::Bytes(Some(4_000_000_000)), room);
         assert!(text(91).starts_with("[] comparing photos/2019/disk.img: "));
         assert!(text(85).starts_with("comparing photos/2019/disk.img: "));
-        assert!(text(59).starts_with("comparing …disk.img: 1.00 GB of"), "{}", text(59));
-        assert!(text(52).starts_with("comparing: 1.00 GB of"), "{}", text(52));
+        assert!(text(59).starts_with("comparing …isk.img: 954 MiB of"), "{}", text(59));
+        assert!(text(52).starts_with("comparing: 954 MiB of"), "{}", text(52));
         for room in 0..100 {
             text(room);
         }

@@ -100,7 +100,7 @@ fn a_file_is_dropped_warmed_and_shown() {
     let text = place.run(&["cache", "show", "file"]).succeeded().stdout;
     assert!(text.contains("100 %") && text.contains("  file\n"), "{text}");
     let text = place.run(&["cache", "drop", "file"]).succeeded().stdout;
-    assert!(text.contains("Dropped 1.00 MB of 1 file.\n"), "{text}");
+    assert!(text.contains("Dropped 980 KiB of 1 file.\n"), "{text}");
 }
 
 #[test]
@@ -192,7 +192,7 @@ fn a_file_that_somebody_maps_keeps_its_pages_and_is_counted() {
     let ended = place.run(&["cache", "drop", "."]);
     assert_eq!(ended.code, Some(2), "{}", ended.stdout);
     assert!(
-        ended.stdout.contains("1 file keeps 102 kB (mapped, in use"),
+        ended.stdout.contains("1 file keeps 100 KiB (mapped, in use"),
         "{}",
         ended.stdout
     );
@@ -290,7 +290,7 @@ fn what_would_drive_out_its_own_beginning_is_not_warmed() {
     File::create(place.path("huge")).unwrap().set_len(1 << 43).unwrap();
     let sentence = place.run(&["cache", "warm", "huge"]).refused();
     assert!(
-        sentence.contains("8.80 TB") && sentence.contains("--force"),
+        sentence.contains("8.00 TiB") && sentence.contains("--force"),
         "{sentence}"
     );
 }

@@ -44,11 +44,11 @@ fn a_file_is_shown_dug_filled_and_punched() {
     let path = place.file("file", &bytes);
     let shown = place.run(&["holes", "show", "--scan", "file"]).succeeded().stdout;
     assert!(
-        shown.contains("no holes") && shown.contains("zeros that could be holes 696 kB") && shown.contains("████"),
+        shown.contains("no holes") && shown.contains("zeros that could be holes 680 KiB") && shown.contains("████"),
         "{shown}"
     );
     let look = place.run(&["holes", "dig", "--dry-run", "file"]).succeeded().stdout;
-    assert!(look.contains("would make 1 hole of 696 kB"), "{look}");
+    assert!(look.contains("would make 1 hole of 680 KiB"), "{look}");
     let before = allocated(&path);
     let dug = &objects(&place.run(&["holes", "dig", "--verify", "--jsonl", "file"]).succeeded())[0];
     assert_eq!((&dug["kind"], &dug["holes"]), (&"dug".into(), &1.into()));
@@ -70,7 +70,7 @@ fn a_file_is_shown_dug_filled_and_punched() {
     assert!(allocated(&path) >= 1 << 20);
     let punched = place.run(&["holes", "punch", "file", "64K", "64K"]).succeeded().stdout;
     assert!(
-        punched.contains("65.5 kB from byte 65536 read as zeros now; 65.5 kB freed"),
+        punched.contains("64.0 KiB from byte 65536 read as zeros now; 64.0 KiB freed"),
         "{punched}"
     );
     bytes[64 << 10..128 << 10].fill(0);
@@ -231,11 +231,11 @@ fn directories_need_a_word_and_are_summed_up() {
     assert!(sentence.contains("seekless: .: is a directory; use -r"), "{sentence}");
     let dug = place.run(&["holes", "dig", "-r", "."]).succeeded().stdout;
     assert!(
-        dug.contains("Together  2 files: 2 holes, 200 kB in total") && dug.contains("1 additional hard link"),
+        dug.contains("Together  2 files: 2 holes, 195 KiB in total") && dug.contains("1 additional hard link"),
         "{dug}"
     );
     let shown = place.run(&["holes", "show", "-r", "."]).succeeded().stdout;
-    assert!(shown.contains("2 holes of 200 kB"), "{shown}");
+    assert!(shown.contains("2 holes of 195 KiB"), "{shown}");
 }
 
 #[test]
@@ -246,9 +246,9 @@ fn a_file_is_dug_and_filled_by_a_path_that_is_too_long_for_the_system() {
     }
     place.deep_file(&vec![0; 100_000]);
     let dug = place.run(&["holes", "dig", "--verify", "-r", "."]).succeeded().stdout;
-    assert!(dug.contains("1 hole of 100 kB"), "{dug}");
+    assert!(dug.contains("1 hole of 97.7 KiB"), "{dug}");
     let shown = place.run(&["holes", "show", "--scan", "-r", "."]).succeeded().stdout;
-    assert!(shown.contains("1 hole of 100 kB"), "{shown}");
+    assert!(shown.contains("1 hole of 97.7 KiB"), "{shown}");
     let filled = place.run(&["holes", "fill", "-r", "."]).succeeded();
     assert!(filled.stderr.is_empty(), "{}", filled.stderr);
 }

@@ -36,7 +36,7 @@ fn all_is_written_once_checked_told_and_removed() {
     let run = place.only_run();
     let Some(trial) = trial(&run) else { return };
     assert!(
-        ended.stderr.contains("Writes at most 67.1 MB in total"),
+        ended.stderr.contains("Writes at most 64.0 MiB in total"),
         "{}",
         ended.stderr
     );

@@ -128,7 +128,7 @@ fn progress_is_shown_after_half_a_second_and_erased_before_the_result() {
             assert!(line.chars().count() < usize::from(columns), "{columns}: {line:?}");
             assert!(!part.contains("\u{1b}[2J"), "{part:?}");
             if columns == 100 {
-                assert!(line.contains("━") && line.contains("of 40.0 MB, "), "{line:?}");
+                assert!(line.contains("━") && line.contains("of 38.1 MiB, "), "{line:?}");
             }
         }
         let expected = "- a-file-with-a-long-name-\\u{1b}[2J-of-control-characters differ: char 40000000, line 1";

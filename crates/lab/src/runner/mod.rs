@@ -19,7 +19,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use seekless_record::{Cache, Drop, Ended, NoiseFloor, Phase, Revision, Run, Status};
-use seekless_results::{Decider, Next, binary_bytes, conclude_now, other_io, warnings, why_missing};
+use seekless_results::{Decider, Next, bytes, conclude_now, other_io, warnings, why_missing};
 
 use crate::experiment::Experiment;
 use crate::noise::{self, Load};
@@ -177,7 +177,7 @@ pub enum BenchError {
     /// There is no room for the test files.
     #[error(
         "{}: {} needed for the test files, {} free (a tenth of the free space is never used)",
-        path.display(), binary_bytes(*needed_bytes as f64), binary_bytes(*free_bytes as f64)
+        path.display(), bytes(*needed_bytes), bytes(*free_bytes)
     )]
     NoSpace {
         /// The directory.

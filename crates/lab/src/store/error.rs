@@ -57,6 +57,7 @@ pub enum StoreError {
 fn nearest_words(nearest: &[String]) -> String {
     match nearest {
         [] => ": no runs are saved yet".to_owned(),
+        [name] => format!(": the nearest is {name}"),
         names => format!(": the nearest are {}", names.join(", ")),
     }
 }
