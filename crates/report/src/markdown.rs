@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use seekless_record::{Interval, Latency, Machine, Run, Status, Storage};
 use seekless_results::{
-    ContestView, Position, RateStretch, Row, SYSTEM_HEADS, View, Visible, bytes, mode_words, rate, rate_in,
+    ContestView, Position, RateStretch, Row, SYSTEM_HEADS, View, Visible, mode_words, rate, rate_in, size,
 };
 
 /// The run as a page: machine, storages, a table and a recommendation for each contest, warnings.
@@ -148,10 +148,7 @@ const STRETCHES: usize = 20;
 
 fn stretch(stretch: &RateStretch) -> Vec<String> {
     let rates = [stretch.bytes_per_second, stretch.slowest_bytes_per_second];
-    [bytes(stretch.to_bytes as u64)]
-        .into_iter()
-        .chain(rates.map(rate))
-        .collect()
+    [size(stretch.to_bytes)].into_iter().chain(rates.map(rate)).collect()
 }
 
 /// Which contests have it, a heading, which begins with `#` above figures, and its cell in a row.

@@ -40,7 +40,7 @@ pub use pool::{HALF_LIFE_DAYS, ONE_SITTING, is_alike, pool};
 pub use same::{NotComparable, fingerprint, objections};
 pub use sustained::{RateStretch, Sustained, has_settled};
 pub use table::{Origin, Place, Ranked, Ranking, first_two_numbers, size_class, table};
-pub use units::{IOPS, RATES, Unit, bytes, iops, percent, rate, sound, three_digits, unit};
+pub use units::{IOPS, RATES, Unit, bytes, iops, percent, rate, size, sound, three_digits, unit};
 pub use view::{
     ContestView, Position, PublishedRow, Row, SYSTEM_HEADS, SystemRow, View, Visible, mode_words, rate_of, series,
     sittings, visible,

@@ -10,7 +10,7 @@ use std::ops::Range;
 use seekless_record::Trial;
 
 use crate::statistics::{median, percentile};
-use crate::units::{bytes, percent, rate, sound};
+use crate::units::{percent, rate, size, sound};
 
 /// The shortest stretch, in seconds.
 const STRETCH_SECONDS: f64 = 0.2;
@@ -95,7 +95,7 @@ impl<'a> Sustained<'a> {
         if stretches.len() < FEWEST {
             return format!(
                 "Wrote {} at {} on average, too little to show how the rate changes: write more, or allow more time.",
-                bytes(all.to_bytes as u64),
+                size(all.to_bytes),
                 rate(all.bytes_per_second),
             );
         }
@@ -115,7 +115,7 @@ fn typical(stretches: &[RateStretch]) -> f64 {
 }
 
 fn end_of(stretches: &[RateStretch]) -> String {
-    bytes(stretches.last().map_or(0.0, |last| last.to_bytes) as u64)
+    size(stretches.last().map_or(0.0, |last| last.to_bytes))
 }
 
 /// The stretches between which the rate clearly changes.
@@ -161,7 +161,7 @@ fn one_level(stretches: &[RateStretch], all: &RateStretch) -> String {
         ..=4 => Some("Rises"),
         _ => None,
     };
-    let written = bytes(all.to_bytes as u64);
+    let written = size(all.to_bytes);
     if let Some(goes) = goes.filter(|_| (eighths[7] / eighths[0]).ln().abs() >= STEP) {
         return format!(
             "{goes} gradually from {} to {} over {written}.",
@@ -188,7 +188,7 @@ fn one_level(stretches: &[RateStretch], all: &RateStretch) -> String {
 fn unsteady(stretches: &[RateStretch], all: &RateStretch) -> String {
     let rates: Vec<f64> = stretches.iter().map(|stretch| stretch.bytes_per_second).collect();
     let [slow, fast] = [10, 90].map(|part| rate(percentile(&rates, part).unwrap_or(f64::NAN)));
-    let (written, mean) = (bytes(all.to_bytes as u64), rate(all.bytes_per_second));
+    let (written, mean) = (size(all.to_bytes), rate(all.bytes_per_second));
     format!("Unsteady over {written}: mostly {slow} to {fast}, {mean} on average.")
 }
 

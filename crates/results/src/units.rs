@@ -45,10 +45,16 @@ pub fn iops(per_second: f64) -> String {
 /// Bytes, in powers of 1024, three digits.
 #[must_use]
 pub fn bytes(bytes: u64) -> String {
-    if bytes < 1024 {
-        return format!("{bytes} B");
+    size(bytes as f64)
+}
+
+/// The same of a computed size.
+#[must_use]
+pub fn size(bytes: f64) -> String {
+    if bytes.abs() < 1024.0 {
+        return format!("{bytes:.0} B");
     }
-    in_unit(bytes as f64, &SIZES)
+    in_unit(bytes, &SIZES)
 }
 
 /// A bound in per cent: never less than it is, and never 0, for it is one of 95 %.

@@ -5,7 +5,7 @@ use std::io;
 use anstyle::Style;
 use seekless::Operation;
 use seekless_record::{Contest, Entry, Interval, Latency, Status};
-use seekless_results::{ContestView, Position, Row, bytes, is_told_in_times, rate, rate_in, short_name};
+use seekless_results::{ContestView, Position, Row, bytes, is_told_in_times, rate, rate_in, short_name, size};
 
 use super::page::Page;
 use super::table::{TableRow, TextTable};
@@ -62,7 +62,7 @@ fn show_stretches(page: &mut Page<'_>, view: &ContestView<'_>) -> io::Result<()>
     let rates = stretches.iter().map(|stretch| stretch.bytes_per_second);
     let best = rates.fold(f64::MIN_POSITIVE, f64::max);
     let rows = stretches.iter().map(|stretch| TableRow {
-        name: format!("up to {}", bytes(stretch.to_bytes as u64)),
+        name: format!("up to {}", size(stretch.to_bytes)),
         cells: vec![
             rate(stretch.bytes_per_second),
             rate(stretch.slowest_bytes_per_second),
