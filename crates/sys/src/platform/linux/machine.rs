@@ -254,9 +254,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn proc_is_of_the_file_system_with_its_number_for_a_name() {
+    fn proc_has_a_name_and_stores_nothing() {
         let found = file_system(Path::new("/proc")).unwrap();
-        assert_eq!(found.type_name, "0x9fa0");
+        assert_eq!((found.type_name.as_str(), found.is_pseudo), ("proc", true));
     }
 
     #[test]
