@@ -220,7 +220,7 @@ fn read(arguments: &Arguments) -> anyhow::Result<Batch> {
     let read = |from: &mut dyn Read, name: &str, bytes: Option<u64>| {
         show_work("reading", name, bytes);
         let batch = Batch::within(arguments.memory, spill_directory(arguments));
-        let mut from = BufReader::with_capacity(1 << 20, Told(from));
+        let mut from = BufReader::with_capacity(BUFFER_BYTES, Told(from));
         read_updates(&mut from, batch).with_context(|| name.to_owned())
     };
     match arguments.from.as_deref().filter(|path| *path != Path::new("-")) {
@@ -255,6 +255,10 @@ fn show_step(doing: &'static str, path: &Path) {
         amount: Amount::default(),
     });
 }
+
+/// Bytes of updates that are read at a time. The reader fills all of its buffer with zeros first, which a MiB of fresh memory
+/// makes 0.3 ms.
+const BUFFER_BYTES: usize = 128 << 10;
 
 /// Counts in the line of progress what is read.
 struct Told<'a>(&'a mut dyn Read);
