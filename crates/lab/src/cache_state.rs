@@ -23,11 +23,29 @@ impl State {
     };
 }
 
+/// Of which files the state must be the intended one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Judged {
+    /// Of each.
+    Each,
+    /// Of all bytes together, but for a small part: some files of an existing directory are mapped by running programs, which
+    /// keeps them in memory.
+    Together,
+}
+
+/// Of files that are judged together at most this part of the bytes may be in another state.
+const ASTRAY_PART: f64 = 0.02;
+
 /// Brings files into a state, and reads the state back.
 ///
 /// # Errors
 /// The engine's, where a file cannot be opened, synced or read.
-pub fn bring<'a>(files: impl Iterator<Item = &'a Path> + Clone, state: Cache, drop: Drop) -> seekless::Result<State> {
+pub fn bring<'a>(
+    files: impl Iterator<Item = &'a Path> + Clone,
+    state: Cache,
+    drop: Drop,
+    judged: Judged,
+) -> seekless::Result<State> {
     let brought: fn(&Path) -> seekless::Result<Resident> = match state {
         Cache::None => return Ok(State::UNKNOWN),
         // The storage has been synced, so that what is still dirty is an exception, found by looking.
@@ -43,11 +61,11 @@ pub fn bring<'a>(files: impl Iterator<Item = &'a Path> + Clone, state: Cache, dr
     if state == Cache::Cold && drop == Drop::System {
         cache::drop_system()?;
         // Opening a file again would bring its metadata back.
-        if found.iter().any(|resident| resident.part() != Some(0.0)) {
+        if judged == Judged::Each && found.iter().any(|resident| resident.part() != Some(0.0)) {
             found = files.map(cache::resident).collect::<seekless::Result<_>>()?;
         }
     }
-    Ok(judge(&found, state))
+    Ok(judge(&found, state, judged))
 }
 
 /// Reads the state of files without changing it.
@@ -81,19 +99,10 @@ pub fn holds_all_data<'a>(mut files: impl Iterator<Item = &'a Path>) -> seekless
 /// # Errors
 /// The engine's, where a file cannot be opened.
 pub fn rehearsed<'a>(files: impl Iterator<Item = &'a Path>, memory_bytes: u64) -> seekless::Result<State> {
-    let (mut all, mut held) = (0, 0);
-    for file in files {
-        let Resident::Known {
-            resident_bytes,
-            total_bytes,
-        } = cache::resident(file)?
-        else {
-            return Ok(State::UNKNOWN);
-        };
-        all += total_bytes;
-        held += resident_bytes;
-    }
-    let part = held as f64 / all.max(1) as f64;
+    let found = files.map(cache::resident).collect::<seekless::Result<Vec<_>>>()?;
+    let Some((held, part)) = together(&found) else {
+        return Ok(State::UNKNOWN);
+    };
     let wrong = if part > MOST_HELD {
         Some("the memory allowed held the whole file".to_owned())
     } else if held > memory_bytes {
@@ -112,8 +121,28 @@ pub fn rehearsed<'a>(files: impl Iterator<Item = &'a Path>, memory_bytes: u64) -
 /// A file of which more than this stays in memory does not exceed it.
 const MOST_HELD: f64 = 0.9;
 
-fn judge(found: &[Resident], state: Cache) -> State {
-    let parts: Option<Vec<f64>> = found.iter().map(Resident::part).collect();
+/// The resident bytes of files, and which part of all their bytes these are.
+fn together(found: &[Resident]) -> Option<(u64, f64)> {
+    let (mut all, mut held) = (0, 0);
+    for resident in found {
+        let Resident::Known {
+            resident_bytes,
+            total_bytes,
+        } = resident
+        else {
+            return None;
+        };
+        all += total_bytes;
+        held += resident_bytes;
+    }
+    Some((held, held as f64 / all.max(1) as f64))
+}
+
+fn judge(found: &[Resident], state: Cache, judged: Judged) -> State {
+    let parts: Option<Vec<f64>> = match judged {
+        Judged::Each => found.iter().map(Resident::part).collect(),
+        Judged::Together => together(found).map(|(_, part)| vec![part]),
+    };
     let Some(parts) = parts else {
         return State::UNKNOWN;
     };
@@ -121,10 +150,37 @@ fn judge(found: &[Resident], state: Cache) -> State {
         Cache::Warm => (parts.into_iter().fold(1.0, f64::min), 1.0),
         _ => (parts.into_iter().fold(0.0, f64::max), 0.0),
     };
-    let is_right = (resident - wanted).abs() < f64::EPSILON;
-    let wrong = (!is_right).then(|| format!("{:.1} % of the file was resident before the trial", resident * 100.0));
+    let (most_astray, of) = match judged {
+        Judged::Each => (f64::EPSILON, "file"),
+        Judged::Together => (ASTRAY_PART, "files"),
+    };
+    let is_right = (resident - wanted).abs() <= most_astray;
+    let wrong = (!is_right).then(|| format!("{:.1} % of the {of} was resident before the trial", resident * 100.0));
     State {
         resident: Some(resident),
         wrong,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mapped_program_does_not_make_a_large_directory_warm() {
+        let found = |mapped_bytes| {
+            let resident = |resident_bytes, total_bytes| Resident::Known {
+                resident_bytes,
+                total_bytes,
+            };
+            [resident(mapped_bytes, mapped_bytes), resident(0, 1000 - mapped_bytes)]
+        };
+        let wrong = |bytes, judged| judge(&found(bytes), Cache::Cold, judged).wrong;
+        assert_eq!(wrong(20, Judged::Together), None);
+        let words = "2.1 % of the files was resident before the trial";
+        assert_eq!(wrong(21, Judged::Together).as_deref(), Some(words));
+        assert!(wrong(20, Judged::Each).is_some());
+        assert!(judge(&found(20), Cache::Warm, Judged::Together).wrong.is_some());
+        assert_eq!(judge(&found(980), Cache::Warm, Judged::Together).resident, Some(0.98));
     }
 }

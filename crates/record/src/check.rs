@@ -111,6 +111,9 @@ fn contest(contest: &Contest, run: &Run) -> Checked {
     if contest.random.is_some() && !matches!(contest.operation, Operation::Read | Operation::Write) {
         return problem("random", "is allowed only for the operations `read` and `write`");
     }
+    if contest.tree.is_some() && contest.operation != Operation::Read {
+        return problem("tree", "is allowed only for the operation `read`");
+    }
     if contest.sustained && contest.operation != Operation::Write {
         return problem("sustained", "is allowed only for the operation `write`");
     }

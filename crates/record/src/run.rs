@@ -116,7 +116,10 @@ documents! {
         pub storage: usize,
         /// The index of the storage of the second file of a comparison, where it is another.
         pub other_storage: Option<usize>,
-        /// The file's size, in bytes.
+        /// The existing directory whose files are read as they are; `None` where test files are.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub tree: Option<String> => Text::Path,
+        /// The file's size, in bytes; of an existing directory the mean.
         pub size_bytes: u64 => Bounds::COUNT,
         /// Whether the lab chose that size, and not its user or the experiment.
         #[serde(default)]
@@ -212,6 +215,15 @@ impl From<Choice> for Subject {
             Choice::Method(method) => Self::Method(method.to_string()),
             Choice::Plan(plan) => Self::Plan(plan),
         }
+    }
+}
+
+impl Command {
+    /// Whether it is run once, with the directory in which all files of a trial are.
+    #[must_use]
+    pub fn takes_tree(&self) -> bool {
+        let is_tree = |argument: &String| argument.contains("{tree}") || argument.contains("{one-tree}");
+        self.argv.iter().any(is_tree)
     }
 }
 

@@ -40,13 +40,15 @@ pub use pool::{HALF_LIFE_DAYS, ONE_SITTING, is_alike, pool};
 pub use same::{NotComparable, fingerprint, objections};
 pub use sustained::{RateStretch, Sustained, has_settled};
 pub use table::{Origin, Place, Ranked, Ranking, first_two_numbers, size_class, table};
-pub use units::{IOPS, RATES, Unit, bytes, iops, percent, rate, size, sound, three_digits, unit};
+pub use units::{
+    IOPS, RATES, Unit, bytes, files, iops, percent, plural, rate, size, sound, thousands, three_digits, unit,
+};
 pub use view::{
     ContestView, Position, PublishedRow, Row, SYSTEM_HEADS, SystemRow, View, Visible, mode_words, rate_of, series,
     sittings, visible,
 };
 pub use warnings::{other_io, warnings};
 pub use words::{
-    description, ends_early, family, has_small_files, has_target, is_told_in_times, pair_words, rate_in, short_name,
-    state_words, task, title, why_missing,
+    description, ends_early, family, has_small_files, has_target, is_told_in_times, may_read_less, pair_words, rate_in,
+    short_name, state_words, task, title, why_missing,
 };

@@ -76,6 +76,27 @@ pub fn three_digits(number: f64) -> String {
     }
 }
 
+/// A number, with a comma between thousands, of what has these words.
+#[must_use]
+pub fn plural(number: u64, one: &str, several: &str) -> String {
+    format!("{} {}", thousands(number), if number == 1 { one } else { several })
+}
+
+/// A number, with a comma between thousands.
+#[must_use]
+pub fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let groups = digits.as_bytes().rchunks(3).rev();
+    let groups: Vec<_> = groups.map(String::from_utf8_lossy).collect();
+    groups.join(",")
+}
+
+/// A number of files in words.
+#[must_use]
+pub fn files(number: u64) -> String {
+    plural(number, "file", "files")
+}
+
 /// A figure that can be drawn and divided by.
 #[must_use]
 pub fn sound(figure: f64) -> Option<f64> {
@@ -101,6 +122,12 @@ mod tests {
             [iops(87.0), iops(9_876.0), iops(2.5e6)],
             ["87.0 IOPS", "9.88 kIOPS", "2.50 MIOPS"]
         );
+    }
+
+    #[test]
+    fn thousands_are_set_apart() {
+        let expected = ["0 files", "1 file", "999 files", "1,000 files", "12,345,678 files"];
+        assert_eq!([0, 1, 999, 1000, 12_345_678].map(files), expected);
     }
 
     #[test]

@@ -2,21 +2,25 @@
 
 use std::hash::Hash;
 
-use crate::units::{iops, rate};
+use crate::units::{bytes, files, iops, rate};
 use seekless_method::{Durability, Operation, format_size, parse_size};
-use seekless_record::{Cache, Contest, Differ, Entry, RandomAccess, Run, Status, Target};
+use seekless_record::{Cache, Contest, Differ, Entry, ExitCode, RandomAccess, Run, Status, Target};
 
-/// What is compared, in a few words, as in `read 64M, cold`.
+/// What is compared, in a few words, as in `read 64M, cold` and `read /usr, 131,375 files, 4.94 GiB, warm`.
 #[must_use]
 pub fn title(contest: &Contest) -> String {
     let has_durability = has_target(contest) && contest.durability != Durability::None;
     let all_bytes = contest.size_bytes.saturating_mul(u64::from(contest.files));
+    let read = match &contest.tree {
+        Some(tree) => format!("{tree}, {}, {}", files(contest.files.into()), bytes(all_bytes)),
+        None if contest.files > 1 => format!("{} x {}", contest.files, format_size(contest.size_bytes)),
+        None => format_size(contest.size_bytes),
+    };
     let words = [
         contest
             .sustained
             .then(|| format!("{} sustained in ", format_size(all_bytes))),
-        (contest.files > 1).then(|| format!("{} x ", contest.files)),
-        Some(format_size(contest.size_bytes)),
+        Some(read),
         Some(format!(", {}", state_words(contest.cache, contest.target))),
         contest.cold_metadata.then(|| " with their metadata".to_owned()),
         Some(pair_words(contest)),
@@ -64,10 +68,10 @@ pub fn state_words(cache: Cache, target: Target) -> &'static str {
     }
 }
 
-/// Whether a trial of a contest covers many small files: then their metadata counts.
+/// Whether a trial of a contest covers many small files, or a directory that may have them: then their metadata counts.
 #[must_use]
 pub fn has_small_files(contest: &Contest) -> bool {
-    contest.files > FEW_FILES
+    contest.files > FEW_FILES || contest.tree.is_some()
 }
 
 /// A trial has this many files of 1 MiB; of smaller files it has more.
@@ -115,10 +119,19 @@ pub fn pair_words(contest: &Contest) -> String {
     words.iter().flatten().flat_map(|words| [", ", words]).collect()
 }
 
-/// Whether a method need not read the whole files, because they differ or have holes: a rate over their size would be meaningless.
+/// Whether a method need not read the whole files, because they differ or have holes, or a command need not, because it gives no
+/// verdict on the files of a tree: a rate over their size would be meaningless.
 #[must_use]
 pub fn ends_early(contest: &Contest) -> bool {
-    contest.holes_skipped || matches!(contest.differ, Differ::First | Differ::Early | Differ::Middle)
+    contest.holes_skipped || may_read_less(contest)
+}
+
+/// Whether a method or command may be done before it has read all data.
+#[must_use]
+pub fn may_read_less(contest: &Contest) -> bool {
+    let mut commands = contest.entries.iter().filter_map(Entry::command);
+    matches!(contest.differ, Differ::First | Differ::Early | Differ::Middle)
+        || commands.any(|command| command.takes_tree() && command.exit_code == ExitCode::Success)
 }
 
 /// Whether a contest shows times: a rate over the files' size is meaningless if the answer comes early, or if little of them is
@@ -179,7 +192,12 @@ fn without(method: &str, is_left_out: impl Fn(&str) -> bool) -> String {
 pub fn task(contest: &Contest) -> impl PartialEq {
     (
         (&contest.experiment, contest.operation, contest.storage, contest.target),
-        (&contest.kernel, contest.durability, contest.work_ns_per_kib),
+        (
+            &contest.tree,
+            &contest.kernel,
+            contest.durability,
+            contest.work_ns_per_kib,
+        ),
         (contest.shared_blocks, contest.sustained, pair_words(contest)),
     )
 }
@@ -191,6 +209,7 @@ pub fn description(contest: &Contest) -> impl Eq + Hash {
         (
             &contest.experiment,
             contest.operation,
+            &contest.tree,
             contest.size_bytes,
             contest.files,
         ),
@@ -208,6 +227,8 @@ pub fn description(contest: &Contest) -> impl Eq + Hash {
 
 #[cfg(test)]
 mod tests {
+    use seekless_record::Subject;
+
     use super::*;
 
     #[test]
@@ -231,5 +252,22 @@ mod tests {
         let method = "write/io_uring,depth=32,direct,block=4K,access=random,fsync";
         assert_eq!(short_name(method, &contest), "io_uring direct");
         assert_eq!(title(&contest), "read 1M, cold, 4K at random, depth 32");
+    }
+
+    #[test]
+    fn an_existing_directory_is_named_with_its_files_and_told_in_times() {
+        let mut contest = crate::simulation::run(&[("command/cat", 1.0)], 1).contests.remove(0);
+        (contest.tree, contest.files, contest.size_bytes) = (Some("/usr".to_owned()), 131_375, 43_210);
+        contest.cold_metadata = true;
+        let title = title(&contest);
+        assert_eq!(title, "read /usr, 131,375 files, 5.29 GiB, cold with their metadata");
+        assert!(has_small_files(&contest) && !is_told_in_times(&contest));
+        let Subject::Command(command) = &mut contest.entries[0].subject else {
+            panic!("it is a command");
+        };
+        command.argv.push("{tree}".to_owned());
+        assert!(is_told_in_times(&contest), "it need not read everything");
+        contest.files = 1;
+        assert!(super::title(&contest).starts_with("read /usr, 1 file, 42.2 KiB"));
     }
 }

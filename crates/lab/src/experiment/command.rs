@@ -23,14 +23,19 @@ pub(super) struct CommandText {
     note: Option<String>,
 }
 
-pub(super) fn commands(operation: Operation, texts: &[CommandText], is_there: IsThere) -> Checked<Vec<Command>> {
+pub(super) fn commands(
+    operation: Operation,
+    has_tree: bool,
+    texts: &[CommandText],
+    is_there: IsThere,
+) -> Checked<Vec<Command>> {
     let mut commands: Vec<Command> = Vec::new();
     for text in texts {
         let name = visible(&text.name, "command")?;
         if commands.iter().any(|command| command.name == *name) {
             return problem(&text.name, format!("two commands are named `{name}`"));
         }
-        commands.push(command(operation, text)?);
+        commands.push(command(operation, has_tree, text)?);
         let all = [Some(&text.argv), text.before.as_ref()].into_iter().flatten();
         for argv in all.filter(|_| !text.optional) {
             let program = &argv.get_ref()[0];
@@ -47,7 +52,7 @@ pub(super) fn commands(operation: Operation, texts: &[CommandText], is_there: Is
     Ok(commands)
 }
 
-fn command(operation: Operation, text: &CommandText) -> Checked<Command> {
+fn command(operation: Operation, has_tree: bool, text: &CommandText) -> Checked<Command> {
     let exit_codes = [("success", ExitCode::Success), ("verdict", ExitCode::Verdict)];
     let exit_code = match &text.exit_code {
         None if operation == Operation::Compare => ExitCode::Verdict,
@@ -60,21 +65,35 @@ fn command(operation: Operation, text: &CommandText) -> Checked<Command> {
             );
         }
     };
-    let argv = text.argv.get_ref();
     arguments(&text.argv)?;
+    let before = text.before.as_ref().map(|before| before.get_ref().clone());
+    let command = Command {
+        name: text.name.get_ref().clone(),
+        argv: text.argv.get_ref().clone(),
+        before: before.unwrap_or_default(),
+        exit_code,
+        same_output: text.same_output,
+        note: text.note.clone(),
+    };
     let needed: &[&str] = match (operation, exit_code) {
-        (Operation::Read, _) if takes_tree(argv) => &[],
+        (Operation::Read, _) if has_tree => &["{tree}"],
+        (Operation::Read, _) if command.takes_tree() => &[],
         (Operation::Read, _) => &["{file}"],
         (Operation::Write, _) => &["{target}"],
         (Operation::Copy, _) if text.before.is_some() => &["{target}"],
         (Operation::Copy, _) => &["{file}", "{target}"],
-        (Operation::Compare, ExitCode::Verdict) if takes_tree(argv) => &["{other-tree}"],
+        (Operation::Compare, ExitCode::Verdict) if command.takes_tree() => &["{other-tree}"],
         (Operation::Compare, ExitCode::Verdict) => &["{one}", "{other}"],
         (Operation::Compare, ExitCode::Success) => &[],
         (Operation::Update, _) => &["{target}", "{updates}"],
     };
     for placeholder in needed {
-        if !argv.iter().skip(1).any(|argument| argument.contains(placeholder)) {
+        if !command
+            .argv
+            .iter()
+            .skip(1)
+            .any(|argument| argument.contains(placeholder))
+        {
             return problem(
                 &text.argv,
                 format!("the arguments of a {operation} command must contain `{placeholder}`"),
@@ -90,15 +109,7 @@ fn command(operation: Operation, text: &CommandText) -> Checked<Command> {
             );
         }
     }
-    let before = text.before.as_ref().map(|before| before.get_ref().clone());
-    Ok(Command {
-        name: text.name.get_ref().clone(),
-        argv: argv.clone(),
-        before: before.unwrap_or_default(),
-        exit_code,
-        same_output: text.same_output,
-        note: text.note.clone(),
-    })
+    Ok(command)
 }
 
 /// Whether a program can be started: a file that may be executed, in `PATH` where its name has no slash.
@@ -112,12 +123,6 @@ pub(super) fn is_there(program: &str) -> bool {
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|directory| is_program(directory.join(program)))
-}
-
-/// Whether a command is run once, with the directory in which all files of a trial are.
-pub(crate) fn takes_tree(argv: &[String]) -> bool {
-    argv.iter()
-        .any(|argument| argument.contains("{tree}") || argument.contains("{one-tree}"))
 }
 
 /// Checks that a program can be started with these arguments.

@@ -17,6 +17,7 @@ use super::published::{ColumnText, PublishedText, column, published};
 use super::updates::{UpdatesText, updates};
 use super::{ContestPlan, Experiment, ExperimentError, Size, entry, expand, layout, syntax};
 use crate::kernel::Kernel;
+use crate::layout::Layout;
 
 /// The largest file that is read; the largest built-in one has 3 KiB.
 const LIMIT_BYTES: u64 = 1 << 20;
@@ -51,6 +52,7 @@ struct ContestText {
     differ: Option<Words>,
     read_ahead_kib: Option<Spanned<Vec<Spanned<u64>>>>,
     layout: Option<Words>,
+    tree: Option<Spanned<String>>,
     files: Option<Spanned<u32>>,
     memory: Option<Spanned<String>>,
     target: Option<Spanned<String>>,
@@ -162,12 +164,13 @@ fn experiment(text: ExperimentText, is_there: IsThere) -> Checked<Experiment> {
 fn contest(text: &ContestText, is_there: IsThere) -> Checked<ContestPlan> {
     let operation = operation(&text.operation)?;
     let target = target(operation, text.target.as_ref())?;
-    let commands = commands(operation, &text.command, is_there)?;
+    let commands = commands(operation, text.tree.is_some(), &text.command, is_there)?;
     let methods = methods(operation, text)?;
     if methods.is_empty() && commands.is_empty() {
         return problem(&text.operation, "a contest needs at least one method or command");
     }
     refuse_unused(operation, text)?;
+    refuse_beside_tree(operation, text)?;
     let differs = differs(operation, &methods, text.differ.as_ref())?;
     let sustained = sustained(text.sustained.as_ref(), target, &methods, &commands)?;
     let caches = caches(operation, target, text.cache.as_ref())?;
@@ -185,12 +188,13 @@ fn contest(text: &ContestText, is_there: IsThere) -> Checked<ContestPlan> {
     plan.common.memory_bytes = layout::memory(&caches, text.memory.as_ref())?;
     plan.common.updates = updates(operation, text.updates.as_ref())?;
     plan.common.target = target;
+    plan.common.tree = text.tree.as_ref().map(|tree| tree.get_ref().clone());
     plan.common.sustained = sustained;
     plan.common.kernel = kernel(operation, text.kernel.as_ref())?.to_string();
     plan.common.work_ns_per_kib = work(operation, text.work.as_ref())?;
     Ok(ContestPlan {
         sizes: sizes(text.sizes.as_ref())?,
-        layouts: layout::layouts(operation, text.layout.as_ref())?,
+        layouts: layouts(operation, text)?,
         files: files(text.files.as_ref())?,
         caches,
         differs,
@@ -235,6 +239,43 @@ fn refuse_unused(operation: Operation, text: &ContestText) -> Checked<()> {
     match &text.work {
         Some(work) => problem(work, format!("`work` {only_for_methods}")),
         None => Ok(()),
+    }
+}
+
+/// An existing directory is read as it is, by commands that take it.
+fn refuse_beside_tree(operation: Operation, text: &ContestText) -> Checked<()> {
+    let Some(tree) = &text.tree else { return Ok(()) };
+    if operation != Operation::Read {
+        return problem(
+            tree,
+            format!("`tree` is allowed only for `read`, not for `{operation}`"),
+        );
+    }
+    if tree.get_ref().is_empty() || tree.get_ref().contains('\0') {
+        return problem(tree, "`tree` must name a directory");
+    }
+    if !text.methods.is_empty() {
+        return problem(tree, "`tree` is only for commands, and this contest has methods");
+    }
+    let has_its_own = |key| format!("`{key}` is not allowed beside `tree`, whose files are read as they are");
+    match (&text.files, &text.sizes, &text.layout) {
+        (Some(files), ..) => problem(files, has_its_own("files")),
+        (_, Some(sizes), _) => problem(sizes, has_its_own("sizes")),
+        (.., Some(layout)) => problem(layout, has_its_own("layout")),
+        (None, None, None) => Ok(()),
+    }
+}
+
+/// In a comparison, methods must read all of both files, and a difference in a hole would fill it: files with holes are for commands.
+fn layouts(operation: Operation, text: &ContestText) -> Checked<Vec<Layout>> {
+    match &text.layout {
+        Some(layout) if operation == Operation::Compare && !(text.methods.is_empty() && text.differ.is_none()) => {
+            problem(
+                layout,
+                "for `compare`, `layout` is allowed only in a contest of commands without `differ`",
+            )
+        }
+        layout => layout::layouts(operation, layout.as_ref()),
     }
 }
 
@@ -312,7 +353,7 @@ fn sizes(text: Option<&Words>) -> Checked<Vec<Size>> {
 }
 
 /// The most files of a trial: all of them are looked at before each.
-const MOST_FILES: u32 = 1_000_000;
+pub(crate) const MOST_FILES: u32 = 1_000_000;
 
 fn files(text: Option<&Spanned<u32>>) -> Checked<Option<u32>> {
     let Some(text) = text else { return Ok(None) };

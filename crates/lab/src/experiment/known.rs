@@ -60,9 +60,10 @@ mod tests {
     }
 
     #[test]
-    fn the_names_of_facts_do_not_get_out_either() {
+    fn the_names_of_facts_and_directories_do_not_get_out_either() {
         let mut run = seekless_record::from_json(FULL.as_bytes()).unwrap();
         run.storages[0].facts.insert(MARKER.to_owned(), String::new());
+        run.contests[0].tree = Some(MARKER.to_owned());
         let out = seekless_record::to_json(&anonymous(&run, &KNOWN)).unwrap();
         assert!(!out.contains(MARKER));
     }

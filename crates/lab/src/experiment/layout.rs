@@ -13,10 +13,10 @@ pub(super) fn layouts(operation: Operation, text: Option<&Words>) -> Checked<Vec
     let Some(text) = text else {
         return Ok(vec![Layout::Dense]);
     };
-    if !matches!(operation, Operation::Read | Operation::Copy) {
+    if !matches!(operation, Operation::Read | Operation::Copy | Operation::Compare) {
         return problem(
             text,
-            format!("`layout` is allowed only for `read` and `copy`, not for `{operation}`"),
+            format!("`layout` is allowed only for `read`, `copy` and `compare`, not for `{operation}`"),
         );
     }
     distinct(text, "layout", |text| match text.get_ref().parse() {

@@ -19,10 +19,10 @@ mod updates;
 use std::path::Path;
 
 use builtin::TEXTS;
-pub(crate) use command::takes_tree;
 pub use error::ExperimentError;
 use error::nearest;
 pub use filter::filter;
+pub(crate) use format::MOST_FILES;
 pub use format::{Checked, Problem, one_of, parse_toml, problem};
 pub use known::KNOWN;
 use seekless::Operation;

@@ -7,7 +7,7 @@ use seekless::method::did_you_mean;
 use super::error::nearest;
 
 /// Each key with a value that it takes.
-const EXAMPLES: [&str; 36] = [
+const EXAMPLES: [&str; 37] = [
     "name = \"mine\"",
     "about = \"what it finds out\"",
     "[[contest]]",
@@ -16,6 +16,7 @@ const EXAMPLES: [&str; 36] = [
     "blocks = [\"64K\", \"1M\"]",
     "sizes = [\"64M\"]",
     "files = 100",
+    "tree = \"/usr\"",
     "cache = [\"cold\", \"warm\"]",
     "layout = [\"fragmented\"]",
     "memory = \"512M\"",

@@ -80,6 +80,12 @@ seekless_record::words! {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LeftOut(BTreeMap<Unfit, u32>);
 
+impl LeftOut {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
 impl fmt::Display for LeftOut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let words = self.0.iter().map(|(why, files)| format!("{files} {why}"));
@@ -108,9 +114,8 @@ impl FirstTouch {
         let entries = entries(bench)?;
         let started = Instant::now();
         let limit = bench.rounds.is_none().then(|| bench.budget.mul_f64(LOOKING_PART));
-        let (mut files, left_out) = find(directory, || {
-            stop.is_requested() || limit.is_some_and(|limit| started.elapsed() >= limit)
-        });
+        let is_enough = |_| stop.is_requested() || limit.is_some_and(|limit| started.elapsed() >= limit);
+        let (mut files, left_out) = find(directory, is_enough, may_be_read_first);
         let is_limited = limit.is_some_and(|limit| started.elapsed() >= limit);
         files.sort_by_key(|file| file.bytes);
         let budget = bench.rounds.is_none().then_some(bench.budget);
@@ -199,17 +204,21 @@ fn entries(bench: &Bench) -> Result<usize, BenchError> {
     }
 }
 
-/// All files below a directory that may be read for the first time, until it is enough. Links are not followed, and
-/// other file systems not entered.
-fn find(directory: &Path, is_enough: impl Fn() -> bool) -> (Vec<UserFile>, LeftOut) {
+/// All files below a directory that have data and fit, each by one name, until it is enough to have so many. Links are not
+/// followed, and other file systems not entered.
+pub(super) fn find(
+    directory: &Path,
+    is_enough: impl Fn(usize) -> bool,
+    fits: impl Fn(&Path, &CachedFile) -> Result<(), Unfit>,
+) -> (Vec<UserFile>, LeftOut) {
     let (mut files, mut left_out) = (Vec::new(), LeftOut::default());
     let mut linked = HashSet::new();
     for entry in WalkDir::new(directory).same_file_system(true) {
-        if is_enough() {
+        if is_enough(files.len()) {
             break;
         }
         let found = match entry {
-            Ok(entry) if entry.file_type().is_file() => unread(entry.path(), &mut linked),
+            Ok(entry) if entry.file_type().is_file() => user_file(entry.path(), &mut linked, &fits),
             Ok(_) => Ok(None),
             Err(_) => Err(Unfit::Unreadable),
         };
@@ -221,20 +230,30 @@ fn find(directory: &Path, is_enough: impl Fn() -> bool) -> (Vec<UserFile>, LeftO
     (files, left_out)
 }
 
-/// A file, if it may be read for the first time; `None` for an empty one, and for a further name of one that was found.
-fn unread(path: &Path, linked: &mut HashSet<Identity>) -> Result<Option<UserFile>, Unfit> {
+/// A file, if it fits; `None` for an empty one, and for a further name of one that was found.
+fn user_file(
+    path: &Path,
+    linked: &mut HashSet<Identity>,
+    fits: impl Fn(&Path, &CachedFile) -> Result<(), Unfit>,
+) -> Result<Option<UserFile>, Unfit> {
     let file = CachedFile::open(path).map_err(|_| Unfit::Unreadable)?;
     let metadata = file.metadata();
     let is_first_name = metadata.nlink() < 2 || linked.insert(Identity::of(metadata));
     if metadata.len() == 0 || !is_first_name {
         return Ok(None);
     }
+    fits(path, &file).map(|()| Some(UserFile::new(path, metadata)))
+}
+
+/// Whether all of a file's data would come from the device.
+fn may_be_read_first(path: &Path, file: &CachedFile) -> Result<(), Unfit> {
+    let metadata = file.metadata();
     match file.resident().ok().and_then(|resident| resident.part()) {
         None => Err(Unfit::Unknown),
         Some(part) if part > 0.0 => Err(Unfit::InMemory),
         Some(_) if allocated_bytes(metadata) < metadata.len() => Err(Unfit::WithHoles),
         Some(_) if has_shared_blocks(path) => Err(Unfit::Shared),
-        Some(_) => Ok(Some(UserFile::new(path, metadata))),
+        Some(_) => Ok(()),
     }
 }
 
@@ -378,7 +397,7 @@ mod tests {
         std::fs::File::create(path("sparse")).unwrap().set_len(1 << 20).unwrap();
         std::fs::write(path("empty"), "").unwrap();
         seekless::cache::warm_file(path("resident")).unwrap();
-        let (mut files, left_out) = find(directory.path(), || false);
+        let (mut files, left_out) = find(directory.path(), |_| false, may_be_read_first);
         files.sort_by(|one, other| one.path.file_name().cmp(&other.path.file_name()));
         if seekless::cache::resident(path("gone")).unwrap().part() != Some(0.0) {
             eprintln!("skipped: this file system keeps files in memory");

@@ -103,18 +103,24 @@ impl Runner<'_> {
     }
 
     /// The contests asked for, with what the command line says instead.
-    fn plans(&self) -> Vec<ContestPlan> {
-        let is_only_read = self.places.iter().any(|place| place.scratch.is_none());
+    fn plans(&mut self) -> Vec<ContestPlan> {
+        let (bench, is_only_read) = (self.bench, self.places.iter().any(|place| place.scratch.is_none()));
         let mut plans = Vec::new();
-        for experiment in &self.bench.experiments {
+        for experiment in &bench.experiments {
             for plan in &experiment.contests {
                 let operation = plan.common.operation;
-                if is_only_read && operation != Operation::Read {
+                if is_only_read && (operation != Operation::Read || plan.common.tree.is_some()) {
                     continue;
                 }
                 let mut plan = plan.clone();
                 plan.common.experiment.clone_from(&experiment.name);
-                if !self.bench.sizes.is_empty() {
+                if plan.common.tree.is_some() {
+                    // On another storage, its namesake may have others.
+                    let mut contest = plan.common.clone();
+                    (contest.files, contest.storage) = (1, 0);
+                    let _ = self.look_at_tree(&mut contest);
+                    (plan.files, plan.sizes) = (Some(contest.files), vec![Size::Bytes(contest.size_bytes)]);
+                } else if !self.bench.sizes.is_empty() {
                     let sizes: Vec<Size> = self.bench.sizes.iter().map(|&bytes| Size::Bytes(bytes)).collect();
                     plan.common.memory_bytes = memory_for(&plan, &sizes);
                     plan.sizes = sizes;
@@ -159,26 +165,28 @@ impl Runner<'_> {
             |choice: Option<&Choice>| choice.is_none_or(|choice| kind(choice) == (contest.durability, random));
         let has_second = contest.operation == Operation::Compare && contest.differ != Differ::Itself;
         for storage in 0..self.measured_places() {
+            let mut contest = Contest {
+                storage,
+                other_storage: self.other_place().filter(|_| has_second),
+                ..contest.clone()
+            };
+            let no_tree = self.look_at_tree(&mut contest).err();
             let mut entries = Vec::new();
             for entry in &plan.common.entries {
                 let choice = entry.choice();
                 if !is_same(choice.as_ref()) {
                     continue;
                 }
-                let refused = refuses_command(contest).filter(|_| choice.is_none());
-                let refused = refused.or_else(|| self.refuses(choice.as_ref(), storage, contest));
+                let refused = refuses_command(&contest).filter(|_| choice.is_none());
+                let refused = refused.or_else(|| no_tree.clone());
+                let refused = refused.or_else(|| self.refuses(choice.as_ref(), storage, &contest));
                 entries.push(Entry {
                     status: refused.map_or(Status::Measured, Status::Unavailable),
                     ..entry.clone()
                 });
             }
             group.contests.push(self.run.contests.len());
-            self.run.contests.push(Contest {
-                storage,
-                other_storage: self.other_place().filter(|_| has_second),
-                entries,
-                ..contest.clone()
-            });
+            self.run.contests.push(Contest { entries, ..contest });
         }
         group
     }

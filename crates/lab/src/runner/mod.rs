@@ -10,6 +10,7 @@ mod needs;
 mod place;
 mod resume;
 mod size;
+mod tree;
 mod trial;
 mod yielding;
 
@@ -197,6 +198,9 @@ pub enum BenchError {
         /// What is wrong with the file.
         why: String,
     },
+    /// A directory of the user cannot be measured.
+    #[error("{0}")]
+    Tree(String),
     /// No experiment measures an existing file, which is only read.
     #[error("none of these experiments can measure an existing file, which is only read")]
     NothingToRead,

@@ -11,8 +11,8 @@ use seekless::{Availability, Method, Probe, StorageFacts, full_text};
 use seekless_record as record;
 
 use super::first_touch::FirstTouch;
+use super::tree::Tree;
 use super::{Bench, BenchError, identity};
-use crate::experiment::takes_tree;
 use crate::layout::{self, Layout};
 use crate::scratch::{Scratch, TREE_PREFIX};
 use crate::testfile::{TestFile, failed};
@@ -50,6 +50,8 @@ impl TestFiles {
     pub fn of(contest: &record::Contest) -> impl Iterator<Item = (usize, Self)> {
         let source = (contest.storage, Role::Source);
         let roles = match (contest.operation, contest.random) {
+            // The user's.
+            _ if contest.tree.is_some() => Vec::new(),
             (Operation::Read | Operation::Copy, _) => vec![source],
             (Operation::Compare, _) if contest.differ == record::Differ::Itself => vec![source],
             (Operation::Compare, _) => {
@@ -67,7 +69,7 @@ impl TestFiles {
             is_tree: contest
                 .entries
                 .iter()
-                .any(|entry| entry.command().is_some_and(|command| takes_tree(&command.argv))),
+                .any(|entry| entry.command().is_some_and(record::Command::takes_tree)),
         };
         let of_role = move |(storage, role)| (storage, Self { role, ..made.clone() });
         roles.into_iter().map(of_role)
@@ -107,6 +109,9 @@ impl TestFiles {
     fn create_file(&self, path: &Path, seed: u64) -> seekless::Result<Result<TestFile, String>> {
         match self.role {
             Role::Source => TestFile::create_as(path, &self.layout, self.bytes, seed),
+            Role::Second(_) if self.layout != Layout::Dense => {
+                TestFile::create_as(path, &self.layout, self.bytes, seed)
+            }
             Role::Second(differ) => TestFile::create_second(path, self.bytes, seed, differ).map(Ok),
             Role::Overwritten(block_bytes) => TestFile::create_blocks(path, self.bytes, block_bytes, seed).map(Ok),
         }
@@ -135,6 +140,8 @@ pub(super) struct Place {
     layouts: BTreeMap<Layout, Option<String>>,
     /// Files of the user that are read once.
     pub first_touch: Option<FirstTouch>,
+    /// Directories of the user that commands read, by their paths.
+    pub trees: BTreeMap<String, Tree>,
 }
 
 impl Place {
@@ -207,6 +214,7 @@ impl Place {
             times_made: 0,
             layouts: BTreeMap::new(),
             first_touch: None,
+            trees: BTreeMap::new(),
         }
     }
 

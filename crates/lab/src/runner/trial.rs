@@ -15,7 +15,7 @@ use super::needs::{writes, written_bytes};
 use super::place::{Place, Role, TestFiles};
 use super::size::SEVERAL_BYTES;
 use super::{BenchError, Event, Runner};
-use crate::cache_state::{self, State};
+use crate::cache_state::{self, Judged, State};
 use crate::cgroup::MemoryGroup;
 use crate::read_ahead::ReadAhead;
 use crate::testfile::{TestFile, write_stream};
@@ -106,7 +106,7 @@ impl Runner<'_> {
         let mut files = match self.files(turn, &contest) {
             Ok(Some(files)) => files,
             Ok(None) => return Ok(()),
-            Err(BenchError::Layout { why, .. }) => {
+            Err(BenchError::Layout { why, .. } | BenchError::Tree(why)) => {
                 self.retire(turn, Status::Unavailable(why));
                 return Ok(());
             }
@@ -245,6 +245,16 @@ impl Runner<'_> {
         let mut files = Files::default();
         files.seed = self.bench.seed;
         files.draw_seed = round_seed(files.seed, turn);
+        if let Some(path) = &contest.tree {
+            let found = self.places[contest.storage].tree(path, self.stop);
+            let (_, tree) = found.map_err(BenchError::Tree)?;
+            if tree.size() != (contest.files, contest.size_bytes) {
+                return Err(BenchError::Tree(format!(
+                    "{path}: its files have changed since the run began"
+                )));
+            }
+            files.sources.clone_from(&tree.files);
+        }
         for (storage, wanted) in TestFiles::of(contest) {
             let made = self.places[storage].files(&wanted, self.bench.seed, self.stop)?;
             match wanted.role {
@@ -261,9 +271,11 @@ impl Runner<'_> {
             files.others.clone_from(&files.sources);
         }
         files.visits = visits(contest, files.draw_seed);
-        if files.targets.is_empty() && contest.operation != Operation::Read {
+        let may_write = contest.operation != Operation::Read || contest.entries[turn.entry].command().is_some();
+        if files.targets.is_empty() && may_write {
             let place = &self.places[contest.storage];
-            let targets = (0..contest.files).map(|index| place.path(&format!("target-{index}")));
+            let count = if contest.tree.is_some() { 1 } else { contest.files };
+            let targets = (0..count).map(|index| place.path(&format!("target-{index}")));
             files.targets = targets.collect();
             for path in files.targets.iter().filter(|_| contest.target == Target::Overwrite) {
                 // Other bytes than the trial's, so that what is not written is found out.
@@ -313,14 +325,14 @@ impl Runner<'_> {
             Err(why) => return Ok(Err(Status::Unavailable(why))),
         };
         if contest.cache == Cache::Over {
-            cache_state::bring(files.held(contest.target), Cache::Over, self.run.drop)?;
+            cache_state::bring(files.held(contest.target), Cache::Over, self.run.drop, Judged::Each)?;
         }
         let spec = Spec {
             contest: Some(Contest {
                 entries: vec![entry.clone()],
                 ..contest.clone()
             }),
-            jobs: jobs(contest, files),
+            jobs: jobs(contest, entry, files),
             seed: files.seed,
             draw_seed: files.draw_seed,
             device_directories: self.device_directories(contest),
@@ -343,7 +355,12 @@ impl Runner<'_> {
             } else {
                 self.run.drop
             };
-            let mut state = Self::bring(place, files.held(contest.target), cache, drop)?;
+            let judged = if contest.tree.is_some() {
+                Judged::Together
+            } else {
+                Judged::Each
+            };
+            let mut state = Self::bring(place, files.held(contest.target), cache, drop, judged)?;
             // What caches beside the page cache on either storage makes both unknown.
             if let Some(other) = contest.other_storage.map(|other| &self.places[other])
                 && !other.tells_residency()
@@ -370,8 +387,9 @@ impl Runner<'_> {
         files: impl Iterator<Item = &'f Path> + Clone,
         cache: Cache,
         drop: record::Drop,
+        judged: Judged,
     ) -> Result<State, BenchError> {
-        let mut state = cache_state::bring(files.clone(), cache, drop)?;
+        let mut state = cache_state::bring(files.clone(), cache, drop, judged)?;
         // What keeps files in memory may have no pages for their holes, however often these are read.
         if cache == Cache::Warm && !place.has_cold && cache_state::holds_all_data(files)? {
             state.wrong = None;
@@ -379,7 +397,7 @@ impl Runner<'_> {
         if cache == Cache::Cold
             && let Some(backing) = place.backing_file()
         {
-            let behind = cache_state::bring(std::iter::once(backing), cache, drop)?;
+            let behind = cache_state::bring(std::iter::once(backing), cache, drop, Judged::Each)?;
             let wrong = behind.resident.filter(|part| *part > STRAY_PART);
             let wrong = wrong.map(|part| {
                 format!(
@@ -449,7 +467,7 @@ pub(super) fn target_seed(seed: u64) -> u64 {
     !seed
 }
 
-fn jobs(contest: &Contest, files: &Files) -> Vec<Job> {
+fn jobs(contest: &Contest, entry: &Entry, files: &Files) -> Vec<Job> {
     let path = |path: Option<&PathBuf>| path.map(OsString::from).unwrap_or_default();
     let job = |index: usize| Job {
         source: path(files.sources.get(index).map(|file| &file.path)),
@@ -457,5 +475,13 @@ fn jobs(contest: &Contest, files: &Files) -> Vec<Job> {
         target: path(files.targets.get(index)),
         bytes: contest.size_bytes,
     };
-    (0..contest.files as usize).map(job).collect()
+    if !entry.command().is_some_and(record::Command::takes_tree) {
+        return (0..contest.files as usize).map(job).collect();
+    }
+    let mut of_tree = job(0);
+    of_tree.bytes = files.sources.iter().map(|file| file.bytes).sum();
+    if let Some(tree) = &contest.tree {
+        of_tree.source = tree.into();
+    }
+    vec![of_tree]
 }

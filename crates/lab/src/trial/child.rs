@@ -21,7 +21,6 @@ use super::counters::{Counters, combined};
 use super::launch::{GO, READY};
 use super::update::{Updating, updates_seed};
 use super::{Compared, Found, Job, Outcome, Report, Spec, visits};
-use crate::experiment::takes_tree;
 use crate::generator::Generator;
 use crate::kernel::{Answer, Kernel, Tally};
 use crate::work::{Busy, UnchangedBlock};
@@ -85,8 +84,8 @@ pub(super) enum TrialError {
     Engine(#[from] seekless::Error),
     #[error("cannot run `{0}`")]
     Command(String, #[source] io::Error),
-    #[error("`{0}` failed: {1}")]
-    Status(String, ExitStatus),
+    #[error("`{0}` failed: {1}{2}")]
+    Status(String, ExitStatus, String),
     #[error("cannot make the updates: {0}")]
     Updates(String),
     /// A run that is resumed may have been edited by hand.
@@ -224,8 +223,10 @@ fn prepare_command<'a>(command: &'a Command, contest: &Contest, spec: &Spec) -> 
     {
         write_updates(pattern, updates_seed(spec.seed, index), job)?;
     }
+    // Told if the command fails. On a terminal they would be mixed with the progress.
+    let messages = tempfile::tempfile()?;
     for job in spec.jobs.iter().filter(|_| !command.before.is_empty()) {
-        succeed(&command.before, job)?;
+        succeed(&command.before, job, &messages)?;
         // What it made must not be on its way to the device while the clock runs.
         let target = Path::new(&job.target);
         if target.exists() {
@@ -234,15 +235,8 @@ fn prepare_command<'a>(command: &'a Command, contest: &Contest, spec: &Spec) -> 
     }
     // As the methods beside it sync theirs.
     let syncs = contest.operation == Operation::Copy && contest.durability == Durability::Fsync;
-    let mut of_tree = None;
     Ok(Box::new(move |job, _, done| {
-        let verdict = match of_tree {
-            Some(verdict) => verdict,
-            None => run_judging(command, job, &mut done.printed)?,
-        };
-        if takes_tree(&command.argv) {
-            of_tree = Some(verdict);
-        }
+        let verdict = run_judging(command, job, &messages, &mut done.printed)?;
         done.compared.extend(verdict);
         let fsync = if syncs {
             sync_file(Path::new(&job.target))?

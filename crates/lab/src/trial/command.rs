@@ -5,6 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::hash::{DefaultHasher, Hasher};
 use std::io::{BufWriter, Read, Write};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -24,21 +25,37 @@ pub(super) fn sync_file(path: &Path) -> Result<Duration, TrialError> {
     Ok(start.elapsed())
 }
 
-/// Runs an external command that is to succeed, its output thrown away.
-pub(super) fn succeed(argv: &[String], job: &Job) -> Result<(), TrialError> {
-    let status = status_of(argv, job, None)?;
+/// Runs an external command that is to succeed, its output thrown away. Its messages go to `messages`.
+pub(super) fn succeed(argv: &[String], job: &Job, messages: &File) -> Result<(), TrialError> {
+    let status = status_of(argv, job, messages, None)?;
     if status.success() {
         Ok(())
     } else {
-        Err(TrialError::Status(argv.first().cloned().unwrap_or_default(), status))
+        let name = argv.first().cloned().unwrap_or_default();
+        Err(TrialError::Status(name, status, last_of(messages)))
     }
 }
+
+/// What a failed command said last, each line behind a semicolon.
+fn last_of(messages: &File) -> String {
+    let bytes = messages.metadata().map_or(0, |metadata| metadata.len());
+    let start = bytes.saturating_sub(LAST_BYTES);
+    let mut last = vec![0; (bytes - start) as usize];
+    let read = messages.read_exact_at(&mut last, start);
+    let last = String::from_utf8_lossy(&last);
+    let lines: Vec<&str> = last.lines().filter(|line| !line.is_empty() && read.is_ok()).collect();
+    lines.iter().flat_map(|line| ["; ", line.trim()]).collect()
+}
+
+/// The most of the messages of a failed command that is told.
+const LAST_BYTES: u64 = 300;
 
 /// Runs a command, and takes its verdict from how it ends, if that tells one. What it prints is added to `printed`, where it
 /// must be the same as what others print.
 pub(super) fn run_judging(
     command: &record::Command,
     job: &Job,
+    messages: &File,
     printed: &mut DefaultHasher,
 ) -> Result<Option<Compared>, TrialError> {
     let judges = command.exit_code == ExitCode::Verdict;
@@ -49,11 +66,11 @@ pub(super) fn run_judging(
     };
     // Where it sees that nobody looks at its output, cmp(1) leaves out what else it does.
     let read = (judges || command.same_output).then_some(&mut look as OnPiece<'_>);
-    let status = status_of(&command.argv, job, read)?;
+    let status = status_of(&command.argv, job, messages, read)?;
     let found = match status.code() {
         Some(0) => Found::Equal,
         Some(1) if judges => Found::Differ(None),
-        _ => return Err(TrialError::Status(command.name.clone(), status)),
+        _ => return Err(TrialError::Status(command.name.clone(), status, last_of(messages))),
     };
     Ok(judges.then_some(Compared {
         found,
@@ -66,13 +83,18 @@ pub(super) fn run_judging(
 type OnPiece<'a> = &'a mut dyn FnMut(&[u8]);
 
 /// Runs a program to its end. What it prints is read in pieces, or goes nowhere.
-fn status_of(argv: &[String], job: &Job, read: Option<OnPiece<'_>>) -> Result<ExitStatus, TrialError> {
+fn status_of(argv: &[String], job: &Job, messages: &File, read: Option<OnPiece<'_>>) -> Result<ExitStatus, TrialError> {
     let name = argv.first().cloned().unwrap_or_default();
     let run = || {
         let mut words = argv.iter().map(|argument| fill_in(argument, job));
         let mut command = Command::new(words.next().unwrap_or_default());
         let output = if read.is_some() { Stdio::piped() } else { Stdio::null() };
-        let mut child = command.args(words).stdin(Stdio::null()).stdout(output).spawn()?;
+        let mut child = command
+            .args(words)
+            .stdin(Stdio::null())
+            .stdout(output)
+            .stderr(messages.try_clone()?)
+            .spawn()?;
         if let (Some(mut output), Some(read)) = (child.stdout.take(), read) {
             let mut piece = vec![0; PIECE_BYTES];
             loop {
@@ -112,9 +134,10 @@ fn updates_path(job: &Job) -> OsString {
     path
 }
 
-/// The directory in which all files of a trial are: two above each.
-fn tree_of(file: &OsStr) -> OsString {
-    let tree = Path::new(file).ancestors().nth(2);
+/// The directory in which all files of a trial are: two above each. An existing directory is its own.
+fn tree_of(source: &OsStr) -> OsString {
+    let source = Path::new(source);
+    let tree = source.ancestors().nth(if source.is_dir() { 0 } else { 2 });
     tree.map_or_else(OsString::new, |tree| tree.as_os_str().to_owned())
 }
 
@@ -174,6 +197,31 @@ mod tests {
         assert_eq!(filled("{one} {other}{"), "/a b /o{");
         assert_eq!(filled(""), "");
         assert_eq!(filled("--from={updates}"), "--from=/c.updates");
+    }
+
+    #[test]
+    fn an_existing_directory_is_its_own_tree() {
+        let directory = tempfile::tempdir().unwrap();
+        let job = Job {
+            source: directory.path().into(),
+            ..Job::default()
+        };
+        assert_eq!(fill_in("{tree}", &job), directory.path().as_os_str());
+    }
+
+    #[test]
+    fn a_failed_command_is_told_with_its_last_messages() {
+        let messages = tempfile::tempfile().unwrap();
+        assert_eq!(last_of(&messages), "");
+        let argv = [
+            "sh",
+            "-c",
+            "echo first >&2; printf '%0600d\\n\\nthe last\\n' 0 >&2; exit 3",
+        ];
+        let error = succeed(&argv.map(str::to_owned), &Job::default(), &messages).unwrap_err();
+        let text = error.to_string();
+        assert!(text.starts_with("`sh` failed: exit status: 3; 00"), "{text}");
+        assert!(text.ends_with("00; the last") && text.len() < 350, "{text}");
     }
 
     #[test]

@@ -147,6 +147,10 @@ fn what_is_wrong_is_named_by_its_field() {
         let problem = problem(&document, place, value);
         assert!(problem.contains(words), "{problem}");
     }
+    let mut contest = document["contests"][1].clone();
+    contest["tree"] = json!("/usr");
+    let problem = problem(&document, "/contests/1", contest);
+    assert!(problem.contains("contests[1].tree: is allowed only for"), "{problem}");
 }
 
 #[test]

@@ -418,7 +418,63 @@ fn a_contest_says_how_its_files_are_laid_out_and_how_much_memory_they_may_take()
         parse(&with(write), "x")
             .unwrap_err()
             .to_string()
-            .contains("allowed only for `read` and `copy`")
+            .contains("allowed only for `read`, `copy` and `compare`")
+    );
+}
+
+#[test]
+fn only_commands_compare_files_with_holes() {
+    let compare = |lines: &str| {
+        with(&format!(
+            "operation = \"compare\"\nlayout = [\"4K hole,4K data\"]\n{lines}"
+        ))
+    };
+    let cmp = "[[contest.command]]\nname = \"cmp\"\nargv = [\"cmp\", \"{one}\", \"{other}\"]";
+    assert_eq!(parsed(&compare(cmp)).contests[0].layouts.len(), 1);
+    for lines in [
+        "methods = [\"compare/sync\"]".to_owned(),
+        format!("differ = [\"none\"]\n{cmp}"),
+    ] {
+        let error = refused(&compare(&lines));
+        assert!(
+            error.contains("x.toml:5:10: for `compare`, `layout` is allowed only"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn an_existing_directory_has_its_own_files_and_is_read_by_commands() {
+    let command = |argument: &str| format!("[[contest.command]]\nname = \"find\"\nargv = [\"find\", \"{argument}\"]");
+    let tree = |lines: &str| with(&format!("operation = \"read\"\ntree = \"/usr\"\n{lines}"));
+    let found = &parsed(&tree(&command("{tree}"))).contests[0];
+    assert_eq!(found.common.tree.as_deref(), Some("/usr"));
+    for (lines, answer) in [
+        (
+            &*format!("files = 5\n{}", command("{tree}")),
+            "x.toml:6:9: `files` is not allowed beside `tree`",
+        ),
+        (
+            &format!("sizes = [\"4K\"]\n{}", command("{tree}")),
+            "`sizes` is not allowed beside `tree`",
+        ),
+        (
+            &format!("layout = [\"dense\"]\n{}", command("{tree}")),
+            "`layout` is not allowed beside `tree`",
+        ),
+        ("methods = [\"read/sync\"]", "x.toml:5:8: `tree` is only for commands"),
+        (&command("{file}"), "must contain `{tree}`"),
+    ] {
+        let error = refused(&tree(lines));
+        assert!(error.contains(answer), "{lines}: {error}");
+    }
+    let empty = refused(&tree(&command("{tree}")).replace("/usr", ""));
+    assert!(empty.contains("`tree` must name a directory"), "{empty}");
+    let compare = "operation = \"compare\"\ntree = \"/usr\"\nmethods = [\"compare/sync\"]";
+    let compare = refused(&with(compare));
+    assert!(
+        compare.contains("`tree` is allowed only for `read`, not for `compare`"),
+        "{compare}"
     );
 }
 
