@@ -7,7 +7,7 @@ use anyhow::Result;
 use crate::process::{check_interrupt, is_installed, is_root, run};
 
 /// A program, or another file by its path, and the package that brings it.
-const NEEDED: [(&str, &str); 17] = [
+const NEEDED: [(&str, &str); 21] = [
     ("mkfs.ext4", "e2fsprogs"),
     ("mkfs.xfs", "xfsprogs"),
     ("mkfs.btrfs", "btrfs-progs"),
@@ -24,6 +24,10 @@ const NEEDED: [(&str, &str); 17] = [
     ("npm", "npm"),
     ("cc", "gcc"),
     ("python3", "python3"),
+    ("jdupes", "jdupes"),
+    ("rdfind", "rdfind"),
+    ("fdupes", "fdupes"),
+    ("rmlint", "rmlint"),
     ("/usr/include/liburing.h", "liburing-dev"),
 ];
 
