@@ -45,3 +45,47 @@ fn the_metadata_of_small_cold_files_is_cold_for_root() {
     assert_eq!((cold, is_told), (true, false));
     assert!(all > data, "{data} bytes of data, {all} with the metadata");
 }
+
+const COUNTED: &str = r#"
+name = "counted"
+about = "How often is a command run?"
+
+[[contest]]
+operation = "read"
+files = 20
+sizes = ["1M"]
+cache = ["warm", "cold"]
+
+[[contest.command]]
+name = "one"
+argv = ["sh", "-c", 'echo >> runs', "{tree}"]
+
+[[contest.command]]
+name = "other"
+argv = ["sh", "-c", 'echo >> runs', "{tree}"]
+"#;
+
+/// Dropping all caches drops the programs, too. They are read again before a warm trial of them is timed.
+#[test]
+fn a_program_that_was_dropped_runs_once_untimed_before_a_warm_trial() {
+    let place = Place::new();
+    place.file("counted.toml", COUNTED.as_bytes());
+    place.run(&["bench", "counted.toml", "--rounds", "3"]).succeeded();
+    let run = place.only_run();
+    let runs = std::fs::read_to_string(place.path("runs")).unwrap().lines().count();
+    let (mut in_memory, mut untimed) = (vec![0, 1], 0);
+    for trial in &run.trials {
+        if run.contests[trial.contest].cold_metadata {
+            in_memory.clear();
+        } else if !in_memory.contains(&trial.entry) {
+            untimed += 1;
+        }
+        in_memory.push(trial.entry);
+    }
+    assert_eq!(runs, run.trials.len() + untimed);
+    assert_eq!(
+        untimed > 0,
+        rustix::process::geteuid().is_root(),
+        "only root drops all caches"
+    );
+}

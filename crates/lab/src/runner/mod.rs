@@ -14,7 +14,7 @@ mod tree;
 mod trial;
 mod yielding;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -319,6 +319,8 @@ struct Runner<'a> {
     waited: Duration,
     /// The group of the last trial.
     last_group: Option<usize>,
+    /// The entries that were measured since all caches of the system were dropped; `None` if they never were.
+    ran_since_drop: Option<BTreeSet<String>>,
     /// What the commands of a contest print that must all print the same, hashed.
     printed: BTreeMap<usize, u64>,
 }
@@ -352,6 +354,7 @@ impl<'a> Runner<'a> {
             trial_overhead: Duration::ZERO,
             waited: Duration::ZERO,
             last_group: None,
+            ran_since_drop: None,
             printed: BTreeMap::new(),
         })
     }

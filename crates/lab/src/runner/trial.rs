@@ -1,5 +1,6 @@
 //! One trial from the parent's side: prepare, verify, run, check, write down.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -98,9 +99,10 @@ impl Runner<'_> {
             left: self.left(),
         });
         let begins_round = self.last_group.replace(turn.group) != Some(turn.group);
-        if begins_round && is_small_and_warm(&contest) {
+        if begins_round && is_small_and_warm(&contest) || self.is_program_dropped(&contest, entry) {
             self.throw_away(turn, &contest, entry);
         }
+        self.note_program(&contest, entry);
         let at_seconds = self.measured_seconds();
         self.count_written(&contest, entry);
         let mut files = match self.files(turn, &contest) {
@@ -175,6 +177,25 @@ impl Runner<'_> {
         if let Ok(Some(files)) = self.files(turn, contest) {
             let measured = self.run_child(contest, entry, &files);
             self.note_written(contest, &files, matches!(measured, Ok(Ok(_))));
+        }
+    }
+
+    /// Whether a command would read its program from the device, because all caches of the system were dropped since it ran, though
+    /// its files are in memory.
+    fn is_program_dropped(&self, contest: &Contest, entry: &Entry) -> bool {
+        let is_dropped = |ran: &BTreeSet<String>| !ran.contains(&*entry.name());
+        contest.cache == Cache::Warm
+            && entry.command().is_some()
+            && self.ran_since_drop.as_ref().is_some_and(is_dropped)
+    }
+
+    /// Notes that a command runs, before which all caches of the system are dropped if its files are to be as cold as that.
+    fn note_program(&mut self, contest: &Contest, entry: &Entry) {
+        if contest.cold_metadata || contest.cache == Cache::Cold && self.run.drop == record::Drop::System {
+            self.ran_since_drop = Some(BTreeSet::new());
+        }
+        if let Some(ran) = &mut self.ran_since_drop {
+            ran.insert(entry.name().into_owned());
         }
     }
 
