@@ -51,6 +51,16 @@ impl TestFile {
         Ok(Self::describe(path)?.of_stream(bytes.max(1), seed))
     }
 
+    /// The same for one of very many files, which are synced together before each trial. It is not read to learn its answers.
+    ///
+    /// # Errors
+    /// The engine's.
+    pub fn create_unsynced(path: &Path, bytes: u64, seed: u64) -> seekless::Result<Self> {
+        let generator = Generator::new(seed);
+        Writer::prepare(&plan::usual(Operation::Write))?.write(path, Destination::New, bytes, &generator)?;
+        Ok(Self::unread(path, bytes).of_stream(bytes.max(1), seed))
+    }
+
     /// The same for a file that trials write over by blocks of a size, so that what it has is known of each.
     ///
     /// # Errors
@@ -142,7 +152,16 @@ impl TestFile {
     /// The answer that a kernel must give.
     #[must_use]
     pub fn answer(&self, kernel: Kernel) -> Option<Answer> {
-        Some(kernel.answer(self.histogram.as_ref()?))
+        if let Some(histogram) = &self.histogram {
+            return Some(kernel.answer(histogram));
+        }
+        self.made_of.as_ref()?;
+        let tally = Tally::new(kernel);
+        self.pieces(self.bytes, |piece| {
+            let _ = tally.data(0, Chunk::Memory(piece));
+        })
+        .ok()?;
+        Some(tally.answer())
     }
 
     /// The answer that a kernel must give of some of its blocks, found without the engine.
@@ -164,13 +183,20 @@ impl TestFile {
     /// # Errors
     /// The system's, of opening and reading a file whose bytes are not known.
     pub fn equal_lines(&self) -> io::Result<u64> {
+        let mut lines = 0;
+        self.pieces(self.difference.unwrap_or(self.bytes), |piece| lines += lines_in(piece))?;
+        Ok(lines)
+    }
+
+    /// Hands over its first bytes in pieces.
+    fn pieces(&self, bytes: u64, mut take: impl FnMut(&[u8])) -> io::Result<()> {
         let (mut piece, mut content) = (vec![0; CHECK_BYTES], self.content()?);
-        let bytes = self.difference.unwrap_or(self.bytes);
-        let pieces = (0..bytes).step_by(CHECK_BYTES).map(|offset| {
+        (0..bytes).step_by(CHECK_BYTES).try_for_each(|offset| {
             let piece = &mut piece[..(bytes - offset).min(CHECK_BYTES as u64) as usize];
-            content(offset, piece).map(|()| lines_in(piece))
-        });
-        pieces.sum()
+            content(offset, piece)?;
+            take(piece);
+            Ok(())
+        })
     }
 
     /// Notes that blocks were written over by those of another stream.
@@ -356,6 +382,20 @@ fn check(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_that_nobody_counted_has_the_answers_of_its_stream() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        let bytes = CHECK_BYTES as u64 + 5000;
+        let counted = TestFile::create(&path("counted"), bytes, 7).unwrap();
+        let unsynced = TestFile::create_unsynced(&path("unsynced"), bytes, 7).unwrap();
+        assert_eq!(fs::read(&counted.path).unwrap(), fs::read(&unsynced.path).unwrap());
+        for kernel in Kernel::ALL {
+            assert_eq!(unsynced.answer(kernel), counted.answer(kernel), "{kernel}");
+        }
+        assert_eq!(TestFile::unread(&counted.path, bytes).answer(Kernel::Count), None);
+    }
 
     #[test]
     fn a_second_file_differs_in_the_byte_that_is_said_and_in_no_other() {

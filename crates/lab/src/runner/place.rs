@@ -108,6 +108,9 @@ impl TestFiles {
 
     fn create_file(&self, path: &Path, seed: u64) -> seekless::Result<Result<TestFile, String>> {
         match self.role {
+            Role::Source | Role::Second(record::Differ::None) if self.is_tree && self.layout == Layout::Dense => {
+                TestFile::create_unsynced(path, self.bytes, seed).map(Ok)
+            }
             Role::Source => TestFile::create_as(path, &self.layout, self.bytes, seed),
             Role::Second(_) if self.layout != Layout::Dense => {
                 TestFile::create_as(path, &self.layout, self.bytes, seed)
