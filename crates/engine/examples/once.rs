@@ -1,7 +1,7 @@
 //! Does once what a method says, and nothing else: `once METHOD FILE [OTHER]`.
 //!
-//! A method that writes or updates changes FILE; one that copies makes OTHER of FILE; one that compares holds FILE against
-//! OTHER. `once nothing` ends at once. What a method costs is what a program that calls it costs beyond that.
+//! A method that writes or updates changes FILE, one that copies copies FILE to OTHER, and one that compares compares
+//! FILE with OTHER. `once nothing` ends at once: the cost of a method is the difference from that.
 
 use std::error::Error;
 use std::ops::ControlFlow;
@@ -10,12 +10,12 @@ use std::path::{Path, PathBuf};
 use seekless::update::{Batch, Commit, commit};
 use seekless::{Chunk, Comparer, Consumer, Copier, Destination, Method, Operation, Reader, Writer};
 
-/// So much is written to FILE where it is not there yet.
+/// The bytes to write to FILE if it does not exist.
 const WRITTEN_BYTES: u64 = 4 << 20;
-/// An update of four bytes in every so many.
+/// The distance between two updates of four bytes.
 const UPDATED_BYTES: u64 = 10_000;
 
-/// Takes all bytes and looks at none of them; pages of a mapped file are brought into memory.
+/// Takes all bytes and uses none; pages of a mapped file are brought into memory.
 struct Touch;
 
 impl Consumer for Touch {

@@ -4,29 +4,30 @@ use std::ops::{ControlFlow, Range};
 
 use seekless_sys::MappedBytes;
 
-/// A run of bytes handed to a consumer: memory of ours, or a mapped file that others may change while we look.
+/// A run of bytes for a consumer: memory of this process, or a mapped file that other processes may change meanwhile.
 #[derive(Clone, Copy)]
 pub enum Chunk<'a> {
-    /// Memory that nobody else can change.
+    /// Memory that no other process can change.
     Memory(&'a [u8]),
-    /// A mapped file. Its bytes can change between two looks, so it is never a slice.
+    /// A mapped file. Its bytes can change between two reads, so it is never a slice.
     Mapped(Mapped<'a>),
 }
 
-/// Bytes of a mapped file, which other processes may change at any moment: they can be copied out, and are no `&[u8]`.
+/// Bytes of a mapped file, which other processes may change at any moment. They can be copied out, but are never a
+/// `&[u8]`.
 ///
-/// Pages that the file lost meanwhile read as zeros; then the read ends with [`Error::Resized`](crate::Error::Resized).
+/// If the file shrinks, its lost pages read as zeros, and the read ends with [`Error::Resized`](crate::Error::Resized).
 #[derive(Clone, Copy, Debug)]
 pub struct Mapped<'a>(pub(crate) MappedBytes<'a>);
 
 impl<'a> Mapped<'a> {
-    /// How many bytes.
+    /// The number of bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there are none.
+    /// Whether it is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -49,7 +50,7 @@ impl<'a> Mapped<'a> {
         self.0.copy_to(target);
     }
 
-    /// The same bytes for kernels that have loops of their own for them.
+    /// The same bytes, for kernels that have loops of their own for mapped memory.
     #[doc(hidden)]
     #[must_use]
     pub fn raw(self) -> MappedBytes<'a> {
@@ -57,11 +58,11 @@ impl<'a> Mapped<'a> {
     }
 }
 
-/// Mapped bytes are copied out in pieces that stay in the first-level cache.
+/// Mapped bytes are copied out in pieces that fit into the first-level cache.
 const PIECE_BYTES: usize = 16 << 10;
 
 impl Chunk<'_> {
-    /// How many bytes.
+    /// The number of bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         match self {
@@ -70,21 +71,21 @@ impl Chunk<'_> {
         }
     }
 
-    /// Whether there are none. Consumers get no empty chunks.
+    /// Whether it is empty. Consumers get no empty chunks.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Makes sure that the bytes have been brought into memory, looking at no more than that takes.
+    /// Brings the bytes into memory, by reading one byte of each page.
     pub fn touch(&self) {
         if let Self::Mapped(bytes) = self {
             bytes.0.touch();
         }
     }
 
-    /// Calls `look` with slices that together are the chunk, in order, each with its place in the chunk, until it breaks
-    /// off. Mapped bytes are copied out first, piece by piece.
+    /// Calls `look` with the chunk in slices, in order, each with its position in the chunk, until `look` breaks.
+    /// Mapped bytes are copied out first, piece by piece.
     pub fn for_each_slice(&self, mut look: impl FnMut(usize, &[u8]) -> ControlFlow<()>) -> ControlFlow<()> {
         match self {
             Self::Memory(bytes) => look(0, bytes)?,

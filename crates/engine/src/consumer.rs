@@ -1,4 +1,4 @@
-//! Who takes the bytes of a read.
+//! Consumers, which take the bytes of a read.
 
 use std::ops::ControlFlow;
 use std::sync::Mutex;
@@ -6,23 +6,23 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::Chunk;
 
-/// Bytes that direct I/O can reach.
+/// Bytes aligned for direct I/O.
 #[repr(align(4096))]
 pub(crate) struct Aligned(pub [u8; 64 << 10]);
 
-/// Zeros, so many that feeding a hole costs few calls.
+/// Zeros, enough that a hole is fed in few calls.
 pub(crate) static ZEROS: Aligned = Aligned([0; 64 << 10]);
 
 /// Takes the bytes of a read, chunk by chunk.
 ///
-/// It is shared, because `threads` hands it chunks from several threads at once, in any order; a consumer that needs
-/// them in order says so. [`sequential`] makes one from a closure.
+/// It is `Sync`, because the mechanism `threads` passes it chunks from several threads, in any order. A consumer that
+/// needs them in order says so in [`Consumer::needs_order`]. [`sequential`] makes a consumer from a closure.
 pub trait Consumer: Sync {
-    /// Takes the bytes that start at `offset`, which counts from the start of what is read. `Break` ends the read early.
+    /// Takes the bytes at `offset`, counted from the start of the part that is read. `Break` ends the read early.
     fn data(&self, offset: u64, chunk: Chunk<'_>) -> ControlFlow<()>;
 
-    /// Takes a hole: `length` zeros from `offset`. The default feeds zeros to [`Consumer::data`]; a consumer that can
-    /// do without looking at them should.
+    /// Takes a hole: `length` zeros from `offset`. The default feeds zeros to [`Consumer::data`]; override it if there
+    /// is a faster way.
     fn zeros(&self, offset: u64, length: u64) -> ControlFlow<()> {
         let mut done = 0;
         while done < length {
@@ -56,14 +56,14 @@ impl<C: Consumer + ?Sized> Consumer for &C {
 /// A consumer made by [`sequential`].
 pub struct Sequential<F>(Mutex<F>);
 
-/// Makes a consumer of a closure that gets the offset and the bytes, in order, and may break off.
+/// Makes a consumer from a closure that gets offsets and bytes in order, and may end the read by `Break`.
 pub fn sequential<F: FnMut(u64, &[u8]) -> ControlFlow<()> + Send>(take: F) -> Sequential<F> {
     Sequential(Mutex::new(take))
 }
 
 impl<F: FnMut(u64, &[u8]) -> ControlFlow<()> + Send> Consumer for Sequential<F> {
     fn data(&self, offset: u64, chunk: Chunk<'_>) -> ControlFlow<()> {
-        // A closure that panicked has poisoned the lock; its panic is already on its way to the caller.
+        // If the closure panicked, the lock is poisoned, and the panic is already being propagated.
         let Ok(mut take) = self.0.lock() else {
             return ControlFlow::Break(());
         };
@@ -71,12 +71,12 @@ impl<F: FnMut(u64, &[u8]) -> ControlFlow<()> + Send> Consumer for Sequential<F> 
     }
 }
 
-/// Counts the bytes that reach another consumer, and tells it offsets from where the part begins.
+/// Counts the bytes that reach another consumer, and passes it offsets from the start of the part.
 pub(crate) struct Delivered<'a> {
     inner: &'a dyn Consumer,
     start: u64,
     pub bytes: AtomicU64,
-    /// How many of these came as holes.
+    /// The number of these bytes that are in holes.
     pub hole_bytes: AtomicU64,
 }
 

@@ -1,7 +1,8 @@
-//! What a program wants first: to read, write, copy, compare or update a file, by the plan or by a named method, and to be told
-//! how that was done.
+//! The main calls: reading, writing, copying, comparing and updating a file, by the plan or by a named method. Each
+//! returns what was done, by which method, and why.
 //!
-//! Not here: a method prepared once for many files ([`Reader`], [`Writer`], [`Copier`], [`Comparer`], [`Updater`](crate::update::Updater)).
+//! Not here: a method prepared once for many files ([`Reader`], [`Writer`], [`Copier`], [`Comparer`],
+//! [`Updater`](crate::update::Updater)).
 
 use std::io;
 use std::mem;
@@ -18,7 +19,7 @@ use crate::{
     AsPart, Comparer, Comparison, Copier, Destination, Part, Producer, Progress, Reader, Transfer, Writer, sequential,
 };
 
-/// What was done, by which method, and why by this one.
+/// What was done, by which method, and why by this method.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Done<T> {
@@ -38,7 +39,7 @@ impl<T> Deref for Done<T> {
     }
 }
 
-/// Reads a file from end to end by the plan. `take` gets each offset with the bytes there, in order, and may end the read.
+/// Reads a file from start to end by the plan. `take` gets offsets and bytes in order, and may end the read by `Break`.
 ///
 /// ```
 /// # let path = tempfile::NamedTempFile::new()?;
@@ -54,13 +55,13 @@ impl<T> Deref for Done<T> {
 /// ```
 ///
 /// # Errors
-/// As of [`Reader::read`].
+/// As for [`Reader::read`].
 pub fn read(from: impl AsPart, take: impl FnMut(u64, &[u8]) -> ControlFlow<()> + Send) -> Result<Done<Transfer>> {
     Job::new().read(from, take)
 }
 
-/// Writes bytes to a new file by the plan. They are in the page cache when it returns; `Job::by("write/planned,fsync".parse()?)`
-/// brings them to the device.
+/// Writes bytes to a new file by the plan. When it returns, they are in the page cache; with
+/// `Job::by("write/planned,fsync".parse()?)`, they are on the device.
 ///
 /// ```
 /// # let directory = tempfile::tempdir()?;
@@ -72,12 +73,12 @@ pub fn read(from: impl AsPart, take: impl FnMut(u64, &[u8]) -> ControlFlow<()> +
 /// ```
 ///
 /// # Errors
-/// As of [`Writer::write`].
+/// As for [`Writer::write`].
 pub fn write(to: impl AsPart, bytes: impl AsRef<[u8]>) -> Result<Done<Transfer>> {
     Job::new().write(to, bytes)
 }
 
-/// Copies a file to a new one by the plan: its bytes and its holes, without mode, owner and times.
+/// Copies a file to a new one by the plan: its bytes and holes, but not its mode, owner and times.
 ///
 /// ```
 /// # let directory = tempfile::tempdir()?;
@@ -90,7 +91,7 @@ pub fn write(to: impl AsPart, bytes: impl AsRef<[u8]>) -> Result<Done<Transfer>>
 /// ```
 ///
 /// # Errors
-/// As of [`Copier::copy`].
+/// As for [`Copier::copy`].
 pub fn copy(from: impl AsPart, to: impl AsPart) -> Result<Done<Transfer>> {
     Job::new().copy(from, to)
 }
@@ -108,12 +109,12 @@ pub fn copy(from: impl AsPart, to: impl AsPart) -> Result<Done<Transfer>> {
 /// ```
 ///
 /// # Errors
-/// As of [`Comparer::compare`].
+/// As for [`Comparer::compare`].
 pub fn compare(one: impl AsPart, other: impl AsPart) -> Result<Done<Comparison>> {
     Job::new().compare(one, other)
 }
 
-/// Brings a batch of small changes into a file by the plan, in few writes. The file keeps its size.
+/// Applies a batch of small changes to a file by the plan, in few writes. The file keeps its size.
 ///
 /// ```
 /// # let file = tempfile::NamedTempFile::new()?;
@@ -128,12 +129,13 @@ pub fn compare(one: impl AsPart, other: impl AsPart) -> Result<Done<Comparison>>
 /// ```
 ///
 /// # Errors
-/// As of [`commit`](crate::update::commit).
+/// As for [`commit`](crate::update::commit).
 pub fn update(path: impl AsRef<Path>, batch: Batch) -> Result<Done<Updated>> {
     Job::new().update(path, batch)
 }
 
-/// What is to be planned: the same that [`read`], [`write`](write()), [`copy`], [`compare`] and [`update`](update()) do.
+/// A request for [`plan`](plan()): one of the operations of [`read`], [`write`](write()), [`copy`], [`compare`] and
+/// [`update`](update()).
 #[derive(Clone, Debug)]
 pub struct Request<'a> {
     what: What<'a>,
@@ -156,7 +158,7 @@ impl<'a> Request<'a> {
         What::Read(from.as_part()).into()
     }
 
-    /// Writing so many bytes to a file, which need not exist.
+    /// Writing this many bytes to a file, which need not exist.
     #[must_use]
     pub fn write(to: &'a (impl AsPart + ?Sized), bytes: u64) -> Self {
         What::Write(to.as_part(), bytes).into()
@@ -180,7 +182,7 @@ impl<'a> Request<'a> {
         What::Update(path.as_ref(), updates, safety).into()
     }
 
-    /// What is on the device in the end, where something is written; nothing unless said.
+    /// Sets what must be on the device at the end, for an operation that writes. The default is nothing.
     #[must_use]
     pub fn durability(self, durability: Durability) -> Self {
         Self { durability, ..self }
@@ -196,7 +198,8 @@ impl<'a> From<What<'a>> for Request<'a> {
     }
 }
 
-/// The plan for a request, with a predicted time: at most 100 ms and 8 MiB of measuring. Nothing of the request is done.
+/// Plans a request and predicts its time, but does not carry it out. It measures for at most 100 ms, and reads at most
+/// 8 MiB for that.
 ///
 /// ```
 /// use seekless::Request;
@@ -208,7 +211,7 @@ impl<'a> From<What<'a>> for Request<'a> {
 /// ```
 ///
 /// # Errors
-/// The system's, where a file or its directory cannot be opened and looked at.
+/// The system's, if a file or its directory cannot be opened or examined.
 pub fn plan(request: &Request<'_>) -> Result<Plan> {
     let durability = request.durability;
     match &request.what {
@@ -229,7 +232,7 @@ pub fn plan(request: &Request<'_>) -> Result<Plan> {
     }
 }
 
-/// How a file is to be read, written, copied, compared or updated: by the plan unless [`Job::by`] names a method.
+/// How to read, write, copy, compare or update a file: by the plan, unless [`Job::by`] names a method.
 ///
 /// ```
 /// use seekless::{Destination, Job, Method};
@@ -267,13 +270,13 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// Whether the target of a write or copy is new or is written over; new unless said.
+    /// Whether the target of a write or copy is a new file (the default) or is overwritten.
     #[must_use]
     pub fn over(self, destination: Destination) -> Self {
         Self { destination, ..self }
     }
 
-    /// What becomes of a file when its update ends early; in place unless said.
+    /// Sets the state of a file after an update that ends early. The default is in place.
     #[must_use]
     pub fn safety(self, safety: Safety) -> Self {
         Self { safety, ..self }
@@ -285,9 +288,10 @@ impl<'a> Job<'a> {
         Self { grows: true, ..self }
     }
 
-    /// Tells how far it is every 16 MiB or so, and ends where that breaks: a target that is new is removed, one that was written
-    /// over holds whatever was written until then, and an update ends as one that failed: a journal undoes it. Then
-    /// [`Error::is_stopped`]. What is one call for the system, such as a reflink, has nothing to tell.
+    /// Reports progress about every 16 MiB. If `progress` returns `Break`, the operation ends with an error for which
+    /// [`Error::is_stopped`] is true. A new target is then removed; an overwritten one holds what was written until
+    /// then; an update ends like one that failed, so a journal undoes it. An operation that is a single system call,
+    /// such as a reflink, reports no progress.
     ///
     /// ```
     /// use std::ops::ControlFlow;
@@ -313,7 +317,7 @@ impl<'a> Job<'a> {
     /// See [`read`].
     ///
     /// # Errors
-    /// As of [`Reader::read`].
+    /// As for [`Reader::read`].
     pub fn read(
         &self,
         from: impl AsPart,
@@ -330,17 +334,17 @@ impl<'a> Job<'a> {
     /// See [`write`](write()).
     ///
     /// # Errors
-    /// As of [`Writer::write`].
+    /// As for [`Writer::write`].
     pub fn write(&self, to: impl AsPart, bytes: impl AsRef<[u8]>) -> Result<Done<Transfer>> {
         let bytes = bytes.as_ref();
         self.produce(to, bytes.len() as u64, |offset, piece| (&bytes).produce(offset, piece))
     }
 
-    /// Writes so many bytes, which `make` puts into each piece that it is given, with the piece's offset: pieces in any order,
-    /// from several threads, and perhaps more than once.
+    /// Writes this many bytes. `make` gets the offset of a piece and its buffer, and fills the buffer. It is called for
+    /// pieces in any order, from several threads, and perhaps more than once for a piece.
     ///
     /// # Errors
-    /// As of [`Writer::write`].
+    /// As for [`Writer::write`].
     pub fn produce(
         &self,
         to: impl AsPart,
@@ -361,7 +365,7 @@ impl<'a> Job<'a> {
     /// See [`copy`].
     ///
     /// # Errors
-    /// As of [`Copier::copy`].
+    /// As for [`Copier::copy`].
     pub fn copy(&self, from: impl AsPart, to: impl AsPart) -> Result<Done<Transfer>> {
         let (from, to) = (from.as_part(), to.as_part());
         self.run(
@@ -374,7 +378,7 @@ impl<'a> Job<'a> {
     /// See [`compare`].
     ///
     /// # Errors
-    /// As of [`Comparer::compare`].
+    /// As for [`Comparer::compare`].
     pub fn compare(&self, one: impl AsPart, other: impl AsPart) -> Result<Done<Comparison>> {
         let (one, other) = (one.as_part(), other.as_part());
         self.run(
@@ -387,7 +391,7 @@ impl<'a> Job<'a> {
     /// See [`update`](update()).
     ///
     /// # Errors
-    /// As of [`commit`](crate::update::commit).
+    /// As for [`commit`](crate::update::commit).
     pub fn update(&self, path: impl AsRef<Path>, batch: Batch) -> Result<Done<Updated>> {
         let (path, updates) = (path.as_ref(), batch.resolve()?);
         let limits = |durability, is_exact| PlanLimits {
@@ -416,7 +420,7 @@ impl<'a> Job<'a> {
             by,
         );
         match (done, self.by) {
-            // Others cannot be kept out: then only what updates name is written.
+            // Other processes cannot be kept out, so write only the bytes of the updates.
             (Err(error), None | Some(Choice::Plan(_))) if error.not_exclusive().is_some() => self.run(
                 Operation::Update,
                 |durability| plan(&limits(durability, true)).map(|found| found.plan),
@@ -463,7 +467,7 @@ impl<'a> Job<'a> {
     }
 }
 
-/// Tells of an update by its writes, and ends it before one of them. What undoes it is not asked again.
+/// Reports the progress of an update at each write, and can end it before a write. Undoing is not interrupted.
 struct Told<'a> {
     progress: Option<&'a dyn Progress>,
     done_bytes: AtomicU64,
@@ -490,7 +494,7 @@ impl Watch for Told<'_> {
 }
 
 impl Told<'_> {
-    /// Calls the failure of the write before which the program ended the update what it is.
+    /// Turns the error of the write before which the program ended the update into [`Error::Stopped`].
     fn named(&self, mut error: Error) -> Error {
         if self.is_ended.load(Relaxed) {
             self.name(&mut error);

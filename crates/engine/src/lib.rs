@@ -1,5 +1,5 @@
-//! Read, write, copy, compare and update files by any method that the system offers: by the one that a planner chooses for this
-//! file and this storage, or by one that you name.
+//! Read, write, copy, compare and update files by any method that the system offers: by the one that a planner chooses
+//! for the file and its storage, or by one that you name.
 //!
 //! ```
 //! # let directory = tempfile::tempdir()?;
@@ -10,7 +10,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The same by a method that you name, which does what its name says or fails:
+//! A method that you name does what its name says, or fails:
 //!
 //! ```
 //! # let directory = tempfile::tempdir()?;
@@ -23,7 +23,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A file that is open, and a range of its bytes:
+//! An open file, and a range of its bytes:
 //!
 //! ```
 //! # let directory = tempfile::tempdir()?;
@@ -40,7 +40,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! And only the plan, with the time that it predicts:
+//! Only the plan, with the predicted time:
 //!
 //! ```
 //! # let file = tempfile::NamedTempFile::new()?;
@@ -57,41 +57,47 @@
 //! | copy a file | [`copy`] | [`Job::copy`] |
 //! | find the first difference of two files | [`compare`] | [`Job::compare`] |
 //! | make many small changes in a file | [`update`](update()) | [`Job::update`] |
-//! | learn how, and how long it would take | [`plan`](plan()) | |
+//! | learn the method and the predicted time | [`plan`](plan()) | |
 //! | do the same with many files | | [`Reader`], [`Writer`], [`Copier`], [`Comparer`], [`update::Updater`] |
 //!
-//! All but updates take a [`Part`] where they take a path. [`Job::telling`] reports progress and cancels.
+//! All but updates take a [`Part`] instead of a path. [`Job::telling`] reports progress and can cancel.
 //!
 //! A [`Method`] is data with one text form, `OPERATION/MECHANISM[,OPTION...]`; the module [`method`] lists them. [`Probe`] says
-//! what works on a storage, [`StorageFacts`] what the storage claims to be, [`cache`] what part of a file is in memory.
-//! Methods of the mechanism `mmap` need a signal handler, which only the program may install: [`allow_mapping`].
+//! what works on a storage, [`StorageFacts`] what a storage reports about itself, and [`cache`] how much of a file is
+//! in memory. Methods of the mechanism `mmap` need a signal handler, which a program installs by [`allow_mapping`].
 //!
-//! Every call that moves bytes blocks its thread. Sizes and offsets are in bytes, times are [`Duration`](std::time::Duration)s.
-//! An [`Error`] names the file, the operation, the method and the system's reason; [`full_text`] makes one line of it.
+//! Every call that moves bytes blocks the calling thread. Sizes and offsets are in bytes, times are
+//! [`Duration`](std::time::Duration)s. An [`Error`] names the file, the operation, the method and the system's reason;
+//! [`full_text`] makes one line of it.
 //!
 //! # Features
-//! `threads` (rayon: threads are made before the first file), `suggestions` (errors of misspelt names name similar ones) and
-//! `tracing` (what happens inside) are on by default. Without them it needs crc32fast, fastrand,
+//! On by default: `threads` (threads are started before the first file, by rayon), `suggestions` (errors about misspelt
+//! names suggest similar ones) and `tracing` (logs internal steps). Without them, the crate needs crc32fast, fastrand,
 //! io-uring, libc, memchr, rustix, serde and thiserror.
 //!
 //! # Not here
 //! Measuring (the crate `seekless-lab`), and jobs such as comparing trees of files (`seekless-tools`). All system calls that need
-//! unsafe code are in `seekless-sys`. Linux and macOS have their own calls; other unixes have what POSIX has. 64-bit only.
+//! unsafe code are in `seekless-sys`. On other unixes than Linux and macOS, only POSIX calls are available. 64-bit
+//! only.
 
 #![allow(
     clippy::needless_pass_by_value,
-    reason = "what is a part of a file is taken as std takes paths, by value or by reference"
+    reason = "parts of files are taken as std takes paths, by value or by reference"
 )]
 #![cfg_attr(
     not(feature = "tracing"),
-    allow(unused_variables, unused_imports, reason = "nobody is told")
+    allow(
+        unused_variables,
+        unused_imports,
+        reason = "without tracing, values for logs are unused"
+    )
 )]
 
 pub mod error;
 pub mod plan;
 pub mod update;
 
-// What is hidden here and below is for the crates of this project only, and may change with every release.
+// Hidden items, here and below, are for the crates of this project only and may change with every release.
 #[doc(hidden)]
 pub mod batch;
 #[doc(hidden)]
@@ -138,14 +144,14 @@ pub use transfer::Visits;
 pub use transfer::{Destination, Progress, Transfer};
 pub use write::Writer;
 
-/// Makes methods that map files usable in this process: installs the handler that turns the signal of a mapped file
-/// that shrinks into an error naming the file.
+/// Allows methods that map files in this process. If a mapped file shrinks, the system sends SIGBUS; this installs a
+/// handler that turns the signal into an error naming the file.
 ///
-/// A library must not take a signal of its program unasked, so this is the program's to call, once, early. Without it
-/// the `mmap` mechanisms are unavailable.
+/// A library must not handle a signal unasked, so the program calls this, once and early. Without it, the `mmap`
+/// mechanisms are unavailable.
 ///
 /// # Errors
-/// The system's, where the handler cannot be installed.
+/// The system's, if the handler cannot be installed.
 pub fn allow_mapping() -> std::io::Result<()> {
     seekless_sys::install_guard()
 }

@@ -1,4 +1,4 @@
-//! What is told to whoever listens, by the crate `tracing`; in a build without that feature nobody does.
+//! Log messages, by the crate `tracing`; without that feature, nothing is logged.
 
 #[cfg(feature = "tracing")]
 pub(crate) use tracing::{debug, warn};

@@ -1,6 +1,6 @@
-//! What is read, written, copied or compared: a file by its path or open already, all of it or a range.
+//! What is read, written, copied or compared: a file, given by its path or open, as a whole or a range of it.
 //!
-//! Not here: how it is opened, which `transfer` does as the method says.
+//! Not here: opening it as the method says (`transfer`).
 
 use std::borrow::Cow;
 use std::fs::{File, Metadata};
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::files::{open_regular, stat_open_regular};
 
-/// A file, or a range of its bytes: what is read, written, copied or compared where a path alone does not say it.
+/// A file, given by its path or open, or a range of its bytes.
 ///
 /// ```
 /// use std::io::{Seek, Write};
@@ -29,30 +29,27 @@ use crate::files::{open_regular, stat_open_regular};
 ///     ControlFlow::Continue(())
 /// })?;
 /// assert_eq!(text, b"234");
-/// // Bytes into a file at an offset; the others stay:
-/// seekless::write(Part::whole(&path).range(8..), b"ten".as_slice())?;
-/// assert_eq!(std::fs::read(&path)?, b"01234567ten");
-/// // From one offset to another, within one file:
-/// seekless::copy(Part::of_file(&file).range(..2), Part::of_file(&file).range(4..))?;
-/// assert_eq!(std::fs::read(&path)?, b"01230167ten");
+/// // Write at an offset; the other bytes stay: seekless::write(Part::whole(&path).range(8..), b"ten".as_slice())?;
+/// assert_eq!(std::fs::read(&path)?, b"01234567ten"); // Copy within a file:
+/// seekless::copy(Part::of_file(&file).range(..2), Part::of_file(&file).range(4..))?; assert_eq!(std::fs::read(&path)?,
+/// b"01230167ten");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
 /// # What is read, and compared
-/// Bytes of the range that the file has; what is past its end is empty, as with pread(2). Offsets that are told count from
-/// the start of the range.
+/// The bytes of the range up to the end of the file, as with pread(2). Offsets passed to consumers count from the start
+/// of the range.
 ///
 /// # What is written
-/// A path without a range is the whole file: a new one, or one that is written over, as [`Destination`](crate::Destination)
-/// says. A range, and a file that is open, is written into: all other bytes stay, and the file becomes longer if the bytes
-/// reach past its end. Bytes that do not fit into the range are refused before anything is written. A part that could not be
-/// written to its end holds whatever was written until then.
+/// A path without a range is the whole file: a new one, or one that is overwritten, as
+/// [`Destination`](crate::Destination) says. If the part is a range or an open file, all other bytes stay, and the file
+/// grows if the bytes reach past its end. Bytes that do not fit into the range are refused before anything is written.
+/// If a write fails, the part holds what was written until then.
 ///
-/// # Files that are open
-/// They are read and written at offsets; the file's position is where it was before. (`copy/sendfile`, and methods with
-/// `holes=skip`, move it meanwhile.) A method with `direct`
-/// needs a file that is open with `O_DIRECT`, and all others need one without; `write-through` needs `O_DSYNC`; a file that
-/// is open with `O_APPEND` cannot be written into. A method that cannot do with the file or the range says so with
+/// # Open files They are read and written at offsets, and the file's position is the same before and after.
+/// (`copy/sendfile`, and methods with `holes=skip`, move it meanwhile.) A method with `direct` needs a file that was
+/// opened with `O_DIRECT`; all others need one that was opened without it. `write-through` needs `O_DSYNC`. A file that
+/// was opened with `O_APPEND` cannot be written to. If a method does not support the file or the range, the error is
 /// [`Error::Unavailable`].
 #[derive(Clone, Debug)]
 pub struct Part<'a> {
@@ -60,25 +57,25 @@ pub struct Part<'a> {
     range: Option<Bounds>,
 }
 
-/// How a file is told.
+/// How a file is given.
 #[derive(Clone, Debug)]
 pub(crate) enum FileOf<'a> {
-    /// It is opened, as the method says.
+    /// By path; it is opened as the method says.
     Path(&'a Path),
-    /// It is open, and closed by whoever opened it.
+    /// Open; the caller closes it.
     Borrowed { file: BorrowedFd<'a>, name: Cow<'a, Path> },
-    /// It is open, and known by a path.
+    /// Open, with a path.
     Shared(Arc<File>, &'a Path),
 }
 
-/// Where a range begins, and how long it is at most.
+/// The start of a range, and its largest length.
 #[derive(Clone, Copy, Debug)]
 struct Bounds {
     start: u64,
     bytes: Option<u64>,
 }
 
-/// A path, or a [`Part`]: what the calls of this crate take.
+/// A path or a [`Part`], which the calls of this crate take.
 pub trait AsPart {
     /// The part.
     fn as_part(&self) -> Part<'_>;
@@ -103,14 +100,14 @@ impl AsPart for &Part<'_> {
 }
 
 impl<'a> Part<'a> {
-    /// All of the file at a path.
+    /// The whole file at a path.
     #[must_use]
     pub fn whole(path: &'a (impl AsRef<Path> + ?Sized)) -> Self {
         let file = FileOf::Path(path.as_ref());
         Self { file, range: None }
     }
 
-    /// All of a file that is open. Errors call it by its descriptor, as in `/dev/fd/5`.
+    /// The whole of an open file. Errors name it by its descriptor, as in `/dev/fd/5`.
     #[must_use]
     pub fn of_file(file: &'a impl AsFd) -> Self {
         let file = file.as_fd();
@@ -121,8 +118,8 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// All of a file that is open, without duplicating its descriptor each time. Errors call it by the path, which is also
-    /// opened to measure the device.
+    /// The whole of an open file, whose descriptor is not duplicated each time. Errors name it by the path, which is
+    /// also opened to measure the device.
     #[doc(hidden)]
     #[must_use]
     pub fn of_shared(file: &Arc<File>, path: &'a Path) -> Self {
@@ -139,7 +136,7 @@ impl<'a> Part<'a> {
         self
     }
 
-    /// A range of the file, in bytes; of what is written, an end is the most that it may hold.
+    /// A range of the file, in bytes. For a write, the end is a limit.
     #[must_use]
     pub fn range(self, range: impl RangeBounds<u64>) -> Self {
         let start = match range.start_bound() {
@@ -159,7 +156,7 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// What errors call the file.
+    /// The name of the file in errors.
     pub(crate) fn path(&self) -> &Path {
         match &self.file {
             FileOf::Path(path) | FileOf::Shared(_, path) => path,
@@ -167,7 +164,7 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// The path, if there is no more to it.
+    /// The path, if the part is a path without a range.
     pub(crate) fn only_path(&self) -> Option<&'a Path> {
         match self.file {
             FileOf::Path(path) if self.range.is_none() => Some(path),
@@ -175,7 +172,7 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// A path by which the file can be opened once more, to measure its device.
+    /// A path by which the file can be opened again, to measure its device.
     pub(crate) fn path_to_measure(&self) -> Cow<'_, Path> {
         match &self.file {
             FileOf::Path(path) | FileOf::Shared(_, path) => Cow::Borrowed(path),
@@ -183,28 +180,28 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// Where it begins.
+    /// Where it starts.
     pub(crate) fn start(&self) -> u64 {
         self.range.map_or(0, |range| range.start)
     }
 
-    /// How long it may be.
+    /// Its largest length.
     pub(crate) fn bytes_max(&self) -> u64 {
         self.range.and_then(|range| range.bytes).unwrap_or(u64::MAX)
     }
 
-    /// The bytes of it that a file of a size has.
+    /// The bytes of it that a file of this size has.
     pub(crate) fn within(&self, file_bytes: u64) -> Range<u64> {
         let start = self.start().min(file_bytes);
         start..start.saturating_add(self.bytes_max()).min(file_bytes)
     }
 
-    /// Whether the file is open already: then it cannot be had past the page cache.
+    /// Whether the file is already open; then a planned method cannot bypass the page cache.
     pub(crate) fn is_open(&self) -> bool {
         !matches!(self.file, FileOf::Path(_))
     }
 
-    /// The file, to be looked at. Never waits.
+    /// Opens the file to examine it. Never blocks.
     pub(crate) fn open(&self) -> Result<(Arc<File>, Metadata)> {
         let file = match &self.file {
             FileOf::Path(path) => {
@@ -218,7 +215,7 @@ impl<'a> Part<'a> {
         Ok((file, metadata))
     }
 
-    /// A descriptor of our own for a file that is open.
+    /// A duplicate descriptor of an open file.
     pub(crate) fn duplicate(&self, file: BorrowedFd<'_>) -> Result<File> {
         let owned = file.try_clone_to_owned();
         let owned = owned.map_err(|error| Error::system(self.path(), "duplicate its descriptor", error))?;

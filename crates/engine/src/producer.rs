@@ -1,13 +1,13 @@
-//! Who makes the bytes of a write.
+//! Producers, which make the bytes of a write.
 
 use std::io;
 
 /// Makes the bytes of a write. Blocks may be asked for in any order and more than once.
 pub trait Producer: Sync {
-    /// Puts into `bytes` what belongs at `offset`.
+    /// Fills `bytes` with the bytes that belong at `offset`.
     ///
     /// # Errors
-    /// Whatever keeps it from doing so: the write ends with [`crate::Error::Producer`].
+    /// Any error ends the write with [`crate::Error::Producer`].
     fn produce(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()>;
 }
 
@@ -18,7 +18,7 @@ impl<F: Fn(u64, &mut [u8]) -> io::Result<()> + Sync> Producer for F {
 }
 
 impl Producer for &[u8] {
-    /// The bytes themselves; zeros behind their end.
+    /// The bytes themselves, and zeros past their end.
     fn produce(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
         let start = self.len().min(offset as usize);
         let have = bytes.len().min(self.len() - start);

@@ -1,4 +1,4 @@
-//! What a mechanism prepares from, outside any clock.
+//! What a mechanism is prepared from, outside the clock.
 
 use std::io;
 use std::ops::Range;
@@ -10,14 +10,14 @@ use crate::error::{Error, Result};
 use crate::threads::{self, ThreadPool};
 use seekless_method::{Method, Operation, Platform};
 
-/// The alignment of memory for any direct I/O seen so far; what a device asks for beyond it is refused by name.
+/// The memory alignment for direct I/O. If a device requires more, the method is unavailable.
 pub(crate) const MEMORY_ALIGNMENT: usize = 4096;
 
-/// What a mechanism prepares from: the method, and its block as long as the file needs it.
+/// What a mechanism is prepared from: the method, and the size of its buffers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Setup {
     pub method: Method,
-    /// Bytes of a buffer: the block, but no more than the longest file rounded up; 0 where the mechanism has no block.
+    /// Bytes of a buffer: the block, but at most the longest file, rounded up; 0 if the mechanism has no block.
     pub block_bytes: usize,
 }
 
@@ -34,7 +34,7 @@ impl Setup {
         }
     }
 
-    /// Fails where the mechanism does not exist on this platform.
+    /// Fails if the mechanism does not exist on this platform.
     pub fn require_here(&self) -> Result<()> {
         let platforms = self.method.mechanism().platforms;
         if platforms.contains(&Platform::HERE) {
@@ -61,7 +61,7 @@ impl Setup {
         match sys::Ring::new(depth, self.block_bytes, MEMORY_ALIGNMENT) {
             Ok(Support::Available(ring)) => Ok(ring),
             Ok(Support::Unavailable(reason)) => Err(self.unavailable(reason)),
-            // The buffers of this method are more than the user may lock: a limit, not a failure.
+            // The buffers exceed the memory that the user may lock: a limit, not a failure.
             Err(error) if error.kind() == io::ErrorKind::OutOfMemory => Err(self.unavailable(&error.to_string())),
             Err(error) => Err(self.failed("set up an io_uring", error)),
         }
@@ -72,7 +72,7 @@ impl Setup {
         threads::pool(threads).map_err(|error| self.failed("start threads", error))
     }
 
-    /// An error of the preparation, which knows no path yet.
+    /// An error during preparation, when no path is known yet.
     pub fn failed(&self, action: &'static str, source: io::Error) -> Error {
         Error::by(&self.method, Path::new("."), action, source)
     }
@@ -82,7 +82,7 @@ impl Setup {
     }
 }
 
-/// Makes a mechanism's buffers, rings and threads, outside any clock.
+/// Makes a mechanism's buffers, rings and threads, outside the clock.
 pub(crate) type Prepare<M> = fn(Setup) -> Result<Box<M>>;
 
 /// A mechanism with its buffers, rings and threads, made for files of up to this many bytes.
@@ -94,7 +94,7 @@ pub(crate) struct Prepared<M: ?Sized> {
 }
 
 impl<M: ?Sized> Prepared<M> {
-    /// Makes it outside any clock. `make` is missing for a method of another operation than the one that is wanted.
+    /// Prepares it, outside the clock. `make` is `None` if the method is not of the `wanted` operation.
     pub fn new(method: &Method, wanted: Operation, make: Option<Prepare<M>>, longest_file_bytes: u64) -> Result<Self> {
         let make = make.ok_or(Error::WrongOperation {
             asked: (*method).into(),
@@ -110,7 +110,7 @@ impl<M: ?Sized> Prepared<M> {
         })
     }
 
-    /// The mechanism, made anew where a file is longer than those that it was made for.
+    /// The mechanism; it is made again if the file is longer than those that it was made for.
     pub fn for_bytes(&mut self, bytes: u64) -> Result<&mut M> {
         if bytes > self.longest_file_bytes {
             self.mechanism = (self.make)(Setup::new(&self.method, bytes))?;

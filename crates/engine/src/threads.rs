@@ -1,4 +1,4 @@
-//! Threads that wait for files: rayon's, made beforehand; in a build without the feature `threads` new ones each time.
+//! Threads that wait for files: rayon's, started in advance, or without the feature `threads`, new ones each time.
 
 #[cfg(feature = "threads")]
 pub(crate) use rayon::ThreadPool;
@@ -8,7 +8,8 @@ pub(crate) use plain::ThreadPool;
 
 use std::io;
 
-/// This many threads. With the feature `threads` they run when this is done, so that making them is outside any clock.
+/// A pool of this many threads. With the feature `threads`, they are running when this returns, so starting them is
+/// outside the clock.
 #[cfg(feature = "threads")]
 pub(crate) fn pool(threads: usize) -> io::Result<ThreadPool> {
     let builder = rayon::ThreadPoolBuilder::new()
@@ -20,7 +21,7 @@ pub(crate) fn pool(threads: usize) -> io::Result<ThreadPool> {
 }
 
 #[cfg(not(feature = "threads"))]
-#[expect(clippy::unnecessary_wraps, reason = "rayon's threads may not be had")]
+#[expect(clippy::unnecessary_wraps, reason = "starting rayon's threads can fail")]
 pub(crate) fn pool(threads: usize) -> io::Result<ThreadPool> {
     Ok(ThreadPool(threads))
 }
@@ -29,12 +30,12 @@ pub(crate) fn pool(threads: usize) -> io::Result<ThreadPool> {
 mod plain {
     use std::thread;
 
-    /// The number of threads that a scope is meant for.
+    /// The number of threads of a scope.
     pub(crate) struct ThreadPool(pub(super) usize);
 
     pub(crate) struct Scope<'scope, 'env: 'scope>(&'scope thread::Scope<'scope, 'env>);
 
-    /// Where rayon hands over its scope.
+    /// Stands in for the scope that rayon passes.
     pub(crate) struct Spawned;
 
     impl ThreadPool {
@@ -42,7 +43,7 @@ mod plain {
             self.0
         }
 
-        #[expect(clippy::unused_self, reason = "rayon's is of its threads")]
+        #[expect(clippy::unused_self, reason = "rayon's method needs it")]
         pub fn in_place_scope<'env, T>(&self, body: impl for<'scope> FnOnce(&Scope<'scope, 'env>) -> T) -> T {
             thread::scope(|scope| body(&Scope(scope)))
         }

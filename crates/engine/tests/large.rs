@@ -1,5 +1,5 @@
-//! What moves gigabytes: files over 4 GiB, whose offsets do not fit 32 bits. In memory, because a disk would take minutes,
-//! and in an optimised build only: `cargo test --release -p seekless --test large`.
+//! Files over 4 GiB, whose offsets do not fit into 32 bits. In memory, because a disk would take minutes, and only in
+//! an optimized build: `cargo test --release -p seekless --test large`.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;

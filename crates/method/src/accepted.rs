@@ -1,8 +1,8 @@
-//! What a mechanism takes of one option.
+//! The values of an option that a mechanism accepts.
 
 use crate::options::{OptionId, Value};
 
-/// An option that a mechanism takes.
+/// An option that a mechanism accepts.
 #[derive(Debug)]
 pub struct Accepted {
     /// The option.
@@ -32,7 +32,7 @@ impl Accepted {
         }
     }
 
-    /// What it adds to a list for people: words as they are written, and what a number is.
+    /// Its entries in a list of options: words as they are written, and placeholders for numbers.
     pub(crate) fn in_words(&self) -> Vec<String> {
         let row = self.option.row();
         let words = self.values.iter().filter(|value| Some(**value) != row.plain);

@@ -1,4 +1,4 @@
-//! What a mechanism accepts of the options: checking, completing, listing and combining them.
+//! The options that a mechanism accepts: checking, completing, listing and combining them.
 
 use crate::accepted::Accepted;
 use crate::error::ParseError;
@@ -9,7 +9,7 @@ use crate::options::{
 use crate::{Mechanism, Method, Operation};
 
 impl Mechanism {
-    /// The options that it takes, as a list for people.
+    /// The options that it accepts, as text.
     #[must_use]
     pub fn options_in_words(&self) -> String {
         // The number of threads of `read/threads` is part of its name.
@@ -25,7 +25,7 @@ impl Mechanism {
         }
     }
 
-    /// Whether an option is written right behind the name, as in `read/threads=2`.
+    /// Whether an option is written directly after the name, as in `read/threads=2`.
     pub(crate) fn is_named_with(&self, option: OptionId) -> bool {
         self.name == option.row().key
     }
@@ -34,7 +34,7 @@ impl Mechanism {
     pub(crate) fn complete(&'static self, given: Options) -> Result<Options, ParseError> {
         let mut options = given;
         if self.operation == Operation::Compare {
-            // It does so anyway.
+            // That is its default behaviour.
             options.set(OptionId::HolesSkipped, None);
         }
         for row in OPTIONS {
@@ -71,7 +71,7 @@ impl Mechanism {
             return clash(OptionId::HolesSkipped, OptionId::Preallocate);
         }
         if options.access() == AccessPattern::Random {
-            // Both are about reading on.
+            // Both are for sequential reading.
             if options.hint() != Hint::None {
                 return clash(OptionId::Access, OptionId::Hint);
             }
@@ -90,7 +90,7 @@ impl Mechanism {
                 return clash(OptionId::Threads, OptionId::Order);
             }
             if options.block_bytes().is_none() {
-                // Threads take windows in turn: there are none where the file is mapped whole.
+                // Threads take windows in turn, and a file that is mapped as a whole has none.
                 *options = options.with(Setting::block_bytes(8 << 20));
             }
         }
@@ -105,7 +105,7 @@ impl Mechanism {
         }
     }
 
-    /// Whether a value is what the mechanism does without being told.
+    /// Whether a value is what the mechanism does by default.
     pub(crate) fn is_implied(&self, row: &OptionRow, value: Value) -> bool {
         row.plain.is_none()
             && row.number.is_none()
@@ -115,8 +115,8 @@ impl Mechanism {
     }
 }
 
-/// All methods of a mechanism with the default block, depth and number of threads: each combination of cache policy, hint,
-/// preallocation and durability that it accepts, and every other value for itself.
+/// All methods of a mechanism with the default block, depth and number of threads: each combination of cache policy,
+/// hint, preallocation and durability that it accepts, and each value of the other options by itself.
 pub fn variants(mechanism: &'static Mechanism) -> impl Iterator<Item = Method> {
     let tried = |tried: Tried| {
         let accepts = mechanism.accepts.iter();

@@ -9,9 +9,9 @@ pub struct Alias {
     pub document: u16,
     /// The method under this grammar, without a block where the document tried them all.
     pub method: &'static str,
-    /// The platform whose list it stands in: `Linux`, `OS X` or `both`; of 2012 `FreeBSD`.
+    /// The platform of the list that has it: `Linux`, `OS X` or `both`; for 2012, `FreeBSD`.
     pub listed: &'static str,
-    /// What is to be said about it.
+    /// A remark.
     pub note: &'static str,
 }
 

@@ -14,14 +14,14 @@ const PLANNED: &str = "planned";
 /// `OPERATION/planned[,DURABILITY]`, as in `update/planned,fsync`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// What is to be done.
+    /// The operation.
     pub operation: Operation,
-    /// What the method has to promise.
+    /// The durability that the method must provide.
     pub durability: Durability,
 }
 
 impl Plan {
-    /// What a plan of an operation can be asked to promise; what reads promises nothing.
+    /// The durabilities that a plan of an operation may have; operations that only read have none.
     #[must_use]
     pub fn durabilities(operation: Operation) -> &'static [Durability] {
         match operation {
@@ -108,8 +108,8 @@ impl Choice {
         self.method().is_some_and(Method::is_overlapping)
     }
 
-    /// How much there is to get wrong, as of [`Method::simplicity_rank`]: of a plan a little more than of the simplest
-    /// mechanism.
+    /// How much there is to get wrong, as for [`Method::simplicity_rank`]; for a plan, slightly more than for the
+    /// simplest mechanism.
     #[must_use]
     pub fn simplicity_rank(&self) -> u32 {
         match self {
@@ -118,7 +118,7 @@ impl Choice {
         }
     }
 
-    /// The method, where it is named.
+    /// The method, if it is named.
     #[must_use]
     pub fn method(&self) -> Option<&Method> {
         match self {

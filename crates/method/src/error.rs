@@ -26,7 +26,7 @@ pub enum ParseError {
         nearest: Vec<String>,
         /// The mechanism.
         mechanism: String,
-        /// What the mechanism takes.
+        /// The options that the mechanism takes.
         taken: String,
     },
     /// The mechanism does not take an option, its value, or two options together.
@@ -36,7 +36,7 @@ pub enum ParseError {
         mechanism: String,
         /// The option.
         option: String,
-        /// What the mechanism takes.
+        /// The options that the mechanism takes.
         taken: String,
     },
     /// A number is not one, or too small or too large.

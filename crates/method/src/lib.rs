@@ -34,7 +34,7 @@ pub use options::{
 };
 pub use size::{format_size, parse_size};
 
-/// Counted up whenever a mechanism moves bytes in another way, so that its times are no longer those from before.
+/// Increased whenever a mechanism moves bytes in another way, so that times from before are no longer comparable.
 pub const REVISION: u32 = 1;
 
 words! {
@@ -48,14 +48,14 @@ words! {
         Write = "write",
         /// Bytes of one file reach another.
         Copy = "copy",
-        /// Bytes of two files are looked at together, up to the first difference.
+        /// Bytes of two files are compared, up to the first difference.
         Compare = "compare",
-        /// A batch of bytes reaches places in a file that stays as it is elsewhere.
+        /// Bytes are written to places in a file, whose other bytes stay as they are.
         Update = "update",
     }
 }
 
-/// A system that seekless knows by name. Others get what is portable.
+/// A system that seekless knows. On others, only portable methods exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Platform {
     /// Linux.
@@ -109,13 +109,13 @@ impl Method {
     /// A method that the program itself names.
     ///
     /// # Panics
-    /// Where the text is no method, which any test of the caller shows.
+    /// If the text is not a method, which any test of the caller shows.
     #[must_use]
     pub fn known(text: &'static str) -> Self {
         text.parse().unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// A method of the mechanism for which nothing is said.
+    /// The method of a mechanism with all defaults.
     ///
     /// # Panics
     /// Never: every mechanism takes its own defaults, as a test shows.

@@ -86,7 +86,7 @@ macro_rules! mechanisms {
     };
 }
 
-/// What most rows are.
+/// The defaults of a row.
 const ROW: Mechanism = Mechanism {
     id: MechanismId::Read(ReadMechanism::Sync),
     operation: Operation::Read,
@@ -102,7 +102,8 @@ const LINUX: &[Platform] = &[Platform::Linux];
 const MACOS: &[Platform] = &[Platform::MacOs];
 const WITH_AIO: &[Platform] = &[Platform::Linux, Platform::MacOs];
 
-/// What mechanisms take of the options: `NAME: Option = values`, the first of them the default; without values any number, and no default.
+/// Accepted options: `NAME: Option = values`. The first value is the default. Without values, any number is accepted,
+/// and there is no default.
 macro_rules! accepted {
     ($($(#[$about:meta])* $name:ident: $option:ident $(= $($value:expr),+)?;)+) => {
         $($(#[$about])* const $name: Accepted = Accepted { option: OptionId::$option, values: &[$($($value.value()),+)?] };)+
@@ -110,7 +111,7 @@ macro_rules! accepted {
 }
 
 accepted! {
-    /// Blocks, of 128 KiB unless told otherwise; and so on.
+    /// Blocks, by default of 128 KiB; and so on.
     BLOCK_128K: Block = Value::Number(128 << 10);
     BLOCK_256K: Block = Value::Number(256 << 10);
     BLOCK_1M: Block = Value::Number(1 << 20);
@@ -131,7 +132,7 @@ accepted! {
     SEQUENTIAL_NOREUSE: Hint = Hint::None, Hint::Sequential, Hint::SequentialNoReuse;
     SCATTERED: Hint = Hint::None, Hint::WillNeed, Hint::Random;
     PREALLOCATE: Preallocate = Preallocate::None, Preallocate::Allocate, Preallocate::Truncate, Preallocate::Both;
-    /// A map cannot be longer than its file, so the file has to get its size first.
+    /// A map cannot be longer than its file, so the size must be set first.
     PREALLOCATE_MAP: Preallocate = Preallocate::Truncate, Preallocate::Allocate, Preallocate::Both;
     PREALLOCATE_MAP_UPDATE: Preallocate = Preallocate::Truncate, Preallocate::Both;
     FSYNC: Durability = Durability::None, Durability::Fsync;

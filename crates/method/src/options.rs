@@ -1,12 +1,12 @@
 //! The options of methods: one row for each. Parsing, printing, completing, enumerating and help read the rows.
 //!
-//! A method keeps the values of its options by row, so an option of one operation is no field of the others. Code reads
-//! them as enums and numbers ([`Options::cache`] and its siblings).
+//! A method stores the values of its options by row. Code reads them as enums and numbers, by [`Options::cache`] and
+//! similar methods.
 
 use crate::size::format_size;
 use crate::{Method, Operation};
 
-/// What a value is, in a method's text and in a table.
+/// A value of an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Value {
     /// One of the option's words, by its place among them.
@@ -41,9 +41,9 @@ pub struct Number {
 pub struct OptionRow {
     /// Its place in [`OPTIONS`].
     pub id: OptionId,
-    /// What it is before the `=` of its words, and what it is called.
+    /// Its name, and the key before the `=` of its words.
     pub key: &'static str,
-    /// What it was called before, which is still read.
+    /// Its former name, which is still accepted.
     pub former_key: Option<&'static str>,
     /// Its words, in the order in which they are listed.
     pub words: &'static [&'static str],
@@ -51,7 +51,7 @@ pub struct OptionRow {
     pub number: Option<Number>,
     /// Whether its words are written without the key.
     pub is_bare: bool,
-    /// The value of a method for which nothing is said; it is not written.
+    /// The value if the option is not given; it is not written.
     pub plain: Option<Value>,
     /// The operations that have it.
     pub operations: &'static [Operation],
@@ -87,7 +87,7 @@ macro_rules! options {
     };
 }
 
-/// What most rows are.
+/// The defaults of a row.
 const ROW: OptionRow = OptionRow {
     id: OptionId::Threads,
     key: "",
@@ -152,7 +152,7 @@ options! {
         operations: &[Operation::Read, Operation::Write],
         tried: Tried::Combined,
     }
-    /// What the kernel is told: [`Hint`].
+    /// The read-ahead hint: [`Hint`].
     Hint {
         key: "hint",
         words: Hint::WORDS,
@@ -160,7 +160,7 @@ options! {
         complicates: true,
         tried: Tried::Combined,
     }
-    /// What is done before the first write: [`Preallocate`].
+    /// Preallocation before the first write: [`Preallocate`].
     Preallocate {
         key: "preallocate",
         words: Preallocate::WORDS,
@@ -206,7 +206,7 @@ options! {
         operations: &[Operation::Compare],
         tried: Tried::Alone,
     }
-    /// A file that is compared with itself is read nevertheless.
+    /// Reads a file that is compared with itself.
     Identity { key: "identity", words: &["ignore"], operations: &[Operation::Compare] }
     /// Holes and shared extents are read like everything else when two files are compared.
     HolesIgnored { key: "holes", words: &["ignore"], operations: &[Operation::Compare] }
@@ -249,7 +249,7 @@ words! {
         /// Through the page cache.
         #[default]
         Cached = "cached",
-        /// Past it: `O_DIRECT`, aligned as statx(2) says; `F_NOCACHE` on macOS.
+        /// Bypassing it: `O_DIRECT`, aligned as statx(2) says; `F_NOCACHE` on macOS.
         Direct = "direct",
         /// Through it, leaving nothing behind: `RWF_DONTCACHE` (Linux 6.14).
         DontCache = "dontcache",
@@ -261,11 +261,11 @@ words! {
         /// From its start to its end.
         #[default]
         Sequential = "sequential",
-        /// Each block once, in an order that is drawn beforehand.
+        /// Each block once, in random order.
         Random = "random",
     }
 
-    /// What the kernel is told about the reading to come.
+    /// The read-ahead hint for the kernel.
     #[derive(Default)]
     Hint {
         /// Nothing.
@@ -275,13 +275,13 @@ words! {
         Sequential = "sequential",
         /// `POSIX_FADV_SEQUENTIAL` and `POSIX_FADV_NOREUSE`: what the 2014 document calls fadvise.
         SequentialNoReuse = "sequential-noreuse",
-        /// `POSIX_FADV_RANDOM`: no more is read than is asked for.
+        /// `POSIX_FADV_RANDOM`: no read-ahead.
         Random = "random",
         /// `POSIX_FADV_WILLNEED`, in pieces ahead of the reading; for maps `MADV_WILLNEED`.
         WillNeed = "willneed",
         /// readahead(2), in pieces ahead of the reading.
         ReadAhead = "readahead",
-        /// `MADV_POPULATE_READ`: the page tables are filled before the first look (maps only).
+        /// `MADV_POPULATE_READ`: fills the page tables before the first access (maps only).
         Populate = "populate",
         /// `F_RDAHEAD` (macOS).
         RdAhead = "rdahead",
@@ -321,14 +321,14 @@ words! {
         /// memcmp(3): the widest vectors that the processor has.
         #[default]
         Memcmp = "memcmp",
-        /// A loop that looks at one byte of each after the other.
+        /// A loop over single bytes.
         Bytewise = "bytewise",
-        /// The same, counting the lines on the way: what cmp did in 2012.
+        /// The same, also counting lines, as cmp did in 2012.
         Linewise = "linewise",
     }
 }
 
-/// Options whose values are words: the enum, the option and how its value is read.
+/// Options whose values are words: the enum, the option, and the method that reads it.
 macro_rules! worded {
     ($($(#[$about:meta])* $name:ident of $option:ident by $getter:ident)+) => {$(
         impl $name {
@@ -378,7 +378,7 @@ pub enum Order {
     /// A block of each in turn.
     #[default]
     Alternate,
-    /// Each file once through the page cache, one after the other, and then in turn: what the 2009 document found faster.
+    /// First each file once into the page cache, then a block of each in turn, which the 2009 document found faster.
     Preload,
     /// The same in windows of this many bytes.
     Window(u64),
@@ -420,7 +420,7 @@ pub enum UpdateOrder {
     Ascending,
     /// As they were given, a write for each.
     AsGiven,
-    /// The whole file, from its start, with the updates in it: what the 2008 document found faster than skipping ahead.
+    /// The whole file with the updates in it, which the 2008 document found faster than skipping ahead.
     Rewrite,
     /// By offset; neighbours at most this many bytes apart become one write, for which the bytes between them are read.
     Coalesce(u64),
@@ -439,7 +439,7 @@ impl UpdateOrder {
         }
     }
 
-    /// Whether it may write bytes that no update names.
+    /// Whether it may write bytes that are not in updates.
     #[must_use]
     pub fn fills_gaps(self) -> bool {
         matches!(self, Self::Rewrite | Self::Coalesce(1..))
@@ -452,7 +452,7 @@ impl From<UpdateOrder> for Setting {
     }
 }
 
-/// An option with the value that it is to have; with none, the mechanism's default.
+/// An option with a value, or with none for the mechanism's default.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting(pub(crate) OptionId, pub(crate) Option<Value>);
 
@@ -488,10 +488,10 @@ impl Setting {
     }
 }
 
-/// The values of a method's options. They are kept short, because errors carry them.
+/// The values of a method's options. The type is small, because errors contain it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Options {
-    /// By row: 0 where it is plain, [`IS_NUMBER`], or one more than the place of its word.
+    /// By row: 0 for the plain value, [`IS_NUMBER`], or one more than the index of its word.
     kinds: [u8; COUNT],
     numbers: [u64; NUMBERS],
 }
@@ -510,7 +510,7 @@ const SLOTS: [usize; COUNT] = {
 const NUMBERS: usize = SLOTS[COUNT - 1] + ROWS[COUNT - 1].number.is_some() as usize;
 
 impl Options {
-    /// The value of an option; none where it is plain, or the method does not take it.
+    /// The value of an option; `None` if it is plain, or the method does not accept it.
     #[inline]
     #[must_use]
     pub fn get(&self, option: OptionId) -> Option<Value> {
@@ -521,7 +521,7 @@ impl Options {
         }
     }
 
-    /// Sets a value, none where it is the plain one: so equal methods have equal options.
+    /// Sets a value; a plain value is stored as none, so that equal methods have equal options.
     pub(crate) fn set(&mut self, option: OptionId, value: Option<Value>) {
         let row = option.row();
         let value = value.filter(|value| row.plain != Some(*value));
@@ -538,7 +538,7 @@ impl Options {
         };
     }
 
-    /// These, one of them with another value.
+    /// The same options, with another value for one.
     #[must_use]
     pub fn with(mut self, setting: impl Into<Setting>) -> Self {
         let Setting(option, value) = setting.into();
@@ -561,14 +561,14 @@ impl Options {
         self.number(OptionId::Threads).map_or(1, |threads| threads as u32)
     }
 
-    /// Requests in flight; none where the mechanism has one at a time.
+    /// Requests in flight; none if the mechanism has one at a time.
     #[inline]
     #[must_use]
     pub fn depth(&self) -> Option<u32> {
         self.number(OptionId::Depth).map(|depth| depth as u32)
     }
 
-    /// Bytes per call; none where all is moved at once.
+    /// Bytes per call; none if everything is moved at once.
     #[inline]
     #[must_use]
     pub fn block_bytes(&self) -> Option<u64> {
@@ -599,7 +599,7 @@ impl Options {
         }
     }
 
-    /// Whether a file is compared with itself for real, which is equal at once otherwise.
+    /// Whether a file that is compared with itself is read.
     #[inline]
     #[must_use]
     pub fn identity_ignored(&self) -> bool {
@@ -613,7 +613,7 @@ impl Options {
         self.get(OptionId::HolesIgnored).is_some()
     }
 
-    /// Whether holes of what is read or copied are skipped: nobody reads them, and a copy has them too.
+    /// Whether reads and copies skip holes; a copy then has the same holes.
     #[inline]
     #[must_use]
     pub fn holes_skipped(&self) -> bool {

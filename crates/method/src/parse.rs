@@ -11,7 +11,7 @@ use crate::{MECHANISMS, Mechanism, Method};
 impl FromStr for Method {
     type Err = ParseError;
 
-    /// Reads `OPERATION/MECHANISM[,OPTION...]`, or a name of one of the documents with options behind it.
+    /// Parses `OPERATION/MECHANISM[,OPTION...]`, or a name of one of the documents, which options may follow.
     fn from_str(text: &str) -> Result<Self, ParseError> {
         let (head, rest) = text.split_once(',').unwrap_or((text, ""));
         if let Some(alias) = ALIASES.iter().find(|alias| alias.name == head) {
@@ -39,10 +39,11 @@ impl FromStr for Method {
     }
 }
 
-/// Reads the options behind the mechanism, over those given.
+/// Parses the options after the mechanism, which override those given.
 fn read_options(text: &str, mechanism: &Mechanism, mut options: Options, rest: &str) -> Result<Options, ParseError> {
     for option in rest.split(',').filter(|option| !option.is_empty()) {
-        // Two operations may have an option of one name. One that the operation does not have is refused later.
+        // Options of two operations may have the same name. An option that the operation does not have is refused
+        // later.
         let rows_of = |is_own: bool| {
             let is_wanted = move |row: &&OptionRow| row.operations.contains(&mechanism.operation) == is_own;
             OPTIONS.iter().filter(is_wanted)
@@ -62,7 +63,7 @@ fn read_options(text: &str, mechanism: &Mechanism, mut options: Options, rest: &
 }
 
 impl OptionRow {
-    /// The value that an option's text gives this option, if it is one of it.
+    /// The value of this option in a text, if the text is for this option.
     fn read(&self, option: &str) -> Option<Result<Value, ParseError>> {
         let (key, value) = option.split_once('=').unwrap_or(("", option));
         let is_named = key == self.key || Some(key) == self.former_key;
@@ -82,7 +83,7 @@ impl OptionRow {
         }
     }
 
-    /// Everything that it may be written as.
+    /// All texts of this option.
     fn texts(&self) -> impl Iterator<Item = String> {
         let words = (0..self.words.len()).map(|at| self.text(Value::Word(at as u8)));
         words.chain(self.number.as_ref().map(|number| format!("{}=", number.key)))

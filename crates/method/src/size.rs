@@ -35,7 +35,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
         .ok_or_else(|| format!("`{text}` is too large"))
 }
 
-/// Writes a size so that [`parse_size`] reads the same: in the largest unit of 1024 that divides it, or in `MB`.
+/// Formats a size so that [`parse_size`] returns the same: in the largest unit of 1024 that divides it, or in `MB`.
 #[must_use]
 pub fn format_size(bytes: u64) -> String {
     for (shift, unit) in [(40, "T"), (30, "G"), (20, "M"), (10, "K")] {

@@ -1,4 +1,4 @@
-//! Values that are words: enums for the code, words for texts.
+//! Enums whose values have words.
 
 /// Enums of which each value has a word, the same in documents and in texts: `words! { /// About it. Name { /// About the
 /// value. Value = "value" } }`. Their crate needs serde.

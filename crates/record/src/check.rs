@@ -1,6 +1,6 @@
-//! Whether a document can be: indices that lead somewhere, figures that a measurement can have, texts of bounded length.
+//! Checks whether a document is possible: valid indices, plausible figures, texts of limited length.
 //!
-//! A document may come from a stranger. Whoever reads one relies on these bounds, so they are kept in one place.
+//! A document may come from a stranger. All readers rely on these bounds.
 
 use seekless_method::Operation;
 
@@ -9,12 +9,12 @@ use crate::{Contest, Run, Trial};
 
 /// The longest text, in bytes.
 const LONGEST_TEXT: usize = 64 << 10;
-/// The longest name of what is compared, in bytes: a table makes all lines as wide as the widest.
+/// The longest name of an entry, in bytes: a table makes all lines as wide as the widest.
 const LONGEST_NAME: usize = 4 << 10;
-/// Clocks tick in nanoseconds.
+/// The shortest time of a trial, in seconds: clocks tick in nanoseconds.
 const LEAST_TIMED: f64 = 1e-10;
 
-/// The first thing found that no run can have.
+/// The first impossible value that was found.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {why}")]
 pub struct Problem {
@@ -33,7 +33,7 @@ fn problem(field: &str, why: impl Into<String>) -> Checked {
     })
 }
 
-/// Checks all of a run, which it does not change.
+/// Checks a run, without changing it.
 pub(crate) fn check(run: &mut Run) -> Checked {
     let mut fields = Fields(Ok(()));
     run.visit(&mut fields);
@@ -83,10 +83,10 @@ impl Visitor for Fields {
     fn list(&mut self, place: &str, items: usize) {
         let most = match place.rsplit('.').next().unwrap_or(place) {
             "trials" => 1_000_000,
-            // Of pairs of methods that differ in one option.
+            // Effects are of pairs of methods that differ in one option.
             "effects" => 100_000,
             "segment_seconds" => 1_000,
-            // What is read one by one: experiments, storages, contests, entries of one, warnings, facts.
+            // Lists that are processed item by item: experiments, storages, contests, entries, warnings, facts.
             _ => 10_000,
         };
         self.at_most(place, items, most, "items");
@@ -129,7 +129,7 @@ fn trial(trial: &Trial, run: &Run) -> Checked {
     index("contest", trial.contest, run.contests.len(), "contests")?;
     let entries = run.contests[trial.contest].entries.len();
     index("entry", trial.entry, entries, "entries of its contest")?;
-    // Ratios of it stay numbers that can be written.
+    // So that ratios of it stay finite.
     if trial.seconds != 0.0 && trial.seconds < LEAST_TIMED {
         return problem("seconds", format!("is {:e}, too short to be measured", trial.seconds));
     }

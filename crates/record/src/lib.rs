@@ -1,8 +1,7 @@
-//! What seekless writes down, in forms that can be read again in ten years.
+//! The documents that seekless writes, versioned, so that they can be read in ten years.
 //!
-//! Here live the documents themselves, their versions and what none of them can say, and nothing that computes: whoever
-//! measures fills them in, whoever reads them gets the newest form, checked. Units are in the names; a figure that could
-//! not be had is `None`, never 0.
+//! This crate has the documents, their versions, and the check of their bounds, but computes nothing. Readers get the
+//! newest form, checked. Units are in the names; an unknown figure is `None`, never 0.
 
 #[macro_use]
 mod visit;

@@ -22,9 +22,9 @@ use crate::visit::{Field, step};
 use crate::{Bounds, Cache, Differ, Drop, Ended, ExitCode, Target, Text, Verdict, Visitor};
 
 documents! {
-    /// One invocation of the lab, whole.
+    /// One invocation of the lab.
     ///
-    /// An optional field, of this and of the parts, may be missing in a document.
+    /// Optional fields, here and in the parts, may be missing in a document.
     #[derive(Default)]
     pub struct Run {
         /// The version of this document's form.
@@ -43,11 +43,11 @@ documents! {
         pub experiments: Vec<String> => Text::Experiment,
         /// The seed of all shuffling and of the test data.
         pub seed: u64 => Bounds::SEED,
-        /// How long it was allowed to take, in seconds; `None` where rounds were asked for instead.
+        /// The budget, in seconds; `None` if a number of rounds was given instead.
         pub budget_seconds: Option<f64> => Bounds::SECONDS,
         /// How the page cache was emptied.
         pub drop: Drop,
-        /// What made it; `None` for a run of a version before 3.
+        /// The revision that measured it; `None` for a run of a version before 3.
         pub revision: Option<Revision>,
         /// The machine.
         pub machine: Machine,
@@ -57,7 +57,7 @@ documents! {
         pub contests: Vec<Contest>,
         /// Every trial, in the order it happened.
         pub trials: Vec<Trial>,
-        /// What the lab itself costs.
+        /// The cost of measuring.
         pub lab_cost: LabCost,
         /// How quiet the machine was.
         pub noise: NoiseFloor,
@@ -65,10 +65,10 @@ documents! {
         pub choices: Vec<String> => Text::Private,
         /// What a reader should know before believing the figures, each with what to do next.
         pub warnings: Vec<String> => Text::Private,
-        /// When it was taken up again, in seconds of measuring since its start; empty for a run in one piece.
+        /// When it was resumed, in seconds of measuring since its start; empty if it never was.
         #[serde(default)]
         pub resumed_at_seconds: Vec<f64> => Bounds::SECONDS,
-        /// What others published of the same question, as the experiments give it.
+        /// Published results on the same question, as the experiments quote them.
         #[serde(default)]
         pub published: Vec<Published>,
         /// The columns in which documents published times by file size, as the experiments give them.
@@ -76,12 +76,12 @@ documents! {
         pub columns: Vec<Column>,
     }
 
-    /// What made the figures of a run: those of another revision are never put together with them.
+    /// The revision that measured a run. Runs of different revisions are never combined.
     #[derive(Copy, Eq)]
     pub struct Revision {
-        /// That of how trials are made and timed.
+        /// The revision of how trials are made and timed.
         pub protocol: u32,
-        /// That of how the mechanisms move bytes.
+        /// The revision of how the mechanisms move bytes.
         pub mechanisms: u32,
     }
 
@@ -92,20 +92,20 @@ documents! {
         pub name: String => Text::CommandName,
         /// The program and its arguments, with placeholders such as `{file}`.
         pub argv: Vec<String> => Text::Private,
-        /// A command that is run before the clock, such as one that makes what this one reads.
+        /// A command that runs before the clock starts, such as one that makes the input of this one.
         #[serde(default)]
         pub before: Vec<String> => Text::Private,
-        /// What its end tells.
+        /// The meaning of its exit code.
         #[serde(default)]
         pub exit_code: ExitCode,
-        /// Whether it must print what the others of its contest print that have this.
+        /// Whether its output must equal that of the other commands of its contest with this flag.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         pub same_output: bool,
-        /// What is to be known about it beside its figures.
+        /// A remark, shown with its figures.
         pub note: Option<String> => Text::Private,
     }
 
-    /// Methods measured under one description: the only place where they are ranked.
+    /// Methods that are measured under the same conditions and ranked together.
     #[derive(Default)]
     pub struct Contest {
         /// The experiment's name.
@@ -114,24 +114,24 @@ documents! {
         pub operation: Operation,
         /// The index of the storage in [`Run::storages`].
         pub storage: usize,
-        /// The index of the storage of the second file of a comparison, where it is another.
+        /// The index of the storage of the second file of a comparison, if it differs from the first.
         pub other_storage: Option<usize>,
         /// The existing directory whose files are read as they are; `None` where test files are.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub tree: Option<String> => Text::Path,
         /// The file's size, in bytes; of an existing directory the mean.
         pub size_bytes: u64 => Bounds::COUNT,
-        /// Whether the lab chose that size, and not its user or the experiment.
+        /// Whether the lab chose that size (false: the user or the experiment did).
         #[serde(default)]
         pub size_chosen: bool,
-        /// Distinct files per trial, where one alone would be too short to time.
+        /// Distinct files per trial.
         pub files: u32 => Bounds::FILES,
         /// The cache state.
         pub cache: Cache,
         /// Whether the metadata of its cold files was dropped, too, with all caches of the system.
         #[serde(default)]
         pub cold_metadata: bool,
-        /// What a write or copy is made to.
+        /// The target of a write or copy.
         pub target: Target,
         /// What is done with the bytes.
         pub kernel: String => Text::Consumer,
@@ -144,8 +144,8 @@ documents! {
         pub read_ahead_kib: Option<u64> => Bounds::COUNT,
         /// The updates; `None` for other operations.
         pub updates: Option<UpdatePattern>,
-        /// Whether each trial writes its files one after the other until a bound is reached, to see how long the device
-        /// keeps its rate: never ranked. `files` is then the most there can be.
+        /// Whether each trial writes files one after the other until a limit is reached, to see how long the device
+        /// keeps its rate. Not ranked. `files` is then the largest possible number.
         #[serde(default)]
         pub sustained: bool,
         /// The requests of a trial at random places; `None` where files are read or written from their start to their
@@ -160,27 +160,26 @@ documents! {
         pub mode: Option<Mode>,
         /// Whether the copies share blocks with their source: never ranked with those that do not.
         pub shared_blocks: bool,
-        /// Whether holes were skipped, so that not every byte was looked at: other work, never ranked with reading
-        /// all.
+        /// Whether holes were skipped, which is less work and never ranked with reading everything.
         #[serde(default)]
         pub holes_skipped: bool,
         /// What is on the device at the end: different durability is never ranked together.
         pub durability: Durability,
         /// What was measured.
         pub entries: Vec<Entry>,
-        /// What follows, as judged at the time.
+        /// The conclusion at the time.
         pub conclusion: Option<Conclusion>,
     }
 }
 
 impl Run {
-    /// Hands every text, figure and list over, in the order of the document.
+    /// Passes every text, figure and list to the visitor, in the order of the document.
     pub fn visit(&mut self, visitor: &mut dyn Visitor) {
         Field::visit(self, &mut String::new(), (), visitor);
     }
 }
 
-/// What is measured in a contest, and what came of it.
+/// An entry of a contest, with its results.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "WrittenEntry")]
 pub struct Entry {
@@ -189,11 +188,11 @@ pub struct Entry {
     pub subject: Subject,
     /// The name under which a document published it, where the experiment gives it by that name.
     pub label: Option<String>,
-    /// What became of it.
+    /// Its status.
     pub status: Status,
     /// The figures of its valid trials; `None` before the first.
     pub summary: Option<Summary>,
-    /// Where it stands against the best.
+    /// Its ratio to the best, and verdict.
     pub standing: Option<Standing>,
 }
 
@@ -248,7 +247,7 @@ impl Entry {
         }
     }
 
-    /// The command, where it is one.
+    /// The command, if it is one.
     #[must_use]
     pub fn command(&self) -> Option<&Command> {
         match &self.subject {
@@ -310,19 +309,19 @@ impl Field<()> for Entry {
     }
 }
 
-/// What became of an entry.
+/// The status of an entry.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "state", content = "why")]
 pub enum Status {
     /// Measured to the end.
     Measured,
-    /// The storage or system does not offer it.
+    /// Not available on the storage or system, and why.
     Unavailable(String),
-    /// Clearly beaten, not measured further.
+    /// Clearly beaten, so no longer measured.
     Dropped(String),
     /// It failed, or gave a wrong answer.
     Failed(String),
-    /// Its turn did not come before the run ended.
+    /// The run ended before its turn.
     Unmeasured(String),
 }
 
@@ -339,7 +338,7 @@ impl Field<()> for Status {
     }
 }
 
-/// A median with what surrounds it.
+/// A median with bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Interval {
@@ -349,8 +348,8 @@ pub struct Interval {
     pub median: f64,
     /// The upper end.
     pub high: f64,
-    /// The coverage of the interval for the median, from order statistics; `None` where it is just the range
-    /// (fewer than 6 samples).
+    /// The probability that the interval contains the median, by order statistics; `None` if the bounds are just the
+    /// range of fewer than 6 samples.
     pub coverage: Option<f64>,
 }
 
@@ -376,9 +375,9 @@ impl Field<Bounds> for Interval {
 documents! {
     /// The figures of an entry's valid trials.
     pub struct Summary {
-        /// How many valid trials.
+        /// The number of valid trials.
         pub rounds: u32,
-        /// How many were marked invalid and left out.
+        /// The number of invalid trials, which are left out.
         pub invalid: u32,
         /// Seconds from open to close, fsync included.
         pub seconds: Interval => Bounds::SECONDS,
@@ -386,7 +385,7 @@ documents! {
         pub mean_seconds: f64 => Bounds::SECONDS,
         /// Their sample standard deviation; `None` for one trial.
         pub deviation_seconds: Option<f64> => Bounds::SECONDS,
-        /// Their 90th percentile, by the nearest rank; `None` in documents that do not tell.
+        /// Their 90th percentile, by the nearest rank; `None` in documents without it.
         pub p90_seconds: Option<f64> => Bounds::SECONDS,
         /// Bytes per second at the median.
         pub bytes_per_second: f64 => Bounds::RATIO,
@@ -402,24 +401,25 @@ documents! {
         pub system_seconds: Option<f64> => Bounds::SECONDS,
         /// Median number of system calls that moved the bytes; `None` for a command.
         pub calls: Option<f64> => Bounds::COUNT,
-        /// Median number of read requests that the device completed; `None` where others used it in all trials.
+        /// Median number of read requests that the device completed; `None` if other processes used the device in all
+        /// trials.
         pub device_reads: Option<f64> => Bounds::COUNT,
-        /// Mean bytes of such a request, at the median; `None` where there was none.
+        /// Median of the mean size of these requests; `None` if there were none.
         pub device_request_bytes: Option<f64> => Bounds::COUNT,
         /// Median bytes written for each byte that updates name; `None` for other operations.
         pub amplification: Option<f64> => Bounds::COUNT,
-        /// Median seconds that the planner's model predicted; `None` where it knows nothing of the method.
+        /// Median of the predicted seconds; `None` if the planner's model does not cover the method.
         pub predicted_seconds: Option<f64> => Bounds::SECONDS,
         /// The method that was planned in most of the trials; `None` for a method that was named.
         pub planned: Option<String> => Text::Method,
-        /// How long requests took, medians over the trials, but of the longest the longest of all; `None` where they
-        /// were not timed.
+        /// Latencies of requests: medians over the trials, except that the longest is the longest of all; `None` if
+        /// they were not timed.
         pub latency: Option<Latency>,
-        /// Medians of what the whole system did; `None` where no trial tells.
+        /// Medians of the figures of the whole system; `None` if no trial has them.
         pub system: Option<SystemUse>,
     }
 
-    /// Where an entry stands against the best of its contest.
+    /// An entry relative to the best of its contest.
     pub struct Standing {
         /// Its seconds over the best's, paired by round.
         pub ratio: Interval => Bounds::RATIO,
@@ -429,29 +429,29 @@ documents! {
         pub verdict: Verdict,
     }
 
-    /// What follows from a contest.
+    /// The conclusion of a contest.
     pub struct Conclusion {
         /// The method to use; `None` where it is undecided.
         pub recommended: Option<String> => Text::Method,
-        /// The method to use until it is decided: the one that costs least at most.
+        /// If undecided, the method to use for now: the one with the smallest bound.
         pub until_decided: Option<String> => Text::Method,
-        /// What using the recommended method, or the one until it is decided, costs at most over the best, with a
-        /// probability of 95 % in this sitting: 0.05 is 5 % of the time.
+        /// An upper bound, with a probability of 95 %, on the extra time of that method compared with the best: 0.05 is
+        /// 5 %.
         pub costs_at_most: Option<f64> => Bounds::COUNT,
-        /// Where all methods are equal: within this part of the time.
+        /// If all methods are shown to be equal: within this part of the time.
         pub equal_within: Option<f64> => Bounds::COUNT,
-        /// How many times the rounds of this run should decide it, if they are as steady.
+        /// If undecided: how many times as many rounds should decide it.
         pub decided_by_times: Option<f64> => Bounds::COUNT,
-        /// The sittings it rests on; `None` where it is this run alone.
+        /// The sittings it rests on; `None` if it rests on this run alone.
         #[serde(default)]
         pub sittings: Option<Sittings>,
-        /// The one that leads: the fastest, or one that was not told apart from it.
+        /// The leader: the fastest, or one that is not told apart from it.
         pub best: Option<String> => Text::Method,
         /// The best of those that wait for each call.
         pub best_synchronous: Option<String> => Text::Method,
         /// The best of those that overlap.
         pub best_overlapping: Option<String> => Text::Method,
-        /// Bytes per second of the winner, measured again on fresh rounds; `None` where there was no time for it.
+        /// Bytes per second of the winner in fresh rounds; `None` if there was no time for these.
         pub confirmed_bytes_per_second: Option<Interval> => Bounds::RATIO,
         /// What each option gained or cost on its own.
         pub effects: Vec<OptionEffect>,
@@ -466,13 +466,13 @@ documents! {
         pub count: u32,
         /// In how many of them the method to use was not slower than the best.
         pub agreeing: u32,
-        /// How many in all should decide it; `None` where it is decided.
+        /// How many in all should decide it; `None` if it is decided.
         pub needed: Option<u32>,
-        /// By what the logarithm of a method's time deviates from sitting to sitting.
+        /// The standard deviation, between sittings, of the logarithm of a method's time.
         pub deviation: f64 => Bounds::RATIO,
     }
 
-    /// What one option did on its own: two methods that differ in nothing else, paired by round.
+    /// The effect of one option: two methods that differ in nothing else, paired by round.
     pub struct OptionEffect {
         /// The option, as in `direct`.
         pub option: String => Text::Mention,
@@ -486,7 +486,7 @@ documents! {
         pub cpu_seconds_difference: f64 => Bounds::SECONDS_DIFFERENCE,
     }
 
-    /// What the lab itself costs.
+    /// The cost of measuring.
     #[derive(Default)]
     pub struct LabCost {
         /// Seconds inside the clock of trials that do nothing.
@@ -502,12 +502,12 @@ documents! {
     /// How quiet the machine was during the run.
     #[derive(Default)]
     pub struct NoiseFloor {
-        /// Part of the processors' time that the host took away, 0 to 1.
+        /// Steal time: the part of the processors' time that the host took away, 0 to 1.
         pub stolen: Option<f64> => Bounds::PART,
-        /// Part of the processors' time that others used, 0 to 1: all that they were busy, less the lab and its trials;
-        /// `None` before version 3.
+        /// The part of the processors' time that other processes used, 0 to 1: all busy time except that of the lab and
+        /// its trials; `None` before version 3.
         pub others: Option<f64> => Bounds::PART,
-        /// Part of the device's bytes during trials that was not ours, 0 to 1.
+        /// The part of the bytes read from devices during trials that other processes read, 0 to 1.
         pub other_io: Option<f64> => Bounds::PART,
     }
 }

@@ -8,10 +8,10 @@ use crate::visit::{Text, Visitor};
 
 /// The version that this crate writes.
 ///
-/// Version 2 has updating: a contest's updates, what a trial of it wrote, and the columns of documents. Version 3 knows a
-/// storage by its [`StorageId`](crate::StorageId), names the revision that measured, tells methods, plans and commands
-/// apart, and calls what finds the first difference `differ`, where methods had `kernel` before. Version 4 has plans of every
-/// operation: what was planned and predicted belongs to the trial, and not to what an update wrote.
+/// Version 2 added updates: a contest's updates, what a trial of them wrote, and the columns of documents. Version 3
+/// added [`StorageId`](crate::StorageId) and the revision, distinguishes methods, plans and commands, and renamed the
+/// option `kernel` of comparisons to `differ`. Version 4 has plans for every operation: the planned method and the
+/// prediction moved from `updated` to the trial.
 pub const CURRENT_VERSION: u32 = 4;
 
 /// The largest document that is read, in bytes: a run of hours has some 100,000 trials of about 700 bytes each.
@@ -47,11 +47,11 @@ pub enum DocumentError {
     Impossible(#[from] Problem),
 }
 
-/// Reads a run, of any version up to the current one. What it gives can be relied on: every index leads somewhere, every
-/// figure is one that a measurement can have, and texts have at most 64 KiB.
+/// Reads a run of any version up to the current one. The result is checked: indices are valid, figures are plausible,
+/// and texts have at most 64 KiB.
 ///
 /// # Errors
-/// [`DocumentError`] where it is too large, newer, damaged, or not possible.
+/// [`DocumentError`] if it is too large, newer, damaged, or has impossible values.
 pub fn from_json(text: &[u8]) -> Result<Run, DocumentError> {
     #[derive(serde::Deserialize)]
     struct Versioned {
@@ -85,7 +85,7 @@ pub fn from_json(text: &[u8]) -> Result<Run, DocumentError> {
     }
 }
 
-/// Moves what was planned of an update from its account to its trial.
+/// Moves the plan of an update from its account to its trial.
 fn plans_to_trials(document: &mut Value) {
     let trials = document.get_mut("trials").and_then(Value::as_array_mut);
     for trial in trials.into_iter().flatten().filter_map(Value::as_object_mut) {
@@ -98,7 +98,7 @@ fn plans_to_trials(document: &mut Value) {
     }
 }
 
-/// Gives the option that is called `differ` since version 3 its name in all methods, and in what is said of them.
+/// Renames the option `kernel` of comparisons to `differ` in all methods and sentences.
 struct DifferWasKernel;
 
 impl Visitor for DifferWasKernel {
@@ -113,7 +113,7 @@ impl Visitor for DifferWasKernel {
 /// Writes a run, indented, with a newline at its end.
 ///
 /// # Errors
-/// [`DocumentError::Damaged`] where a figure cannot be written as JSON; a finite run always can.
+/// [`DocumentError::Damaged`] if a figure is not finite.
 pub fn to_json(run: &Run) -> Result<String, DocumentError> {
     let mut text = serde_json::to_string_pretty(run)?;
     text.push('\n');

@@ -7,13 +7,13 @@ use seekless_method::{Durability, Operation};
 
 use crate::{Cache, Differ, Draw, Drop, Ended, ExitCode, FindingKind, Phase, Target, Verdict};
 
-/// What a text is about.
+/// The kind of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields below say it")]
 pub enum Text {
-    /// What is nobody else's business: names, reasons and remarks of the owner's.
+    /// Private: the owner's names, reasons and remarks.
     Private,
-    /// What may mention methods, and is concluded or given: sentences, options, published names.
+    /// Text that may mention methods: sentences, options, published names.
     Mention,
     Version,
     Started,
@@ -41,12 +41,12 @@ pub enum Text {
     Invalid,
 }
 
-/// The least and the most that a measurement gives.
+/// The bounds of a figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bounds {
-    /// The least.
+    /// The smallest value.
     pub least: f64,
-    /// The most.
+    /// The largest value.
     pub most: f64,
 }
 
@@ -70,24 +70,24 @@ impl Bounds {
     pub(crate) const PART: Self = bounds(0.0, 1.0);
     /// Rates and ratios: the largest file in the shortest time, and the longest trial over the shortest, are less.
     pub(crate) const RATIO: Self = bounds(0.0, 1e30);
-    /// A number that means nothing but itself.
+    /// Any number.
     pub(crate) const SEED: Self = bounds(0.0, u64::MAX as f64);
 }
 
-/// Who is handed every text, figure and list of a run, with its place in the document, as in `trials[3].seconds`.
+/// Receives every text, figure and list of a run, with its place in the document, as in `trials[3].seconds`.
 pub trait Visitor {
     /// A text, which may be changed. Returns whether to keep it. If not, an optional text becomes `None`, one in a list
     /// or map is removed, and any other stays as this call left it.
     fn text(&mut self, place: &str, about: Text, text: &mut String) -> bool;
 
-    /// A number that was measured.
+    /// A figure.
     fn figure(&mut self, _place: &str, _bounds: Bounds, _figure: f64) {}
 
     /// The number of items of a list.
     fn list(&mut self, _place: &str, _items: usize) {}
 }
 
-/// A field, given what it is. False where it is to be taken out.
+/// Visits a field of a given kind. Returns false if it is to be removed.
 pub(crate) trait Field<What: Copy> {
     fn visit(&mut self, place: &mut String, what: What, visitor: &mut dyn Visitor) -> bool;
 }
@@ -160,9 +160,9 @@ pub(crate) fn step(place: &mut String, name: &'static str, visit: impl FnOnce(&m
     is_kept
 }
 
-/// Structs of a document: `documents! { /// About it. pub struct Name { /// About the field. pub field: Type => What, } }`. What is
-/// behind `=>` says what the texts or figures of a field are: a [`Text`] or [`Bounds`]. A field without it has fields of its own, or
-/// its type alone keeps it in bounds; a text, or a figure that a type does not bound, does not compile without it.
+/// Structs of a document: `documents! { /// About it. pub struct Name { /// About the field. pub field: Type => What, }
+/// }`. After `=>` comes the kind of a field's texts ([`Text`]) or figures ([`Bounds`]). Fields that are documents, or
+/// whose type bounds them, need none; texts and other figures do not compile without it.
 macro_rules! documents {
     ($($(#[$about:meta])* pub struct $name:ident {
         $($(#[$field_about:meta])* pub $field:ident: $type:ty $(=> $what:expr)?,)+
@@ -185,7 +185,7 @@ macro_rules! documents {
     )+};
 }
 
-/// What its type alone keeps in bounds: words of an enum, indices, small numbers.
+/// Types that need no bounds: words of an enum, indices, small numbers.
 macro_rules! bounded {
     ($($type:ty)*) => {
         $(impl Field<()> for $type {

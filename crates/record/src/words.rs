@@ -1,4 +1,4 @@
-//! Enums of which each value has a word, the same in documents and in texts.
+//! Enums with a word for each value, the same in documents and in texts.
 
 seekless_method::words! {
     /// How the page cache is emptied before a cold trial.
@@ -17,17 +17,17 @@ seekless_method::words! {
         /// Everything planned was measured.
         #[default]
         Complete = "complete",
-        /// A signal or a closed terminal stopped it; what was measured until then is here.
+        /// A signal or a closed terminal stopped it; the document has the trials until then.
         Interrupted = "interrupted",
     }
 
-    /// What a command tells by how it ends.
+    /// The meaning of a command's exit code.
     #[derive(Default)]
     ExitCode {
-        /// 0 that it succeeded.
+        /// 0 is success.
         #[default]
         Success = "success",
-        /// 0 that two files are equal and 1 that they differ, as of cmp(1).
+        /// 0 means that the files are equal, 1 that they differ, as with cmp(1).
         Verdict = "verdict",
     }
 
@@ -35,7 +35,7 @@ seekless_method::words! {
     Verdict {
         /// The smallest median.
         Best = "best",
-        /// Not told apart from the best.
+        /// Not shown to be slower than the best.
         Tie = "tie",
         /// Slower.
         Slower = "slower",
@@ -47,7 +47,7 @@ seekless_method::words! {
         Any = "any",
         /// Those that wait for each call.
         Synchronous = "synchronous",
-        /// Those that compute while they wait.
+        /// Those that process bytes while others are moved.
         Overlapping = "overlapping",
     }
 
@@ -61,13 +61,13 @@ seekless_method::words! {
         Warm = "warm",
         /// The file is larger than the memory allowed.
         Over = "over",
-        /// Nothing of the file is resident, and nobody brought that about: it is a file of the user that is read once.
+        /// An existing file of the user, not resident, which is read once and was not dropped from memory by the lab.
         FirstTouch = "first-touch",
         /// There is no file yet (a fresh write).
         None = "none",
     }
 
-    /// What a write or a copy is made to.
+    /// The target of a write or a copy.
     #[derive(Default)]
     Target {
         /// A file that did not exist.
@@ -80,12 +80,12 @@ seekless_method::words! {
     /// Where the second file of a comparison differs from the first.
     #[derive(Default)]
     Differ {
-        /// Nowhere: it is another file with the same bytes. Also said of other operations.
+        /// Nowhere: it is another file with the same bytes. Also the value for other operations.
         #[default]
         None = "none",
         /// In the first byte.
         First = "first",
-        /// In a byte behind a hundredth of it.
+        /// In a byte after one hundredth of the file.
         Early = "early",
         /// In a byte in the middle.
         Middle = "middle",
@@ -103,8 +103,8 @@ seekless_method::words! {
         Ascending = "ascending",
         /// Each once, in a random order.
         Shuffled = "shuffled",
-        /// As many as there are, drawn from the first part of the file, where some come twice and some never: what the
-        /// program of 2008 really drew.
+        /// As many draws as there are places, from the first part of the file, so that some places occur twice and some
+        /// never, as in the program of 2008.
         Repeating = "repeating",
     }
 

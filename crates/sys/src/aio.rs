@@ -1,7 +1,7 @@
 //! POSIX AIO (aio(7)) made safe by ownership: [`Aio`] owns the memory and the control block that the system writes to.
 //!
-//! glibc does the requests in threads of its own and serialises those of one descriptor; macOS does them in the kernel, a
-//! few at a time. Where the C library has none, or one that nobody measured, the same type says so when made.
+//! glibc runs the requests in threads of its own, one at a time per descriptor; macOS runs them in the kernel, a few at
+//! a time. On other systems, making the type fails with `Unavailable`.
 
 use std::fs::File;
 use std::io;

@@ -1,4 +1,4 @@
-//! Heap memory at the alignment that direct I/O demands, ready before the clock starts.
+//! Heap memory, aligned for direct I/O and touched before the clock starts.
 
 use std::alloc::{Layout, alloc, alloc_zeroed, dealloc};
 use std::io;
@@ -7,14 +7,14 @@ use std::ptr::NonNull;
 
 use crate::platform;
 
-/// The size of a huge page, and from which size on a buffer is made of them.
+/// The size of a huge page.
 const HUGE_BYTES: usize = 2 << 20;
 const HUGE_FROM_BYTES: usize = 512 << 10;
 
 /// Zeroed memory of a fixed length at an aligned address, every page of it touched.
 ///
-/// Untouched memory would be paid for inside the measurement: 0.3 GB/s was seen for pages that a virtual machine never had,
-/// against 8 to 10 GB/s at the second touch.
+/// Otherwise, the first touch would be measured: 0.3 GB/s for pages that a virtual machine never used, compared with 8
+/// to 10 GB/s at the second touch.
 #[derive(Debug)]
 pub struct Buffer {
     start: NonNull<u8>,
@@ -31,7 +31,7 @@ impl Buffer {
     /// Makes a buffer of `len` bytes at a multiple of `align`, of a page at least.
     ///
     /// # Errors
-    /// `InvalidInput` where `align` is no power of two, `OutOfMemory` where there is not that much (never an abort).
+    /// `InvalidInput` if `align` is not a power of two; `OutOfMemory` if there is not enough memory (never an abort).
     pub fn new(len: usize, align: usize) -> io::Result<Self> {
         if !align.is_power_of_two() {
             return Err(io::Error::new(
@@ -62,7 +62,7 @@ fn plain(layout: Layout) -> Option<NonNull<u8>> {
     NonNull::new(unsafe { alloc_zeroed(layout) })
 }
 
-/// The same of huge pages where there are any, which must be asked for before the first touch.
+/// The same with huge pages, if the system has them. They must be requested before the first touch.
 fn huge(layout: Layout) -> Option<NonNull<u8>> {
     // SAFETY: as in `plain`.
     let start = NonNull::new(unsafe { alloc(layout) })?;

@@ -1,8 +1,8 @@
 //! Bytes of a mapped file, which other processes may change at any moment.
 //!
 //! A `&[u8]` promises that nobody writes while it lives, and nobody can promise that for a shared mapping; so these types
-//! stay raw pointers, and each method reads a byte once and trusts it no further than "some `u8`". What can be done with
-//! bytes that hold still (the kernels over slices) is the engine's; where two runs of bytes differ is in `difference`.
+//! stay raw pointers, and each method reads a byte once and trusts it no further than "some `u8`". `difference` finds
+//! where two runs of bytes differ.
 
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -10,7 +10,7 @@ use std::ptr;
 
 /// Part of a [`crate::Map`], for reading.
 ///
-/// Pages that the file lost since read as zeros, and [`crate::Map::faulted`] says so: ask it before believing an answer.
+/// If the file shrinks, its lost pages read as zeros. Check [`crate::Map::faulted`] before trusting a result.
 #[derive(Clone, Copy, Debug)]
 pub struct MappedBytes<'a> {
     start: *const u8,
@@ -37,18 +37,18 @@ impl MappedBytes<'_> {
         }
     }
 
-    /// Where they begin.
+    /// Their address.
     pub(crate) fn start(&self) -> *const u8 {
         self.start
     }
 
-    /// How many bytes there are.
+    /// The number of bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
+    /// Whether it is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
@@ -80,7 +80,7 @@ impl MappedBytes<'_> {
         unsafe { ptr::copy_nonoverlapping(self.start, target.as_mut_ptr(), self.len) };
     }
 
-    /// Looks at one byte of each page, so that all of them have been brought into memory.
+    /// Reads one byte of each page, which brings all pages into memory.
     pub fn touch(&self) {
         for offset in (0..self.len).step_by(crate::page_bytes()) {
             // SAFETY: `offset` is less than `len`, within the bytes that `new`'s caller vouched for.
@@ -119,7 +119,7 @@ impl MappedBytes<'_> {
     }
 }
 
-/// Memory that holds still is a special case of bytes that may change.
+/// A slice is a special case of bytes that may change.
 impl<'a> From<&'a [u8]> for MappedBytes<'a> {
     fn from(bytes: &'a [u8]) -> Self {
         // SAFETY: a slice is live and readable for its lifetime, and memory of ours raises no SIGBUS.
@@ -155,8 +155,8 @@ unsafe fn count_raw(byte: u8, start: *const u8, end: *const u8) -> usize {
 
 /// Part of a [`crate::Map`] made for writing.
 ///
-/// Writes to pages that the file lost since go nowhere, and [`crate::Map::faulted`] says so. Writers of one range at the same
-/// time leave some of the bytes of each in the file, which is what two processes writing to one file get.
+/// If the file shrinks, writes to its lost pages are discarded; check [`crate::Map::faulted`]. If several threads write
+/// one range at the same time, the file may contain bytes of each, as with several processes.
 #[derive(Clone, Copy, Debug)]
 pub struct MappedBytesMut<'a>(MappedBytes<'a>);
 

@@ -1,13 +1,13 @@
-//! Where two runs of bytes differ first: by the C library's memcmp(3), which uses the widest vectors that the processor has,
-//! and by the two byte loops that others use, which are here to be measured.
+//! Finding the first difference of two runs of bytes: by the C library's memcmp(3), which uses the processor's widest
+//! vectors, and by two loops over bytes, which other programs use and which are here to be measured.
 
 use crate::bytes::MappedBytes;
 
-/// What is looked at again where memcmp(3) says no more than that there is a difference.
+/// The size of the pieces for memcmp(3). A piece that differs is searched again for the byte.
 const PIECE_BYTES: usize = 4096;
 static ZEROS: [u8; 4 << 10] = [0; 4 << 10];
 
-/// Where two runs of bytes differ first, as far as both go, by memcmp(3).
+/// The first difference of two slices, up to the length of the shorter one, by memcmp(3).
 #[must_use]
 pub fn first_difference(one: &[u8], other: &[u8]) -> Option<usize> {
     let common = one.len().min(other.len());
@@ -15,10 +15,10 @@ pub fn first_difference(one: &[u8], other: &[u8]) -> Option<usize> {
 }
 
 impl MappedBytes<'_> {
-    /// Where the first byte is that differs from `other`'s, by memcmp(3).
+    /// The first byte that differs from `other`'s, by memcmp(3).
     ///
     /// # Panics
-    /// Where the lengths differ, as in all three.
+    /// If the lengths differ; so do the other two methods.
     #[must_use]
     pub fn mismatch(&self, other: &MappedBytes<'_>) -> Option<usize> {
         self.check(other);
@@ -27,21 +27,21 @@ impl MappedBytes<'_> {
         }
         let pieces = (0..self.len()).step_by(PIECE_BYTES);
         let piece = pieces.map(|start| (start, PIECE_BYTES.min(self.len() - start)));
-        // Bytes that change between two looks may be equal at the second: then they are, as far as anybody can say.
+        // Bytes that change meanwhile may be equal at the second read; then they count as equal.
         piece
             .filter(|&(start, length)| !self.equals(other, start, length))
             .find_map(|(start, length)| (start..start + length).find(|&at| self.byte(at) != other.byte(at)))
     }
 
-    /// The same by a loop that looks at one byte of each after the other.
+    /// The same, by a loop over single bytes.
     #[must_use]
     pub fn mismatch_bytewise(&self, other: &MappedBytes<'_>) -> Option<usize> {
         self.check(other);
         (0..self.len()).find(|&at| self.byte(at) != other.byte(at))
     }
 
-    /// The same by a loop that also looks whether the byte ends a line, and adds the newlines before the difference to
-    /// `newlines`: what cmp did in 2012.
+    /// The same, by a loop over single bytes that also counts newlines, as cmp did in 2012. Adds the newlines before
+    /// the difference to `newlines`.
     #[must_use]
     pub fn mismatch_linewise(&self, other: &MappedBytes<'_>, newlines: &mut u64) -> Option<usize> {
         self.check(other);
@@ -57,7 +57,7 @@ impl MappedBytes<'_> {
         None
     }
 
-    /// Where the first byte is that is not zero.
+    /// The first byte that is not zero.
     #[must_use]
     pub fn first_nonzero(&self) -> Option<usize> {
         (0..self.len()).step_by(ZEROS.len()).find_map(|start| {
@@ -78,7 +78,7 @@ impl MappedBytes<'_> {
         unsafe { libc::memcmp(self.start().add(start).cast(), other.start().add(start).cast(), length) == 0 }
     }
 
-    /// One byte, read once; volatile, so that the loops stay loops over bytes.
+    /// One byte, read once. Volatile, so that the compiler keeps the loops over bytes.
     fn byte(&self, at: usize) -> u8 {
         debug_assert!(at < self.len());
         // SAFETY: `at` is within the bytes, which are readable for as long as the value lives (`MappedBytes::new`).

@@ -1,5 +1,5 @@
-//! An open directory, and files named in it: openat(2) and its relatives. Nobody who renames a directory or plants a
-//! link on the way can lead such a call elsewhere.
+//! An open directory and its files: openat(2) and related calls. Renaming a directory or planting a link on the path
+//! does not redirect these calls.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
@@ -22,7 +22,7 @@ pub struct Directory {
     file: File,
 }
 
-/// A handle to find names by: `O_PATH` where there is one.
+/// The flags of a handle for lookups: `O_PATH`, if the system has it.
 #[cfg(target_os = "linux")]
 const SEARCHING: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 #[cfg(not(target_os = "linux"))]
@@ -61,11 +61,11 @@ fn time(seconds: impl TryInto<i64>, nanoseconds: impl TryInto<i64>) -> (i64, i64
     (seconds.try_into().unwrap_or(0), nanoseconds.try_into().unwrap_or(0))
 }
 
-/// Opens a file (open(2)), never leaking it into child processes nor waiting for another end. A new one gets mode 0666, less
-/// the umask.
+/// Opens a file (open(2)). Child processes do not inherit it, and opening a FIFO does not block. A new one gets mode
+/// 0666, less the umask.
 ///
 /// A file system that refuses `O_DIRECT` (EINVAL) gives `Unavailable`; with [`crate::Access::CreateNew`] the empty file may
-/// exist by then. One that accepts it may still use the page cache (tmpfs, btrfs): only measuring tells.
+/// exist by then. One that accepts it may still use the page cache (tmpfs, btrfs); only a measurement shows that.
 ///
 /// # Errors
 /// The system's.
@@ -73,13 +73,13 @@ pub fn open(path: &Path, how: Opening) -> io::Result<Support<File>> {
     open_at(rustix::fs::CWD, path, how, OFlags::empty(), 0o666)
 }
 
-/// How a file was opened that somebody else opened: `F_GETFL` (fcntl(2)).
+/// The flags of an open file: `F_GETFL` (fcntl(2)).
 ///
 /// # Errors
 /// The system's.
 pub fn opened_as(file: &File) -> io::Result<OpenedAs> {
     let flags = rustix::fs::fcntl_getfl(file)?;
-    // What a platform has no flag for is in all flags.
+    // An empty flag, on platforms without it, is contained in all flags.
     let has = |flag: OFlags| !flag.is_empty() && flags.contains(flag);
     Ok(OpenedAs {
         direct: has(platform::DIRECT),
@@ -109,7 +109,7 @@ fn open_at(
         rustix::fs::openat(directory, path, flags, Mode::from_raw_mode(mode))
     })?;
     match opened.map(File::from) {
-        // No flag says so where `DIRECT` is none.
+        // On platforms without the flag, this cannot be detected.
         Support::Available(file) if how.direct && platform::DIRECT.is_empty() => {
             Ok(platform::bypass_cache(&file)?.map(|()| file))
         }
@@ -149,7 +149,7 @@ impl Directory {
         open_at(self.as_fd(), name.as_ref(), how, OFlags::NOFOLLOW, 0o600)
     }
 
-    /// The same without any wish that a file system could refuse.
+    /// The same without flags that a file system may not support.
     ///
     /// # Errors
     /// The system's; `ELOOP` for a link.
@@ -157,7 +157,7 @@ impl Directory {
         self.open_file(name, Opening::plain(access))?.required()
     }
 
-    /// Makes a file for reading and writing with a mode, less the umask.
+    /// Creates a file for reading and writing with a mode, less the umask.
     ///
     /// # Errors
     /// The system's; `EEXIST` where the name is taken, by a link too.
@@ -168,7 +168,7 @@ impl Directory {
         Ok(file.into())
     }
 
-    /// Makes a directory with a mode, less the umask, and opens it.
+    /// Creates a directory with a mode, less the umask, and opens it.
     ///
     /// # Errors
     /// The system's; `EEXIST` where the name is taken.
@@ -177,7 +177,7 @@ impl Directory {
         self.open_directory(name)
     }
 
-    /// Looks at a name. A link is not followed.
+    /// Stats a name. A link is not followed.
     ///
     /// # Errors
     /// The system's; `ENOENT` where there is none.
@@ -216,7 +216,7 @@ impl Directory {
         Ok(names)
     }
 
-    /// Removes a name of anything but a directory.
+    /// Removes a name that is not a directory.
     ///
     /// # Errors
     /// The system's.
@@ -232,7 +232,7 @@ impl Directory {
         Ok(rustix::fs::unlinkat(&self.file, name, AtFlags::REMOVEDIR)?)
     }
 
-    /// Gives a file another name, whose file is replaced: renameat(2).
+    /// Renames a file, replacing an existing one: renameat(2).
     ///
     /// # Errors
     /// The system's.
@@ -248,7 +248,7 @@ impl Directory {
         platform::exchange(self.as_fd(), one, other)
     }
 
-    /// Looks at the directory itself: fstat(2).
+    /// Stats the directory: fstat(2).
     ///
     /// # Errors
     /// The system's.
@@ -256,7 +256,7 @@ impl Directory {
         self.file.metadata()
     }
 
-    /// Gives the directory itself a mode, whatever the umask says.
+    /// Sets the mode of the directory, ignoring the umask.
     ///
     /// # Errors
     /// The system's.
@@ -265,7 +265,7 @@ impl Directory {
         Ok(rustix::fs::chmodat(&self.file, ".", mode, AtFlags::empty())?)
     }
 
-    /// Brings the names in it to the device: fsync(2).
+    /// Syncs the directory: fsync(2).
     ///
     /// # Errors
     /// The system's.

@@ -1,20 +1,21 @@
-//! The SIGBUS guard: reading a mapped file that was cut short gives zeros and a flag instead of a dead process.
+//! The SIGBUS guard: reading a mapped file that was truncated gives zeros and sets a flag, instead of killing the
+//! process.
 //!
 //! A process that reads or writes a mapped page which the file no longer has (or whose device failed) gets SIGBUS. The
 //! handler here looks the address up in a table of live maps. If it is one of ours it replaces the rest of that mapping by
 //! zero pages, sets the map's flag and returns, and the access is made again and succeeds. Any other SIGBUS goes to the
 //! handler that was installed before; Rust's own, for one, reports stack overflows.
 //!
-//! Everything that the handler touches is made ready beforehand: it takes no lock, allocates nothing, and makes one system
-//! call, mmap(2). It is process-wide and so installed only when asked for. A cut within the file's last page raises no
-//! signal at all: fstat(2) before every verdict remains the caller's.
+//! The handler uses only prepared data: it takes no lock, allocates nothing, and makes one system call, mmap(2).
+//! Because it is process-wide, it is installed only on request. Truncation within the file's last page raises no
+//! signal, so the caller must check the size by fstat(2) before every verdict.
 
 use std::io;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering, fence};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-// Where this thread's errno lives, which a signal handler must leave as it was.
+// The address of this thread's errno, which a signal handler must preserve.
 #[cfg(any(target_os = "illumos", target_os = "solaris"))]
 use libc::___errno as errno_location;
 #[cfg(any(target_os = "netbsd", target_os = "openbsd"))]
@@ -35,7 +36,7 @@ static INSTALLED: OnceLock<Installed> = OnceLock::new();
 /// Set after the handler is in place; `INSTALLED` is filled before.
 static READY: AtomicBool = AtomicBool::new(false);
 
-/// What the handler needs and cannot ask for.
+/// Data that the handler needs and cannot query.
 struct Installed {
     previous: libc::sigaction,
     page_bytes: usize,
@@ -53,7 +54,7 @@ pub fn install_guard() -> io::Result<()> {
     if guard_installed() {
         return Ok(());
     }
-    // The handler may run as soon as it is installed, so what it chains to is learnt and stored before.
+    // The handler may run as soon as it is installed, so the previous handler is stored first.
     let previous = current_action()?;
     INSTALLED.get_or_init(|| Installed {
         previous,
@@ -168,7 +169,7 @@ impl Registration {
         Ok(Self(slot))
     }
 
-    /// Has the handler guard a mapping from now on.
+    /// Starts guarding a mapping.
     ///
     /// # Safety
     /// The range must be a mapping of the caller's own, and stay so until [`Registration::stop`] or the drop: a fault in it
@@ -177,7 +178,7 @@ impl Registration {
         self.0.set(start as usize, len, protection);
     }
 
-    /// Ends the guarding. To be called before munmap(2), never after it.
+    /// Ends the guarding. Call this before munmap(2), never after it.
     ///
     /// Between an munmap and a later stop the kernel may give the addresses to somebody else's mapping, whose faults the
     /// handler would then hide, replacing that memory. The other order leaves no gap either: between the stop and the
@@ -253,7 +254,7 @@ fn replace_by_zeros(address: usize) -> bool {
     zeros != libc::MAP_FAILED
 }
 
-/// Hands the signal to whoever would have had it without the guard.
+/// Passes the signal to the previous handler.
 fn chain(signal: c_int, info: *mut siginfo_t, context: *mut c_void, is_fault: bool) {
     let previous = INSTALLED.get().map(|installed| &installed.previous);
     match previous {

@@ -1,12 +1,13 @@
 //! System calls, aligned memory, maps and rings for seekless: its only unsafe code.
 //!
-//! Everything here is safe to call, means the same on every platform, and says so when a platform lacks it
-//! ([`Support::Unavailable`]). rustix is used wherever it has the call. Nothing here decides, falls back or measures: what
-//! to do with a call is the engine's business.
+//! Everything here is safe to call, and means the same on every platform. If a platform lacks a call, the result says so
+//! ([`Support::Unavailable`]). rustix is used wherever it has the call. Nothing here decides, falls back or measures:
+//! that is the engine's task.
 //!
 //! - `platform`: one module for each system, all with the same functions, those of `absent` for what it lacks;
 //! - [`Buffer`], [`MappedBytes`], [`Map`], [`install_guard`]: memory, and files as memory;
-//! - [`Aio`], [`Ring`]: requests that go on while the caller does something else, safe because they own their memory.
+//! - [`Aio`], [`Ring`]: requests that continue while the caller does something else, safe because they own their
+//!   memory.
 
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("seekless needs 64-bit addresses: it maps whole files and keeps lengths of files in memory as usize");

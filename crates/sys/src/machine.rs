@@ -1,4 +1,4 @@
-//! What every Unix tells in the same way: resource usage, names, page size.
+//! Calls that are the same on every Unix: resource usage, names, page size.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -8,7 +8,7 @@ use crate::platform::{MAX_RSS_UNIT_BYTES, peak_memory_bytes};
 use crate::support::checked;
 use crate::types::{Usage, Whose};
 
-/// Whose rights this process has: geteuid(2).
+/// The effective user ID: geteuid(2).
 #[must_use]
 pub fn effective_user() -> u32 {
     rustix::process::geteuid().as_raw()
@@ -50,7 +50,8 @@ fn count(number: i64) -> u64 {
     u64::try_from(number).unwrap_or(0)
 }
 
-/// Ends a process group that this process made, at once: kill(2) with SIGKILL. One that has ended already is no error.
+/// Kills a process group that this process made: kill(2) with SIGKILL. It is not an error if the group has already
+/// ended.
 pub fn kill_group(leader: u32) -> io::Result<()> {
     let Some(leader) = i32::try_from(leader).ok().and_then(rustix::process::Pid::from_raw) else {
         return Err(io::ErrorKind::InvalidInput.into());

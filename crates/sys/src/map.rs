@@ -1,6 +1,6 @@
 //! A file as memory: one guarded mapping of a range of it, always shared with the file.
 //!
-//! What the bytes are good for is in `bytes`, what happens when the file shrinks in `guard`.
+//! Using the bytes is in `bytes`; what happens when the file shrinks is in `guard`.
 
 use std::fs::File;
 use std::io;
@@ -33,7 +33,7 @@ unsafe impl Sync for Map {}
 impl Map {
     /// Maps `len` bytes of `file` from `offset`: mmap(2), `MAP_SHARED`.
     ///
-    /// The range may reach past the end of the file; what is there faults like what the file lost.
+    /// The range may reach past the end of the file; accesses there fault like those to lost pages.
     ///
     /// # Errors
     /// `InvalidInput` where the offset is not a multiple of the page size or `len` is 0; `Unsupported` where
@@ -62,9 +62,9 @@ impl Map {
         })
     }
 
-    /// Tells how the whole map will be used, or fills it: madvise(2).
+    /// Gives a hint for the whole map, or fills it: madvise(2).
     ///
-    /// Populating past the end of the file is no error here: whoever reads there finds out by [`Map::faulted`].
+    /// Populating past the end of the file is not an error; a read there sets [`Map::faulted`].
     ///
     /// # Errors
     /// Those of madvise(2).
@@ -111,16 +111,16 @@ impl Map {
         unsafe { MappedBytesMut::new(self.start.add(range.start), range.len()) }
     }
 
-    /// Whether an access hit a page that the file no longer has, or that could not be read: zeros were seen there, and what
-    /// was written there is lost. The map is of no use from then on.
+    /// Whether an access hit a page that the file no longer has, or that could not be read. Reads there gave zeros, and
+    /// writes there are lost. The map must not be used any more.
     ///
-    /// False proves nothing about the file's last page, within which a cut raises no signal: look at the size too.
+    /// Truncation within the file's last page is not detected, so check the size, too.
     #[must_use]
     pub fn faulted(&self) -> bool {
         self.registration.faulted()
     }
 
-    /// Brings what was written to the device: msync(2) `MS_SYNC`.
+    /// Writes changes to the device: msync(2) `MS_SYNC`.
     pub fn flush(&self) -> io::Result<()> {
         Ok(rustix::io::retry_on_intr(|| {
             // SAFETY: `start` and `len` are this value's live mapping; writing it back changes no memory.

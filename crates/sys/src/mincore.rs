@@ -1,7 +1,7 @@
-//! Files mapped in windows, which are never accessed: to count a file's pages in memory with mincore(2), for the platforms
-//! that have nothing better, and to drop them where only msync(2) does.
+//! Mapping files in windows without accessing them: to count resident pages with mincore(2) on platforms without a
+//! better call, and to drop pages where only msync(2) does that.
 //!
-//! Whether the kernel answers truly to this caller is the platform's question (`residency`), not this file's.
+//! Not here: whether the kernel's answer is true for this caller (`residency` of the platform).
 
 use std::ffi::c_void;
 use std::fs::File;
@@ -12,7 +12,7 @@ use rustix::mm::{MapFlags, ProtFlags};
 
 use crate::support::checked;
 
-/// Large enough that the calls are few, small enough that the vector of answers stays in the processor's cache.
+/// Large enough that calls are few, small enough that the vector of answers fits into the processor's cache.
 const WINDOW_BYTES: u64 = 64 << 20;
 
 /// Counts the resident pages among those of the file's first `size` bytes.

@@ -1,6 +1,6 @@
 //! `io_uring` (`io_uring(7)`) made safe by ownership: [`Ring`] owns its buffers, and holds on to files in flight.
 //!
-//! Linux only, over the io-uring crate; elsewhere the same type says so when made.
+//! Linux only, by the crate io-uring; on other systems, making the type fails with `Unavailable`.
 
 use std::fmt;
 use std::fs::File;
@@ -19,8 +19,8 @@ const DEPTH_MAX: u32 = 1 << 14;
 
 /// A ring with `depth` slots, each with a registered buffer and room for one request.
 ///
-/// It may move between threads; one at a time uses it. Dropping it waits for all requests, and makes those that were
-/// queued.
+/// It may move between threads, but only one uses it at a time. Dropping it submits queued requests and waits for all
+/// requests.
 pub struct Ring {
     /// Closed before the buffers are freed, see `drop`.
     uring: ManuallyDrop<IoUring>,
@@ -40,7 +40,7 @@ struct Slot {
 impl Ring {
     /// Makes a ring of `depth` slots with a buffer of `buffer_bytes` each, aligned to `align`, touched and registered.
     ///
-    /// `Unavailable` where the kernel has no `io_uring` (ENOSYS) or does not let this user have it (EPERM: the sysctl
+    /// `Unavailable` if the kernel has no `io_uring` (ENOSYS) or does not allow it for this user (EPERM: the sysctl
     /// `kernel.io_uring_disabled`, or a sandbox).
     ///
     /// # Errors
@@ -205,8 +205,8 @@ impl Ring {
     }
 }
 
-/// A ring whose thread is not interrupted by completions (Linux 5.19), or any that the kernel has. That only one thread
-/// submits is not promised: then the ring could not move to another.
+/// A ring whose thread is not interrupted by completions (Linux 5.19), or else a plain one. It is not set up for a
+/// single submitter, because it may move to another thread.
 fn set_up(depth: u32) -> io::Result<IoUring> {
     match IoUring::builder().setup_coop_taskrun().build(depth) {
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => IoUring::new(depth),
@@ -242,7 +242,7 @@ impl Drop for Ring {
     fn drop(&mut self) {
         while self.in_flight > 0 {
             if self.wait().is_err() {
-                // The kernel may still write to the buffers: better never to free them, nor the ring that names them.
+                // The kernel may still write to the buffers, so neither they nor the ring are freed.
                 return;
             }
         }

@@ -1,7 +1,7 @@
 //! Reading by the C library's stdio, byte by byte: getc(3) and `getc_unlocked(3)`.
 //!
-//! Nobody should; it is here because programs do, and so that it can be measured. The unlocked form is the function, which
-//! is called for each byte, and not the macro that some C compilers make of it.
+//! It is slow, but programs do it, so it is here to be measured. The unlocked form is the function, called for each
+//! byte, not the macro of some C libraries.
 
 use std::fs::File;
 use std::io;
@@ -19,7 +19,7 @@ pub enum Locking {
     Unlocked,
 }
 
-/// How looking at two streams ended.
+/// The result of comparing two streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StdioEnd {
     /// All bytes asked for are equal.
@@ -32,7 +32,7 @@ pub enum StdioEnd {
     SecondEnded(u64),
 }
 
-/// Why looking at two streams failed.
+/// Why comparing two streams failed.
 #[derive(Debug)]
 pub struct StdioFailure {
     /// Whether it was the second stream that could not be read.

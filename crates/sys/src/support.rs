@@ -1,23 +1,23 @@
 //! "Not available here" as a value: [`Support`], and the one place where an errno turns into it.
 //!
-//! A method that a platform, a kernel or a file system lacks is skipped with its reason and is no failure; everything
-//! else that goes wrong stays an [`io::Error`]. What the caller does about either is not decided here.
+//! A method that a platform, kernel or file system lacks is skipped with a reason; that is not a failure. All other
+//! problems are an [`io::Error`]. The caller decides what to do about either.
 
 use std::io;
 
 use rustix::io::Errno;
 
-/// What a platform may lack: a value, not an error.
+/// The result of a call that a platform may lack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Support<T> {
-    /// The platform has it, and this is what it gave.
+    /// The platform has it; this is the result.
     Available(T),
     /// The platform, kernel or file system lacks it; the reason is a lower-case phrase for the user.
     Unavailable(&'static str),
 }
 
 impl<T> Support<T> {
-    /// The value, forgetting why there is none.
+    /// The value, without the reason if there is none.
     pub fn available(self) -> Option<T> {
         match self {
             Self::Available(value) => Some(value),
@@ -36,7 +36,7 @@ impl<T> Support<T> {
         }
     }
 
-    /// Changes the value, keeping the reason where there is none.
+    /// Maps the value; keeps the reason if there is none.
     pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Support<U> {
         match self {
             Self::Available(value) => Support::Available(change(value)),
@@ -45,10 +45,10 @@ impl<T> Support<T> {
     }
 }
 
-/// Errnos by which a kernel or file system says that it does not have a call at all.
+/// Errnos that mean that the kernel or file system does not have a call.
 pub(crate) const ABSENT: &[Errno] = &[Errno::NOSYS, Errno::OPNOTSUPP, Errno::NOTSUP, Errno::NOTTY];
 
-/// [`ABSENT`], and those by which calls on two files refuse this pair of files.
+/// [`ABSENT`], and the errnos by which calls on two files refuse a pair.
 #[cfg(any(target_os = "linux", target_os = "macos"))]
 pub(crate) const ABSENT_FOR_PAIR: &[Errno] = &[
     Errno::NOSYS,
@@ -59,7 +59,7 @@ pub(crate) const ABSENT_FOR_PAIR: &[Errno] = &[
     Errno::INVAL,
 ];
 
-/// What a call of the C library answered, where -1 stands for the reason in errno.
+/// The result of a call of the C library: for -1, the error in errno.
 pub(crate) fn checked<T: Copy + PartialEq + From<i8>>(answer: T) -> rustix::io::Result<()> {
     if answer == T::from(-1) {
         return Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO));
@@ -67,7 +67,7 @@ pub(crate) fn checked<T: Copy + PartialEq + From<i8>>(answer: T) -> rustix::io::
     Ok(())
 }
 
-/// Makes a call until no signal interrupts it, and reads the errnos in `absent` as "not available".
+/// Repeats a call while signals interrupt it. The errnos in `absent` mean "not available".
 pub(crate) fn attempt<T>(
     absent: &[Errno],
     reason: &'static str,

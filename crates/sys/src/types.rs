@@ -1,4 +1,4 @@
-//! The plain values that go in and out of the platform's calls; no code that calls the system.
+//! The plain values that the platform's calls take and return; no system calls.
 //!
 //! All platforms share these types, so that a caller needs no `cfg` of its own.
 
@@ -21,7 +21,7 @@ pub enum Access {
 pub struct Opening {
     /// What the file is opened for.
     pub access: Access,
-    /// Past the page cache: `O_DIRECT`, on macOS `F_NOCACHE`.
+    /// Bypassing the page cache: `O_DIRECT`, on macOS `F_NOCACHE`.
     pub direct: bool,
     /// Every write returns with its data on the device: `O_DSYNC`.
     pub write_through: bool,
@@ -42,7 +42,7 @@ impl Opening {
 /// How a file was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OpenedAs {
-    /// Past the page cache: `O_DIRECT`. Not told on macOS, where it is no flag.
+    /// Bypassing the page cache: `O_DIRECT`. Unknown on macOS, which has no such flag.
     pub direct: bool,
     /// Every write returns with its data on the device: `O_DSYNC` or `O_SYNC`.
     pub write_through: bool,
@@ -50,7 +50,7 @@ pub struct OpenedAs {
     pub append: bool,
 }
 
-/// What direct I/O on a file demands, in bytes.
+/// The alignment that direct I/O on a file requires, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Alignment {
     /// Of the address of the memory.
@@ -96,12 +96,12 @@ pub struct Extent {
     pub flags: ExtentFlags,
 }
 
-/// Against whom a lease is.
+/// Whom a lease keeps out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LeaseKind {
-    /// Whoever opens the file: `F_WRLCK`.
+    /// Everyone who opens the file: `F_WRLCK`.
     Exclusive,
-    /// Who opens it for writing, taken by a file that is open for reading only: `F_RDLCK`.
+    /// Those who open it for writing: `F_RDLCK`. The file must be open for reading only.
     AgainstWriters,
 }
 
@@ -112,7 +112,7 @@ pub struct ExtentFlags(pub u32);
 impl ExtentFlags {
     /// The file's last extent.
     pub const LAST: Self = Self(0x1);
-    /// The data lies somewhere, the file system cannot say where.
+    /// The file system does not know where the data is.
     pub const UNKNOWN: Self = Self(0x2);
     /// Not allocated yet: the data is in memory only.
     pub const DELALLOC: Self = Self(0x4);
@@ -139,7 +139,7 @@ impl ExtentFlags {
         self.contains(Self::SHARED)
     }
 
-    /// Whether the physical address proves nothing about the bytes: equal addresses may hold different data, or none.
+    /// Whether the physical address says nothing about the bytes: equal addresses may have different data, or none.
     ///
     /// With btrfs compression two different ranges were seen with one physical address.
     #[must_use]
@@ -161,24 +161,24 @@ pub struct FileSystem {
     pub type_name: String,
     /// The unit in which it allocates.
     pub block_bytes: u64,
-    /// Free for this user, which is less than what is free for root.
+    /// Free for this user, which may be less than for root.
     pub free_bytes: u64,
-    /// All of it.
+    /// Its size.
     pub total_bytes: u64,
     /// Mounted read-only.
     pub read_only: bool,
-    /// Data comes over a network, so this machine's device counters and caches tell half the story.
+    /// Data comes over a network, so this machine's device counters and caches show only a part.
     pub is_network: bool,
-    /// Two files with one `st_dev` and `st_ino` are one file, as [`inodes_identify`](crate::inodes_identify) tells of an open
-    /// one.
+    /// Files with the same `st_dev` and `st_ino` are one file; for an open file, see
+    /// [`inodes_identify`](crate::inodes_identify).
     pub inodes_identify: bool,
     /// It shows the kernel's state as files and stores nothing, as `/proc` does.
     pub is_pseudo: bool,
 }
 
 impl FileSystem {
-    /// Whether a file may have holes though none is told: where a file system of FUSE or of a network has no answer, the
-    /// kernel says for it that all is data.
+    /// Whether a file may have holes that are not reported: for FUSE and network file systems without an answer, the
+    /// kernel reports everything as data.
     #[must_use]
     pub fn may_hide_holes(&self) -> bool {
         self.is_network || self.type_name == "fuse"
@@ -229,7 +229,7 @@ pub struct Memory {
     pub total_bytes: u64,
     /// Obtainable without swapping, an estimate.
     pub available_bytes: u64,
-    /// Held by the page cache, what programs share in memory (tmpfs) not counted; `None` where the system does not tell.
+    /// In the page cache, without shared memory (tmpfs); `None` if the system does not report it.
     pub cached_bytes: Option<u64>,
 }
 
@@ -262,7 +262,7 @@ pub struct Request {
     pub offset: u64,
     /// Which bytes of the slot's buffer.
     pub range: Range<usize>,
-    /// `RWF_DONTCACHE`: through the page cache, and out of it again (Linux 6.14).
+    /// `RWF_DONTCACHE`: through the page cache, leaving nothing in it (Linux 6.14).
     pub dontcache: bool,
 }
 

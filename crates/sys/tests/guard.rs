@@ -1,4 +1,4 @@
-//! Maps and the SIGBUS guard from outside: files that shrink under a map, and faults that are none of the guard's business.
+//! Maps and the SIGBUS guard from outside: files that shrink under a map, and faults that do not concern the guard.
 
 use std::fs::File;
 use std::io::ErrorKind;
@@ -11,7 +11,7 @@ use seekless_sys::{Map, MapAdvice, MapMode, Support, guard_installed, install_gu
 
 const PAGES: usize = 64;
 
-/// The guard, and the right to its table: one test fills it.
+/// The guard, and a lock on its table, because one test fills it.
 fn guarded() -> MutexGuard<'static, ()> {
     static TABLE: Mutex<()> = Mutex::new(());
     let turn = TABLE.lock().unwrap_or_else(PoisonError::into_inner);

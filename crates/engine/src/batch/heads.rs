@@ -1,4 +1,4 @@
-//! The beginnings of small files, of one or several that belong together.
+//! Reading the first bytes (heads) of many small files, singly or in groups such as pairs.
 
 use std::fs::File;
 use std::io;
@@ -13,43 +13,43 @@ use crate::plan::{BatchPlan, FEWEST_FOR_RING, HEAD_BYTES, READ_BYTES};
 /// Which file of a group could not be read, and the system's reason.
 pub type Failed = (usize, io::Error);
 
-/// What is done with each group of `N` files: 1 where files stand for themselves, 2 for pairs.
+/// What is done with each group of `N` files: 1 for single files, 2 for pairs.
 pub trait Each<const N: usize> {
-    /// What leads to the files.
+    /// Names the files of a group.
     type Item;
-    /// The open files, and what is known of them.
+    /// The open files of a group, with data of the user's own.
     type Opened;
 
-    /// Opens the files of a group; `None` where there is nothing to read.
+    /// Opens the files of a group; `None` if there is nothing to read.
     fn open(&mut self, item: Self::Item) -> Option<Self::Opened>;
 
-    /// The files that are read.
+    /// The files to read.
     fn files(opened: &Self::Opened) -> &[Arc<File>; N];
 
-    /// Takes the beginning of each file: all of a small one, as a rule, and something of any that is not empty.
+    /// Takes the head of each file: usually all of a small file, and at least one byte of a file that is not empty.
     fn take(&mut self, opened: Self::Opened, heads: Result<[&[u8]; N], Failed>);
 }
 
-/// Reads the beginnings of many small files, in one thread.
+/// Reads the heads of many small files, in one thread.
 pub struct Heads<const N: usize> {
     plan: BatchPlan,
     buffers: [Vec<u8>; N],
     ring: Lazy,
 }
 
-/// A ring, made when it is first needed.
+/// A ring, created when it is first needed.
 enum Lazy {
     Unmade,
     Made(Box<Ring>),
-    /// The system does not let it, as in sandboxes, or may not lock more memory.
+    /// The system does not allow it, as in sandboxes, or the limit of locked memory is too low.
     Missing,
 }
 
-/// What came of reads that do not wait.
+/// The result of reads that do not wait.
 enum Asked<const N: usize> {
     Read([usize; N]),
     Cold,
-    /// The file system has no such reads.
+    /// The file system does not support these reads.
     Untold,
 }
 
@@ -64,13 +64,13 @@ impl<const N: usize> Heads<N> {
         }
     }
 
-    /// Whether files were not in memory, and a ring was made for them.
+    /// Whether a ring was created because files were not in memory.
     #[must_use]
     pub fn has_ring(&self) -> bool {
         matches!(self.ring, Lazy::Made(_))
     }
 
-    /// Opens and reads all, in their order but for those that are not in memory.
+    /// Opens and reads all of them, in their order, except that files that are not in memory come later.
     pub fn read<E: Each<N>>(&mut self, items: impl IntoIterator<Item = E::Item>, each: &mut E) {
         let mut items = items.into_iter();
         while let Some(item) = items.next() {
@@ -92,7 +92,8 @@ impl<const N: usize> Heads<N> {
                     }
                 }
             }
-            // Those that follow are not asked: a read that would have to wait begins a request of its own.
+            // The following files are not tried without waiting: a read that would have to wait starts a request of its
+            // own.
             let room = self.plan.batch - cold.len();
             cold.extend(items.by_ref().filter_map(|item| each.open(item)).take(room));
             self.read_cold(cold, each);
@@ -113,7 +114,7 @@ impl<const N: usize> Heads<N> {
             match sys::read_at_nowait(file, buffer, 0) {
                 Ok(Support::Available(Some(length))) => lengths[index] = length,
                 Ok(Support::Available(None)) => return Asked::Cold,
-                // A read that may wait tells why it fails.
+                // A read that may wait reports the error.
                 Ok(Support::Unavailable(_)) | Err(_) => return Asked::Untold,
             }
         }
@@ -146,7 +147,7 @@ impl<const N: usize> Heads<N> {
                 each.take(opened, read.map(|lengths| self.heads(lengths)));
             }
         }
-        // One that could not be waited for is not used again.
+        // A ring that failed to wait is not used again.
         if let Some(ring) = ring.filter(|ring| ring.in_flight() == 0) {
             self.ring = Lazy::Made(ring);
         }
@@ -164,8 +165,8 @@ impl<const N: usize> Heads<N> {
     }
 }
 
-/// The lengths of what was read to the slots, one for each file; `None` where that failed. Whoever reads such a file again
-/// gets the system's reason.
+/// The bytes read into each slot, one for each file; `None` if the read failed. Reading that file again gives the
+/// system's reason.
 fn read_all<'f>(ring: &mut Ring, files: impl Iterator<Item = &'f Arc<File>>) -> Vec<Option<usize>> {
     let mut lengths = vec![None; ring.depth() as usize];
     for (slot, file) in files.enumerate() {

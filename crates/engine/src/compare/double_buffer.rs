@@ -24,7 +24,7 @@ pub(super) const PREPARE: PrepareCompare = |setup| {
 struct DoubleBuffer {
     setup: Setup,
     pool: ThreadPool,
-    /// One for each file.
+    /// One pipe for each file.
     pipes: [Pipe; 2],
 }
 
@@ -93,7 +93,7 @@ fn compare_filled(
     newlines: &mut u64,
 ) -> Result<Option<u64>> {
     for (at, length) in blocks {
-        // The reading side goes away before the end only after an error, which comes first.
+        // The reading side ends early only after an error, which is received first.
         let mut take = |file: usize| files[file].take()?.ok_or_else(|| pair.sides[file].resized(at));
         let buffers = [take(0)?, take(1)?];
         let [one, other] = buffers.each_ref().map(|buffer| &buffer[..length]);

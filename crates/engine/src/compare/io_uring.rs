@@ -1,5 +1,5 @@
-//! `compare/io_uring,depth=N`: N reads of both files in flight through one ring; blocks are compared in order, as soon as
-//! they are there of both.
+//! `compare/io_uring,depth=N`: N reads of both files in flight through one ring; blocks are compared in order, as soon
+//! as both are read.
 
 use std::ops::Range;
 

@@ -1,5 +1,5 @@
-//! What of two files need not be read: where both have holes, and where they share extents. A claim of the file system,
-//! which is used only where it is found to be so before and after (see `Pass::must_look_again`).
+//! The ranges of two files that need not be read: holes in both, and shared extents. These are claims of the file
+//! system, and used only if they are the same before and after (see `Pass::must_look_again`).
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
@@ -10,17 +10,17 @@ use super::pair::Pair;
 use crate::error::Result;
 use crate::files::{Stretch, allocated_bytes};
 
-/// Files shorter than this are read, whatever they share: that is quicker than asking.
+/// Shorter files are read without looking for shared extents, because that is faster.
 const SHARED_FROM_BYTES: u64 = 128 << 10;
-/// More extents than this are not matched: the file is in pieces, and lists of them take memory.
+/// If there are more extents, they are not matched, because the lists take too much memory.
 const EXTENTS_MAX: usize = 1 << 18;
 
-/// How a stretch of the two is to be compared.
+/// How a range of the two files is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Kind {
     /// Data in both.
     Data,
-    /// A hole in one; the other, whose number this is, has data, which must be zeros.
+    /// A hole in one; the other, with this number, has data, which must be zeros.
     DataIn(usize),
     /// A hole in both.
     Hole,
@@ -28,11 +28,11 @@ pub(super) enum Kind {
     Shared,
 }
 
-/// What of two files need not be read; by default, everything is.
+/// The ranges of two files that need not be read; by default, none.
 #[derive(Default)]
 pub(super) struct Map {
     holes: bool,
-    /// In order, and not touching each other.
+    /// In order, and not adjacent.
     shared: Vec<Range<u64>>,
 }
 
@@ -47,7 +47,7 @@ impl Map {
         })
     }
 
-    /// The stretches of the two, in order.
+    /// The ranges of the two files, in order.
     pub fn runs<'a>(&'a self, pair: &'a Pair<'a>) -> Runs<'a, impl Iterator<Item = Result<Stretch>>> {
         let coming = [0, 1].map(|file| {
             let asks = self.holes && may_have_holes(pair, file);
@@ -64,26 +64,26 @@ impl Map {
     }
 }
 
-/// Whether a file has fewer blocks than bytes; else asking where its holes are is in vain.
+/// Whether a file's blocks hold fewer bytes than its size; otherwise it has no holes.
 fn may_have_holes(pair: &Pair<'_>, file: usize) -> bool {
     let metadata = &pair.metadata[file];
     allocated_bytes(metadata) < metadata.len()
 }
 
-/// The stretches of two files, each as long as it can be said in one word.
+/// Iterates over the ranges of two files, each as long as its kind stays the same.
 pub(super) struct Runs<'a, I> {
     pair: &'a Pair<'a>,
     at: u64,
-    /// Of each file, whether there is data, and the offset of the pair until which that is known.
+    /// For each file, whether there is data, and up to which offset that is known.
     known: [(bool, u64); 2],
-    /// What comes behind that; all of the file counts as data where nothing does.
+    /// What follows; without it, the rest of the file counts as data.
     coming: [Option<I>; 2],
     shared: &'a [Range<u64>],
     hasher: DefaultHasher,
 }
 
 impl<I: Iterator<Item = Result<Stretch>>> Runs<'_, I> {
-    /// A number that differs where what was said so far differs.
+    /// A hash of the ranges so far.
     pub fn signature(&self) -> u64 {
         self.hasher.finish()
     }
@@ -135,12 +135,12 @@ impl<I: Iterator<Item = Result<Stretch>>> Runs<'_, I> {
     }
 }
 
-/// The ranges in which both files have the same extents, and nothing about these is in doubt.
+/// The ranges in which both files certainly have the same extents.
 fn shared(pair: &Pair<'_>) -> Result<Vec<Range<u64>>> {
     if pair.bytes < SHARED_FROM_BYTES || !pair.has_one_device_number() || pair.has_one_inode() {
         return Ok(Vec::new());
     }
-    // First without writing back what is dirty, which takes time and is in vain where nothing is shared.
+    // First without writing back dirty pages, which takes time and is unnecessary if nothing is shared.
     let known = [0, 1].map(|file| sys::extents_as_known(&pair.sides[file].file));
     if matching(pair, known)?.is_empty() || !pair.is_in_one_address_space()? {
         return Ok(Vec::new());
@@ -163,7 +163,8 @@ fn matching(pair: &Pair<'_>, asked: [Asked; 2]) -> Result<Vec<Range<u64>>> {
     Ok(common_ranges([&lists[0], &lists[1]], pair.starts, pair.bytes))
 }
 
-/// Where two lists of extents name the same place on the device at the same offset behind the starts. Pure.
+/// The ranges at which two lists of extents have the same place on the device at the same offset from their starts.
+/// Pure.
 fn common_ranges(lists: [&[Extent]; 2], starts: [u64; 2], bytes: u64) -> Vec<Range<u64>> {
     let usable = |n: usize| {
         let sure = lists[n]

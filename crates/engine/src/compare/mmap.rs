@@ -1,5 +1,5 @@
-//! `compare/mmap`: both files are mapped, whole or in windows of a block that are mapped anew, as FreeBSD's cmp does; in one
-//! thread, or in several that take windows in turn.
+//! `compare/mmap`: both files are mapped, whole or in windows of a block, as FreeBSD's cmp does; in one thread, or in
+//! several that take windows in turn.
 
 use std::ops::Range;
 

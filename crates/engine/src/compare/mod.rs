@@ -1,8 +1,7 @@
-//! Comparing: the bytes of two files are looked at together, up to the first difference. One file a mechanism;
-//! `body` ties them to their rows.
+//! Comparing two files, up to the first difference. One source file per mechanism; `body` connects them to their rows.
 //!
-//! What is common to all is here and in three files: `pair` opens the two, `map` knows what of them need not be read,
-//! `pass` goes over the rest in the method's order. A mechanism compares one stretch that is data in both.
+//! Common code is here and in three files: `pair` opens the two files, `map` finds the ranges that need not be read,
+//! and `pass` reads the rest in the method's order. A mechanism compares one range that is data in both.
 
 mod double_buffer;
 mod io_uring;
@@ -47,8 +46,8 @@ pub(crate) trait CompareBytes: Send {
     /// Brings a stretch of one file (0 or 1) into the page cache, as the mechanism reads.
     fn preload(&mut self, pair: &Pair<'_>, file: usize, range: Range<u64>) -> Result<()>;
 
-    /// Compares a stretch of both: where they differ first. Newlines in the equal part are added by the kernel that counts
-    /// them.
+    /// Compares a range of both, and returns where they first differ. `differ=linewise` adds the newlines of the equal
+    /// part to `newlines`.
     fn compare(&mut self, pair: &Pair<'_>, range: Range<u64>, newlines: &mut u64) -> Result<Option<u64>>;
 }
 
@@ -71,7 +70,7 @@ pub enum Verdict {
         /// How many bytes before them are equal.
         offset: u64,
     },
-    /// One ends where the other goes on, and they are equal up to there.
+    /// One is shorter, and they are equal up to its end.
     Ended {
         /// Which is shorter.
         side: Which,
@@ -86,14 +85,14 @@ pub enum Verdict {
 pub struct Comparison {
     /// What was found.
     pub verdict: Verdict,
-    /// Bytes of each file that are known to be equal.
+    /// Bytes known to be equal, in each file.
     pub bytes: u64,
-    /// How many of these were not read: holes in both, shared extents, a file compared with itself. Of a hole against
-    /// data one side was read, and it does not count here.
+    /// How many of these were not read: holes in both, shared extents, a file compared with itself. If only one side
+    /// has a hole, the other side was read, and the range does not count.
     pub unread_bytes: u64,
     /// Calls made, those that open and close included.
     pub calls: u64,
-    /// Newlines in the equal part, where the kernel is `linewise`.
+    /// Newlines in the equal part, with `differ=linewise`.
     pub newlines: Option<u64>,
 }
 
@@ -113,11 +112,11 @@ pub struct Comparison {
 pub struct Comparer(Prepared<dyn CompareBytes>);
 
 impl Comparer {
-    /// The plan for comparing two files, after a look at them, and at most 50 ms of measuring where that decides, or where a
-    /// time is to be predicted.
+    /// Plans comparing two files, after examining them. If the plan depends on it, or with `is_predicted`, it measures
+    /// for at most 50 ms.
     ///
     /// # Errors
-    /// The system's, where a file cannot be opened or looked at.
+    /// The system's, if a file cannot be opened or examined.
     #[doc(hidden)]
     pub fn plan(one: impl AsPart, other: impl AsPart, is_predicted: bool) -> Result<Plan> {
         let parts = [one.as_part(), other.as_part()];
@@ -147,14 +146,15 @@ impl Comparer {
     /// Prepares a method for files of any size.
     ///
     /// # Errors
-    /// [`Error::WrongOperation`](crate::Error::WrongOperation) for a method that does not compare, [`Error::Unavailable`](crate::Error::Unavailable) where the system lacks it, and
-    /// the system's error where there is no memory.
+    /// [`Error::WrongOperation`](crate::Error::WrongOperation) for a method that does not compare,
+    /// [`Error::Unavailable`](crate::Error::Unavailable) if the system lacks it, and the system's error if there is no
+    /// memory.
     pub fn prepare(method: &Method) -> Result<Self> {
         Self::prepare_for(method, u64::MAX >> 1)
     }
 
-    /// Prepares a method for files of up to this many bytes, with buffers no longer than these need. Longer ones are
-    /// compared nevertheless, after preparing again.
+    /// Prepares a method for files of up to this many bytes, with buffers no larger than these need. Longer files can
+    /// be compared, too; they need a second preparation.
     ///
     /// # Errors
     /// As [`Comparer::prepare`].
@@ -166,21 +166,21 @@ impl Comparer {
         Prepared::new(method, Operation::Compare, make, longest_file_bytes).map(Self)
     }
 
-    /// Compares two regular files, or parts of them, as they are. Sizes are those that the files have when they are opened; a
-    /// verdict that rests on a size is given only if it still is the size at the end.
+    /// Compares two regular files, or parts of them. The sizes are those at opening; if the verdict depends on a size,
+    /// the size must be the same at the end.
     ///
-    /// A file compared with itself is equal at once by device and inode, unless the method says `identity=ignore`. Holes in
-    /// both and extents that they share are equal unread, where what the file system says of them is found to be so before
-    /// and after, unless the method says `holes=ignore`.
+    /// A file compared with itself is recognized by device and inode, unless the method has `identity=ignore`. Holes in
+    /// both files, and extents that they share, are not read if the file system reports the same before and after,
+    /// unless the method has `holes=ignore`.
     ///
     /// # Errors
-    /// Every [`Error`](crate::Error); [`Error::Resized`](crate::Error::Resized) where a file changes its size meanwhile, so that nothing can
-    /// be said.
+    /// Every [`Error`](crate::Error); [`Error::Resized`](crate::Error::Resized) if a file changes its size meanwhile,
+    /// so that there is no verdict.
     pub fn compare(&mut self, one: impl AsPart, other: impl AsPart) -> Result<Comparison> {
         self.compare_told(&one.as_part(), &other.as_part(), None)
     }
 
-    /// As [`Comparer::compare`], telling somebody every 16 MiB or so how far it is, who may end it.
+    /// As [`Comparer::compare`], but reports progress about every 16 MiB, and can be ended by that.
     ///
     /// # Errors
     /// As [`Comparer::compare`], and [`Error::Stopped`](crate::Error::Stopped).

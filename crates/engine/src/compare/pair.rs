@@ -1,5 +1,5 @@
-//! The two files of a comparison: opened as the method says, read at offsets that count from their starts, and looked at
-//! again before a verdict.
+//! The two files of a comparison: opened as the method says, read at offsets from their starts, and checked again
+//! before a verdict.
 
 use std::cmp::Ordering;
 use std::fs::{File, Metadata};
@@ -16,16 +16,16 @@ use crate::part::Part;
 use crate::transfer::Side;
 use seekless_method::{Differ, Method};
 
-/// Two open files, and what of them is compared.
+/// Two open files, and the range to compare.
 pub(crate) struct Pair<'a> {
     pub sides: [Side<'a>; 2],
     pub starts: [u64; 2],
-    /// Bytes that are compared of each, if they are all equal.
+    /// Bytes to compare of each, if all are equal.
     pub bytes: u64,
-    /// What there is of each behind its start, but no more than its range.
+    /// The length of each from its start, at most its range.
     lengths: [u64; 2],
     differ: Differ,
-    /// What was known of each when it was opened.
+    /// The metadata of each at opening.
     pub metadata: [Metadata; 2],
 }
 
@@ -52,7 +52,7 @@ impl<'a> Pair<'a> {
         })
     }
 
-    /// Whether both are the same part of the same file, as far as their file system can be trusted with that.
+    /// Whether both are the same part of the same file, if inode numbers identify files on their file system.
     pub fn is_one_file(&self) -> Result<bool> {
         if !self.has_one_inode() || self.starts[0] != self.starts[1] {
             return Ok(false);
@@ -60,12 +60,13 @@ impl<'a> Pair<'a> {
         self.both_are_on(|file| sys::inodes_identify(file))
     }
 
-    /// Whether extents at one place are the same bytes: both files are on one file system, and it has but one address space.
+    /// Whether extents at the same place are the same bytes: both files are on one file system with a single address
+    /// space.
     pub fn is_in_one_address_space(&self) -> Result<bool> {
         Ok(self.has_one_device_number() && self.both_are_on(sys::is_one_address_space)?)
     }
 
-    /// Whether the file system of each has a property.
+    /// Whether the file systems of both have a property.
     fn both_are_on(&self, holds: impl Fn(&File) -> io::Result<bool>) -> Result<bool> {
         for side in &self.sides {
             if !holds(&side.file).map_err(|error| side.failed("stat its file system", error))? {
@@ -75,13 +76,12 @@ impl<'a> Pair<'a> {
         Ok(true)
     }
 
-    /// Whether both have one `st_dev` and `st_ino`, which is not always one file.
+    /// Whether both have the same `st_dev` and `st_ino`; they may still be different files.
     pub fn has_one_inode(&self) -> bool {
         Identity::of(&self.metadata[0]) == Identity::of(&self.metadata[1])
     }
 
-    /// Whether both have one `st_dev`. That does not make them files of one file system: an overlay gives it to those of
-    /// several.
+    /// Whether both have the same `st_dev`. They may still be on different file systems below an overlay.
     pub fn has_one_device_number(&self) -> bool {
         self.metadata[0].dev() == self.metadata[1].dev()
     }
@@ -95,12 +95,12 @@ impl<'a> Pair<'a> {
         self.sides[0].calls() + self.sides[1].calls()
     }
 
-    /// What both must be aligned to, so that both can go on from an offset; 1 where nothing is direct.
+    /// The alignment of offsets for both files; 1 without direct I/O.
     pub fn alignment(&self) -> u64 {
         self.sides[0].alignment.max(self.sides[1].alignment)
     }
 
-    /// Where a stretch lies in one of the files.
+    /// The position of a range in one of the files.
     pub fn place(&self, file: usize, range: &Range<u64>) -> Range<u64> {
         range.start + self.starts[file]..range.end + self.starts[file]
     }
@@ -110,7 +110,7 @@ impl<'a> Pair<'a> {
         self.sides[file].read_block(buffer, self.starts[file] + offset, length)
     }
 
-    /// Where two runs of bytes differ first, by the method's kernel.
+    /// Where two runs of bytes first differ, found by the method's `differ`.
     pub fn difference<'b>(
         &self,
         one: impl Into<MappedBytes<'b>>,
@@ -126,11 +126,11 @@ impl<'a> Pair<'a> {
         found.map(|at| at as u64)
     }
 
-    /// Turns what was found into a verdict, if the files still have the sizes on which it rests.
+    /// The verdict, if the files still have the sizes on which it rests.
     pub fn verdict(&self, found: Option<u64>) -> Result<Verdict> {
         if let Some(offset) = found {
             for (side, start) in self.sides.iter().zip(self.starts) {
-                // Of a map, what was behind the new end seemed to be zeros.
+                // In a map, bytes past the new end read as zeros.
                 side.check_reaches(start + offset + 1)?;
             }
             return Ok(Verdict::Differ { offset });

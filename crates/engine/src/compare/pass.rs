@@ -1,5 +1,5 @@
-//! One pass over two files in the method's order: what must be read goes to the mechanism, what a map says need not be is
-//! skipped, and the map is tried at some places and looked at again afterwards.
+//! One pass over two files in the method's order. The mechanism compares what must be read; ranges that the map
+//! excludes are skipped. The map is checked at some places, and queried again afterwards.
 
 use std::ops::Range;
 
@@ -14,12 +14,12 @@ use crate::setup::MEMORY_ALIGNMENT;
 use crate::transfer::pieces;
 use seekless_method::{Differ, Order};
 
-/// What is read at a time where one file has a hole and the other data.
+/// The block for reading data where the other file has a hole.
 const BLOCK_BYTES: usize = 128 << 10;
-/// In how many holes a page is looked at, to see whether the map lies.
+/// The number of holes in which a page is read, to check the map.
 const SAMPLES: u64 = 8;
 const SAMPLE_BYTES: u64 = 4096;
-/// Blocks of the file system's own that a file may have beside its data.
+/// Blocks that a file may have for the file system's own use.
 const OVERHEAD_BYTES: u64 = 16 << 20;
 
 /// One pass over two files.
@@ -28,12 +28,12 @@ pub(super) struct Pass<'a> {
     mechanism: &'a mut dyn CompareBytes,
     buffer: Option<Buffer>,
     newlines: u64,
-    /// Bytes of each file that nobody read.
+    /// Bytes of each file that were not read.
     pub unread_bytes: u64,
-    /// Bytes of each file that the map says are holes.
+    /// Bytes of each file that are holes according to the map.
     claimed_bytes: [u64; 2],
     holes: u64,
-    /// What the map said, and whether a look at a hole found something.
+    /// The hash of the map, and whether a hole was found to contain data.
     signature: u64,
     lied: bool,
 }
@@ -53,13 +53,13 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Newlines in the equal part, where they were counted. Holes and zeros have none.
+    /// Newlines in the equal part, if they were counted. Holes and zeros have none.
     pub fn newlines(&self) -> Option<u64> {
         let differ = self.pair.sides[0].method.options().differ();
         (differ == Differ::Linewise).then_some(self.newlines)
     }
 
-    /// Compares: the first difference, if there is one.
+    /// Compares the files; returns the first difference, if there is one.
     pub fn run(&mut self, map: &Map) -> Result<Option<u64>> {
         let order = self.pair.sides[0].method.options().order();
         if order == Order::Preload {
@@ -88,9 +88,9 @@ impl<'a> Pass<'a> {
         Ok(None)
     }
 
-    /// Compares a stretch of data, in windows where the method says so.
+    /// Compares a range of data, in windows if the method has them.
     fn data(&mut self, order: Order, range: Range<u64>) -> Result<Option<u64>> {
-        // Direct I/O begins where the device can; what was a hole in both is then read as zeros.
+        // Direct I/O starts at an aligned offset; a part of a hole in both is then read as zeros.
         let start = range.start - range.start % self.pair.alignment();
         let Order::Window(window_bytes) = order else {
             let mut found = None;
@@ -126,7 +126,7 @@ impl<'a> Pass<'a> {
         self.note_hole(1 - file, &range)?;
         let start = range.start - range.start % self.pair.alignment();
         for piece in pieces(start..range.end, BLOCK_BYTES as u64) {
-            // An aligned start may lie before the hole, where the two are known to be equal.
+            // An aligned start may be before the hole, where the two are known to be equal.
             let from = range.start.max(piece.start);
             if let Some(found) = self.first_nonzero(file, &piece, from)? {
                 return Ok(Some(from + found as u64));
@@ -144,7 +144,7 @@ impl<'a> Pass<'a> {
         Ok(())
     }
 
-    /// Notes what the map says of a file, and looks at a page in the middle of the first holes.
+    /// Counts a hole of the map, and reads a page in the middle of the first few holes.
     fn note_hole(&mut self, file: usize, range: &Range<u64>) -> Result<()> {
         self.claimed_bytes[file] += range.end - range.start;
         self.holes += 1;
@@ -158,7 +158,7 @@ impl<'a> Pass<'a> {
         Ok(())
     }
 
-    /// Reads a piece of a file: where behind `from` something else than zeros is.
+    /// Reads a piece of a file, and returns the first byte after `from` that is not zero.
     fn first_nonzero(&mut self, file: usize, piece: &Range<u64>, from: u64) -> Result<Option<usize>> {
         let pair = self.pair;
         if self.buffer.is_none() {
@@ -172,8 +172,8 @@ impl<'a> Pass<'a> {
         Ok(MappedBytes::from(looked_at).first_nonzero())
     }
 
-    /// Whether what the map said cannot be relied on: a look at a hole found something, a file has more blocks than its
-    /// holes leave room for, or it is another map now, or the files were changed meanwhile.
+    /// Whether the map cannot be relied on: a hole contained data, a file has more blocks than its holes allow, the map
+    /// is different now, or the files were changed meanwhile.
     pub fn must_look_again(&self) -> Result<bool> {
         if self.claimed_bytes == [0; 2] && self.unread_bytes == 0 {
             return Ok(false);
@@ -187,7 +187,7 @@ impl<'a> Pass<'a> {
         if runs.signature() != self.signature {
             return Ok(true);
         }
-        // Last, so that whatever changed while the map was read is seen.
+        // This comes last, to notice changes while the map was read.
         for file in 0..2 {
             let (before, now) = (&self.pair.metadata[file], self.pair.sides[file].metadata()?);
             if Stamp::of(before) != Stamp::of(&now) {
@@ -197,7 +197,7 @@ impl<'a> Pass<'a> {
         Ok(false)
     }
 
-    /// Whether a file whose holes are where the map says could not have as many blocks as it has.
+    /// Whether a file has more blocks than the holes of the map allow.
     fn has_too_many_blocks(&self, file: usize) -> bool {
         let metadata = &self.pair.metadata[file];
         let allocated = allocated_bytes(metadata);

@@ -31,7 +31,7 @@ pub(super) const PREPARE: PrepareCompare = |setup| {
 
 struct Sync {
     setup: Setup,
-    /// Where there is more than one thread, or one that reads the second file while the first is read.
+    /// Present if there is more than one thread, or a helper reads the second file while the first is read.
     pool: Option<ThreadPool>,
     /// A block of each file, for each thread.
     buffers: Vec<[Buffer; 2]>,
@@ -45,7 +45,7 @@ impl CompareBytes for Sync {
     fn compare(&mut self, pair: &Pair<'_>, range: Range<u64>, newlines: &mut u64) -> Result<Option<u64>> {
         let step = self.setup.block_bytes as u64;
         match &self.pool {
-            // Of a single block the others would have nothing to do.
+            // For a single block, one thread suffices.
             Some(pool) if self.buffers.len() > 1 && range.end - range.start > step => {
                 for file in 0..2 {
                     Ahead::within(&pair.sides[file], pair.place(file, &range))?;
@@ -67,7 +67,7 @@ impl CompareBytes for Sync {
     }
 }
 
-/// A block of each after the other; with a helper, both at once.
+/// Reads a block of each, one after the other, or with a helper both at once.
 fn one_thread(
     pair: &Pair<'_>,
     range: Range<u64>,
@@ -103,7 +103,7 @@ fn one_thread(
     Ok(None)
 }
 
-/// Reads a stretch of one file into a buffer, block by block, only so that it is in the page cache.
+/// Reads a range of one file block by block, only to load it into the page cache.
 pub(super) fn preload_blocks(pair: &Pair<'_>, file: usize, range: Range<u64>, buffer: &mut Buffer) -> Result<()> {
     let mut ahead = Ahead::within(&pair.sides[file], pair.place(file, &range))?;
     for block in pieces(range, buffer.len() as u64) {

@@ -1,4 +1,4 @@
-//! Several threads on one stretch: each takes the next window, and the difference that lies first wins.
+//! Several threads compare one range: each takes the next window, and the first difference in the file wins.
 
 use std::ops::Range;
 use std::sync::Mutex;
@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::error::Result;
 use crate::threads::ThreadPool;
 
-/// Has each worker look at windows of `window_bytes` until none is left or all before a difference are looked at. Gives the
-/// first difference, or the error of a window that lies before it.
+/// Workers take windows of `window_bytes` until none is left, or all windows before a difference are done. Returns the
+/// first difference, or the error of a window before it.
 pub(super) fn first_difference<W: Send>(
     pool: &ThreadPool,
     range: Range<u64>,
@@ -17,7 +17,7 @@ pub(super) fn first_difference<W: Send>(
     look: impl Fn(&mut W, Range<u64>) -> Result<Option<u64>> + Sync,
 ) -> Result<Option<u64>> {
     let next = AtomicU64::new(range.start);
-    // Windows from here on need no look: something was found before them.
+    // Windows from here on are skipped, because something was found before them.
     let needed_until = AtomicU64::new(range.end);
     let first: Mutex<Option<(u64, Result<u64>)>> = Mutex::new(None);
     let work = |worker: &mut W| {

@@ -1,4 +1,4 @@
-//! The mechanisms of copying that are a system call by themselves and need no preparation.
+//! The mechanisms of copying that are a single system call and need no preparation.
 
 use std::io::{self, Seek, SeekFrom};
 use std::ops::Range;
@@ -30,7 +30,7 @@ pub(super) fn sendfile(source: &Side<'_>, target: &Side<'_>, range: Range<u64>) 
 /// The most bytes that Linux moves in one call.
 const MAX_CALL_BYTES: u64 = 0x7fff_f000;
 
-/// Copies by a call that moves some bytes from an offset of the source, and tells how many.
+/// Copies by a call that moves some bytes from an offset of the source, and returns how many.
 fn copy_by_call(
     source: &Side<'_>,
     target: &Side<'_>,
@@ -61,7 +61,7 @@ pub(super) fn reflink(source: &Side<'_>, target: &Side<'_>, _range: Range<u64>) 
     source.check_not_shrunk()
 }
 
-/// Fails for a range, of calls that know whole files only.
+/// Fails for a range: the call copies only whole files.
 fn require_whole(source: &Side<'_>, target: &Side<'_>) -> Result<()> {
     if source.part.is_none() && target.part.is_none() {
         return Ok(());
@@ -81,8 +81,8 @@ pub(super) fn fcopyfile(source: &Side<'_>, target: &Side<'_>, _range: Range<u64>
 
 const MAKES_NEW_FILES_ONLY: &str = "clonefile(2) makes new files only";
 
-/// `copy/clonefile`: clonefile(2) of macOS makes a new file that shares all blocks with the source. By path: the call makes
-/// the target itself, so there is none to open.
+/// `copy/clonefile`: clonefile(2) of macOS makes a new file that shares all blocks with the source. By path: the call
+/// creates the target itself, so there is no target to open.
 pub(super) fn clone_path(
     source: &Part<'_>,
     side: &Side<'_>,
@@ -104,7 +104,7 @@ pub(super) fn clone_path(
     })
 }
 
-/// What `copy/clonefile` does with a target that is open.
+/// `copy/clonefile` with a target that is open.
 pub(super) fn clonefile(source: &Side<'_>, _target: &Side<'_>, _range: Range<u64>) -> Result<()> {
     Err(source.unavailable(MAKES_NEW_FILES_ONLY))
 }

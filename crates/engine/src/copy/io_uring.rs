@@ -1,4 +1,4 @@
-//! `copy/io_uring,depth=N`: N blocks on their way through one ring, each read and then written from its registered buffer.
+//! `copy/io_uring,depth=N`: N blocks in flight through one ring, each read and then written from its registered buffer.
 
 use super::PreparedCopy;
 use crate::setup::Setup;

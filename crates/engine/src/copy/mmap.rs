@@ -22,7 +22,7 @@ pub(super) fn prepare(setup: Setup) -> PreparedCopy {
                 to.check(target.place(step.start))?;
             }
         }
-        // A cut inside the last page raises no signal.
+        // Truncation within the last page raises no signal.
         source.check_not_shrunk()?;
         target.check_not_shrunk()
     }))

@@ -1,5 +1,5 @@
-//! Copying: one file's bytes reach another. One file a mechanism, but for those that are a system call by themselves, which
-//! are in `calls`; `body` ties them to their rows.
+//! Copying a file. One source file per mechanism; those that are a single system call are in `calls`. `body` connects
+//! them to their rows.
 
 mod calls;
 mod double_buffer;
@@ -40,8 +40,8 @@ fn body(mechanism: CopyMechanism) -> Prepare<CopyBytes> {
     }
 }
 
-/// A prepared mechanism of copying: copies a stretch of the source, which is not empty, to its place in the target; a
-/// mechanism without options copies all. The exact size and the fsync at the end are not its business.
+/// A prepared mechanism of copying: copies a range of the source, which is not empty, to its place in the target. A
+/// mechanism without options copies everything. The caller sets the exact size and calls fsync.
 type CopyBytes = dyn FnMut(&Side<'_>, &Side<'_>, Range<u64>) -> Result<()> + Send;
 type PreparedCopy = Result<Box<CopyBytes>>;
 
@@ -61,11 +61,11 @@ type PreparedCopy = Result<Box<CopyBytes>>;
 pub struct Copier(Prepared<CopyBytes>);
 
 impl Copier {
-    /// The plan for copying a file to a new one, after a look at it and at the directory of the new one, and at most
-    /// 100 ms of measuring both where that decides, or where a time is to be predicted.
+    /// Plans copying a file to a new one, after examining the file and the directory of the new one. If the plan
+    /// depends on it, or with `is_predicted`, it measures for at most 100 ms.
     ///
     /// # Errors
-    /// As of [`Reader::plan`](crate::Reader::plan) and [`Writer::plan`](crate::Writer::plan).
+    /// As for [`Reader::plan`](crate::Reader::plan) and [`Writer::plan`](crate::Writer::plan).
     #[doc(hidden)]
     pub fn plan(from: impl AsPart, to: impl AsPart, durability: Durability, is_predicted: bool) -> Result<Plan> {
         let (source, target) = (from.as_part(), to.as_part());
@@ -96,14 +96,15 @@ impl Copier {
     /// Prepares a method for files of any size.
     ///
     /// # Errors
-    /// [`Error::WrongOperation`](crate::Error::WrongOperation) for a method that does not copy, [`Error::Unavailable`](crate::Error::Unavailable) where the system lacks it, and
-    /// the system's error where there is no memory.
+    /// [`Error::WrongOperation`](crate::Error::WrongOperation) for a method that does not copy,
+    /// [`Error::Unavailable`](crate::Error::Unavailable) if the system lacks it, and the system's error if there is no
+    /// memory.
     pub fn prepare(method: &Method) -> Result<Self> {
         Self::prepare_for(method, u64::MAX >> 1)
     }
 
-    /// Prepares a method for files of up to this many bytes, with buffers no longer than these need. A longer file is
-    /// copied nevertheless, after preparing again.
+    /// Prepares a method for files of up to this many bytes, with buffers no larger than these need. Longer files can
+    /// be copied, too; they need a second preparation.
     ///
     /// # Errors
     /// As [`Copier::prepare`].
@@ -116,18 +117,18 @@ impl Copier {
     }
 
     /// Opens the source, opens or makes the target, copies the bytes, and closes both. Mode, owner and times are not
-    /// copied. The size is the one that the source has when it is opened. Of a [`Part`](crate::Part) the bytes in its range
-    /// are copied; into a part they are written, and all other bytes stay as they are. Both may be of one file if no byte is
-    /// in both.
+    /// copied. The size is that of the source at opening. If the source is a [`Part`](crate::Part), only its range is
+    /// copied; if the target is a part, all other bytes of its file stay as they are. Both may be parts of one file if
+    /// they do not overlap.
     ///
-    /// A method with `holes=skip` copies the stretches of data that the file system tells of. The target has holes where the
-    /// source has them; where it is written over, what it held there is punched out, or written over with zeros where the
-    /// file system cannot punch. Else it is as with [`Reader::read`](crate::Reader::read).
+    /// A method with `holes=skip` copies only the data ranges that the file system reports, and the target gets the
+    /// same holes. In an overwritten target, the old data there is punched out, or overwritten with zeros if the file
+    /// system cannot punch holes. Otherwise, holes are treated as by [`Reader::read`](crate::Reader::read).
     ///
     /// # Errors
-    /// Every [`Error`](crate::Error). After an error a new target is gone, and one that was written over holds whatever was written
-    /// until then; after a failed fsync nothing may be assumed written. The name of a new file is durable only when its
-    /// directory has been synced as well, which is the caller's business.
+    /// Every [`Error`](crate::Error). After an error, a new target is removed, and an overwritten one holds what was
+    /// written until then. After a failed fsync, none of it may be assumed to be on the device. The name of a new file
+    /// is durable only after its directory is synced, too, which is up to the caller.
     pub fn copy(&mut self, from: impl AsPart, to: impl AsPart, destination: Destination) -> Result<Transfer> {
         self.copy_told(&from.as_part(), &to.as_part(), destination, None)
     }
@@ -142,7 +143,7 @@ impl Copier {
         let method = self.0.method;
         let mut source = Side::open_source(from, &method)?;
         source.keep_to(from)?;
-        // These copy all in one call.
+        // These copy everything in one call.
         let is_one_call = matches!(
             method.mechanism().id,
             MechanismId::Copy(CopyMechanism::Reflink | CopyMechanism::Fcopyfile | CopyMechanism::Clonefile)
@@ -157,7 +158,7 @@ impl Copier {
         }
         let range = source.range();
         let mut target = Side::open_target(to, &method, destination, range.end - range.start)?;
-        // The name may stand for another file by now.
+        // The name may belong to another file by now.
         let is_apart = match to.only_path() {
             Some(path) => require_distinct(&source, path),
             None => require_apart(&source, &target),
@@ -185,7 +186,7 @@ impl Copier {
     }
 }
 
-/// Fails where the two begin so that direct I/O cannot reach both at once.
+/// Fails if the starts of the two are not aligned alike, so that direct I/O cannot be used for both.
 fn require_both_aligned(source: &Side<'_>, target: &Side<'_>) -> Result<()> {
     if source.range().is_empty() {
         return Ok(());

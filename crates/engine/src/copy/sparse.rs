@@ -1,5 +1,5 @@
-//! `holes=skip`: the stretches of data go through the mechanism; where the source has holes the target gets none of its
-//! bytes, and loses those that it had.
+//! `holes=skip`: the mechanism copies the data ranges. For holes of the source, nothing is written to the target, and
+//! old data there is removed.
 
 use std::ops::Range;
 
@@ -16,18 +16,18 @@ use seekless_method::{CopyMechanism, MechanismId};
 #[derive(Default)]
 pub(super) struct Skipped {
     pub hole_bytes: u64,
-    /// Whether blocks of the target were freed, which writing through does not cover.
+    /// Whether blocks of the target were freed, which `write-through` does not make durable.
     pub freed: bool,
 }
 
-/// Copies the data of a source into a target of which `old_bytes` are there from before.
+/// Copies the data of a source to a target that already has `old_bytes`.
 pub(super) fn copy_data(
     mechanism: &mut CopyBytes,
     source: &Side<'_>,
     target: &Side<'_>,
     old_bytes: u64,
 ) -> Result<Skipped> {
-    // Written behind its end, a file of XFS gets blocks for more to come, which then fill the holes.
+    // XFS preallocates blocks past the end of a file that grows, and these would fill the holes.
     target.reach_size()?;
     let mut skipped = Skipped::default();
     let alignment = source.alignment.max(target.alignment);
@@ -40,7 +40,7 @@ pub(super) fn copy_data(
             }
         }
     }
-    // A write through a map makes the whole folio dirty, of which ext4 then allocates all blocks.
+    // A write through a map makes a whole folio dirty, and ext4 then allocates all its blocks.
     if source.method.mechanism().id == MechanismId::Copy(CopyMechanism::Mmap) {
         for stretch in source.stretches(source.range(), alignment) {
             if let Stretch::Hole(range) = stretch? {
@@ -48,20 +48,20 @@ pub(super) fn copy_data(
             }
         }
     }
-    // Nobody asked for bytes in a hole, so nobody was told that there are none any more.
+    // If the source shrank within a hole, no read has noticed it.
     source.check_not_shrunk()?;
     Ok(skipped)
 }
 
-/// Makes a range of a target, of which `old_bytes` are there from before, read as zeros, without blocks where the file system
-/// can do that. Whether blocks were freed.
+/// Makes a range of a target that already has `old_bytes` read as zeros, without blocks if the file system can punch
+/// holes. Returns whether blocks were freed.
 fn clear(target: &Side<'_>, old_bytes: u64, range: &Range<u64>) -> Result<bool> {
     if range.start >= old_bytes {
         return Ok(false);
     }
     let is_freed = free(target, range)?;
     if !is_freed {
-        // Behind its old end the target has nothing that must go.
+        // Past its old end, the target has no data to remove.
         let end = range.end.min(old_bytes.next_multiple_of(target.alignment));
         for piece in pieces(range.start..end, ZEROS.0.len() as u64) {
             target.write_block(&ZEROS.0, piece.start, (piece.end - piece.start) as usize)?;
@@ -70,10 +70,10 @@ fn clear(target: &Side<'_>, old_bytes: u64, range: &Range<u64>) -> Result<bool> 
     Ok(is_freed)
 }
 
-/// Frees the blocks of a range of a target, where the file system can. Whether it could.
+/// Frees the blocks of a range of a target, and returns whether the file system can do that.
 fn free(target: &Side<'_>, range: &Range<u64>) -> Result<bool> {
     if range.end >= target.bytes && target.part.is_none() {
-        // The size it gets in the end makes a hole of the rest, on any file system.
+        // Setting the final size makes a hole of the rest, on any file system.
         return target.resize(range.start).map(|()| true);
     }
     target.count_call();

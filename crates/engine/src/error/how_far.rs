@@ -7,13 +7,13 @@ use seekless_method::CachePolicy;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HowFar {
-    /// Writes that are in the file as a whole.
+    /// Writes that are completely in the file.
     pub done: u64,
-    /// The next writes, which may be in the file in part.
+    /// The writes after these, which may be partly in the file.
     pub unsure: u64,
     /// All writes.
     pub planned: u64,
-    /// Where the first of the unsure writes begins.
+    /// The offset of the first of the unsure writes.
     pub next_offset: u64,
 }
 

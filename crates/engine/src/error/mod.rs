@@ -1,9 +1,9 @@
-//! Errors as data: paths, figures, kinds and the system's reason. Every call returns [`Error`]; [`UpdateErrorKind`] says what was
-//! wrong with an update, [`Doubt`] why a journal is not used.
+//! Errors as data: paths, figures, kinds and the system's reason. Every call returns [`Error`]; [`UpdateErrorKind`]
+//! says what was wrong with an update, [`Doubt`] why a journal is not trusted.
 //!
 //! `Display` turns them into a sentence, which does not repeat `source()`; [`full_text`] has both.
 //!
-//! Not here: what to try next, which is for the program to say.
+//! Not here: what to try next, which is for the program to suggest.
 
 mod how_far;
 mod recover;
@@ -22,7 +22,7 @@ pub use update::{BatchError, Beside, NotAlone, Other, UpdateError, UpdateErrorKi
 /// The result of the engine's calls.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why an operation did not do what it was asked to.
+/// Why an operation failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -226,7 +226,8 @@ impl Error {
         }
     }
 
-    /// Whether the program ended the operation (`Job::telling`), be it an update that was undone or is partly made.
+    /// Whether the program ended the operation (`Job::telling`), also if it is an update that was undone or is partly
+    /// applied.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         match self {

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 pub struct RecoverError {
     /// The journal.
     pub journal: PathBuf,
-    /// The file to which its name belongs.
+    /// The file that its name belongs to.
     pub file: PathBuf,
     /// Why it cannot be trusted.
     pub doubt: Doubt,

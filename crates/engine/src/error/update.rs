@@ -72,17 +72,17 @@ pub enum UpdateErrorKind {
     Interrupted(PathBuf),
     /// The file has several hard links, and the journal or new file beside one is not found through the others.
     #[error("has {links} hard links; {}", match beside {
-        Beside::Journal => "a journal beside one name is not found through the others",
-        Beside::NewFile => "replacing it would leave the old file under the other names",
+        Beside::Journal => "a journal beside one link is not found through the others",
+        Beside::NewFile => "replacing it would leave the old file under the other links",
     })]
     HardLinks {
         /// How many hard links it has.
         links: u64,
-        /// What would be beside it.
+        /// The file beside it that would make this unsafe.
         beside: Beside,
     },
     /// The file name is so long that the name of its journal would be too long.
-    #[error("the file name is too long to make the name of a journal from it")]
+    #[error("the file name is too long: its journal's name would exceed the limit")]
     NameTooLong,
     /// An update ends past the end of the file, and the file must not grow.
     #[error("an update ends at byte {end}, past the end of the file at {file_bytes}; nothing was written")]
@@ -136,12 +136,12 @@ pub enum UpdateErrorKind {
     /// The file system cannot exchange names, so another program's save could be lost.
     #[error("{0}, so another program's save could be lost; nothing was changed")]
     NoExchange(&'static str),
-    /// There are two files, and only a person can say which is the right one.
+    /// There are two files, and only a person can decide which is the right one.
     #[error("{}", what.told(other))]
     TwoFiles {
         /// The other one.
         other: PathBuf,
-        /// What it is.
+        /// Its origin.
         what: Other,
     },
     /// The fsync failed. The kernel may have dropped some of the data, and the next fsync may succeed nevertheless
@@ -166,7 +166,7 @@ pub enum UpdateErrorKind {
     Undone {
         /// How much longer the file is than before, because other processes have it open or wrote to it.
         longer_bytes: u64,
-        /// Why the journal may still exist, if it may. Recovering the file would then apply the update.
+        /// If the journal may still exist: why it was not removed. Recovering the file would then apply the update.
         journal: Option<Box<Error>>,
         /// Why it failed.
         source: Box<Error>,
@@ -182,17 +182,17 @@ pub enum UpdateErrorKind {
         /// Why the update failed.
         source: Box<Error>,
     },
-    /// The file has all updates, but its journal exists, or may reappear after a system crash. Recovering the file writes the
-    /// same bytes again.
+    /// The file has all updates, but removing its journal failed, so the journal may exist now, or again after a system
+    /// crash. Recovering the file writes the same bytes again.
     #[error(
-        "all updates are on the device, but the journal still exists, or may reappear after a power failure or system \
-         crash"
+        "all updates are on the device, but removing the journal failed: it may exist now, or again after a power \
+         failure or system crash; if it does, recover the file, which writes the same bytes again"
     )]
     JournalLeft(#[source] Box<Error>),
     /// The new file has taken the name, but after a system crash the old file may have it again.
     #[error(
-        "the new file, with all updates, has taken the name, but the old file may have it back after a power failure or \
-         system crash; the old file is now {}",
+        "the new file, with all updates, has taken the name, but after a power failure or system crash the old file \
+         may have it again; the old file is now {}",
         old.display()
     )]
     NotLasting {
@@ -241,7 +241,7 @@ pub enum NotAlone {
     /// Another process opened it while it was updated.
     #[error("another process opened it before byte {0} was written")]
     OpenedBefore(u64),
-    /// A lease of this file system does not keep out everybody.
+    /// A lease on this file system does not keep out all writers.
     #[error("on this file system, a lease does not keep out writers on other machines or behind the mount")]
     Elsewhere,
     /// The system has no leases.
@@ -252,7 +252,7 @@ pub enum NotAlone {
     System(#[from] io::Error),
 }
 
-/// What the other of two files is.
+/// The origin of the other file.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Other {

@@ -1,5 +1,5 @@
-//! What a storage and its machine take for each thing that methods do, in nanoseconds; and measuring what writing takes, by a
-//! few calls in a file without a name. What memory and reads of the device take is measured in `memory` and `device`.
+//! The costs of a storage and its machine, in nanoseconds, and measuring the costs of writing by a few calls on an
+//! unnamed file. `memory` and `device` measure the costs of memory and of device reads.
 
 use std::fs::File;
 use std::io;
@@ -14,39 +14,39 @@ use super::Fact;
 use super::kept::Kept;
 use crate::files::make_for_a_moment;
 
-/// What calls, bytes and waiting cost on a storage, in nanoseconds.
+/// The costs of calls, bytes and waits on a storage, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Costs {
-    /// A call that writes, but for its bytes.
+    /// A write call, without its bytes.
     pub write_call_ns: Fact,
     /// A byte that is written to the page cache.
     pub write_byte_ns: Fact,
     /// A byte that is written to the device.
     pub device_byte_ns: Fact,
-    /// Bringing a few bytes to the device: a flush, or what writing through adds to a call. A device's answer to a read is
-    /// taken to be as far.
+    /// Making a few bytes durable: a flush, or what `write-through` adds to a call. The latency of a device read is
+    /// assumed to be the same.
     pub flush_ns: Fact,
-    /// A call that reads from the page cache, but for its bytes.
+    /// A call that reads from the page cache, without its bytes.
     pub read_call_ns: Fact,
     /// A byte that is read from the page cache.
     pub read_byte_ns: Fact,
-    /// A byte that is written where the page cache has no page yet.
+    /// A byte that is written to a new page of the page cache.
     pub fill_byte_ns: Fact,
-    /// A byte of each of two buffers that is compared.
+    /// Comparing a byte of two buffers.
     pub compare_byte_ns: Fact,
-    /// A byte of a file in the page cache that is mapped in windows, and compared there.
+    /// Comparing a byte of two cached files that are mapped in windows.
     pub map_byte_ns: Fact,
-    /// Opening a file whose name is known to the kernel, and closing it.
+    /// Opening and closing a file whose name is cached by the kernel.
     pub open_ns: Fact,
-    /// Waiting for the device to answer a read behind the one before, but for its bytes.
+    /// The latency of a sequential device read, without its bytes.
     pub wait_ns: Fact,
-    /// A byte that is read from the device, in large requests.
+    /// A byte read from the device in large requests.
     pub fetch_byte_ns: Fact,
 }
 
 impl Costs {
-    /// Those of a virtual disk. The bounds are a turning disk, where calls are dear, and a flash disk that need not flush
-    /// behind a slow link, where bytes are.
+    /// The costs of a virtual disk. The bounds are those of a rotating disk, where calls are expensive, and of a flash
+    /// disk without flushes behind a slow link, where bytes are expensive.
     pub const ASSUMED: Self = Self {
         write_call_ns: Fact::assumed(300.0, 2_000.0, 20_000.0),
         write_byte_ns: Fact::assumed(0.1, 1.0, 8.0),
@@ -54,23 +54,23 @@ impl Costs {
         flush_ns: Fact::assumed(20_000.0, 200_000.0, 20e6),
         read_call_ns: Fact::assumed(300.0, 2_000.0, 20_000.0),
         read_byte_ns: Fact::assumed(0.1, 1.0, 8.0),
-        // From large pages on bare metal to the first touch of a page that a virtual machine never had.
+        // From large pages on bare metal to the first touch of a page that a virtual machine never used.
         fill_byte_ns: Fact::assumed(0.1, 0.5, 4.0),
         compare_byte_ns: Fact::assumed(0.02, 0.05, 0.3),
         map_byte_ns: Fact::assumed(0.05, 0.15, 1.0),
         open_ns: Fact::assumed(1_000.0, 4_000.0, 50_000.0),
-        // From a file system in memory to a server far away, and from several flash disks to a turning one.
+        // From a file system in memory to a distant server, and from several flash disks to a rotating disk.
         wait_ns: Fact::assumed(2_000.0, 150_000.0, 20e6),
         fetch_byte_ns: Fact::assumed(0.05, 2.0, 20.0),
     };
 
-    /// The same where calls and flushes cost as much as they may, and bytes as little.
+    /// The same with the upper bounds of calls and flushes, and the lower bounds of bytes.
     #[must_use]
     pub fn dear_calls(&self) -> Self {
         self.with(|call| call.high, |byte| byte.low)
     }
 
-    /// The same where bytes cost as much as they may, and calls and flushes as little.
+    /// The same with the upper bounds of bytes, and the lower bounds of calls and flushes.
     #[must_use]
     pub fn dear_bytes(&self) -> Self {
         self.with(|call| call.low, |byte| byte.high)
@@ -90,19 +90,19 @@ impl Costs {
         self
     }
 
-    /// Whether all of them are measured, those of the device too.
+    /// Whether all of them are measured, including those of the device.
     #[must_use]
     pub fn is_measured(&self) -> bool {
         self.flush_ns.is_measured()
     }
 }
 
-/// By the device: the costs but for what the device takes, and what a flush and a byte take there.
+/// By device: the costs without the device's, and the device's costs of a flush and of a byte.
 static AT_CACHE: Kept<u64, Costs> = Kept::nothing();
 static AT_DEVICE: Kept<u64, [Fact; 2]> = Kept::nothing();
 
-/// The costs of writing in a directory, measured unless they were a moment ago, by a file that is gone afterwards: in some
-/// 2 ms without what the device takes, and in some 20 with it where it is no slower than a disk.
+/// The costs of writing in a directory, measured by a temporary file unless they were measured within the last minute.
+/// That takes about 2 ms, or about 20 ms with the costs of a device that is as fast as a disk.
 ///
 /// # Errors
 /// The system's.
@@ -111,14 +111,14 @@ pub(crate) fn costs_in(directory: &Directory, with_device: bool) -> io::Result<C
     costs_by(device, with_device, || make_for_a_moment(directory, THROUGH))
 }
 
-/// How the file is opened for writing through.
+/// The flags for write-through.
 const THROUGH: Opening = Opening {
     access: Access::Overwrite,
     direct: false,
     write_through: true,
 };
 
-/// The same on a device, by files that `make` opens for writing, and once more for writing through.
+/// The same on a device, by a file that `make` opens twice: for writing, and for write-through.
 fn costs_by(device: u64, with_device: bool, make: impl Fn() -> io::Result<(File, File)>) -> io::Result<Costs> {
     let mut costs = AT_CACHE.get_or(device, || calls(&make()?.0))?;
     if with_device {
@@ -127,16 +127,16 @@ fn costs_by(device: u64, with_device: bool, make: impl Fn() -> io::Result<(File,
     Ok(costs)
 }
 
-/// What the calls are tried on.
+/// The size of the temporary file.
 const TRIED_BYTES: usize = 256 << 10;
 const CALLS: u32 = 16;
-/// So often each is timed.
+/// How often each call is timed.
 pub(super) const ROUNDS: u32 = 3;
-/// Writing through is tried as often as fits in here, but twice at least: whoever asks for it waits for this too.
+/// Write-through is timed at least twice, and as often as fits into this time.
 const THROUGH_BUDGET: Duration = Duration::from_millis(5);
 const THROUGH_CALLS: usize = 8;
 
-/// What calls and bytes cost at the page cache.
+/// Measures the costs of calls and bytes at the page cache.
 fn calls(file: &File) -> io::Result<Costs> {
     let mut bytes = vec![1; TRIED_BYTES];
     let filled = timed_rounds(|round| file.write_all_at(&bytes, u64::from(round) * TRIED_BYTES as u64))?;
@@ -157,17 +157,17 @@ fn calls(file: &File) -> io::Result<Costs> {
     })
 }
 
-/// Adds what opening takes, by opening a path itself.
+/// Adds the cost of opening, by opening the path itself.
 pub(super) fn of_opening(path: &Path, costs: &mut Costs) -> io::Result<()> {
     let opened = timed_rounds(|_| (0..CALLS).try_for_each(|_| File::open(path).map(drop)))?;
     costs.open_ns = opened.scaled(1.0 / f64::from(CALLS));
     Ok(())
 }
 
-/// What the device adds: for a flush, and for a byte.
+/// Measures the device's costs of a flush and of a byte.
 fn of_device((file, through): &(File, File), costs: &Costs) -> io::Result<[Fact; 2]> {
     let bytes = vec![1; TRIED_BYTES];
-    // Finding blocks for them is not what is measured.
+    // Allocates the blocks first, because that is not to be measured.
     file.write_all_at(&bytes, 0)?;
     seekless_sys::sync(through)?;
     let started = Instant::now();
@@ -182,14 +182,14 @@ fn of_device((file, through): &(File, File), costs: &Costs) -> io::Result<[Fact;
     Ok([flush, Fact::between(byte(all.low), byte(all.value), byte(all.high))])
 }
 
-/// What some times come to: their bounds, and the lower one of the two in the middle, as noise only adds to it.
+/// A fact from some times: their bounds, and their (lower) median, because noise only adds to times.
 pub(super) fn spread(mut times: Vec<f64>, of: impl Fn(f64) -> f64) -> Fact {
     times.sort_by(f64::total_cmp);
     let [low, middle, high] = [0, (times.len() - 1) / 2, times.len() - 1].map(|place| of(times[place]));
     Fact::between(low, middle, high)
 }
 
-/// The nanoseconds of some rounds. The fastest counts: what else goes on only adds to them.
+/// Times some rounds of work, in nanoseconds. The fastest counts, because other activity only adds to times.
 pub(super) fn timed_rounds(mut work: impl FnMut(u32) -> io::Result<()>) -> io::Result<Fact> {
     let (mut least, mut most) = (f64::MAX, 0.0_f64);
     for round in 0..ROUNDS {

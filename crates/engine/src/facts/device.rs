@@ -1,4 +1,5 @@
-//! What reading from a device costs: direct reads of the very file, which leave the page cache alone.
+//! The costs of reading from a device, measured by direct reads of the file itself, which leave the page cache
+//! unchanged.
 
 use std::fs::File;
 use std::io;
@@ -14,19 +15,19 @@ use super::seeks::open_direct;
 use super::{Costs, Fact};
 use crate::setup::MEMORY_ALIGNMENT;
 
-/// Short reads, one behind the other, for what waiting takes; and long ones for what bytes take: together less than 8 MiB.
+/// Short sequential reads for the latency, and long reads for the rate; together less than 8 MiB.
 const SHORT_BYTES: usize = 16 << 10;
 const SHORT_READS: u64 = 8;
 const LONG_BYTES: usize = 1 << 20;
 const LONG_READS: u64 = 7;
-/// The times after which no more reads of each kind are begun: a turning disk takes some 10 ms for one.
+/// The times after which no more reads of each kind are started. A rotating disk takes about 10 ms for one.
 const SHORT_TIME: Duration = Duration::from_millis(5);
 const TIME: Duration = Duration::from_millis(20);
 
-/// By the device.
+/// By device.
 static MEASURED: Kept<u64, [Fact; 2]> = Kept::nothing();
 
-/// Adds what reads cost on the device of a file of this many bytes to `costs`.
+/// Measures reads on the device of a file of this many bytes, and adds their costs to `costs`.
 pub(super) fn measure(path: &Path, bytes: u64, costs: &mut Costs) -> io::Result<()> {
     let file = open_direct(path).ok_or(io::ErrorKind::Unsupported)?;
     let device = file.metadata()?.dev();
@@ -35,7 +36,7 @@ pub(super) fn measure(path: &Path, bytes: u64, costs: &mut Costs) -> io::Result<
 }
 
 fn of_file(file: &File, bytes: u64) -> io::Result<[Fact; 2]> {
-    // In the middle, where neither the head of a file nor its end is.
+    // In the middle of the file, away from both ends.
     let start = (bytes / 2).next_multiple_of(LONG_BYTES as u64);
     let begin = Instant::now();
     let read = |block_bytes: usize, start: u64, count: u64, limit: Duration| {
@@ -49,13 +50,13 @@ fn of_file(file: &File, bytes: u64) -> io::Result<[Fact; 2]> {
             let at = start + n * block_bytes as u64;
             times.push(timed(|| file.read_exact_at(&mut buffer, at))?);
         }
-        // The first goes to a new place.
+        // The first read is not sequential.
         times.remove(0);
         Ok::<_, io::Error>(times)
     };
     let short = read(SHORT_BYTES, start, SHORT_READS, SHORT_TIME)?;
     let long = read(LONG_BYTES, start + LONG_BYTES as u64, LONG_READS, TIME)?;
-    // What both take beside their bytes is the wait: the two lengths tell one from the other.
+    // Both kinds have the same latency, so the difference of their times is due to the bytes.
     let more_bytes = (LONG_BYTES - SHORT_BYTES) as f64;
     let usual = spread(short.clone(), |short| short).value;
     let fetch = spread(long, |long| ((long - usual) / more_bytes).max(1e-3));

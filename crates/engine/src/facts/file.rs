@@ -1,4 +1,4 @@
-//! What a file is like, as the system tells.
+//! Properties of a file, as the system reports them.
 
 use std::fs::{File, Metadata};
 use std::io;
@@ -9,23 +9,23 @@ use seekless_sys::{self as sys, Support};
 
 use crate::files::{allocated_bytes, make_unnamed};
 
-/// What a file is like.
+/// Properties of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct FileFacts {
     /// Its size in bytes.
     pub bytes: u64,
-    /// Bytes of its blocks.
+    /// Bytes of its allocated blocks.
     pub allocated_bytes: u64,
     /// The number of its device.
     pub device: u64,
-    /// The part of it, as far as it has blocks, that is in the page cache, 0 to 1; `None` where that cannot be known.
+    /// The part of its allocated data that is in the page cache, 0 to 1; `None` if unknown.
     pub resident: Option<f64>,
-    /// What offsets and lengths of direct I/O are multiples of; `None` where it was not asked, or there is none to tell.
+    /// The alignment of offsets and lengths for direct I/O; `None` if it was not queried or is not reported.
     pub direct_alignment: Option<u64>,
 }
 
 impl FileFacts {
-    /// What the system tells of a file; of one that cannot be opened, not what is in the page cache.
+    /// What the system reports about a file; without an open file, the residency is unknown.
     #[must_use]
     pub fn of(metadata: &Metadata, file: Option<&File>) -> Self {
         let found = Self {
@@ -35,7 +35,7 @@ impl FileFacts {
             ..Self::default()
         };
         let asked = file.and_then(|file| sys::residency(file).ok()?.available());
-        // Of a file with holes, what can be read from the device counts, not its length.
+        // For a file with holes, its allocated bytes count, not its length.
         let resident = asked.map(|asked| {
             let whole = if found.is_sparse() {
                 found.allocated_bytes
@@ -51,7 +51,7 @@ impl FileFacts {
         Self { resident, ..found }
     }
 
-    /// The same with what direct I/O asks for, by the open file.
+    /// The same with the alignment for direct I/O.
     #[must_use]
     pub fn with_alignment(self, file: &File) -> Self {
         let asked = sys::direct_alignment(file).ok().and_then(Support::available);
@@ -61,20 +61,20 @@ impl FileFacts {
         }
     }
 
-    /// The part of it that is in the page cache; half of it where that cannot be known.
+    /// The part of it that is in the page cache; 0.5 if unknown.
     #[must_use]
     pub fn resident_part(&self) -> f64 {
         self.resident.unwrap_or(0.5)
     }
 
-    /// Whether it has fewer blocks than bytes.
+    /// Whether its blocks hold fewer bytes than its size.
     #[must_use]
     pub fn is_sparse(&self) -> bool {
         self.allocated_bytes < self.bytes
     }
 }
 
-/// Whether a file with fewer blocks than bytes has holes, or may have: blocks may be missing because they are compressed.
+/// Whether a file whose blocks hold fewer bytes than its size has, or may have, holes. Compression also reduces blocks.
 pub(crate) fn has_holes(file: &File, path: &Path, bytes: u64) -> bool {
     match sys::next_hole(file, 0) {
         Ok(Support::Available(hole)) if hole >= bytes => {
@@ -84,10 +84,10 @@ pub(crate) fn has_holes(file: &File, path: &Path, bytes: u64) -> bool {
     }
 }
 
-/// What is shared to find out whether blocks can be.
+/// The size of the file for testing whether blocks can be shared.
 const SHARED_BYTES: usize = 256 << 10;
 
-/// Whether files in a directory can share their blocks, found out by a short file; not where none can be made.
+/// Whether files in a directory can share blocks, tested with a short file; false if none can be created.
 pub(crate) fn shares_blocks(directory: &Path) -> bool {
     let tried = || -> io::Result<Support<()>> {
         let (from, to) = (make_unnamed(directory)?, make_unnamed(directory)?);

@@ -1,13 +1,13 @@
-//! What was measured in this process, and holds for a minute.
+//! Measurements of this process, which are valid for a minute.
 
 use std::io;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long a measurement counts.
+/// How long a measurement is valid.
 const FRESH: Duration = Duration::from_mins(1);
 
-/// What was measured, of what, and when.
+/// Measurements, each with its key and time.
 pub(super) struct Kept<K, V>(Mutex<Vec<(K, Instant, V)>>);
 
 impl<K: PartialEq, V: Copy> Kept<K, V> {
@@ -15,7 +15,7 @@ impl<K: PartialEq, V: Copy> Kept<K, V> {
         Self(Mutex::new(Vec::new()))
     }
 
-    /// What is known of it, measured unless it was a moment ago. Whoever asks meanwhile waits.
+    /// The valid measurement for a key, or a new one. Concurrent callers wait for it.
     pub fn get_or(&self, of: K, measure: impl FnOnce() -> io::Result<V>) -> io::Result<V> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|(_, at, _)| at.elapsed() < FRESH);

@@ -1,5 +1,5 @@
-//! What bytes in the page cache cost: some are written, read, compared and mapped. Of a file that is there, its own; else those
-//! of a file without a name, so that measuring brings nothing in.
+//! The costs of bytes in the page cache: some are written, read, compared and mapped. If the file is cached, its own
+//! bytes are used; otherwise those of an unnamed file, so that measuring does not load the file.
 
 use std::fs::File;
 use std::io;
@@ -13,21 +13,21 @@ use super::{Costs, Fact, FileFacts};
 use crate::files::make_unnamed;
 use crate::setup::MEMORY_ALIGNMENT;
 
-/// What is read and compared in each round, and what is mapped. All of it takes some 3 ms.
+/// Bytes to read and compare in each round, and the window to map. All of it takes about 3 ms.
 const TRIED_BYTES: u64 = 1 << 20;
 const WINDOW_BYTES: u64 = 2 << 20;
-/// The length of the file without a name.
+/// The size of the unnamed file.
 const OWN_BYTES: u64 = ROUNDS as u64 * WINDOW_BYTES;
-/// From this part on a file counts as being in the page cache.
+/// From this part on, a file counts as cached.
 const WARM_PART: f64 = 0.9;
 
-/// What reading, comparing and mapping a byte costs, and filling a new page where that was measured, too.
+/// The costs per byte of reading, comparing and mapping, and of filling a new page if that was measured.
 type Measured = ([Fact; 3], Option<Fact>);
 
-/// By whether it was measured of a file in the page cache.
+/// By whether it was measured on a cached file.
 static MEASURED: Kept<bool, Measured> = Kept::nothing();
 
-/// Adds what bytes in the page cache cost to `costs`, by a file where it is there.
+/// Measures bytes in the page cache, with the file if it is cached, and adds their costs to `costs`.
 pub(super) fn measure(file: &File, found: FileFacts, costs: &mut Costs) -> io::Result<()> {
     let is_warm = found.resident_part() >= WARM_PART && found.bytes >= OWN_BYTES && !found.is_sparse();
     let (measured, filled) = MEASURED.get_or(is_warm, || {
@@ -38,7 +38,7 @@ pub(super) fn measure(file: &File, found: FileFacts, costs: &mut Costs) -> io::R
         }
     })?;
     [costs.read_byte_ns, costs.compare_byte_ns, costs.map_byte_ns] = measured;
-    // What was measured where is written counts more.
+    // A measurement on the target's storage takes precedence.
     if let Some(filled) = filled.filter(|_| !costs.fill_byte_ns.is_measured()) {
         costs.fill_byte_ns = filled;
     }
@@ -58,9 +58,9 @@ fn of_own_file() -> io::Result<Measured> {
 fn of_file(file: &File, bytes: u64) -> io::Result<[Fact; 3]> {
     let new = || Buffer::new(TRIED_BYTES as usize, MEMORY_ALIGNMENT);
     let (mut buffer, mut other) = (new()?, new()?);
-    // The first touch of memory is not what reading costs.
+    // Touch the memory first, because that is not part of reading.
     buffer.fill(1);
-    // Apart, so that each round has bytes that the processor has not seen before.
+    // At different offsets, so that each round has bytes that are not in the processor's caches.
     let step = bytes / u64::from(ROUNDS) / WINDOW_BYTES * WINDOW_BYTES;
     let place = |round: u32| u64::from(round) * step;
     let read = timed_rounds(|round| file.read_exact_at(&mut buffer, place(round)))?;
@@ -72,7 +72,8 @@ fn of_file(file: &File, bytes: u64) -> io::Result<[Fact; 3]> {
     let each_byte = 1.0 / TRIED_BYTES as f64;
     let window = 0..WINDOW_BYTES as usize;
     let mapped = if sys::guard_installed() {
-        // The second map is of bytes that the processor has by then, so that all of the time counts for one.
+        // The second map is of bytes that are already in the processor's caches, so all of the time counts for one
+        // file.
         timed_rounds(|round| {
             let map = || Map::new(file, place(round), window.end, MapMode::Read);
             let (one, other) = (map()?, map()?);

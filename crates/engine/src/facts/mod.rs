@@ -1,9 +1,9 @@
-//! What is known before a plan is made: what calls and bytes cost on a storage, and what its files are like. Nothing else
-//! measures for a plan.
+//! Facts for plans: the costs of calls and bytes on a storage, and properties of its files. Only this module measures
+//! for plans.
 //!
-//! A measurement takes at most 50 ms and 8 MiB where the device is no slower than a disk, and holds for a minute of the
-//! process. What cannot be measured, or need not be, is assumed between bounds that hold for the storages there are. What was
-//! measured beats what the system claims, and that beats what is assumed.
+//! A measurement takes at most 50 ms and 8 MiB, unless the device is slower than a disk, and is valid for a minute
+//! within the process. Costs that are not measured are assumed, with bounds that hold for most storages. Measured
+//! values take precedence over claims of the system, and claims over assumptions.
 
 mod costs;
 mod device;
@@ -32,32 +32,32 @@ pub(crate) use file::{has_holes, shares_blocks};
 pub use process::ProcessFacts;
 pub use seeks::Seeks;
 
-/// What the plan of a read, a write, a copy or a comparison rests on.
+/// The facts for planning a read, write, copy or comparison.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Facts {
-    /// What calls, bytes and waiting cost.
+    /// The costs of calls, bytes and waits.
     pub costs: Costs,
-    /// What the file is like, and the one that it is copied to or compared with; the same twice where there is one.
+    /// The file, and the file that it is copied to or compared with; if there is only one file, twice the same.
     pub files: [FileFacts; 2],
-    /// What reading the two in turn costs; `None` where it was not measured.
+    /// The cost of alternating between the two; `None` if it was not measured.
     pub seeks: Option<Seeks>,
-    /// What this process may have.
+    /// The limits of this process.
     pub process: ProcessFacts,
-    /// What the kernel reads ahead of a sequential reader.
+    /// The kernel's read-ahead window.
     pub read_ahead_bytes: u64,
-    /// Memory that can be had without swapping.
+    /// Memory available without swapping.
     pub memory_bytes: u64,
-    /// Space that is free where is written.
+    /// Free space on the storage of the target.
     pub free_bytes: u64,
     /// Whether a copy can share the blocks of its source.
     pub can_share: bool,
 }
 
-/// What the kernel reads ahead unless it was told otherwise.
+/// The kernel's default read-ahead window.
 const READ_AHEAD_BYTES: u64 = 128 << 10;
 
 impl Facts {
-    /// What is taken where nothing is known but what the files are like, and what the process may have.
+    /// Assumed facts, if only the files and the limits of the process are known.
     #[must_use]
     pub fn assumed(files: [FileFacts; 2], process: ProcessFacts) -> Self {
         Self {
@@ -72,7 +72,7 @@ impl Facts {
         }
     }
 
-    /// What the system tells of an open file, its device and this machine.
+    /// What the system reports about an open file, its device and this machine.
     pub(crate) fn of(path: &Path, file: &File, metadata: &Metadata) -> Self {
         let found = FileFacts::of(metadata, Some(file)).with_alignment(file);
         let mut facts = Self::assumed([found; 2], ProcessFacts::without_rings());
@@ -80,7 +80,7 @@ impl Facts {
         facts
     }
 
-    /// The same of a part. One that is open is not had past the page cache but by methods that are named.
+    /// The same for a part. Plans do not bypass the page cache for an open file.
     pub(crate) fn of_part(part: &Part<'_>, file: &File, metadata: &Metadata) -> Self {
         let mut facts = Self::of(&part.path_to_measure(), file, metadata);
         if part.is_open() {
@@ -92,10 +92,10 @@ impl Facts {
         facts
     }
 
-    /// The same of what is written to: a file that is open, or one that is made.
+    /// The same for a target: an open file, or a file to create.
     ///
     /// # Errors
-    /// The system's, where it cannot be looked at.
+    /// The system's, if it cannot be examined.
     pub(crate) fn of_target(part: &Part<'_>) -> Result<Self> {
         if part.is_open() {
             let (file, metadata) = part.open()?;
@@ -104,13 +104,13 @@ impl Facts {
         Self::of_new_file(directory_of(part.path()))
     }
 
-    /// What opening and reading many files at or below a path costs, measured but for the device.
+    /// The costs of opening and reading many files at or below a path; all but those of the device are measured.
     ///
     /// # Errors
-    /// The system's, where the path cannot be looked at.
+    /// The system's, if the path cannot be examined.
     pub(crate) fn of_many(path: &Path) -> Result<Self> {
         let failed = |error| Error::system(path, "stat", error);
-        // Of a file its directory is opened: opening a FIFO would wait.
+        // Opens the directory of a file, because opening a FIFO would block.
         let directory = if path.is_dir() { path } else { directory_of(path) };
         let opened = File::open(directory).map_err(failed)?;
         let found = FileFacts::of(&opened.metadata().map_err(failed)?, None);
@@ -123,10 +123,10 @@ impl Facts {
         Ok(facts)
     }
 
-    /// The same of a file that is to be made in a directory, told by one without a name where there can be such a one.
+    /// The same for a file to create in a directory, found by an unnamed file if possible.
     ///
     /// # Errors
-    /// The system's, where the directory cannot be looked at.
+    /// The system's, if the directory cannot be examined.
     pub(crate) fn of_new_file(directory: &Path) -> Result<Self> {
         let metadata = fs::metadata(directory);
         let metadata = metadata.map_err(|error| Error::system(directory, "stat", error))?;
@@ -143,7 +143,7 @@ impl Facts {
         Ok(facts)
     }
 
-    /// Adds what the system tells of the device behind a path, and of this machine's memory.
+    /// Adds what the system reports about the device of a path, and about memory.
     pub(crate) fn claims(&mut self, path: &Path) {
         // A profile of the storage would come first, here and in what is measured below.
         let device = number_text(self.files[0].device);
@@ -159,8 +159,8 @@ impl Facts {
         }
     }
 
-    /// Measures what reading the first file costs: of the page cache, and of the device where not all is there. What cannot be
-    /// measured stays assumed.
+    /// Measures the costs of reading the first file, from the page cache and, unless all of it is there, from the
+    /// device. If that fails, they stay assumed.
     pub(crate) fn measure_reading(&mut self, path: &Path, file: &File) {
         let found = self.files[0];
         let of_memory = memory::measure(file, found, &mut self.costs);
@@ -174,8 +174,9 @@ impl Facts {
         }
     }
 
-    /// Measures what writing costs beside a file, before reading, which may tell more of the page cache. What cannot be
-    /// measured stays assumed; so it does where the file is open, and who knows in which directory.
+    /// Measures the costs of writing in the directory of a file. Reading is measured afterwards, because it may give
+    /// better figures for the page cache. If measuring fails, or the file is open and its directory therefore unknown,
+    /// the costs stay assumed.
     pub(crate) fn measure_writing(&mut self, part: &Part<'_>) {
         if part.is_open() {
             return;
@@ -188,28 +189,28 @@ impl Facts {
     }
 }
 
-/// A figure, where it comes from, and between which bounds it lies.
+/// A figure with bounds and a source.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Fact {
     /// The figure.
     pub value: f64,
-    /// The lower bound: of what is measured, the least that was found.
+    /// The lower bound; for a measured figure, the smallest measurement.
     pub low: f64,
-    /// The upper bound.
+    /// The upper bound; for a measured figure, the largest measurement.
     pub high: f64,
-    /// Where it comes from.
+    /// Its source.
     pub source: Source,
 }
 
-/// Where a figure comes from.
+/// The source of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// Measured, and when.
+    /// Measured, at this time.
     Measured(Instant),
-    /// The system says so.
+    /// Reported by the system.
     Claimed,
-    /// It holds for most storages.
+    /// Not measured; it holds for most storages.
     Assumed,
 }
 
@@ -225,7 +226,7 @@ impl Fact {
         }
     }
 
-    /// A figure that the system tells.
+    /// A figure that the system reports.
     #[must_use]
     pub const fn claimed(value: f64) -> Self {
         Self {
@@ -234,7 +235,7 @@ impl Fact {
         }
     }
 
-    /// A figure that was measured exactly.
+    /// A figure that was measured, without bounds.
     #[must_use]
     pub fn measured(value: f64) -> Self {
         Self::between(value, value, value)
@@ -253,7 +254,7 @@ impl Fact {
         matches!(self.source, Source::Measured(_))
     }
 
-    /// This part of it.
+    /// The figure and its bounds, times `part`.
     fn scaled(self, part: f64) -> Self {
         Self {
             value: self.value * part,

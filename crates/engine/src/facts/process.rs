@@ -1,22 +1,22 @@
-//! What this process may have.
+//! The limits of this process.
 
 use seekless_sys::{self as sys, Ring, Support};
 
-/// What this process may have.
+/// The limits of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProcessFacts {
-    /// Files that it may have open.
+    /// The largest number of open files.
     pub open_files_max: usize,
     /// Whether `io_uring` is available.
     pub has_rings: bool,
     /// Whether files may be mapped: [`crate::allow_mapping`].
     pub can_map: bool,
-    /// Threads that run at once.
+    /// Processors that it may use.
     pub processors: usize,
 }
 
 impl ProcessFacts {
-    /// What the system tells.
+    /// What the system reports.
     #[must_use]
     pub fn here() -> Self {
         Self {
@@ -25,7 +25,7 @@ impl ProcessFacts {
         }
     }
 
-    /// The same without trying whether there is `io_uring`, which takes longer than all the rest.
+    /// The same without testing for `io_uring`, which takes longer than the rest.
     #[must_use]
     pub fn without_rings() -> Self {
         Self {

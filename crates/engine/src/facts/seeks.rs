@@ -1,4 +1,4 @@
-//! What it costs a device to answer elsewhere than it answered last: single direct reads, which leave the page cache alone.
+//! The cost of seeking on a device, measured by single direct reads, which leave the page cache unchanged.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -9,50 +9,50 @@ use seekless_sys::{self as sys, Access, Buffer, Opening};
 
 use crate::setup::MEMORY_ALIGNMENT;
 
-/// What a direct read takes, at the median.
+/// Median times of a direct read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seeks {
-    /// Behind the read before.
+    /// Of a sequential read.
     pub in_a_row: Duration,
-    /// At another place.
+    /// Of a read elsewhere.
     pub apart: Duration,
 }
 
-/// A direct read: of which file, at which offset, and for which of the two its time counts.
+/// A direct read: the file, the offset, and for which of the two figures its time counts.
 type Read = (usize, u64, Option<usize>);
 
 const IN_A_ROW: Option<usize> = Some(0);
 const APART: Option<usize> = Some(1);
 
-/// Blocks of the reads, and how many of each kind are enough to tell.
+/// The size of a read, and how many of each kind are enough.
 const PAIR_BLOCK_BYTES: u64 = 16 << 10;
 const FILE_BLOCK_BYTES: u64 = 4 << 10;
 const ENOUGH: usize = 3;
-/// The time after which no more reads of two files are begun: one takes up to 15 ms where a head must move.
+/// The time after which no more reads of two files are started. One takes up to 15 ms if a head must move.
 const PAIR_TIME: Duration = Duration::from_millis(30);
-/// Blocks that are read of one file, and then of both in turn.
+/// Blocks to read from one file, and then from both in turn.
 const RUN: u64 = 4;
 const RUNS: u64 = 2;
-/// Reads of each kind within a file, and the time after which no more are begun.
+/// Reads of each kind within a file, and the time after which no more are started.
 const FILE_READS: u64 = 64;
 const FILE_TIME: Duration = Duration::from_secs(1);
 
 impl Seeks {
-    /// How many times as long a read takes elsewhere.
+    /// The time of a read elsewhere, divided by that of a sequential read.
     #[must_use]
     pub fn ratio(&self) -> f64 {
         self.apart.as_secs_f64() / self.in_a_row.as_secs_f64().max(1e-9)
     }
 
-    /// Of two files that are read in turn, from these offsets on for this many bytes. `None` where there is no direct I/O, or
-    /// too few reads can be made to tell.
+    /// Measures alternating between two files, within this many bytes from these offsets. `None` without direct I/O, or
+    /// if too few reads are possible.
     pub(crate) fn between(files: [(&Path, u64); 2], bytes: u64) -> Option<Self> {
-        // Behind the starts, each run at a place of its own, away from the last one's read-ahead in the device.
+        // Each run has a place of its own after the starts, away from the device's read-ahead for the previous run.
         let apart = bytes / PAIR_BLOCK_BYTES / (RUNS + 1);
         let reads = (0..RUNS).flat_map(|run| {
             let first = files.map(|(_, start)| start.div_ceil(PAIR_BLOCK_BYTES) + run * apart);
             let read = move |file: usize, block: u64, counts| (file, (first[file] + block) * PAIR_BLOCK_BYTES, counts);
-            // The first read of a run goes to a new place.
+            // The first read of a run is not sequential.
             let in_a_row = (0..RUN).map(move |step| read(0, step, IN_A_ROW.filter(|_| step > 0)));
             let in_turn = (0..RUN).flat_map(move |step| [read(1, step, APART), read(0, RUN + step, APART)]);
             in_a_row.chain(in_turn)
@@ -60,8 +60,8 @@ impl Seeks {
         time(files.map(|(path, _)| path), PAIR_BLOCK_BYTES, PAIR_TIME, reads)
     }
 
-    /// Within a file of this many bytes, at places drawn by a seed. `None` where there is no direct I/O, or the file is too
-    /// short.
+    /// Measures seeking within a file of this many bytes, at places drawn by a seed. `None` without direct I/O, or if
+    /// the file is too short.
     #[must_use]
     pub fn within(path: &Path, bytes: u64, seed: u64) -> Option<Self> {
         let blocks = bytes / FILE_BLOCK_BYTES;

@@ -1,4 +1,4 @@
-//! Files that are made in a directory beside others.
+//! Creating files in a directory beside others.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -10,7 +10,7 @@ use seekless_sys::{self as sys, Directory, Opening, Support};
 
 use super::Identity;
 
-/// Makes an empty file in a directory, under a name that no file has.
+/// Creates an empty file in a directory, under an unused name.
 pub(crate) fn make_beside(directory: &Directory) -> io::Result<(File, OsString)> {
     static MADE: AtomicU64 = AtomicU64::new(0);
     loop {
@@ -20,7 +20,7 @@ pub(crate) fn make_beside(directory: &Directory) -> io::Result<(File, OsString)>
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
             made => made?,
         };
-        // Until it has a better name: whoever recovers leaves alone what is locked.
+        // Locked until it is renamed, because recovery leaves locked files alone.
         return match file.try_lock() {
             Ok(()) => Ok((file, name)),
             Err(error) => {
@@ -40,7 +40,7 @@ pub(crate) fn is_name_of_empty(name: &OsStr) -> bool {
     numbers.is_some_and(|(process, number)| is_number(process) && is_number(number))
 }
 
-/// Makes an empty file in a directory that is gone when it is closed, and opens it once more.
+/// Creates an empty file in a directory that is removed when it is closed, and opens it a second time.
 pub(crate) fn make_for_a_moment(directory: &Directory, how: Opening) -> io::Result<(File, File)> {
     if let Support::Available((file, path)) = sys::unnamed_file(directory)? {
         return Ok((file, sys::open(&path, how)?.required()?));
@@ -55,7 +55,7 @@ pub(crate) fn make_for_a_moment(directory: &Directory, how: Opening) -> io::Resu
     Ok((file, again))
 }
 
-/// Makes an empty file in a directory that is gone when it is closed.
+/// Creates an empty file in a directory that is removed when it is closed.
 pub(crate) fn make_unnamed(directory: &Path) -> io::Result<File> {
     let directory = Directory::open(directory)?;
     if let Support::Available((file, _)) = sys::unnamed_file(&directory)? {

@@ -1,4 +1,4 @@
-//! How a file lies on its device, as far as the file system tells.
+//! The placement of a file on its device, as reported by the file system.
 
 use std::fs::{File, Metadata};
 use std::os::unix::fs::MetadataExt;
@@ -8,19 +8,19 @@ use seekless_sys::{self as sys, Support};
 
 use crate::error::{Error, Result};
 
-/// How a file lies on its device.
+/// A summary of a file's extents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ExtentSummary {
     /// Runs of blocks.
     pub count: u64,
-    /// Bytes that have blocks; what is less than the size is holes.
+    /// Bytes that have blocks; the rest of the size is holes.
     pub allocated_bytes: u64,
     /// Bytes in blocks that are shared with another file.
     pub shared_bytes: u64,
 }
 
-/// The extents of a file; `None` where the file system does not tell.
+/// The extents of a file; `None` if the file system does not report them.
 ///
 /// # Errors
 /// The system's errors of opening and asking.
@@ -42,7 +42,7 @@ pub fn extents(path: impl AsRef<Path>) -> Result<Option<ExtentSummary>> {
     }))
 }
 
-/// What a file takes on its file system: `st_blocks`, which counts 512 bytes whatever the block (stat(2)).
+/// The space that a file takes: `st_blocks`, which counts units of 512 bytes (stat(2)).
 #[must_use]
 pub fn allocated_bytes(metadata: &Metadata) -> u64 {
     metadata.blocks().saturating_mul(512)

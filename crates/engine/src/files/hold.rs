@@ -1,8 +1,8 @@
-//! Holding a file while it is changed: a lock that our other jobs respect, and a lease by which the kernel keeps everybody else
-//! away until it ends.
+//! Holding a file while it is changed: a lock, which other seekless jobs respect, and a lease, by which the kernel
+//! keeps other processes out.
 //!
-//! Whoever changes a file locks it first, then takes the lease where one is needed, and asks whether it still stands before
-//! each step that relies on it. What is done where there is no lease is the job's decision.
+//! A job locks the file first, then takes the lease if it needs one, and checks the lease before each step that relies
+//! on it. The job decides what to do without a lease.
 
 use std::fs::{File, TryLockError};
 use std::io;
@@ -14,8 +14,8 @@ use seekless_sys::{self as sys, LeaseKind, Support};
 
 use crate::error::NotAlone;
 
-/// Locks a file against our other jobs until it is closed: flock(2). Waits as long as `patience` for another's lock to end;
-/// `false` where it does not.
+/// Locks a file against other seekless jobs until it is closed: flock(2). Waits for at most `patience`; returns `false`
+/// if another job still holds the lock.
 ///
 /// # Errors
 /// The system's.
@@ -31,8 +31,8 @@ pub fn lock(file: &File, patience: Duration) -> io::Result<bool> {
     }
 }
 
-/// A lease on an open file: fcntl(2) `F_SETLEASE`. A process that opens the file meanwhile waits until the lease ends or
-/// `/proc/sys/fs/lease-break-time` is over. It ends with [`Lease::end`], or when the file is closed.
+/// A lease on an open file: fcntl(2) `F_SETLEASE`. A process that opens the file waits until the lease ends, at most
+/// for `/proc/sys/fs/lease-break-time`. The lease ends by [`Lease::end`], or when the file is closed.
 #[derive(Debug)]
 pub struct Lease {
     file: Arc<File>,
@@ -41,10 +41,11 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// Takes a lease by which nobody else opens the file, wherever they are. The file is open for writing.
+    /// Takes a lease that keeps all other processes from opening the file, on other machines, too. The file is open for
+    /// writing.
     ///
     /// # Errors
-    /// Why there is none.
+    /// Why no lease is granted.
     pub fn exclusive(file: &Arc<File>) -> Result<Self, NotAlone> {
         let lease = Self::take(file, LeaseKind::Exclusive)?;
         match sys::leases_bind_all_writers(file) {
@@ -56,10 +57,11 @@ impl Lease {
         }
     }
 
-    /// Takes a lease by which nobody on this machine opens the file for writing. The file is open for reading only.
+    /// Takes a lease that keeps processes on this machine from opening the file for writing. The file is open for
+    /// reading only.
     ///
     /// # Errors
-    /// Why there is none.
+    /// Why no lease is granted.
     pub fn against_writers(file: &Arc<File>) -> Result<Self, NotAlone> {
         Self::take(file, LeaseKind::AgainstWriters)
     }
@@ -78,13 +80,13 @@ impl Lease {
         }
     }
 
-    /// Whether it was not given back, and nobody waits for its end.
+    /// Whether it still holds: it was not given up, and no process is waiting for it.
     #[must_use]
     pub fn stands(&self) -> bool {
         !self.has_ended.load(Ordering::Relaxed) && sys::holds_lease(&self.file, self.kind)
     }
 
-    /// Gives it back, so that those who wait for the file go on.
+    /// Gives it up, so that waiting processes continue.
     pub fn end(&self) {
         if !self.has_ended.swap(true, Ordering::Relaxed) {
             sys::end_lease(&self.file);

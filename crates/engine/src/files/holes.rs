@@ -1,7 +1,8 @@
-//! Where a file has data and where holes, as its file system tells: lseek(2) `SEEK_DATA` and `SEEK_HOLE`.
+//! Data and holes of a file, as the file system reports them: lseek(2) `SEEK_DATA` and `SEEK_HOLE`.
 //!
-//! Asked stretch by stretch while the file is worked on, so that a file of millions of extents takes no memory. Each answer
-//! is true of one moment: what others write into a hole afterwards is not seen, as what they write behind a reader is not.
+//! They are queried range by range during the work, so a file with millions of extents takes no memory. Each answer is
+//! valid for one moment: data that others write into a hole afterwards is missed, like data written before a reader's
+//! position.
 
 use std::fs::File;
 use std::io;
@@ -18,12 +19,12 @@ pub(crate) enum Stretch {
     Hole(Range<u64>),
 }
 
-/// What counts as data before asking again where there was data a moment ago.
+/// How much counts as data before the next query, if data was there a moment ago.
 const UNSURE_BYTES: u64 = 1 << 20;
 
-/// The stretches of a range of a file, in order. Everything is data where the file system does not tell. Data is rounded out
-/// to an alignment, so that direct I/O can reach it: it never is less than there is. `count_call` is called before each system
-/// call. An error comes with what was being done, and is the last answer.
+/// The data and holes of a range of a file, in order. If the file system does not report holes, everything is data.
+/// Data ranges are extended to an alignment, for direct I/O. `count_call` is called before each system call. An error
+/// comes with the action, and is the last item.
 pub(crate) fn stretches(
     file: &File,
     within: Range<u64>,
@@ -31,13 +32,13 @@ pub(crate) fn stretches(
     count_call: impl Fn(),
 ) -> impl Iterator<Item = Result<Stretch, (Action, io::Error)>> {
     let (mut at, end) = (within.start, within.end);
-    // Where the data behind the hole begins that was told last.
+    // The start of the data after the last hole.
     let mut told = None;
     let mut next = move || {
         if at >= end {
             return Ok(None);
         }
-        // Nothing is asked behind an error.
+        // There are no items after an error.
         let from = std::mem::replace(&mut at, end);
         let ask = || {
             count_call();
@@ -58,7 +59,7 @@ pub(crate) fn stretches(
     std::iter::from_fn(move || next().transpose())
 }
 
-/// Where the first data at or after an offset begins: `u64::MAX` where only a hole is left.
+/// The start of the first data at or after an offset; `u64::MAX` if only a hole is left.
 fn next_data(file: &File, at: u64) -> io::Result<u64> {
     Ok(match sys::next_data(file, at)? {
         Support::Available(data) => data.unwrap_or(u64::MAX),
@@ -66,8 +67,8 @@ fn next_data(file: &File, at: u64) -> io::Result<u64> {
     })
 }
 
-/// Where the data at an offset ends. There may be none any more, because the file was changed since it was found, or its map
-/// makes no sense.
+/// The end of the data at an offset. There may be no data any more, because the file was changed since, or the file
+/// system's answers are inconsistent.
 fn end_of_data(file: &File, at: u64) -> io::Result<u64> {
     Ok(match sys::next_hole(file, at)? {
         Support::Available(hole) if hole > at => hole,
@@ -76,11 +77,11 @@ fn end_of_data(file: &File, at: u64) -> io::Result<u64> {
     })
 }
 
-/// Where a file has data: the ranges within a range, in order. Everything is data where the file system does not tell. Moves
-/// the file's position. An error is the last answer.
+/// The data ranges within a range of a file, in order. If the file system does not report holes, everything is data.
+/// Moves the file's position. An error is the last item.
 ///
 /// # Errors
-/// The system's, of asking.
+/// The system's.
 pub fn data_ranges(file: &File, within: Range<u64>) -> impl Iterator<Item = io::Result<Range<u64>>> {
     stretches(file, within, 1, || ()).filter_map(|stretch| match stretch {
         Ok(Stretch::Data(range)) => Some(Ok(range)),

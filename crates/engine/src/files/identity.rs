@@ -1,10 +1,10 @@
-//! Which file it is, and whether it was changed.
+//! The identity of a file, and whether it was changed.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 
-/// `st_dev` and `st_ino`: two files with different ones are different. With the same they are one only where their file system
-/// gives no two files the same ([`seekless_sys::inodes_identify`]).
+/// `st_dev` and `st_ino`. Files with different numbers are different. Files with the same numbers are one only if their
+/// file system gives each file its own ([`seekless_sys::inodes_identify`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Identity {
     device: u64,
@@ -12,13 +12,13 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Of the numbers that stat(2) gives.
+    /// From the numbers of stat(2).
     #[must_use]
     pub fn new(device: u64, inode: u64) -> Self {
         Self { device, inode }
     }
 
-    /// Of a file that was looked at.
+    /// From the metadata of a file.
     #[must_use]
     pub fn of(metadata: &Metadata) -> Self {
         Self {
@@ -28,8 +28,8 @@ impl Identity {
     }
 }
 
-/// Which file it is, its size and its times: equal stamps are of one unchanged file, as far as stat(2) tells. Whoever changes
-/// its bytes or its metadata changes `st_ctime`.
+/// Identity, size and times of a file. Equal stamps mean the same unchanged file, as far as stat(2) shows: every change
+/// of bytes or metadata sets `st_ctime`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
     identity: Identity,
@@ -39,7 +39,7 @@ pub struct Stamp {
 }
 
 impl Stamp {
-    /// Of a file that was looked at.
+    /// From the metadata of a file.
     #[must_use]
     pub fn of(metadata: &Metadata) -> Self {
         Self {
@@ -51,7 +51,7 @@ impl Stamp {
     }
 }
 
-/// A device number as the kernel writes it in text. How it is put together is Linux's own (makedev(3)).
+/// A device number as `MAJOR:MINOR`, in Linux's encoding (makedev(3)).
 pub(crate) fn number_text(number: u64) -> String {
     let major = ((number >> 8) & 0xfff) | ((number >> 32) & !0xfff);
     let minor = (number & 0xff) | ((number >> 12) & !0xff);

@@ -1,4 +1,4 @@
-//! What kind of file a path names.
+//! The kind of a file.
 
 use std::fs::{self, File, FileType, Metadata};
 use std::io;
@@ -21,7 +21,7 @@ fn kind_of(kind: FileType) -> &'static str {
     }
 }
 
-/// Fails unless the file is regular: opening a FIFO would wait, and reading a device might not end.
+/// Fails unless the file is regular: opening a FIFO would block, and reading a device might not end.
 pub(crate) fn require_regular(path: &Path, metadata: &Metadata) -> Result<()> {
     if metadata.is_file() {
         return Ok(());
@@ -45,7 +45,7 @@ pub(crate) fn stat_open_regular(path: &Path, file: &File) -> Result<Metadata> {
     require_regular(path, &metadata).map(|()| metadata)
 }
 
-/// Opens a regular file. Never waits: what is not a regular file is refused, even if it became a FIFO a moment ago.
+/// Opens a regular file. Never blocks: anything else is refused, even if it only just became a FIFO.
 pub(crate) fn open_regular(path: &Path) -> Result<(File, Metadata)> {
     stat_regular(path)?;
     let opened = open_without_waiting(path).map_err(|error| Error::system(path, "open", error))?;
@@ -57,7 +57,7 @@ pub(crate) fn open_without_waiting(path: &Path) -> io::Result<File> {
     sys::open(path, Opening::plain(Access::Read))?.required()
 }
 
-/// The directory that a file is in, or is to be.
+/// The directory of a file, which need not exist.
 pub(crate) fn directory_of(path: &Path) -> &Path {
     match path.parent() {
         Some(directory) if directory.as_os_str().is_empty() => Path::new("."),

@@ -1,7 +1,7 @@
-//! Files before their bytes are moved: what kind they are of, which file it is and whether it was changed, where it has data
-//! and holes, and holding it so that nobody else changes it.
+//! Properties of files: kind, identity, changes, data and holes; and locks and leases that keep other processes from
+//! changing them.
 //!
-//! Not here: methods, and opening files as these say, which is `transfer`'s business.
+//! Not here: methods, and opening files as methods say (`transfer`).
 
 mod beside;
 mod extents;

@@ -1,10 +1,10 @@
-//! Reading a file where no method was asked for.
+//! Reading a file without a method.
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-/// Reads once: pread(2), again where a signal interrupted it.
+/// Reads once: pread(2), repeated if a signal interrupts it.
 ///
 /// # Errors
 /// The system's.
@@ -17,7 +17,7 @@ pub fn read_some(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usiz
     }
 }
 
-/// Reads until the buffer is full or the file ends, and gives how much there was.
+/// Reads until the buffer is full or the file ends; returns the number of bytes.
 ///
 /// # Errors
 /// The system's.

@@ -1,40 +1,41 @@
-//! How many small files are handled together, and how: opening and reading cold ones is waiting for the device.
+//! Plans for many small files: how many are processed together, and how. For cold files, most of the time is waiting
+//! for the device.
 
 use std::time::Duration;
 
 use crate::facts::ProcessFacts;
 
-/// How batches of small files are worked on.
+/// How batches of small files are processed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BatchPlan {
     /// Threads that list directories and read files.
     pub threads: usize,
-    /// Whether cold files are read many in one call of `io_uring`.
+    /// Whether one call of `io_uring` reads many cold files.
     pub has_rings: bool,
     /// Files, or pairs of files, in a batch.
     pub batch: usize,
-    /// Directories on each side that are open at a time, beside those at work.
+    /// Directories of each side that stay open, besides those in use.
     pub open_directories: usize,
-    /// Entries of directories that were listed and not told yet, before only the next to be told is listed.
+    /// Entries that may be listed before they are reported. Beyond that, only the directory that is reported next is
+    /// listed.
     pub entries_ahead: u64,
-    /// Whether reads are asked not to wait (`RWF_NOWAIT`), where the file system has such: they say that a file is not in
-    /// memory.
+    /// Whether to read with `RWF_NOWAIT` if the file system supports it: it shows that a file is not in memory.
     pub asks_not_to_wait: bool,
-    /// Elsewhere a read that takes longer found the file not in memory.
+    /// Without `RWF_NOWAIT`, a read that takes longer means that the file was not in memory.
     pub patience: Duration,
 }
 
 /// Files in a batch, at most.
 pub const BATCH: usize = 32;
-/// Bytes that are read of each file of a batch in one call. Most files are not longer; of those that are, reading so much makes
-/// the system read ahead.
+/// Bytes to read of each file of a batch in one call. Most files are not longer; for longer ones, this starts the
+/// kernel's read-ahead.
 pub(crate) const HEAD_BYTES: usize = 16 << 10;
-/// Bytes that are read of a file by itself: few files are longer, and two such buffers stay in a processor's second cache.
+/// Bytes to read of a single file: few files are longer, and two buffers of this size fit into the second-level cache.
 pub(crate) const READ_BYTES: usize = 128 << 10;
-/// A ring does not pay for fewer files, or pairs of files.
+/// The fewest files, or pairs of files, for which a ring pays off.
 pub(crate) const FEWEST_FOR_RING: usize = 3;
-/// Files that [`crate::batch::Threads`] are given at a time: enough to keep all busy, few enough that memory lasts, and the
-/// patience of whoever watches.
+/// Files given to [`crate::batch::Threads`] at a time: enough to keep all threads busy, and few enough for memory and
+/// for steady progress.
 pub const FILES_AHEAD: usize = 2048;
 /// Threads that read a file each. Warming 10,000 small files on a virtual disk took 1.3 to 1.9 s with one thread, 0.9 with 4,
 /// 0.5 to 0.6 with 16, 0.5 to 0.9 with 64.
@@ -42,14 +43,14 @@ pub const THREADS_OF_FILES: usize = 16;
 /// Threads where `io_uring` reads for them, and where it does not.
 const THREADS: usize = 16;
 const THREADS_WITHOUT_RINGS: usize = 32;
-/// From this size on what preparing a method costs is small beside reading. Below, the threads that read small files read these
-/// too.
+/// From this size on, preparing a method costs little compared with reading. Smaller files are read by the threads for
+/// small files.
 pub const LARGE_BYTES: u64 = 8 << 20;
-/// A file in memory takes 10 microseconds.
+/// Reading a file in memory takes 10 microseconds.
 const PATIENCE: Duration = Duration::from_micros(100);
-/// Descriptors that are the program's own.
+/// Descriptors reserved for the program.
 const OWN_FILES: usize = 64;
-/// What a thread may need at once where few files may be open: a pair, their directories and those above, and a ring.
+/// Descriptors that a thread may need at once: a pair of files, their directories and those above, and a ring.
 const FILES_OF_A_THREAD: usize = 16;
 
 /// The plan for pairs of small files.

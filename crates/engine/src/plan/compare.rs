@@ -1,4 +1,4 @@
-//! How two files are best compared.
+//! Plans for comparing two files.
 
 use seekless_method::{CompareMechanism, MechanismId, Method, Operation};
 
@@ -6,11 +6,11 @@ use super::cost::{Amounts, Of};
 use super::{NamedFact, Plan, SMALL_BYTES, Task, Unit, method, read, residency, usual};
 use crate::facts::{Fact, Facts, FileFacts};
 
-/// Of two larger files so much is read side by side before a method is chosen: a difference near the start costs only these
-/// reads, and up to this size reading takes no longer than preparing a method.
+/// The first bytes of two files, which are compared before a method is chosen: a difference near the start then costs
+/// only these reads, and reading this much takes no longer than preparing a method.
 pub const FIRST_LOOK_BYTES: u64 = 64 << 10;
 
-/// Bytes to be compared of each, less those for which neither file has blocks.
+/// Bytes to compare of each file, without those for which neither file has blocks.
 fn data_bytes(request: &Task, facts: &Facts) -> u64 {
     let [one, other] = facts.files;
     request.bytes.min(one.allocated_bytes.max(other.allocated_bytes))
@@ -20,28 +20,28 @@ fn is_one_device(facts: &Facts) -> bool {
     facts.files[0].device == facts.files[1].device
 }
 
-/// Whether what reading the two in turn costs decides, and measuring it takes less than it can save.
+/// Whether the plan depends on the cost of alternating, and measuring it takes less time than it can save.
 pub(crate) fn depends_on_seeks(request: &Task, facts: &Facts) -> bool {
     let is_cold = |file: FileFacts| file.resident.is_some_and(|part| part < 0.5);
     data_bytes(request, facts) >= MEASURED_FROM_BYTES && is_one_device(facts) && facts.files.into_iter().all(is_cold)
 }
 
-/// Files shorter than this are not measured: that would take longer than it can save.
+/// For shorter files, measuring would take longer than it can save.
 const MEASURED_FROM_BYTES: u64 = 16 << 20;
-/// Less than this is compared by one thread: making others costs more.
+/// Shorter ranges are compared by one thread, because starting more costs more.
 const THREADED_BYTES: u64 = 8 << 20;
-/// From here on a file counts as being in the page cache.
+/// From this part on, a file counts as cached.
 const WARM_PART: f64 = 0.9;
-/// Up to here it does not.
+/// Up to this part, a file counts as not cached.
 const COLD_PART: f64 = 0.1;
-/// Reading two files in turn must cost this many times as much as one after the other to be avoided.
+/// Alternating is avoided if it costs this many times as much as sequential reads.
 const ALTERNATING_COSTS: f64 = 2.0;
-/// Two threads are enough for memory; more only wait for each other.
+/// Two threads saturate memory; more only wait for each other.
 const THREADS_MAX: usize = 4;
 const THREADS_THAT_COUNT: u32 = 2;
 
-/// The plan for comparing two files or parts of them. It rests on rules, which were measured; what it will take follows from
-/// the costs.
+/// The plan for comparing two files or parts of them. The method follows from rules, which were found by measuring; the
+/// time follows from the costs.
 #[must_use]
 pub fn compare(request: &Task, facts: &Facts) -> Plan {
     let (method, otherwise, why) = chosen(request, facts);
@@ -65,7 +65,7 @@ pub fn compare(request: &Task, facts: &Facts) -> Plan {
     }
 }
 
-/// What comparing takes by a method.
+/// The work of comparing by a method.
 fn amounts(request: &Task, facts: &Facts, method: &Method) -> Amounts {
     let bytes = data_bytes(request, facts);
     let in_memory = if method.mechanism().id == MechanismId::Compare(CompareMechanism::Mmap) {
@@ -82,7 +82,7 @@ fn amounts(request: &Task, facts: &Facts, method: &Method) -> Amounts {
     in_memory.and(from_device(0)).and(from_device(1))
 }
 
-/// The method, what is to be used otherwise, and why.
+/// The method, the method if that is unavailable, and why.
 fn chosen(request: &Task, facts: &Facts) -> (Method, Method, String) {
     let plain = usual(Operation::Compare);
     let data_bytes = data_bytes(request, facts);
@@ -107,7 +107,7 @@ fn chosen(request: &Task, facts: &Facts) -> (Method, Method, String) {
         };
         return (method, otherwise, format!("both files are in the page cache, {why}"));
     }
-    // Through the page cache, whose read-ahead asks for more at a time than direct reads did where both were measured.
+    // Through the page cache: in measurements, its read-ahead made larger requests than direct reads.
     let through_cache = with_threads("compare/sync,block=1M", threads.min(2));
     let is_cold = resident.iter().all(|&part| part <= COLD_PART);
     let (method, why) = match (is_one_device(facts), facts.seeks.map(|seeks| seeks.ratio())) {

@@ -1,4 +1,4 @@
-//! How a file is best copied.
+//! Plans for copying a file.
 
 use seekless_method::{Durability, Operation};
 
@@ -8,15 +8,15 @@ use super::{
 };
 use crate::facts::Facts;
 
-/// Whether it decides that blocks can be shared, which is found out by making two short files.
+/// Whether the plan depends on sharing blocks, which is tested with two short files.
 pub(crate) fn depends_on_sharing(request: &Task, facts: &Facts) -> bool {
     let [source, target] = facts.files;
-    // Blocks that are shared are not written through.
+    // `write-through` does not apply to shared blocks.
     let is_durable = request.durability == Durability::WriteThrough;
     data_of(request, facts).bytes >= SMALL_BYTES && source.device == target.device && !is_durable
 }
 
-/// What is copied of a file: holes are skipped.
+/// The task without holes, which are skipped.
 fn data_of(request: &Task, facts: &Facts) -> Task {
     Task {
         bytes: request.bytes.min(facts.files[0].allocated_bytes),
@@ -24,8 +24,8 @@ fn data_of(request: &Task, facts: &Facts) -> Task {
     }
 }
 
-/// The plan for copying a file to a new one. Where blocks can be shared they are; else the page cache is passed by where
-/// the copy is waited for and the source is not in memory either.
+/// The plan for copying a file to a new one. It shares blocks if possible. Otherwise it bypasses the page cache if the
+/// copy must be durable and the source is not in memory.
 #[must_use]
 pub fn copy(request: &Task, facts: &Facts) -> Plan {
     let usual = usual(Operation::Copy);

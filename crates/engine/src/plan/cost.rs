@@ -1,26 +1,27 @@
-//! What a method takes: how much it does of each thing that costs something, times what that costs ([`Costs`]), summed up.
+//! The cost model: a method's time is the sum, over everything that costs time ([`Costs`]), of its amount times its
+//! cost.
 //!
-//! Costs are in nanoseconds: of a call, of a byte, of a wait. What a method does is a list of amounts ([`Amounts`]), which each
-//! operation's file counts from the size, from what is in the page cache, and from the block. So a time is linear in every cost:
-//! its bounds follow from the bounds of the costs, and whether a method is faster than another at *every* plausible cost is
-//! decided exactly, cost by cost.
+//! Costs are in nanoseconds per call, byte or wait. The file of each operation counts a method's amounts ([`Amounts`])
+//! from the size, the residency and the block. A time is therefore linear in every cost: its bounds follow from the
+//! bounds of the costs, and whether one method is faster than another at *every* plausible cost can be decided exactly,
+//! cost by cost.
 //!
-//! Oversimplified, on purpose:
-//! - what goes on at once is added up, where one hides the other: reading ahead and copying from the page cache. Filling the
-//!   page cache with what is read costs as much as with what is written;
-//! - of methods that keep several requests in flight only the first wait counts;
+//! Deliberate simplifications:
+//! - overlapping activities, such as read-ahead and copying from the page cache, are added up. Filling the page cache
+//!   costs the same for reads and writes;
+//! - for methods that keep several requests in flight, only the first wait counts;
 //! - the kernel's read-ahead waits once for each of its windows, and half of that is hidden;
-//! - a device has one rate, and one wait for a request behind the one before. What moves its head elsewhere is told by
-//!   [`crate::facts::Seeks`] alone, and what other processes do, not at all;
-//! - several threads do the work of memory in a part of the time, and leave the device as fast as it is;
-//! - a byte that is written to the page cache and then to the device is waited for twice.
+//! - a device has one rate, and one latency for sequential requests. Seeking is covered only by
+//!   [`crate::facts::Seeks`], and other processes not at all;
+//! - several threads divide the time of memory accesses, but not that of the device;
+//! - for a byte that is written to the page cache and then to the device, both times count.
 
 use std::time::Duration;
 
 use super::{NamedFact, Predicted, Unit};
 use crate::facts::{Costs, Fact};
 
-/// What costs something, in the order of [`all`].
+/// What costs time, in the order of [`all`].
 #[derive(Clone, Copy)]
 pub(crate) enum Of {
     /// Calls that read.
@@ -29,27 +30,27 @@ pub(crate) enum Of {
     ReadBytes,
     /// Calls that write.
     WriteCalls,
-    /// Bytes written to pages that are in the page cache.
+    /// Bytes written to existing pages of the page cache.
     WrittenBytes,
-    /// Bytes for which the page cache gets new pages.
+    /// Bytes for which the page cache allocates new pages.
     FilledBytes,
     /// Bytes written to the device.
     DeviceBytes,
-    /// Flushes of the device, and waits for writes past the page cache.
+    /// Flushes of the device, and waits for writes that bypass the page cache.
     Flushes,
-    /// Bytes of each of two buffers compared.
+    /// Bytes compared in two buffers.
     ComparedBytes,
-    /// Bytes mapped, and compared there.
+    /// Bytes compared in mapped memory.
     MappedBytes,
     /// Files opened and closed.
     Opens,
-    /// Waits for the device's answer to a read.
+    /// Latencies of device reads.
     Waits,
     /// Bytes read from the device.
     FetchedBytes,
 }
 
-/// The costs, and what they are called.
+/// The costs, with their names.
 fn all(costs: &Costs) -> [(&'static str, Unit, Fact); 12] {
     use Unit::{Nanoseconds, NanosecondsPerByte};
     [
@@ -72,12 +73,12 @@ fn all(costs: &Costs) -> [(&'static str, Unit, Fact); 12] {
     ]
 }
 
-/// How much a method does of each of these.
+/// The amounts of a method.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Amounts([f64; 12]);
 
 impl Amounts {
-    /// So much of these, and nothing of others.
+    /// These amounts; all others are 0.
     pub fn of<const N: usize>(amounts: [(Of, f64); N]) -> Self {
         let mut all = [0.0; 12];
         for (of, amount) in amounts {
@@ -86,24 +87,24 @@ impl Amounts {
         Self(all)
     }
 
-    /// This, and then the other.
+    /// The sum of both.
     pub fn and(self, other: Self) -> Self {
         Self(std::array::from_fn(|place| self.0[place] + other.0[place]))
     }
 
-    /// This many times as much of everything.
+    /// All amounts, multiplied.
     pub fn times(self, factor: f64) -> Self {
         Self(self.0.map(|amount| amount * factor))
     }
 
-    /// The costs that count, with their names.
+    /// The costs whose amounts are not 0, with their names.
     pub fn facts(self, costs: &Costs) -> impl Iterator<Item = NamedFact> {
         let all = self.0.into_iter().zip(all(costs));
         all.filter(|(amount, _)| *amount > 0.0)
             .map(|(_, (name, unit, fact))| NamedFact { name, unit, fact })
     }
 
-    /// What it takes by the costs.
+    /// The time, by these costs.
     pub fn nanoseconds(&self, costs: &Costs) -> f64 {
         self.sum(costs, |fact| fact.value)
     }
@@ -118,7 +119,7 @@ impl Amounts {
         }
     }
 
-    /// Whether it takes no longer than another wherever the costs lie between their bounds.
+    /// Whether it takes no longer than another, for all costs within their bounds.
     pub fn is_never_slower(&self, other: &Self, costs: &Costs) -> bool {
         let amounts = self.0.into_iter().zip(other.0);
         let most = amounts.zip(all(costs)).map(|((own, others), (.., fact))| {

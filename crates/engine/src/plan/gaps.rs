@@ -1,12 +1,11 @@
-//! What updates make of a file: how many pieces, and the gaps between them, counted by size; and what follows from them for
-//! every order.
+//! The pieces of a batch of updates and the gaps between them, counted by size, and the work of each order that follows
+//! from them.
 
 use seekless_method::UpdateOrder;
 
 use super::update::Work;
 
-/// The pieces that updates make, and how many gaps between them are of which size: enough to judge every order in one pass
-/// over millions of them.
+/// The number of pieces, and of gaps by size. One pass over millions of updates suffices to judge every order.
 #[derive(Debug)]
 pub struct Gaps {
     /// How many pieces there are.
@@ -15,7 +14,7 @@ pub struct Gaps {
     pub(crate) requested_bytes: u64,
     /// Where the last of them ends.
     pub(crate) end: u64,
-    /// By the number of bits of the gap: how many, and their bytes.
+    /// By the number of bits of a gap's size: how many gaps, and their bytes.
     by_bits: Box<[(u64, u64); 65]>,
 }
 
@@ -29,11 +28,11 @@ impl Gaps {
         }
     }
 
-    /// Takes note of a piece behind those before.
+    /// Counts the next piece, by offset.
     pub(crate) fn count(&mut self, offset: u64, length: u64) {
         if self.pieces > 0 {
             let gap = offset - self.end;
-            // One that is a power of two belongs to those up to it.
+            // A gap that is a power of two counts with the smaller ones.
             let bits = gap.checked_sub(1).map_or(0, |below| 65 - below.leading_zeros());
             let (count, bytes) = &mut self.by_bits[bits.min(64) as usize];
             *count += 1;
@@ -44,14 +43,14 @@ impl Gaps {
         self.end = offset + length;
     }
 
-    /// Whether there are gaps of no more than this many bytes, as far as sizes are told apart.
+    /// Whether there are gaps of at most this many bytes, as far as sizes are distinguished.
     pub(super) fn has_up_to(&self, bytes: f64) -> bool {
         let largest = |bits: usize| (1_u128 << (bits - 1)) as f64;
         let mut sizes = self.by_bits.iter().enumerate().skip(1);
         sizes.any(|(bits, &(count, _))| count > 0 && largest(bits) <= bytes)
     }
 
-    /// What an order comes to in a file of this many bytes, but for where its blocks end.
+    /// The work of an order in a file of this many bytes, ignoring block boundaries.
     pub(super) fn work(&self, order: UpdateOrder, file_bytes: u64, block_bytes: u64) -> Work {
         let bits = match order {
             UpdateOrder::Coalesce(0) => 0,

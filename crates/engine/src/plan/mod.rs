@@ -1,13 +1,13 @@
 //! A [`Plan`]: which method to use, how long it will take, and why. [`seekless::plan`](crate::plan()) makes one.
 //!
-//! It rests on facts: what the system says of the file, and what calls and bytes cost on its storage, measured in at most 100 ms.
-//! If the method is the same at every cost that storages have, nothing is measured. Times are [`Duration`]s; costs are in
-//! nanoseconds, for each call or each byte.
+//! It rests on facts: what the system reports about the file, and the costs of calls and bytes on its storage, which
+//! are measured in at most 100 ms. If the method is the same at every plausible cost, nothing is measured. Times are
+//! [`Duration`]s; costs are in nanoseconds, for each call or each byte.
 //!
 //! Not here: doing what was planned, and measuring.
 
-// Inside: pure functions, a file for each operation, from what is asked for (`Task`) and what is known (`crate::facts`) to a
-// plan. No I/O, and no clock. What a method takes is said in one place, `cost`.
+// Inside: pure functions, one file per operation, from a task (`Task`) and facts (`crate::facts`) to a plan. No I/O,
+// and no clock. The only cost model is in `cost`.
 
 mod batch;
 mod compare;
@@ -55,58 +55,58 @@ use seekless_method::{Durability, Method, Operation};
 
 use crate::facts::Facts;
 
-/// What is asked for, of one file or of a pair; what becomes of a file that is updated is asked for by [`PlanLimits`].
+/// A task on one file or a pair of files. For updates, [`PlanLimits`] has the rest.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Task {
-    /// Bytes to be read, written, copied, or compared of each.
+    /// The bytes to read, write or copy, or to compare of each file.
     pub bytes: u64,
-    /// What is on the device in the end, where something is written.
+    /// What must be on the device at the end, if something is written.
     pub durability: Durability,
 }
 
-/// A method, what it will take, and why it is used.
+/// A method, its predicted time, and the reason for it.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Plan {
     /// The method to use.
     pub method: Method,
-    /// The method to use if that one is unavailable, or would write more than it may.
+    /// The method to use if that one is unavailable, or would write more than the limit.
     pub otherwise: Method,
     /// The predicted time; only an order of magnitude if it rests on assumed facts.
     pub predicted: Predicted,
-    /// Whether the method is the same wherever the facts lie between their bounds: then there is nothing to measure.
+    /// Whether the method is the same for all facts within their bounds, so that nothing need be measured.
     pub is_certain: bool,
-    /// Why, for people.
+    /// The reason, as text.
     pub why: String,
     /// The facts that decide and predict.
     pub facts: Vec<NamedFact>,
 }
 
-/// A time, and the bounds that follow from those of the facts.
+/// A time, with bounds that follow from those of the facts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Predicted {
-    /// The least.
+    /// The lower bound.
     pub low: Duration,
-    /// The most likely.
+    /// The most likely time.
     pub value: Duration,
-    /// The most.
+    /// The upper bound.
     pub high: Duration,
 }
 
-/// A fact, and what it is.
+/// A fact with its name and unit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct NamedFact {
-    /// What it is, for people.
+    /// Its name, as text.
     pub name: &'static str,
-    /// What it is counted in.
+    /// Its unit.
     pub unit: Unit,
     /// The fact.
     pub fact: Fact,
 }
 
-/// What facts are counted in.
+/// The unit of a fact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Unit {
@@ -116,22 +116,22 @@ pub enum Unit {
     NanosecondsPerByte,
     /// A part of the whole, 0 to 1.
     Part,
-    /// How many times as much.
+    /// A ratio.
     Times,
 }
 
-/// A method that may be planned, what it takes, and why it would be used.
+/// A candidate for a plan: a method, its amounts, and the reason for it.
 struct Candidate {
     method: Method,
     amounts: Amounts,
     why: &'static str,
 }
 
-/// A method is used instead of a safer one only if it is faster by this factor, which covers what the model leaves out.
+/// A method is used instead of a safer one only if it is faster by this factor, which allows for what the model omits.
 const CLEARLY: f64 = 1.25;
 
-/// The plan of those that may be, from the safest on, by the costs: each but the first is used only where it takes clearly less
-/// time than those before. The first is what is to be used otherwise.
+/// Chooses among candidates, the safest first: a later one is used only if it takes clearly less time than those before
+/// it. The first one is the fallback.
 fn choose(candidates: &[Candidate], facts: &Facts) -> Plan {
     let weights = (0..).map(|place| CLEARLY.powi(place));
     let weighted = candidates.iter().zip(weights);
@@ -159,7 +159,7 @@ fn choose(candidates: &[Candidate], facts: &Facts) -> Plan {
     }
 }
 
-/// The part of a file that is in the page cache, as the system tells.
+/// The residency of a file, as a named fact.
 fn resident(part: f64) -> NamedFact {
     NamedFact {
         name: "part of the file in the page cache",
@@ -168,39 +168,39 @@ fn resident(part: f64) -> NamedFact {
     }
 }
 
-/// What is in the page cache of the files, where that is known.
+/// The residency of the files, as far as known.
 fn residency(facts: &Facts) -> Vec<NamedFact> {
     let [one, other] = facts.files;
     let all = [Some(one), (other != one).then_some(other)].into_iter().flatten();
     all.filter_map(|file| file.resident.map(resident)).collect()
 }
 
-/// Less than this is moved or compared in one go: nothing else pays.
+/// Fewer bytes are moved or compared in one block, because nothing else pays off.
 const SMALL_BYTES: u64 = 1 << 20;
 /// The page cache is bypassed only for files of which at least this part is not in it.
 const DIRECT_FROM_ABSENT: f64 = 0.9;
-/// Buffers may take this part of the memory that is available.
+/// Buffers may take this part of the available memory.
 const BUFFERS_PART: u64 = 8;
 
-/// Whether the page cache can be passed by with buffers of this many bytes.
+/// Whether the page cache can be bypassed with buffers of this many bytes.
 fn can_be_direct(facts: &Facts, file: usize, buffer_bytes: u64) -> bool {
     facts.files[file].direct_alignment.is_some() && buffer_bytes <= facts.memory_bytes / BUFFERS_PART
 }
 
-/// What becomes of a file when changing it ends early.
+/// The state of a file after an update that ends early.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Safety {
-    /// Some changes are in it and some are not.
+    /// Some updates are in it, and some are not.
     #[default]
     InPlace,
-    /// What was written before is found in a journal beside it: an error undoes all, and [`crate::update::recover`] finishes
-    /// what a crash interrupted.
+    /// A journal beside it has all updates and the old bytes: an error undoes all updates, and
+    /// [`crate::update::recover`] finishes what a crash interrupted.
     Journal,
-    /// It is as before: the changes go to a new file that takes its name.
+    /// It is as before: the updates go to a new file that takes its name.
     Replace,
 }
 
-/// The method of an operation where nothing is known: it works on every file system, and keeps holes.
+/// The default method of an operation, which works on every file system and keeps holes.
 #[doc(hidden)]
 #[must_use]
 pub fn usual(operation: Operation) -> Method {
@@ -213,8 +213,8 @@ pub fn usual(operation: Operation) -> Method {
     })
 }
 
-/// The method that a text in here names.
+/// Parses the text of a method in this module.
 fn method(text: &str) -> Method {
     text.parse()
-        .unwrap_or_else(|error| panic!("a plan names a method that is none: {error}"))
+        .unwrap_or_else(|error| panic!("a plan has an invalid method: {error}"))
 }

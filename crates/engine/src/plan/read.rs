@@ -1,4 +1,4 @@
-//! How a file is best read from end to end.
+//! Plans for reading a file from start to end.
 
 use seekless_method::{Method, Operation};
 
@@ -6,11 +6,11 @@ use super::cost::{Amounts, Of};
 use super::{Candidate, DIRECT_FROM_ABSENT, Plan, Task, can_be_direct, choose, method, usual};
 use crate::facts::Facts;
 
-/// From here on trying what reading past the page cache takes costs a part of what it can save: up to 8 MiB are read for it.
+/// From this size on, measuring direct reads, which reads up to 8 MiB, costs little compared with what it can save.
 const DIRECT_FROM_BYTES: u64 = 128 << 20;
 
-/// The plan for reading a file once. Of what passes the page cache by, nothing is there for the next reader: so that must be
-/// clearly faster.
+/// The plan for reading a file once. Bypassing the page cache leaves nothing for the next reader, so it must be clearly
+/// faster.
 #[must_use]
 pub fn read(request: &Task, facts: &Facts) -> Plan {
     let usual = usual(Operation::Read);
@@ -41,12 +41,12 @@ pub fn read(request: &Task, facts: &Facts) -> Plan {
     choose(&candidates, facts)
 }
 
-/// What reading this many bytes of one of the files takes through the page cache.
+/// The work of reading this many bytes of one of the files through the page cache.
 pub(super) fn through_cache(bytes: u64, facts: &Facts, file: usize, method: &Method) -> Amounts {
     from_cache(bytes, facts, file, method).and(from_device(bytes, facts, file))
 }
 
-/// What the processor does of it: filling the page cache with what is not there, and copying from it.
+/// The processor's part of it: filling the page cache, and copying from it.
 pub(super) fn from_cache(bytes: u64, facts: &Facts, file: usize, method: &Method) -> Amounts {
     let block_bytes = method.options().block_bytes().unwrap_or(bytes).max(1);
     let calls = bytes.div_ceil(block_bytes) as f64;
@@ -63,14 +63,14 @@ pub(super) fn absent_bytes(bytes: u64, facts: &Facts, file: usize) -> f64 {
     bytes.min(found.allocated_bytes) as f64 * (1.0 - found.resident_part())
 }
 
-/// What the device does of it, by the kernel's read-ahead.
+/// The device's part of it, with the kernel's read-ahead.
 pub(super) fn from_device(bytes: u64, facts: &Facts, file: usize) -> Amounts {
     let absent_bytes = absent_bytes(bytes, facts, file);
     let windows = absent_bytes / facts.read_ahead_bytes.max(4096) as f64;
     Amounts::of([(Of::FetchedBytes, absent_bytes), (Of::Waits, 0.5 * windows)])
 }
 
-/// What it takes past it, waiting for each block, or for the first of several in flight.
+/// The work of reading directly, waiting for each block, or only for the first of several in flight.
 pub(super) fn past_cache(bytes: u64, method: &Method, is_in_flight: bool) -> Amounts {
     let block_bytes = method.options().block_bytes().unwrap_or(bytes).max(1);
     let calls = bytes.div_ceil(block_bytes) as f64;

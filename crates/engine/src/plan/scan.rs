@@ -1,4 +1,4 @@
-//! What going through many files takes, and how much of a file is looked at at a time, where no method is chosen for it.
+//! Plans for processing many files, without choosing a method for each.
 
 use seekless_method::Operation;
 
@@ -6,23 +6,23 @@ use super::cost::{Amounts, Of};
 use super::{Plan, Predicted, usual};
 use crate::facts::Facts;
 
-/// Files, or pairs of files, that are gone through.
+/// Files, or pairs of files, to process.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scan {
     /// Whether files are read, or pairs of them compared.
     pub operation: Operation,
     /// How many.
     pub files: u64,
-    /// Bytes of all of them together, or of one side of the pairs; 0 where files are only opened.
+    /// The total bytes, or those of one side of the pairs; 0 if files are only opened.
     pub bytes: u64,
-    /// The part of them that is in the page cache, where that is known.
+    /// The part of them that is in the page cache, if known.
     pub resident: Option<f64>,
-    /// Threads that take a file each.
+    /// Threads, each of which processes one file at a time.
     pub threads: usize,
 }
 
-/// The plan for many files, each read in a few calls: it is certain, and says what it will take. The threads share the
-/// processors, and wait for the device side by side: each file that is not in the page cache is one wait.
+/// The plan for many files, each read in a few calls; its method is always the same, and its time is predicted. The
+/// threads share the processors, but their waits for the device overlap: each file that is not cached is one wait.
 #[must_use]
 pub fn scan(scan: &Scan, facts: &Facts) -> Plan {
     let method = usual(scan.operation);
@@ -40,11 +40,20 @@ pub fn scan(scan: &Scan, facts: &Facts) -> Plan {
             high: most.high,
         },
         is_certain: true,
-        why: format!(
-            "{} threads work on one file each, so their waits for the device overlap",
-            scan.threads
-        ),
+        why: why(scan),
         facts: resident.into_iter().chain(amounts.facts(&facts.costs)).collect(),
+    }
+}
+
+fn why(scan: &Scan) -> String {
+    match (scan.files, scan.threads) {
+        (0, _) => "there are no files".to_owned(),
+        (1, _) => "there is one file".to_owned(),
+        (_, 0 | 1) => "one thread works on one file at a time".to_owned(),
+        (files, threads) => format!(
+            "{} threads work on one file each, so their waits for the device overlap",
+            files.min(threads as u64)
+        ),
     }
 }
 
@@ -66,25 +75,25 @@ fn amounts(scan: &Scan, resident: f64, facts: &Facts) -> Amounts {
     by_processors.times(1.0 / side_by_side).and(by_device)
 }
 
-/// What a file is brought into the page cache by at a time: large enough that calls are few, small enough to break off soon.
+/// Bytes per call for warming a file: enough that calls are few, and few enough to stop soon.
 pub const WARMED_BYTES: u64 = 1 << 20;
 
-/// How files are gone through by threads that share the work.
+/// How threads share the scanning of files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScanPlan {
-    /// What a thread takes at a time, in bytes; a file no longer than this is one thread's.
+    /// Bytes that a thread takes at a time. A file that is not longer is scanned by one thread.
     pub piece_bytes: u64,
-    /// What it reads at a time.
+    /// Bytes per read.
     pub buffer_bytes: usize,
-    /// What is scanned, at most, before the caller hears of it.
+    /// The most bytes that are scanned before the caller gets results.
     pub batch_bytes: u64,
     /// The same in pieces.
     pub batch_pieces: usize,
 }
 
-/// The plan, whatever the file: what a thread reads at a time is a huge page. Copying into it is cheaper than mapping, which
-/// several threads of a process wait for each other to do; with 256K it took 1.15 times as long as with 1M, with 2M 0.95. So
-/// many pieces between two words to the caller keep a list of runs short whatever the file.
+/// The plan for all files. A buffer is a huge page. Reading is cheaper than mapping, for which threads of a process
+/// wait for each other. Buffers of 256K took 1.15 times as long as 1M; 2M took 0.95 times as long. The limit of pieces
+/// per batch keeps the list of runs short.
 pub const SCAN: ScanPlan = ScanPlan {
     piece_bytes: 8 << 20,
     buffer_bytes: 2 << 20,

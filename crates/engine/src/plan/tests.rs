@@ -1,4 +1,4 @@
-//! What is planned on the storages there are; and what holds for every plan, whatever the facts.
+//! Plans on several kinds of storages, and what holds for every plan, whatever the facts.
 
 use std::time::Duration;
 
@@ -21,12 +21,12 @@ const WARM: FileFacts = FileFacts {
     ..COLD
 };
 
-/// A tenth more or less.
+/// Equal within a tenth.
 const fn about(value: f64) -> Fact {
     Fact::assumed(value * 0.9, value, value * 1.1)
 }
 
-/// A storage with these answers: the wait for a read in microseconds, a byte read and a byte written in nanoseconds, a flush in
+/// A storage with these costs: the wait for a read in microseconds, a byte read and a byte written in nanoseconds, a flush in
 /// microseconds.
 const fn storage(wait_us: f64, fetch_ns: f64, device_ns: f64, flush_us: f64) -> Facts {
     Facts {
@@ -318,7 +318,7 @@ fn small_files_and_those_in_memory_need_no_measuring() {
     }
 }
 
-/// Costs of which each lies somewhere between bounds, at the parts that are given.
+/// Costs that are each between their bounds, at the given parts.
 fn costs_at(bounds: &Costs, parts: &[f64]) -> Costs {
     let mut parts = parts.iter();
     let mut at = |fact: Fact| Fact {

@@ -1,7 +1,7 @@
-//! In which order, and with which gap, updates are best written. Every order is tried on the gaps, counted by size.
+//! Plans for updates: the order and the gap. Every order is evaluated on the gaps, counted by size.
 //!
-//! A call that writes is like a remote call: it costs more than the bytes it carries, so neighbours share one until the
-//! bytes between them cost more than the call they save.
+//! Like a remote call, a write costs more than the bytes it carries. So neighbouring updates share a write, unless the
+//! bytes between them cost more than the write they save.
 
 use seekless_method::{CachePolicy, Durability, Hint, Method, Operation, Options, Platform, Setting, UpdateOrder};
 
@@ -9,7 +9,7 @@ use super::cost::{Amounts, Of};
 use super::{Gaps, Plan, Safety, resident, usual};
 use crate::facts::Costs;
 
-/// What writing costs on a storage, and what the file is like.
+/// The costs of writing on a storage, and properties of the file.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct UpdateFacts {
     /// What calls and bytes cost.
@@ -18,17 +18,17 @@ pub struct UpdateFacts {
     pub file_bytes: u64,
     /// The part of the file that is not in memory, 0 to 1.
     pub absent_part: f64,
-    /// Whether the file has holes, which would take space if what lies between updates were written.
+    /// Whether the file has holes, which would get blocks if gaps were written.
     pub has_holes: bool,
-    /// What offsets and lengths of direct I/O are multiples of; none where the file system does not tell of direct I/O.
+    /// The alignment of offsets and lengths for direct I/O; `None` if the file system does not report it.
     pub direct_alignment: Option<u64>,
-    /// What a copy of the file takes at most: its data, or nothing where blocks can be shared. Counts with
-    /// [`Safety::Replace`] only.
+    /// The most bytes that a copy of the file takes: its data, or nothing if blocks can be shared. Only for
+    /// [`Safety::Replace`].
     pub copied_bytes: u64,
 }
 
 impl UpdateFacts {
-    /// What is taken where nothing is known of a file but its size.
+    /// Assumed facts for a file of which only the size is known.
     #[must_use]
     pub fn assumed(file_bytes: u64) -> Self {
         Self {
@@ -42,17 +42,17 @@ impl UpdateFacts {
     }
 }
 
-/// What a plan has to keep to.
+/// The limits of a plan.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PlanLimits {
-    /// What is on the device in the end.
+    /// What must be on the device at the end.
     pub durability: Durability,
-    /// The most bytes written for each byte that updates name.
+    /// The limit on write amplification: bytes written for each byte that changes.
     pub amplification_max: Option<f64>,
-    /// Whether only bytes may be written that updates name.
+    /// Whether only the bytes of the updates may be written.
     pub is_exact: bool,
-    /// What becomes of the file when it ends early. A journal and a new file that was just copied take the page cache, and
-    /// are written beside the file.
+    /// The state of the file after an update that ends early. With a journal or a new file, the file is cached, and
+    /// bytes are written beside it.
     pub safety: Safety,
 }
 
@@ -63,14 +63,14 @@ pub struct Work {
     pub writes: u64,
     /// Bytes written to the file.
     pub written_bytes: u64,
-    /// Calls that read what lies between updates.
+    /// Calls that read gaps.
     pub reads: u64,
     /// Bytes read.
     pub read_bytes: u64,
 }
 
-/// What some work takes. What is not in memory waits for the device at each read, and past the page cache everything does: some
-/// device's answer to a read is taken to be as far as that to a write.
+/// The cost of some work. Each read of data that is not in memory waits for the device, and each direct call does. The
+/// latency of a device read is assumed to be that of a write.
 pub(crate) fn amounts(work: &Work, durability: Durability, absent_part: f64, is_direct: bool) -> Amounts {
     let waiting_part = if is_direct { 1.0 } else { absent_part };
     let direct_writes = if is_direct { work.writes } else { 0 };
@@ -88,7 +88,7 @@ pub(crate) fn amounts(work: &Work, durability: Durability, absent_part: f64, is_
     ])
 }
 
-/// What safety takes beside the file: bytes written and read, and files and names brought to the device.
+/// The cost of safety: bytes written and read beside the file, and syncs of files and directories.
 pub(crate) fn amounts_of_safety(written_bytes: u64, read_bytes: u64, syncs: u32, durability: Durability) -> Amounts {
     Amounts::of([
         (bytes_of(durability != Durability::None), written_bytes as f64),
@@ -101,17 +101,17 @@ fn bytes_of(at_device: bool) -> Of {
     if at_device { Of::DeviceBytes } else { Of::WrittenBytes }
 }
 
-/// What decides. The flush at the end takes longest to measure and is the same in every order, and so is bringing what was
-/// written to the device.
+/// The costs that differ between orders: not the final flush, which takes longest to measure, nor writing the bytes to
+/// the device.
 fn deciding(work: &Work, durability: Durability) -> Amounts {
     let is_through = durability == Durability::WriteThrough;
     let decided_by = if is_through { durability } else { Durability::None };
     amounts(work, decided_by, 0.0, false)
 }
 
-/// The method that will be fastest by the facts, within the limits. Where it is the same whatever calls and bytes cost on
-/// today's storages, the costs do not count: measuring them takes longer than a small update. Its other method goes through
-/// the page cache, as past it whole blocks of the device are written, which may be more than the limits allow.
+/// The fastest method by the facts, within the limits. If it is the same at every plausible cost, the costs are not
+/// used, because measuring them takes longer than a small update. The fallback method goes through the page cache,
+/// because direct I/O writes whole blocks of the device, which may exceed the limits.
 #[must_use]
 pub fn update(gaps: &Gaps, facts: &UpdateFacts, limits: &PlanLimits) -> Plan {
     if !is_certain(gaps, facts, limits) {
@@ -132,48 +132,48 @@ pub fn update(gaps: &Gaps, facts: &UpdateFacts, limits: &PlanLimits) -> Plan {
     choice.plan(gaps, facts, limits, why.to_owned(), true)
 }
 
-/// Whether the order is the same whatever calls and bytes cost on today's storages. Of the facts only what they tell of the
-/// file counts.
+/// Whether the order is the same at every plausible cost. Of the facts, only the properties of the file are used.
 pub(crate) fn is_certain(gaps: &Gaps, facts: &UpdateFacts, limits: &PlanLimits) -> bool {
     let order = |costs: Costs| Choice::of(gaps, &UpdateFacts { costs, ..*facts }, limits).order;
     order(Costs::ASSUMED.dear_bytes()) == order(Costs::ASSUMED.dear_calls())
 }
 
-/// The method that is fastest by these costs.
+/// The fastest method by these costs.
 pub(crate) fn by_costs(gaps: &Gaps, facts: &UpdateFacts, limits: &PlanLimits) -> Plan {
     let choice = Choice::of(gaps, facts, limits);
     choice.plan(gaps, facts, limits, choice.why(gaps, facts, limits), false)
 }
 
-/// The smallest gap that is tried beside none, and the largest, as powers of two.
+/// The smallest and the largest gap to try, as powers of two.
 const GAP_BITS: std::ops::RangeInclusive<u32> = 5..=20;
-/// The same where the file has holes: shorter than a block of any file system, so that no block is written that no update
-/// touches.
+/// The same for a file with holes: shorter than a block of any file system, so that only blocks that updates touch are
+/// written.
 const GAP_BITS_BESIDE_HOLES: std::ops::RangeInclusive<u32> = 5..=11;
-/// What is written at once where each call waits for the device, and else.
+/// The block if each call waits for the device, and otherwise.
 const THROUGH_BLOCKS: &[u64] = &[512 << 10, 1 << 20, 2 << 20, 4 << 20, 8 << 20];
 const BLOCKS: &[u64] = &[1 << 20];
-/// Nanoseconds of a byte of the buffer at its first touch: 18 GB/s by huge pages.
+/// Nanoseconds per byte for the first touch of the buffer: 18 GB/s with huge pages.
 const TOUCH_BYTE_NS: f64 = 0.06;
-/// Nanoseconds of a byte of the first block that is not in memory: nothing is written until it is read, and only the blocks
-/// behind it are read ahead meanwhile. It lies between file systems, and nearer to btrfs, since the others pass the page
-/// cache by then. Cold, 4 MB in blocks of 512K, 1M, 2M and 8M took 16.3, 12.4, 10.5 and 9.9 ms on btrfs, where each wait costs
-/// more, and 6.2, 6.5, 8.1 and 9.3 ms on ext4; 40 MB in blocks of 1M, 4M, 8M and 16M took 124, 93, 87 and 86 ms on btrfs.
+/// Nanoseconds per byte of the first block that is not in memory: nothing is written until it is read; only later
+/// blocks are read ahead meanwhile. A compromise between file systems, nearer to btrfs, because on the others the plan
+/// bypasses the page cache. Cold, 4 MB in blocks of 512K, 1M, 2M and 8M took 16.3, 12.4, 10.5 and 9.9 ms on btrfs,
+/// where each wait costs more, and 6.2, 6.5, 8.1 and 9.3 ms on ext4; 40 MB in blocks of 1M, 4M, 8M and 16M took 124,
+/// 93, 87 and 86 ms on btrfs.
 const ABSENT_BYTE_NS: f64 = 0.1;
-/// Where less than this part of the file is in memory, reading it in costs more than what is in there saves.
+/// From this absent part on, loading the file into memory costs more than the cached part saves.
 const DIRECT_FROM_ABSENT: f64 = 0.9;
-/// What is read and written at once past the page cache: with huge pages 4 MB took 2.7 ms in one piece, 3.0 in four.
+/// The block for direct I/O: with huge pages, 4 MB took 2.7 ms in one piece and 3.0 ms in four.
 const DIRECT_BLOCK_BYTES: u64 = 8 << 20;
-/// Writes that are shorter on average are waited for more than transferred, so that their reads are worth a hint.
+/// For shorter writes (on average), the latency of their reads outweighs the transfer, so a read-ahead hint pays off.
 const SHORT_BYTES: u64 = 128 << 10;
 
 /// The best order and block.
 struct Choice {
     order: UpdateOrder,
     block_bytes: u64,
-    /// What it comes to, as far as gaps tell.
+    /// Its work, estimated from the gaps.
     work: Work,
-    /// Whether the bound on the amplification ruled out a better one.
+    /// Whether the limit on write amplification excluded a better choice.
     is_bounded: bool,
 }
 
@@ -186,7 +186,7 @@ impl Choice {
             is_bounded: false,
         };
         let mut best = (nothing, f64::MAX);
-        // The best of those that the bound rules out.
+        // The best choice that the limit excludes.
         let mut ruled_out = f64::MAX;
         for order in orders(facts.has_holes) {
             let exact = !order.fills_gaps();
@@ -218,8 +218,8 @@ impl Choice {
         }
     }
 
-    /// Whether the page cache is passed by: where it holds next to nothing of the file, and the file's end is not touched,
-    /// for which a longer one would be on the device for a moment.
+    /// Whether to bypass the page cache: if it holds hardly any of the file, and no update touches the end of the file,
+    /// where the padding of direct I/O would make the file longer for a moment.
     fn is_direct(&self, gaps: &Gaps, facts: &UpdateFacts, limits: &PlanLimits) -> bool {
         let Some(alignment) = facts.direct_alignment.filter(|_| limits.safety == Safety::InPlace) else {
             return false;
@@ -272,7 +272,7 @@ impl Choice {
         Method::new(plain.mechanism(), options).unwrap_or(plain)
     }
 
-    /// What forbids to write what lies between updates.
+    /// The reason why gaps may not be written.
     fn restriction(&self, facts: &UpdateFacts, limits: &PlanLimits) -> Option<&'static str> {
         match () {
             () if limits.is_exact => Some("only the bytes of the updates may be written"),

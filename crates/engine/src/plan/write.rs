@@ -1,4 +1,4 @@
-//! How a file is best written from end to end.
+//! Plans for writing a file from start to end.
 
 use seekless_method::{Durability, Method, Operation, Preallocate};
 
@@ -6,11 +6,11 @@ use super::cost::{Amounts, Of};
 use super::{Candidate, Plan, SMALL_BYTES, Task, can_be_direct, choose, method, usual};
 use crate::facts::Facts;
 
-/// Where less than this many times the bytes is free, all blocks are asked for first: a full disk fails at once then, and not
-/// after minutes.
+/// If less than this many times the bytes is free, all blocks are allocated first, so that a full disk causes an error
+/// at once and not after minutes.
 const SPARE: u64 = 2;
 
-/// The plan for writing a file. Without durability nothing waits for the device, so the page cache takes it all.
+/// The plan for writing a file. Without durability, nothing waits for the device, so the page cache is used.
 #[must_use]
 pub fn write(request: &Task, facts: &Facts) -> Plan {
     let usual = wanted(usual(Operation::Write), request, facts);
@@ -36,7 +36,7 @@ pub fn write(request: &Task, facts: &Facts) -> Plan {
     choose(&candidates, facts)
 }
 
-/// The method with the durability that is asked for, and all blocks first where the disk is nearly full.
+/// The method with the requested durability, and with preallocation if the disk is nearly full.
 fn wanted(method: Method, request: &Task, facts: &Facts) -> Method {
     let durable = method.with(request.durability).unwrap_or(method);
     if request.bytes.saturating_mul(SPARE) < facts.free_bytes || request.bytes == 0 {
@@ -45,7 +45,7 @@ fn wanted(method: Method, request: &Task, facts: &Facts) -> Method {
     durable.with(Preallocate::Allocate).unwrap_or(durable)
 }
 
-/// What writing takes through the page cache, all in new pages.
+/// The work of writing through the page cache, all to new pages.
 pub(super) fn through_cache(request: &Task, method: &Method) -> Amounts {
     let bytes = request.bytes as f64;
     let calls = request
@@ -64,7 +64,7 @@ pub(super) fn through_cache(request: &Task, method: &Method) -> Amounts {
     ])
 }
 
-/// What it takes past it: each call waits, and what is there in the end is flushed once.
+/// The work of writing directly: each call waits, and there is one flush at the end.
 pub(super) fn past_cache(request: &Task, method: &Method) -> Amounts {
     let calls = request
         .bytes

@@ -134,7 +134,7 @@ struct Bench {
     other: PathBuf,
 }
 
-/// Large enough for the blocks of any file system, and for several of them in each part of it.
+/// Large enough to hold several blocks of any file system in each of its parts.
 const SIZE_BYTES: u64 = 1 << 20;
 /// The unit in which `st_blocks` counts (stat(2)).
 const SECTOR_BYTES: u64 = 512;
@@ -238,7 +238,7 @@ fn smallest_hole(bench: &Bench) -> io::Result<Option<u64>> {
     let full = allocated_bytes(&file)?;
     let mut len = SECTOR_BYTES;
     while len < SIZE_BYTES {
-        // Each on a place of its own: what the last one zeroed must not count.
+        // Each at a place of its own, so that earlier holes do not count.
         sys::punch_hole(&file, len, len)?.required()?;
         file.sync_all()?;
         if allocated_bytes(&file)? < full {
@@ -259,7 +259,7 @@ fn fallocate(bench: &Bench) -> Attempt {
 fn residency(bench: &Bench) -> Attempt {
     let file = full_and_cached(bench)?;
     known_bytes(&file.resident()?)?;
-    // Where a FUSE program does not ask the kernel to keep pages, whoever opens the file to ask finds them gone.
+    // Unless a FUSE program asks the kernel to keep pages, opening a file drops them.
     let kept = known_bytes(&cache::resident(&bench.one)?)?;
     require(kept > 0, "opening a file drops its cached pages")
 }

@@ -1,8 +1,8 @@
-//! Whether a method does what its name says on a storage, found out by trying it.
+//! Tests whether a method does what its name says on a storage.
 //!
-//! Flags are accepted and ignored, so a method that ran is not yet available: past the page cache means that the page
-//! cache did not grow, and that nothing of the file stays resident; skipping holes, that a hole was skipped. Tried on files
-//! of a megabyte that are removed again.
+//! File systems may accept flags and ignore them, so a method that ran is not necessarily available. To bypass the page
+//! cache, a method must not make it grow or leave the file resident; to skip holes, it must skip a hole. Test files
+//! have a megabyte and are removed.
 
 mod features;
 
@@ -41,7 +41,7 @@ pub enum Availability {
 }
 
 impl Availability {
-    /// Of a failed system call, its reason alone: the test file's name tells nobody anything.
+    /// For a failed system call, only the action and the reason, because the test file's name is of no interest.
     fn of(attempt: Attempt) -> Self {
         match attempt {
             Ok(()) => Self::Available,
@@ -53,7 +53,7 @@ impl Availability {
         }
     }
 
-    /// The reason, where it is not available.
+    /// The reason, if it is not available.
     #[must_use]
     pub fn reason(&self) -> Option<&str> {
         match self {
@@ -63,7 +63,7 @@ impl Availability {
     }
 }
 
-/// A directory of a storage in which methods are tried. It removes its files when it is dropped.
+/// Tests methods in a directory. Dropping it removes its files.
 ///
 /// ```
 /// use seekless::method::{Operation, MECHANISMS, variants};
@@ -83,7 +83,7 @@ impl Availability {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Probe {
-    /// What the test files hold.
+    /// The content of the test files.
     bytes: Vec<u8>,
     source: PathBuf,
     /// The same with a hole, made when it is needed.
@@ -92,18 +92,18 @@ pub struct Probe {
     tried: HashMap<(Operation, &'static str, Options), Availability>,
 }
 
-/// Large enough that every mechanism does more than one call, small enough to try them all in a second.
+/// Large enough that every mechanism makes more than one call, small enough to test all methods in a second.
 const PROBE_BYTES: u64 = (1 << 20) + 123;
-/// The block that methods are tried with; what the block itself does is seen when it is measured.
+/// The block for tests; other blocks are not tested, only measured.
 const PROBE_BLOCK_BYTES: u64 = 64 << 10;
 /// Where the sparse file has its hole: all but a block at each end.
 const HOLE: Range<usize> = PROBE_BLOCK_BYTES as usize..(PROBE_BYTES - PROBE_BLOCK_BYTES) as usize;
 
 impl Probe {
-    /// Makes the test file in `directory`, which must exist and be writable.
+    /// Creates the test file in `directory`, which must exist and be writable.
     ///
     /// # Errors
-    /// The system's, where the file cannot be written.
+    /// The system's, if the file cannot be written.
     pub fn new(directory: impl AsRef<Path>) -> Result<Self> {
         let directory = directory.as_ref();
         let name = |part: &str| directory.join(format!("seekless-probe-{}-{part}", std::process::id()));
@@ -120,7 +120,7 @@ impl Probe {
         Ok(probe)
     }
 
-    /// Makes a test file by a method that writes.
+    /// Creates a test file by a method that writes.
     fn fill(&self, path: &Path, method: &Method) -> Result<Transfer> {
         Writer::prepare(method)?.write(path, Destination::New, PROBE_BYTES, &self.bytes.as_slice())
     }
@@ -198,7 +198,7 @@ impl Probe {
         made.map_err(|error| Error::system(&self.sparse, "create a file with a hole", error))
     }
 
-    /// Compares the file with its like.
+    /// Compares the file with an equal one.
     fn compare(&self, method: &Method) -> Attempt {
         self.fill(&self.target, &plan::usual(Operation::Write))?;
         if is_past_cache(method) {
@@ -225,7 +225,7 @@ impl Probe {
         require(!is_direct || refuses_misaligned(&self.target), WRITTEN_BY_CACHE)
     }
 
-    /// Writes or copies. The counter of dirtied pages is the whole system's, so a busy one is asked again.
+    /// Writes or copies. The counter of dirtied pages includes all processes, so on a busy system the test is repeated.
     fn write(&self, method: &Method, source: &Path) -> Attempt {
         for _ in 1..ATTEMPTS {
             match self.write_once(method, source) {
@@ -253,8 +253,9 @@ impl Probe {
         let dirtied = dirtied.map_or(0, |(after, before)| after.saturating_sub(before));
         let dirtied_bytes = dirtied * sys::page_bytes() as u64;
         let policy = method.options().cache();
-        // The residency afterwards says nothing on btrfs: it writes through the cache and then drops it. Who insists on
-        // alignment goes to the device; who does not is asked whether pages were made dirty (a loop's backing file is too).
+        // On btrfs, the residency afterwards shows nothing, because it writes through the cache and then drops the
+        // pages. If the file system requires alignment, the write goes to the device; otherwise, the test checks
+        // whether pages became dirty (as those of a loop's backing file do).
         let is_suspect = policy == CachePolicy::Direct && dirtied_bytes > PROBE_BYTES / 2;
         require(!is_suspect || refuses_misaligned(&self.target), WRITTEN_BY_CACHE)?;
         if policy == CachePolicy::DontCache {
@@ -272,7 +273,7 @@ impl Probe {
     }
 }
 
-/// What comes of trying a method or a feature.
+/// The result of testing a method or a feature.
 type Attempt<T = ()> = std::result::Result<T, Why>;
 
 /// Why something does not work.
@@ -306,7 +307,7 @@ fn require(is_so: bool, otherwise: &str) -> Attempt {
     }
 }
 
-/// Where a method passes the page cache by, nothing of the file may be there.
+/// If a method bypasses the page cache, nothing of the file may be resident.
 fn require_empty(method: &Method, path: &Path, otherwise: &str) -> Attempt {
     require(!is_past_cache(method) || is_empty(&cache::resident(path)?), otherwise)
 }
@@ -320,14 +321,14 @@ fn is_past_cache(method: &Method) -> bool {
     method.options().cache() != CachePolicy::Cached
 }
 
-/// Bytes that no file system keeps as a hole or makes small: no two blocks are equal.
+/// Incompressible bytes without equal blocks, which no file system stores as a hole or compresses.
 fn incompressible(bytes: u64) -> Vec<u8> {
     let mut made = vec![0; bytes as usize];
     fastrand::Rng::with_seed(1).fill(&mut made);
     made
 }
 
-/// Looks at the bytes that it is given, in any order, and holds them against those that a file has.
+/// A consumer that compares the bytes, in any order, with the expected ones.
 struct Against<'a> {
     bytes: &'a [u8],
     is_equal: AtomicBool,
@@ -353,7 +354,7 @@ fn allocated_bytes(path: &Path) -> Result<u64> {
     Ok(files::allocated_bytes(&metadata))
 }
 
-/// How often a write that seems to use the page cache is tried, and how long apart.
+/// How often a write that seems to use the page cache is repeated, and the time between.
 const ATTEMPTS: u32 = 4;
 const PAUSE: std::time::Duration = std::time::Duration::from_millis(3);
 
@@ -365,15 +366,15 @@ impl Drop for Probe {
     }
 }
 
-/// The file's last page may be resident nevertheless: setting an exact size behind direct I/O zeroes its rest.
+/// The last page may be resident nevertheless, because setting the exact size after direct I/O zeroes its rest.
 const STRAY_PART: f64 = 0.01;
 
-/// Whether nothing of a file is resident, or it cannot be known: then the flag is believed.
+/// Whether nothing of a file is resident. If the residency is unknown, the flag is trusted.
 fn is_empty(resident: &Resident) -> bool {
     resident.part().is_none_or(|part| part <= STRAY_PART)
 }
 
-/// Whether a direct write of a few bytes is refused, as it is where it would go to the device.
+/// Whether a misaligned direct write is refused, which shows that direct writes go to the device.
 fn refuses_misaligned(path: &Path) -> bool {
     let opening = Opening {
         direct: true,
@@ -386,7 +387,7 @@ fn refuses_misaligned(path: &Path) -> bool {
     written.is_err_and(|error| error.kind() == io::ErrorKind::InvalidInput)
 }
 
-/// Pages that the whole system has made dirty since it started (Linux).
+/// The number of pages that the whole system has dirtied since it started (Linux).
 fn pages_dirtied() -> Option<u64> {
     let counters = fs::read_to_string("/proc/vmstat").ok()?;
     counters

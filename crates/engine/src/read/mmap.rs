@@ -20,7 +20,7 @@ pub(super) fn prepare(setup: Setup) -> PreparedRead {
                 }
             }
         }
-        // A cut inside the last page raises no signal.
+        // Truncation within the last page raises no signal.
         source.check_not_shrunk()?;
         Ok(false)
     }))

@@ -1,4 +1,4 @@
-//! Reading: a file's bytes reach a consumer. One file a mechanism; `body` ties them to their rows.
+//! Reading a file into a consumer. One source file per mechanism; `body` connects them to their rows.
 
 mod double_buffer;
 mod io_uring;
@@ -35,8 +35,8 @@ fn body(mechanism: ReadMechanism) -> Prepare<ReadSource> {
     }
 }
 
-/// A prepared mechanism of reading: feeds a stretch of the source, which is not empty, to the consumer. Tells whether the
-/// consumer stopped it.
+/// A prepared mechanism of reading: passes a range of the source, which is not empty, to the consumer. Returns whether
+/// the consumer ended it.
 type ReadSource = dyn FnMut(&Side<'_>, Range<u64>, &dyn Consumer) -> Result<Stopped> + Send;
 type PreparedRead = Result<Box<ReadSource>>;
 
@@ -47,11 +47,11 @@ type Stopped = bool;
 pub struct Reader(Prepared<ReadSource>);
 
 impl Reader {
-    /// The plan for reading, after a look at the file, and at most 50 ms and 8 MiB of measuring where that decides, or where a
-    /// time is to be predicted.
+    /// Plans reading a file, after examining it. If the plan depends on it, or with `is_predicted`, it measures for at
+    /// most 50 ms, with reads of at most 8 MiB.
     ///
     /// # Errors
-    /// [`Error::NotRegular`](crate::Error::NotRegular), and the system's errors of opening and looking.
+    /// [`Error::NotRegular`](crate::Error::NotRegular), and the system's errors of opening and examining.
     #[doc(hidden)]
     pub fn plan(from: impl AsPart, is_predicted: bool) -> Result<Plan> {
         let part = from.as_part();
@@ -71,10 +71,10 @@ impl Reader {
         Ok(plan::read(&request, &facts))
     }
 
-    /// What going through many files at or below a path will take, after some ms of measuring what memory costs.
+    /// Plans processing many files at or below a path, after measuring the costs of memory for some milliseconds.
     ///
     /// # Errors
-    /// The system's, where the path cannot be opened and looked at.
+    /// The system's, if the path cannot be opened or examined.
     #[doc(hidden)]
     pub fn plan_many(path: impl AsRef<Path>, many: &Scan) -> Result<Plan> {
         Ok(plan::scan(many, &Facts::of_many(path.as_ref())?))
@@ -83,14 +83,15 @@ impl Reader {
     /// Prepares a method for files of any size.
     ///
     /// # Errors
-    /// [`Error::WrongOperation`](crate::Error::WrongOperation) for a method that does not read, [`Error::Unavailable`](crate::Error::Unavailable) where the system lacks it, and
-    /// the system's error where there is no memory.
+    /// [`Error::WrongOperation`](crate::Error::WrongOperation) for a method that does not read,
+    /// [`Error::Unavailable`](crate::Error::Unavailable) if the system lacks it, and the system's error if there is no
+    /// memory.
     pub fn prepare(method: &Method) -> Result<Self> {
         Self::prepare_for(method, u64::MAX >> 1)
     }
 
-    /// Prepares a method for files of up to this many bytes, with buffers no longer than these need. A longer file is
-    /// read nevertheless, after preparing again.
+    /// Prepares a method for files of up to this many bytes, with buffers no larger than these need. Longer files can
+    /// be read, too; they need a second preparation.
     ///
     /// # Errors
     /// As [`Reader::prepare`].
@@ -102,30 +103,31 @@ impl Reader {
         Prepared::new(method, Operation::Read, make, longest_file_bytes).map(Self)
     }
 
-    /// Opens a file, or takes a [`Part`](crate::Part), feeds it to the consumer, and closes it. The size is the one it has when
-    /// it is opened: what grows meanwhile is read up to that size.
+    /// Opens a file, or takes a [`Part`](crate::Part), passes its bytes to the consumer, and closes it. The size is
+    /// that at opening; bytes that are appended meanwhile are not read.
     ///
-    /// A method with `holes=skip` reads the stretches of data that the file system tells of, and hands over each hole by
-    /// [`Consumer::zeros`]: what was allocated and never written is a hole too, what waits to be written back is not. Where
-    /// the file system tells of no holes, all bytes are read; [`Probe`](crate::Probe) calls the method unavailable there,
-    /// because it would not do what its name says. Bytes that others write into a hole while the file is read may be missed,
-    /// as those behind a reader are.
+    /// A method with `holes=skip` reads only the data ranges that the file system reports, and passes each hole to
+    /// [`Consumer::zeros`]. Allocated blocks that were never written count as holes; data that is not yet written back
+    /// does not. If the file system reports no holes, all bytes are read, and [`Probe`](crate::Probe) calls the method
+    /// unavailable, because it does not do what its name says. Bytes that other processes write into a hole during the
+    /// read may be missed, just as bytes written before the reader's position.
     ///
-    /// A method with `access=random` reads all blocks in an order of its own, and needs a consumer that takes them in any
+    /// A method with `access=random` reads all blocks in random order, and needs a consumer that takes them in any
     /// order.
     ///
     /// # Errors
-    /// Every [`Error`](crate::Error); [`Error::Resized`](crate::Error::Resized) where the file became shorter meanwhile: then what the consumer saw is not
-    /// the file.
+    /// Every [`Error`](crate::Error); [`Error::Resized`](crate::Error::Resized) if the file shrank meanwhile, so that
+    /// the consumer did not get the whole file.
     pub fn read(&mut self, from: impl AsPart, consumer: impl Consumer) -> Result<Transfer> {
         self.read_told(&from.as_part(), &consumer, None, None)
     }
 
-    /// Opens a file, feeds blocks of it to the consumer in the order drawn, and closes it. The method has `access=random`,
-    /// and the block and the file's size are those that the blocks were drawn for. The consumer takes them in any order.
+    /// Opens a file, passes the blocks of `visits` to the consumer in their order, and closes the file. The method has
+    /// `access=random`; its block and the file's size are those for which the visits were drawn. The consumer takes
+    /// blocks in any order.
     ///
     /// # Errors
-    /// Every [`Error`](crate::Error); [`Error::Resized`](crate::Error::Resized) where the file has another size.
+    /// Every [`Error`](crate::Error); [`Error::Resized`](crate::Error::Resized) if the file has another size.
     #[doc(hidden)]
     pub fn visit(&mut self, path: impl AsRef<Path>, visits: &Visits, consumer: impl Consumer) -> Result<Transfer> {
         self.read_told(&Part::whole(&path), &consumer, Some(visits), None)
@@ -178,7 +180,7 @@ fn feed(mechanism: &mut ReadSource, source: &Side<'_>, consumer: &dyn Consumer) 
             return Ok(true);
         }
     }
-    // Nobody asked for bytes in a hole, so nobody was told that there are none any more.
+    // If the file shrank within a hole, no read has noticed it.
     source.check_not_shrunk()?;
     Ok(false)
 }

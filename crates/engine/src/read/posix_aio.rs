@@ -58,8 +58,8 @@ pub(crate) fn slots(setup: &Setup) -> Result<[Aio; 2]> {
     Ok([slot()?, slot()?])
 }
 
-/// Has the C library make the thread that serves requests, by one that does nothing: it belongs before any clock. glibc
-/// keeps an idle one for a second.
+/// Has the C library start its thread before anything is timed, by a request that does nothing. glibc keeps an idle
+/// thread for a second.
 fn start_thread(aio: &mut Aio) -> std::io::Result<()> {
     aio.start_read(&Arc::new(File::open("/dev/null")?), 0, 0)?;
     aio.wait().map(drop)
@@ -72,13 +72,13 @@ pub(crate) struct InFlight<'a>(pub &'a mut [Aio; 2]);
 impl Drop for InFlight<'_> {
     fn drop(&mut self) {
         for slot in &mut *self.0 {
-            // Waiting for one that has nothing on its way is refused, and harmless.
+            // Waiting without a request in flight is refused, which is harmless.
             let _ = slot.wait();
         }
     }
 }
 
-/// Starts to read a block. Gives the time, where requests are timed.
+/// Starts to read a block. Returns the time, if requests are timed.
 fn start(slot: &mut Aio, source: &Side<'_>, (offset, length): (u64, usize)) -> Result<Option<Instant>> {
     let asked = source.request_bytes(length);
     source.count_call();
@@ -88,7 +88,7 @@ fn start(slot: &mut Aio, source: &Side<'_>, (offset, length): (u64, usize)) -> R
     Ok(began)
 }
 
-/// Waits for a block; what a short answer left out is read at once.
+/// Waits for a block; after a short answer, the rest is read synchronously.
 fn finish(slot: &mut Aio, source: &Side<'_>, (offset, length): (u64, usize)) -> Result<()> {
     source.count_call();
     let read = slot.wait();

@@ -23,7 +23,7 @@ pub(super) fn prepare(setup: Setup) -> PreparedRead {
         Ahead::within(source, range.clone())?;
         let bytes_of_each = (range.end - range.start).div_ceil(threads as u64);
         let ranges = pieces(range, bytes_of_each.next_multiple_of(setup.block_bytes as u64));
-        // How they end together: one error, or a consumer that has had enough.
+        // All end after an error, or if the consumer ends the read.
         let (stopped, error) = (AtomicBool::new(false), Mutex::new(None));
         pool.in_place_scope(|scope| {
             for (range, buffer) in ranges.zip(&mut buffers) {

@@ -1,6 +1,6 @@
-//! What of a file is in the page cache, and bringing it there or away.
+//! The residency of files in the page cache, and changing it.
 //!
-//! The kernel may refuse or half-do each of these; every answer is read back, never assumed.
+//! The kernel may do these only in part, so the result is always read back.
 //!
 //! ```
 //! use seekless::cache;
@@ -28,19 +28,19 @@ use crate::plan::WARMED_BYTES;
 /// How much of a file is in the page cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Resident {
-    /// Known: bytes resident, of the file's bytes in whole pages.
+    /// Known, in whole pages.
     Known {
         /// Bytes resident.
         resident_bytes: u64,
         /// All bytes of the file, in whole pages.
         total_bytes: u64,
     },
-    /// It cannot be known here, and why.
+    /// Unknown, and why.
     Unknown(&'static str),
 }
 
 impl Resident {
-    /// The part resident, 0 to 1; `None` where it is unknown. An empty file is not resident.
+    /// The resident part, 0 to 1; `None` if unknown. An empty file is not resident.
     #[must_use]
     pub fn part(&self) -> Option<f64> {
         match *self {
@@ -54,7 +54,7 @@ impl Resident {
     }
 }
 
-/// A regular file, open for reading, whose pages can be asked about, dropped and fetched. It can move to another thread.
+/// A regular file, open for reading, whose pages can be counted, dropped and loaded.
 #[derive(Debug)]
 pub struct CachedFile {
     path: PathBuf,
@@ -63,7 +63,7 @@ pub struct CachedFile {
 }
 
 impl CachedFile {
-    /// Opens a file. Never waits: what is no regular file is refused, even if it became a FIFO a moment ago.
+    /// Opens a file. Never blocks: anything but a regular file is refused, even if it only just became a FIFO.
     ///
     /// # Errors
     /// [`Error::NotRegular`], and the system's errors of opening.
@@ -73,10 +73,10 @@ impl CachedFile {
         Ok(Self { path, file, metadata })
     }
 
-    /// Takes a file that is open for reading; errors call it `path`.
+    /// Takes a file that is open for reading; errors name it `path`.
     ///
     /// # Errors
-    /// [`Error::NotRegular`], and the system's errors of looking at it.
+    /// [`Error::NotRegular`], and the system's.
     pub fn of(file: File, path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref().to_owned();
         let metadata = stat_open_regular(&path, &file)?;
@@ -89,13 +89,13 @@ impl CachedFile {
         &self.file
     }
 
-    /// What the system told about the file when it was opened.
+    /// The metadata at opening.
     #[must_use]
     pub fn metadata(&self) -> &Metadata {
         &self.metadata
     }
 
-    /// How much of it is in the page cache, by cachestat(2), or mincore(2) where that has no answer.
+    /// How much of it is in the page cache, by cachestat(2), or mincore(2) if cachestat gives no true answer.
     ///
     /// # Errors
     /// The system's.
@@ -111,8 +111,8 @@ impl CachedFile {
         })
     }
 
-    /// Asks the kernel to forget the file's pages, and tells what is still there. Only where something is, dirty pages
-    /// are written back first and it is asked again: most files are clean, and syncing each costs a flush of the device.
+    /// Drops the file's pages, and returns what is still resident. If something is, it writes back dirty pages and
+    /// tries again. It does not sync first, because most files are clean, and each sync flushes the device.
     ///
     /// # Errors
     /// The system's errors of syncing and asking.
@@ -129,8 +129,8 @@ impl CachedFile {
         self.resident()
     }
 
-    /// Reads the file in pieces, so that it is in the page cache, and tells what is there. `watch` is told of each piece's
-    /// bytes, and may break it off.
+    /// Reads the file in pieces into the page cache, and returns what is resident. `watch` gets the bytes of each
+    /// piece, and can end it.
     ///
     /// # Errors
     /// The system's errors of reading and asking.
@@ -158,7 +158,7 @@ impl CachedFile {
         sys::sync(&self.file).map_err(|error| Error::system(&self.path, "write back its dirty pages", error))
     }
 
-    /// The reason where the platform cannot.
+    /// The reason, if the platform cannot do it.
     fn forget(&self) -> Result<Option<&'static str>> {
         let dropped = sys::drop_from_cache(&self.file);
         match dropped.map_err(|error| Error::system(&self.path, "drop it from the page cache", error))? {
@@ -168,7 +168,7 @@ impl CachedFile {
     }
 }
 
-/// How much of a file is in the page cache, by cachestat(2), or mincore(2) where that has no answer.
+/// How much of a file is in the page cache, by cachestat(2), or mincore(2) if cachestat gives no true answer.
 ///
 /// # Errors
 /// [`Error::NotRegular`], and the system's errors of opening and asking.
@@ -176,9 +176,9 @@ pub fn resident(path: impl AsRef<Path>) -> Result<Resident> {
     CachedFile::open(path)?.resident()
 }
 
-/// Writes back what is dirty and asks the kernel to forget the file's pages; tells what is still there.
+/// Writes back dirty pages and drops the file's pages; returns what is still resident.
 ///
-/// Needs no privilege. The kernel keeps pages that somebody maps, and tmpfs keeps everything.
+/// Needs no privilege. Mapped pages stay, and so do all pages of a tmpfs.
 ///
 /// # Errors
 /// [`Error::NotRegular`], and the system's errors of opening and syncing.
@@ -188,7 +188,7 @@ pub fn drop_file(path: impl AsRef<Path>) -> Result<Resident> {
     file.drop_pages()
 }
 
-/// Reads the file, so that it is in the page cache; tells what is there.
+/// Reads the file into the page cache; returns what is resident.
 ///
 /// # Errors
 /// [`Error::NotRegular`], and the system's errors of opening and reading.
@@ -199,7 +199,7 @@ pub fn warm_file(path: impl AsRef<Path>) -> Result<Resident> {
 /// Drops the clean pages of all files: `/proc/sys/vm/drop_caches`. Needs root.
 ///
 /// # Errors
-/// The system's; where the platform has no such thing, a sentence that says what to do instead.
+/// The system's. If the platform cannot do it, the error says what to do instead.
 pub fn drop_system() -> Result<()> {
     let path = Path::new("/proc/sys/vm/drop_caches");
     let dropped = sys::drop_system_caches().and_then(Support::required);
@@ -212,13 +212,13 @@ pub fn drop_system() -> Result<()> {
 pub struct Memory {
     /// All that the system can use.
     pub total_bytes: u64,
-    /// What programs can get without swapping, by the system's estimate.
+    /// The system's estimate of the memory available without swapping.
     pub available_bytes: u64,
-    /// What the page cache holds, without memory that programs share (tmpfs); `None` where the system does not tell.
+    /// The size of the page cache, without shared memory (tmpfs); `None` if the system does not report it.
     pub cached_bytes: Option<u64>,
 }
 
-/// The machine's memory; `None` where the system does not tell.
+/// The machine's memory; `None` if the system does not report it.
 #[must_use]
 pub fn memory() -> Option<Memory> {
     let found = sys::memory().ok()?.available()?;
@@ -229,8 +229,8 @@ pub fn memory() -> Option<Memory> {
     })
 }
 
-/// Waits until all that was written to the storage of `directory` is on its device. Where the system cannot do that for
-/// one storage, or fails, later measurements show it as noise.
+/// Waits until everything written to the storage of `directory` is on its device. Errors are ignored: data that is
+/// written back later only adds noise to measurements.
 #[doc(hidden)]
 pub fn sync_storage(directory: impl AsRef<Path>) {
     let directory = directory.as_ref();

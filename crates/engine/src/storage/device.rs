@@ -1,6 +1,6 @@
 //! Block devices and what they are made of, down to the disks: partitions, volumes, arrays, loops. From `/sys`.
 //!
-//! All of it is claimed by the devices and their drivers, and nothing here is measured.
+//! All of these are claims of the devices and their drivers; nothing is measured here.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -13,29 +13,30 @@ mod uses;
 
 pub use uses::{DeviceMount, DeviceUse};
 
-/// A block device, with what it claims of itself.
+/// A block device, with its claims.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BlockDevice {
     /// The kernel's name, as in `vda`.
     pub name: String,
-    /// What it is.
+    /// Its kind.
     pub kind: DeviceKind,
-    /// What its user calls it: the name of a volume, the level of an array.
+    /// The name of a volume, or the level of an array.
     pub label: Option<String>,
     /// Its directory in `/sys`, whose `stat` counts its requests.
     pub sys_directory: PathBuf,
-    /// The devices it is made of: the disk of a partition, the members of an array or volume, what a loop's file lies on.
+    /// The devices below it: the disk of a partition, the members of an array or volume, the device of a loop's backing
+    /// file.
     pub below: Vec<BlockDevice>,
     /// The file behind a loop.
     pub backing_file: Option<PathBuf>,
     /// Its size, in bytes.
     pub size_bytes: Option<u64>,
-    /// The model, where it tells.
+    /// The model, if it reports one.
     pub model: Option<String>,
-    /// The serial number of a disk, the identifier of a volume or an array, where it tells.
+    /// The serial number of a disk, or the identifier of a volume or array, if it reports one.
     pub serial: Option<String>,
-    /// Whether it claims to rotate.
+    /// Whether it reports as rotational.
     pub claims_rotational: Option<bool>,
     /// Whether it, or any device below it, is a virtual disk.
     pub is_virtual: Option<bool>,
@@ -43,9 +44,9 @@ pub struct BlockDevice {
     pub scheduler: Option<String>,
     /// The read-ahead window, in KiB.
     pub read_ahead_kib: Option<u64>,
-    /// The logical block, in bytes: what it can be addressed by.
+    /// The logical block, in bytes: its unit of addressing.
     pub logical_block_bytes: Option<u64>,
-    /// The physical block, in bytes: what it writes without reading first.
+    /// The physical block, in bytes: the smallest unit that it writes without reading first.
     pub physical_block_bytes: Option<u64>,
     /// The largest request, in KiB.
     pub max_request_kib: Option<u64>,
@@ -53,16 +54,16 @@ pub struct BlockDevice {
     pub write_cache: Option<String>,
 }
 
-/// What a block device is, by its directory in `/sys`.
+/// The kind of a block device, by its directory in `/sys`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DeviceKind {
-    /// A disk, or what looks like one.
+    /// A disk, or a device that looks like one.
     #[default]
     Disk,
     /// A part of a disk.
     Partition,
-    /// A file as a disk.
+    /// A loop device.
     Loop,
     /// An array (md).
     Raid,
@@ -70,7 +71,7 @@ pub enum DeviceKind {
     Lvm,
     /// An encrypted device.
     Crypt,
-    /// One disk on several ways.
+    /// A disk with several paths (multipath).
     Multipath,
     /// Another kind of mapped device.
     Mapped,
@@ -94,7 +95,7 @@ impl DeviceKind {
 }
 
 impl BlockDevice {
-    /// The names of the devices at the end of the chain: the disks that everything lies on. None where it is one itself.
+    /// The names of the disks at the bottom; empty if it is a disk itself.
     #[must_use]
     pub fn disk_names(&self) -> Vec<String> {
         let mut names = Vec::new();
@@ -111,11 +112,11 @@ impl BlockDevice {
     }
 }
 
-/// More devices on top of each other than anybody stacks; a tree that is deeper goes in circles.
+/// A limit on stacked devices, against cycles.
 const DEEPEST: usize = 16;
 
-/// Where devices tell who they are, below their directories: virtio and `NVMe`, SCSI and MMC, names that are unique in the
-/// world, mapped devices, and arrays.
+/// Files with serial numbers, below a device's directory: of virtio and `NVMe`, of SCSI and MMC, world-wide names, of
+/// mapped devices, and of arrays.
 const SERIALS: [&str; 7] = [
     "serial",
     "device/serial",
@@ -133,12 +134,12 @@ pub(crate) struct Devices<'a> {
 }
 
 impl<'a> Devices<'a> {
-    /// Those below a mounted sysfs; the mounts tell what lies behind the file of a loop.
+    /// The devices of a mounted sysfs; the mounts are needed for the backing file of a loop.
     pub fn new(sys: &'a Path, mounts: &'a Mounts) -> Self {
         Self { sys, mounts }
     }
 
-    /// The device of a device number; file systems with numbers of their own (btrfs) name it in the mount.
+    /// The device with a device number. For file systems with numbers of their own (btrfs), the mount names the device.
     pub fn behind(&self, number: u64, mount: Option<&Mount>) -> Option<BlockDevice> {
         self.find(number, mount, 0)
     }
@@ -160,7 +161,7 @@ impl<'a> Devices<'a> {
 
     fn describe(&self, directory: &Path, depth: usize) -> Option<BlockDevice> {
         (depth < DEEPEST).then_some(())?;
-        // A partition's queue is its disk's.
+        // A partition has the queue of its disk.
         let is_partition = directory.join("partition").exists();
         let disk = if is_partition { directory.parent()? } else { directory };
         let text = |name: &str| read_line(&disk.join(name));
@@ -185,7 +186,7 @@ impl<'a> Devices<'a> {
             sys_directory: directory.to_owned(),
             below,
             backing_file,
-            // In sectors of 512 bytes, whatever the device's own are.
+            // In units of 512 bytes, whatever the device's sectors.
             size_bytes: read_line(&directory.join("size")).and_then(|size| size.parse::<u64>().ok()?.checked_mul(512)),
             serial: SERIALS.iter().find_map(|name| text(name)),
             model: text("device/model").or_else(|| text("device/name")),
@@ -201,7 +202,7 @@ impl<'a> Devices<'a> {
         })
     }
 
-    /// The device that a file lies on.
+    /// The device of a file.
     fn of_file(&self, file: &Path, depth: usize) -> Option<BlockDevice> {
         let number = fs::metadata(file).ok()?.dev();
         self.find(number, self.mounts.holding(file, number), depth)
@@ -217,7 +218,7 @@ impl<'a> Devices<'a> {
     }
 }
 
-/// What a device is, and what its user calls it.
+/// The kind and label of a device.
 fn kind_of(directory: &Path, is_partition: bool) -> (DeviceKind, Option<String>) {
     if is_partition {
         return (DeviceKind::Partition, None);
@@ -229,7 +230,7 @@ fn kind_of(directory: &Path, is_partition: bool) -> (DeviceKind, Option<String>)
         return (DeviceKind::Raid, read_line(&directory.join("md/level")));
     }
     if directory.join("dm").exists() {
-        // Who made the mapping says so at the start of its identifier.
+        // The identifier begins with the name of the program that made the mapping.
         let made_by = read_line(&directory.join("dm/uuid")).unwrap_or_default();
         let kind = match made_by.split('-').next() {
             Some("LVM") => DeviceKind::Lvm,
@@ -250,7 +251,7 @@ fn is_hypervisor_model(disk: &Path) -> bool {
         .any(|word| model.contains(word))
 }
 
-/// The one chosen of a list such as `none [mq-deadline] kyber`.
+/// The selected word of a list such as `none [mq-deadline] kyber`.
 fn in_brackets(list: &str) -> String {
     let chosen = list.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
     chosen.map_or(list, |(chosen, _)| chosen).to_owned()
@@ -263,7 +264,7 @@ fn read_line(path: &Path) -> Option<String> {
     (!line.is_empty()).then(|| line.to_owned())
 }
 
-/// A path in a file of `/sys`, which ends in a newline of the kernel's.
+/// A path in a file of `/sys`, without the final newline.
 fn read_path(path: &Path) -> Option<PathBuf> {
     use std::os::unix::ffi::OsStringExt;
     let mut bytes = fs::read(path).ok()?;

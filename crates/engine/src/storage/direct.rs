@@ -1,12 +1,12 @@
-//! What direct I/O asks for.
+//! The alignment of direct I/O.
 
 use std::fs::File;
 use std::path::Path;
 
 use seekless_sys as sys;
 
-/// The alignment that direct I/O asks for on the storage of a path, in bytes: of memory, of offsets. `None` where there
-/// is no direct I/O, or the file system does not tell.
+/// The alignment that direct I/O requires on the storage of a path, in bytes: of memory, of offsets. `None` without
+/// direct I/O, or if the file system does not report it.
 #[must_use]
 pub fn direct_alignment(file: impl AsRef<Path>) -> Option<(u32, u32)> {
     let file = file.as_ref();

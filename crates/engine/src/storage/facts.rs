@@ -1,6 +1,6 @@
-//! What a storage says of itself: file system, mount, device. Claims, every one; what it does is measured.
+//! What a storage reports about itself: file system, mount, device. All of these are claims.
 //!
-//! On Linux from `/proc/self/mountinfo` and `/sys`; where these do not exist, the facts are `None`.
+//! From `/proc/self/mountinfo` and `/sys` on Linux. Without these, the facts are `None`.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -13,7 +13,7 @@ use super::mount::{Mount, Mounts};
 use crate::error::{Error, Result};
 use crate::files::number_text;
 
-/// What a storage says of itself.
+/// What a storage reports about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StorageFacts {
@@ -23,32 +23,32 @@ pub struct StorageFacts {
     pub mount_point: Option<PathBuf>,
     /// The mount's options.
     pub mount_options: Option<String>,
-    /// What was mounted, in the words of who mounted it: a device, a server's directory, or just a name.
+    /// The source of the mount: a device, a server's directory, or a name.
     pub mount_source: Option<PathBuf>,
-    /// The directory, file or device that another file system takes the data from: the upper layer of an overlay, what a
-    /// FUSE program names as its source. A claim, and only where the path exists here.
+    /// The directory, file or device from which the file system takes its data: the upper layer of an overlay, or the
+    /// source that a FUSE program names. A claim; `None` if the path does not exist here.
     pub behind: Option<PathBuf>,
     /// The file system's block, in bytes.
     pub block_bytes: u64,
     /// Space free for this user, in bytes.
     pub free_bytes: u64,
-    /// Its whole size, in bytes.
+    /// Its size, in bytes.
     pub total_bytes: u64,
     /// Whether it is mounted read-only.
     pub read_only: bool,
-    /// Whether it is reached over a network.
+    /// Whether it is a network file system.
     pub is_network: bool,
-    /// Whether what a process reads from it is accounted to its device: then a cold read can be told from a warm one.
+    /// Whether reads of a process are counted by its device, so that cold and warm reads can be distinguished.
     pub has_block_device: bool,
     /// The file system's number (`st_dev`): two directories with one number share its space.
     pub device_number: u64,
-    /// The block device, with all that it is made of.
+    /// The block device, with the devices below it.
     pub device: Option<BlockDevice>,
 }
 
 impl StorageFacts {
-    /// The device number as `/sys` writes it, as in `254:0`: that of a block device is the file `dev` in its directory,
-    /// and that of a file system which has none of its own is another.
+    /// The device number as `/sys` writes it, as in `254:0`. It is that of the block device, unless the file system has
+    /// numbers of its own.
     #[must_use]
     pub fn device_number_text(&self) -> String {
         number_text(self.device_number)
@@ -57,7 +57,7 @@ impl StorageFacts {
     /// The facts of the storage behind a path. The path is not opened.
     ///
     /// # Errors
-    /// The system's, where the path cannot be looked at; [`Error::NotStorage`] for `/proc`, `/sys` and the like.
+    /// The system's, if it cannot stat the path; [`Error::NotStorage`] for `/proc`, `/sys` and the like.
     pub fn of(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let metadata = fs::metadata(path).map_err(|error| Error::system(path, "stat", error))?;
@@ -73,7 +73,7 @@ impl StorageFacts {
         let mount = place.and_then(|place| mounts.holding(&place, metadata.dev()));
         let device = Devices::new(Path::new("/sys"), &mounts).behind(metadata.dev(), mount);
         Ok(Self {
-            // The mount's word is exact where the file system's number is shared (ext2, 3 and 4).
+            // The mount has the exact name if file systems share a magic number (ext2, 3 and 4).
             file_system: mount.map_or(system.type_name, |mount| mount.file_system.clone()),
             mount_point: mount.map(|mount| mount.point.clone()),
             mount_options: mount.map(|mount| mount.options.clone()),
@@ -91,7 +91,7 @@ impl StorageFacts {
     }
 }
 
-/// Where an overlay or a FUSE program says that it takes its data from, if that exists here.
+/// The directory or file from which an overlay or a FUSE program says it takes its data, if that exists here.
 fn taken_from(mount: &Mount) -> Option<PathBuf> {
     let path = match mount.file_system.as_str() {
         "overlay" => PathBuf::from(

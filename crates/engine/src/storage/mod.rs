@@ -1,4 +1,4 @@
-//! What lies behind a path: what its system claims, and what of it is in the page cache.
+//! The storage of a path: its claims, and the page cache.
 
 pub mod cache;
 pub(crate) mod device;

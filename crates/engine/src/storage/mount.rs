@@ -1,4 +1,4 @@
-//! What is mounted where: `/proc/self/mountinfo` (`proc_pid_mountinfo(5)`), as far as it is used. Paths in it are bytes.
+//! Mounts, from `/proc/self/mountinfo` (`proc_pid_mountinfo(5)`). Paths are bytes.
 
 use std::ffi::OsString;
 use std::fs;
@@ -10,29 +10,29 @@ use crate::files::number_text;
 /// A line of mountinfo.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Mount {
-    /// The device number as `MAJOR:MINOR`; file systems without a device of their own have one that names nothing.
+    /// The device number as `MAJOR:MINOR`. Without a block device, it names no device.
     pub device: String,
     /// Where it is mounted.
     pub point: PathBuf,
     /// The mount's own options, and those of the file system that are not among them.
     pub options: String,
-    /// As in `ext4`.
+    /// The name of the file system, as in `ext4`.
     pub file_system: String,
-    /// What was mounted.
+    /// The source of the mount.
     pub source: PathBuf,
 }
 
-/// All that this process sees mounted, in the order in which it was.
+/// The mounts that this process sees, in the order of mounting.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Mounts(Vec<Mount>);
 
 impl Mounts {
-    /// Those of this process; none where there is no `/proc`.
+    /// The mounts of this process; none without `/proc`.
     pub fn of_this_process() -> Self {
         Self::parse(&fs::read("/proc/self/mountinfo").unwrap_or_default())
     }
 
-    /// Reads the text of mountinfo; what is no line of it is left out.
+    /// Parses the text of mountinfo; malformed lines are skipped.
     pub fn parse(mountinfo: &[u8]) -> Self {
         Self(mountinfo.split(|&byte| byte == b'\n').filter_map(parse_line).collect())
     }
@@ -42,8 +42,8 @@ impl Mounts {
         self.0.iter()
     }
 
-    /// The mount that a path without links lies in: the one with the longest mount point, the last of equals. Where
-    /// several hold the path, one whose device is the path's own goes first: others may be hidden below it.
+    /// The mount of a path without links: the one with the longest mount point, the last of equals. A mount with the
+    /// path's device number takes precedence, because others may be hidden below it.
     pub fn holding(&self, path: &Path, device_number: u64) -> Option<&Mount> {
         let device = number_text(device_number);
         let holding = || self.0.iter().filter(|mount| path.starts_with(&mount.point));

@@ -22,7 +22,7 @@ pub(crate) struct Ahead<'a> {
 }
 
 impl<'a> Ahead<'a> {
-    /// Gives what is given once; piece by piece it will be told of a range of the source.
+    /// Gives a hint that is given once; other hints follow piece by piece, within a range of the source.
     pub fn within(side: &'a Side<'a>, range: Range<u64>) -> Result<Self> {
         let end = range.end;
         let advise = |advice| sys::advise(&side.file, advice, 0, 0);
@@ -48,7 +48,7 @@ impl<'a> Ahead<'a> {
         Ok(Self::done(side))
     }
 
-    /// Nothing is left to be told.
+    /// No hint is left to give.
     fn done(side: &'a Side<'a>) -> Self {
         Self {
             side,
@@ -65,7 +65,7 @@ impl<'a> Ahead<'a> {
         }
     }
 
-    /// Tells of what will be read behind `offset`.
+    /// Gives the hints for what will be read after `offset`.
     pub fn reading_at(&mut self, offset: u64) -> Result<()> {
         let side = self.side;
         while self.told < self.end && self.told < offset.saturating_add(AHEAD_BYTES) {

@@ -1,4 +1,4 @@
-//! Reading and writing one block whole.
+//! Reading and writing whole blocks.
 
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -10,17 +10,18 @@ use crate::error::Result;
 use seekless_method::CachePolicy;
 
 impl Side<'_> {
-    /// The length to ask for: aligned where I/O is direct (a read takes the short answer, a write is cut off later).
+    /// The length to request, aligned for direct I/O. A read then ends early, and the padding of a write is cut off
+    /// later.
     pub fn request_bytes(&self, length: usize) -> usize {
         (length as u64).next_multiple_of(self.alignment) as usize
     }
 
-    /// Reads the `length` bytes at `offset` whole, through short and interrupted calls.
+    /// Reads all `length` bytes at `offset`, repeating short and interrupted calls.
     pub fn read_block(&self, buffer: &mut [u8], offset: u64, length: usize) -> Result<()> {
         self.read_rest(buffer, offset, 0, length)
     }
 
-    /// The same, where `done` bytes of the block are in the buffer already.
+    /// The same, if `done` bytes of the block are already in the buffer.
     pub fn read_rest(&self, buffer: &mut [u8], offset: u64, mut done: usize, length: usize) -> Result<()> {
         let asked = self.request_bytes(length);
         while done < length {
@@ -38,7 +39,7 @@ impl Side<'_> {
         Ok(())
     }
 
-    /// Direct I/O answers with what is not aligned at the file's end only: nothing can be read from there on.
+    /// A direct read has an unaligned length only at the end of the file, so nothing can be read after it.
     pub fn check_can_continue(&self, at: u64) -> Result<()> {
         if at.is_multiple_of(self.alignment) {
             Ok(())
@@ -55,13 +56,13 @@ impl Side<'_> {
         }
     }
 
-    /// Writes the first `length` bytes of `buffer` at `offset` whole; direct I/O writes the padding as well, which
+    /// Writes all of the first `length` bytes of `buffer` at `offset`. Direct I/O also writes padding, which
     /// [`Side::finish_target`] cuts off.
     pub fn write_block(&self, buffer: &[u8], offset: u64, length: usize) -> Result<()> {
         self.write_rest(buffer, offset, 0, length)
     }
 
-    /// The same, where `done` bytes of the block are written already.
+    /// The same, if `done` bytes of the block are already written.
     pub fn write_rest(&self, buffer: &[u8], offset: u64, mut done: usize, length: usize) -> Result<()> {
         let asked = self.request_bytes(length);
         while done < asked {

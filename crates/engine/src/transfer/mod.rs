@@ -1,5 +1,5 @@
-//! What every mechanism shares: opening source and target as a method says, moving one block whole (`blocks`), and the
-//! account of what was done.
+//! Code that all mechanisms share: opening source and target as a method says, moving whole blocks (`blocks`), and
+//! counting what was done.
 
 mod ahead;
 mod blocks;
@@ -35,7 +35,7 @@ use crate::part::{FileOf, Part};
 use crate::setup::MEMORY_ALIGNMENT;
 use seekless_method::{AccessPattern, CachePolicy, Durability, Method, Preallocate};
 
-/// Who is told how far an operation is, and may end it; a closure of these arguments is one.
+/// Receives the progress of an operation, and can end it. A closure with these arguments implements it.
 pub trait Progress: Sync {
     /// `done_bytes` of `of_bytes` are done, or about to be. `Break` ends the operation with [`Error::Stopped`].
     fn moved(&self, done_bytes: u64, of_bytes: u64) -> ControlFlow<()>;
@@ -47,20 +47,19 @@ impl<F: Fn(u64, u64) -> ControlFlow<()> + Sync> Progress for F {
     }
 }
 
-/// Progress is told at least this often: in 80 ms at 200 MB/s.
+/// Progress is reported after at most this many bytes: every 80 ms at 200 MB/s.
 const TOLD_BYTES: u64 = 16 << 20;
 
 /// What was done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Transfer {
-    /// Bytes moved, holes that were skipped among them.
+    /// Bytes moved, including skipped holes.
     pub bytes: u64,
-    /// How many of these are in holes that were skipped (`holes=skip`): a consumer was told of zeros that nobody read,
-    /// or they were not written.
+    /// How many of these are in skipped holes (`holes=skip`), which were neither read nor written.
     pub hole_bytes: u64,
-    /// Calls made to move them, those that open and close included: system calls, and for `posix-aio` calls of the C
-    /// library, which makes its own.
+    /// System calls made, including opening and closing. For `posix-aio`, calls of the C library, whose own system
+    /// calls are not counted.
     pub calls: u64,
     /// Time spent in the fsync at the end.
     pub fsync: Duration,
@@ -71,38 +70,38 @@ pub struct Transfer {
 /// Whether the target of a write or copy may exist.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Destination {
-    /// It is made, and must not exist.
+    /// It is created, and must not exist.
     #[default]
     New,
-    /// It exists and is written over, from its start; it has the new size in the end.
+    /// It exists and is overwritten from its start; at the end it has the new size.
     Overwrite,
 }
 
-/// A file with the method that is at work on it: one side of an operation.
+/// One side of an operation: a file, and the method.
 pub(crate) struct Side<'a> {
     pub file: Arc<File>,
     pub path: &'a Path,
     pub method: &'a Method,
-    /// The size that is moved: the source's when it was opened, or the target's when it is done.
+    /// The size: that of the source at opening, or that of the target at the end.
     pub bytes: u64,
-    /// The bytes that are moved, if these are not all.
+    /// The range to move, if it is not the whole file.
     pub part: Option<Range<u64>>,
-    /// What leads from an offset of the source to that of the target, wrapping around.
+    /// The difference from an offset of the source to that of the target, wrapping around.
     pub shift: u64,
     /// Whether this operation made the file.
     pub is_made: bool,
-    /// Offsets and lengths of direct I/O are multiples of this; 1 where there is none.
+    /// The alignment of offsets and lengths for direct I/O; 1 without direct I/O.
     pub alignment: u64,
-    /// The blocks that are moved, where access is random.
+    /// The blocks to move, for random access.
     pub visits: Option<&'a Visits>,
-    /// Who is told how far it is, and may stop it.
+    /// Receives the progress.
     pub progress: Option<&'a dyn Progress>,
     calls: AtomicU64,
-    /// The position of a file that others opened.
+    /// The position of a file that the caller opened.
     restored: Option<Position>,
 }
 
-/// A file's position, which is restored in the end: std's and sendfile(2)'s writes and `SEEK_DATA` move it.
+/// A file's position, restored at the end, because sendfile(2), `SEEK_DATA` and writes by std move it.
 struct Position(Arc<File>, u64);
 
 impl Drop for Position {
@@ -131,7 +130,7 @@ impl<'a> Side<'a> {
         }
     }
 
-    /// Opens the file of a source as the method says, or takes it if it is open: all of it, whatever the part.
+    /// Opens the file of a source as the method says, or takes an open file; the whole file, whatever the part.
     pub fn open_source(part: &'a Part<'_>, method: &'a Method) -> Result<Self> {
         let mut side = match &part.file {
             FileOf::Path(path) => Self::open(path, method, Access::Read)?,
@@ -142,7 +141,7 @@ impl<'a> Side<'a> {
         Ok(side)
     }
 
-    /// Keeps to a part of a source.
+    /// Restricts a source to a part.
     pub fn keep_to(&mut self, part: &Part<'_>) -> Result<()> {
         let range = part.within(self.bytes);
         if range == (0..self.bytes) {
@@ -156,7 +155,7 @@ impl<'a> Side<'a> {
         Ok(())
     }
 
-    /// Fails where direct I/O cannot begin or end at an offset.
+    /// Fails if direct I/O cannot start or end at an offset.
     pub fn require_aligned(&self, offset: u64, does: &str) -> Result<()> {
         if offset.is_multiple_of(self.alignment) {
             return Ok(());
@@ -167,10 +166,10 @@ impl<'a> Side<'a> {
         )))
     }
 
-    /// Takes a file that somebody else opened and will close, if it is open as the method needs it.
+    /// Takes a file that the caller opened and will close, if its flags are those that the method needs.
     fn of_descriptor(part: &'a Part<'_>, file: BorrowedFd<'_>, method: &'a Method, access: Access) -> Result<Self> {
         let file = Arc::new(part.duplicate(file)?);
-        // Duplicating, looking at what is open and how, asking for its position and restoring it, closing.
+        // dup, fstat, reading the flags, reading and restoring the position, close.
         let mut side = Self::new(Arc::clone(&file), part.path(), method, 6);
         require_regular(side.path, &side.metadata()?)?;
         let opened = sys::opened_as(&file).map_err(|error| side.failed("read its open flags", error))?;
@@ -197,9 +196,9 @@ impl<'a> Side<'a> {
         Ok(side)
     }
 
-    /// Takes a source that is open already. The method's cache policy must be one that a descriptor has by itself.
+    /// Takes a source that is already open. The method's cache policy must be the descriptor's.
     pub fn of_open_source(file: Arc<File>, path: &'a Path, method: &'a Method) -> Result<Self> {
-        // Looking at what is open.
+        // fstat.
         let mut side = Self::new(file, path, method, 1);
         if method.options().cache() == CachePolicy::Direct {
             return Err(side.unavailable("the file is already open, so it is read through the page cache"));
@@ -210,7 +209,7 @@ impl<'a> Side<'a> {
         Ok(side)
     }
 
-    /// Makes or opens a target of so many bytes as the method says, or takes it if it is open.
+    /// Creates or opens a target of this many bytes as the method says, or takes an open file.
     pub fn open_target(part: &'a Part<'_>, method: &'a Method, destination: Destination, bytes: u64) -> Result<Self> {
         if let Some(path) = part.only_path() {
             let access = match destination {
@@ -238,23 +237,23 @@ impl<'a> Side<'a> {
         let file_bytes = side.metadata()?.len();
         if bytes > 0 {
             side.require_aligned(start, "start")?;
-            // The padding of the last block is cut off behind the end of the file only.
+            // The padding of the last block can be cut off only at the end of the file.
             if end < file_bytes {
                 side.require_aligned(end, "end within a file")?;
             }
         }
-        // Nothing is written, so nothing is made longer.
+        // Nothing is written, so the file does not grow.
         side.bytes = if bytes == 0 { file_bytes } else { file_bytes.max(end) };
         side.part = Some(start..end);
         Ok(side)
     }
 
-    /// The bytes that are moved.
+    /// The range to move.
     pub fn range(&self) -> Range<u64> {
         self.part.clone().unwrap_or(0..self.bytes)
     }
 
-    /// Where the first of them is.
+    /// Its start.
     pub fn start(&self) -> u64 {
         self.part.as_ref().map_or(0, |part| part.start)
     }
@@ -277,7 +276,7 @@ impl<'a> Side<'a> {
         Self::open_by(path, method, access, |how| sys::open(path, how))
     }
 
-    /// Opens what `open` finds, as the method says.
+    /// Opens the file by `open`, as the method says.
     pub fn open_by(
         path: &'a Path,
         method: &'a Method,
@@ -298,9 +297,9 @@ impl<'a> Side<'a> {
             Support::Available(file) => Arc::new(file),
             Support::Unavailable(reason) => return Err(Error::unavailable(method, path, reason)),
         };
-        // Looking at the path, opening, looking at what is open, closing.
+        // stat, open, fstat, close.
         let mut side = Self::new(file, path, method, 4);
-        // What the path named a moment ago need not be what is open now.
+        // The path may name another file now.
         require_regular(path, &side.metadata()?)?;
         if opening.direct {
             side.count_call();
@@ -312,7 +311,7 @@ impl<'a> Side<'a> {
     fn find_alignment(&self) -> Result<u64> {
         let found =
             sys::direct_alignment(&self.file).map_err(|error| self.failed("read its direct I/O alignment", error))?;
-        // Where the file system does not tell, a page is what direct I/O is content with.
+        // If the file system does not report the alignment, a page is enough.
         let (memory_bytes, offset_bytes) = match found {
             Support::Available(alignment) => (alignment.memory_bytes as usize, u64::from(alignment.offset_bytes)),
             Support::Unavailable(_) => (MEMORY_ALIGNMENT, MEMORY_ALIGNMENT as u64),
@@ -335,13 +334,13 @@ impl<'a> Side<'a> {
         self.file.metadata().map_err(|error| self.failed("stat", error))
     }
 
-    /// Where it has data and holes within a range, in order, as [`stretches`] tells it.
+    /// The data and holes within a range, in order, as in [`stretches`].
     pub fn stretches(&self, within: Range<u64>, alignment: u64) -> impl Iterator<Item = Result<Stretch>> {
         let asked = stretches(&self.file, within, alignment, || self.count_call());
         asked.map(|stretch| stretch.map_err(|(action, error)| self.failed(action, error)))
     }
 
-    /// Gives a target its size or its blocks, those from an offset on, as the method says.
+    /// Sets the size of a target or allocates its blocks, from an offset on, as the method says.
     pub fn preallocate(&self, from: u64) -> Result<()> {
         let way = self.method.options().preallocate();
         let range = self.range();
@@ -360,7 +359,7 @@ impl<'a> Side<'a> {
         Ok(())
     }
 
-    /// Gives a target another size.
+    /// Sets the size of a target.
     pub fn resize(&self, bytes: u64) -> Result<()> {
         self.count_call();
         self.file
@@ -368,7 +367,7 @@ impl<'a> Side<'a> {
             .map_err(|error| self.failed("set its size", error))
     }
 
-    /// Makes the target at least as long as it will be: allocating blocks does not do it everywhere.
+    /// Makes the target at least as long as it will be, because allocating blocks does not do that on every system.
     pub fn reach_size(&self) -> Result<()> {
         self.count_call();
         if self.metadata()?.len() < self.bytes {
@@ -378,13 +377,14 @@ impl<'a> Side<'a> {
         }
     }
 
-    /// Finishes a target: the exact size, and fsync where the method says so. Gives the time that the fsync took.
+    /// Finishes a target: sets the exact size, and calls fsync if the method has it. Returns the time of the fsync.
     pub fn finish_target(&self) -> Result<Duration> {
         self.count_call();
         let now = self.metadata()?.len();
         let wanted = match &self.part {
             None => (now != self.bytes).then_some(self.bytes),
-            // Others may have changed the size meanwhile. Ours are the bytes of the part, and the padding of direct I/O.
+            // Other processes may have changed the size meanwhile. Only the part, and the padding of direct I/O, are
+            // ours to cut.
             Some(part) => {
                 let padded = part.end.next_multiple_of(self.alignment);
                 let is_padded = part.end == self.bytes && now == padded && now > part.end;
@@ -396,13 +396,13 @@ impl<'a> Side<'a> {
         }
         match self.method.options().durability() {
             Durability::Fsync => self.sync(),
-            // The last block of direct I/O was written through with its padding: so must its end be.
+            // The padding was written through, so removing it must be durable, too.
             Durability::WriteThrough if wanted.is_some() => self.sync(),
             Durability::WriteThrough | Durability::None => Ok(Duration::ZERO),
         }
     }
 
-    /// Has all of a target on its device: fsync(2). Gives the time it took.
+    /// Syncs a target to its device: fsync(2). Returns the time it took.
     pub fn sync(&self) -> Result<Duration> {
         self.count_call();
         let start = Instant::now();
@@ -410,8 +410,8 @@ impl<'a> Side<'a> {
         Ok(start.elapsed())
     }
 
-    /// Removes a target that this operation made, after it failed: a new file is whole or not there. What stands under
-    /// the name meanwhile and is not ours stays.
+    /// Removes a target that this operation created, after a failure, so that a new file is complete or absent. If the
+    /// name belongs to another file by now, that stays.
     pub fn remove_failed(&self) {
         let is_ours = std::fs::symlink_metadata(self.path).is_ok_and(|found| {
             self.metadata()
@@ -422,7 +422,7 @@ impl<'a> Side<'a> {
         }
     }
 
-    /// Has the bytes at `offset` made by the producer.
+    /// Calls the producer for the bytes at `offset`.
     pub fn produce(&self, producer: &dyn Producer, offset: u64, bytes: &mut [u8]) -> Result<()> {
         producer
             .produce(offset - self.start(), bytes)
@@ -435,17 +435,17 @@ impl<'a> Side<'a> {
         self.tell(offset + bytes.len() as u64)
     }
 
-    /// Fails where the file is shorter now than what is moved of it.
+    /// Fails if the file is now shorter than the range to move.
     pub fn check_not_shrunk(&self) -> Result<()> {
         self.check_reaches(self.range().end)
     }
 
-    /// Fails where the source is shorter now than this many bytes.
+    /// Fails if the source is now shorter than this many bytes.
     pub fn check_reaches(&self, end: u64) -> Result<()> {
         self.check_size(|now| now >= end)
     }
 
-    /// Fails where the source is shorter or longer now than when it was opened.
+    /// Fails if the size of the source has changed since it was opened.
     pub fn check_same_size(&self) -> Result<()> {
         self.check_size(|now| now == self.bytes)
     }
@@ -456,12 +456,12 @@ impl<'a> Side<'a> {
         if is_right(now) { Ok(()) } else { Err(self.resized(now)) }
     }
 
-    /// Has `each` go over a range: at once, or piece by piece where somebody is told how far it is. True where `each` ended it.
+    /// Calls `each` for a range: at once, or piece by piece if progress is reported. Returns whether `each` ended it.
     pub fn in_pieces(&self, range: Range<u64>, mut each: impl FnMut(Range<u64>) -> Result<bool>) -> Result<bool> {
         if self.progress.is_none() || self.method.options().access() == AccessPattern::Random {
             return each(range);
         }
-        // Blocks stay as long as the method says.
+        // Pieces are multiples of the method's block.
         let piece_bytes = TOLD_BYTES.next_multiple_of(self.method.options().block_bytes().unwrap_or(1));
         for piece in pieces(range, piece_bytes) {
             let end = piece.end;
@@ -473,7 +473,7 @@ impl<'a> Side<'a> {
         Ok(false)
     }
 
-    /// Tells that all before an offset is done.
+    /// Reports that everything before an offset is done.
     pub fn tell(&self, offset: u64) -> Result<()> {
         let Some(progress) = self.progress else {
             return Ok(());
@@ -545,7 +545,7 @@ impl<'a> Side<'a> {
     }
 }
 
-/// Fails where the source is the file that is written into, and a byte would be both read and written.
+/// Fails if source and target are one file, and the two ranges overlap.
 pub(crate) fn require_apart(source: &Side<'_>, target: &Side<'_>) -> Result<()> {
     let (from, to) = (source.range(), target.range());
     let overlap = from.start < to.end && to.start < from.end;
@@ -556,7 +556,7 @@ pub(crate) fn require_apart(source: &Side<'_>, target: &Side<'_>) -> Result<()> 
     Ok(())
 }
 
-/// Fails where the source is the file that a path names.
+/// Fails if the path names the source.
 pub(crate) fn require_distinct(source: &Side<'_>, target: &Path) -> Result<()> {
     let Ok(other) = std::fs::metadata(target) else {
         return Ok(());

@@ -1,7 +1,7 @@
-//! Two buffers that go round between a side that fills them and a side that takes what they hold, on two threads.
+//! Two buffers that circulate between a side that fills them and a side that takes their content, on two threads.
 //!
-//! They go through std's bounded channels, which hand over by atomics and sleep only when there is nothing to do. Each
-//! thread owns its end. When a side stops early, by an error or a panic, its end is dropped, and the other side stops too.
+//! They pass through std's bounded channels, which use atomics and sleep only if there is nothing to do. Each thread
+//! owns its end. When a side stops early, by an error or a panic, its end is dropped, and the other side stops too.
 
 use std::ops::{ControlFlow, Range};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -13,13 +13,13 @@ use crate::error::Result;
 use crate::setup::Setup;
 use crate::threads::ThreadPool;
 
-/// One is filled while the other is taken.
+/// One is filled while the other is emptied.
 const BUFFERS: usize = 2;
 
 /// Two buffers, kept from file to file.
 pub(crate) struct Pipe {
     setup: Setup,
-    /// What came back from the taking side.
+    /// Buffers returned by the taking side.
     empty: Receiver<Buffer>,
 }
 
@@ -29,7 +29,7 @@ pub(crate) struct Filling<'a> {
     filled: SyncSender<Result<Buffer>>,
 }
 
-/// The end of the side that takes what they hold.
+/// The end of the side that takes their content.
 pub(crate) struct Taking {
     filled: Receiver<Result<Buffer>>,
     empty: SyncSender<Buffer>,
@@ -43,7 +43,7 @@ impl Pipe {
         Ok(pipe)
     }
 
-    /// Both ends, with two empty buffers. Buffers that were lost when a side stopped early are made anew.
+    /// Both ends, with two empty buffers. Buffers that were lost when a side stopped early are replaced.
     pub fn ends(&mut self) -> Result<(Filling<'_>, Taking)> {
         let (give_back, empty) = sync_channel(BUFFERS);
         let (hand_over, filled) = sync_channel(BUFFERS);
@@ -67,8 +67,8 @@ impl Pipe {
 }
 
 impl Filling<'_> {
-    /// Waits for an empty buffer, fills it, and hands it over, or the error. Returns whether to go on: not after an error,
-    /// and not once the taking side has stopped.
+    /// Waits for an empty buffer, fills it, and hands it over, or the error. Returns whether to continue: not after an
+    /// error, and not once the taking side has stopped.
     pub fn fill(&mut self, fill: impl FnOnce(&mut Buffer) -> Result<()>) -> bool {
         let Ok(mut buffer) = self.empty.recv() else {
             return false;
@@ -217,7 +217,7 @@ pub(crate) mod tests {
     enum End {
         Error,
         Panic,
-        /// As a consumer ends it; who fills does not.
+        /// A consumer may end it; the filling side does not.
         Break,
     }
 
@@ -289,7 +289,7 @@ pub(crate) mod tests {
                         let case = format!("{helper:?}: {filling:?}, {taking:?}");
                         let (result, taken, _) = run(&mut pipe, helper, filling, taking);
                         let filled = filling.map_or(BLOCKS, |(_, block)| block);
-                        // Blocks that were filled before are taken, and what ends the taking side is met first.
+                        // Blocks that were filled before are taken, so the taking side may end first.
                         let met = taking.filter(|&(_, block)| block < filled);
                         assert_eq!(taken, met.map_or(filled, |(_, block)| block + 1), "{case}");
                         let end = |fault: Fault| fault.map(|(end, _)| end);

@@ -1,4 +1,4 @@
-//! Windows of a file that are mapped, as the `mmap` mechanisms of all operations have them.
+//! Mapped windows of a file, for the `mmap` mechanisms of all operations.
 
 use std::ops::Range;
 
@@ -9,10 +9,10 @@ use crate::error::{Error, Result};
 use crate::setup::{MEMORY_ALIGNMENT, Setup};
 use seekless_method::{Hint, Method};
 
-/// The most bytes handed over at once, so that a consumer can stop, and what it looks at stays in the cache.
+/// The most bytes passed to a consumer at once, so that it can stop, and its data stays in the processor's caches.
 pub(crate) const STEP_BYTES: u64 = 1 << 20;
 
-/// Fails where the program has not allowed mapping.
+/// Fails if the program has not allowed mapping.
 pub(crate) fn require_guard(setup: &Setup) -> Result<()> {
     if seekless_sys::guard_installed() {
         return Ok(());
@@ -20,7 +20,7 @@ pub(crate) fn require_guard(setup: &Setup) -> Result<()> {
     Err(setup.unavailable("mapping is not allowed in this process: call seekless::allow_mapping() first"))
 }
 
-/// The windows over a range by a method: a block each, in whole pages, or all of it.
+/// The windows of a range by a method: one per block, in whole pages, or the whole range.
 pub(crate) fn windows(method: &Method, range: Range<u64>) -> impl Iterator<Item = Range<u64>> + use<> {
     let window_bytes = window_bytes(method, &range);
     pieces(range, window_bytes)
@@ -40,7 +40,7 @@ pub(crate) fn pieces(range: Range<u64>, piece_bytes: u64) -> impl Iterator<Item 
     starts.map(move |start| start..start.saturating_add(piece_bytes).min(end))
 }
 
-/// A page, as far as offsets of maps go. Some machines have pages of 64K.
+/// The page size for offsets of maps; some machines have pages of 64K.
 fn page_bytes() -> u64 {
     seekless_sys::page_bytes().max(MEMORY_ALIGNMENT) as u64
 }
@@ -98,7 +98,8 @@ impl<'a> View<'a> {
         (part.start - self.mapped_from) as usize..(part.end - self.mapped_from) as usize
     }
 
-    /// Fails where a page of what was last worked on, from `offset` on, could not be had: what was seen is not the file.
+    /// Fails if a page of the last step, from `offset` on, was not available, so that its bytes were not those of the
+    /// file.
     pub fn check(&self, offset: u64) -> Result<()> {
         if self.map.faulted() {
             return Err(self.fault(offset));
@@ -106,7 +107,7 @@ impl<'a> View<'a> {
         Ok(())
     }
 
-    /// The file is shorter now, or the device failed.
+    /// The error: the file is shorter now, or the device failed.
     #[cold]
     fn fault(&self, offset: u64) -> Error {
         let reason = "input/output error, or the file was shorter for a moment";

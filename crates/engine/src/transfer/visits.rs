@@ -1,6 +1,6 @@
-//! The blocks of a file in random order: drawn before any clock, with the time that the request for each took.
+//! The blocks of a file in random order, drawn outside the clock, and the latency of each request.
 //!
-//! Only methods with `access=random` have them; for all others a block follows the one before.
+//! Only for methods with `access=random`; all others move blocks in order.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -11,10 +11,10 @@ use seekless_method::AccessPattern;
 use super::Side;
 use crate::error::Result;
 
-/// The order in which blocks are visited where nobody drew one.
+/// The seed of the order if none was drawn.
 const SEED: u64 = 0x5eed;
 
-/// Blocks of a file, each at most once, in the order in which they are read or written, and how long each request took.
+/// Blocks of a file in random order, each at most once, and the latency of each request.
 #[derive(Debug)]
 pub struct Visits {
     file_bytes: u64,
@@ -27,8 +27,7 @@ pub struct Visits {
 }
 
 impl Visits {
-    /// Draws blocks of a file by a seed: at most so many, all of them where the file has no more. Each takes 16 bytes of
-    /// memory.
+    /// Draws at most this many blocks of a file by a seed. Each takes 16 bytes of memory.
     #[must_use]
     pub fn draw(file_bytes: u64, block_bytes: u64, at_most: u32, seed: u64) -> Self {
         let block_bytes = block_bytes.max(1);
@@ -38,7 +37,7 @@ impl Visits {
             file_bytes,
             block_bytes,
             done: AtomicUsize::new(0),
-            // Written to, so that the clock meets no page for the first time.
+            // Touches the memory, so that it is not touched for the first time inside the clock.
             latencies: offsets.iter().map(|&offset| AtomicU64::new(offset)).collect(),
             offsets,
         }
@@ -65,7 +64,8 @@ impl Visits {
         latencies.map(|latency| latency.load(Ordering::Relaxed)).collect()
     }
 
-    /// Makes ready for the requests of a file: fails where its size or the method is not the one that was drawn for.
+    /// Prepares for the requests of a file. Fails if its size or the method is not that for which the blocks were
+    /// drawn.
     pub(crate) fn begin(&self, side: &Side<'_>) -> Result<()> {
         let options = side.method.options();
         if options.access() != AccessPattern::Random || options.block_bytes() != Some(self.block_bytes) {
@@ -78,7 +78,7 @@ impl Visits {
         Ok(())
     }
 
-    /// Cold, so that it costs nothing where requests are not timed.
+    /// `#[cold]`, so that it costs nothing if requests are not timed.
     #[cold]
     fn took(&self, started: Instant) {
         let nanoseconds = started.elapsed().as_nanos() as u64;
@@ -134,7 +134,7 @@ impl Iterator for Shuffled {
     }
 }
 
-/// The blocks that a range is cut into, in the order in which they are moved.
+/// The blocks of a range, in the order in which they are moved.
 pub(crate) struct Blocks<'a> {
     order: Order<'a>,
     left: Range<u64>,
@@ -183,13 +183,13 @@ impl<'a> Side<'a> {
         }
     }
 
-    /// When a request begins, where requests are timed.
+    /// The start of a request, if requests are timed.
     #[inline]
     pub fn request_start(&self) -> Option<Instant> {
         self.visits.map(|_| Instant::now())
     }
 
-    /// Writes down how long a request took that is done.
+    /// Records the latency of a finished request.
     #[inline]
     pub fn request_done(&self, started: Option<Instant>) {
         if let Some((visits, started)) = self.visits.zip(started) {

@@ -1,6 +1,7 @@
-//! The read-ahead hint of an update: what coming writes will read is asked for while the present one waits for the device.
+//! The read-ahead hint of an update: the kernel reads data for later writes while the current write waits for the
+//! device.
 //!
-//! Not only what lies between updates is read: the kernel reads the rest of a page that is written in part, too.
+//! It covers gaps, and pages that are written in part, whose rest the kernel reads.
 
 use seekless_sys::{self as sys, Advice, page_bytes};
 
@@ -10,21 +11,21 @@ use crate::error::Result;
 use crate::transfer::PIECE_BYTES;
 use seekless_method::Hint;
 
-/// So far the hint is ahead of the writing.
+/// How many writes the hint is ahead.
 const AHEAD_WRITES: u64 = 64;
 const AHEAD_BYTES: u64 = 8 << 20;
 
 pub(super) struct Ahead<'a> {
     target: &'a Target<'a>,
-    /// The writes that were not told of yet; none where nothing is told piece by piece.
+    /// The writes without a hint yet; `None` if the hint is given once.
     coming: Option<Writes<'a>>,
-    /// Writes and bytes told of that are not yet written.
+    /// Writes and bytes with a hint that are not written yet.
     pending: u64,
     pending_bytes: u64,
 }
 
 impl<'a> Ahead<'a> {
-    /// Gives what is given once.
+    /// Gives a hint that is given only once.
     pub fn new(target: &'a Target<'a>, block_bytes: usize) -> Result<Self> {
         let hint = target.side.method.options().hint();
         if hint == Hint::Random {
@@ -40,7 +41,7 @@ impl<'a> Ahead<'a> {
         })
     }
 
-    /// Tells of what is behind a write that is about to be made.
+    /// Gives the hints for writes after the one that is about to be made.
     pub fn writing(&mut self, write: &Write) -> Result<()> {
         let Some(coming) = &mut self.coming else {
             return Ok(());
@@ -49,7 +50,7 @@ impl<'a> Ahead<'a> {
             let Some(next) = coming.next() else { break };
             self.pending += 1;
             self.pending_bytes += next.length;
-            // The present one is read at once.
+            // The current write reads at once.
             if next.offset != write.offset {
                 tell(self.target, &next)?;
             }
@@ -60,7 +61,7 @@ impl<'a> Ahead<'a> {
     }
 }
 
-/// Tells of a write: all of it, or the pages that it holds in part.
+/// Gives the hint for a write: for all of it, or for pages that it writes in part.
 fn tell(target: &Target<'_>, write: &Write) -> Result<()> {
     let (page, end) = (page_bytes() as u64, write.offset + write.length);
     if write.has_gaps() || write.length <= 2 * page {

@@ -1,4 +1,4 @@
-//! What a file keeps when another takes its name: owner, mode, extended attributes.
+//! Copying owner, mode, flags and extended attributes to the new file.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -10,10 +10,10 @@ use seekless_sys::{self as sys, ExtendedAttributes, Support};
 
 use crate::error::{Error, Result, UpdateErrorKind};
 
-/// Gives `to`, which is empty yet, the flags of `from`: some can be set on an empty file only.
+/// Copies the flags of `from` to `to`, which is still empty, because some can only be set on an empty file.
 ///
 /// # Errors
-/// The system's, where one cannot be kept.
+/// The system's, if one cannot be copied.
 pub(super) fn keep_flags(from: &File, to: &File, path: &Path) -> Result<()> {
     let kept = sys::copy_inode_flags(from, to);
     kept.map_err(not_kept(path, "flags (lsattr)"))
@@ -23,10 +23,10 @@ fn not_kept(path: &Path, attribute: &'static str) -> impl FnOnce(std::io::Error)
     move |source| UpdateErrorKind::NotKept { attribute, source }.at(path)
 }
 
-/// Gives `to` the owner, mode and extended attributes of `from`. Access control lists are extended attributes too.
+/// Copies owner, mode and extended attributes, including access control lists, from `from` to `to`.
 ///
 /// # Errors
-/// The system's, where one cannot be kept: the file would be another than before.
+/// The system's, if one cannot be copied.
 pub(super) fn keep(from: &File, to: &File, path: &Path) -> Result<()> {
     let failed = |action| move |error| Error::system(path, action, error);
     let (wanted, own) = (
@@ -38,8 +38,8 @@ pub(super) fn keep(from: &File, to: &File, path: &Path) -> Result<()> {
     }
     let attributes = sys::extended_attributes(from.as_fd()).map_err(failed("read its extended attributes"))?;
     if let Support::Available(attributes) = attributes {
-        // Before the mode: what the new file inherited from its directory, as a default access control list, may let
-        // others in.
+        // Before the mode is set, because attributes inherited from the directory, such as a default access control
+        // list, may grant access to others.
         remove_others(&attributes, to)
             .map_err(|error| Error::system(path, "remove inherited extended attributes", error))?;
         for (name, value) in attributes {
@@ -47,17 +47,17 @@ pub(super) fn keep(from: &File, to: &File, path: &Path) -> Result<()> {
             sys::set_extended_attribute(to.as_fd(), &name, &value).map_err(not_kept(path, "extended attributes"))?;
         }
     }
-    // Last: changing the owner takes away set-user-ID.
+    // The mode comes last, because changing the owner clears set-user-ID.
     to.set_permissions(wanted.permissions())
         .map_err(not_kept(path, "mode"))?;
-    // The kernel drops set-group-ID without a word where this user is not in the group.
+    // The kernel silently drops set-group-ID if this user is not in the group.
     let own = to.metadata().map_err(failed("stat"))?;
     let kept = (own.mode(), own.uid(), own.gid()) == (wanted.mode(), wanted.uid(), wanted.gid());
     kept.then_some(())
         .ok_or_else(|| not_kept(path, "mode")(std::io::ErrorKind::PermissionDenied.into()))
 }
 
-/// Takes away the extended attributes that are not among these.
+/// Removes the extended attributes that are not among these.
 fn remove_others(attributes: &ExtendedAttributes, from: &File) -> std::io::Result<()> {
     let Support::Available(found) = sys::extended_attributes(from.as_fd())? else {
         return Ok(());

@@ -1,4 +1,4 @@
-//! A batch of updates as they are collected: in memory, and what does not fit there in files without a name.
+//! Collecting a batch of updates: in memory, and in unnamed files if they do not fit.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use crate::error::BatchError;
 /// The largest end of an update: files end at 2^63 - 1.
 const END_MAX: u64 = i64::MAX as u64;
 
-/// Updates as they are collected: bytes and where they belong. Later ones win over earlier ones.
+/// A batch of updates: bytes and their offsets. If two overlap, the later one wins.
 #[derive(Debug, Default)]
 pub struct Batch {
     unsorted: Unsorted,
@@ -19,15 +19,15 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// One with nothing in it, that takes up to 4 GiB into memory.
+    /// An empty batch that takes up to 4 GiB of memory.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// One that takes this many bytes of memory, its updates (16 bytes each) and what they hold together; when it has them
-    /// they are sorted and go to a file without a name in a directory. At least 16 MiB are taken then, and 40 bytes for
-    /// every 64 KiB that went to the directory.
+    /// An empty batch that takes at most this many bytes of memory, for its updates (16 bytes each) and their data.
+    /// Beyond that, updates are sorted and moved to unnamed files in a directory. That needs at least 16 MiB, and 40
+    /// bytes of memory for every 64 KiB in the directory.
     #[must_use]
     pub fn within(memory_bytes: u64, directory: impl AsRef<Path>) -> Self {
         Self {
@@ -36,10 +36,10 @@ impl Batch {
         }
     }
 
-    /// Adds bytes that belong to an offset. None at all change nothing.
+    /// Adds an update: bytes at an offset. An empty one changes nothing.
     ///
     /// # Errors
-    /// [`BatchError`] where no file reaches so far, the batch is full, or what is in memory could not be written to the
+    /// [`BatchError`] if the end exceeds the largest file size, the batch is full, or updates cannot be written to the
     /// directory.
     pub fn push(&mut self, offset: u64, bytes: &[u8]) -> Result<(), BatchError> {
         let length = bytes.len() as u64;
@@ -54,7 +54,7 @@ impl Batch {
             self.unsorted.push(offset, bytes);
         } else {
             let spill = self.spill.as_mut().ok_or(BatchError::Full)?;
-            // What takes more than all memory is several updates from here on.
+            // An update larger than the memory is split.
             for (at, part) in (offset..)
                 .step_by(spill.part_bytes())
                 .zip(bytes.chunks(spill.part_bytes()))
@@ -69,10 +69,10 @@ impl Batch {
         Ok(())
     }
 
-    /// Sorts the updates and cuts away what later ones write over.
+    /// Sorts the updates and removes bytes that later ones overwrite.
     ///
     /// # Errors
-    /// [`BatchError::Spill`], and only where some went to a directory.
+    /// [`BatchError::Spill`], only if updates were moved to a directory.
     pub fn resolve(self) -> crate::error::Result<Updates> {
         match self.spill {
             Some(mut spill) if spill.is_used() => {

@@ -1,4 +1,4 @@
-//! Bringing updates into a file: alone, in place or through a journal, and saying exactly how far it went.
+//! Applying updates to a file, in place or through a journal, and reporting how far it got.
 
 use std::fs::File;
 use std::io;
@@ -24,23 +24,23 @@ use crate::plan::{PlanLimits, Safety};
 use crate::transfer::Side;
 use seekless_method::{Choice, Durability, Method, Operation, UpdateOrder};
 
-/// How updates are brought into a file: by a method, or by the one that a planner chooses.
+/// How to apply updates to a file: by a method or by the plan, and with which safety.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Commit {
     /// The method, or the plan.
     pub method: Choice,
-    /// What becomes of the file when it ends early.
+    /// The state of the file after an update that ends early.
     pub safety: Safety,
     /// Whether updates may make the file longer.
     pub grows: bool,
-    /// Whether bytes between updates may be written back though others cannot be kept out meanwhile. What these write
-    /// in that moment is lost.
+    /// Whether gaps between updates may be written back even if other processes cannot be kept out. What these write to
+    /// a gap meanwhile is lost.
     pub is_unsafe: bool,
 }
 
 impl Commit {
-    /// By a method, or by a plan, as in `"update/planned,fsync".parse::<Choice>()`: in place, without making the file longer.
+    /// By a method, or by a plan, as in `"update/planned,fsync".parse::<Choice>()`; in place, without growing the file.
     #[must_use]
     pub fn by(method: impl Into<Choice>) -> Self {
         Self {
@@ -51,19 +51,19 @@ impl Commit {
         }
     }
 
-    /// What becomes of the file when it ends early.
+    /// Sets the state of the file after an update that ends early.
     #[must_use]
     pub fn safety(self, safety: Safety) -> Self {
         Self { safety, ..self }
     }
 
-    /// Updates may make the file longer.
+    /// Allows updates past the end of the file.
     #[must_use]
     pub fn growing(self) -> Self {
         Self { grows: true, ..self }
     }
 
-    /// Bytes between updates may be written back even if others cannot be kept out: see [`Commit::is_unsafe`].
+    /// Allows writing back gaps even if other processes cannot be kept out: see [`Commit::is_unsafe`].
     #[must_use]
     pub fn unsafely(self) -> Self {
         Self {
@@ -77,24 +77,24 @@ impl Commit {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Updated {
-    /// Calls of all kinds.
+    /// System calls of all kinds.
     pub calls: u64,
     /// Writes to the file, and their bytes.
     pub writes: u64,
-    /// Bytes that updates name, each once.
+    /// Bytes that change, each counted once.
     pub requested_bytes: u64,
     /// Bytes written to the file.
     pub written_bytes: u64,
     /// Bytes written to the journal.
     pub journal_bytes: u64,
-    /// Bytes of the copy that took the file's name, where it could not share them.
+    /// Bytes that were copied to the new file, because blocks could not be shared.
     pub copied_bytes: u64,
     /// Time spent in the fsync at the end.
     pub fsync: Duration,
 }
 
 impl Updated {
-    /// Bytes written, those for safety among them, for each byte that updates name.
+    /// Write amplification: bytes written, including those for safety, for each byte that changes.
     #[must_use]
     pub fn amplification(&self) -> f64 {
         (self.written_bytes + self.safety_bytes()) as f64 / self.requested_bytes.max(1) as f64
@@ -107,8 +107,7 @@ impl Updated {
     }
 }
 
-/// Brings updates into a file. In the end it has the durability that the method names; a journal and a new file are
-/// always brought to the device.
+/// Applies updates to a file, with the durability that the method names. A journal and a new file are always synced.
 ///
 /// # Errors
 /// Every [`UpdateErrorKind`], and those of all operations.
@@ -116,7 +115,7 @@ pub fn commit(path: impl AsRef<Path>, updates: &Updates, commit: &Commit) -> Res
     commit_watched(path.as_ref(), updates, commit, &Unwatched)
 }
 
-/// The same, telling a watch of each step before it is made.
+/// The same, calling a watch before each step.
 ///
 /// # Errors
 /// As [`commit`], and those of the watch.
@@ -142,7 +141,7 @@ pub fn commit_watched(path: &Path, updates: &Updates, commit: &Commit, watch: &d
         by(planned(&place.path, updates, &limits)?)
     };
     match by_plan(false) {
-        // Others cannot be kept out: then only what updates name is written.
+        // Other processes cannot be kept out, so write only the bytes of updates.
         Err(error) if error.not_exclusive().is_some() => by_plan(true),
         other => other,
     }
@@ -159,7 +158,7 @@ fn commit_by(place: &Place, updates: &Updates, method: &Method, commit: &Commit,
     }
 }
 
-/// Updates the file itself, by what is prepared or prepared here.
+/// Updates the file in place, by a prepared mechanism or one that is prepared here.
 pub(super) fn in_place(
     place: &Place,
     updates: &Updates,
@@ -174,7 +173,7 @@ pub(super) fn in_place(
     lock(&side.file, place)?;
     journal::refuse_left(place)?;
     let others = keep_others_out(&side, method, commit)?;
-    // Behind the lease: others may have appended before it was granted.
+    // The size is read under the lease, because others may have appended before.
     let bytes_before = side.metadata()?.len();
     if !commit.grows {
         updates.require_inside(&place.path, bytes_before)?;
@@ -227,7 +226,7 @@ pub(super) fn in_place(
     }
 }
 
-/// What was done so far, but for the fsync and the journal.
+/// The account so far, without the fsync and the journal.
 pub(super) fn written(side: &Side<'_>, updates: &Updates, going: &Going<'_>) -> Updated {
     let (writes, written_bytes) = going.progress();
     Updated {
@@ -239,7 +238,7 @@ pub(super) fn written(side: &Side<'_>, updates: &Updates, going: &Going<'_>) -> 
     }
 }
 
-/// Gives a file its size and its updates.
+/// Sets the size of a file and writes its updates.
 pub(super) fn fill(mechanism: &mut UpdateTarget, side: &Side<'_>, updates: &Updates, going: &Going<'_>) -> Result<()> {
     if updates.is_empty() {
         return Ok(());
@@ -250,8 +249,8 @@ pub(super) fn fill(mechanism: &mut UpdateTarget, side: &Side<'_>, updates: &Upda
     updates.each_window(|window| mechanism(&Target { side, window, going }))
 }
 
-/// Gives a file that is filled the durability of its method, or more where it must be on the device; the time that the
-/// fsync took.
+/// Makes a written file durable as the method says, or syncs it if it must be on the device; returns the time of the
+/// fsync.
 pub(super) fn harden(side: &Side<'_>, updates: &Updates, going: &Going<'_>, must_sync: bool) -> Result<Duration> {
     if updates.is_empty() {
         return Ok(Duration::ZERO);
@@ -265,18 +264,18 @@ pub(super) fn harden(side: &Side<'_>, updates: &Updates, going: &Going<'_>, must
     }
 }
 
-/// The requests that a killed process had in a ring hold the file a moment longer than it lives.
+/// How long to wait for a lock: requests in the ring of a killed process hold the file for a moment after its death.
 const LINGERING: Duration = Duration::from_millis(500);
 
-/// Fails where another update of the file is going on, before the file is opened for writing, which would end the lease of a
-/// replacement. One in place may lose its lease here and goes on by exact writes: to ask `/proc/locks` each time takes
-/// longer than a small update, since the kernel waits for all processors then.
+/// Fails if another update of the file is running, before the file is opened for writing, which would end the lease of
+/// a replacement. An update in place may lose its lease here, and then writes only the bytes of its updates. Reading
+/// `/proc/locks` each time would take longer than a small update, because the kernel waits for all processors.
 pub(super) fn refuse_second(place: &Place) -> Result<()> {
     let started = Instant::now();
     loop {
         match place.open(Access::Read) {
             Ok(file) => return lock(&file, place),
-            // Somebody has a lease.
+            // Another process has a lease.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 let found = std::fs::metadata(&place.path);
                 if !found.is_ok_and(|found| sys::is_locked(found.dev(), found.ino())) {
@@ -287,7 +286,7 @@ pub(super) fn refuse_second(place: &Place) -> Result<()> {
                 }
                 std::thread::sleep(LINGERING / 50);
             }
-            // A file may be written to by those who may not read it.
+            // A user may have permission to write the file, but not to read it.
             Err(_) => return Ok(()),
         }
     }
@@ -297,7 +296,7 @@ fn running(place: &Place) -> Error {
     place.failed(UpdateErrorKind::Running)
 }
 
-/// Fails where another update of the file is going on, or the name is another file's by now.
+/// Fails if another update of the file is running, or the name belongs to another file by now.
 pub(super) fn lock(file: &File, place: &Place) -> Result<()> {
     if !files::lock(file, LINGERING).map_err(|error| place.system("lock", error))? {
         return Err(running(place));
@@ -305,7 +304,7 @@ pub(super) fn lock(file: &File, place: &Place) -> Result<()> {
     place.require_is(&place.metadata(file)?)
 }
 
-/// Keeps others out where bytes between updates are written back.
+/// Keeps other processes out, if gaps between updates are written back.
 fn keep_others_out(side: &Side<'_>, method: &Method, commit: &Commit) -> Result<Others> {
     let fills_gaps = method.options().update_order().fills_gaps() || side.alignment > 1;
     if !fills_gaps {

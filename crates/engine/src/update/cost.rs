@@ -1,4 +1,4 @@
-//! What a method makes of updates, counted by the writes that it will really make, and the time that follows from the facts.
+//! The cost of updates by a method: its exact writes, and the time predicted from the facts.
 
 use super::journal;
 use super::resolved::Updates;
@@ -8,34 +8,34 @@ use crate::plan::{self, Amounts, PlanLimits, Predicted, Safety, UpdateFacts, Wor
 use crate::setup::{MEMORY_ALIGNMENT, Setup};
 use seekless_method::{CachePolicy, Durability, Method, Operation, UpdateOrder};
 
-/// What a method makes of updates, and the time that follows from the facts.
+/// The cost of updates by a method.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct UpdateCost {
     /// Calls that write and read, and their bytes.
     pub work: Work,
-    /// Bytes that updates name, each once.
+    /// Bytes that change, each counted once.
     pub requested_bytes: u64,
-    /// Bytes written beside it for safety: the journal, or at most the copy that takes its name.
+    /// Bytes written for safety: the journal, or at most the copy of the file.
     pub safety_bytes: u64,
-    /// What it will take.
+    /// The predicted time.
     pub predicted: Predicted,
 }
 
 impl UpdateCost {
-    /// Bytes written, those for safety among them, for each byte that updates name: what flash wears by.
+    /// Write amplification: bytes written, including those for safety, for each byte that changes.
     #[must_use]
     pub fn amplification(&self) -> f64 {
         (self.work.written_bytes + self.safety_bytes) as f64 / self.requested_bytes.max(1) as f64
     }
 
-    /// Whether no more is written than may be.
+    /// Whether it is within the limit on write amplification.
     #[must_use]
     pub fn is_within(&self, limits: &PlanLimits) -> bool {
         limits.amplification_max.is_none_or(|most| self.amplification() <= most)
     }
 }
 
-/// What safety writes beside the file.
+/// Bytes written for safety.
 pub(super) fn safety_bytes(updates: &Updates, facts: &UpdateFacts, safety: Safety) -> Result<u64> {
     match safety {
         Safety::InPlace => Ok(0),
@@ -44,15 +44,15 @@ pub(super) fn safety_bytes(updates: &Updates, facts: &UpdateFacts, safety: Safet
     }
 }
 
-/// What a method costs by the facts, with what safety takes.
+/// The cost of a method by the facts, including safety.
 ///
 /// # Errors
-/// As of [`Updates::visit`].
+/// As for [`Updates::visit`].
 pub fn cost(updates: &Updates, facts: &UpdateFacts, method: &Method, safety: Safety) -> Result<UpdateCost> {
     Ok(counted(updates, facts, method, safety)?.0)
 }
 
-/// The same, with what it is made of.
+/// The same, with the amounts that it consists of.
 pub(super) fn counted(
     updates: &Updates,
     facts: &UpdateFacts,
@@ -77,16 +77,16 @@ pub(super) fn counted(
     let requested_bytes = updates.requested_bytes();
     let safety_bytes = safety_bytes(updates, facts, safety)?;
     let mut amounts = plan::amounts(&work, options.durability(), facts.absent_part, is_direct);
-    // What safety takes beside the method: bytes are read and written, and files and their names brought to the device.
+    // Safety in addition to the method: reads and writes, and syncs of files and directories.
     let (syncs, read_bytes) = match safety {
-        // The journal, its name, and that it is gone. What was there before is read for it.
+        // Syncs for the journal, its name, and its removal; it also reads the old bytes.
         Safety::Journal => (3, requested_bytes),
         // Its name.
         Safety::Replace => (1, safety_bytes),
         Safety::InPlace => (0, 0),
     };
     if safety != Safety::InPlace && requested_bytes > 0 {
-        // What is written is brought there in any case, and by fsync already counted.
+        // The file is synced in any case; a fsync of the method is already counted.
         let syncs = syncs + u32::from(options.durability() != Durability::Fsync);
         amounts = amounts.and(plan::amounts_of_safety(
             safety_bytes,
@@ -107,12 +107,13 @@ pub(super) fn counted(
 fn layout(updates: &Updates, facts: &UpdateFacts, method: &Method) -> Layout {
     let options = method.options();
     let alignment = match options.cache() {
-        // Where the file system does not tell, as when the file is opened.
+        // If the file system does not report it, as when opening the file.
         CachePolicy::Direct => facts.direct_alignment.unwrap_or(MEMORY_ALIGNMENT as u64),
         _ => 1,
     };
     let order = match options.update_order() {
-        // As many writes, without sorting back into the order given; but two of one aligned block stay two.
+        // The same number of writes, without sorting back into the given order; but two updates in one aligned block
+        // stay two writes.
         UpdateOrder::AsGiven if alignment == 1 => UpdateOrder::Ascending,
         order => order,
     };
@@ -120,7 +121,7 @@ fn layout(updates: &Updates, facts: &UpdateFacts, method: &Method) -> Layout {
     Layout {
         order,
         block_bytes: match Setup::new(method, longest).block_bytes {
-            // A method that stands for others has no block.
+            // A method that moves everything in one call has no block.
             0 => u64::MAX,
             block => block as u64,
         },
@@ -129,10 +130,10 @@ fn layout(updates: &Updates, facts: &UpdateFacts, method: &Method) -> Layout {
     }
 }
 
-/// What the batch costs when every update is a write of its own, in the order given.
+/// The cost if every update is a write of its own, in the given order.
 ///
 /// # Errors
-/// As of [`Updates::visit`].
+/// As for [`Updates::visit`].
 pub fn naive(updates: &Updates, facts: &UpdateFacts, durability: Durability) -> Result<(Method, UpdateCost)> {
     let plain = plan::usual(Operation::Update);
     let as_given = plain.with(UpdateOrder::AsGiven);

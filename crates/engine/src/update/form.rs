@@ -142,7 +142,7 @@ impl<W: Write> Writer<W> {
     }
 }
 
-/// How long a journal will be, told the lengths of what will be pushed.
+/// How long a journal will be, from the lengths of what will be pushed.
 #[derive(Default)]
 pub(super) struct Length {
     frame_bytes: usize,

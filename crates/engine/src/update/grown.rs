@@ -67,8 +67,8 @@ pub(super) fn cut_padding(side: &Side<'_>, going: &Going<'_>) -> Result<bool> {
     Ok(is_padded)
 }
 
-/// Cuts off what an update put behind `end`, which are zeros, and only while nobody else has the file open. Tells whether
-/// nothing is behind the end now.
+/// Cuts off what an update put behind `end`, which are zeros, and only while nobody else has the file open. Returns
+/// whether nothing is behind the end now.
 pub(super) fn cut_zeros(side: &Side<'_>, end: u64, going: &Going<'_>) -> Result<bool> {
     cut(side, end, going, |_, bytes| Ok(bytes.iter().all(|&byte| byte == 0)))
 }
@@ -77,7 +77,7 @@ pub(super) fn cut_zeros(side: &Side<'_>, end: u64, going: &Going<'_>) -> Result<
 const LOOKED_AT_BYTES: usize = 1 << 20;
 
 /// Cuts the file to `end` if nobody else has it open or has made it longer, and `is_ours` says of all data behind the end that
-/// the update made it: given its offset and the bytes, by offset. Tells whether nothing is behind the end now.
+/// the update made it: given its offset and the bytes, by offset. Returns whether nothing is behind the end now.
 ///
 /// A stop of this process for longer than `/proc/sys/fs/lease-break-time` between the last question and the cut is not
 /// noticed.

@@ -1,4 +1,5 @@
-//! `update/io_uring,depth=N`: N writes in flight through one ring, each with what lies between its updates read first.
+//! `update/io_uring,depth=N`: N writes in flight through one ring; the bytes between the updates of a write are read
+//! first.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +12,7 @@ use crate::transfer::Flight;
 
 pub(super) fn prepare(setup: Setup) -> PreparedUpdate {
     let mut ring = setup.ring()?;
-    // For what is written in parts because others wait for the file.
+    // For writes that are split because other processes wait for the file.
     let mut buffer = setup.buffer()?;
     Ok(Box::new(move |target| {
         let mut flight = Flight::new(&mut ring, target.side);
@@ -48,7 +49,7 @@ impl Updating<'_> {
             let free = self.flight.free_slot();
             let has_gaps = free.is_some() && writes.peek().is_some_and(Write::has_gaps);
             let is_exact = has_gaps && !target.may_fill_gaps();
-            // What was read between updates and is not yet written back would undo what others write.
+            // Writing back old bytes between updates would undo writes of other processes.
             let others_must_wait = is_exact && self.going.values().any(Write::has_gaps);
             if !others_must_wait
                 && let Some(slot) = free
@@ -107,7 +108,7 @@ impl Updating<'_> {
         self.flight
             .write(slot, target.side, write.offset, write.length as usize)?;
         if write.has_gaps() {
-            // What was read between updates is written back at once: each moment more is one in which a lease may end.
+            // Bytes between updates are written back at once, as the lease may end at any time.
             self.flight.submit()?;
         }
         Ok(())

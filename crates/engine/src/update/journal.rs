@@ -140,11 +140,11 @@ fn reserve_for_undo(place: &Place, side: &Side<'_>, updates: &Updates) -> io::Re
     Ok(Some(file))
 }
 
-/// What lies between updates no further apart is read along, when what was there before is.
+/// When the old bytes are read, updates with no larger gap between them are read in one piece.
 const READ_GAP_BYTES: u64 = 16 << 10;
 const READ_BYTES: usize = 1 << 20;
 
-/// How what was there before is read.
+/// How the old bytes are read.
 fn reading(end: u64) -> Layout {
     Layout {
         order: UpdateOrder::Coalesce(READ_GAP_BYTES),
@@ -219,7 +219,8 @@ impl Journal<'_> {
         })
     }
 
-    /// Puts back each byte that the update changed and nobody else since; how many bytes the file is longer than before.
+    /// Puts back each byte that the update changed and nobody changed since. Returns by how many bytes the file is
+    /// longer than before.
     fn put_back(&self, side: &Side<'_>, going: &Going<'_>) -> Result<u64> {
         let failed = |error| Error::system(&self.path, UNDOING, error);
         // First, as it frees what the disk may be full of.

@@ -1,4 +1,4 @@
-//! What replacements leave that were killed: a new file that did not take the name, or the old one that lost it.
+//! Files left by replacements that were killed: a new file that did not get the name, or the old file that lost it.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
@@ -13,8 +13,8 @@ use super::watch::{StepKind, Watch};
 use crate::error::{Other, Result, UpdateErrorKind};
 use crate::files::is_name_of_empty;
 
-/// How the names of new files begin, before the inodes of the old and the new one and when the old one was written to, in
-/// seconds and nanoseconds: by them such a file is known for one of ours.
+/// The prefix of the names of new files. Behind it are the inodes of the old and the new file, and the old one's mtime
+/// in seconds and nanoseconds: these identify a file as one of ours.
 pub(super) const PREFIX: &str = ".seekless-new-";
 
 pub(super) fn name_of(old: &Metadata, new: &Metadata) -> OsString {
@@ -22,7 +22,7 @@ pub(super) fn name_of(old: &Metadata, new: &Metadata) -> OsString {
     format!("{PREFIX}{}-{}-{seconds}.{nanoseconds}", old.ino(), new.ino()).into()
 }
 
-/// What a name by [`name_of`] tells.
+/// The parts of a name by [`name_of`].
 struct Told {
     old: u64,
     new: u64,
@@ -42,11 +42,12 @@ impl Told {
     }
 }
 
-/// Removes what replacements in the directory left that were killed, and names what only a person can decide on. Nothing is
-/// believed of a file that another user than the file's owner, this one or root may have planted.
+/// Removes files that killed replacements left in the directory, and reports those that only the user can decide on.
+/// Files that another user than the file's owner, this user or root may have planted are not trusted.
 ///
 /// # Errors
-/// The system's; [`UpdateErrorKind::TwoFiles`] for a file under such a name that holds what others wrote or saved, or may.
+/// The system's; [`UpdateErrorKind::TwoFiles`] for a file under such a name that holds, or may hold, what other
+/// processes wrote or saved.
 pub(super) fn recover(place: &Place, file: &File, watch: &dyn Watch) -> Result<()> {
     let found = &place.metadata(file)?;
     let failed = |error| place.system("search its directory for files of a killed update", error);
@@ -64,9 +65,9 @@ pub(super) fn recover(place: &Place, file: &File, watch: &dyn Watch) -> Result<(
             continue;
         }
         let is_ours = match Told::by(&name) {
-            // The new one, which did not take the name; perhaps it is about to.
+            // The new file, which did not get the name, or not yet.
             Some(told) if left.inode == told.new => true,
-            // The old one, whose name a new one took. Others may have found it before it lost that.
+            // The old file, whose name a new file took. Other processes may have opened it before that.
             Some(told) if left.inode == told.old => {
                 let is_last = told.new == found.ino();
                 let is_as_it_was = left.modified == told.modified && (!is_last || is_like(place, &name, file));
@@ -103,7 +104,7 @@ fn is_like(place: &Place, name: &OsStr, file: &File) -> bool {
     })
 }
 
-/// Whether nobody is at work with a file: who replaces one has locked the old and the new one.
+/// Whether no replacement is using a file: one that does has locked the old and the new file.
 fn is_abandoned(place: &Place, name: &OsStr) -> bool {
     open_to_read(place, name).is_ok_and(|file| file.try_lock().is_ok())
 }

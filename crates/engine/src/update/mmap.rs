@@ -1,10 +1,10 @@
-//! `update/mmap`: the file mapped in windows of a block, and the updates stored where they belong.
+//! `update/mmap`: the file mapped in windows of a block, and the updates stored at their places.
 //!
-//! Nothing between updates is written back by us, so nobody has to be kept out; the kernel writes whole pages, which is
-//! what wears flash. Durable by msync(2) and fsync(2).
+//! We do not write bytes between updates, so other processes need not be kept out. The kernel writes whole pages, which
+//! wears flash. Durable by msync(2) and fsync(2).
 //!
-//! A page that a full disk has no block for is a SIGBUS when it is stored to, which tells no reason. So holes that updates
-//! fall into get their blocks before anything is stored; and the map is asked after each write, before that counts as done.
+//! On a full disk, storing to a page without a block raises SIGBUS, which has no reason. So holes with updates get
+//! their blocks before anything is stored, and the map is checked after each write, before the write counts as done.
 
 use std::io;
 use std::ops::Range;
@@ -57,8 +57,8 @@ fn update(target: &Target<'_>, block_bytes: usize) -> Result<()> {
     check_not_cut(target)
 }
 
-/// Allocates the blocks of holes that updates fall into, where the system can. What it allocated before it failed stays:
-/// others may have written there meanwhile.
+/// Allocates the blocks of holes with updates, if the system can. If it fails, blocks that it has allocated stay: other
+/// processes may have written there meanwhile.
 fn fill_holes(target: &Target<'_>, block_bytes: usize) -> Result<()> {
     let side = target.side;
     let unit = side.metadata()?.blksize().max(1);
@@ -90,7 +90,7 @@ fn fill_holes(target: &Target<'_>, block_bytes: usize) -> Result<()> {
     Ok(())
 }
 
-/// The first hole at or behind an offset; none where there is none, or where the system does not tell.
+/// The first hole at or behind an offset; `None` if there is none or the system reports none.
 fn hole_from(side: &Side<'_>, offset: u64) -> Result<Option<Range<u64>>> {
     for stretch in side.stretches(offset..side.bytes, 1) {
         if let Stretch::Hole(hole) = stretch? {
@@ -100,7 +100,7 @@ fn hole_from(side: &Side<'_>, offset: u64) -> Result<Option<Range<u64>>> {
     Ok(None)
 }
 
-/// Fails where others made the file shorter meanwhile: what was stored behind its end is not in it.
+/// Fails if other processes shortened the file meanwhile: bytes stored behind its end are not in it.
 fn check_not_cut(target: &Target<'_>) -> Result<()> {
     target.side.check_not_shrunk().inspect_err(|error| {
         if let Error::Resized { found_bytes, .. } = error {
@@ -109,7 +109,8 @@ fn check_not_cut(target: &Target<'_>) -> Result<()> {
     })
 }
 
-/// Why a write could not be made through the map: because the file is shorter now, or as pwrite(2) of the same bytes says.
+/// Why a write through the map failed: because the file is shorter now, or for the reason that pwrite(2) of the same
+/// bytes gives.
 fn why_not(target: &Target<'_>, write: &Write) -> Error {
     let (side, offset) = (target.side, write.offset);
     let mut parts = target.window.parts(write);

@@ -1,6 +1,6 @@
-//! Many small changes in a file, made by few writes: a [`Batch`] collects bytes and where they belong, in any order; [`commit`]
-//! writes them, in place, with a journal, or to a new file that takes the name ([`Safety`]); [`recover`] finishes or undoes
-//! what a crash interrupted. [`seekless::update`](crate::update()) does the first two at once.
+//! Many small changes to a file in few writes. A [`Batch`] collects bytes and their offsets, in any order. [`commit`]
+//! writes them in place, with a journal, or to a new file that takes the name ([`Safety`]). [`recover`] finishes or
+//! undoes an update that a crash interrupted. [`seekless::update`](crate::update()) does the first two in one call.
 //!
 //! ```
 //! use seekless::Choice;
@@ -11,21 +11,22 @@
 //! let mut batch = Batch::new();
 //! batch.push(4000, &[42, 0, 0, 0])?;
 //! batch.push(8, b"any order")?;
-//! // The order and size of the writes that cost least there; or any method by name.
-//! let how = Commit::by("update/planned,fsync".parse::<Choice>()?).safety(Safety::Journal);
-//! let done = commit(&path, &batch.resolve()?, &how)?;
-//! assert_eq!(done.requested_bytes, 13);
+//! // The order and size of writes that cost least here; or any method by name. let how =
+//! Commit::by("update/planned,fsync".parse::<Choice>()?).safety(Safety::Journal); let done = commit(&path,
+//! &batch.resolve()?, &how)?; assert_eq!(done.requested_bytes, 13);
 //! # assert_eq!(&std::fs::read(&path)?[8..17], b"any order");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Offsets and lengths are in bytes. The file is locked (flock(2)) meanwhile; where bytes between updates are written back,
-//! a lease keeps other processes out (fcntl(2), `F_SETLEASE`), or the error says that they could not be kept out.
+//! Offsets and lengths are in bytes. The file is locked (flock(2)) meanwhile. If gaps between updates are written back,
+//! a lease keeps other processes out (fcntl(2), `F_SETLEASE`), or there is an error that says that they cannot be kept
+//! out.
 //!
-//! Not here: reading updates from text, which is the business of a tool (the crate `seekless-tools`).
+//! Not here: reading updates from text (the crate `seekless-tools`).
 
-// One file a mechanism; `body` ties them to their rows. Around them: `writes` makes calls of a batch in some order, the plan finds
-// the order, `commit` does it safely, with a `journal` or a new file (`replace`) where that is asked for.
+// One source file per mechanism; `body` connects them to their rows. `writes` turns a batch into write calls of some
+// order, the plan finds the order, and `commit` carries it out safely, with a `journal` or a new file (`replace`) if
+// requested.
 
 mod ahead;
 mod attributes;
@@ -82,7 +83,7 @@ use crate::setup::Prepare;
 use seekless_method::UpdateMechanism;
 use target::Target;
 
-/// A prepared mechanism of updating: writes all updates. The fsync at the end is not its business.
+/// A prepared mechanism of updating: writes all updates. The caller calls fsync.
 pub(crate) type UpdateTarget = dyn FnMut(&Target<'_>) -> Result<()> + Send;
 
 /// What a mechanism prepares.

@@ -1,13 +1,14 @@
-//! The last update given wins: what is left of sorted pieces that overlap.
+//! Resolves overlaps of sorted pieces: the last update given wins.
 
 use std::collections::{BinaryHeap, VecDeque};
 
 use super::window::Piece;
 
-/// Leaves of sorted pieces the parts that no later given one writes over, by offset. In place, because a second list of ten
-/// million would be 160 MB more: there are at most as many parts as pieces unless some lie within others.
+/// Reduces sorted pieces to the parts that no later update overwrites, by offset. It works in place, because a second
+/// list of ten million would take another 160 MB. There are at most as many parts as pieces, unless pieces lie within
+/// others.
 pub(super) fn last_wins(pieces: &mut Vec<Piece>) {
-    // Those that reach `at`, the last given on top.
+    // The pieces that reach `at`, the last one given on top.
     let mut open: BinaryHeap<(u32, u64, u64)> = BinaryHeap::new();
     let (mut left, mut taken, mut at) = (Left::default(), 0, 0);
     loop {
@@ -26,7 +27,7 @@ pub(super) fn last_wins(pieces: &mut Vec<Piece>) {
         };
         while let Some(piece) = pieces.get(taken).filter(|piece| piece.offset <= at) {
             let top = open.peek();
-            // One that is covered all along will never be seen.
+            // A piece that is covered to its end is dropped.
             if top.is_none_or(|&(start, _, end)| start < piece.start || end < piece.end()) {
                 open.push((piece.start, piece.offset, piece.end()));
             }
@@ -37,12 +38,12 @@ pub(super) fn last_wins(pieces: &mut Vec<Piece>) {
     left.finish(pieces);
 }
 
-/// What is left of pieces, stored over those that were taken.
+/// The result, stored over pieces that were already read.
 #[derive(Default)]
 struct Left {
-    /// The last one, to which more may come.
+    /// The last part, which may still be extended.
     last: Option<Piece>,
-    /// Those for which there was no room yet.
+    /// Parts for which there was no room yet.
     waiting: VecDeque<Piece>,
     stored: usize,
 }

@@ -1,5 +1,5 @@
-//! A file by the open directory that it is in: what stands beside it is made and removed there, whatever happens to the
-//! path.
+//! A file in its open directory. Files beside it are created and removed relative to that handle, so changes of the
+//! path have no effect.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Metadata};
@@ -14,24 +14,24 @@ use crate::error::{Error, Result, UpdateErrorKind};
 use crate::files::stat_regular;
 
 pub(super) struct Place {
-    /// Without links, to tell.
+    /// The path without links, for messages.
     pub path: PathBuf,
     pub directory: Directory,
     pub name: OsString,
 }
 
-/// How long to wait for a lease. The requests that a killed process had in a ring hold its file and lease for a moment after
-/// its death; on a busy machine, for longer.
+/// How long to wait for a lease to end. Requests in the ring of a killed process hold its file and lease for a moment
+/// after its death, longer on a busy machine.
 const LEASE_PATIENCE: Duration = Duration::from_secs(5);
 
 impl Place {
-    /// Finds the regular file that a path leads to.
+    /// Finds the regular file that a path names.
     ///
     /// # Errors
-    /// The system's; [`Error::NotRegular`]; [`UpdateErrorKind::Replaced`] where it was replaced meanwhile.
+    /// The system's; [`Error::NotRegular`]; [`UpdateErrorKind::Replaced`] if it was replaced meanwhile.
     pub fn of(path: &Path) -> Result<Self> {
         let failed = |error| Error::system(path, "stat", error);
-        // First by the kernel: it does not follow a link that another user planted in a directory open to all
+        // First by the kernel, which does not follow links that another user planted in a directory open to all
         // (/proc/sys/fs/protected_symlinks).
         let found = stat_regular(path)?;
         let path = fs::canonicalize(path).map_err(failed)?;
@@ -42,7 +42,7 @@ impl Place {
         Ok(place)
     }
 
-    /// Fails where the name is another file's by now.
+    /// Fails if the name belongs to another file by now.
     pub fn require_is(&self, file: &Metadata) -> Result<()> {
         match self.directory.entry(&self.name) {
             Ok(entry) if entry.is(file) => Ok(()),
@@ -54,7 +54,7 @@ impl Place {
         self.open_as(Opening::plain(access))?.required()
     }
 
-    /// Opens the file. Opening it for writing waits for others' leases, but not as long as the kernel would.
+    /// Opens the file. Opening for writing waits for leases of other processes, but not as long as the kernel would.
     pub fn open_as(&self, how: Opening) -> io::Result<Support<File>> {
         let started = Instant::now();
         loop {
@@ -67,39 +67,39 @@ impl Place {
         }
     }
 
-    /// Opens the file to write to it where no method says how.
+    /// Opens the file for writing, without a method.
     pub fn open_for_writing(&self) -> Result<File> {
         let opened = self.open(Access::Overwrite);
         opened.map_err(|error| with_protection(self, self.system("open for writing", error)))
     }
 
-    /// Looks at the open file.
+    /// Stats the open file.
     pub fn metadata(&self, file: &File) -> Result<Metadata> {
         file.metadata().map_err(|error| self.system("stat", error))
     }
 
-    /// The path of what stands beside the file.
+    /// The path of a file beside it.
     pub fn beside(&self, name: &OsStr) -> PathBuf {
         self.path.with_file_name(name)
     }
 
-    /// Brings the names in the directory to the device.
+    /// Syncs the directory.
     pub fn sync_directory(&self, told: &Path, watch: &dyn Watch) -> Result<()> {
         watch.step(StepKind::Sync, told, "fsync its directory", || self.directory.sync())
     }
 
-    /// A failed system call at the file.
+    /// The error of a system call on the file.
     pub fn system(&self, action: &'static str, error: io::Error) -> Error {
         Error::system(&self.path, action, error)
     }
 
-    /// What else went wrong with the file.
+    /// Another error of the file.
     pub fn failed(&self, kind: UpdateErrorKind) -> Error {
         kind.at(&self.path)
     }
 }
 
-/// The error of opening a file for writing, with the flag that keeps it from being changed where there is one.
+/// The error of opening a file for writing; names the flag that protects the file, if there is one.
 pub(super) fn with_protection(place: &Place, error: Error) -> Error {
     match (sys::protection(&place.path), error) {
         (Ok(Support::Available(Some(protection))), Error::System { path, source, .. })

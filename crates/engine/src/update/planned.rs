@@ -1,4 +1,4 @@
-//! The method that will be fastest by what writing costs beside the file, chosen when the updates are known.
+//! Planning updates: the fastest method by the costs of writing in the directory of the file.
 
 use std::fs::{self, File};
 use std::io;
@@ -15,30 +15,30 @@ use crate::log;
 use crate::plan::{self, Gaps, Plan, PlanLimits, Safety, UpdateFacts};
 use seekless_method::{CachePolicy, Durability, Method};
 
-/// A plan for a batch, and what it comes to.
+/// A plan for a batch, and its cost.
 #[derive(Clone, Debug, PartialEq)]
 pub struct UpdatePlan {
-    /// The plan, whose time is that of the cost.
+    /// The plan; its predicted time is that of the cost.
     pub plan: Plan,
-    /// What it will cost, counted by the writes that will really be made.
+    /// Its cost, counted by its exact writes.
     pub cost: UpdateCost,
 }
 
-/// What a plan is made of.
+/// The facts for a plan.
 #[derive(Clone, Debug)]
 pub struct Look {
-    /// What the file is like, and what calls cost.
+    /// Properties of the file, and costs.
     pub facts: UpdateFacts,
-    /// Why costs are assumed.
+    /// Why the costs could not be measured.
     pub doubt: Option<String>,
 }
 
 impl Look {
-    /// Looks at a file, and measures beside it what calls cost where that decides for these updates, or where a time is to
-    /// be predicted. Where it cannot be measured, because the directory takes no file or the disk is full, it is assumed.
+    /// Examines a file, and measures costs in its directory if the plan for these updates depends on them, or with
+    /// `is_predicted`. If that fails, because no file can be created there or the disk is full, the costs are assumed.
     ///
     /// # Errors
-    /// As of [`Self::assuming`].
+    /// As for [`Self::assuming`].
     pub fn at(path: &Path, updates: &Updates, limits: &PlanLimits, is_predicted: bool) -> Result<Self> {
         let mut look = Self::assuming(path, limits)?;
         if is_predicted || !plan::is_certain(&updates.gaps, &look.facts, &of_file(updates, &look.facts, limits)?) {
@@ -47,20 +47,21 @@ impl Look {
         Ok(look)
     }
 
-    /// Looks at a file, and measures all that calls cost beside it, for updates that are not known yet.
+    /// Examines a file, and measures all costs in its directory, for updates that are not known yet.
     ///
     /// # Errors
-    /// As of [`Self::assuming`].
+    /// As for [`Self::assuming`].
     pub fn measured(path: &Path, limits: &PlanLimits) -> Result<Self> {
         let mut look = Self::assuming(path, limits)?;
         look.measure(path, true);
         Ok(look)
     }
 
-    /// Looks at a file, and assumes what calls cost.
+    /// Examines a file, and assumes the costs.
     ///
     /// # Errors
-    /// The system's; [`crate::error::UpdateErrorKind::Running`] where an update of the file is going on, whose lease a look would end.
+    /// The system's; [`crate::error::UpdateErrorKind::Running`] if another update of the file is running, whose lease
+    /// opening would end.
     pub fn assuming(path: &Path, limits: &PlanLimits) -> Result<Self> {
         refuse_second(&Place::of(path)?)?;
         let metadata = fs::metadata(path).map_err(|error| Error::system(path, "stat", error))?;
@@ -81,7 +82,7 @@ impl Look {
         Ok(Self { facts, doubt: None })
     }
 
-    /// Whether all costs are measured, those too that decide nothing: then the predicted time is one.
+    /// Whether all costs are measured, so that the predicted time is meaningful.
     #[must_use]
     pub fn is_measured(&self) -> bool {
         self.facts.costs.is_measured()
@@ -94,18 +95,18 @@ impl Look {
         }
     }
 
-    /// The plan that follows.
+    /// The plan for updates.
     ///
     /// # Errors
-    /// As of [`Updates::visit`].
+    /// As for [`Updates::visit`].
     pub fn plan(&self, updates: &Updates, limits: &PlanLimits) -> Result<UpdatePlan> {
         followed(updates, &self.facts, limits, plan::update)
     }
 
-    /// What a method comes to that was asked for by name.
+    /// The cost of a named method.
     ///
     /// # Errors
-    /// As of [`Updates::visit`].
+    /// As for [`Updates::visit`].
     pub fn of_method(&self, method: Method, updates: &Updates, limits: &PlanLimits) -> Result<UpdatePlan> {
         let (cost, amounts) = counted(updates, &self.facts, &method, limits.safety)?;
         let plan = Plan {
@@ -120,7 +121,7 @@ impl Look {
     }
 }
 
-/// What a planner says, with what it comes to by the writes that will really be made.
+/// A plan with the cost of its exact writes.
 fn followed(
     updates: &Updates,
     facts: &UpdateFacts,
@@ -140,7 +141,7 @@ fn followed(
     Ok(UpdatePlan { plan, cost: planned })
 }
 
-/// The limits for the file itself, beside what safety takes.
+/// The limits for writes to the file itself, without those for safety.
 fn of_file(updates: &Updates, facts: &UpdateFacts, limits: &PlanLimits) -> Result<PlanLimits> {
     let Some(most) = limits.amplification_max else {
         return Ok(*limits);
@@ -152,14 +153,14 @@ fn of_file(updates: &Updates, facts: &UpdateFacts, limits: &PlanLimits) -> Resul
     })
 }
 
-/// What calls that write cost beside a file.
+/// Measures the costs of writing in the directory of a file.
 fn measured_costs(path: &Path, with_device: bool) -> Result<Costs> {
     let place = Place::of(path)?;
     let measured = costs_in(&place.directory, with_device);
     measured.map_err(|error| place.system("measure writing in its directory", error))
 }
 
-/// What a copy of a file takes: its data, or nothing where blocks are shared beside it.
+/// Bytes that a copy of the file takes: its data, or nothing if blocks can be shared in its directory.
 fn copied_bytes(path: &Path) -> Result<u64> {
     let path = &Place::of(path)?.path;
     if shares_blocks(directory_of(path)) {
@@ -169,14 +170,14 @@ fn copied_bytes(path: &Path) -> Result<u64> {
     data_bytes(&File::open(path).map_err(failed)?).map_err(failed)
 }
 
-/// How much of a file is not in holes.
+/// Bytes of a file that are not in holes.
 fn data_bytes(file: &File) -> io::Result<u64> {
     let end = file.metadata()?.len();
     let ranges = data_ranges(file, 0..end);
     ranges.map(|range| range.map(|range| range.end - range.start)).sum()
 }
 
-/// The method that a plan chooses.
+/// The planned method.
 pub(super) fn planned(path: &Path, updates: &Updates, limits: &PlanLimits) -> Result<Method> {
     let look = Look::at(path, updates, limits, false)?;
     if let Some(doubt) = &look.doubt {

@@ -1,7 +1,7 @@
-//! Recovering a file whose update was interrupted, from the journal that it left.
+//! Recovering a file from the journal of an interrupted update.
 //!
-//! A journal is bytes that will be written to somebody's file, so it is believed only where nobody else can have made it,
-//! and where the file holds what was there before it or what it wanted.
+//! A journal will be written to the file, so it is trusted only if no other user can have made it, and if each byte
+//! that it names has the old or the new value in the file.
 
 use std::fs::{File, Metadata};
 use std::io::{self, BufReader, Seek};
@@ -23,23 +23,23 @@ use crate::error::{Doubt, Error, RecoverError, Result};
 pub enum Recovered {
     /// There was no journal: no update was interrupted.
     Nothing,
-    /// The journal was not whole, so the file had not been touched; the journal is gone.
+    /// The journal was incomplete, so the update had not started; the journal is removed.
     Undone,
-    /// This many updates of the journal are in the file and on the device; the journal is gone.
+    /// All records of the journal, this many, are in the file and on the device; the journal is removed.
     Finished(u64),
 }
 
-/// Finishes or undoes an update of a file that was interrupted.
+/// Finishes or undoes an interrupted update of a file.
 ///
 /// # Errors
-/// [`RecoverError`] for a journal that is not of this file, that another user may have made, that is of an older state of the
-/// file or was damaged; the system's errors.
+/// [`RecoverError`] for a journal of another file, one that another user may have made, one that belongs to an older
+/// state of the file, or a damaged one; the system's errors.
 pub fn recover(path: impl AsRef<Path>) -> Result<Recovered> {
     let path = path.as_ref();
     recover_watched(path, &Unwatched)
 }
 
-/// The same, telling a watch of each step before it is made.
+/// The same, calling a watch before each step.
 ///
 /// # Errors
 /// As [`recover`], and those of the watch.
@@ -67,7 +67,7 @@ pub fn recover_watched(path: &Path, watch: &dyn Watch) -> Result<Recovered> {
     Ok(recovered)
 }
 
-/// A file whose update was interrupted, and the journal of it.
+/// A file with an interrupted update, and the journal.
 struct Interrupted<'a> {
     place: &'a Place,
     file: &'a File,
@@ -76,7 +76,7 @@ struct Interrupted<'a> {
 }
 
 impl<'a> Interrupted<'a> {
-    /// Opens a journal that only this user, the file's owner or root can have written; none where there is none.
+    /// Opens the journal, if there is one; only this user, the file's owner or root can have written it.
     fn find(place: &'a Place, file: &'a File) -> Result<Option<Self>> {
         let name = journal_name(&place.name);
         let journal_path = place.beside(&name);
@@ -114,12 +114,12 @@ impl<'a> Interrupted<'a> {
         Err(doubted(&self.journal_path, self.place, doubt))
     }
 
-    /// The updates of a whole journal of the file; none where it was interrupted before the file was touched.
+    /// The number of records of a complete journal; `None` if the update was interrupted before it changed the file.
     fn count_records(&self) -> Result<Option<u64>> {
         let metadata = self.place.metadata(self.file)?;
         let (header, mut read) = match Read::new(BufReader::new(&self.journal)) {
             Ok(read) => read,
-            // Its first bytes come to the device with all others or not at all, before the file is touched.
+            // All of the journal is on the device before the file is changed.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
             Err(error) => return self.doubted(Doubt::NoJournal(error)),
         };
@@ -130,7 +130,7 @@ impl<'a> Interrupted<'a> {
         if links > links_before {
             return self.doubted(Doubt::NewLinks { links, links_before });
         }
-        // Others may have appended to it.
+        // Other processes may have appended to the file.
         let (bytes, bytes_before) = (metadata.len(), header.bytes_before);
         if bytes < bytes_before {
             return self.doubted(Doubt::Cut { bytes, bytes_before });
@@ -155,7 +155,7 @@ impl<'a> Interrupted<'a> {
         stale.map_or(Ok(Some(records)), |offset| self.doubted(Doubt::Stale(offset)))
     }
 
-    /// Whether the file's time proves that nobody has written to it since its journal was begun.
+    /// Whether the file's mtime shows that nobody has written to it since the journal was started.
     fn is_untouched(&self, file: &Metadata, header: &Header) -> Result<bool> {
         let begun = self.journal.metadata();
         let begun = begun.map_err(|error| Error::system(&self.journal_path, "stat", error))?;
@@ -163,7 +163,7 @@ impl<'a> Interrupted<'a> {
         Ok(is_fine && header.modified == (file.mtime(), file.mtime_nsec()))
     }
 
-    /// Writes what the journal holds, and brings it to the device.
+    /// Writes the records of the journal to the file, and syncs it.
     fn finish(&self, watch: &dyn Watch) -> Result<()> {
         const WRITING: &str = "write what its journal holds";
         let path = &self.place.path;
@@ -191,15 +191,15 @@ fn doubted(journal: &Path, place: &Place, doubt: Doubt) -> Error {
     RecoverError { journal, file, doubt }.into()
 }
 
-/// Whether somebody may write to the journal who may not write to the file itself. Where a mount gives all files one mode,
-/// as those of FAT, exFAT and NTFS do, no journal keeps its own.
+/// Whether a user who may not write to the file may write to the journal. Compared with the file's mode, because mounts
+/// of FAT, exFAT and NTFS give all files one mode.
 fn may_be_of_others(journal: &Metadata, file: &Metadata) -> bool {
     let shared = if journal.gid() == file.gid() { 0o022 } else { 0o002 };
     journal.mode() & 0o022 & !(file.mode() & shared) != 0
 }
 
-/// File systems that may give a file another inode each time they are mounted: FAT and exFAT store none, and a program
-/// of FUSE makes them up unless it has better ones.
+/// File systems on which a file's inode may change with each mount: FAT and exFAT do not store inodes, and FUSE
+/// programs may make them up.
 const WITHOUT_LASTING_INODES: [&str; 3] = ["vfat", "exfat", "fuse"];
 
 fn has_lasting_inode(path: &Path) -> Result<bool> {
@@ -207,10 +207,10 @@ fn has_lasting_inode(path: &Path) -> Result<bool> {
     Ok(!WITHOUT_LASTING_INODES.contains(&found.type_name.as_str()))
 }
 
-/// Times in units as coarse as FAT's may be those of an earlier write.
+/// FAT stores times in units of 2 seconds, so equal times may be those of an earlier write.
 const COARSEST_SECONDS: i64 = 2;
 
-/// The first byte that comes neither from before the update nor from it. A write that was cut off may end anywhere.
+/// The first byte that is neither the old nor the new one. An interrupted write may end anywhere.
 fn foreign_byte(found: &[u8], record: &Record) -> Option<u64> {
     let wanted = record.before.iter().zip(&record.bytes);
     let foreign = found

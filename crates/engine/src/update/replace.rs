@@ -1,8 +1,9 @@
-//! Updating a new file that takes the name of the old one: whoever opens the name finds one or the other, whole.
+//! Updating a new file that takes the name of the old one, so that the name always leads to one complete file or the
+//! other.
 //!
-//! The two exchange their names (renameat2(2) `RENAME_EXCHANGE`), so that nothing is removed unseen: only when what came out
-//! is found to be the old file, unchanged, it goes. If it is another, because a program saved the file by renaming at that
-//! moment, the names are exchanged back.
+//! The two files exchange their names (renameat2(2) `RENAME_EXCHANGE`), so that no file is overwritten unseen. If the
+//! file that lost the name is the old one, unchanged, it is removed. If it is another, because a program saved the file
+//! by renaming at that moment, the names are exchanged back.
 
 use std::cell::Cell;
 use std::ffi::OsString;
@@ -44,8 +45,8 @@ pub(super) fn replace(
     let old = place.open(Access::Read).map(Arc::new);
     let old = old.map_err(|error| place.system("open", error))?;
     lock(&old, place)?;
-    // Whoever may not write to it may not replace it either. Behind the lock: it would end the lease of another
-    // replacement; and closed again, or there would be none for this one.
+    // A user who may not write to the file may not replace it either. This is checked after locking, because opening
+    // for writing would end the lease of another replacement, and closed again, because it would prevent our own lease.
     drop(place.open_for_writing()?);
     refuse_left(place)?;
     let before = State::of(&old).map_err(|error| place.system("stat", error))?;
@@ -74,14 +75,14 @@ pub(super) fn replace(
     if is_opened() {
         return Err(place.failed(UpdateErrorKind::Opened));
     }
-    // The time of the last change tells of owner, mode, attributes and names too.
+    // The ctime also shows changes of owner, mode, attributes and links.
     if !now.is(&before) || now.changed() != before.changed() {
         return Err(place.failed(UpdateErrorKind::Changed));
     }
     new.take_name(watch)?;
     let synced = place.sync_directory(&place.path, watch);
-    // By now, a chmod or chown that waited for the exchange has changed the old file. The time of its last change says
-    // nothing: the exchange set it.
+    // A chmod or chown that waited for the exchange has changed the old file by now. Its ctime does not show that,
+    // because the exchange set it.
     let is_old = place
         .directory
         .entry(&new.name)
@@ -102,7 +103,7 @@ pub(super) fn replace(
     Ok(done)
 }
 
-/// The error of a call at the new file, which says what has become of the old one.
+/// The error of a call on the new file: the update was undone, and the old file is unchanged.
 fn unmade(place: &Place, cause: Error) -> Error {
     let is_lost = matches!(cause.update_kind(), Some(UpdateErrorKind::NotKept { .. }));
     if !is_lost && !matches!(cause, Error::System { .. }) {
@@ -115,9 +116,9 @@ fn unmade(place: &Place, cause: Error) -> Error {
     })
 }
 
-/// Keeps out those who would write to the old file while the new one is made of it: what they write would be lost. Who has
-/// it open for reading goes on with the old one. The lease that tells of them; where the system has none,
-/// only times and size tell that the file was written to.
+/// Keeps writers out of the old file while the new one is made, because their writes would be lost. Readers keep the
+/// old file. Returns the lease that detects writers; without leases, only times and size show that the file was written
+/// to.
 fn keep_writers_out(old: &Arc<File>, place: &Place, commit: &Commit) -> Result<Option<Lease>> {
     match Lease::against_writers(old) {
         Ok(lease) => Ok(Some(lease)),
@@ -146,7 +147,7 @@ fn update(
     })
 }
 
-/// Shares the blocks where the file system can, and copies them elsewhere; the bytes copied.
+/// Shares the blocks if the file system can, otherwise copies them; returns the bytes copied.
 fn copy((from, old_path): (&File, &Path), new: &NewFile<'_>) -> Result<u64> {
     let failed = |error: io::Error| Error::system(&new.path, "copy the file into it", error);
     match sys::clone_file(from, &new.file).map_err(failed)? {
@@ -164,25 +165,25 @@ fn sync(new: &NewFile, watch: &dyn Watch) -> Result<()> {
     watch.step(StepKind::Sync, &new.path, "fsync", || sys::sync(&new.file))
 }
 
-/// A new file that is removed unless it has taken the old one's name. Where the file system can, it has no name of its own
-/// until it is whole, so that nothing is left of it after a kill.
+/// A new file that is removed unless it has taken the old one's name. If the file system supports that, it has no name
+/// until it is complete, so that a kill leaves nothing behind.
 struct NewFile<'a> {
     place: &'a Place,
     file: File,
-    /// The name beside the old one that it has or gets for a moment.
+    /// Its temporary name beside the old one.
     name: OsString,
     path: PathBuf,
-    /// By what it is opened once more while it has no name.
+    /// The path for opening it again while it has no name.
     unnamed: Option<PathBuf>,
     has_name: Cell<bool>,
 }
 
 impl<'a> NewFile<'a> {
-    /// Makes the file that will replace another.
+    /// Creates the file that will replace another.
     fn make(place: &'a Place, old: &Metadata, watch: &dyn Watch) -> Result<Self> {
         let failed = |error| place.system("create a new file in its directory", error);
         watch.before(&Step::of(StepKind::Make, &place.path)).map_err(failed)?;
-        // A directory that cannot be brought to the device is found before anything is done.
+        // Syncs the directory first, so that an error of that is found before anything is done.
         place.directory.sync().map_err(failed)?;
         match sys::unnamed_file(&place.directory).map_err(failed)? {
             Support::Available((file, unnamed)) => {
@@ -194,11 +195,11 @@ impl<'a> NewFile<'a> {
         }
     }
 
-    /// Makes it where each file has a name.
+    /// Creates it with a name, on file systems without unnamed files.
     fn make_named(place: &'a Place, old: &Metadata) -> io::Result<Self> {
         let (file, first_name) = make_beside(&place.directory)?;
-        // Not by a link, which would never take the place of another: to FUSE, file and link are two, with a page cache each.
-        // Nobody has this name in the moment between, in which our inode is.
+        // By renaming, not by linking: FUSE treats file and link as two files, each with a page cache. The target name
+        // contains our inode, so no other file has it.
         let renamed = || {
             let name = left::name_of(old, &file.metadata()?);
             match place.directory.entry(&name) {
@@ -223,7 +224,7 @@ impl<'a> NewFile<'a> {
         }
     }
 
-    /// Opens it once more.
+    /// Opens it again.
     fn open(&self, how: Opening) -> io::Result<Support<File>> {
         match &self.unnamed {
             Some(path) => sys::open(path, how),
@@ -231,7 +232,7 @@ impl<'a> NewFile<'a> {
         }
     }
 
-    /// Gives the file its name, if it has none.
+    /// Gives the file its temporary name, if it has none.
     fn name(&self, watch: &dyn Watch) -> Result<()> {
         let (Some(unnamed), false) = (&self.unnamed, self.has_name.get()) else {
             return Ok(());
@@ -240,11 +241,11 @@ impl<'a> NewFile<'a> {
             sys::name_file(unnamed, &self.place.directory, &self.name)
         })?;
         self.has_name.set(true);
-        // Once more: btrfs takes no note of a file that has no name.
+        // Sync again, because btrfs does not log a file without a name.
         sync(self, watch)
     }
 
-    /// Takes the name of the old file, and leaves it its own.
+    /// Exchanges names with the old file.
     fn take_name(&self, watch: &dyn Watch) -> Result<()> {
         let (place, action) = (self.place, "exchange names with the new file");
         let exchanged = watch.step(StepKind::Rename, &place.path, action, || {
@@ -257,7 +258,8 @@ impl<'a> NewFile<'a> {
         Ok(())
     }
 
-    /// Gives the name back to what had it, which is not the old file as it was; the error that says so.
+    /// Gives the name back to the file that had it, which is not the unchanged old file; returns the error that says
+    /// so.
     fn give_back(&self, watch: &dyn Watch) -> Error {
         let place = self.place;
         let ours = match self.file.metadata() {
@@ -278,13 +280,13 @@ impl<'a> NewFile<'a> {
                 kept()
             }
             (Ok(_), Ok(_)) => both(Other::SavedBefore),
-            // What they saved has its name; ours was removed by them.
+            // The saved file has the name, and the other program removed ours.
             (Ok(_), Err(_)) => kept(),
             (Err(error), _) => both(Other::NotGivenBack(error)),
         }
     }
 
-    /// Removes the name beside the old one, if a file has it.
+    /// Removes the temporary name, if this file has it.
     fn remove(&self, file: &Metadata) -> io::Result<()> {
         if !self.place.directory.entry(&self.name)?.is(file) {
             return Err(io::Error::other("another file has that name"));

@@ -1,4 +1,4 @@
-//! Updates by offset, ready to be written: in memory, or window by window from a file where they are more than fit.
+//! Updates by offset, ready to be written: in memory, or, if they do not fit, window by window from a file.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,14 +10,14 @@ use super::window::{Unsorted, Window};
 use crate::error::{Error, Result, UpdateErrorKind};
 use crate::plan::Gaps;
 
-/// Updates by offset, of which no two overlap.
+/// Updates by offset, without overlaps.
 #[derive(Debug)]
 pub struct Updates {
     windows: Windows,
     given: u64,
-    /// The pieces that are left of them, and what lies between these.
+    /// Their pieces, and the gaps between these.
     pub(super) gaps: Gaps,
-    /// How long their journal is, once that was asked for.
+    /// The size of their journal, once it was computed.
     pub(super) journal_bytes: OnceLock<u64>,
 }
 
@@ -62,31 +62,31 @@ impl Updates {
         }
     }
 
-    /// How many updates were given.
+    /// The number of updates that were given.
     #[must_use]
     pub fn given(&self) -> u64 {
         self.given
     }
 
-    /// How many bytes of the file they name: each once.
+    /// The number of bytes that they change, each counted once.
     #[must_use]
     pub fn requested_bytes(&self) -> u64 {
         self.gaps.requested_bytes
     }
 
-    /// Whether there is nothing to do.
+    /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.gaps.pieces == 0
     }
 
-    /// Where the last of them ends.
+    /// The end of the last one.
     #[must_use]
     pub fn end(&self) -> u64 {
         self.gaps.end
     }
 
-    /// Fails where one of them ends past the end of a file of this many bytes.
+    /// Fails if one ends past the end of a file of this many bytes.
     ///
     /// # Errors
     /// [`UpdateErrorKind::PastEnd`].
@@ -99,7 +99,7 @@ impl Updates {
         Err(UpdateErrorKind::PastEnd { end, file_bytes }.at(path))
     }
 
-    /// Bytes of the file without a name that they are in, where they did not fit into memory.
+    /// The size of the unnamed file with the updates, if they did not fit into memory.
     #[must_use]
     pub fn spilled_bytes(&self) -> Option<u64> {
         match &self.windows {
@@ -111,7 +111,7 @@ impl Updates {
     /// Visits all of them by offset, with their bytes.
     ///
     /// # Errors
-    /// [`Error::System`], and only where they did not fit into memory.
+    /// [`Error::System`], only if they did not fit into memory.
     pub fn visit(&self, mut visitor: impl FnMut(u64, &[u8])) -> Result<()> {
         self.each_window(|window| {
             window.iter().for_each(|(offset, bytes)| visitor(offset, bytes));
@@ -119,7 +119,7 @@ impl Updates {
         })
     }
 
-    /// Goes through the windows, one after the other.
+    /// Calls `work` for each window.
     pub(super) fn each_window(&self, mut work: impl FnMut(&Window) -> Result<()>) -> Result<()> {
         match &self.windows {
             Windows::InMemory(window) => work(window),
@@ -131,7 +131,7 @@ impl Updates {
     }
 }
 
-/// Takes note of a window behind those before.
+/// Counts the next window.
 fn count(window: &Window, gaps: &mut Gaps) {
     for piece in &window.pieces {
         gaps.count(piece.offset, u64::from(piece.length));

@@ -1,4 +1,4 @@
-//! A sorted run: updates by offset in a file without a name, in chunks that are read at once.
+//! A sorted run: updates by offset in an unnamed file, in chunks.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -8,24 +8,24 @@ use std::path::Path;
 use super::window::{PIECE_BYTES, Piece, Window};
 use crate::files::make_unnamed;
 
-/// Offset and length of an update; the bytes of all are behind.
+/// Offset and length of an update; the bytes of all updates follow the entries.
 const ENTRY_BYTES: usize = 12;
-/// This many entries are read at once.
+/// The number of entries per read.
 const ENTRIES: usize = 4096;
 
 /// A part of a run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Chunk {
-    /// No update of it begins before this.
+    /// No update of it starts before this.
     pub offset: u64,
-    /// Where it is in the file.
+    /// Its position in the run's file.
     at: u64,
     pieces: u32,
     bytes: u32,
 }
 
 impl Chunk {
-    /// What it takes when it is in memory.
+    /// Its size in memory.
     pub fn memory_bytes(&self) -> u64 {
         u64::from(self.pieces) * PIECE_BYTES + u64::from(self.bytes)
     }
@@ -35,7 +35,7 @@ impl Chunk {
 pub(super) struct Run {
     file: File,
     pub chunks: Vec<Chunk>,
-    /// How long the file is.
+    /// The size of the run's file.
     pub bytes: u64,
 }
 
@@ -48,7 +48,7 @@ impl Run {
         })
     }
 
-    /// Adds updates behind those that are there: pieces of a window that begin at an offset or behind it.
+    /// Appends pieces of a window, which start at or after an offset.
     pub fn append(&mut self, offset: u64, pieces: &[Piece], window: &Window) -> io::Result<()> {
         let mut out = BufWriter::with_capacity(256 << 10, &self.file);
         let mut bytes = 0;
@@ -71,7 +71,7 @@ impl Run {
         Ok(())
     }
 
-    /// A chunk of it as the window from its offset to that of the next.
+    /// Loads a chunk, as the window from its offset to that of the next chunk.
     pub fn load(&self, index: usize) -> io::Result<Window> {
         let chunk = self.chunks[index];
         let next = self.chunks.get(index + 1);

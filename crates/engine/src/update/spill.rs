@@ -1,9 +1,8 @@
-//! Sorting more updates than fit into memory: sorted runs in files without a name, merged window by window of the file.
+//! Sorting more updates than fit into memory: sorted runs in unnamed files, merged window by window of the file.
 //!
-//! A window is as much of the file as has updates that fit into half of the memory, those of all runs together; the other
-//! half is for the chunks that runs are read by. Within a window the updates are sorted as if there were no others, the
-//! oldest run first, so that the last given wins. Runs are merged whenever there are [`FAN_IN`] of a level, so that there
-//! are never many, however small the memory.
+//! A window is a part of the file whose updates, of all runs, fit into half of the memory; the other half is for the
+//! chunks in which runs are read. The updates of a window are sorted by themselves, the oldest run first, so that the
+//! last one given wins. [`FAN_IN`] runs of a level are merged into one of the next, so that there are never many runs.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -16,18 +15,18 @@ use crate::error::BatchError;
 
 /// How many runs of a level become one of the next.
 const FAN_IN: usize = if cfg!(test) { 3 } else { 32 };
-/// A run is read in chunks of this part of the memory, or this many bytes: there are up to 64 of them at a time.
+/// The chunks of a run: this part of the memory, and a smallest size. Up to 64 are in memory at a time.
 const CHUNKS: u64 = 512;
 const CHUNK_BYTES_MIN: u64 = if cfg!(test) { 64 } else { 64 << 10 };
 /// Windows begin at multiples of this, so that pages and blocks are not written twice.
 const WINDOW_ALIGNMENT: u64 = if cfg!(test) { 16 } else { 4096 };
 
-/// Updates that went to the disk.
+/// Updates on the disk.
 #[derive(Debug)]
 pub(super) struct Spill {
     memory_bytes: u64,
     pub directory: PathBuf,
-    /// Runs, the oldest first; those of a level are older than those of the level before.
+    /// Runs by level, the oldest first. Runs of a higher level are older.
     levels: Vec<Vec<Run>>,
 }
 
@@ -44,7 +43,7 @@ impl Spill {
         self.memory_bytes
     }
 
-    /// What of an update is taken at once where all of it does not fit.
+    /// The size of the parts into which an update is split if it does not fit.
     pub fn part_bytes(&self) -> usize {
         self.chunk_bytes() as usize
     }
@@ -53,12 +52,12 @@ impl Spill {
         (self.memory_bytes / CHUNKS).max(CHUNK_BYTES_MIN)
     }
 
-    /// Whether anything is on the disk.
+    /// Whether there are updates on the disk.
     pub fn is_used(&self) -> bool {
         !self.levels.is_empty()
     }
 
-    /// Takes updates that are younger than all before.
+    /// Adds updates that were given after all earlier ones.
     pub fn add(&mut self, unsorted: Unsorted) -> Result<(), BatchError> {
         if unsorted.is_empty() {
             return Ok(());
@@ -94,14 +93,14 @@ impl Spill {
         Ok(())
     }
 
-    /// All of it, window by window.
+    /// Iterates over all updates, window by window.
     pub fn merge(&mut self) -> Merge {
         let oldest_first = std::mem::take(&mut self.levels).into_iter().rev().flatten();
         Merge::new(oldest_first.collect(), self.memory_bytes / 2)
     }
 }
 
-/// Adds a window to a run in chunks, for which long updates are cut.
+/// Appends a window to a run in chunks; long updates are cut.
 fn append(run: &mut Run, window: &Window, chunk_bytes: u64) -> io::Result<()> {
     let (mut chunk, mut bytes) = (Vec::new(), 0);
     for piece in window.pieces.iter().flat_map(|piece| piece.parts(chunk_bytes)) {
@@ -119,21 +118,21 @@ fn append(run: &mut Run, window: &Window, chunk_bytes: u64) -> io::Result<()> {
     }
 }
 
-/// Runs as they are merged.
+/// The merging of runs.
 pub(super) struct Merge {
     /// The oldest first.
     sources: Vec<Source>,
     window_bytes: u64,
-    /// So far of the file is done.
+    /// How far the file is done.
     at: u64,
 }
 
-/// A run as it is read.
+/// A run that is being read.
 struct Source {
     run: Run,
     /// The next chunk.
     next: usize,
-    /// The present one, and how many of its pieces are done.
+    /// The current chunk, and how many of its pieces are done.
     present: Option<(Window, usize)>,
 }
 
@@ -151,7 +150,7 @@ impl Merge {
         }
     }
 
-    /// The updates of the next part of the file; none behind the last.
+    /// The updates of the next part of the file; `None` at the end.
     pub fn next_window(&mut self) -> io::Result<Option<Window>> {
         let (start, mut unsorted) = (self.at, Unsorted::default());
         while unsorted.is_empty() && self.at < u64::MAX {
@@ -165,7 +164,7 @@ impl Merge {
         Ok((!is_over).then(|| unsorted.resolve(start..self.at)))
     }
 
-    /// How far the chunks that fit reach.
+    /// How far the chunks reach that fit into memory.
     fn window_end(&self) -> u64 {
         let place = |source: usize, chunk: usize| {
             let found = self.sources[source].run.chunks.get(chunk);
@@ -187,7 +186,7 @@ impl Merge {
 }
 
 impl Source {
-    /// Hands over what belongs to a part of the file.
+    /// Moves the updates of a part of the file to `to`.
     fn take(&mut self, start: u64, end: u64, to: &mut Unsorted) -> io::Result<()> {
         loop {
             if self.present.is_none() && self.run.chunks.get(self.next).is_some_and(|next| next.offset < end) {

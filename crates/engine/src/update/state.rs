@@ -1,4 +1,4 @@
-//! What a file is like, to tell whether others changed it.
+//! The state of a file, for detecting changes by other processes.
 
 use std::fs::{File, Metadata};
 use std::io;
@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 
 use seekless_sys::{self as sys, Support};
 
-/// What others may change of a file.
+/// The properties of a file that other processes may change.
 pub(super) struct State {
     pub found: Metadata,
     pub attributes: Support<sys::ExtendedAttributes>,
@@ -21,7 +21,7 @@ impl State {
         })
     }
 
-    /// When anything of it was changed last, in seconds and nanoseconds.
+    /// The time of the last change (ctime), in seconds and nanoseconds.
     pub fn changed(&self) -> (i64, i64) {
         (self.found.ctime(), self.found.ctime_nsec())
     }

@@ -1,4 +1,4 @@
-//! What the mechanisms share: the file that is updated, what lies between updates, and how far it is.
+//! Code that the mechanisms share: the updated file, its gaps, and the progress.
 
 use std::cell::Cell;
 use std::io;
@@ -19,27 +19,27 @@ use crate::transfer::Side;
 /// Who else may write to the file between reading a gap and writing it back.
 #[derive(Debug)]
 pub(crate) enum Others {
-    /// Nobody: it is ours alone, or the user answers for it.
+    /// Nobody: the file is new, or the user takes the risk.
     Nobody,
-    /// Nobody while the lease stands.
+    /// Nobody while the lease holds.
     UntilLeaseEnds(Lease),
-    /// Anybody: only what updates name is written.
+    /// Anybody, so only the bytes of updates are written.
     Anybody,
 }
 
-/// An update that is going on: who looks on, who else may write, and how far it is.
+/// An update in progress: its watch, who else may write, and how far it is.
 pub(crate) struct Going<'a> {
     pub watch: &'a dyn Watch,
     others: Others,
     pub bytes_before: u64,
     has_begun: Cell<bool>,
     has_grown: Cell<bool>,
-    /// Whether others had made the file longer before the update did.
+    /// Whether other processes made the file longer before the update did.
     others_grew: Cell<bool>,
     /// How many writes are done, and their bytes.
     done: Cell<(u64, u64)>,
-    /// Where it ended while several writes were in flight: how many, and where the first of them begins; or where others
-    /// cut the file.
+    /// If it ended with several writes in flight: how many, and the start of the first. Or where another process cut
+    /// the file.
     cut_off: Cell<Option<(u64, u64)>>,
 }
 
@@ -57,12 +57,12 @@ impl<'a> Going<'a> {
         }
     }
 
-    /// Whether a write was about to be made.
+    /// Whether the first write was started.
     pub fn has_begun(&self) -> bool {
         self.has_begun.get()
     }
 
-    /// Notes whether the file has its old length before the update first makes it longer.
+    /// Checks whether the file still has its old size, before the update first makes it longer.
     pub fn note_growth(&self, side: &Side<'_>, end: u64) -> Result<()> {
         if end > self.bytes_before && !self.has_grown.replace(true) {
             self.others_grew.set(side.metadata()?.len() != self.bytes_before);
@@ -70,12 +70,12 @@ impl<'a> Going<'a> {
         Ok(())
     }
 
-    /// Whether all that is behind the file's old end, if it is no longer than this, can only be from the update.
+    /// Whether everything past the old end of the file must be from the update, if the file is not longer than that.
     pub fn may_cut(&self) -> bool {
         !self.others_grew.get()
     }
 
-    /// Whether nobody else has the file, or the user answers for it.
+    /// Whether no other process has the file open, or the user takes the risk.
     pub fn is_alone(&self) -> bool {
         matches!(self.others, Others::Nobody)
     }
@@ -85,13 +85,13 @@ impl<'a> Going<'a> {
         self.done.get()
     }
 
-    /// Takes note of a write that is done.
+    /// Counts a finished write.
     fn count(&self, bytes: u64) {
         let (writes, written_bytes) = self.done.get();
         self.done.set((writes + 1, written_bytes + bytes));
     }
 
-    /// How far an update in place came that ended early, and where the writes that it began end.
+    /// How far an update in place got that ended early, and the end of the writes that it started.
     pub fn how_far(&self, side: &Side<'_>, updates: &Updates, block_bytes: usize) -> (HowFar, u64) {
         let (done, _) = self.progress();
         let cut_off = self.cut_off.get();
@@ -141,7 +141,7 @@ fn layout(side: &Side<'_>, block_bytes: usize) -> Layout {
     }
 }
 
-/// A file with the updates that it gets, or a window of them.
+/// A file with its updates, or with a window of them.
 pub(crate) struct Target<'a> {
     pub side: &'a Side<'a>,
     pub window: &'a Window,
@@ -153,7 +153,7 @@ impl<'a> Target<'a> {
         Writes::new(self.window, layout(self.side, block_bytes))
     }
 
-    /// Tells the watch of a write that is about to be made.
+    /// Announces a write to the watch.
     pub fn announce(&self, offset: u64, bytes: u64) -> Result<()> {
         self.going.note_growth(self.side, offset + bytes)?;
         self.going.has_begun.set(true);
@@ -166,23 +166,24 @@ impl<'a> Target<'a> {
         watched.map_err(|error| self.side.failed(("write", offset), error))
     }
 
-    /// Tells the watch that what was written is about to be brought to the device.
+    /// Announces the sync to the watch.
     pub fn announce_sync(&self) -> Result<()> {
         announce_sync(self.side, self.going.watch)
     }
 
-    /// Takes note of a write that is done.
+    /// Counts a finished write.
     pub fn finish(&self, write: &Write) {
         self.going.count(write.length);
     }
 
-    /// Takes note of the writes that were in flight when an error ended all: how many, and where the first begins.
+    /// Records the writes that were in flight when an error ended the update: how many, and the start of the first.
     pub fn note_cut_off(&self, writes: u64, offset: u64) {
         self.going.cut_off.set(Some((writes, offset)));
     }
 
-    /// Whether what lies between updates may be read to be written back. Not once others wait for the file: it is theirs as
-    /// soon as what was read before is written ([`Target::let_others_in`]), and only what updates name is written then.
+    /// Whether gaps may be read and written back. No longer once another process waits for the file: after the gaps
+    /// that were already read are written, the lease is given up ([`Target::let_others_in`]), and only the bytes of
+    /// updates are written.
     pub fn may_fill_gaps(&self) -> bool {
         match &self.going.others {
             Others::Nobody => true,
@@ -191,14 +192,14 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// Lets those go on who wait for the file. To be called when nothing that was read between updates is to be written.
+    /// Gives up the lease for waiting processes. Call it only when no gap that was read is still to be written.
     pub fn let_others_in(&self) {
         if let Others::UntilLeaseEnds(lease) = &self.going.others {
             lease.end();
         }
     }
 
-    /// Fails where a write with gaps cannot be made without them.
+    /// Fails if the method cannot make this write without its gaps.
     pub fn require_exact(&self, write: &Write) -> Result<()> {
         if self.side.alignment == 1 {
             return Ok(());
@@ -206,7 +207,7 @@ impl<'a> Target<'a> {
         Err(not_exclusive(self.side, NotAlone::OpenedBefore(write.offset)))
     }
 
-    /// Makes one write whole: reads what lies between its updates, or leaves that alone.
+    /// Makes one write: reads its gaps first, or writes only its updates.
     pub fn write(&self, write: &Write, buffer: &mut [u8]) -> Result<()> {
         if write.has_gaps() {
             if !self.may_fill_gaps() {
@@ -215,13 +216,13 @@ impl<'a> Target<'a> {
             self.read_gaps(write, buffer)?;
         }
         self.announce(write.offset, write.length)?;
-        // A process that was stopped for longer than /proc/sys/fs/lease-break-time has lost its lease, and others may have
-        // written. This check cannot catch a stop between here and the write itself.
+        // A process that was stopped for longer than /proc/sys/fs/lease-break-time has lost its lease, and others may
+        // have written. A stop between this check and the write is not noticed.
         if write.has_gaps() && !self.may_fill_gaps() {
             return self.write_exactly(write, buffer);
         }
         let bytes = match self.window.only_part(write) {
-            // Direct I/O asks for aligned memory.
+            // Direct I/O needs aligned memory.
             Some(bytes) if self.side.alignment == 1 => bytes,
             _ => {
                 self.window.overlay(write, buffer);
@@ -233,14 +234,14 @@ impl<'a> Target<'a> {
         Ok(())
     }
 
-    /// Leaves the file to others, and writes only what updates name, if the method can.
+    /// Gives up the lease and writes only the bytes of updates, if the method can.
     fn write_exactly(&self, write: &Write, buffer: &mut [u8]) -> Result<()> {
         self.let_others_in();
         self.require_exact(write)?;
         self.write_parts(write, buffer)
     }
 
-    /// Writes only what updates name, each stretch by itself.
+    /// Writes only the bytes of updates, each range by itself.
     pub fn write_parts(&self, write: &Write, buffer: &mut [u8]) -> Result<()> {
         let mut stretch = 0..0;
         let flush = |stretch: &std::ops::Range<usize>, buffer: &[u8]| {
@@ -264,13 +265,13 @@ impl<'a> Target<'a> {
         Ok(())
     }
 
-    /// Reads the file's bytes of a write; behind the file's end they are zeros.
+    /// Reads the range of a write; bytes past the end of the file are zeros.
     fn read_gaps(&self, write: &Write, buffer: &mut [u8]) -> Result<()> {
         let buffer = &mut buffer[..write.length as usize];
         let mut done = 0;
         while done < buffer.len() {
             let at = write.offset + done as u64;
-            // An answer that is not aligned is the file's end.
+            // A read that is not aligned ends at the end of the file.
             if !at.is_multiple_of(self.side.alignment) {
                 break;
             }
@@ -292,7 +293,7 @@ fn announce_sync(side: &Side<'_>, watch: &dyn Watch) -> Result<()> {
     watched.map_err(|error| side.not_synced(error))
 }
 
-/// Brings what was written to the device; the time it took.
+/// Syncs what was written; returns the time it took.
 pub(super) fn sync(side: &Side<'_>, watch: &dyn Watch) -> Result<Duration> {
     announce_sync(side, watch)?;
     side.count_call();
@@ -301,13 +302,13 @@ pub(super) fn sync(side: &Side<'_>, watch: &dyn Watch) -> Result<Duration> {
     Ok(start.elapsed())
 }
 
-/// That others cannot be kept out where what lies between updates is written back.
+/// The error that other processes cannot be kept out, although gaps are to be written.
 pub(super) fn not_exclusive(side: &Side<'_>, source: NotAlone) -> Error {
     let method = *side.method;
     UpdateErrorKind::NotExclusive { method, source }.at(side.path)
 }
 
-/// Takes a lease by which nobody else opens the file, wherever they are; why there is none.
+/// Takes a lease that keeps all other processes from opening the file, or returns why there is none.
 pub(super) fn exclude_others(side: &Side<'_>) -> std::result::Result<Lease, NotAlone> {
     side.count_calls(2);
     Lease::exclusive(&side.file)

@@ -1,4 +1,4 @@
-//! A method of updating with its buffers and rings made, for whoever updates many files, or times it.
+//! A prepared method of updating, for updating many files, or timing it.
 
 use std::path::Path;
 
@@ -20,7 +20,7 @@ pub struct Updater {
 }
 
 impl Updater {
-    /// Makes buffers and rings for files up to a size in bytes. Updates that reach behind it are written in smaller pieces
+    /// Prepares buffers and rings for files up to this size in bytes. Updates past it are written in smaller pieces
     /// than the method's block.
     ///
     /// # Errors
@@ -41,10 +41,10 @@ impl Updater {
         })
     }
 
-    /// Brings updates into a file in place, as [`super::commit`] does. The file does not grow.
+    /// Applies updates to a file in place, as [`super::commit`] does. The file does not grow.
     ///
     /// # Errors
-    /// As of [`super::commit`].
+    /// As for [`super::commit`].
     pub fn update(&mut self, path: impl AsRef<Path>, updates: &Updates) -> Result<Updated> {
         let method = self.method;
         let commit = Commit::by(Choice::Method(method));

@@ -1,19 +1,19 @@
-//! What is told of every step that changes a file, before it is made: tests kill and fail there, and who was asked to stop
-//! does.
+//! A watch is called before every step that changes a file. Tests kill or fail the process there, and a program can
+//! stop there.
 
 use std::io;
 use std::path::Path;
 
 use crate::error::{Error, Result};
 
-/// What is about to be done.
+/// The kind of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StepKind {
     /// Bytes are written.
     Write,
-    /// A file or directory is brought to the device.
+    /// A file or directory is synced.
     Sync,
-    /// A file is made.
+    /// A file is created.
     Make,
     /// A file gets the name of another.
     Rename,
@@ -24,13 +24,13 @@ pub enum StepKind {
 /// One step, before it is made.
 #[derive(Clone, Copy, Debug)]
 pub struct Step<'a> {
-    /// What it is.
+    /// Its kind.
     pub kind: StepKind,
     /// The file or directory.
     pub path: &'a Path,
-    /// Where is written.
+    /// The offset of a write.
     pub offset: u64,
-    /// How many bytes are.
+    /// The bytes of a write.
     pub bytes: u64,
 }
 
@@ -45,14 +45,14 @@ impl<'a> Step<'a> {
     }
 }
 
-/// Who is told of each step; an error becomes that of the step.
+/// Is called before each step; an error becomes the error of the step.
 pub trait Watch: Sync {
     /// Called before the step is made.
     fn before(&self, step: &Step<'_>) -> io::Result<()>;
 }
 
 impl dyn Watch + '_ {
-    /// Tells of a step at a path, and makes it.
+    /// Announces a step at a path, then runs it.
     pub(super) fn step<T>(
         &self,
         kind: StepKind,
@@ -65,7 +65,7 @@ impl dyn Watch + '_ {
     }
 }
 
-/// Nobody is told.
+/// A watch that does nothing.
 pub(super) struct Unwatched;
 
 impl Watch for Unwatched {

@@ -1,11 +1,11 @@
-//! Updates that are in memory together: all of them, or those of a part of the file where they are more than fit.
+//! Updates in memory: all of them, or, if they do not fit, those for a part of the file.
 
 use std::ops::Range;
 
 use super::overlap::last_wins;
 use super::writes::Write;
 
-/// This many bytes of the arena that belong to an offset of the file.
+/// A piece of an update: an offset in the file, and a range of the arena.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Piece {
     pub offset: u64,
@@ -13,7 +13,7 @@ pub(crate) struct Piece {
     pub length: u32,
 }
 
-/// What an update takes beside its bytes.
+/// The memory of an update, without its bytes.
 pub(super) const PIECE_BYTES: u64 = size_of::<Piece>() as u64;
 
 impl Piece {
@@ -21,7 +21,7 @@ impl Piece {
         self.offset + u64::from(self.length)
     }
 
-    /// It, cut where it is longer than this many bytes.
+    /// The piece, cut into parts of at most this many bytes.
     pub fn parts(self, bytes_max: u64) -> impl Iterator<Item = Self> {
         let step = u32::try_from(bytes_max).unwrap_or(u32::MAX);
         (0..self.length).step_by(step as usize).map(move |from| Self {
@@ -32,7 +32,7 @@ impl Piece {
     }
 }
 
-/// Updates as they come. Where their bytes stand in the arena tells in which order.
+/// Updates in the given order, which is the order of their bytes in the arena.
 #[derive(Debug, Default)]
 pub(super) struct Unsorted {
     pieces: Vec<Piece>,
@@ -59,9 +59,9 @@ impl Unsorted {
         self.pieces.is_empty()
     }
 
-    /// Sorts the updates and cuts away what later ones write over.
+    /// Sorts the updates and removes bytes that later ones overwrite.
     pub fn resolve(mut self, range: Range<u64>) -> Window {
-        // Behind one another in the arena is the order in which they were given.
+        // The order in the arena is the order in which they were given.
         self.pieces.sort_unstable_by_key(|piece| (piece.offset, piece.start));
         if self.pieces.windows(2).any(|two| two[0].end() > two[1].offset) {
             last_wins(&mut self.pieces);
@@ -74,13 +74,13 @@ impl Unsorted {
     }
 }
 
-/// The updates of a part of a file by offset, of which no two overlap.
+/// The updates of a part of a file, by offset, without overlaps.
 #[derive(Debug)]
 pub(crate) struct Window {
-    /// The part: windows are behind one another, and the last has no end.
+    /// The part. Windows follow each other, and the last has no end.
     pub range: Range<u64>,
     pub pieces: Vec<Piece>,
-    /// What they hold: the arena.
+    /// Their bytes: the arena.
     pub bytes: Vec<u8>,
 }
 
@@ -94,7 +94,7 @@ impl Window {
         &self.bytes[piece.start as usize..][..piece.length as usize]
     }
 
-    /// The parts of a write that updates name: where in it each begins, and its bytes.
+    /// The parts of a write that are in updates: the position in the write, and the bytes.
     pub fn parts(&self, write: &Write) -> impl Iterator<Item = (usize, &[u8])> {
         let (offset, end) = (write.offset, write.offset + write.length);
         self.pieces[write.pieces.clone()].iter().map(move |piece| {
@@ -106,14 +106,14 @@ impl Window {
         })
     }
 
-    /// All bytes of a write, where they are those of one update.
+    /// The bytes of a write, if all of them are from one update.
     pub fn only_part(&self, write: &Write) -> Option<&[u8]> {
         let mut parts = self.parts(write);
         let (_, bytes) = parts.next()?;
         (bytes.len() as u64 == write.length).then_some(bytes)
     }
 
-    /// Puts the updates of a write into what is to be written.
+    /// Copies the updates of a write into its buffer.
     pub fn overlay(&self, write: &Write, buffer: &mut [u8]) {
         for (at, bytes) in self.parts(write) {
             buffer[at..at + bytes.len()].copy_from_slice(bytes);

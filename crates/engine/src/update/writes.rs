@@ -1,4 +1,4 @@
-//! The writes that an order makes of a window of updates, one after the other: a list of ten million is never made.
+//! Iterates over the writes of an order for a window of updates, without a list of all writes.
 
 use std::ops::Range;
 
@@ -10,32 +10,32 @@ use seekless_method::{Method, UpdateOrder};
 pub(crate) struct Write {
     pub offset: u64,
     pub length: u64,
-    /// Which of the updates it holds, some perhaps in part.
+    /// The updates in it, some perhaps only in part.
     pub pieces: Range<usize>,
-    /// How many of its bytes updates name.
+    /// How many of its bytes are from updates.
     pub covered: u64,
 }
 
 impl Write {
-    /// Whether it holds bytes that no update names.
+    /// Whether it has bytes that are not from updates.
     pub fn has_gaps(&self) -> bool {
         self.covered < self.length
     }
 }
 
-/// What decides how updates become writes.
+/// The parameters by which updates become writes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {
     pub order: UpdateOrder,
     /// The most bytes of one write.
     pub block_bytes: u64,
-    /// What offsets and lengths are multiples of.
+    /// The alignment of offsets and lengths.
     pub alignment: u64,
-    /// The file's size when all is done, which is how far a rewrite goes.
+    /// The final size of the file, up to which a rewrite writes.
     pub end: u64,
 }
 
-/// How far the writes of a method reach at most: all of the file where it is rewritten.
+/// How far the writes of a method reach at most: for a rewrite, to the end of the file.
 pub(super) fn reach(method: &Method, updates_end: u64, file_bytes: u64) -> u64 {
     match method.options().update_order() {
         UpdateOrder::Rewrite => updates_end.max(file_bytes),
@@ -43,7 +43,7 @@ pub(super) fn reach(method: &Method, updates_end: u64, file_bytes: u64) -> u64 {
     }
 }
 
-/// A stretch that is written, cut into blocks.
+/// A range to write, cut into blocks.
 struct Span {
     at: u64,
     end: u64,
@@ -54,7 +54,7 @@ struct Span {
 pub(crate) struct Writes<'a> {
     window: &'a Window,
     layout: Layout,
-    /// The updates as they were given, where that is the order.
+    /// The updates in the given order, if that is the order of writing.
     given: Option<Vec<u32>>,
     next: usize,
     span: Option<Span>,
@@ -109,7 +109,7 @@ impl<'a> Writes<'a> {
             let (start, piece_end) = self.aligned(piece);
             let joins = match self.layout.order {
                 UpdateOrder::Coalesce(gap_bytes) => start <= end.saturating_add(gap_bytes),
-                // Two updates in one aligned block are one write: neither may undo the other.
+                // Two updates in one aligned block become one write, so that neither undoes the other.
                 _ => start < end,
             };
             if !joins {

@@ -28,7 +28,7 @@ pub(super) fn prepare(setup: Setup) -> PreparedWrite {
             }
             view.check(offset)?;
         }
-        // What was copied behind a cut inside the last page is not in the file.
+        // After a truncation within the last page, bytes copied behind the new end are not in the file.
         target.check_not_shrunk()
     }))
 }

@@ -1,4 +1,4 @@
-//! Writing: a producer's bytes reach a file. One file a mechanism; `body` ties them to their rows.
+//! Writing a producer's bytes to a file. One source file per mechanism; `body` connects them to their rows.
 
 mod double_buffer;
 mod io_uring;
@@ -28,8 +28,7 @@ fn body(mechanism: WriteMechanism) -> Prepare<WriteTarget> {
     }
 }
 
-/// A prepared mechanism of writing: writes all that belongs into the target. The exact size and the fsync at the end are
-/// not its business.
+/// A prepared mechanism of writing: writes all bytes of the target. The caller sets the exact size and calls fsync.
 type WriteTarget = dyn FnMut(&Side<'_>, &dyn Producer) -> Result<()> + Send;
 type PreparedWrite = Result<Box<WriteTarget>>;
 
@@ -54,12 +53,12 @@ type PreparedWrite = Result<Box<WriteTarget>>;
 pub struct Writer(Prepared<WriteTarget>);
 
 impl Writer {
-    /// The plan for writing this many bytes to a file, which need not exist, after a look at its directory, and at
-    /// most 50 ms of measuring there where that decides, or where a time is to be predicted. Of a file that is open, what
-    /// writing costs is assumed.
+    /// Plans writing this many bytes to a file, which need not exist, after examining its directory. If the plan
+    /// depends on it, or with `is_predicted`, it measures there for at most 50 ms. For an open file, the costs of
+    /// writing are assumed.
     ///
     /// # Errors
-    /// The system's, where no file can be made in the directory to look at.
+    /// The system's, if the directory cannot be examined.
     #[doc(hidden)]
     pub fn plan(to: impl AsPart, bytes: u64, durability: Durability, is_predicted: bool) -> Result<Plan> {
         let part = to.as_part();
@@ -76,14 +75,15 @@ impl Writer {
     /// Prepares a method for files of any size.
     ///
     /// # Errors
-    /// [`Error::WrongOperation`](crate::Error::WrongOperation) for a method that does not write, [`Error::Unavailable`](crate::Error::Unavailable) where the system lacks it,
-    /// and the system's error where there is no memory.
+    /// [`Error::WrongOperation`](crate::Error::WrongOperation) for a method that does not write,
+    /// [`Error::Unavailable`](crate::Error::Unavailable) if the system lacks it, and the system's error if there is no
+    /// memory.
     pub fn prepare(method: &Method) -> Result<Self> {
         Self::prepare_for(method, u64::MAX >> 1)
     }
 
-    /// Prepares a method for files of up to this many bytes, with buffers no longer than these need. A longer file is
-    /// written nevertheless, after preparing again.
+    /// Prepares a method for files of up to this many bytes, with buffers no larger than these need. Longer files can
+    /// be written, too; they need a second preparation.
     ///
     /// # Errors
     /// As [`Writer::prepare`].
@@ -95,16 +95,16 @@ impl Writer {
         Prepared::new(method, Operation::Write, make, longest_file_bytes).map(Self)
     }
 
-    /// Opens or makes a file, writes `bytes` bytes from the producer, and closes it. In the end the file has exactly
-    /// that size, and the durability that the method names. Into a [`Part`](crate::Part) of a file it writes the bytes, and
-    /// leaves all others as they are.
+    /// Opens or creates a file, writes `bytes` bytes from the producer, and closes it. At the end, the file has exactly
+    /// that size, and the durability that the method names. If the target is a [`Part`](crate::Part), all other bytes
+    /// of its file stay as they are.
     ///
-    /// A method with `access=random` writes all blocks in an order of its own.
+    /// A method with `access=random` writes all blocks in random order.
     ///
     /// # Errors
-    /// Every [`Error`](crate::Error). After an error a new file is gone, and one that was written over holds whatever was written until
-    /// then; after a failed fsync nothing may be assumed written. The name of a new file is durable only when its directory
-    /// has been synced as well, which is the caller's business.
+    /// Every [`Error`](crate::Error). After an error, a new file is removed, and an overwritten one holds what was
+    /// written until then. After a failed fsync, none of it may be assumed to be on the device. The name of a new file
+    /// is durable only after its directory is synced, too, which is up to the caller.
     pub fn write(
         &mut self,
         to: impl AsPart,
@@ -134,11 +134,12 @@ impl Writer {
         written
     }
 
-    /// Opens a file that is there, writes over blocks of it in the order drawn, and closes it. The method has
-    /// `access=random`, and the block and the file's size are those that the blocks were drawn for.
+    /// Opens an existing file, overwrites the blocks of `visits` in their order, and closes the file. The method has
+    /// `access=random`; its block and the file's size are those for which the visits were drawn.
     ///
     /// # Errors
-    /// Every [`Error`](crate::Error); [`Error::Resized`](crate::Error::Resized) where the file has another size. After an error some of the blocks may be written.
+    /// Every [`Error`](crate::Error); [`Error::Resized`](crate::Error::Resized) if the file has another size. After an
+    /// error, some blocks may be written.
     #[doc(hidden)]
     pub fn visit(&mut self, path: impl AsRef<Path>, visits: &Visits, producer: &dyn Producer) -> Result<Transfer> {
         let method = self.0.method;

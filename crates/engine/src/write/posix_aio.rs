@@ -10,7 +10,7 @@ use crate::read::{AioInFlight, aio_slots};
 use crate::setup::Setup;
 use crate::transfer::Side;
 
-/// A block on its way: where, its length, and since when, where requests are timed.
+/// A block in flight: its offset, its length, and the time of the request, if requests are timed.
 type Block = (u64, usize, Option<Instant>);
 
 pub(super) fn prepare(setup: Setup) -> PreparedWrite {
@@ -35,7 +35,7 @@ pub(super) fn prepare(setup: Setup) -> PreparedWrite {
     }))
 }
 
-/// Waits for a block; what a short answer left out is written at once.
+/// Waits for a block; after a short answer, the rest is written synchronously.
 fn finish(slot: &mut Aio, target: &Side<'_>, (offset, length, started): Block) -> Result<()> {
     target.count_call();
     let written = slot.wait();

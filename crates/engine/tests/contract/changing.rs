@@ -20,7 +20,7 @@ struct Meddle<'a> {
 impl Consumer for Meddle<'_> {
     fn data(&self, _offset: u64, chunk: Chunk<'_>) -> ControlFlow<()> {
         self.once.call_once(self.act);
-        // Looked at, so that a map is really read.
+        // The bytes are used, so that a map is really read.
         chunk.for_each_slice(|_start, bytes| {
             std::hint::black_box(bytes);
             ControlFlow::Continue(())
@@ -43,7 +43,7 @@ fn a_file_that_shrinks_is_an_error_naming_it_by_every_method() {
     for directory in directories() {
         for method in methods(Operation::Read, directory.path()) {
             let method = with_block(&method, 64 << 10).unwrap_or(method);
-            // To a page, into the last page of the file, and to nothing.
+            // To a page, to a length within the last page, and to nothing.
             for left in [4096, BYTES as u64 - 100, 0] {
                 let path = file_of(&directory, "file", &sample(BYTES));
                 let cut = || truncate(&path, left);

@@ -1,4 +1,4 @@
-//! Comparing: the verdict is that of looking at each byte, whatever the method, the sizes, the starts and the limit.
+//! Comparing: the verdict is that of a loop over bytes, whatever the method, the sizes, the offsets and the limit.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -121,7 +121,7 @@ fn parts_begin_and_end_where_they_are_told_to() {
                 comparer.compare(part(&one, one_start), part(&other, other_start))
             };
             if method.options().cache() == CachePolicy::Direct {
-                // Aligned starts only, and these are unequal.
+                // Only with aligned offsets, and these differ.
                 let found = parts(4096, 8192, Some(8192));
                 assert_eq!(
                     found.unwrap().verdict,
@@ -294,7 +294,7 @@ fn a_file_that_changes_its_size_is_named_and_not_called_equal() {
         let method = with_block(&method, 4096).unwrap_or(method);
         let one = file_of(&directory, "one", &bytes);
         let other = file_of(&directory, "other", &bytes);
-        // A FIFO would do it more exactly; a regular file needs somebody who changes it while it is read.
+        // A FIFO would be more exact; a regular file needs a thread that changes it while it is read.
         let stop = std::sync::atomic::AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -306,11 +306,11 @@ fn a_file_that_changes_its_size_is_named_and_not_called_equal() {
             });
             let mut comparer = Comparer::prepare(&method).unwrap();
             let found: Vec<_> = (0..5).map(|_| comparer.compare(&one, &other)).collect();
-            // Before any assertion: a panic would leave the other thread at work for ever.
+            // Before any assertion: after a panic, the other thread would never end.
             stop.store(true, std::sync::atomic::Ordering::Relaxed);
             for found in found {
                 match found {
-                    // A map that lost a page for a moment is an error of the system's that names the file as well.
+                    // If a map lost a page for a moment, the system's error names the file as well.
                     Err(Error::Resized { path, .. } | Error::System { path, .. }) => {
                         assert_eq!(path, other, "{method}");
                     }

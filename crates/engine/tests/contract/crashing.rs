@@ -307,14 +307,20 @@ fn what_fails_when_the_updates_are_made_already_says_that_they_are() {
     let path = file_of(directory, "file", b"").canonicalize().unwrap();
     let journal = journal_path(&path);
     let cases = [
-        (Safety::Replace, StepKind::Sync, 1, &path, "may have it back"),
-        (Safety::Journal, StepKind::Sync, 3, &journal, "the journal still exists"),
+        (Safety::Replace, StepKind::Sync, 1, &path, "may have it again"),
+        (
+            Safety::Journal,
+            StepKind::Sync,
+            3,
+            &journal,
+            "removing the journal failed",
+        ),
         (
             Safety::Journal,
             StepKind::Remove,
             1,
             &journal,
-            "the journal still exists",
+            "removing the journal failed",
         ),
     ];
     for (safety, kind, nth, file, words) in cases {

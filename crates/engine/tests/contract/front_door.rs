@@ -155,7 +155,7 @@ fn planning_alone_changes_nothing_and_predicts_a_time() {
 
 const MEBIBYTE: u64 = 1 << 20;
 
-/// Methods of each mechanism that moves blocks, and one whose blocks do not divide what is told of.
+/// Methods of each mechanism that moves blocks, and one whose blocks do not divide the step of progress reports.
 const TOLD: [&str; 13] = [
     "read/sync,block=300K",
     "read/double-buffer,block=1M",

@@ -1,5 +1,5 @@
-//! One contract for every mechanism: what goes in comes out, whatever the size, the block, the options and the file
-//! system. The oracle is std's plain reading and writing.
+//! One contract for every mechanism: the bytes arrive unchanged, whatever the size, the block, the options and the file
+//! system. The oracle is plain reading and writing by std.
 //!
 //! Runs in a temporary directory, or in each of the directories of `SEEKLESS_TEST_DIRS` (separated by colons).
 
@@ -69,12 +69,12 @@ fn available(directory: &Path, methods: impl IntoIterator<Item = Method>) -> Vec
     found
 }
 
-/// Whether a method works in a directory; says why where it does not.
+/// Whether a method works in a directory; prints why if it does not.
 fn is_available(method: &Method, directory: &Path) -> bool {
     !available(directory, [*method]).is_empty()
 }
 
-/// What is known of the directory above, which is on the same file system, by its path and a method's text.
+/// Whether a method works in a parent directory, which is on the same file system, by its path and the method's text.
 type Known = BTreeMap<(PathBuf, String), Availability>;
 
 /// Which methods work in a directory. Each is tried once for all tests.
@@ -151,12 +151,12 @@ fn cases(method: &Method) -> Vec<(Method, usize)> {
     cases
 }
 
-/// A method with another block, where it takes one.
+/// A method with another block, if it takes one.
 fn with_block(method: &Method, block_bytes: u64) -> Option<Method> {
     method.with(seekless::method::Setting::block_bytes(block_bytes)).ok()
 }
 
-/// Bytes without a pattern; fewer are the beginning of more.
+/// Bytes without a pattern; a shorter sample is the beginning of a longer one.
 fn sample(bytes: usize) -> Vec<u8> {
     let mut sample = vec![0; bytes];
     fastrand::Rng::with_seed(42).fill(&mut sample);
@@ -169,7 +169,7 @@ fn file_of(directory: &TempDir, name: &str, bytes: &[u8]) -> PathBuf {
     path
 }
 
-/// A setting of the kernel, put back when this is dropped; `None` where only root may set it.
+/// A setting of the kernel, restored when this is dropped; `None` if only root may set it.
 struct Setting {
     path: &'static str,
     before: String,
@@ -197,8 +197,8 @@ fn sizes(block_bytes: u64) -> Vec<u64> {
     sizes
 }
 
-/// Waits until nobody has a file open: a child that another test starts has all that is open here until it runs its own
-/// program.
+/// Waits until no process has a file open: a child that another test starts has all files of this process open until it
+/// runs its own program.
 fn wait_until_closed(path: &Path) {
     let started = std::time::Instant::now();
     let file = std::fs::File::options().write(true).open(path).unwrap();

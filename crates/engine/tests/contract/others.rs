@@ -1,4 +1,4 @@
-//! What other programs do to a file while it is updated stays: a save by rename, appended lines, a longer file, other names.
+//! Changes by other programs during an update stay: a save by rename, appended lines, a longer file, other names.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -28,7 +28,7 @@ fn updates(places: &[u64]) -> Updates {
     batch.resolve().unwrap()
 }
 
-/// Does something before the nth step of a kind, from 1, and gives its answer for the step.
+/// Does something before the nth step of a kind, from 1, and returns its result for the step.
 struct At<F> {
     nth: (StepKind, u64),
     seen: Mutex<u64>,
@@ -90,7 +90,7 @@ fn names(directory: &Path) -> Vec<PathBuf> {
     names
 }
 
-/// Fails where anything stands beside a file.
+/// Fails if there is any other file beside a file.
 fn assert_alone(path: &Path) {
     assert_eq!(names(path.parent().unwrap()), [path]);
 }
@@ -149,7 +149,7 @@ fn after_a_crash_with_a_foreign_file_out_of_the_exchange_both_are_kept_and_named
     for directory in directories().iter().filter(|directory| can_replace(directory.path())) {
         let path = file_of(directory, "file", &sample(100));
         let saving = At::new(StepKind::Rename, 1, || save(&path, "saved"));
-        // As a crash: nothing more is done.
+        // As in a crash, nothing more is done.
         let crash = At::new(StepKind::Rename, 2, full);
         let how = by("update/sync", Safety::Replace);
         let error = commit_watched(&path, &updates(&[0]), &how, &Both(&saving, &crash)).unwrap_err();
@@ -184,7 +184,7 @@ fn a_file_that_was_planted_to_look_like_ours_is_not_believed() {
             continue;
         }
         assert_eq!(recover(&path).unwrap(), Recovered::Nothing);
-        // Nor are the owner's own.
+        // The same for files of the owner.
         chown(&planted[1], Some(0), None).unwrap();
         assert!(recover(&path).unwrap_err().to_string().contains("compare the two"));
         assert_eq!(fs::read(&path).unwrap(), b"precious");
@@ -313,7 +313,7 @@ fn what_an_update_that_is_undone_made_longer_is_cut_where_nobody_else_has_the_fi
                 assert!(error.contains("the file is unchanged"), "{method}, {last}: {error}");
                 assert!(fs::read(&path).unwrap() == sample(10_000), "{method}");
             }
-            // Whoever has it open might have written there.
+            // The process that has it open might have written there.
             let reader = File::open(&path).unwrap();
             let failing = At::new(StepKind::Sync, 3, full);
             let how = by("update/sync", Safety::Journal);
@@ -339,7 +339,7 @@ fn a_file_that_others_made_longer_than_updates_reach_is_not_cut() {
                 continue;
             }
             let path = file_of(&directory, "file", &sample(10_000));
-            // When the size to reach is known, and not reached yet.
+            // The size is known, but not reached yet.
             let appending = At::new(StepKind::Make, 1, || append(&path, &vec![b'a'; 50_000]));
             let done = commit_watched(&path, &updates(&[20_000]), &by(method, Safety::Journal), &appending);
             if let Err(error) = &done {
@@ -399,7 +399,7 @@ fn a_file_that_has_grown_since_a_crash_is_recovered_and_keeps_what_was_appended(
             file.set_len(10_000).unwrap();
             file.write_all_at(&sample(10_000)[5000..5007], 5000).unwrap();
             append(&path, b"a line\n").unwrap();
-            // Farther than the update reaches, too.
+            // Also behind the end of the update.
             file.set_len(100_000).unwrap();
             drop(file);
             fs::write(journal_path(&path), &*journal.lock().unwrap()).unwrap();
@@ -464,7 +464,7 @@ fn what_stands_beside_a_file_is_made_in_the_directory_that_was_opened() {
                 symlink(&theirs, &ours)
             });
             let kept_out = At::new(StepKind::Make, 2, || Ok(()));
-            // What else it does is of no interest: it may refuse, or update the file that it opened.
+            // Otherwise it may refuse, or update the file that it opened.
             let _ = commit_watched(
                 &path,
                 &updates(&[0]),
@@ -588,7 +588,7 @@ fn an_update_that_a_full_disk_ends_is_undone() {
             file.sync_all().unwrap();
             let before = fs::read(&path).unwrap();
             drop(file);
-            // Its blocks stay taken when others are written for them.
+            // Its blocks stay allocated when others are written instead.
             let shared = small.path().join("shared");
             let mut copy = std::process::Command::new("cp");
             let _ = copy.arg("--reflink=auto").args([&path, &shared]).status();
@@ -597,7 +597,7 @@ fn an_update_that_a_full_disk_ends_is_undone() {
                 batch.push(n * 24_000, &vec![7; 11_000 + round]).unwrap();
             }
             let updates = batch.resolve().unwrap();
-            // The journal has room, and little more.
+            // There is space for the journal and little more.
             let watch = At::new(StepKind::Sync, 2, || {
                 let filler = small.path().join("filler");
                 file_fill(&filler, round as u64 * 40_960);
@@ -623,7 +623,7 @@ fn an_update_that_a_full_disk_ends_is_undone() {
     }
 }
 
-/// Fills the disk but for so many bytes.
+/// Fills the disk except for this many bytes.
 fn file_fill(path: &Path, spare_bytes: u64) {
     let mut file = File::create(path).unwrap();
     let block = vec![1; 4096];

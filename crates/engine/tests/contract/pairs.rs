@@ -1,6 +1,6 @@
 //! Which combinations of options a mechanism is tried with.
 //!
-//! All of them are up to 252 for one mechanism. Few defects need three options at once (Kuhn et al., "Software fault
+//! A mechanism has up to 252 of them. Few defects need three options at once (Kuhn et al., "Software fault
 //! interactions", 2004). So the tests run a covering array: few methods in which each pair of values of two options occurs.
 //! With `SEEKLESS_TEST_LONG` they try all combinations.
 
@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use seekless::Method;
 use seekless::method::{Mechanism, variants};
 
-/// Whether everything is to be tried, however long it takes.
+/// Whether to try everything, however long it takes.
 pub fn is_long() -> bool {
     std::env::var_os("SEEKLESS_TEST_LONG").is_some()
 }
@@ -33,7 +33,7 @@ fn covering(all: &[Method], is_available: &mut dyn FnMut(&Method) -> bool) -> Ve
     loop {
         let gain = |candidate: &BTreeSet<Pair>| candidate.difference(&covered).count();
         let gains = candidates.iter().map(|(_, pairs)| gain(pairs));
-        // Of equals `max_by_key` gives the last.
+        // Of equals, `max_by_key` returns the last.
         let best = gains.enumerate().rev().max_by_key(|&(_, gain)| gain);
         let Some((best, 1..)) = best else {
             return chosen;

@@ -1,4 +1,4 @@
-//! Ranges and files that are open: each mechanism moves the bytes that std moves there, and no others, or says why it cannot.
+//! Ranges and open files: each mechanism moves exactly the bytes that std moves, or says why it cannot.
 
 use std::fs::{self, File};
 use std::io::{Seek, SeekFrom};
@@ -17,7 +17,7 @@ use seekless::{
 
 use super::{available, directories, file_of, methods, sample, with_block};
 
-/// Keeps what is read, in whatever order it comes.
+/// Keeps the bytes that are read, in any order.
 struct Keep(Mutex<Vec<u8>>);
 
 impl Keep {
@@ -110,13 +110,13 @@ fn open_for(method: &Method, path: &Path) -> File {
     seekless_sys::open(path, how).unwrap().required().unwrap()
 }
 
-/// What a range of bytes is by std's slices.
+/// A range of bytes by std's slices.
 fn cut(bytes: &[u8], start: u64, length: u64) -> &[u8] {
     let rest = &bytes[(start as usize).min(bytes.len())..];
     &rest[..rest.len().min(length as usize)]
 }
 
-/// Whether direct I/O may refuse a place: it says that it is unavailable, and at an offset that is aligned it may not.
+/// Whether direct I/O may refuse an offset: as unavailable, and only if the offset is not aligned.
 fn may_refuse(method: &Method, offsets: &[u64]) -> bool {
     is_direct(method) && offsets.iter().any(|offset| !offset.is_multiple_of(4096))
 }
@@ -341,7 +341,7 @@ fn the_calls_that_plan_take_open_files_and_leave_their_position_alone() {
         );
         assert_eq!(compared.unwrap().verdict, Verdict::Equal);
         assert_eq!((from.stream_position().unwrap(), to.stream_position().unwrap()), (5, 6));
-        // All of a file into all of one that is open, by whatever the plan chooses.
+        // A whole file into an open one, by the planned method.
         let whole = file_of(&directory, "whole", b"");
         let all = open(&whole);
         seekless::copy(&path, Part::of_file(&all)).unwrap();

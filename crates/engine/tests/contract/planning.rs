@@ -1,4 +1,4 @@
-//! Plans made for real files: their methods do what is asked for, and looking leaves the files as they were.
+//! Plans for real files: their methods do what is requested, and planning leaves the files unchanged.
 
 use std::ops::ControlFlow;
 
@@ -8,7 +8,7 @@ use seekless::{Comparer, Copier, Destination, Reader, Verdict, Writer, cache, se
 
 use super::{directories, file_of, sample};
 
-/// The method of a plan, or the other one where it is not available.
+/// The method of a plan, or the other one if it is not available.
 fn either<P>(plan: &Plan, prepare: impl Fn(&seekless::Method) -> seekless::Result<P>) -> P {
     assert!(plan.predicted.low <= plan.predicted.value && plan.predicted.value <= plan.predicted.high);
     assert!(!plan.facts.is_empty() && !plan.why.is_empty(), "{plan:?}");

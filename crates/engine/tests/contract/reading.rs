@@ -10,7 +10,7 @@ use seekless::{Chunk, Consumer, Method, Reader, sequential};
 use super::marks::Marks;
 use super::{cases, directories, file_of, methods, sample, with_block};
 
-/// Keeps what it is given where it belongs; takes chunks in any order.
+/// Keeps chunks at their offsets; takes them in any order.
 struct Keep(Mutex<Vec<u8>>);
 
 impl Consumer for Keep {
@@ -46,7 +46,7 @@ fn every_method_reads_what_std_reads_whatever_the_size_and_block() {
 fn reads_like_std(directory: &tempfile::TempDir, method: &Method, size: usize) {
     let path = file_of(directory, "file", &sample(size));
     let expected = std::fs::read(&path).unwrap();
-    // Zeros never stand in the sample twice in a row for long; what is not read stays zero and is found.
+    // The sample has no long runs of zeros, so bytes that are not read are found, as they stay zero.
     let keep = Keep(Mutex::new(vec![0; size]));
     let transfer = Reader::prepare_for(method, size as u64).unwrap().read(&path, &keep);
     let transfer = transfer.unwrap_or_else(|error| panic!("{method}, {size} bytes: {error}"));
@@ -82,7 +82,7 @@ fn a_closure_gets_the_bytes_in_order() {
     }
 }
 
-/// Has had enough after some chunks.
+/// Ends the read after some chunks.
 struct Enough {
     seen: AtomicUsize,
     after: usize,
@@ -121,7 +121,7 @@ fn a_consumer_that_has_had_enough_ends_the_read_and_the_reader_reads_on() {
                     transfer.stopped && transfer.bytes < bytes.len() as u64 || whole_map,
                     "{method}"
                 );
-                // Ranges in parallel each finish the block that they are at.
+                // Parallel ranges each finish their current block.
                 assert!(enough.seen.into_inner() <= after + 2, "{method}");
             }
             let keep = Keep(Mutex::new(vec![0; bytes.len()]));

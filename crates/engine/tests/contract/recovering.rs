@@ -1,5 +1,5 @@
-//! Journals that are not believed: those that others may have made, and those of an older state of the file. Files that
-//! a flag keeps from being changed.
+//! Journals that are not trusted: those that other users may have made, and those of an older state of the file. Files
+//! that a flag protects from changes.
 
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{FileExt, PermissionsExt, chown, symlink};
@@ -19,7 +19,7 @@ use super::{directories, file_of, sample};
 /// A file with some of its updates, and its journal.
 fn interrupted(directory: &tempfile::TempDir) -> (PathBuf, PathBuf) {
     let path = file_of(directory, "file", &sample(10_000));
-    // Make, sync, sync of the directory, two writes.
+    // Create, sync, sync of the directory, two writes.
     assert!(is_killed("journal", "update/sync", 5, &path));
     let journal = journal_path(&path);
     assert!(journal.exists());
@@ -76,7 +76,7 @@ fn an_update_through_a_link_that_was_made_later_is_not_overwritten() {
             println!("skipped: {}: {error}", directory.path().display());
             continue;
         }
-        // What the journal says was there before the update it tells of.
+        // The old bytes in the journal.
         let mut batch = Batch::new();
         batch.push(50, &sample(10_000)[50..51]).unwrap();
         let exact = Commit::by(Method::known("update/sync"));
@@ -87,7 +87,7 @@ fn an_update_through_a_link_that_was_made_later_is_not_overwritten() {
     }
 }
 
-/// A lease is given back a moment after its holder died, when its requests in a ring have ended.
+/// A lease ends a moment after its holder died, when its requests in a ring have ended.
 #[test]
 fn a_lease_that_ends_in_a_moment_is_waited_for() {
     for directory in directories() {
@@ -138,7 +138,7 @@ fn a_damaged_journal_is_refused_where_whole_seconds_do_not_tell_whether_the_file
         let mut bytes = fs::read(&journal).unwrap();
         bytes[100] ^= 1;
         fs::write(&journal, &bytes).unwrap();
-        // As a file system has them that counts in seconds.
+        // As on a file system with times in seconds.
         set_time(&path, now);
         set_time(&journal, now + 1);
         refused(&path, "may have been written to since");
@@ -165,7 +165,7 @@ fn a_journal_of_an_older_state_is_refused_and_what_it_does_not_name_may_change()
         file.write_all_at(&[neither], 4001).unwrap();
         refused(&path, "byte 4001 is neither");
         file.write_all_at(&byte, 4001).unwrap();
-        // Nobody's but theirs.
+        // Only their owner's.
         file.write_all_at(&[!sample(10_000)[2000]], 2000).unwrap();
         assert!(matches!(recover(&path).unwrap(), Recovered::Finished(_)));
         let mut expected = wanted();
@@ -174,7 +174,7 @@ fn a_journal_of_an_older_state_is_refused_and_what_it_does_not_name_may_change()
     }
 }
 
-/// Takes a flag of a file away again.
+/// Clears a flag of a file.
 struct Flag<'a>(&'a Path, char);
 
 impl<'a> Flag<'a> {

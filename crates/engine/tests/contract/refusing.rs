@@ -1,4 +1,4 @@
-//! What is refused, and how.
+//! Refusals and their errors.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

@@ -166,7 +166,7 @@ fn a_second_update_is_refused_and_the_first_goes_on() {
             let done = commit_watched(&path, &both, &first, &watch).unwrap();
             let refused = watch.refused.into_inner().unwrap().unwrap();
             assert!(refused.contains("another update of this file is running"), "{refused}");
-            // One in place writes exactly from then on.
+            // An update in place writes exactly the updates from then on.
             assert_eq!(done.requested_bytes, 2, "{first:?} {second:?}");
             assert_eq!(std::fs::read(&path).unwrap(), b"Before and More");
         }
@@ -185,7 +185,7 @@ impl Watch for Opening<'_> {
             let path = self.path.to_owned();
             let open = move || File::options().write(true).open(path).unwrap();
             *self.writer.lock().unwrap() = Some(std::thread::spawn(open));
-            // It waits for the lease; what is awaited here is that the kernel has seen it.
+            // It waits for the lease; this waits until the kernel has noticed it.
             std::thread::sleep(Duration::from_millis(200));
         }
         Ok(())
@@ -242,7 +242,7 @@ fn a_file_with_holes_is_replaced_by_one_with_holes() {
     }
 }
 
-/// An access control list as the kernel stores it: what the owner, user 1234, the group and others may, and the mask.
+/// An access control list as the kernel stores it: permissions of the owner, user 1234, the group and others, and the mask.
 #[cfg(target_os = "linux")]
 fn list_with_user_1234() -> Vec<u8> {
     let nobody = u32::MAX;
@@ -302,7 +302,7 @@ fn a_replaced_file_keeps_its_flags() {
             .arg(path)
             .output();
         let xfs = xfs.map_or_else(|_| String::new(), |output| String::from_utf8(output.stdout).unwrap());
-        // The number says again what the letters say. X is for a file that has had extended attributes.
+        // The number repeats the letters. X marks a file that has had extended attributes.
         let is_kept = |line: &&str| line.starts_with("fsxattr.") && !line.contains("nextents");
         let kept = xfs
             .lines()
@@ -320,7 +320,7 @@ fn a_replaced_file_keeps_its_flags() {
             File::create(&path).unwrap();
             let mut set = std::process::Command::new(program.split(' ').next().unwrap());
             let set = set.args(program.split(' ').skip(1)).arg(flag).arg(&path).output();
-            // xfs_io ends well whatever happens.
+            // xfs_io always exits with 0.
             if !set.is_ok_and(|set| set.status.success() && set.stderr.is_empty()) {
                 println!("skipped: {} does not take {program} {flag}", directory.path().display());
                 continue;
@@ -362,7 +362,7 @@ fn a_mode_that_others_change_while_a_file_is_replaced_stays() {
     }
 }
 
-/// Changes the mode of the old file after the new one has taken its name, as a chmod does that waited for the exchange.
+/// Changes the mode of the old file after the new one has taken its name, like a chmod that waited for the exchange.
 struct LateChmod<'a>(&'a Path);
 
 impl Watch for LateChmod<'_> {

@@ -1,4 +1,4 @@
-//! Files with holes: by `holes=skip` every mechanism gives what std reads, and a copy has holes where its source has them.
+//! Files with holes: with `holes=skip`, every mechanism reads what std reads, and a copy has the holes of its source.
 
 use std::fs::File;
 use std::ops::{ControlFlow, Range};
@@ -18,7 +18,7 @@ use tempfile::TempDir;
 use super::marks::Marks;
 use super::{available, directories, is_available, sample, with_block};
 
-/// The methods that skip holes, by each cache policy, in an odd and an even block.
+/// The methods that skip holes, with each cache policy, and with an odd and an even block.
 fn skipping(operation: Operation, directory: &Path) -> Vec<Method> {
     let mechanisms = MECHANISMS.iter().filter(|mechanism| mechanism.operation == operation);
     let plain = mechanisms.map(Method::plain);
@@ -36,7 +36,7 @@ fn skipping(operation: Operation, directory: &Path) -> Vec<Method> {
     found
 }
 
-/// What a file consists of, in order: so many bytes of data, of a hole, or of blocks reserved and never written.
+/// The pieces of a file, in order: this many bytes of data, of a hole, or of blocks reserved and never written.
 #[derive(Clone, Copy, Debug)]
 enum Piece {
     Data(u64),
@@ -56,7 +56,7 @@ fn layouts() -> impl Strategy<Value = Vec<Piece>> {
     proptest::collection::vec(piece, 0..9)
 }
 
-/// Makes the file, its data dirty or on the device. Gives its bytes.
+/// Makes the file, with its data dirty or on the device. Returns its bytes.
 fn make(path: &Path, layout: &[Piece], is_synced: bool) -> Vec<u8> {
     let file = File::create(path).unwrap();
     let mut bytes = Vec::new();
@@ -71,7 +71,7 @@ fn make(path: &Path, layout: &[Piece], is_synced: bool) -> Vec<u8> {
         }
         file.set_len(bytes.len() as u64).unwrap();
         if let Piece::Reserved(length @ 1..) = piece {
-            // Where the file system can; the holes before it are reserved as well.
+            // If the file system can; the holes before it are reserved as well.
             let _ = sys::allocate(&file, 0, at + length);
         }
     }
@@ -122,7 +122,7 @@ impl Consumer for Keep {
     }
 }
 
-/// Bytes outside the data that the file system tells of.
+/// Bytes outside the data that the file system reports.
 fn told_hole_bytes(path: &Path) -> u64 {
     let (file, mut at, mut holes) = (File::open(path).unwrap(), 0, 0);
     let bytes = file.metadata().unwrap().len();
@@ -153,7 +153,7 @@ fn every_method_that_skips_holes_reads_what_std_reads() {
                 let transfer = reader.read(&path, &keep).unwrap();
                 prop_assert!(keep.bytes() == expected, "{method}");
                 prop_assert_eq!(transfer.bytes, expected.len() as u64);
-                // Direct I/O writes back what is dirty, after which the file system may know of more holes or fewer.
+                // Direct I/O writes back dirty data, after which the file system may report more or fewer holes.
                 if method.options().cache() == CachePolicy::Cached {
                     prop_assert_eq!(transfer.hole_bytes, holes_before, "{}", method);
                 }
@@ -226,7 +226,7 @@ fn a_large_sparse_file_is_read_and_copied_without_reading_its_holes() {
             let mut copier = Copier::prepare(&method).unwrap();
             copier.copy(&source, &target, Destination::New).unwrap();
             File::open(&target).unwrap().sync_all().unwrap();
-            // A little for what the file system notes of the data.
+            // A little for the file system's metadata.
             assert!(blocks(&target) <= blocks(&source) * 11 / 10 + 64, "{method}");
             std::fs::remove_file(&target).unwrap();
         }
@@ -306,7 +306,7 @@ fn a_file_that_loses_its_end_in_a_hole_is_an_error() {
     }
 }
 
-/// Cuts a file's end off when a hole comes.
+/// Truncates a file when a hole comes.
 struct CutAtHole<'a>(&'a Path);
 
 impl Consumer for CutAtHole<'_> {
@@ -325,7 +325,7 @@ impl Consumer for CutAtHole<'_> {
     }
 }
 
-/// How the test below tells its child what to do: the words, apart by tabs.
+/// The variable by which the test below tells its child what to do, in words separated by tabs.
 const CHILD: &str = "SEEKLESS_TEST_COPY";
 const KILLED: [&str; 3] = [
     "copy/sync,block=4K,write-through,holes=skip",
@@ -333,7 +333,7 @@ const KILLED: [&str; 3] = [
     "copy/mmap,block=64K,holes=skip",
 ];
 
-/// Not a test of its own: what the child of the test below does.
+/// Not a test of its own, but the child of the test below.
 #[test]
 fn child_that_copies() {
     let Ok(words) = std::env::var(CHILD) else { return };
@@ -369,7 +369,7 @@ fn after_a_kill_each_byte_of_a_target_is_the_old_one_or_the_sources() {
                 let wait = Duration::from_millis(u64::from(attempt % 5));
                 let is_whole = copied_and_killed(method, [&source, &target], expected.len(), wait);
                 let found = std::fs::read(&target).unwrap();
-                // The end of the source is a hole, which is made by cutting the target off there.
+                // The end of the source is a hole, which is made by truncating the target there.
                 let mut pieces = found.chunks(PIECE_BYTES).zip(expected.chunks(PIECE_BYTES));
                 let is_so = |(&found, &expected): (&u8, &u8)| found == expected || (found == 0xbb && !is_whole);
                 assert!(
@@ -390,7 +390,8 @@ fn after_a_kill_each_byte_of_a_target_is_the_old_one_or_the_sources() {
     }
 }
 
-/// Copies over a file of `0xbb` in a child that is killed some time after its first byte has arrived. Whether it was done.
+/// Copies over a file of `0xbb` in a child that is killed some time after its first byte has arrived. Returns whether
+/// it was done.
 fn copied_and_killed(method: &str, [source, target]: [&Path; 2], bytes: usize, wait: Duration) -> bool {
     std::fs::write(target, vec![0xbb; bytes]).unwrap();
     let mut child = Command::new(std::env::current_exe().unwrap())

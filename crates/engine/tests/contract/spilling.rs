@@ -1,4 +1,4 @@
-//! Updates that do not fit into memory: sorted on the disk, written window by window.
+//! Updates that do not fit into memory: they are sorted on the disk and written window by window.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,8 +16,8 @@ use super::{directories, file_of, methods, sample};
 
 const FILE_BYTES: usize = 300_000;
 
-/// As much as fits into four times the memory, in no order, some over others and some behind the end; with the file that
-/// they leave of `sample(FILE_BYTES)`.
+/// Four times as many updates as fit into memory, unordered, some overlapping and some behind the end; and the file
+/// that they make of `sample(FILE_BYTES)`.
 pub fn spilled() -> (Updates, Vec<u8>) {
     let temporary = std::env::temp_dir();
     let (mut batch, mut after) = (Batch::within(256 << 10, &temporary), sample(FILE_BYTES));

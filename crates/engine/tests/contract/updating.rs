@@ -16,7 +16,7 @@ use seekless::update::{
 
 use super::{Setting, cases, directories, file_of, is_available, methods, sample, wait_until_closed};
 
-/// Updates of all kinds in and behind a file of so many bytes, and what the file holds then.
+/// Updates of all kinds in and behind a file of this many bytes, and the file's new content.
 fn updated(before: &[u8], is_dense: bool) -> (Updates, Vec<u8>) {
     let (mut batch, mut after) = (Batch::new(), before.to_vec());
     let mut update = |offset: usize, bytes: &[u8]| {
@@ -30,7 +30,7 @@ fn updated(before: &[u8], is_dense: bool) -> (Updates, Vec<u8>) {
         update(offset, &[offset as u8, 1, 2, 3]);
     }
     update(before.len() / 2, &sample(5000));
-    // One that is written over in part, one behind the end and not touching it, and one twice.
+    // One partly overwritten, one behind the end with a gap, and one twice.
     update(before.len() / 2 + 100, b"later wins");
     update(before.len() + 7000, b"behind the end");
     update(3, b"first");
@@ -177,7 +177,7 @@ const LIMITS: PlanLimits = PlanLimits {
     safety: Safety::InPlace,
 };
 
-/// A file that is not in memory with updates all along it, one of its last four bytes where that is wished; what it will hold.
+/// A file that is not in memory, updates all along it, optionally with one of its last four bytes, and its new content.
 fn cold(directory: &Path, bytes: usize, reaches_end: bool) -> (PathBuf, Updates, Vec<u8>) {
     let before = sample(bytes);
     let path = directory.join("file");
@@ -218,7 +218,7 @@ fn what_is_not_in_memory_is_updated_past_the_page_cache_where_the_files_end_is_n
     }
 }
 
-/// Wants to open the file when its second write is about to be made.
+/// Tries to open the file before the second write.
 struct Opening {
     writes: AtomicU64,
 }
@@ -261,7 +261,7 @@ fn who_opens_a_file_while_it_is_updated_past_the_page_cache_does_not_end_the_upd
     assert!(std::fs::read(&path).unwrap() == after);
 }
 
-/// Another who opens the file when a write is about to be made, waits as long as the lease keeps him out, and writes bytes.
+/// Another process, which opens the file before a write, waits for the lease, and then writes bytes.
 struct Waiting<'a> {
     comes_at: usize,
     at: &'a [usize],
@@ -283,7 +283,7 @@ impl Watch for Waiting<'_> {
                 }
             }));
         });
-        // As long as it takes him to come, and to write once he is let in.
+        // Time for it to open the file, and to write once it may.
         std::thread::sleep(Duration::from_millis(8));
         Ok(())
     }
@@ -293,7 +293,7 @@ impl Watch for Waiting<'_> {
 fn what_another_writes_between_updates_stays_though_writes_were_in_flight_when_he_came() {
     const STEP: usize = 64 << 10;
     for directory in directories() {
-        // What is in flight when he comes depends on the system: several attempts.
+        // Which writes are in flight when it comes depends on the system, so there are several attempts.
         for method in ["update/io_uring,depth=8,gap=4K"; 4]
             .into_iter()
             .chain(["update/io_uring,depth=8,direct,gap=4K"; 2])
@@ -307,7 +307,7 @@ fn what_another_writes_between_updates_stays_though_writes_were_in_flight_when_h
                 batch.push(offset as u64, &vec![b'u'; bytes]).unwrap();
                 after[offset..offset + bytes].fill(b'u');
             };
-            // He comes when a write without gaps is about to be made, before which one is read that has some.
+            // It comes before a write without gaps, after the reads for one with gaps.
             for n in 0..30 {
                 if n > 8 && n % 2 == 1 {
                     update(n * STEP, 4096);
@@ -334,7 +334,7 @@ fn what_another_writes_between_updates_stays_though_writes_were_in_flight_when_h
             }
             match done {
                 Ok(_) => assert!(found == after, "{method}"),
-                // Past the page cache nothing can be written exactly.
+                // Without the page cache, nothing but whole blocks can be written.
                 Err(error) => assert!(
                     error.not_exclusive().is_some() && method.options().cache() == CachePolicy::Direct,
                     "{error}"
@@ -344,8 +344,8 @@ fn what_another_writes_between_updates_stays_though_writes_were_in_flight_when_h
     }
 }
 
-/// Before one write, waits until another thread has opened the file, waited for the lease and written: as if it was stopped
-/// for longer than its lease lasts.
+/// Before one write, waits until another thread has opened the file, waited for the lease and written: as if this
+/// process was stopped for longer than its lease lasts.
 struct Stopped<'a> {
     path: &'a Path,
     at: &'a [usize],

@@ -18,7 +18,7 @@ const BYTES: usize = 100 * BLOCK as usize + 77;
 fn at_random(operation: Operation, directory: &tempfile::TempDir) -> Vec<Method> {
     let all = methods(operation, directory.path()).into_iter();
     let random = all.filter(|method| method.options().access() == AccessPattern::Random);
-    // What is allocated or cut is a new file.
+    // Preallocation is for new files.
     let in_place = random.filter(|method| method.options().preallocate() == Preallocate::None);
     in_place.filter_map(|method| with_block(&method, BLOCK)).collect()
 }
@@ -59,7 +59,7 @@ fn the_blocks_that_were_drawn_are_read_each_once_and_timed() {
                     (range.start, bytes)
                 });
                 let expected: BTreeMap<u64, Vec<u8>> = expected.collect();
-                // Twice, since what was timed before is forgotten.
+                // Twice, because earlier times are discarded.
                 for _ in 0..2 {
                     let kept = Kept::default();
                     let transfer = reader.visit(&path, &visits, &kept).unwrap();

@@ -1,4 +1,4 @@
-//! What is refused, and by which name.
+//! Invalid documents, and the names in their errors.
 
 use std::error::Error;
 

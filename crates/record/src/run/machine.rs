@@ -1,4 +1,4 @@
-//! What a run happened on: the machine, and what lies behind the directories measured.
+//! The machine of a run, and the storages of its directories.
 
 use std::collections::BTreeMap;
 
@@ -36,7 +36,7 @@ documents! {
         pub level_2_cache_bytes: Option<u64> => Bounds::COUNT,
     }
 
-    /// What lies behind a path.
+    /// The storage of a directory or file.
     #[derive(Default)]
     pub struct Storage {
         /// The directory measured, as given.
@@ -51,15 +51,15 @@ documents! {
         pub block_bytes: Option<u64> => Bounds::COUNT,
         /// Space free for this user at the start, in bytes.
         pub free_bytes: Option<u64> => Bounds::COUNT,
-        /// The alignment direct I/O asks for, in bytes: of memory, of offsets.
+        /// The alignment that direct I/O requires, in bytes: of memory, of offsets.
         pub direct_alignment_bytes: Option<(u32, u32)>,
         /// The block device, where there is one.
         pub device: Option<Device>,
-        /// What a read of 4 KiB costs at a random place over one in sequence, cold and direct, in nanoseconds.
+        /// The time of a cold direct read of 4 KiB at a random place, minus that of a sequential one, in nanoseconds.
         pub alternating_ns: Option<f64> => Bounds::NANOSECONDS_DIFFERENCE,
-        /// Facts that are not everybody's, by name.
+        /// Facts that only some storages have, by name.
         pub facts: BTreeMap<String, String> => Text::Private,
-        /// What it is known by; `None` for a run of a version before 3.
+        /// Identifies it across runs; `None` for a run of a version before 3.
         pub id: Option<StorageId>,
     }
 
@@ -78,27 +78,27 @@ documents! {
         pub read_ahead_kib: Option<u64> => Bounds::COUNT,
     }
 
-    /// What a device is known by.
+    /// Identifies a device.
     #[derive(Default, Eq, Hash)]
     pub struct DeviceId {
-        /// The kernel's name, as in `vda`, which may be another after the next start.
+        /// The kernel's name, as in `vda`, which may change with the next start.
         pub name: String => Text::Device,
-        /// The model, where it tells.
+        /// The model, if it reports one.
         pub model: Option<String> => Text::Private,
-        /// The serial number of a disk or the identifier of a volume, where it tells.
+        /// The serial number of a disk or the identifier of a volume, if it reports one.
         pub serial: Option<String> => Text::Private,
     }
 
-    /// A block device, with what it claims of itself.
+    /// A block device, with its claims.
     #[derive(Default)]
     pub struct Device {
         /// The kernel's name, as in `vda`.
         pub name: String => Text::Device,
         /// The disks below (a loop's backing file's disk, the members of an array).
         pub below: Vec<String> => Text::Device,
-        /// The model, where it tells.
+        /// The model, if it reports one.
         pub model: Option<String> => Text::Private,
-        /// Whether it claims to rotate. Recorded, never trusted.
+        /// Whether it reports as rotational. Recorded, never trusted.
         pub claims_rotational: Option<bool>,
         /// Whether it is a virtual disk.
         pub is_virtual: Option<bool>,

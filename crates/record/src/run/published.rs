@@ -1,4 +1,4 @@
-//! What others published of the question that a run answers.
+//! Published results on the question of a run.
 
 use seekless_method::{Durability, Operation};
 
@@ -6,7 +6,7 @@ use super::SystemUse;
 use crate::{Bounds, Cache, Draw, FindingKind, Target, Text};
 
 documents! {
-    /// Results that others published, to stand beside those of this machine.
+    /// Results that others published, to be shown beside those of this machine.
     pub struct Published {
         /// The experiment that gives it.
         pub experiment: String => Text::Experiment,

@@ -1,4 +1,4 @@
-//! Requests at random places of a file, and how long each of them took.
+//! Random access: the requests, and their latencies.
 
 use crate::Bounds;
 
@@ -11,12 +11,12 @@ documents! {
         pub block_bytes: u64 => Bounds::POSITIVE,
         /// Requests in flight.
         pub depth: u32 => Bounds::POSITIVE,
-        /// How many requests; all blocks of the file where it has no more.
+        /// The number of requests; fewer if the file has fewer blocks.
         pub requests: u32 => Bounds::POSITIVE,
     }
 
-    /// How long requests took, each from asking for its block to having it moved. Percentiles are by the nearest rank:
-    /// the smallest latency that this many per cent do not exceed.
+    /// Latencies of requests, each from asking for a block until it is moved. Percentiles are by the nearest rank: the
+    /// smallest latency that this many per cent do not exceed.
     #[derive(Copy, Default, Eq)]
     pub struct Latency {
         /// How many requests.
@@ -37,7 +37,7 @@ documents! {
 }
 
 impl Latency {
-    /// Of requests that took this many nanoseconds each; `None` of none.
+    /// From the latencies of requests, in nanoseconds; `None` if there are none.
     #[must_use]
     pub fn of(mut latencies_ns: Vec<u64>) -> Option<Self> {
         latencies_ns.sort_unstable();

@@ -1,10 +1,10 @@
-//! What the whole system did, in the columns of vmstat(8), and what the bytes of a file were.
+//! Figures of the whole system, in the columns of vmstat(8), and the most frequent byte of a file.
 
 use crate::Bounds;
 
 documents! {
-    /// What the whole system did while a trial's clock ran, everybody's work included: the columns of vmstat(8). A
-    /// column that was not told, or not published, is `None`.
+    /// Figures of the whole system during a trial, with the work of all processes: the columns of vmstat(8). A column
+    /// that is unknown, or was not published, is `None`.
     #[derive(Copy, Default)]
     pub struct SystemUse {
         /// Part of all processors' time in programs, 0 to 1; `None` for a trial too short for the system's clock, as

@@ -1,4 +1,4 @@
-//! One trial, and what the device did meanwhile.
+//! One trial, and the counters of the device.
 
 use super::{Latency, SystemUse, UpdateAccount};
 use crate::{Bounds, Phase, Text};
@@ -39,20 +39,19 @@ documents! {
         pub peak_memory_bytes: u64 => Bounds::COUNT,
         /// System calls the method made to move its bytes; `None` for a command.
         pub calls: Option<u64> => Bounds::COUNT,
-        /// Bytes moved; of a comparison the size of the first file, which is what its verdict is about.
+        /// Bytes moved; for a comparison, the size of the first files.
         pub bytes: u64 => Bounds::COUNT,
-        /// The bytes to which its times are scaled where it is compared; `None` where all trials of its contest move
-        /// the same.
+        /// The size to which times are scaled for comparison; `None` if all trials of the contest move the same bytes.
         pub compared_bytes: Option<u64> => Bounds::COUNT,
-        /// Bytes of these in holes that were skipped: nobody read them; `None` for a command.
+        /// How many of these are in skipped holes, which were not read; `None` for a command.
         pub hole_bytes: Option<u64> => Bounds::COUNT,
         /// Bytes that the process caused to be read from the device; `None` where the system does not tell.
         pub source_bytes: Option<u64> => Bounds::COUNT,
         /// Bytes that the process dirtied or wrote; `None` where the system does not tell.
         pub sink_bytes: Option<u64> => Bounds::COUNT,
-        /// What the device did meanwhile.
+        /// The device's counters for the trial.
         pub device: Option<DeviceUse>,
-        /// What the whole system did meanwhile; `None` where it does not tell.
+        /// Figures of the whole system during the trial; `None` if it does not report them.
         pub system: Option<SystemUse>,
         /// Part of the file resident just before the clock, 0 to 1; `None` where it cannot be known.
         pub resident_before: Option<f64> => Bounds::PART,
@@ -64,16 +63,16 @@ documents! {
         pub updated: Option<UpdateAccount>,
         /// The method that the planner chose; `None` for a method that was named.
         pub planned: Option<String> => Text::Method,
-        /// The seconds that the planner's model gave from what was known just before the clock; `None` for a method
-        /// that it does not know.
+        /// The seconds predicted by the planner's model just before the clock started; `None` for a method that it does
+        /// not cover.
         pub predicted_seconds: Option<f64> => Bounds::SECONDS,
-        /// How long its requests took; `None` where they were not timed: only those at random places are.
+        /// Latencies of its requests, for random access; `None` otherwise.
         pub latency: Option<Latency>,
-        /// What each file of a sustained write took, its fsync included, in seconds; `None` for other trials. Each has
-        /// [`super::Contest::size_bytes`].
+        /// For a sustained write, the time of each file, fsync included, in seconds; `None` for other trials. Each file
+        /// has [`super::Contest::size_bytes`].
         pub segment_seconds: Option<Vec<f64>> => Bounds::SECONDS,
-        /// Bytes of what it made that were read back and compared afterwards: all of them, or a sample; `None` where it
-        /// made nothing and its answer was checked, and before version 3.
+        /// Written bytes that were read back and compared afterwards: all of them, or a sample; `None` if it wrote
+        /// nothing and its answer was checked instead, and before version 3.
         pub checked_bytes: Option<u64> => Bounds::COUNT,
         /// Whether the trial was what it claims to be.
         pub valid: bool,
@@ -83,7 +82,7 @@ documents! {
 }
 
 impl Trial {
-    /// Seconds that can be compared with those of other trials of its contest: for the same bytes.
+    /// Its seconds, scaled to the bytes of the other trials of its contest.
     #[must_use]
     pub fn compared_seconds(&self) -> f64 {
         let compared_bytes = self.compared_bytes.unwrap_or(self.bytes);
@@ -95,14 +94,14 @@ impl Trial {
 }
 
 documents! {
-    /// What a device did during a trial, everybody's requests included.
+    /// The counters of a device during a trial, with the requests of all processes.
     #[derive(Copy, Eq)]
     pub struct DeviceUse {
         /// Read requests completed.
         pub reads: u64 => Bounds::COUNT,
         /// Bytes read.
         pub read_bytes: u64 => Bounds::COUNT,
-        /// Requests of the file system that were put together with others before they reached the device.
+        /// Requests of the file system that were merged with others before they reached the device.
         pub read_merges: Option<u64> => Bounds::COUNT,
         /// Write requests completed.
         pub writes: u64 => Bounds::COUNT,

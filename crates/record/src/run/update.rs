@@ -1,4 +1,4 @@
-//! What a contest of updating changes, and what a trial of it wrote.
+//! The updates of a contest, and what a trial wrote.
 
 use crate::{Bounds, Draw};
 
@@ -10,7 +10,7 @@ documents! {
         pub bytes: u64 => Bounds::COUNT,
         /// Bytes from the beginning of one place to that of the next.
         pub every_bytes: u64 => Bounds::COUNT,
-        /// Which of the places come, and in which order.
+        /// Which places occur, and in which order.
         pub draw: Draw,
     }
 
@@ -19,7 +19,7 @@ documents! {
     pub struct UpdateAccount {
         /// Writes to the files.
         pub writes: u64 => Bounds::COUNT,
-        /// Bytes that updates name, each once.
+        /// Bytes that change, each counted once.
         pub requested_bytes: u64 => Bounds::COUNT,
         /// Bytes written to the files.
         pub written_bytes: u64 => Bounds::COUNT,

@@ -1,6 +1,6 @@
-//! What a platform may lack: the functions of `linux` and `macos`, which say here that there is no such thing.
+//! The functions that a platform may lack; here they return `Unavailable`.
 //!
-//! A platform passes all of them on, and its own take the place of those that it has.
+//! A platform re-exports all of them, and overrides those that it has.
 
 #![allow(
     dead_code,
@@ -30,10 +30,10 @@ const MISSING: &str = "not used on this system";
 /// getrusage(2) counts `ru_maxrss` in KiB on Linux and the BSDs.
 pub(crate) const MAX_RSS_UNIT_BYTES: u64 = 1024;
 
-/// Memory is not set aside for maps on FreeBSD, so mmap(2) has no flag against it.
+/// FreeBSD does not reserve swap for maps, so mmap(2) has no such flag.
 pub(crate) const MAP_NORESERVE: libc::c_int = 0;
 
-/// No flag of open(2) goes past the page cache.
+/// open(2) has no flag that bypasses the page cache.
 pub(crate) const DIRECT: OFlags = OFlags::empty();
 
 /// The flag of open(2) by which each write returns with its data on the device.
@@ -87,7 +87,7 @@ pub fn file_system_uuid(_file: &File) -> io::Result<Support<Vec<u8>>> {
     Ok(Support::Unavailable("the UUID of a file system is read on Linux only"))
 }
 
-/// No: what the file system is cannot be told.
+/// No: the type of the file system is unknown.
 pub fn inodes_identify(_file: impl AsFd) -> io::Result<bool> {
     Ok(false)
 }
@@ -112,7 +112,7 @@ pub fn read_advice(_file: &File, _offset: u64, _len: u64) -> io::Result<Support<
     Ok(Support::Unavailable("read advice exists on macOS only"))
 }
 
-/// `Unavailable`: nothing tells here what the cache holds.
+/// `Unavailable`: the system does not report what is cached.
 pub fn residency(_file: &File) -> io::Result<Support<Residency>> {
     Ok(Support::Unavailable("this system does not report what is cached"))
 }
@@ -209,7 +209,7 @@ pub fn extents_as_known(_file: &File) -> io::Result<Support<Vec<Extent>>> {
     Ok(Support::Unavailable("extents are reported on Linux only"))
 }
 
-/// No: where data lies is not told here.
+/// No: the system does not report where data is.
 pub fn is_one_address_space(_file: &File) -> io::Result<bool> {
     Ok(false)
 }
@@ -253,7 +253,7 @@ pub fn leases_bind_all_writers(_file: impl AsFd) -> io::Result<bool> {
     Ok(false)
 }
 
-/// Not told: who asks opens the file and tries.
+/// Unknown: the caller opens the file and tries to lock it.
 #[must_use]
 pub fn is_locked(_device: u64, _inode: u64) -> bool {
     false
@@ -307,8 +307,8 @@ pub fn remove_extended_attribute(_file: BorrowedFd<'_>, _name: &CStr) -> io::Res
     Ok(Support::Unavailable(MISSING))
 }
 
-/// Tells all entries of an open directory with inode and type, from the beginning, but for `.` and `..`: readdir(3).
-/// `None`, as there are no more.
+/// Calls `each` for all entries of an open directory, from its start, with inode and type, but without `.` and `..`:
+/// readdir(3). Returns `None`, because there are no more.
 pub fn list_entries(directory: BorrowedFd<'_>, each: &mut dyn FnMut(&CStr, u64, FileType)) -> io::Result<Option<u64>> {
     for entry in Dir::read_from(directory)? {
         let entry = entry?;
@@ -320,7 +320,7 @@ pub fn list_entries(directory: BorrowedFd<'_>, each: &mut dyn FnMut(&CStr, u64, 
     Ok(None)
 }
 
-/// Huge pages are not asked for here.
+/// Huge pages are not requested here.
 ///
 /// # Safety
 /// None needed; Linux needs the range to be memory of the caller's own.

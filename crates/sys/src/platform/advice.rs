@@ -7,7 +7,7 @@ use std::num::NonZeroU64;
 use crate::support::{ABSENT, Support, attempt};
 use crate::types::Advice;
 
-/// Tells how `len` bytes from `offset` (0: to the end) will be used: `posix_fadvise(2)`.
+/// Gives a hint for `len` bytes from `offset` (0: to the end): `posix_fadvise(2)`.
 ///
 /// `WillNeed` over more than one read-ahead window fetches only the first of them: issue it piecewise.
 pub fn advise(file: &File, advice: Advice, offset: u64, len: u64) -> io::Result<Support<()>> {

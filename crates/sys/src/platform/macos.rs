@@ -1,4 +1,4 @@
-//! macOS: what this system has, in place of what `absent` says of others.
+//! macOS: the functions that this system has, instead of those in `absent`.
 //!
 //! Type-checked from Linux; not run on macOS yet.
 
@@ -33,14 +33,14 @@ pub(crate) const MAP_NORESERVE: libc::c_int = libc::MAP_NORESERVE;
 /// open(2) `O_DSYNC`.
 pub(crate) const WRITE_THROUGH: OFlags = OFlags::DSYNC;
 
-/// Has an open file used past the page cache: fcntl(2) `F_NOCACHE`.
+/// Makes an open file bypass the page cache: fcntl(2) `F_NOCACHE`.
 pub(crate) fn bypass_cache(file: &File) -> io::Result<Support<()>> {
     attempt(ABSENT, "the file system has no uncached I/O", || {
         rustix::fs::fcntl_nocache(file, true)
     })
 }
 
-/// Why nobody may change the file at `path`, whatever its mode says; `None` where nothing is set: stat(2) `st_flags`.
+/// The flag that protects the file at `path` from changes, whatever its mode; `None` without one: stat(2) `st_flags`.
 pub fn protection(path: &Path) -> io::Result<Support<Option<&'static str>>> {
     let flags = std::fs::metadata(path)?.st_flags();
     Ok(Support::Available(
@@ -81,8 +81,8 @@ fn preallocate(file: &File, flags: libc::c_uint, len: libc::off_t) -> rustix::io
     checked(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_PREALLOCATE, &raw mut store) })
 }
 
-/// Brings the file to the device and out of its write cache: fcntl(2) `F_FULLFSYNC`, or fsync(2) where the file system
-/// does not have that. Plain fsync(2) stops at the device's cache here.
+/// Syncs the file, including the device's write cache: fcntl(2) `F_FULLFSYNC`, or fsync(2) if the file system lacks
+/// that. Plain fsync(2) does not flush the device's cache on macOS.
 pub fn sync(file: &File) -> io::Result<()> {
     match rustix::io::retry_on_intr(|| rustix::fs::fcntl_fullfsync(file)) {
         Err(Errno::NOTSUP | Errno::OPNOTSUPP | Errno::NOTTY | Errno::INVAL) => {
@@ -242,7 +242,7 @@ pub fn memory() -> io::Result<Support<Memory>> {
     }))
 }
 
-/// A system value of 4 or 8 bytes, whichever the kernel has it in.
+/// A system value of 4 or 8 bytes.
 fn number(name: &CStr) -> io::Result<u64> {
     let mut bytes = [0_u8; 8];
     let mut len = bytes.len();

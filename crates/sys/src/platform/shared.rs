@@ -1,4 +1,4 @@
-//! The same calls on Linux and macOS: extended attributes, whose number and length may change while they are read, and
+//! Calls that are the same on Linux and macOS: extended attributes, which may change while they are read, and
 //! exchanging names.
 
 use std::ffi::{CStr, OsStr};
@@ -19,7 +19,8 @@ pub(crate) fn exchange(directory: BorrowedFd<'_>, one: &OsStr, other: &OsStr) ->
     })
 }
 
-/// The extended attributes of an open file, sorted by name: flistxattr(2), fgetxattr(2). None where the file system has none.
+/// The extended attributes of an open file, sorted by name: flistxattr(2), fgetxattr(2). Empty if the file system has
+/// none.
 pub fn extended_attributes(file: BorrowedFd<'_>) -> io::Result<Support<ExtendedAttributes>> {
     let attributes = attributes(
         |buffer| rustix::fs::flistxattr(file, buffer),
@@ -28,14 +29,14 @@ pub fn extended_attributes(file: BorrowedFd<'_>) -> io::Result<Support<ExtendedA
     Ok(Support::Available(attributes?))
 }
 
-/// Gives an open file an extended attribute: fsetxattr(2).
+/// Sets an extended attribute of an open file: fsetxattr(2).
 pub fn set_extended_attribute(file: BorrowedFd<'_>, name: &CStr, value: &[u8]) -> io::Result<Support<()>> {
     rustix::fs::fsetxattr(file, name, value, rustix::fs::XattrFlags::empty())?;
     Ok(Support::Available(()))
 }
 
-/// Takes an extended attribute away from an open file: fremovexattr(2). One that has gone already is no error: some are two
-/// names of one.
+/// Removes an extended attribute of an open file: fremovexattr(2). A missing one is not an error, because some
+/// attributes have two names.
 pub fn remove_extended_attribute(file: BorrowedFd<'_>, name: &CStr) -> io::Result<Support<()>> {
     match rustix::fs::fremovexattr(file, name) {
         Err(error) if error != GONE => Err(error.into()),
@@ -43,7 +44,7 @@ pub fn remove_extended_attribute(file: BorrowedFd<'_>, name: &CStr) -> io::Resul
     }
 }
 
-/// All attributes, sorted by name. One that goes away between the list and its value is not among them.
+/// All attributes, sorted by name, without those that are removed while they are read.
 pub(crate) fn attributes(
     list: impl Fn(&mut [u8]) -> Result<usize>,
     get: impl Fn(&CStr, &mut [u8]) -> Result<usize>,
@@ -72,7 +73,7 @@ const GONE: Errno = Errno::NODATA;
 #[cfg(not(target_os = "linux"))]
 const GONE: Errno = Errno::NOATTR;
 
-/// Most lists and values fit at once; one that does not is asked for again with twice the room.
+/// Reads a list or value. If it does not fit, repeats with twice the space.
 fn whole(read: &dyn Fn(&mut [u8]) -> Result<usize>) -> Result<Vec<u8>> {
     let mut buffer = vec![0; 256];
     loop {
@@ -87,5 +88,5 @@ fn whole(read: &dyn Fn(&mut [u8]) -> Result<usize>) -> Result<Vec<u8>> {
     }
 }
 
-/// More than any system takes for a list or a value.
+/// More than any system allows for a list or a value.
 const MOST_BYTES: usize = 1 << 26;

@@ -1,4 +1,5 @@
-//! What a [`Ring`] promises, on files of the temporary directory; skipped aloud where there is no `io_uring`.
+//! What a [`Ring`] promises, on files of the temporary directory. Without `io_uring`, the tests print that they are
+//! skipped.
 
 use std::os::unix::fs::FileExt;
 

@@ -1,4 +1,4 @@
-//! Beginnings of files in memory and not, by a ring and without one, against plain reads.
+//! Beginnings of files, in memory or not, with and without a ring, compared with plain reads.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,7 +9,7 @@ use super::*;
 use crate::facts::ProcessFacts;
 use crate::plan;
 
-/// What was given of each file, by its number.
+/// The bytes that were returned of each file, by its number.
 #[derive(Default)]
 struct Given<const N: usize> {
     heads: BTreeMap<usize, Result<[Vec<u8>; N], usize>>,
@@ -66,7 +66,7 @@ fn evict(path: &Path) {
     sys::drop_from_cache(&file).unwrap();
 }
 
-/// By the kernel's word and by the clock, with rings and without, in batches of several sizes.
+/// By `RWF_NOWAIT` and by the clock, with and without rings, in batches of several sizes.
 fn plans() -> Vec<BatchPlan> {
     let here = plan::batch(&ProcessFacts::here());
     let mut plans = Vec::new();
@@ -107,7 +107,7 @@ fn check<const N: usize>(paths: &[PathBuf], missing: &[usize]) {
                 for (head, path) in heads.unwrap().iter().zip(group) {
                     let content = fs::read(path).unwrap();
                     assert!(content.starts_with(head), "{path:?} by {plan:?}");
-                    // What was in memory in part may be given in part.
+                    // A beginning that is partly in memory may be returned in part.
                     let least = content.len().min(if cold_every == 3 { 1 } else { HEAD_BYTES });
                     assert!(head.len() >= least, "{path:?}: {} bytes by {plan:?}", head.len());
                 }
@@ -137,7 +137,7 @@ fn a_file_that_cannot_be_opened_is_left_out_and_the_rest_goes_on() {
 fn a_file_that_cannot_be_read_is_named() {
     let directory = tempfile::tempdir().unwrap();
     let mut paths = files(directory.path(), 20);
-    // A directory can be opened and not read.
+    // A directory can be opened, but not read.
     paths[11] = directory.path().to_owned();
     for plan in plans() {
         let groups = paths.chunks_exact(2).map(|pair| [pair[0].clone(), pair[1].clone()]);

@@ -216,7 +216,7 @@ fn a_number_that_no_device_has_is_answered_by_the_mount_s_source_or_not_at_all()
     );
 }
 
-/// What lies on a device as a text: names, mounted file systems, and what is above in brackets.
+/// The uses of a device as a text: names, mounted file systems, and devices above it in brackets.
 fn uses(found: &DeviceUse) -> String {
     let mounts = found.mounts.iter().map(|mount| {
         let point = mount.point.as_deref().unwrap_or(Path::new("-"));

@@ -1,4 +1,4 @@
-//! What lies on a block device: mounted file systems, swap space, partitions, and the devices made of it.
+//! The users of a block device: mounted file systems, swap space, partitions, and the devices made of it.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -8,7 +8,7 @@ use super::{BlockDevice, DEEPEST, Devices, Mounts, read_line};
 use crate::error::{Error, Result};
 use crate::files::number_text;
 
-/// A block device, and what lies on it.
+/// A block device and its users.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DeviceUse {
@@ -31,11 +31,11 @@ pub struct DeviceMount {
 }
 
 impl DeviceUse {
-    /// The block device that a path names, as in `/dev/sda`. It is not opened. `None` where the path names no block device,
-    /// or the system does not describe its devices in `/sys`.
+    /// The block device that a path names, as in `/dev/sda`. It is not opened. `None` if the path does not name a block
+    /// device, or the system does not describe devices in `/sys`.
     ///
     /// # Errors
-    /// The system's, where it cannot stat the path.
+    /// The system's, if it cannot stat the path.
     pub fn of(path: impl AsRef<Path>) -> Result<Option<Self>> {
         let path = path.as_ref();
         let metadata = fs::metadata(path).map_err(|error| Error::system(path, "stat", error))?;
@@ -48,7 +48,7 @@ impl DeviceUse {
 }
 
 impl Devices<'_> {
-    /// The device of a number, and what lies on it; `swaps` is the text of `/proc/swaps` (`proc_swaps(5)`).
+    /// The device with a number, and its users; `swaps` is the text of `/proc/swaps` (`proc_swaps(5)`).
     pub fn uses(&self, number: u64, swaps: &str) -> Option<DeviceUse> {
         self.uses_of(&self.directory(number)?, swaps, 0)
     }
@@ -56,7 +56,7 @@ impl Devices<'_> {
     fn uses_of(&self, directory: &Path, swaps: &str, depth: usize) -> Option<DeviceUse> {
         (depth < DEEPEST).then_some(())?;
         let number = read_line(&directory.join("dev")).unwrap_or_default();
-        // Of file systems with device numbers of their own (btrfs), the source names the device.
+        // For file systems with device numbers of their own (btrfs), the source names the device.
         let is_named = |source: &Path| {
             source.starts_with("/dev") && fs::metadata(source).is_ok_and(|found| number_text(found.rdev()) == number)
         };

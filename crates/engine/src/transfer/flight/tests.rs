@@ -1,4 +1,4 @@
-//! What answers of a ring may be: short, late, errors; skipped aloud where there is no `io_uring`.
+//! Answers of a ring may be short, late or errors. Without `io_uring`, the tests print that they are skipped.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -109,9 +109,9 @@ fn a_file_that_ends_early_is_an_error_that_says_where() {
         };
         assert_eq!(found_bytes, 5000);
         drop(flight);
-        // Direct I/O ends elsewhere than between its units only at the file's end: it is not asked again.
+        // Direct I/O returns an unaligned length only at the file's end, so there is no further request.
         assert_eq!(source.calls(), requests);
-        // Who wants to go on behind the end can.
+        // A caller may continue behind the end.
         let mut flight = Flight::new(&mut ring, &source);
         flight.read(0, &source, 4096, 4904).unwrap();
         while !flight.request(0).is_at_end() {

@@ -42,7 +42,7 @@ fn by(updates: &Updates, facts: &UpdateFacts, limits: &PlanLimits) -> UpdatePlan
     followed(updates, facts, limits, by_costs).unwrap()
 }
 
-/// The plan, where it is the same at any costs.
+/// The plan, if it is the same at any costs.
 fn certain(updates: &Updates, facts: &UpdateFacts, limits: &PlanLimits) -> Option<UpdatePlan> {
     let of_file = of_file(updates, facts, limits).unwrap();
     let is_certain = plan::is_certain(&updates.gaps, facts, &of_file);

@@ -1,7 +1,6 @@
-//! The page cache: hints to it, what it holds of a file, and dropping that.
+//! The page cache: hints, residency, and dropping pages.
 //!
-//! Several of these calls succeed and do nothing on some file systems. Nothing is checked here; [`residency`] is how a
-//! caller checks.
+//! Some of these calls succeed but do nothing on some file systems. The caller checks the result with [`residency`].
 
 use std::fs::File;
 use std::io;
@@ -27,7 +26,7 @@ const FUSE_SUPER_MAGIC: u64 = 0x6573_5546;
 
 /// Starts fetching `len` bytes from `offset` into the page cache: readahead(2).
 ///
-/// `Unavailable` also for files that take none (EINVAL: neither regular nor a block device).
+/// `Unavailable` also for files that do not support it (EINVAL: neither regular nor a block device).
 pub fn readahead(file: &File, offset: u64, len: usize) -> io::Result<Support<()>> {
     let offset = i64::try_from(offset).map_err(|_| Errno::INVAL)?;
     attempt(
@@ -72,7 +71,7 @@ pub fn residency(file: &File) -> io::Result<Support<Residency>> {
         ));
     }
     match mincore::resident_pages(file, size) {
-        // A FUSE program may forbid mapping; what it has then in the cache is as good as nothing.
+        // A FUSE program may forbid mapping; then its cached pages are not used.
         Err(error) if file_system == FUSE_SUPER_MAGIC && error.raw_os_error() == Some(libc::ENODEV) => {
             Ok(answer(cachestat(file, size)?.cache))
         }
@@ -80,8 +79,8 @@ pub fn residency(file: &File) -> io::Result<Support<Residency>> {
     }
 }
 
-/// How much of the file waits in the page cache to be written to the device, or is being written: cachestat(2).
-/// `Unavailable` before Linux 6.5, on overlayfs, and to who may not ask.
+/// Bytes of the file in the page cache that are not yet written to the device: cachestat(2). `Unavailable` before Linux
+/// 6.5, on overlayfs, and without permission.
 pub fn unwritten_bytes(file: &File) -> io::Result<Support<u64>> {
     const UNKNOWN: Support<u64> = Support::Unavailable("the kernel does not report unwritten pages");
     let size = file.metadata()?.len();
@@ -153,7 +152,8 @@ fn cachestat(file: &File, size: u64) -> rustix::io::Result<Cachestat> {
     Ok(found)
 }
 
-/// The kernel's own rule (mm/mincore.c, `can_do_mincore`), by which it answers truly or "all resident".
+/// The kernel's rule (mm/mincore.c, `can_do_mincore`) that decides whether its answer is true, or always "all
+/// resident".
 fn mincore_is_honest(file: &File) -> io::Result<bool> {
     let user = rustix::process::geteuid();
     if user.is_root() || user.as_raw() == file.metadata()?.uid() {

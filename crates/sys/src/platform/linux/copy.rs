@@ -47,7 +47,7 @@ pub fn clone_file(src: &File, dst: &File) -> io::Result<Support<()>> {
         ABSENT_FOR_PAIR,
         "the file system cannot share blocks between these two files",
         || match clone() {
-            // XFS and btrfs do not put a last, partial block into the middle of a longer file.
+            // XFS and btrfs do not clone a partial last block into the middle of a longer file.
             Err(Errno::INVAL) if from < to => {
                 rustix::fs::ftruncate(dst, from)?;
                 clone()

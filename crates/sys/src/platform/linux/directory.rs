@@ -1,4 +1,4 @@
-//! What is in directories, and extended attributes.
+//! Listing directories, and extended attributes of entries.
 
 use std::ffi::CStr;
 use std::io;
@@ -11,11 +11,12 @@ use crate::shared::attributes;
 use crate::support::Support;
 use crate::types::ExtendedAttributes;
 
-/// What the kernel fills at a call: some 2,000 entries.
+/// The buffer for a call: about 2,000 entries.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// Tells the entries of an open directory that the kernel gives at one call, with inode and type, but for `.` and `..`:
-/// getdents64(2), from where the last call ended. Gives where the next call goes on, for lseek(2); `None` at the end.
+/// Calls `each` for the entries of an open directory that one call of getdents64(2) returns, with inode and type, but
+/// without `.` and `..`. It continues where the last call ended. Returns the position of the next call, for lseek(2);
+/// `None` at the end.
 pub fn list_entries(directory: BorrowedFd<'_>, each: &mut dyn FnMut(&CStr, u64, FileType)) -> io::Result<Option<u64>> {
     let mut buffer = Vec::with_capacity(BUFFER_BYTES);
     let mut entries = RawDir::new(directory, buffer.spare_capacity_mut());
@@ -33,8 +34,9 @@ pub fn list_entries(directory: BorrowedFd<'_>, each: &mut dyn FnMut(&CStr, u64, 
     Ok(None)
 }
 
-/// The extended attributes, sorted by name, of an entry that cannot be opened or must not be, a symbolic link or a device: llistxattr(2), lgetxattr(2)
-/// below `/proc/self/fd`, as there is no call relative to a directory before Linux 6.13.
+/// The extended attributes, sorted by name, of an entry that cannot be opened or must not be, a symbolic link or a
+/// device: llistxattr(2), lgetxattr(2) below `/proc/self/fd`, as there is no call relative to a directory before Linux
+/// 6.13.
 pub fn extended_attributes_at(directory: BorrowedFd<'_>, name: &CStr) -> io::Result<Support<ExtendedAttributes>> {
     let mut path = format!("/proc/self/fd/{}/", directory.as_raw_fd()).into_bytes();
     path.extend_from_slice(name.to_bytes());

@@ -1,4 +1,4 @@
-//! Where a file's bytes lie on its device: FIEMAP (the kernel's Documentation/filesystems/fiemap.rst).
+//! The places of a file's bytes on its device: FIEMAP (the kernel's Documentation/filesystems/fiemap.rst).
 
 use std::fs::File;
 use std::io;
@@ -49,7 +49,7 @@ struct Fiemap {
 
 /// The file's extents in order of their place in the file, after writing back what is dirty; holes are the gaps.
 ///
-/// What it tells is true of one moment: read it again, and ctime, before acting on it.
+/// The answer is valid for one moment: before relying on it, read it and the ctime again.
 pub fn extents(file: &File) -> io::Result<Support<Vec<Extent>>> {
     all_extents(file, FIEMAP_FLAG_SYNC)
 }
@@ -60,9 +60,9 @@ pub fn extents_as_known(file: &File) -> io::Result<Support<Vec<Extent>>> {
     all_extents(file, 0)
 }
 
-/// Whether equal places that [`extents`] tells of two files with one `st_dev` are the same bytes: only where the file system
-/// itself keeps all its data in one address space. An overlay shows files of several file systems with one `st_dev`; XFS
-/// with a realtime volume has two devices, whose offsets begin at 0 each.
+/// Whether equal places in the [`extents`] of two files with the same `st_dev` are the same bytes: only if the file
+/// system keeps all its data in one address space. An overlay shows files of several file systems with one `st_dev`;
+/// XFS with a realtime volume has two devices, whose offsets begin at 0 each.
 pub fn is_one_address_space(file: &File) -> io::Result<bool> {
     match magic(file)? {
         EXT_MAGIC => Ok(true),
@@ -76,7 +76,7 @@ const EXT_MAGIC: u64 = 0xef53;
 const XFS_MAGIC: u64 = 0x5846_5342;
 const BTRFS_MAGIC: u64 = 0x9123_683e;
 
-/// `struct xfs_fsop_geom_v1` (`xfs_fs.h`) as far as it is of use here.
+/// `struct xfs_fsop_geom_v1` (`xfs_fs.h`) with names only for the fields that are used.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct XfsGeometry {
@@ -102,7 +102,7 @@ impl XfsGeometry {
     }
 }
 
-/// `struct btrfs_ioctl_fs_info_args` (linux/btrfs.h) as far as it is of use here.
+/// `struct btrfs_ioctl_fs_info_args` (linux/btrfs.h) with names only for the fields that are used.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct BtrfsInfo {

@@ -24,12 +24,12 @@ pub(crate) const WRITE_THROUGH: OFlags = OFlags::from_bits_retain(libc::O_DSYNC 
 /// open(2) `O_DIRECT`.
 pub(crate) const DIRECT: OFlags = OFlags::DIRECT;
 
-/// Makes a file without a name in `directory`, of which nothing is left when it is closed: open(2) `O_TMPFILE`. With it
-/// comes a path that leads to it while it is open (proc(5)).
+/// Creates an unnamed file in `directory`, which vanishes when it is closed: open(2) `O_TMPFILE`. Also returns a path
+/// to it, which is valid while it is open (proc(5)).
 pub fn unnamed_file(directory: &Directory) -> io::Result<Support<(File, PathBuf)>> {
     const LACKING: &str = "the file system does not support unnamed files (O_TMPFILE)";
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-    // Kernels and file systems that do not know the flag take it for opening a directory.
+    // Kernels and file systems without this flag treat the call as opening a directory.
     let absent = [ABSENT, &[Errno::ISDIR, Errno::INVAL]].concat();
     let made = attempt(&absent, LACKING, || {
         rustix::fs::openat(directory, ".", flags, Mode::from_raw_mode(0o600))
@@ -45,7 +45,7 @@ pub fn unnamed_file(directory: &Directory) -> io::Result<Support<(File, PathBuf)
     })
 }
 
-/// Names a file that was made without a name, by the path that came with it: linkat(2). Fails where the name is taken.
+/// Gives an unnamed file a name, by its path from [`unnamed_file`]: linkat(2). Fails if the name exists.
 pub fn name_file(unnamed: &Path, directory: &Directory, name: &OsStr) -> io::Result<()> {
     use rustix::fs::CWD;
     Ok(rustix::fs::linkat(
@@ -57,7 +57,7 @@ pub fn name_file(unnamed: &Path, directory: &Directory, name: &OsStr) -> io::Res
     )?)
 }
 
-/// Why nobody may change the file at `path`, whatever its mode says; `None` where nothing is set: statx(2).
+/// The flag that protects the file at `path` from changes, whatever its mode; `None` without one: statx(2).
 pub fn protection(path: &Path) -> io::Result<Support<Option<&'static str>>> {
     let found = rustix::fs::statx(rustix::fs::CWD, path, AtFlags::empty(), StatxFlags::TYPE)?;
     let set = found.stx_attributes & found.stx_attributes_mask;
@@ -101,7 +101,7 @@ pub fn copy_inode_flags(from: &File, to: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// What a file system tells; nothing where it has no such thing.
+/// The answer of a file system; `None` if it does not support the call.
 fn known<T>(told: rustix::io::Result<T>) -> rustix::io::Result<Option<T>> {
     match told {
         Err(Errno::NOTTY | Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => Ok(None),
@@ -158,7 +158,7 @@ const INODE_FLAGS: IFlags = IFlags::COMPRESSED
     .union(IFlags::SYNC)
     .union(IFlags::UNRM);
 
-/// What direct I/O on `file` demands: statx(2) with `STATX_DIOALIGN`.
+/// The alignment that direct I/O on `file` requires: statx(2) with `STATX_DIOALIGN`.
 ///
 /// `Unavailable` where the kernel (before 6.1) or the file system does not say; direct I/O may work nevertheless.
 pub fn direct_alignment(file: &File) -> io::Result<Support<Alignment>> {
@@ -215,25 +215,27 @@ pub fn allocate(file: &File, offset: u64, len: u64) -> io::Result<Support<()>> {
     })
 }
 
-/// Makes a file at least so long, and never shorter, whatever others do to it meanwhile: fallocate(2) of its last byte.
+/// Makes a file at least this long, and never shorter, even if others change it meanwhile: fallocate(2) of its last
+/// byte.
 pub fn extend(file: &File, bytes: u64) -> io::Result<Support<()>> {
     allocate(file, bytes.saturating_sub(1), bytes.min(1))
 }
 
-/// Brings everything of the file's file system to its device: syncfs(2).
+/// Syncs the whole file system of a file: syncfs(2).
 pub fn sync_file_system(file: &File) -> io::Result<Support<()>> {
     attempt(ABSENT, "the kernel has no syncfs", || rustix::fs::syncfs(file))
 }
 
-/// Reads through the page cache and out of it again: preadv2(2) with `RWF_DONTCACHE`. Gives the bytes read, 0 at the end.
+/// Reads through the page cache, leaving nothing in it: preadv2(2) with `RWF_DONTCACHE`. Returns the bytes read, 0 at
+/// the end.
 pub fn read_at_dontcache(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<Support<usize>> {
     attempt(ABSENT, "the kernel or file system has no uncached reads", || {
         rustix::io::preadv2(file, &mut [IoSliceMut::new(bytes)], offset, RWF_DONTCACHE)
     })
 }
 
-/// Reads what is in the page cache at once: preadv2(2) with `RWF_NOWAIT`, which may give less than there is. `None` where it
-/// would have to wait for the device.
+/// Reads from the page cache without waiting: preadv2(2) with `RWF_NOWAIT`, which may return fewer bytes than are
+/// cached. `None` if it would have to wait for the device.
 pub fn read_at_nowait(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<Support<Option<usize>>> {
     attempt(
         ABSENT,
@@ -245,9 +247,9 @@ pub fn read_at_nowait(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<
     )
 }
 
-/// Writes through the page cache and out of it again: pwritev2(2) with `RWF_DONTCACHE`. Gives the bytes written.
+/// Writes through the page cache, leaving nothing in it: pwritev2(2) with `RWF_DONTCACHE`. Returns the bytes written.
 ///
-/// Pages that were in the cache before stay there: an overwrite was seen to leave everything resident on ext4.
+/// Pages that were cached before stay cached; on ext4, an overwrite left everything resident.
 pub fn write_at_dontcache(file: &File, bytes: &[u8], offset: u64) -> io::Result<Support<usize>> {
     attempt(ABSENT, "the kernel or file system has no uncached writes", || {
         rustix::io::pwritev2(file, &[IoSlice::new(bytes)], offset, RWF_DONTCACHE)

@@ -1,4 +1,4 @@
-//! Holes, and keeping others out while they are made: lseek(2), fallocate(2), fcntl(2) leases, flock(2).
+//! Holes, and keeping other processes out of files: lseek(2), fallocate(2), fcntl(2) leases, flock(2).
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -12,10 +12,9 @@ use rustix::io::Errno;
 use crate::support::{ABSENT, Support, attempt, checked};
 use crate::types::LeaseKind;
 
-/// Where the first hole at or after `offset` begins; what lies behind the end of the file counts as one: lseek(2)
-/// `SEEK_HOLE`.
+/// The start of the first hole at or after `offset`; the end of the file counts as one: lseek(2) `SEEK_HOLE`.
 ///
-/// Moves the file's position. A file system that does not know its holes answers with the end of the file.
+/// Moves the file's position. A file system that does not report holes returns the end of the file.
 pub fn next_hole(file: &File, offset: u64) -> io::Result<Support<u64>> {
     attempt(
         &[Errno::INVAL],
@@ -27,9 +26,9 @@ pub fn next_hole(file: &File, offset: u64) -> io::Result<Support<u64>> {
     )
 }
 
-/// Where the first data at or after `offset` begins, `None` where only a hole is left: lseek(2) `SEEK_DATA`.
+/// The start of the first data at or after `offset`; `None` if only a hole is left: lseek(2) `SEEK_DATA`.
 ///
-/// Moves the file's position. A file system that does not know its holes answers with `offset`.
+/// Moves the file's position. A file system that does not report holes returns `offset`.
 pub fn next_data(file: &File, offset: u64) -> io::Result<Support<Option<u64>>> {
     attempt(
         &[Errno::INVAL],
@@ -53,28 +52,28 @@ pub fn punch_hole(file: &File, offset: u64, len: u64) -> io::Result<Support<()>>
     })
 }
 
-/// Cuts a range of whole blocks out of a file, which gets shorter by it; what was behind it moves up, and stays where it is on
-/// the device: fallocate(2) `FALLOC_FL_COLLAPSE_RANGE`. The range must end before the file does.
+/// Cuts a range of whole blocks out of a file, which becomes shorter; later data moves up in the file, but not on the
+/// device: fallocate(2) `FALLOC_FL_COLLAPSE_RANGE`. The range must end before the end of the file.
 pub fn collapse_range(file: &File, offset: u64, len: u64) -> io::Result<Support<()>> {
     attempt(ABSENT, "the file system cannot cut ranges out of a file", || {
         rustix::fs::fallocate(file, FallocateFlags::COLLAPSE_RANGE, offset, len)
     })
 }
 
-/// Who starts a program shares every open file with it until that runs: only who has a file open longer than this does.
+/// A process that starts a program shares its open files with the child until exec(2), so a file counts as open
+/// elsewhere only after this time.
 const PASSING: Duration = Duration::from_millis(40);
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Takes a lease, so that nobody gets at the open file against whom it is without this process being told: fcntl(2)
-/// `F_SETLEASE`. It ends when the file is closed.
+/// Takes a lease on an open file, by which this process is notified before others open it: fcntl(2) `F_SETLEASE`. It
+/// ends when the file is closed.
 ///
-/// Who opens it meanwhile waits, until the lease ends or `/proc/sys/fs/lease-break-time` is over. The kernel's notice is
-/// `SIGURG`, which does nothing where nobody asked for it; the usual one, `SIGIO`, would end the process. Ask
-/// [`holds_lease`].
+/// A process that opens it waits until the lease ends, at most for `/proc/sys/fs/lease-break-time`. The kernel's signal
+/// is `SIGURG`, which is ignored by default; the usual one, `SIGIO`, would end the process. Check [`holds_lease`].
 ///
 /// # Errors
-/// `WouldBlock` where somebody against whom it is has the file open, or mapped, for longer than a moment (40 ms);
-/// `PermissionDenied` where it is another user's.
+/// `WouldBlock` if another process has the file open or mapped, in a way that conflicts, for longer than 40 ms;
+/// `PermissionDenied` if the file belongs to another user.
 pub fn take_lease(file: &File, kind: LeaseKind) -> io::Result<Support<()>> {
     let started = Instant::now();
     loop {
@@ -100,10 +99,10 @@ fn ask_for_lease(file: &File, kind: libc::c_int) -> io::Result<Support<()>> {
     )
 }
 
-/// `F_SETSIG` of fcntl(2), which the libc crate lacks for some systems: which signal tells that a lease is to end.
+/// `F_SETSIG` of fcntl(2), which the libc crate lacks for some systems: sets the signal for the end of a lease.
 const F_SETSIG: libc::c_int = 10;
 
-/// Whether a lease by [`take_lease`] stands, and nobody waits for its end: fcntl(2) `F_GETLEASE`.
+/// Whether a lease by [`take_lease`] holds, and no process waits for its end: fcntl(2) `F_GETLEASE`.
 #[must_use]
 pub fn holds_lease(file: &File, kind: LeaseKind) -> bool {
     // SAFETY: F_GETLEASE takes nothing; `file` keeps the descriptor open.
@@ -117,24 +116,24 @@ fn fcntl_kind(kind: LeaseKind) -> libc::c_int {
     }
 }
 
-/// Gives a lease back, so that those who wait for the file go on: fcntl(2) `F_SETLEASE` with `F_UNLCK`.
+/// Gives up a lease, so that waiting processes continue: fcntl(2) `F_SETLEASE` with `F_UNLCK`.
 pub fn end_lease(file: &File) {
     // SAFETY: F_SETLEASE takes an integer; `file` keeps the descriptor open.
     unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, libc::F_UNLCK) };
 }
 
-/// Whether somebody holds the file of these numbers (stat(2)) by an exclusive flock(2), as `/proc/locks` tells (proc(5)): to open the file for trying it
-/// would end that one's lease. `false` where nothing is told.
+/// Whether another process holds an exclusive flock(2) on the file with these numbers (stat(2)), according to
+/// `/proc/locks` (proc(5)). Opening the file to try the lock would end a lease of that process. `false` if unknown.
 #[must_use]
 pub fn is_locked(device: u64, inode: u64) -> bool {
-    // The kernel tells the list page by page, and a lock that ends between two pages hides another one.
+    // The kernel outputs the list page by page, and a lock that ends between two pages can hide another one.
     (0..LOOKS_AT_LOCKS).any(|_| {
         let locks = locks().unwrap_or_default();
         locks.lines().any(|line| is_lock_of(line, device, inode))
     })
 }
 
-/// How often the list is read before a lock that is not in it does not exist.
+/// How often the list is read before a missing lock counts as absent.
 const LOOKS_AT_LOCKS: u32 = 3;
 
 /// The list of locks, a page in each read: what reads less gets less at a time than the kernel can tell at once.

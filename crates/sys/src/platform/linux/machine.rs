@@ -1,4 +1,4 @@
-//! The machine, its file systems and this process: what /proc and statfs(2) tell, and small differences between platforms.
+//! The machine, its file systems and this process, from /proc and statfs(2), and small differences between platforms.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -22,12 +22,12 @@ enum Kind {
     /// The kernel alone changes its files, so a lease on one binds all writers; and no two files ever have one `st_dev` and
     /// `st_ino`.
     Local,
-    /// The same, but it makes inode numbers up and forgets them.
+    /// The same, but inode numbers are made up and may change.
     LocalUnnumbered,
-    /// Shows what a program or another file system stores. That may be changed behind the mount, and files of several
-    /// others may be shown under one `st_dev`.
+    /// Shows files of a program or of other file systems. They may be changed behind the mount, and files of several
+    /// file systems may have one `st_dev`.
     Layer,
-    /// Other machines write to its files, too, and its numbers are a server's word.
+    /// Other machines write to its files, too, and its numbers come from a server.
     Network,
     /// Shows the kernel's state as files, and stores nothing.
     Pseudo,
@@ -35,8 +35,8 @@ enum Kind {
 
 /// Names and kinds by `f_type` (statfs(2), linux/magic.h).
 ///
-/// An overlay is local: whoever opens the file in its upper directory directly breaks no lease of the overlay's file
-/// (tested on Linux 6.18), but overlayfs leaves changes of a mounted upper directory undefined anyway.
+/// An overlay is local. Opening a file in its upper directory does not break a lease on the overlay's file (tested on
+/// Linux 6.18), but overlayfs leaves changes in a mounted upper directory undefined anyway.
 const FILE_SYSTEMS: &[(u64, &str, Kind)] = &[
     (0xef53, "ext4", Kind::Local), // ext2 and ext3 too: one number for all three
     (0x5846_5342, "xfs", Kind::Local),
@@ -162,14 +162,14 @@ fn leases_bind_all_writers_on(magic: u64) -> bool {
     matches!(known(magic), Some((_, Kind::Local | Kind::LocalUnnumbered)))
 }
 
-/// The most memory that this program had resident, where it is known better than by getrusage(2): that counts what the
-/// process had before exec(2), which is its parent's memory.
+/// The peak resident memory of this program, which is more accurate than getrusage(2): that includes the memory before
+/// exec(2), which is the parent's.
 pub(crate) fn peak_memory_bytes() -> Option<u64> {
     let [peak_kib] = proc_fields("/proc/self/status", ["VmHWM:"]).ok()?.available()?;
     Some(peak_kib * 1024)
 }
 
-/// Has this process ended when the thread that started it ends: prctl(2) `PR_SET_PDEATHSIG`.
+/// Ends this process when the thread that started it ends: prctl(2) `PR_SET_PDEATHSIG`.
 pub fn die_with_parent() -> io::Result<Support<()>> {
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
     Ok(Support::Available(()))
@@ -239,8 +239,8 @@ fn proc_fields<const N: usize>(path: &str, names: [&str; N]) -> io::Result<Suppo
     Ok(Support::Available(numbers))
 }
 
-/// Asks for huge pages where a buffer will be: at its first touch 2 MiB came in 0.11 ms so, and in 1.0 ms by pages of 4K. Where
-/// there are none it stays as it is.
+/// Requests huge pages for a buffer: the first touch of 2 MiB took 0.11 ms with them, and 1.0 ms with pages of 4K. Has
+/// no effect if there are none.
 ///
 /// # Safety
 /// `address` and `len` are memory of the caller's own, whole pages of it.

@@ -1,4 +1,4 @@
-//! Linux. One file for each thing that a caller wants to do, and from `absent` what only other systems have.
+//! Linux: one file per task, and from `absent` the functions that only other systems have.
 
 mod cache;
 mod copy;

@@ -12,7 +12,7 @@ use crate::support::{ABSENT, Support, attempt};
 const REFUSED: &[Errno] = &[Errno::NOSYS, Errno::INVAL];
 const REASON: &str = "the file system has no splice";
 
-/// A pipe through which pages of a file move to another without being seen by the process.
+/// A pipe through which pages move from one file to another without passing through the process.
 #[derive(Debug)]
 pub struct Pipe {
     reader: OwnedFd,
@@ -21,8 +21,8 @@ pub struct Pipe {
 }
 
 impl Pipe {
-    /// Makes a pipe that holds `capacity_bytes` (fcntl(2) `F_SETPIPE_SZ`), or as near as the system's limits for this user
-    /// allow; [`Pipe::capacity`] tells.
+    /// Creates a pipe that holds `capacity_bytes` (fcntl(2) `F_SETPIPE_SZ`), or as much as the limits for this user
+    /// allow: see [`Pipe::capacity`].
     pub fn new(capacity_bytes: usize) -> io::Result<Support<Self>> {
         let made = attempt(ABSENT, "the kernel has no pipes", || {
             rustix::pipe::pipe_with(PipeFlags::CLOEXEC)
@@ -46,7 +46,7 @@ impl Pipe {
         }))
     }
 
-    /// The bytes that fit in, at most: a page of a file takes a whole slot even when only part of it is moved.
+    /// The most bytes that fit: a page of a file takes a whole slot, even if only a part of it is moved.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.capacity_bytes
@@ -54,7 +54,7 @@ impl Pipe {
 
     /// Moves up to `len` bytes of `src` from `offset` into the pipe. Gives the bytes moved, 0 at the file's end.
     ///
-    /// Blocks for ever on a full pipe: drain first.
+    /// Blocks on a full pipe: drain it first.
     pub fn fill(&self, src: &File, offset: u64, len: usize) -> io::Result<Support<usize>> {
         attempt(REFUSED, REASON, || {
             let mut from = offset;
@@ -64,7 +64,7 @@ impl Pipe {
 
     /// Moves up to `len` bytes out of the pipe to `offset` of `dst`. Gives the bytes moved.
     ///
-    /// Blocks for ever on an empty pipe: drain no more than was filled in.
+    /// Blocks on an empty pipe: drain no more than was filled in.
     pub fn drain(&self, dst: &File, offset: u64, len: usize) -> io::Result<Support<usize>> {
         attempt(REFUSED, REASON, || {
             let mut to = offset;

@@ -1,10 +1,10 @@
-//! What plans are predicted to take, and that this is what decides.
+//! The predicted times of plans, and that they decide.
 
 use super::*;
 
 #[test]
 fn what_safety_writes_counts_and_leaves_less_to_the_file() {
-    // 12 bytes and twice the four that change for each of 10,000, what frames them, and at most the 4,000,000 of a copy.
+    // 12 bytes and twice the four changed bytes for each of 10,000 updates, the frame, and at most the 4,000,000 of a copy.
     let updates = every(400, 10_000);
     let planned = |safety, most| {
         let limits = PlanLimits {
@@ -76,7 +76,7 @@ fn what_safety_takes_is_in_the_predicted_time() {
         let cost = cost(&updates, &FACTS, &Method::known(method), safety).unwrap();
         cost.predicted.value.as_nanos() as f64
     };
-    // 40 kB that change, each with its offset and length, and what was there before.
+    // 40 kB of new bytes, with their offsets and lengths, and the old bytes.
     let journal_bytes = cost(&updates, &FACTS, &Method::known("update/sync"), Safety::Journal)
         .unwrap()
         .safety_bytes;
