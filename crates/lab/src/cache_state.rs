@@ -48,14 +48,14 @@ pub fn bring<'a>(
 ) -> seekless::Result<State> {
     let brought: fn(&Path) -> seekless::Result<Resident> = match state {
         Cache::None => return Ok(State::UNKNOWN),
-        // The storage has been synced, so that what is still dirty is an exception, found by looking.
+        // The storage is synced, so dirty pages are an exception, found by reading back.
         Cache::Cold | Cache::Over => |path| CachedFile::open(path)?.drop_pages(),
         Cache::Warm => |path| cache::warm_file(path),
         Cache::FirstTouch => |path| cache::resident(path),
     };
     let mut found = files.clone().map(brought).collect::<seekless::Result<Vec<_>>>()?;
     if state == Cache::Over {
-        // The memory allowed is what fills: there must be room for what the trial itself reads first.
+        // The memory allowed is full now, so make room for what the trial reads first.
         return Ok(State::UNKNOWN);
     }
     if state == Cache::Cold && drop == Drop::System {
@@ -118,7 +118,7 @@ pub fn rehearsed<'a>(files: impl Iterator<Item = &'a Path>, memory_bytes: u64) -
     })
 }
 
-/// A file of which more than this stays in memory does not exceed it.
+/// A file exceeds memory if at most this part of it stays there.
 const MOST_HELD: f64 = 0.9;
 
 /// The resident bytes of files, and which part of all their bytes these are.

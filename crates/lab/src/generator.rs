@@ -43,7 +43,7 @@ impl Generator {
         }
     }
 
-    /// Fills `bytes` with what piece `index` has from its byte `start` on.
+    /// Fills `bytes` with piece `index` from its byte `start` on.
     fn fill_piece(&self, index: u64, start: usize, bytes: &mut [u8]) {
         // Drawn behind the words of the block.
         let mut key = drawn(self.seed, PIECE_WORDS.wrapping_add(index));

@@ -12,7 +12,7 @@ seekless_record::words! {
     /// What is done with the bytes.
     #[derive(Default)]
     Kernel {
-        /// Nothing: they are not looked at. Of a mapped file each page is touched, or it would not be read at all.
+        /// Nothing. Of a mapped file, each page is touched, because otherwise it would not be read.
         None = "none",
         /// Occurrences of the byte 0xFF are counted (the check of the 2014 document).
         #[default]
@@ -25,7 +25,7 @@ seekless_record::words! {
 }
 
 impl Kernel {
-    /// What it must find where each byte occurs so often.
+    /// The expected answer for a histogram.
     #[must_use]
     pub fn answer(self, histogram: &[u64]) -> Answer {
         match self {
@@ -52,7 +52,7 @@ pub enum Answer {
     Histogram(Vec<u64>),
 }
 
-/// A consumer that runs a kernel over what it is given, from any number of threads.
+/// A consumer that runs a kernel, called from any number of threads.
 pub struct Tally {
     kernel: Kernel,
     count: AtomicU64,
@@ -60,7 +60,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// A tally of nothing yet.
+    /// An empty tally.
     #[must_use]
     pub fn new(kernel: Kernel) -> Self {
         Self {
@@ -80,7 +80,7 @@ impl Tally {
         }
     }
 
-    /// How often each byte occurs; of [`Kernel::Histogram`] only.
+    /// How often each byte occurs; only for [`Kernel::Histogram`].
     pub fn counts(&self) -> std::sync::MutexGuard<'_, [u64; 256]> {
         self.histogram.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }

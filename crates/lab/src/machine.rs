@@ -1,13 +1,13 @@
-//! What the machine is, as far as the system reports it to any user.
+//! The machine, as far as the system reports it to any user.
 //!
-//! These claims help to understand a result later. Only warnings depend on them.
+//! These facts help to understand a result later. Only warnings depend on them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use seekless_record::Machine;
 
-/// The machine that this runs on. What the system does not report is `None`.
+/// The machine that this runs on. Facts that the system does not report are `None`.
 #[must_use]
 pub fn machine() -> Machine {
     let memory = seekless_sys::memory().ok().and_then(seekless_sys::Support::available);
@@ -28,7 +28,7 @@ pub fn machine() -> Machine {
     }
 }
 
-/// What Linux shows in `/proc` and `/sys` below a root; elsewhere nothing.
+/// Reads `/proc` and `/sys` of Linux below a root; on other systems, nothing is known.
 fn claims(root: &Path) -> Machine {
     let cpuinfo = fs::read_to_string(root.join("proc/cpuinfo")).unwrap_or_default();
     Machine {
@@ -113,7 +113,7 @@ fn on_battery(supplies: &Path) -> Option<bool> {
     any.then_some(discharging && !plugged)
 }
 
-/// The size of the first processor's cache of a level, that for data where it has one of each kind.
+/// The size of the first processor's cache of a level: of the data cache, if instructions have their own.
 fn cache_bytes(root: &Path, level: &str) -> Option<u64> {
     let caches = root.join("sys/devices/system/cpu/cpu0/cache");
     let is_meant = |directory: &PathBuf| {
@@ -125,7 +125,7 @@ fn cache_bytes(root: &Path, level: &str) -> Option<u64> {
     seekless::method::parse_size(&line(&directory.join("size"))?).ok()
 }
 
-/// The file's first line, trimmed, where there is one.
+/// The file's first line, trimmed, if there is one.
 fn line(path: &Path) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;
     let line = text.lines().next()?.trim();

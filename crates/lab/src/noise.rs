@@ -19,7 +19,7 @@ impl CpuTime {
         Self::parse(&fs::read_to_string("/proc/stat").ok()?)
     }
 
-    /// What the first line of `/proc/stat` says: `nice` is a program's time, interrupts are the kernel's.
+    /// Parses the first line of `/proc/stat`: `nice` counts as programs, interrupts count as the kernel.
     #[must_use]
     pub fn parse(stat: &str) -> Option<Self> {
         let line = stat.lines().next()?.strip_prefix("cpu ")?;
@@ -44,14 +44,14 @@ impl CpuTime {
     /// The part of each column in the time since, 0 to 1; `None` where there was none.
     #[must_use]
     pub fn parts_since(self, earlier: Self) -> Option<[f64; 5]> {
-        // The time of waiting may run backwards (proc_stat(5)).
+        // The waiting time may decrease (proc_stat(5)).
         let spent: [u64; 5] = std::array::from_fn(|column| self.0[column].saturating_sub(earlier.0[column]));
         let all: u64 = spent.iter().sum();
         (all > 0).then(|| spent.map(|ticks| ticks as f64 / all as f64))
     }
 }
 
-/// What `/proc/stat` counts in: `USER_HZ` is 100 wherever seekless runs.
+/// The unit of `/proc/stat`: `USER_HZ` is 100 on all systems that seekless runs on.
 const TICK: Duration = Duration::from_millis(10);
 
 /// The load of the processors until now, and our part of it.

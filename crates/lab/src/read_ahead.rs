@@ -1,7 +1,8 @@
 //! The device's read-ahead window, set for the duration of a trial and restored on any exit.
 //!
-//! A second process, the watcher, sets the window and restores it when the trial ends or this process is killed. Meanwhile, a note
-//! in `/run` holds the old window. If the watcher is killed, too, the next start of seekless restores the window.
+//! A second process, the watcher, sets the window and restores it when the trial ends or this process is killed.
+//! Meanwhile, a note in `/run` holds the old window. If the watcher is killed, too, the next start of seekless restores
+//! the window.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Permissions};
@@ -20,10 +21,10 @@ use seekless_sys::{self as sys, Access, Directory};
 /// Where the notes are. The directory is emptied when the machine starts, and windows are as the kernel makes them
 /// then. Only root sets windows; others may see which are set.
 const NOTES: &str = "/run/seekless";
-/// How the note of a device ends.
+/// The suffix of a device's note.
 const NOTE: &str = ".read-ahead";
-/// How the file ends that is locked for as long as the window of a device is set: another run that looked meanwhile would take
-/// ours for the one to put back. It is never removed.
+/// The suffix of the file that is locked while the window of a device is set. Without the lock, another run would take
+/// our window for the one to restore. The file is never removed.
 const LOCK: &str = ".lock";
 
 /// The hidden command that watches over the window of a device.
@@ -47,7 +48,7 @@ impl ReadAhead {
         let process = Command::new(program)
             .arg(WATCH_COMMAND)
             .arg(device)
-            // It may live longer than this process: it must keep no file system busy, nor a terminal.
+            // It may outlive this process, so it must not keep a file system or terminal busy.
             .current_dir("/")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -56,7 +57,7 @@ impl ReadAhead {
         let mut set = Self(process.map_err(failed)?);
         let mut answer = String::new();
         if let (Some(input), Some(output)) = (&mut set.0.stdin, set.0.stdout.take()) {
-            // What became of a process that does not read is found by reading.
+            // If writing fails, reading the answer shows why.
             let _ = writeln!(input, "{}\n{kib}", file.display());
             BufReader::new(output).read_line(&mut answer).map_err(failed)?;
         }
@@ -86,16 +87,16 @@ impl Drop for ReadAhead {
     }
 }
 
-/// What the process says that has set the window; anything else is why it could not.
+/// The answer of the process when it has set the window; any other answer is the error.
 const WATCHING: &str = "watching";
 
-/// That process: sets the window of a device to the KiB in the second line of `input`, by the file in the first. At the end of
-/// `input`, it puts the window back.
+/// The watcher: sets the window of a device to the KiB in the second line of `input`, through the file in the first
+/// line. At the end of `input`, it restores the window.
 ///
 /// # Errors
 /// The system's.
 pub fn watch(device: &OsStr, input: &mut dyn BufRead, output: &mut dyn Write) -> io::Result<()> {
-    // Ctrl-C, and what kills the group of the run, must not end it.
+    // A new process group, so that Ctrl-C, or killing the run's group, does not end it.
     rustix::process::setsid()?;
     let (mut file, mut kib) = (String::new(), String::new());
     input.read_line(&mut file)?;
@@ -115,20 +116,20 @@ pub fn watch(device: &OsStr, input: &mut dyn BufRead, output: &mut dyn Write) ->
     put_back(&notes, &note).map(drop)
 }
 
-/// Sets a window, and writes its note before. The lock of the device is held.
+/// Writes the note of a window, then sets it. The caller holds the lock of the device.
 fn set(notes: &Directory, note: &OsStr, file: &Path, kib: u64) -> Result<(), String> {
     let failed = |error: io::Error| format!("{}: {error}", file.display());
-    // What a killed run left: otherwise its window would be taken for the one to put back.
+    // First restore what a killed run left, or its window would be taken for the one to restore.
     put_back(notes, note).map_err(failed)?;
     let before_kib = read_kib(file).map_err(failed)?;
     let text = format!("{}\n{before_kib}\n{kib}\n{}\n", file.display(), parent_id());
     write_note(notes, note, &text).map_err(|error| format!("{}: {error}", note.display()))?;
     fs::write(file, kib.to_string()).map_err(failed)?;
-    // Drivers round it, or keep to a least of their own.
+    // Drivers may round it, or have a minimum.
     match read_kib(file).map_err(failed)? {
         now if now == kib => Ok(()),
         now => {
-            // The note must say what is there, to be believed.
+            // The note must match the actual window to be trusted.
             let _ = fs::write(file, before_kib.to_string());
             Err(format!("the device set {now} KiB instead of {kib} KiB"))
         }
@@ -148,7 +149,7 @@ pub struct LeftWindow {
     pub now: Now,
 }
 
-/// What was done about a window that a run left changed.
+/// What was done about a window that a killed run left changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Now {
     /// It is as it was before the run.
@@ -248,13 +249,14 @@ impl Note {
         read_kib(&self.file).is_ok_and(|now| now == self.set_kib)
     }
 
-    /// What users can tell who may not look whether its lock is held.
+    /// For users who may not check the lock.
     fn is_of_live_run(&self) -> bool {
         Pid::from_raw(self.process).is_some_and(|process| test_kill_process(process) != Err(Errno::SRCH))
     }
 }
 
-/// Puts a window back, and removes its note. False where there was nothing to put back. The lock of the device is held.
+/// Restores a window, and removes its note. Returns false if there was nothing to restore. The caller holds the lock of
+/// the device.
 fn put_back(notes: &Directory, name: &OsStr) -> io::Result<bool> {
     let note = Note::read(notes, name)?;
     let is_set = note.as_ref().is_some_and(Note::is_set);
@@ -286,7 +288,7 @@ fn make_notes(path: &Path) -> io::Result<Directory> {
     open_notes(path)
 }
 
-/// The directory of notes, where nobody but root and this user can have made them.
+/// Opens the directory of notes. Fails if others than root and this user can write to it.
 fn open_notes(path: &Path) -> io::Result<Directory> {
     let notes = Directory::open(path)?;
     let found = notes.metadata()?;

@@ -1,7 +1,7 @@
 //! The lab's own directories on storages: made, owned by a lock, removed on any exit, and found again after a kill.
 //!
-//! Only its owner may enter it. What is made first and removed last is named relative to open directories: where others
-//! may rename the directory, nothing of ours is written into theirs, and nothing of theirs is removed.
+//! Only the owner may enter a directory. Its creation and removal are relative to open directories, so that if others
+//! rename it, nothing is written to or removed from their directories.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Metadata, TryLockError};
@@ -15,11 +15,11 @@ use seekless_sys::{self as sys, Access, Directory};
 
 use crate::whole_file::with_new_name;
 
-/// How the directories are named: whoever finds one knows what it is.
+/// The prefix of the directories' names.
 const PREFIX: &str = "seekless-scratch-";
-/// How directories in it are named that it removes, too.
+/// The prefix of directories in it that are removed, too.
 pub const TREE_PREFIX: &str = "tree-";
-/// The file whose lock says that somebody owns the directory. The system lets go of it when its owner dies.
+/// The file whose lock shows that a process owns the directory. The system releases it when the process ends.
 const LOCK: &str = "owner.lock";
 /// What that file contains. A directory of this name that somebody else made and filled has no such file.
 const MARK: &str = "seekless made this directory for files that it removes\n";
@@ -28,14 +28,14 @@ const MARK: &str = "seekless made this directory for files that it removes\n";
 const REMOVALS: u32 = 50;
 const PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
 
-/// The directories of this process and their paths, for a signal that ends it.
+/// The directories of this process and their paths, to be removed when a signal ends it.
 static OWNED: Mutex<Vec<(PathBuf, Owned)>> = Mutex::new(Vec::new());
 
 fn all_owned() -> MutexGuard<'static, Vec<(PathBuf, Owned)>> {
     OWNED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Removes all directories of this process. None is made as long as the result is kept.
+/// Removes all directories of this process. None is made while the result is held.
 #[must_use]
 pub fn remove_scratch() -> impl Sized {
     let mut all = all_owned();
@@ -73,9 +73,9 @@ impl Scratch {
         loop {
             let parent = Directory::open(&path)?;
             let (name, directory) = with_new_name(PREFIX, |name| parent.create_directory(name, 0o700))?;
-            // Whatever the umask says. Some file systems have no modes.
+            // Sets the mode, ignoring the umask. Some file systems have no modes.
             let _ = directory.set_mode(0o700);
-            // Another start may take the directory for stale before it is locked; then there is nothing to own here.
+            // Another start may remove the directory as stale before it is locked; then try again.
             let owned = own(&directory).inspect_err(|_| drop(remove_empty(&parent, &name, &directory)));
             if let Some(lock) = owned? {
                 let owned = Owned {
@@ -109,8 +109,7 @@ impl Drop for Scratch {
 }
 
 impl Owned {
-    /// A path that leads to the directory. Where others may rename what is on the way, it leads through the open
-    /// directory (proc(5)).
+    /// A path to the directory. If others may rename a part of the path, it leads through the open directory (proc(5)).
     fn path(&self, parent: &Path) -> PathBuf {
         let through = PathBuf::from(format!(
             "/proc/{}/fd/{}",
@@ -130,16 +129,16 @@ impl Owned {
         }
     }
 
-    /// Removes the files and trees in the directory, and the directory if it still has its name. Another directory in it
-    /// stays, and so does it.
+    /// Removes the files and trees in the directory, and the directory if it still has its name. If it contains another
+    /// directory, both stay.
     fn remove(&mut self) -> io::Result<()> {
         for _ in 0..REMOVALS {
             match self.try_remove() {
                 Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
                 removed => return removed,
             }
-            // FUSE keeps what was removed under another name for as long as somebody has it open, the lock above all, and
-            // closes files a moment late.
+            // FUSE keeps removed files under another name while they are open, such as the lock, and closes files a
+            // moment late.
             drop(self.lock.take());
             std::thread::sleep(PAUSE);
         }
@@ -148,10 +147,10 @@ impl Owned {
 
     fn try_remove(&self) -> io::Result<()> {
         let mut names = self.directory.names()?;
-        // The lock last: a directory without one is not taken for ours.
+        // The lock comes last, because a directory without it does not count as ours.
         names.sort_by_key(|name| name == LOCK);
         for name in names {
-            // Fails for directories, which are not ours unless they are named so.
+            // Fails for directories, which are ours only if they have the prefix.
             let removed = self.directory.remove_file(&name);
             if removed.is_err() && name.to_string_lossy().starts_with(TREE_PREFIX) {
                 remove_tree(&self.directory, &name, TREE_DEPTH)?;
@@ -184,7 +183,7 @@ fn remove_empty(parent: &Directory, name: &OsStr, directory: &Directory) -> io::
     }
 }
 
-/// Whether somebody else than root and this user may rename what is in a directory.
+/// Whether another user than root and this one may rename entries of a directory.
 fn others_may_rename_in(directory: &Path) -> bool {
     const STICKY: u32 = 0o1000;
     let Ok(found) = fs::metadata(directory) else {
@@ -195,7 +194,7 @@ fn others_may_rename_in(directory: &Path) -> bool {
     may_write || ![0, sys::effective_user()].contains(&found.uid())
 }
 
-/// Makes and takes the lock of a new directory; `None` where the directory has gone or is somebody else's meanwhile.
+/// Creates and takes the lock of a new directory; `None` if the directory was removed or replaced meanwhile.
 fn own(directory: &Directory) -> io::Result<Option<File>> {
     let swapped = || io::Error::other("another process replaced the new directory");
     if !directory.names()?.is_empty() {
@@ -210,7 +209,7 @@ fn own(directory: &Directory) -> io::Result<Option<File>> {
         return Err(error);
     }
     let made = lock.metadata()?;
-    // Not compared with this user: some file systems have one owner for all.
+    // The owner is not compared with this user, because some file systems have one owner for all files.
     if made.uid() != directory.metadata()?.uid() {
         let _ = directory.remove_file(LOCK.as_ref());
         return Err(swapped());
@@ -244,7 +243,7 @@ fn remove_stale(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Takes the lock of a directory of ours; `None` where it is not ours or somebody holds the lock.
+/// Takes the lock of a stale directory of ours; `None` if it is not ours or its lock is held.
 fn stale(parent: Directory, name: OsString) -> Option<Owned> {
     let directory = parent.open_directory(&name).ok()?;
     let found = directory.metadata().ok()?;
@@ -252,7 +251,7 @@ fn stale(parent: Directory, name: OsString) -> Option<Owned> {
         return None;
     }
     let Ok(mut lock) = directory.open_plain(LOCK.as_ref(), Access::Overwrite) else {
-        // Just made, or emptied by a removal that was interrupted: only an empty directory goes.
+        // It was just made, or emptied by an interrupted removal: remove it only if it is empty.
         let _ = parent.remove_directory(&name);
         return None;
     };
@@ -262,7 +261,7 @@ fn stale(parent: Directory, name: OsString) -> Option<Owned> {
     lock.try_lock().ok()?;
     let mut mark = String::new();
     let is_marked = lock.read_to_string(&mut mark).is_ok() && mark == MARK;
-    // A run that was killed before it wrote the mark had made no other file.
+    // A run that was killed before it wrote the mark had created no other file.
     if !is_marked && directory.names().ok()?.len() > 1 {
         tracing::warn!(directory = %name.display(), "not removed: it holds files, and seekless did not write its owner.lock");
         return None;
@@ -275,8 +274,8 @@ fn stale(parent: Directory, name: OsString) -> Option<Owned> {
     })
 }
 
-/// Whether a file may be the lock that was made with a directory, and nobody else can have put it there. File systems
-/// without owners and modes show the same for both.
+/// Whether a file can be the lock of a directory, created by the directory's owner. On file systems without owners and
+/// modes, both have the same.
 fn is_lock_of(lock: &Metadata, directory: &Metadata) -> bool {
     let writers = |found: &Metadata| found.mode() & 0o022;
     lock.is_file()

@@ -1,4 +1,4 @@
-//! Test files and what is known about them: the answers that every trial is held against.
+//! Test files, and the known answers with which the result of every trial is compared.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -14,31 +14,31 @@ use crate::generator::Generator;
 use crate::kernel::{Answer, Kernel, Tally};
 use crate::layout::{self, Layout};
 
-/// A file that trials read or write over, and what must be in it.
+/// A file that trials read or overwrite, and its expected content.
 #[derive(Clone, Debug)]
 pub struct TestFile {
     /// Where it is.
     pub path: PathBuf,
     /// Its size.
     pub bytes: u64,
-    /// Bytes that have blocks on the device; `None` where the file system does not tell.
+    /// Bytes that have blocks on the device; `None` if the file system does not report them.
     pub allocated_bytes: Option<u64>,
-    /// The byte in which the second file of a comparison differs from the first; `None` where it is equal.
+    /// The byte in which the second file of a comparison differs from the first; `None` if they are equal.
     pub difference: Option<u64>,
-    /// How often each byte occurs; `None` where nobody has counted.
+    /// How often each byte occurs; `None` if not counted yet.
     histogram: Option<Vec<u64>>,
-    /// What it was made of; `None` where it is something else.
+    /// The streams of its blocks; `None` for other content.
     made_of: Option<Streams>,
 }
 
-/// Blocks of a size, and the seed of the stream of which each is a part.
+/// The size of blocks, and for each the seed of its stream.
 #[derive(Clone, Debug)]
 struct Streams {
     block_bytes: u64,
     seeds: Vec<u64>,
 }
 
-/// Gives the bytes of a file from an offset on.
+/// Returns the expected bytes of a file from an offset on.
 type Content<'a> = Box<dyn FnMut(u64, &mut [u8]) -> io::Result<()> + 'a>;
 
 impl TestFile {
@@ -51,7 +51,7 @@ impl TestFile {
         Ok(Self::describe(path)?.of_stream(bytes.max(1), seed))
     }
 
-    /// The same for one of very many files, which are synced together before each trial. It is not read to learn its answers.
+    /// The same for one of very many files, which are synced together before each trial. It is not read to find its answers.
     ///
     /// # Errors
     /// The engine's.
@@ -61,7 +61,7 @@ impl TestFile {
         Ok(Self::unread(path, bytes).of_stream(bytes.max(1), seed))
     }
 
-    /// The same for a file that trials write over by blocks of a size, so that what it has is known of each.
+    /// The same for a file that trials overwrite in blocks of a size, so that the content of each block is known.
     ///
     /// # Errors
     /// The engine's.
@@ -70,7 +70,7 @@ impl TestFile {
         Ok(Self::unread(path, bytes).of_stream(block_bytes, seed))
     }
 
-    /// Makes a file of the stream of a seed with one byte changed, beside the file of that stream. All of it is written, so
+    /// Makes the second file of a comparison: the stream of a seed, with one byte changed. All bytes are written, so
     /// that it shares no blocks with the first.
     ///
     /// # Errors
@@ -95,8 +95,8 @@ impl TestFile {
         }
     }
 
-    /// Makes a file of a layout, with the stream of a seed as its data, written through to the device. A sentence where the
-    /// file system made something else of it; the file is gone then.
+    /// Makes a file of a layout, with the stream of a seed as its data, written through to the device. If the file
+    /// system creates another layout, returns a sentence, and removes the file.
     ///
     /// # Errors
     /// The system's.
@@ -118,7 +118,7 @@ impl TestFile {
         }
     }
 
-    /// Learns what is known about a file that is there: reads it once, in the plainest way there is.
+    /// Reads an existing file once, by plain reads, to learn its answers.
     ///
     /// # Errors
     /// The engine's.
@@ -128,7 +128,7 @@ impl TestFile {
         Ok(Self::known(path, transfer.bytes, &tally))
     }
 
-    /// A file that nobody has read, so that its answers are not known yet.
+    /// A file that was not read yet, so that its answers are unknown.
     #[must_use]
     pub fn unread(path: &Path, bytes: u64) -> Self {
         let extents = seekless::extents(path).ok().flatten();
@@ -178,7 +178,7 @@ impl TestFile {
         Ok(tally.answer())
     }
 
-    /// How many lines the part has that is equal to the first file of a comparison.
+    /// The number of lines in the part that is equal to the first file of a comparison.
     ///
     /// # Errors
     /// The system's, of opening and reading a file whose bytes are not known.
@@ -188,7 +188,7 @@ impl TestFile {
         Ok(lines)
     }
 
-    /// Hands over its first bytes in pieces.
+    /// Passes its first bytes to `take` in pieces.
     fn pieces(&self, bytes: u64, mut take: impl FnMut(&[u8])) -> io::Result<()> {
         let (mut piece, mut content) = (vec![0; CHECK_BYTES], self.content()?);
         (0..bytes).step_by(CHECK_BYTES).try_for_each(|offset| {
@@ -199,7 +199,7 @@ impl TestFile {
         })
     }
 
-    /// Notes that blocks were written over by those of another stream.
+    /// Records that blocks were overwritten by those of another stream.
     pub fn written(&mut self, visits: &Visits, seed: u64) {
         if let Some(Streams { block_bytes, seeds }) = &mut self.made_of {
             for range in visits.ranges() {
@@ -208,7 +208,8 @@ impl TestFile {
         }
     }
 
-    /// Checks that each block is of the stream that was written there last. The bytes that were compared, or what is wrong.
+    /// Checks that each block has the stream that was written there last. Returns the bytes that were compared, or what
+    /// is wrong.
     ///
     /// # Errors
     /// The system's, of opening and reading.
@@ -216,7 +217,7 @@ impl TestFile {
         check(&self.path, self.bytes, part, self.content()?)
     }
 
-    /// The bytes that it must have: those of its streams, or where these are not known, its own.
+    /// The expected bytes: those of its streams, or if these are unknown, its own.
     fn content(&self) -> io::Result<Content<'_>> {
         let Some(Streams { block_bytes, seeds }) = &self.made_of else {
             let file = File::open(&self.path)?;
@@ -238,7 +239,7 @@ impl TestFile {
     }
 }
 
-/// Makes a file of the stream of a seed, written through to the device, of which nothing else need be known.
+/// Makes a file of the stream of a seed, written through to the device.
 ///
 /// # Errors
 /// The engine's.
@@ -250,7 +251,7 @@ pub fn write_stream(path: &Path, bytes: u64, seed: u64) -> seekless::Result<()> 
     Ok(())
 }
 
-/// The place of the byte that differs in files of a size; `None` where none does.
+/// The offset of the byte that differs in files of a size; `None` if none does.
 #[must_use]
 pub fn offset_of(differ: Differ, bytes: u64) -> Option<u64> {
     match differ {
@@ -288,7 +289,7 @@ pub(crate) fn failed(path: &Path, action: &'static str, source: io::Error) -> se
     }
 }
 
-/// How much of what a trial wrote is held against what must be there.
+/// How much of what a trial wrote is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// All of it.
@@ -297,7 +298,7 @@ pub enum Part {
     Sample(u64),
 }
 
-/// Checks that a file has the same bytes as another. The bytes that were compared, or what is wrong.
+/// Checks that a file has the same bytes as another. Returns the bytes that were compared, or what is wrong.
 ///
 /// # Errors
 /// The system's, of opening and reading.
@@ -309,8 +310,8 @@ pub fn check_copy(path: &Path, source: &Path, part: Part) -> io::Result<Result<u
     })
 }
 
-/// Checks that a file is the first `bytes` of a stream, but for updates, by their offsets. The bytes that were compared, or
-/// what is wrong.
+/// Checks that a file is the first `bytes` of a stream, with updates at their offsets. Returns the bytes that were
+/// compared, or what is wrong.
 ///
 /// # Errors
 /// The system's, of opening and reading.
@@ -327,7 +328,7 @@ pub fn check_updated(
         generator.fill(offset, expected);
         let end = offset + expected.len() as u64;
         for (&at, update) in updates.range(offset.saturating_sub(longest)..end) {
-            // One may begin in the piece before, or end in the next.
+            // An update may start in the previous piece, or end in the next.
             let within = at.max(offset)..(at + update.len() as u64).min(end);
             if within.start < within.end {
                 let piece = &update[(within.start - at) as usize..(within.end - at) as usize];
@@ -338,12 +339,12 @@ pub fn check_updated(
     })
 }
 
-/// Two of these stay in the second-level cache: what is read and what is expected.
+/// Two buffers of this size, the bytes read and the expected ones, fit into the second-level cache.
 const CHECK_BYTES: usize = 128 << 10;
 /// One of this many pieces is in a sample.
 const SAMPLED_OF: u64 = 16;
 
-/// Holds pieces of a file against what `expect` gives for their offsets.
+/// Compares pieces of a file with what `expect` returns for their offsets.
 fn check(
     path: &Path,
     bytes: u64,

@@ -1,4 +1,4 @@
-//! The updates of a trial: where they are, in which order they are given, and what a file holds when they are in it.
+//! The updates of a trial: their places, their order, and the resulting content of a file.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ pub fn count(pattern: &UpdatePattern, file_bytes: u64) -> u64 {
 
 /// The updates in the order they are given: where each begins, and its bytes. The same for a seed.
 ///
-/// The value is twice the index of the integer that the program of 2008 had come to: of one drawn from anywhere, too.
+/// The value is twice the index of the integer that the program of 2008 had reached, also for random places.
 pub fn drawn(pattern: &UpdatePattern, file_bytes: u64, seed: u64) -> impl Iterator<Item = (u64, Vec<u8>)> {
     let UpdatePattern { bytes, every_bytes, .. } = *pattern;
     let steps = count(pattern, file_bytes);
@@ -25,7 +25,7 @@ pub fn drawn(pattern: &UpdatePattern, file_bytes: u64, seed: u64) -> impl Iterat
     match pattern.draw {
         Draw::Ascending => {}
         Draw::Shuffled => rng.shuffle(&mut places),
-        // It drew a number of bytes below the number of integers, and took it for a place.
+        // It drew a number below the number of integers, but used it as an offset in bytes.
         Draw::Repeating => {
             let below = (file_bytes / bytes.max(1)).max(bytes + 1);
             for place in &mut places {
@@ -49,7 +49,7 @@ fn value(number: u64, bytes: u64) -> Vec<u8> {
 /// The same as a batch for the engine.
 ///
 /// # Errors
-/// What a batch cannot hold, in words.
+/// A sentence, if the batch cannot hold the updates.
 pub fn batch(pattern: &UpdatePattern, file_bytes: u64, seed: u64) -> Result<Batch, String> {
     let mut batch = Batch::new();
     for (offset, bytes) in drawn(pattern, file_bytes, seed) {
@@ -58,8 +58,8 @@ pub fn batch(pattern: &UpdatePattern, file_bytes: u64, seed: u64) -> Result<Batc
     Ok(batch)
 }
 
-/// What a file holds where it is updated, by offset: found without the engine, so that its mistakes are not repeated.
-/// Two places are the same or do not touch.
+/// The expected bytes of the updated places, by offset, computed without the engine, so that its mistakes are not
+/// repeated. Two places are equal or do not overlap.
 #[must_use]
 pub fn expected(pattern: &UpdatePattern, file_bytes: u64, seed: u64) -> BTreeMap<u64, Vec<u8>> {
     drawn(pattern, file_bytes, seed).collect()

@@ -1,6 +1,6 @@
-//! Files that are written whole or not at all: beside their name, synced, and renamed over it.
+//! Files that are written as a whole or not at all: written beside the old one, synced, and renamed over it.
 //!
-//! All is done relative to the open directory, so that nobody who renames it or plants a link can lead the bytes elsewhere.
+//! All calls are relative to the open directory, so that renaming it or planting a link does not redirect them.
 
 use std::ffi::{CStr, OsStr, OsString};
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -13,19 +13,19 @@ use std::path::{Path, PathBuf};
 use rustix::io::Errno;
 use seekless_sys::{self as sys, Access, Directory, Support};
 
-/// A name in a directory that a file will get, or whose regular file will be replaced.
+/// A name in a directory, for a new file or one that will be replaced.
 #[derive(Debug)]
 pub struct WholeFile {
     directory: Directory,
     name: OsString,
     path: PathBuf,
-    /// What has the name when it is found: open, so that its owner and mode can be kept.
+    /// The existing file, open, so that its owner and mode can be kept.
     old: Option<File>,
 }
 
 impl WholeFile {
-    /// Finds the place of a path and checks that a file can be written there. Links are followed where the kernel would follow
-    /// them, to a file that does not exist yet too. `None` where the path stands for an open file, as `/dev/stdout` does.
+    /// Finds the place of a path, and checks that a file can be written there. Links are followed as the kernel does,
+    /// also to a file that does not exist yet. `None` if the path stands for an open file, as `/dev/stdout` does.
     ///
     /// # Errors
     /// The system's. `EACCES` for a link that somebody else planted in a sticky directory open to all.
@@ -39,7 +39,7 @@ impl WholeFile {
         let Some((directory, name, path)) = end_of_links(path)? else {
             return Ok(None);
         };
-        // The kernel opened what it lets this user open by the path. The walk must have come to the same file.
+        // The kernel opened the file by the path, with its own checks. The walk must have found the same file.
         let is_same = match (&old, directory.entry(&name)) {
             (Some(old), Ok(entry)) => entry.is_file && entry.is(&old.metadata()?),
             (None, Err(error)) => error.kind() == ErrorKind::NotFound,
@@ -67,7 +67,7 @@ impl WholeFile {
     /// Writes the file. One that is replaced keeps its owner and mode; a new one has mode 0666 less the umask.
     ///
     /// # Errors
-    /// The system's; the file is as it was then.
+    /// The system's; the file is then unchanged.
     pub fn write(self, bytes: &[u8]) -> io::Result<()> {
         let old = self.replaced()?;
         let mode = if old.is_some() { 0o600 } else { 0o666 };
@@ -86,7 +86,7 @@ impl WholeFile {
         self.directory.sync()
     }
 
-    /// The file that has the name now: it may have been made or replaced since it was found.
+    /// The file that has the name now, which may be new since the name was found.
     fn replaced(&self) -> io::Result<Option<File>> {
         let entry = match self.directory.entry(&self.name) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -106,10 +106,10 @@ impl WholeFile {
     }
 }
 
-/// How files begin that have not got their name yet.
+/// The prefix of temporary names.
 const BESIDE: &str = ".seekless-";
 
-/// Makes something under a name that nothing has: the prefix and 16 digits.
+/// Makes something under an unused name: the prefix and 16 digits.
 pub(crate) fn with_new_name<T>(
     prefix: &str,
     mut make: impl FnMut(&OsStr) -> io::Result<T>,
@@ -127,7 +127,7 @@ pub(crate) fn with_new_name<T>(
 const MOST_LINKS: usize = 40;
 
 /// The directory and the name that a path's last links lead to, whether there is a file or not, and its path without links.
-/// `None` for what lies below `/proc` or in `/dev/fd`.
+/// `None` for paths below `/proc` or in `/dev/fd`.
 fn end_of_links(path: &Path) -> io::Result<Option<(Directory, OsString, PathBuf)>> {
     let mut path = path.to_owned();
     for _ in 0..MOST_LINKS {
@@ -168,14 +168,14 @@ fn refuse_planted(directory: &Directory, name: &OsStr) -> io::Result<()> {
 /// An access control list (acl(5)). While a file has one, the group's bits of its mode are the most that the list grants.
 const ACCESS_LIST: &CStr = c"system.posix_acl_access";
 
-/// Gives a new file the owner, the access control list and the mode of an old one. Where the group cannot be given, its bits
-/// are not given to another group.
+/// Copies the owner, the access control list and the mode of an old file to a new one. If the group cannot be set, no
+/// other group gets its permissions.
 fn keep_owner_and_mode(old: &File, new: &File) -> io::Result<()> {
     let wanted = old.metadata()?;
     let (user, group) = (wanted.uid(), wanted.gid());
     let found = new.metadata()?;
     if (found.uid(), found.gid()) != (user, group) && fchown(new, Some(user), Some(group)).is_err() {
-        // Only root may give files away. Others may give them to groups that they are in.
+        // Only root may change the owner. Other users may set groups that they are in.
         let _ = fchown(new, None, Some(group));
     }
     if access_list(new)?.is_some() {

@@ -1,4 +1,5 @@
-//! Work for consumer and producer: extra, so that a user sees when overlapping starts to pay, or next to none.
+//! Simulated processing for consumers and producers, which shows when overlapping pays off; and a producer that does
+//! almost nothing.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -19,11 +20,11 @@ fn work(ns_per_kib: u64, bytes: usize) {
     }
 }
 
-/// A consumer or producer that works on each chunk for longer.
+/// A consumer or producer with simulated processing of each chunk.
 pub struct Busy<T> {
     /// The consumer or producer itself.
     pub inner: T,
-    /// The extra work, in nanoseconds per KiB.
+    /// The simulated processing, in nanoseconds per KiB.
     pub ns_per_kib: u64,
 }
 

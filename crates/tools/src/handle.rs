@@ -1,11 +1,11 @@
-//! A path for a file that is open, to open it once more as direct reads must.
+//! A path for opening an open file again, which direct reads need.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 
-/// Leads to this very file, even if another took its name, and is never too long: proc(5). None where the system has no
-/// names for open files.
+/// It leads to this file even if another took its name, and is never too long: proc(5). `None` if the system has no
+/// paths for open files.
 pub(crate) fn path_of(file: &File) -> Option<PathBuf> {
     let path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
     path.exists().then_some(path)

@@ -112,7 +112,7 @@ fn command(operation: Operation, has_tree: bool, text: &CommandText) -> Checked<
     Ok(command)
 }
 
-/// Whether a program can be started: a file that may be executed, in `PATH` where its name has no slash.
+/// Whether a program can be started: an executable file, in `PATH` if its name has no slash.
 pub(super) fn is_there(program: &str) -> bool {
     let is_program = |path: PathBuf| {
         let may_execute = rustix::fs::access(&path, rustix::fs::Access::EXEC_OK).is_ok();

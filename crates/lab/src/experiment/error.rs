@@ -44,7 +44,7 @@ pub enum ExperimentError {
     /// The text is not valid TOML, or not an experiment.
     #[error("{origin}:{line}:{column}: {message}")]
     Malformed {
-        /// The file, or what else the text comes from.
+        /// The file, or another origin of the text.
         origin: String,
         /// The line, from 1.
         line: usize,
@@ -74,7 +74,7 @@ pub enum ExperimentError {
     },
 }
 
-/// Up to three names that look like the one given, the nearest first, and in their order what is as near.
+/// Up to three names that look like the one given, the nearest first; equally near ones keep their order.
 pub(super) fn nearest<'a>(given: &str, names: impl Iterator<Item = &'a str>) -> Vec<String> {
     method::nearest(given, names.collect::<BTreeSet<_>>())
 }

@@ -54,7 +54,7 @@ fn exact(name: &str, operation: Operation) -> Result<Choice, String> {
     }
 }
 
-/// All variants that match. Reading or writing at random is other work, for which a glob stands only where it names it.
+/// All variants that match. Reading or writing at random is other work: a glob matches it only if it names it.
 fn matching(pattern: &str, operation: Operation) -> Result<Vec<Choice>, String> {
     let glob = glob(pattern).map_err(|message| format!("`{pattern}` is not a valid glob: {message}"))?;
     let ranked = MECHANISMS.iter().filter(|mechanism| mechanism.operation == operation);

@@ -12,7 +12,7 @@ use super::{Experiment, ExperimentError};
 struct Pattern<'a> {
     text: &'a str,
     glob: GlobMatcher,
-    /// The method, where the text is one: so `read_plain` chooses what it stands for.
+    /// The method, if the text names one: so `read_plain` chooses the method that it is an alias of.
     method: Option<Choice>,
 }
 
@@ -40,7 +40,8 @@ impl<'a> Pattern<'a> {
 }
 
 /// What matches any of the globs: a method by its text (`read/*,direct*`) or by its operation and mechanism (`read/sync`), a
-/// command as `command/NAME`. A glob must match something in at least one of the experiments. Contests and experiments of which nothing is left are left out. No globs choose everything.
+/// command as `command/NAME`. A glob must match something in at least one of the experiments. Contests and experiments
+/// without a match are left out. An empty list of globs chooses everything.
 ///
 /// # Errors
 /// [`ExperimentError::NoMatch`] where a glob matches nothing, [`ExperimentError::Glob`] where it is none.

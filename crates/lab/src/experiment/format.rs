@@ -103,7 +103,7 @@ pub(super) fn read(path: &Path) -> Result<String, ExperimentError> {
     fs::read_to_string(path).map_err(unreadable)
 }
 
-/// Parses the text of an experiment whose programs are there as `is_there` says.
+/// Parses the text of an experiment; `is_there` says which programs are installed.
 pub(super) fn parse(text: &str, origin: &str, is_there: IsThere) -> Result<Experiment, ExperimentError> {
     parse_toml(text, origin, |text| experiment(text, is_there))
 }

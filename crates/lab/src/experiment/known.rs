@@ -26,7 +26,7 @@ mod tests {
 
     const MARKER: &str = "Marker-7f3a";
 
-    /// Puts the marker into one field after another, before, behind and inside what stood there.
+    /// Puts the marker into one field after another, before, behind and inside its text.
     #[test]
     fn what_stands_in_any_field_does_not_get_out() {
         let document: Value = serde_json::from_str(FULL).unwrap();
@@ -43,7 +43,7 @@ mod tests {
             ] {
                 let mut changed = document.clone();
                 *changed.pointer_mut(&place).unwrap() = json!(text);
-                // A word that the document's form prescribes takes no other.
+                // A field that takes only certain words takes no other.
                 let Ok(run) = seekless_record::from_json(changed.to_string().as_bytes()) else {
                     continue;
                 };

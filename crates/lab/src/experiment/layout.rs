@@ -1,4 +1,4 @@
-//! How an experiment wants its files laid out, and the memory that it allows.
+//! The layout of an experiment's files, and the memory that it allows.
 
 use seekless::Operation;
 use seekless::method::format_size;

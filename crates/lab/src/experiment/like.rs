@@ -1,4 +1,4 @@
-//! The experiments of a run, made of the run alone, so that the same is measured again.
+//! The experiments of a run, from the run alone, to measure the same again.
 
 use seekless::method::Durability;
 use seekless_record::{Contest, Run};
@@ -49,7 +49,7 @@ impl Experiment {
     }
 }
 
-/// What contests of one plan have in common, on every storage: which methods are ranked apart is found out again.
+/// What contests of one plan have in common, on every storage: which methods are ranked apart is determined again.
 fn common(contest: &Contest) -> Contest {
     Contest {
         storage: 0,

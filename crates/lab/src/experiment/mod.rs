@@ -101,7 +101,7 @@ impl ContestPlan {
     }
 }
 
-/// An entry of which nothing is measured yet.
+/// An entry without measurements.
 pub(crate) fn entry(subject: Subject, label: Option<String>) -> Entry {
     Entry {
         subject,
@@ -143,7 +143,7 @@ impl Experiment {
         Self::from_toml(text, &format!("experiments/{name}.toml"))
     }
 
-    /// An experiment from a file, whose commands are all there but those that are marked as optional.
+    /// An experiment from a file. All its commands must be installed, except optional ones.
     ///
     /// # Errors
     /// [`ExperimentError`] where it is not a regular file, cannot be read, is too large, or is malformed.

@@ -85,7 +85,7 @@ pub(super) fn explained(text: &str, span: Range<usize>, message: &str) -> String
     }
 }
 
-/// The key of the value at a span: what stands before the last `=` that comes before it, or the name of a table.
+/// The key of the value at a span: the text before the last `=` that comes before it, or the name of a table.
 fn key_at(text: &str, span: Range<usize>) -> Option<&str> {
     let is_of_key = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     let at = text.get(span.start..)?;

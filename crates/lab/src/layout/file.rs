@@ -1,4 +1,4 @@
-//! Making files of a layout, and asking the file system whether they became what was wished.
+//! Making files of a layout, and checking them with the file system.
 
 use std::fs::File;
 use std::io;
@@ -18,14 +18,14 @@ use crate::kernel::Tally;
 
 const PIECE_BYTES: usize = 1 << 20;
 
-/// Makes a file that must not exist, through to the device, and feeds `tally` what it must hold: the answers come from what is wished, not
-/// from what is there.
+/// Makes a new file, written through to the device, and passes its intended bytes to `tally`, so that the answers come
+/// from the layout and not from the file.
 ///
 /// # Errors
 /// The system's, of creating, writing and syncing.
 pub fn lay_out(path: &Path, pieces: &Layout, seed: u64, tally: &Tally) -> io::Result<()> {
     let file = File::options().write(true).create_new(true).mode(0o600).open(path)?;
-    // The size first: file systems reserve more behind what grows.
+    // Set the size first, because file systems preallocate past the end of a file that grows.
     file.set_len(pieces.bytes())?;
     let generator = Generator::new(seed);
     let mut buffer = vec![0; PIECE_BYTES];
@@ -50,8 +50,8 @@ pub fn lay_out(path: &Path, pieces: &Layout, seed: u64, tally: &Tally) -> io::Re
     file.sync_all()
 }
 
-/// Holds a file against its layout: holes where they were wished, blocks elsewhere, and no more of them than that. A
-/// sentence says what is wrong.
+/// Compares a file with its layout: holes as requested, blocks elsewhere, and no more blocks than that. A sentence says
+/// what is wrong.
 ///
 /// # Errors
 /// The system's, of opening and asking.
@@ -76,7 +76,7 @@ pub fn verify(path: &Path, pieces: &Layout) -> io::Result<Result<(), String>> {
     if let Some(wrong) = first_difference(&wished, &found) {
         return Ok(Err(wrong));
     }
-    // Holes that take space are none, whatever the map says; the file system's own blocks may be counted, too.
+    // Holes that take space are not holes, whatever the map says. The file system's own blocks may be counted, too.
     let (taken, holes) = (allocated_bytes(&metadata), pieces.hole_bytes());
     let data = pieces.bytes() - holes;
     if holes > 0 && taken.saturating_sub(data) > holes / 2 {

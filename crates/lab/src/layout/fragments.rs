@@ -1,7 +1,7 @@
-//! Files that are data throughout and lie in many places of the device, as files do that grew slowly on a full disk.
+//! Files with data throughout, scattered over the device, like files that grew slowly on a full disk.
 //!
-//! A file system keeps a file together even if it is written in a random order, so it has to be made to: every other piece is cut out of
-//! a file of twice the size. Where that is not available, pieces are written in a random order, each through to the device.
+//! A file system keeps a file together even if it is written in random order, so every other piece is cut out of a file
+//! of twice the size. If that is not supported, pieces are written in random order, each through to the device.
 
 use std::fs::File;
 use std::io;
@@ -13,9 +13,9 @@ use seekless_sys::{self as sys, Support};
 use super::BLOCK_BYTES;
 use crate::generator::Generator;
 
-/// The usual piece: what a file that is appended to slowly gets at a time.
+/// The usual piece: what a file gets at a time that is appended to slowly.
 const PIECE_BYTES: u64 = 64 << 10;
-/// A file has more pieces than this, unless they would be less than a block.
+/// The fewest pieces of a file, unless they would be smaller than a block.
 pub const FEWEST_PIECES: u64 = 64;
 /// The most pieces of a file: each is cut out or synced on its own.
 const MOST_PIECES: u64 = 1024;
@@ -26,8 +26,7 @@ fn piece_bytes(bytes: u64) -> u64 {
     usual.max(bytes.div_ceil(MOST_PIECES)).next_power_of_two()
 }
 
-/// Makes a file of the stream of a seed that must not exist, through to the device. While it is made, it takes twice its
-/// space.
+/// Makes a new file of the stream of a seed, written through to the device. Meanwhile, it takes twice its space.
 ///
 /// # Errors
 /// The system's, of creating, writing and syncing.
@@ -53,8 +52,8 @@ pub fn make_fragmented(path: &Path, bytes: u64, seed: u64) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Writes each piece and a second one behind it, and cuts the second ones out, the last first. False where the file system
-/// cannot do that.
+/// Writes each piece followed by a second one, then cuts the second ones out, the last first. Returns false if the file
+/// system cannot do that.
 fn cut_out(file: &File, bytes: u64, pieces: &[u64], content: &Generator) -> io::Result<bool> {
     for &at in pieces {
         write_piece(file, at, 2 * at, bytes, content)?;
@@ -72,15 +71,15 @@ fn cut_out(file: &File, bytes: u64, pieces: &[u64], content: &Generator) -> io::
     Ok(true)
 }
 
-/// Writes what the file shall have at `at` to where it is for now.
+/// Writes the bytes for the final offset `at` to the current offset `to`.
 fn write_piece(file: &File, at: u64, to: u64, bytes: u64, content: &Generator) -> io::Result<()> {
     let mut piece = vec![0; (bytes - at).min(piece_bytes(bytes)) as usize];
     content.fill(at, &mut piece);
     file.write_all_at(&piece, to)
 }
 
-/// Holds a file against what it shall be: at least half of its pieces do not follow the one before them on the device. A
-/// sentence says what is wrong.
+/// Checks that at least half of the pieces do not follow their predecessor on the device. A sentence says what is
+/// wrong.
 ///
 /// # Errors
 /// The system's, of opening and asking.

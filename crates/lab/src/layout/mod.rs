@@ -1,7 +1,7 @@
-//! How test files are laid out: where they have data, where holes, and where zeros that were written.
+//! The layouts of test files: data, holes, and written zeros.
 //!
-//! A layout has one text form: `dense`, `fragmented`, or pieces such as `1023M hole, 1M data` and `1000 x (4K hole, 196K data)`. It says
-//! nothing about the data itself: that is a stream of the run's seed.
+//! A layout has one text form: `dense`, `fragmented`, or pieces such as `1023M hole, 1M data` and `1000 x (4K hole,
+//! 196K data)`. It says nothing about the data itself: that is a stream of the run's seed.
 
 mod file;
 mod fragments;
@@ -44,9 +44,9 @@ pub enum Layout {
     /// Data throughout, whatever the size.
     #[default]
     Dense,
-    /// The same, in many places of the device.
+    /// The same, scattered over the device.
     Fragmented,
-    /// In pieces, all of them whole blocks, which make up its size.
+    /// Pieces of whole blocks, which determine the size.
     Pieces(Vec<Piece>),
 }
 
@@ -108,8 +108,8 @@ impl Layout {
         self.pieces().iter().map(of_piece).sum()
     }
 
-    /// A small file of the kind, to try whether such files are available: its shortest hole with little data around it. `None`
-    /// where nothing can be refused.
+    /// A small file of this kind, for testing the file system: its shortest hole with some data around it. `None` if
+    /// there is nothing to test.
     #[must_use]
     pub fn sample(&self) -> Option<(Self, u64)> {
         const AROUND_BYTES: u64 = 64 << 10;
@@ -125,8 +125,8 @@ impl Layout {
         Some((sample, bytes))
     }
 
-    /// The same of about another size: what comes several times comes more or less often, what comes once is longer or
-    /// shorter. Nothing vanishes.
+    /// The same with about another size: repeated pieces are repeated more or less often, single pieces become longer
+    /// or shorter. No piece vanishes.
     #[must_use]
     pub fn scaled(&self, bytes: u64) -> Self {
         let own = self.bytes();
@@ -160,7 +160,7 @@ impl Layout {
     }
 }
 
-/// Stretches that come this many times; what comes once is a piece each.
+/// Stretches repeated this many times; without repetition, a piece each.
 fn repeated(times: u64, stretches: Vec<Stretch>) -> Vec<Piece> {
     let piece = |times, stretches| Piece { times, stretches };
     if times > 1 {

@@ -9,7 +9,7 @@ use super::{BLOCK_BYTES, Kind, Layout, Piece, Stretch, repeated};
 
 /// The word of a file that has data throughout.
 const DENSE: &str = "dense";
-/// The word of such a file that lies in many places of the device.
+/// The word of a file that has data throughout, in many places of the device.
 const FRAGMENTED: &str = "fragmented";
 /// The most stretches of a file: each is written, asked for and compared on its own.
 const MOST_STRETCHES: u64 = 1 << 20;

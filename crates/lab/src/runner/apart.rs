@@ -1,4 +1,5 @@
-//! Entries that are ranked apart from the rest of their contest, because they do other work. That is found when they are measured.
+//! Entries that turn out, when they are measured, to do other work than the rest of their contest, and are ranked
+//! apart.
 
 use seekless_record::{Contest, Status, Trial};
 use seekless_results::{Decider, Turn};
@@ -15,7 +16,7 @@ pub(super) struct Apart {
 }
 
 impl Apart {
-    /// That of a contest.
+    /// The work of a contest.
     fn of(contest: &Contest) -> Self {
         Self {
             shared_blocks: contest.shared_blocks,
@@ -23,7 +24,7 @@ impl Apart {
         }
     }
 
-    /// Whether it is more than is known of a contest.
+    /// Whether it differs from the work of a contest.
     pub fn is_apart_from(self, contest: &Contest) -> bool {
         (self.shared_blocks && !contest.shared_blocks) || (self.holes_skipped && !contest.holes_skipped)
     }

@@ -1,4 +1,4 @@
-//! Holding a trial against what must have come out of it, outside any clock.
+//! Checking the result of a trial, outside the clock.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ use crate::trial::{Compared, Found, Report, updates_seed};
 use crate::updates;
 
 impl Runner<'_> {
-    /// Holds a trial against what must have come out of it. Tells what makes it other work than that of most.
+    /// Checks the result of a trial. Returns the kind of work that it did, if it differs from the contest's.
     pub(super) fn check(
         &self,
         contest: &Contest,
@@ -43,12 +43,12 @@ impl Runner<'_> {
         trial.resident_after = cache_state::resident(files.held(held)).unwrap_or(None);
         // A file that is updated warm must not be read from the device.
         let updated = contest.updates.map(|_| contest.size_bytes * u64::from(contest.files));
-        // The last block of a file may be read in part.
+        // A part of the last block may be read.
         let to_read = |file: &TestFile| file.allocated_bytes.map_or(file.bytes, |bytes| bytes.min(file.bytes));
         let allocated: u64 = files.read().map(to_read).sum();
         let read_bytes = match contest.random {
             None => Some(updated.unwrap_or(allocated)),
-            // Where holes are among the blocks, that is not known.
+            // If some of the blocks are holes, this is unknown.
             Some(_) => contest
                 .layout
                 .is_none()
@@ -78,7 +78,7 @@ impl Runner<'_> {
         }
     }
 
-    /// Holds what a command printed against what was printed first in its contest, where that must be the same.
+    /// Compares the output of a command with the first output in its contest, if they must be equal.
     pub(super) fn check_printed(&mut self, contest: usize, report: &Report, trial: &mut Trial) {
         let Some(printed) = report.printed else { return };
         if *self.printed.entry(contest).or_insert(printed) != printed {
@@ -87,8 +87,8 @@ impl Runner<'_> {
         }
     }
 
-    /// How much of what a trial wrote is checked: all of it as long as little is known of a method, and of the winners. Reading all
-    /// of a sustained write would take as long as writing it.
+    /// How much of what a trial wrote is checked: everything in the first rounds and for the winners, otherwise a
+    /// sample. Reading all of a sustained write would take as long as writing it.
     fn part_to_check(&self, contest: &Contest, trial: &Trial) -> Part {
         if !contest.sustained && (trial.round < ROUNDS_CHECKED_WHOLLY || trial.phase == Phase::Confirming) {
             Part::Whole
@@ -97,8 +97,8 @@ impl Runner<'_> {
         }
     }
 
-    /// Bytes of what a trial made that were compared with what they must be; `None` where it made nothing, and its answer
-    /// was. Or what is wrong.
+    /// The written bytes that were compared with the expected ones; `None` if nothing was written and the answer was
+    /// checked instead. Or what is wrong.
     fn check_result(
         &self,
         contest: &Contest,
@@ -128,7 +128,7 @@ impl Runner<'_> {
             Operation::Write => {
                 let check = |(index, path): (u64, &PathBuf)| {
                     let seed = seed.wrapping_add(if contest.sustained { index } else { 0 });
-                    // Of each file other blocks.
+                    // Other blocks for each file.
                     let part = match part {
                         Part::Sample(seed) => Part::Sample(seed.wrapping_add(index)),
                         Part::Whole => Part::Whole,
@@ -159,10 +159,10 @@ impl Runner<'_> {
     }
 }
 
-/// Rounds in which all that a trial wrote is checked, and not a sample of it.
+/// The number of rounds in which everything that a trial wrote is checked.
 const ROUNDS_CHECKED_WHOLLY: u32 = 3;
 
-/// Files of the user with their answers, which are only known now that they have been read. They leave memory again.
+/// Reads the user's files again to learn their answers, and drops them from memory.
 fn read_again(sources: &[TestFile]) -> Result<Vec<TestFile>, String> {
     let read = |file: &TestFile| {
         let known = TestFile::describe(&file.path)?;
@@ -173,7 +173,7 @@ fn read_again(sources: &[TestFile]) -> Result<Vec<TestFile>, String> {
     all.map_err(|error| full_text(&error))
 }
 
-/// What is wrong with what a kernel found.
+/// What is wrong with the answers of a kernel, if anything.
 fn wrong_reading(contest: &Contest, sources: &[TestFile], visits: &[Visits], report: &Report) -> Option<String> {
     let kernel = Kernel::named(&contest.kernel)?;
     let is_command = report.trial.calls.is_none();
@@ -199,7 +199,7 @@ fn wrong_reading(contest: &Contest, sources: &[TestFile], visits: &[Visits], rep
         .map(|(_, (found, file))| format!("{kernel} found {found:?} in {}, which is wrong", file.path.display()))
 }
 
-/// What is wrong with what comparing found. A command that tells no verdict is not asked for one.
+/// What is wrong with the results of a comparison, if anything. Commands without a verdict are not checked.
 fn wrong_comparison(files: &Files, compared: &[Compared], is_command: bool) -> Option<String> {
     if is_command && compared.is_empty() {
         return None;
@@ -232,7 +232,7 @@ fn wrong_verdict(compared: &Compared, other: &TestFile) -> Option<String> {
         return Some(format!("it found {found} in {path}, which {truth}"));
     }
     if compared.unread_bytes > 0 {
-        // Test files have no holes and share no blocks, so nothing is known of them unread.
+        // Test files have no holes and share no blocks, so all of them must be read.
         return Some(format!(
             "it called {} bytes of {path} equal without reading them",
             compared.unread_bytes
@@ -246,7 +246,7 @@ fn wrong_verdict(compared: &Compared, other: &TestFile) -> Option<String> {
     }
 }
 
-/// The byte that a histogram has most of, as the program of 2003 tells it: the first of those that are as frequent.
+/// The most frequent byte of a histogram, as the program of 2003 reports it: the first of equally frequent ones.
 pub(super) fn mode_of(answer: &Answer) -> Option<Mode> {
     let Answer::Histogram(counts) = answer else { return None };
     let (byte, &count) = counts.iter().enumerate().rev().max_by_key(|(_, count)| **count)?;
@@ -256,13 +256,13 @@ pub(super) fn mode_of(answer: &Answer) -> Option<Mode> {
     })
 }
 
-/// How a wrong answer is told from a wrong state: it ends the entry.
+/// The text that marks a wrong result, which ends the entry, unlike a wrong state.
 pub(super) const WRONG: &str = "wrong result";
 
-/// Of a file read past the page cache at most this part may be resident afterwards.
+/// The largest resident part of a file after a direct read.
 pub(super) const STRAY_PART: f64 = 0.01;
 
-/// Whether a method that goes past the page cache left the file in it.
+/// Whether a direct method left the file in the page cache.
 fn used_cache(method: Option<&Method>, contest: &Contest, resident_after: Option<f64>) -> Option<String> {
     let direct = method.is_some_and(|method| method.options().cache() == CachePolicy::Direct);
     let stayed = resident_after.is_some_and(|part| part > STRAY_PART);

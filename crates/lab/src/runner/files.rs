@@ -1,4 +1,4 @@
-//! The files of a run: their layouts, sizes and number, the memory that they exceed, and making them.
+//! The files of a run: layouts, sizes, number, the memory that they exceed, and making them.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::cgroup;
 use crate::experiment::{ContestPlan, Layout, Size};
 
 impl Runner<'_> {
-    /// The sizes of each plan's files: those it names, and what the budget leaves for the one that the lab chooses.
+    /// The sizes of each plan's files: those it names, or the size that the lab chooses by the budget.
     pub(super) fn choose_sizes(&mut self, plans: &[ContestPlan], speeds: &Speeds) -> Vec<Vec<(Layout, u64)>> {
         let mut fixed = Duration::ZERO;
         let mut open = 0;
@@ -70,7 +70,7 @@ impl Runner<'_> {
             });
             for (storage, files) in wanted {
                 match self.places[storage].files(&files, self.bench.seed, self.stop) {
-                    // Each of its entries is told why.
+                    // Each of its entries gets the reason.
                     Ok(_) | Err(BenchError::Layout { .. }) => {}
                     Err(error) => return Err(error),
                 }
@@ -80,7 +80,7 @@ impl Runner<'_> {
     }
 }
 
-/// The layouts and sizes of a plan's files; without a size where the lab chooses it.
+/// The layouts and sizes of a plan's files; `None` if the lab chooses the size.
 pub(super) fn laid_out(plan: &ContestPlan) -> Vec<(Layout, Option<u64>)> {
     let mut found: Vec<(Layout, Option<u64>)> = Vec::new();
     for layout in &plan.layouts {
@@ -100,7 +100,7 @@ pub(super) fn laid_out(plan: &ContestPlan) -> Vec<(Layout, Option<u64>)> {
     found
 }
 
-/// The size that the lab chose for a plan in the first of these runs that had no more time than this one.
+/// The size that the lab chose for a plan in the first earlier run with no larger budget than this one.
 fn known_size(bench: &Bench, plan: &ContestPlan) -> Option<u64> {
     let budget = bench.rounds.is_none().then_some(bench.budget.as_secs_f64());
     let had_no_more = |run: &&Run| match (run.budget_seconds, budget) {
@@ -117,7 +117,7 @@ fn known_size(bench: &Bench, plan: &ContestPlan) -> Option<u64> {
     contests.find(is_of_plan).map(|contest| contest.size_bytes)
 }
 
-/// The memory of a plan whose files get other sizes: the same part of the largest.
+/// The memory of a plan whose files get other sizes: the same part of the largest size.
 pub(super) fn memory_for(plan: &ContestPlan, sizes: &[Size]) -> Option<u64> {
     let largest = |plan: &ContestPlan| laid_out(plan).into_iter().filter_map(|(_, bytes)| bytes).max();
     let other = ContestPlan {
@@ -126,6 +126,6 @@ pub(super) fn memory_for(plan: &ContestPlan, sizes: &[Size]) -> Option<u64> {
     };
     let (own, other) = (largest(plan)?, largest(&other)?);
     let scaled = u128::from(plan.common.memory_bytes?) * u128::from(other) / u128::from(own);
-    // In whole MiB, as people say it.
+    // Rounded to whole MiB.
     Some((scaled as u64 >> 20 << 20).max(cgroup::LEAST_BYTES))
 }

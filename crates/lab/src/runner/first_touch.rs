@@ -158,13 +158,13 @@ impl FirstTouch {
         })
     }
 
-    /// For how many rounds there are files.
+    /// The number of rounds for which there are files.
     pub fn rounds(&self) -> u32 {
         self.blocks.len() as u32
     }
 
-    /// Takes the files of the next trial of a round, none of which was read; `None` where one of them has changed since it
-    /// was chosen.
+    /// Takes the files of the next trial of a round, which were not read yet; `None` if one of them has changed since
+    /// it was chosen.
     pub fn take(&mut self, round: u32) -> Option<Vec<UserFile>> {
         let files = self.blocks.get_mut(round as usize).and_then(Vec::pop);
         let files = files.filter(|files| are_unchanged(files));
@@ -180,12 +180,12 @@ impl FirstTouch {
     }
 }
 
-/// Whether files are what they were when they were chosen.
+/// Whether files are unchanged since they were chosen.
 pub(super) fn are_unchanged(files: &[UserFile]) -> bool {
     files.iter().all(UserFile::is_unchanged)
 }
 
-/// The files as those of a trial, whose answers are not known: nobody has read them.
+/// The files for a trial; their answers are unknown, because they were not read yet.
 pub(super) fn test_files(files: &[UserFile]) -> Vec<TestFile> {
     files
         .iter()
@@ -204,8 +204,7 @@ fn entries(bench: &Bench) -> Result<usize, BenchError> {
     }
 }
 
-/// All files below a directory that have data and fit, each by one name, until it is enough to have so many. Links are not
-/// followed, and other file systems not entered.
+/// Finds files below a directory that have data and fit, each by one name, until there are enough. Links are not followed, and other file systems are not entered.
 pub(super) fn find(
     directory: &Path,
     is_enough: impl Fn(usize) -> bool,
@@ -230,7 +229,7 @@ pub(super) fn find(
     (files, left_out)
 }
 
-/// A file, if it fits; `None` for an empty one, and for a further name of one that was found.
+/// A file, if it fits; `None` for an empty file, and for an additional hard link.
 fn user_file(
     path: &Path,
     linked: &mut HashSet<Identity>,
@@ -262,7 +261,7 @@ fn has_shared_blocks(path: &Path) -> bool {
     extents.is_some_and(|extents| extents.shared_bytes > 0)
 }
 
-/// Files of similar size, by their places among all that are sorted by size.
+/// Files of similar size, as a range of all files sorted by size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct SizeClass {
     files: Range<usize>,
@@ -270,8 +269,8 @@ struct SizeClass {
 }
 
 impl SizeClass {
-    /// Of the classes with files for the most rounds that the budget has time for, the one of the largest files. Rounds beyond
-    /// what usually decides, and what measures the winners again, count no more.
+    /// Chooses the class with the largest files among those with files for the most rounds within the budget. Rounds
+    /// beyond those that usually decide, and measure the winners again, do not count.
     fn choose(sizes: &[u64], entries: usize, fewest_rounds: u32, budget: Option<Duration>) -> Option<Self> {
         let wanted = u64::from(fewest_rounds * USUAL_TIMES + CONFIRMING_ROUNDS);
         let mut end = 0;
@@ -297,13 +296,13 @@ impl SizeClass {
             let in_time = budget.map_or(u64::MAX, |budget| {
                 budget.as_millis() as u64 * BYTES_PER_MS / of_round.saturating_mul(bytes)
             });
-            // In thousandths, so that the nearest is found where there are too few.
+            // In thousandths, so that the closest class is found even if there are too few files.
             let enough = (files * 1000 / of_round).min(u64::from(fewest_rounds) * 1000);
             (enough, (files / of_round).min(wanted).min(in_time), bytes)
         })
     }
 
-    /// The files by round and trial: those of a round are neighbours in size, and chance says which trial gets which.
+    /// The files by round and trial. Those of a round are neighbours in size, and assigned to trials at random.
     fn blocks(&self, files: &[UserFile], entries: usize, rng: &mut fastrand::Rng) -> Vec<Vec<Vec<UserFile>>> {
         let per_trial = self.files_per_trial as usize;
         let rounds = files[self.files.clone()].chunks_exact(entries * per_trial);
@@ -319,7 +318,7 @@ impl SizeClass {
     }
 }
 
-/// A size that reads well, at most an eighth less.
+/// A rounded size, at most an eighth smaller.
 fn rounded(bytes: u64) -> u64 {
     let step = 1 << bytes.max(1).ilog2().saturating_sub(3);
     bytes / step * step

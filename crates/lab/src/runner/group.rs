@@ -1,4 +1,4 @@
-//! What is measured in the same rounds, and planning it: contests, their entries, and what is unavailable.
+//! Planning groups, which are measured in the same rounds: contests, their entries, and what is unavailable.
 
 use std::time::Duration;
 
@@ -17,14 +17,14 @@ use crate::experiment::{ContestPlan, Layout, Size};
 use crate::read_ahead::ReadAhead;
 
 impl Runner<'_> {
-    /// Decides what is measured, and says what will be written before anything is.
+    /// Plans what is measured, and announces how much will be written.
     pub(super) fn plan(&mut self) -> Result<Decider, BenchError> {
         let groups = if self.bench.resume.is_some() {
             self.remaining_groups()?
         } else {
             self.new_groups()?
         };
-        // Another order each time the run is resumed, and the same when the same is done again.
+        // A resumed run has another order each time, but the same for the same seed.
         let seed = self.bench.seed.wrapping_add(self.run.resumed_at_seconds.len() as u64);
         let decider = Decider::new(&self.run, groups, self.bench.rounds, self.bench.budget, seed);
         self.announce(&decider)?;
@@ -56,7 +56,8 @@ impl Runner<'_> {
         Ok(groups)
     }
 
-    /// What this many trials of a group take. A sustained write is one on each storage, and ends with the budget.
+    /// The expected time of this many trials of a group. A sustained write is one trial on each storage, and ends with
+    /// the budget.
     pub(super) fn expected(&self, group: &Group, speeds: &Speeds, trials: usize) -> Duration {
         let contest = &self.run.contests[group.contests[0]];
         let trial = trial_cost(contest, speeds);
@@ -67,7 +68,7 @@ impl Runner<'_> {
         trial.min(longest) * group.contests.len() as u32
     }
 
-    /// What is ranked on its own among files of a size, for the first storage and without entries.
+    /// The contests for files of a size, for the first storage and without entries.
     fn contests(&self, plan: &ContestPlan, layout: &Layout, bytes: u64, speeds: &Speeds) -> Vec<Contest> {
         let mut contests = Vec::new();
         for cache in self.caches_of(plan) {
@@ -102,7 +103,7 @@ impl Runner<'_> {
         contests
     }
 
-    /// The contests asked for, with what the command line says instead.
+    /// The requested contests, with overrides from the command line.
     fn plans(&mut self) -> Vec<ContestPlan> {
         let (bench, is_only_read) = (self.bench, self.places.iter().any(|place| place.scratch.is_none()));
         let mut plans = Vec::new();
@@ -129,7 +130,7 @@ impl Runner<'_> {
                     plan.sizes = vec![Size::Bytes(bytes)];
                     plan.layouts = vec![Layout::Dense];
                 }
-                // A copy looks at no bytes, and comparing is a method's own, so there is no work to make dearer.
+                // Copies and comparisons have no simulated processing.
                 if matches!(operation, Operation::Read | Operation::Write) {
                     let work = &mut plan.common.work_ns_per_kib;
                     *work = self.bench.work_ns_per_kib.unwrap_or(*work);
@@ -148,7 +149,7 @@ impl Runner<'_> {
         if !self.bench.caches.is_empty() && plan.common.operation != Operation::Write {
             return self.bench.caches.clone();
         }
-        // Where nothing can be cold, a plan of cold trials alone would measure nothing.
+        // If nothing can be cold, a plan with only cold trials is measured warm.
         if plan.caches == [Cache::Cold] && self.places.iter().all(|place| !place.has_cold) {
             return vec![Cache::Warm];
         }
@@ -191,7 +192,7 @@ impl Runner<'_> {
         group
     }
 
-    /// Whether all caches of the system are dropped for small files: as asked, or else if it is allowed.
+    /// Whether all caches of the system are dropped for small files: as requested, or else if it is allowed.
     fn drops_system(&self) -> bool {
         match self.bench.drop {
             Some(drop) => drop == Drop::System,
@@ -199,17 +200,17 @@ impl Runner<'_> {
         }
     }
 
-    /// The storages that are measured: all but that of the second files, where it is another.
+    /// The number of measured storages: all but that of the second files, if it is another.
     fn measured_places(&self) -> usize {
         self.places.len() - usize::from(self.bench.other.is_some())
     }
 
-    /// The storage of the second files, where it is another than that of the first.
+    /// The storage of the second files, if it differs from that of the first.
     fn other_place(&self) -> Option<usize> {
         self.bench.other.as_ref().map(|_| self.places.len() - 1)
     }
 
-    /// Why a method, plan or command has no meaning in a contest, or is unavailable.
+    /// Why a method, plan or command makes no sense in a contest, or is unavailable.
     fn refuses(&mut self, choice: Option<&Choice>, storage: usize, contest: &Contest) -> Option<String> {
         let compares = choice.is_some_and(|choice| choice.operation() == Operation::Compare);
         let other = self.other_place().filter(|_| compares);
@@ -256,7 +257,7 @@ fn refuses_command(contest: &Contest) -> Option<String> {
     Some(why.to_owned())
 }
 
-/// What is never ranked together: durability, and of access at random the block and the depth.
+/// Properties that separate contests: durability, and for random access the block and depth.
 type Kind = (Durability, Option<(u64, u32)>);
 
 fn kind(choice: &Choice) -> Kind {
@@ -266,7 +267,7 @@ fn kind(choice: &Choice) -> Kind {
     (choice.durability(), requests)
 }
 
-/// The kinds among a plan's methods, each once: from the start of the files first, then by durability.
+/// The kinds among a plan's methods, each once: sequential access first, then by durability.
 fn kinds(plan: &ContestPlan) -> Vec<Kind> {
     let mut kinds: Vec<Kind> = plan.methods().map(|choice| kind(&choice)).collect();
     if kinds.is_empty() {

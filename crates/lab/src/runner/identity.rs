@@ -1,4 +1,4 @@
-//! What a storage is known by from run to run.
+//! Identifying a storage across runs.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use seekless::{BlockDevice, StorageFacts};
 use seekless_record::{DeviceId, StorageId};
 use seekless_results::first_two_numbers;
 
-/// What the storage of a directory is known by. What it does not tell is `None`.
+/// The identity of a directory's storage; unknown parts are `None`.
 pub(super) fn of(directory: &Path, facts: &StorageFacts) -> StorageId {
     let mut devices = Vec::new();
     if let Some(device) = &facts.device {
@@ -33,7 +33,7 @@ fn push_chain(device: &BlockDevice, chain: &mut Vec<DeviceId>) {
     }
 }
 
-/// What the file system answers.
+/// The UUID that the file system reports.
 fn told_uuid(directory: &Path) -> Option<String> {
     let directory = fs::File::open(directory).ok()?;
     let bytes = seekless_sys::file_system_uuid(&directory).ok()?.available()?;

@@ -30,18 +30,18 @@ use place::Place;
 pub use first_touch::LeftOut;
 pub use resume::Obstacle;
 
-/// What is asked of the lab.
+/// What the lab is to measure, and how.
 #[derive(Clone, Debug, Default)]
 pub struct Bench {
-    /// What the ID of the run ends with, besides the time and the experiments.
+    /// A name to append to the run's ID.
     pub name: Option<String>,
     /// What to measure.
     pub experiments: Vec<Experiment>,
     /// The directories whose storages are measured, in the same rounds.
     pub directories: Vec<PathBuf>,
-    /// The directory of the second files of comparisons, where it is not that of the first.
+    /// The directory of the second files of comparisons, if it differs from that of the first.
     pub other: Option<PathBuf>,
-    /// How long it may take. Ignored where `rounds` is given.
+    /// The budget; ignored if `rounds` is given.
     pub budget: Duration,
     /// The number of rounds per method, whatever the time.
     pub rounds: Option<u32>,
@@ -51,30 +51,31 @@ pub struct Bench {
     pub caches: Vec<Cache>,
     /// The seed of shuffling and data.
     pub seed: u64,
-    /// Extra work, in nanoseconds per KiB, instead of the experiments'.
+    /// Simulated processing, in nanoseconds per KiB, instead of the experiments'.
     pub work_ns_per_kib: Option<u64>,
-    /// How the page cache is emptied; `None` for the file's pages, and where files are small and it is allowed, all caches of
-    /// the system.
+    /// How the page cache is emptied. `None` drops the file's pages, or for small files, if allowed, all caches of the
+    /// system.
     pub drop: Option<Drop>,
-    /// A file to read instead of one made for the purpose: then nothing is written at all.
+    /// An existing file to read instead of test files; then nothing is written.
     pub file: Option<PathBuf>,
-    /// A directory whose files are read, each once and as cold as it is found: then nothing is written at all.
+    /// A directory whose existing files are read, each once and without dropping it from memory first; then nothing is
+    /// written.
     pub first_touch: Option<PathBuf>,
     /// The program that runs a trial when it is called with `trial`.
     pub program: PathBuf,
-    /// How often what was measured is told ([`Event::Checkpoint`]).
+    /// The time between two [`Event::Checkpoint`]s.
     pub checkpoint: Duration,
-    /// Earlier runs on these storages: the sizes that the lab chooses are those of the first.
+    /// Earlier runs on these storages, whose file sizes the lab chooses again.
     pub earlier: Vec<Run>,
-    /// Whether to measure with the lowest priority, and to wait before each trial until nobody else uses the devices; that time
-    /// does not count.
+    /// Whether to measure with the lowest priority, and to wait before each trial until no other process uses the
+    /// devices; that time does not count.
     pub yields: bool,
-    /// A run that is resumed: then the experiments, sizes, cache states and work are its own.
+    /// A run to resume, with its own experiments, sizes, cache states and simulated processing.
     pub resume: Option<Run>,
 }
 
 impl Bench {
-    /// What the command asks for if nothing is said: these experiments in these directories, with this program and seed.
+    /// The defaults of the command: these experiments in these directories, with this program and seed.
     #[must_use]
     pub fn new(experiments: Vec<Experiment>, directories: Vec<PathBuf>, program: PathBuf, seed: u64) -> Self {
         Self {
@@ -89,7 +90,7 @@ impl Bench {
     }
 }
 
-/// What happens during a run, for whoever shows it.
+/// Events of a run, for showing its progress.
 #[derive(Clone, Debug)]
 pub enum Event<'a> {
     /// Before anything is written.
@@ -100,9 +101,9 @@ pub enum Event<'a> {
         expected_write_bytes: u64,
         /// Bytes of space needed at one time.
         space_bytes: u64,
-        /// How long it is meant to take.
+        /// How long the run is expected to take.
         expected: Duration,
-        /// How long three rounds of everything and the rest take, as far as can be told.
+        /// An estimate of the time that three rounds of everything, and the following rounds, need.
         needed: Duration,
         /// Contests that are not settled yet.
         contests: usize,
@@ -111,7 +112,7 @@ pub enum Event<'a> {
         /// Whether the contests are measured one after the other, because the time is not enough for all.
         one_by_one: bool,
     },
-    /// Before anything is planned: so much is written to learn how fast the storage is and what it supports.
+    /// Before planning: data is written to learn how fast the storage is and what it supports.
     Calibrating {
         /// Bytes that are written.
         write_bytes: u64,
@@ -134,13 +135,13 @@ pub enum Event<'a> {
         /// What is left of the budget.
         left: Option<Duration>,
     },
-    /// Others use the devices: the run waits.
+    /// Other processes use the devices, so the run waits.
     Yielding,
-    /// What was measured so far, every so often and when the run is stopped: enough to resume it, should the machine fail.
+    /// The run so far, from time to time and when it is stopped, so that it can be saved and resumed.
     Checkpoint(&'a Run),
 }
 
-/// Shows what happens.
+/// Receives the events of a run.
 pub trait Watch {
     /// Something happened.
     fn event(&mut self, event: &Event<'_>);
@@ -183,9 +184,9 @@ pub enum BenchError {
     NoSpace {
         /// The directory.
         path: PathBuf,
-        /// What is needed.
+        /// The bytes needed.
         needed_bytes: u64,
-        /// What is free.
+        /// The bytes free.
         free_bytes: u64,
     },
     /// The file system created a file with another layout.
@@ -219,7 +220,7 @@ pub enum BenchError {
         needed: usize,
         /// The largest number of files of similar size.
         similar: usize,
-        /// What was left out, and why.
+        /// The files that were left out, and why.
         left_out: LeftOut,
     },
     /// The run with this ID has nothing left to measure.
@@ -250,13 +251,13 @@ pub enum BenchError {
     Launch(#[from] crate::trial::LaunchError),
 }
 
-/// Trials that do nothing, for the lab's own cost.
+/// The number of trials that do nothing, which measure the lab's own cost.
 const NULL_TRIALS: usize = 7;
 
-/// Measures what is asked for.
+/// Measures a bench.
 ///
 /// # Errors
-/// [`BenchError`] where nothing was measured. What fails later is in the run.
+/// [`BenchError`] if nothing was measured. Later failures are recorded in the run.
 pub fn run(bench: &Bench, stop: &Stop, watch: &mut dyn Watch) -> Result<Run, BenchError> {
     let mut runner = Runner::new(bench, stop, watch)?;
     runner.measure_lab()?;
@@ -288,12 +289,12 @@ fn nothing_measured(run: &Run, bench: &Bench) -> BenchError {
 /// The run of a bench before anything is measured: when, on which machine, and on which storages.
 ///
 /// # Errors
-/// [`BenchError`] where a storage cannot be looked at.
+/// [`BenchError`] if a storage cannot be examined.
 pub fn unmeasured(bench: &Bench) -> Result<Run, BenchError> {
     Ok(new_run(bench, &Place::find_all(bench)?))
 }
 
-/// A run under way.
+/// A run in progress.
 struct Runner<'a> {
     bench: &'a Bench,
     stop: &'a Stop,
@@ -304,24 +305,24 @@ struct Runner<'a> {
     /// Seconds that the run had measured before it was resumed.
     seconds_before: f64,
     checkpoint: Instant,
-    /// What the processors had done at the start.
+    /// The load of the processors at the start.
     load: Load,
-    /// How fast the slowest of the storages wrote when that was tried, in bytes per millisecond.
+    /// The measured write rate of the slowest storage, in bytes per millisecond.
     write_bytes_per_ms: Option<u64>,
-    /// Bytes that may be written in all trials, as was said before the first; and those written so far.
+    /// The announced limit on bytes written in all trials, and the bytes written so far.
     write_limit_bytes: Option<u64>,
     written_bytes: u64,
-    /// Trials that wrote over a file at random places: each writes other bytes.
+    /// The number of trials with random overwrites; each writes other bytes.
     overwrites: u64,
-    /// The time of a whole trial that does nothing, process and all.
+    /// The time of a whole trial that does nothing, including its process.
     trial_overhead: Duration,
-    /// How long it waited for others.
+    /// How long it waited for other processes.
     waited: Duration,
     /// The group of the last trial.
     last_group: Option<usize>,
     /// The entries that were measured since all caches of the system were dropped; `None` if they never were.
     ran_since_drop: Option<BTreeSet<String>>,
-    /// What the commands of a contest print that must all print the same, hashed.
+    /// By contest: the hash of the output, if its commands must print the same.
     printed: BTreeMap<usize, u64>,
 }
 
@@ -329,7 +330,7 @@ impl<'a> Runner<'a> {
     fn new(bench: &'a Bench, stop: &'a Stop, watch: &'a mut dyn Watch) -> Result<Self, BenchError> {
         let started = Instant::now();
         if bench.yields {
-            // What cannot be lowered is measured as it is.
+            // If the priority cannot be lowered, measure nevertheless.
             let _ = seekless_sys::lower_priority();
         }
         let places = Place::open_all(bench)?;
@@ -359,7 +360,7 @@ impl<'a> Runner<'a> {
         })
     }
 
-    /// Measures what the lab itself costs.
+    /// Measures the lab's own cost.
     fn measure_lab(&mut self) -> Result<(), BenchError> {
         let mut walls = Vec::new();
         for _ in 0..NULL_TRIALS {
@@ -376,12 +377,12 @@ impl<'a> Runner<'a> {
         Ok(())
     }
 
-    /// Runs what the decider says, until it says no more.
+    /// Runs the trials that the decider requests, until there are no more.
     fn measure(&mut self, mut decider: Decider) -> Result<(), BenchError> {
         while let Some(next) = self.next(&mut decider) {
             match next {
                 Next::Files(contests) => match self.make_files(&contests) {
-                    // What was measured is kept. Each trial tries again, and says why there are no files.
+                    // The results so far are kept. Each trial tries again to make files, and reports the error.
                     Err(_) if self.stop.is_requested() || !self.run.trials.is_empty() => {}
                     made => made?,
                 },
@@ -393,7 +394,7 @@ impl<'a> Runner<'a> {
                 }
             }
         }
-        // Removing the test files may take a while, in which a second signal may come.
+        // Save before the test files are removed, because that may take a while, in which a second signal may come.
         if self.stop.is_requested() && !self.run.trials.is_empty() {
             self.tell_checkpoint();
         }
@@ -437,7 +438,7 @@ impl<'a> Runner<'a> {
             others: over_time(self.run.noise.others, others),
             other_io: other_io(&self.run.trials),
         };
-        // That the machine was busy comes before all that was planned.
+        // The warning about a busy machine comes first.
         let mut found = warnings(&self.run);
         found.extend(self.missed_trials());
         found.append(&mut self.run.warnings);
@@ -446,7 +447,7 @@ impl<'a> Runner<'a> {
         self.run
     }
 
-    /// Trials that were left out, because a file of the user had changed or was removed.
+    /// The note about trials that were left out because a file of the user was changed or removed.
     fn missed_trials(&self) -> Option<String> {
         let first_touch = self.places.iter().find_map(|place| place.first_touch.as_ref())?;
         let missed = first_touch.missed;
@@ -459,31 +460,31 @@ impl<'a> Runner<'a> {
             .then(|| format!("{missed} {trials} {were} left out: a file changed or was removed before it was read."))
     }
 
-    /// Seconds of measuring so far, those before the run was resumed included.
+    /// Seconds of measuring so far, including those before the run was resumed.
     fn measured_seconds(&self) -> f64 {
         self.seconds_before + self.started.elapsed().as_secs_f64()
     }
 
-    /// Tells what was measured so far.
+    /// Reports the run so far.
     fn tell_checkpoint(&mut self) {
         let run = self.run.clone();
         conclude_now(&mut self.run);
         self.run.elapsed_seconds = self.measured_seconds();
         self.run.ended = Ended::Interrupted;
         self.watch.event(&Event::Checkpoint(&self.run));
-        // What was concluded holds for the document, not for what goes on: a turn that has not come yet still will.
+        // The conclusions, and entries marked as unmeasured, are only for the document; the run continues without them.
         self.run = run;
         self.checkpoint = Instant::now();
     }
 }
 
-/// What makes the figures of a run.
+/// The revision that measures a run.
 const REVISION: Revision = Revision {
     protocol: crate::PROTOCOL,
     mechanisms: seekless::method::REVISION,
 };
 
-/// A run of which nothing is measured yet.
+/// A run without measurements.
 fn new_run(bench: &Bench, places: &[Place]) -> Run {
     let experiments = &bench.experiments;
     let names: Vec<String> = experiments.iter().map(|experiment| experiment.name.clone()).collect();

@@ -1,4 +1,5 @@
-//! What groups need: room for their files, and bytes that their trials write; said before anything is written.
+//! The needs of groups: space for their files, and bytes that their trials write. They are announced before anything is
+//! written.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -10,7 +11,7 @@ use super::place::TestFiles;
 use super::{BenchError, Event, Runner};
 
 impl Runner<'_> {
-    /// Checks that there is room, and says what will be written.
+    /// Checks that there is enough space, and announces how much will be written.
     pub(super) fn announce(&mut self, decider: &Decider) -> Result<(), BenchError> {
         let groups = &decider.groups;
         let needed: Duration = groups.iter().map(|group| group.expected).sum();
@@ -18,7 +19,7 @@ impl Runner<'_> {
         let one_by_one = decider.one_by_one;
         let limit = budget.filter(|_| one_by_one);
         let likely = within_reach(groups, limit);
-        // Were all twice as fast as expected.
+        // As if everything were twice as fast as expected.
         let reached = within_reach(groups, limit.map(|budget| budget * 2));
         let (mut write_bytes, mut expected_write_bytes, mut most_space) = (0, 0, 0);
         let mut on_file_system = BTreeMap::<String, u64>::new();
@@ -45,8 +46,8 @@ impl Runner<'_> {
                 });
             }
         }
-        // However fast trials are, they only write as long as there is time. A sustained write looks at the time itself, and may
-        // be faster than was found.
+        // Trials only write within the budget, however fast they are. A sustained write checks the time itself, and may
+        // be faster than measured before.
         if let Some((budget, bytes_per_ms)) = budget.zip(self.write_bytes_per_ms) {
             let most = budget.as_millis() as u64 * bytes_per_ms * self.places.len() as u64;
             let contests = reached.iter().flat_map(|group| &group.contests);
@@ -84,7 +85,7 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// What groups need on a storage.
+    /// The needs of groups on a storage.
     fn needs(&self, groups: &[Group], storage: usize) -> Needs {
         let made_bytes = self.made_bytes(groups, storage);
         let mut needs = Needs {
@@ -101,10 +102,10 @@ impl Runner<'_> {
                     let with = |confirming: u32| writers * (rounds + confirming) as usize;
                     (with(rounds.min(CONFIRMING_ROUNDS)), with(CONFIRMING_ROUNDS))
                 }
-                // As many as fit into its part of the budget, were all twice as fast as expected.
+                // As many as fit into its part of the budget if everything were twice as fast as expected.
                 None => (planned_trials(writers), planned_trials(writers) * 2),
             };
-            // What is written over at random places is there from the first trial on.
+            // Files with random overwrites exist from the first trial on.
             if contest.random.is_none() {
                 needs.space_bytes = needs.space_bytes.max(made_bytes + bytes);
             }
@@ -135,28 +136,28 @@ impl Runner<'_> {
     }
 }
 
-/// Bytes that are needed on a storage.
+/// The needs on a storage, in bytes.
 struct Needs {
-    /// At one time.
+    /// Space needed at one time.
     space_bytes: u64,
-    /// Written in all, test files included, if all takes as long as expected.
+    /// Expected writes in total, including test files.
     expected_written: u64,
-    /// The most that is written.
+    /// The most bytes that may be written.
     most_written: u64,
 }
 
-/// How many entries of a contest write a file in each of their trials.
+/// The number of entries of a contest that write in each of their trials.
 pub(super) fn writers(contest: &Contest) -> usize {
     contest.entries.iter().filter(|entry| writes(contest, entry)).count()
 }
 
-/// Whether an entry writes a file in each of its trials.
+/// Whether an entry writes in each of its trials.
 pub(super) fn writes(contest: &Contest, entry: &Entry) -> bool {
     let makes = entry.command().is_some_and(|command| !command.before.is_empty());
     has_target(contest) || makes
 }
 
-/// The bytes that an entry which writes does write in a trial.
+/// The bytes that a writing entry writes in a trial.
 pub(super) fn written_bytes(contest: &Contest) -> u64 {
     let of_one = contest.random.map_or(contest.size_bytes, |random| {
         (u64::from(random.requests) * random.block_bytes).min(contest.size_bytes)

@@ -1,4 +1,4 @@
-//! A storage under measurement: its directory, its facts, and the test files made there.
+//! A measured storage: its directory, its facts, and the test files there.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,7 +21,7 @@ use crate::trial::Stop;
 /// Files in each directory of a tree.
 const FILES_OF_DIRECTORY: u32 = 100;
 
-/// Test files of one kind, which are made once.
+/// A kind of test files, which are made once.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct TestFiles {
     /// Bytes of each.
@@ -29,24 +29,24 @@ pub(super) struct TestFiles {
     pub count: u32,
     pub layout: Layout,
     pub role: Role,
-    /// Whether they lie in a directory of their own, for commands that take a tree.
+    /// Whether they are in a directory tree of their own, for commands that take a tree.
     pub is_tree: bool,
 }
 
-/// What test files are for.
+/// The role of test files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Role {
     /// They are read.
     Source,
-    /// They are compared with those: where they differ.
+    /// They are compared with the sources, and differ at this place.
     Second(record::Differ),
-    /// They are written over at random places, in blocks of this many bytes.
+    /// They are overwritten at random places, in blocks of this many bytes.
     Overwritten(u64),
 }
 
 impl TestFiles {
-    /// The files that a contest needs before its trials, and the storage of each kind. What is updated or written from its start to
-    /// its end is made for each trial.
+    /// The kinds of files that a contest needs before its trials, each with its storage. Files to update or overwrite
+    /// sequentially are made for each trial.
     pub fn of(contest: &record::Contest) -> impl Iterator<Item = (usize, Self)> {
         let source = (contest.storage, Role::Source);
         let roles = match (contest.operation, contest.random) {
@@ -82,7 +82,8 @@ impl TestFiles {
         of_one.saturating_mul(u64::from(self.count))
     }
 
-    /// The name of one of them, given how those of its kind begin. In a tree, all kinds have the same names in their directory.
+    /// The name of one of them, with the prefix of its kind. In a tree, all kinds have the same names in their own
+    /// directories.
     fn name(&self, kind: &str, index: u32) -> String {
         if self.is_tree {
             let (directory, file) = (index / FILES_OF_DIRECTORY, index % FILES_OF_DIRECTORY);
@@ -92,7 +93,7 @@ impl TestFiles {
         }
     }
 
-    /// Makes one of them. A sentence where the file system made something else of it.
+    /// Makes one of them. If the file system creates another layout, returns a sentence.
     fn create(&self, path: &Path, seed: u64) -> seekless::Result<Result<TestFile, String>> {
         if !self.is_tree {
             return self.create_file(path, seed);
@@ -121,25 +122,25 @@ impl TestFiles {
     }
 }
 
-/// The layout of a contest's files. Its text is right: a run that was changed by hand is not gone on with.
+/// The layout of a contest's files. Its text is valid, because a run with an invalid one is not resumed.
 pub(super) fn layout_of(contest: &record::Contest) -> Layout {
     let layout = contest.layout.as_deref().and_then(|text| text.parse().ok());
     layout.unwrap_or_default()
 }
 
-/// A storage under measurement.
+/// A measured storage.
 pub(super) struct Place {
     pub directory: PathBuf,
     pub facts: StorageFacts,
-    /// Ours to write in; `None` where only a given file is read.
+    /// Our scratch directory; `None` if only existing files are read.
     pub scratch: Option<Scratch>,
-    /// Whether dropping empties the page cache here (tmpfs keeps everything).
+    /// Whether files can be dropped from the page cache here (not on tmpfs).
     pub has_cold: bool,
     probe: Option<Probe>,
     files: BTreeMap<TestFiles, Vec<TestFile>>,
-    /// How often files were made, those included that were made anew: no two are to have one name.
+    /// How often files were made, used for unique names.
     times_made: u32,
-    /// Why files of a layout are unavailable here; `None` if they are available.
+    /// For each tested layout, why it is unavailable here; `None` if it is available.
     layouts: BTreeMap<Layout, Option<String>>,
     /// Files of the user that are read once.
     pub first_touch: Option<FirstTouch>,
@@ -148,12 +149,12 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// All storages that are asked for, of which nothing is read and in which nothing is made; that of the second files of
-    /// comparisons is the last, where it is another.
+    /// All requested storages, without reading or creating files. That of the second files of comparisons comes last,
+    /// if it is another.
     pub fn find_all(bench: &Bench) -> Result<Vec<Self>, BenchError> {
         match (&bench.file, &bench.first_touch) {
             (Some(file), _) => {
-                // It is a regular file, or refused.
+                // Refused unless it is a regular file.
                 CachedFile::open(file)?;
                 Ok(vec![Self::new(file, StorageFacts::of(file)?, true)])
             }
@@ -175,7 +176,7 @@ impl Place {
         Self::find_all(bench)?.into_iter().map(open).collect()
     }
 
-    /// A directory in which nothing is made yet.
+    /// A directory, without files created in it.
     fn found(directory: &Path) -> Result<Self, BenchError> {
         let path = directory.to_owned();
         match fs::metadata(directory) {
@@ -240,14 +241,14 @@ impl Place {
         })
     }
 
-    /// Whether a method is available here. Without a directory to try it in, the trial tells.
+    /// Whether a method is available here. Without a directory for testing, the trial shows it.
     pub fn availability(&mut self, method: &Method) -> Availability {
         self.probe
             .as_mut()
             .map_or(Availability::Available, |probe| probe.availability(method))
     }
 
-    /// The files of a description, made where they do not exist yet.
+    /// The files of a kind; makes those that do not exist yet.
     pub fn files(&mut self, wanted: &TestFiles, seed: u64, stop: &Stop) -> Result<&mut Vec<TestFile>, BenchError> {
         self.forget_changed(wanted);
         if !self.files.contains_key(wanted) {
@@ -264,7 +265,7 @@ impl Place {
                 let path = self.path(&wanted.name(&kind, index));
                 let file = wanted.create(&path, stream_seed(seed, wanted.bytes, index))?;
                 made.push(file.map_err(|why| {
-                    // Files of this kind that were made before it are in the way of nothing.
+                    // Earlier files of this kind do no harm.
                     self.layouts.insert(wanted.layout.clone(), Some(why.clone()));
                     self.refused(&wanted.layout, why)
                 })?);
@@ -274,19 +275,19 @@ impl Place {
         Ok(self.files.entry(wanted.clone()).or_default())
     }
 
-    /// The same, as far as they are there.
+    /// The files of a kind that exist.
     pub fn made(&self, wanted: &TestFiles) -> &[TestFile] {
         self.files.get(wanted).map_or(&[], Vec::as_slice)
     }
 
-    /// Removes files, to make them anew.
+    /// Removes the files of a kind, so that they are made again.
     pub fn remove(&mut self, files: &TestFiles) {
         for file in self.files.remove(files).into_iter().flatten() {
             let _ = fs::remove_file(file.path);
         }
     }
 
-    /// Removes files that lost their layout: a map that is read fills the holes of tmpfs.
+    /// Removes files that lost their layout, because reading a map fills holes on tmpfs.
     fn forget_changed(&mut self, wanted: &TestFiles) {
         let is_as_made = |file: &TestFile| layout::verify(&file.path, &wanted.layout).is_ok_and(|found| found.is_ok());
         if wanted.layout != Layout::Dense && !self.made(wanted).iter().all(is_as_made) {
@@ -302,7 +303,7 @@ impl Place {
         }
     }
 
-    /// Why files of a layout cannot be created here, found by trying a small file.
+    /// Why files of a layout cannot be created here, tested with a small file.
     pub fn refuses_layout(&mut self, layout: &Layout) -> Option<String> {
         let (sample, bytes) = layout.sample()?;
         let path = self.scratch.as_ref()?.path().join("layout");
@@ -317,12 +318,12 @@ impl Place {
         tried.clone()
     }
 
-    /// The size of the files that are read instead of made ones.
+    /// The size of the existing files to read.
     pub fn given_bytes(&self) -> Option<u64> {
         Some(self.given()?.0)
     }
 
-    /// The size of these files, and how many a trial reads.
+    /// The size of the existing files, and how many a trial reads.
     pub fn given(&self) -> Option<(u64, u32)> {
         let first_touch = self
             .first_touch
@@ -334,29 +335,29 @@ impl Place {
         })
     }
 
-    /// The path of a file of ours.
+    /// The path of a file in our scratch directory.
     pub fn path(&self, name: &str) -> PathBuf {
         self.scratch.as_ref().map_or(&*self.directory, Scratch::path).join(name)
     }
 
-    /// Whether what a process reads here is accounted to a device of this machine.
+    /// Whether reads of a process are counted by a device of this machine.
     pub fn tells_source(&self) -> bool {
         let file_system = self.facts.file_system.as_str();
         self.facts.has_block_device && !self.facts.is_network && !file_system.starts_with("fuse")
     }
 
-    /// The file behind a loop device: what is cold on the loop may be warm in there.
+    /// The backing file of a loop device: a file that is cold on the loop may be warm there.
     pub fn backing_file(&self) -> Option<&Path> {
         self.facts.device.as_ref()?.backing_file.as_deref()
     }
 
-    /// Whether the page cache is all that caches here, so that its residency tells cold from warm.
+    /// Whether the page cache is the only cache here, so that residency distinguishes cold and warm.
     pub fn tells_residency(&self) -> bool {
         let file_system = self.facts.file_system.as_str();
         !self.facts.is_network && file_system != "zfs" && !file_system.starts_with("fuse")
     }
 
-    /// Why a method has no meaning in a cache state.
+    /// Why a method makes no sense in a cache state.
     pub fn refuses(&self, choice: Option<&Choice>, cache: record::Cache) -> Option<String> {
         let method = choice.and_then(Choice::method);
         let is_direct = method.is_some_and(|method| method.options().cache() == CachePolicy::Direct);
@@ -394,7 +395,7 @@ impl Place {
                 .map(|point| point.to_string_lossy().into_owned()),
             block_bytes: Some(facts.block_bytes),
             free_bytes: Some(facts.free_bytes),
-            // Directories have none: asked of the file that is given, or of the first that is made.
+            // Directories have no alignment, so it is read from the given file, or the first one made.
             direct_alignment_bytes: self
                 .given_bytes()
                 .and_then(|_| seekless::direct_alignment(&self.directory)),
@@ -416,15 +417,15 @@ impl Place {
     }
 }
 
-/// The seed of a file's stream. Each file has bytes of its own: some storages keep equal blocks once.
+/// The seed of a file's stream. Each file has its own bytes, because some storages de-duplicate blocks.
 fn stream_seed(seed: u64, bytes: u64, index: u32) -> u64 {
     seed.wrapping_add(bytes).wrapping_add(u64::from(index))
 }
 
-/// With less than this free, not even the speed can be found out.
+/// The least free space for measuring the speed.
 const LEAST_FREE_BYTES: u64 = 64 << 20;
 
-/// Whether a file can be made to leave the page cache here.
+/// Whether a file can be dropped from the page cache here.
 fn can_be_cold(directory: &Path) -> bool {
     let path = directory.join("cold");
     let written = fs::File::create_new(&path).and_then(|mut file| file.write_all(&[1; 4096]));

@@ -110,7 +110,7 @@ fn obstacle(run: &Run, storages: &[Storage], given_bytes: Option<u64>) -> Option
     }
 }
 
-/// The layout of a contest if its files cannot have it.
+/// The text of a contest's layout, if it is not valid for its files.
 fn wrong_layout(contest: &Contest) -> Option<&str> {
     let text = contest.layout.as_deref()?;
     let layout: Option<Layout> = text.parse().ok();
@@ -118,7 +118,7 @@ fn wrong_layout(contest: &Contest) -> Option<&str> {
     (!is_right).then_some(text)
 }
 
-/// What has changed since, if it changes what is measured.
+/// The change of the machine that prevents resuming, if there is one.
 fn other_machine(before: &Machine, now: &Machine) -> Option<Obstacle> {
     let words = |machine: &Machine| {
         let told = |text: &Option<String>| text.clone().unwrap_or_default();
@@ -141,7 +141,7 @@ fn is_same_storage(before: &Storage, now: &Storage) -> bool {
         == (&now.file_system, &now.mount_point, device(now), uuid(now))
 }
 
-/// A part that was measured over two spans of time: its mean over both, each given with its seconds.
+/// The mean of a part that was measured over two spans of time, each given with its seconds.
 pub(super) fn over_time(before: Option<(f64, f64)>, now: Option<(f64, f64)>) -> Option<f64> {
     match (before, now) {
         (Some((before, seconds_before)), Some((now, seconds))) if seconds_before + seconds > 0.0 => {
@@ -152,7 +152,7 @@ pub(super) fn over_time(before: Option<(f64, f64)>, now: Option<(f64, f64)>) -> 
 }
 
 impl Runner<'_> {
-    /// The groups of which something is left to measure.
+    /// The groups with something left to measure.
     pub(super) fn remaining_groups(&mut self) -> Result<Vec<Group>, BenchError> {
         let mut groups = Group::remaining(&mut self.run);
         if groups.is_empty() {
@@ -175,7 +175,7 @@ impl Runner<'_> {
     }
 }
 
-/// Trials that are expected in a group of which most is done.
+/// The number of trials expected in a group that is mostly done.
 const FEWEST_TRIALS: usize = 9;
 
 #[cfg(test)]

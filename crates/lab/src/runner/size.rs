@@ -1,4 +1,4 @@
-//! Choosing the files' size: as large as the budget, the free space and the memory allow.
+//! Choosing the size of files: as large as the budget, the free space and the memory allow.
 
 use std::time::{Duration, Instant};
 
@@ -14,33 +14,33 @@ use crate::kernel::{Kernel, Tally};
 use crate::testfile::write_stream;
 use crate::updates;
 
-/// How fast the slowest of the storages is, roughly: enough to choose a size by.
+/// Estimated speeds of the slowest storage, for choosing sizes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Speeds {
     pub read: f64,
     pub write: f64,
-    /// From the page cache.
+    /// Reading from the page cache.
     pub warm_read: f64,
-    /// Reading a file and making what must be in it, to check a result.
+    /// Reading a file and generating the expected bytes, to check a result.
     pub check: f64,
-    /// What a direct read of 4 KiB takes at a random place.
+    /// The time of a direct read of 4 KiB at a random place.
     pub random_read: Duration,
     pub overhead: Duration,
-    /// No test file is larger than this.
+    /// The largest size of a test file.
     pub limit_bytes: u64,
-    /// No sustained write is larger than this, where it is not asked for.
+    /// The largest size of a sustained write that is chosen.
     pub sustained_bytes: u64,
 }
 
-/// What auto chooses from.
+/// The sizes to choose from.
 const LADDER: [u64; 7] = [1 << 30, 512 << 20, 256 << 20, 128 << 20, 64 << 20, 32 << 20, 16 << 20];
-/// What is chosen where rounds are given instead of a budget.
+/// The size if rounds are given instead of a budget.
 const USUAL_BYTES: u64 = 256 << 20;
-/// How large a file must be that exceeds a memory group which still holds a program.
+/// The size of a file that exceeds a memory group large enough for a program.
 const OVER_BYTES: u64 = 256 << 20;
-/// What is read or written to learn the speed.
+/// The bytes to read or write for measuring the speed.
 const CALIBRATION_BYTES: u64 = 32 << 20;
-/// How often it is read cold; the median counts. A single read of a busy disk takes anything.
+/// How often it is read cold. The median counts, because a single read of a busy disk varies too much.
 const COLD_READS: usize = 5;
 
 /// The time that a group needs for a verdict: the contest of one size and cache state.
@@ -61,7 +61,7 @@ pub(super) fn group_cost(plan: &ContestPlan, cache: Cache, bytes: u64, speeds: &
     trial_cost(&contest, speeds) * trials as u32
 }
 
-/// The contest of a plan with files of a size, its other choices not made yet.
+/// The contest of a plan with files of a size, without its other choices.
 pub(super) fn contest_of(plan: &ContestPlan, bytes: u64, durability: Durability) -> Contest {
     let (size_bytes, files) = if plan.common.sustained {
         sustained_files(bytes)
@@ -77,11 +77,11 @@ pub(super) fn contest_of(plan: &ContestPlan, bytes: u64, durability: Durability)
     }
 }
 
-/// What an update costs on the mean of methods that write each by itself and such that do not.
+/// The mean cost of an update, over methods that write each by itself and methods that do not.
 const UPDATE_NS: u64 = 1_000;
 const UPDATE_THROUGH_NS: u64 = 100_000;
 
-/// The time that the updates of a trial take.
+/// The time of the updates of a trial.
 fn updating_cost(contest: &Contest) -> Duration {
     let each = if contest.durability == Durability::WriteThrough {
         UPDATE_THROUGH_NS
@@ -94,8 +94,8 @@ fn updating_cost(contest: &Contest) -> Duration {
     Duration::from_nanos((of_file * u64::from(contest.files)).saturating_mul(each))
 }
 
-/// Chooses the size for a plan that leaves it to the lab: the largest of which the groups of all cache states each stay
-/// within `share`; without a share (rounds are given) the usual one.
+/// Chooses the size for a plan: the largest for which the group of each cache state stays within `share`. Without a
+/// share, because rounds are given, the default size.
 pub(super) fn choose_size(plan: &ContestPlan, caches: &[Cache], share: Option<Duration>, speeds: &Speeds) -> u64 {
     let fits = |bytes: &u64| {
         let dearest = caches
@@ -114,15 +114,15 @@ pub(super) fn choose_size(plan: &ContestPlan, caches: &[Cache], share: Option<Du
     chosen.min(speeds.limit_bytes.max(1 << 20))
 }
 
-/// What a sustained write has at most where nobody asks for more. Many a cache of an SSD is smaller, and no SSD wears by it: one
-/// of 240 GB is made for a thousand times as much.
+/// The largest sustained write without `--size`. The caches of many SSDs are smaller, and it does not wear an SSD
+/// noticeably: one of 240 GB endures a thousand times as much.
 pub(super) const SUSTAINED_BYTES: u64 = 32 << 30;
 
-/// How many times faster than the first bytes the next may be written: here 1.5 GB/s after 0.3.
+/// How many times faster than the first bytes later ones may be written, as 1.5 GB/s after 0.3 GB/s.
 const FASTER_LATER: f64 = 4.0;
 
-/// The bytes of a sustained write in a share of the time: a power of two, so that runs at different hours write the same. If the
-/// disk is no faster than was found, the time ends it, with a quarter of its files.
+/// The bytes of a sustained write for a share of the time: a power of two, so that runs at different hours write the
+/// same. If the disk is not faster than measured, the time ends it after a quarter of its files.
 pub(super) fn choose_sustained(share: Option<Duration>, speeds: &Speeds) -> u64 {
     let in_time =
         |bytes: u64| share.is_none_or(|share| bytes as f64 / speeds.write <= FASTER_LATER * share.as_secs_f64());
@@ -133,33 +133,34 @@ pub(super) fn choose_sustained(share: Option<Duration>, speeds: &Speeds) -> u64 
 
 const MIB: u64 = 1 << 20;
 
-/// The files of a sustained write of this many bytes: the size of each, a power of two, and how many. Some hundreds of at least
-/// 32 MiB show where the rate changes, and take long enough to be timed; of less there are at least 64.
+/// The files of a sustained write of this many bytes: the size of each, a power of two, and how many. Some hundreds of
+/// files of at least 32 MiB show where the rate changes, and take long enough to be timed. For fewer bytes, there are
+/// at least 64 files.
 pub(super) fn sustained_files(bytes: u64) -> (u64, u32) {
     let one_of = |files: u64| 1_u64 << (bytes / files).max(1).ilog2();
     let size: u64 = one_of(256).max(32 * MIB).min(one_of(64)).max(MIB).min(bytes.max(1));
     (size, (bytes / size) as u32)
 }
 
-/// What the requests of a trial at random places should take together: thousands of them where a device answers in a tenth
+/// The time that the random requests of a trial should take together: thousands of requests, if the latency is a tenth
 /// of a millisecond.
 const REQUESTS: Duration = Duration::from_millis(400);
-/// How many there can be. Fewer leave no request to the 99.9th percentile; more tell nothing new. With steps between, runs at
-/// different hours make as many, so that they can be compared.
+/// The numbers of requests to choose from. With fewer, the 99.9th percentile has no request; more show nothing new.
+/// There are only three, so that runs at different hours are comparable.
 const REQUEST_LADDER: [u32; 3] = [1 << 10, 1 << 12, 1 << 14];
-/// A request that memory answers.
+/// The time of a request from memory.
 const MEMORY_REQUEST: Duration = Duration::from_micros(2);
-/// Devices work on about this many requests at once, however many there are.
+/// Devices process about this many requests in parallel.
 const PARALLEL: u32 = 8;
 
-/// How many requests at random places a trial makes in each file, where it has as many blocks.
+/// The number of random requests of a trial in each file, if it has as many blocks.
 pub(super) fn requests(depth: u32, cache: Cache, durability: Durability, speeds: &Speeds) -> u32 {
     let each = request_time(depth, cache, durability, speeds);
     let is_nearest = |requests: &u32| each * *requests * 2 > REQUESTS;
     REQUEST_LADDER.into_iter().find(is_nearest).unwrap_or(1 << 14)
 }
 
-/// What a request at a random place takes, on the mean of those in flight.
+/// The mean time of a random request, over those in flight.
 fn request_time(depth: u32, cache: Cache, durability: Durability, speeds: &Speeds) -> Duration {
     let alone = match (cache, durability) {
         (Cache::Warm, Durability::None) => return MEMORY_REQUEST,
@@ -169,7 +170,7 @@ fn request_time(depth: u32, cache: Cache, durability: Durability, speeds: &Speed
     alone / depth.clamp(1, PARALLEL)
 }
 
-/// The time of one trial, with what is done before and after it.
+/// The time of one trial, including preparation and checks.
 pub(super) fn trial_cost(contest: &Contest, speeds: &Speeds) -> Duration {
     let bytes = (contest.size_bytes * u64::from(contest.files)) as f64;
     let read = if contest.cache == Cache::Warm {
@@ -187,17 +188,17 @@ pub(super) fn trial_cost(contest: &Contest, speeds: &Speeds) -> Duration {
         (Operation::Read, None) => read,
         (Operation::Write, None) => bytes / speeds.write + bytes / speeds.check,
         (Operation::Copy, None) => read + bytes / speeds.write + bytes / speeds.check,
-        // Two files, in whatever order.
+        // Two files are read.
         (Operation::Compare, None) => read * 2.0,
-        // Its file is made anew for each trial.
+        // Its file is made for each trial.
         (Operation::Update, None) => 2.0 * bytes / speeds.write + bytes / speeds.check,
     };
     speeds.overhead + Duration::from_secs_f64(seconds) + updating_cost(contest)
 }
 
-/// Files shorter than this are timed several at once.
+/// A trial covers several files if they are shorter than this.
 const SHORT_BYTES: u64 = 4 << 20;
-/// What several short files have together.
+/// The total size of several short files.
 pub(super) const SEVERAL_BYTES: u64 = 8 << 20;
 /// The most files of one trial.
 const MOST_FILES: u64 = 256;
@@ -205,7 +206,7 @@ const MOST_FILES: u64 = 256;
 /// Calls that may each wait for the device, in a trial of more than one file.
 const SEVERAL_CALLS: u64 = 200;
 
-/// How many files of a size a trial of a plan takes. Where calls wait for the device, no more than are needed.
+/// The number of files of a trial. If calls wait for the device, no more than needed.
 pub(super) fn files_per_trial(plan: &ContestPlan, durability: Durability, bytes: u64) -> u32 {
     if let Some(files) = plan.files {
         return files;
@@ -215,7 +216,7 @@ pub(super) fn files_per_trial(plan: &ContestPlan, durability: Durability, bytes:
     most.map_or(files, |most| files.min(most.max(1) as u32))
 }
 
-/// The calls with which the slowest method of a plan may wait for the device; `None` where one waits at the end at most.
+/// How many calls of the slowest method of a plan may wait for the device; `None` if at most one does, at the end.
 fn waits_per_file(plan: &ContestPlan, durability: Durability, bytes: u64) -> Option<u64> {
     if let Some(updates) = &plan.common.updates {
         return Some(updates::count(updates, bytes));
@@ -228,7 +229,7 @@ fn waits_per_file(plan: &ContestPlan, durability: Durability, bytes: u64) -> Opt
         .max()
 }
 
-/// How many files of a size a trial takes.
+/// The number of files of a trial, by their size.
 pub(super) fn by_size(bytes: u64) -> u32 {
     if bytes >= SHORT_BYTES {
         1
@@ -238,7 +239,7 @@ pub(super) fn by_size(bytes: u64) -> u32 {
 }
 
 impl Runner<'_> {
-    /// Learns roughly how fast the slowest of the storages is, and what alternating costs on each.
+    /// Estimates how fast the slowest storage is, and the cost of alternating on each.
     pub(super) fn calibrate(&mut self) -> Result<Speeds, BenchError> {
         let memory = self.run.machine.memory_available_bytes.unwrap_or(u64::MAX);
         let overhead = self.trial_overhead * 3 / 2 + Duration::from_millis(5);
@@ -307,7 +308,7 @@ impl Runner<'_> {
         speeds.warm_read = speeds.warm_read.max(speeds.read);
         let made = self.run.lab_cost.producer_bytes_per_second.unwrap_or(speeds.warm_read);
         speeds.check = 1.0 / (1.0 / speeds.warm_read + 1.0 / made);
-        // Where nothing is read directly, memory answers.
+        // Without direct reads, requests are answered from memory.
         speeds.random_read = speeds.random_read.max(MEMORY_REQUEST);
         Ok(speeds)
     }

@@ -1,4 +1,4 @@
-//! One trial from the parent's side: prepare, verify, run, check, write down.
+//! One trial from the parent's side: prepare, verify, run, check, record.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -27,15 +27,15 @@ use crate::trial::{Child, Job, LaunchError, Report, Spec, visits};
 #[derive(Default)]
 pub(super) struct Files {
     pub sources: Vec<TestFile>,
-    /// What each source is compared with.
+    /// The second files of a comparison.
     pub others: Vec<TestFile>,
     pub targets: Vec<PathBuf>,
-    /// The sources as they were when they were chosen, where they are the user's and read once.
+    /// The sources as they were when they were chosen, for files of the user that are read once.
     pub chosen: Option<Vec<UserFile>>,
-    /// The blocks of each file that are moved, where that is at random places, and the seed by which they are drawn.
+    /// For random access, the blocks to move in each file, and the seed of their order.
     pub visits: Vec<Visits>,
     draw_seed: u64,
-    /// The seed of what is written.
+    /// The seed of the written bytes.
     pub seed: u64,
 }
 
@@ -52,7 +52,7 @@ impl Files {
         self.sources.iter().chain(distinct.map(|(other, _)| other))
     }
 
-    /// The files whose cache state is the trial's: what is read, or written over.
+    /// The files that must be in the cache state of the trial: those that are read or overwritten.
     pub fn held(&self, target: Target) -> impl Iterator<Item = &Path> + Clone {
         let sources = self.read().map(|file| file.path.as_path());
         let targets = self
@@ -65,7 +65,7 @@ impl Files {
 }
 
 impl Drop for Files {
-    /// Removes what the trial wrote, but what is written over at random places, which is needed again.
+    /// Removes what the trial wrote, except files with random overwrites, which are used again.
     fn drop(&mut self) {
         for path in self.targets.iter().filter(|_| self.visits.is_empty()) {
             let _ = std::fs::remove_file(path);
@@ -74,8 +74,8 @@ impl Drop for Files {
 }
 
 impl Runner<'_> {
-    /// Runs one trial and writes it down, or what became of its entry. Once something has been measured, what goes wrong
-    /// later costs its entry, not the run.
+    /// Runs one trial and records it, or the failure of its entry. After the first measurement, an error ends only its
+    /// entry, not the run.
     pub(super) fn trial(&mut self, decider: &mut Decider, turn: Turn) -> Result<(), BenchError> {
         match self.try_trial(decider, turn) {
             // The entry did not fail.
@@ -171,7 +171,7 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Runs a trial that is not written down. If it fails, so does the one that follows, which says why.
+    /// Runs a trial that is discarded. If it fails, the next one fails, too, and reports why.
     fn throw_away(&mut self, turn: Turn, contest: &Contest, entry: &Entry) {
         self.count_written(contest, entry);
         if let Ok(Some(files)) = self.files(turn, contest) {
@@ -180,8 +180,8 @@ impl Runner<'_> {
         }
     }
 
-    /// Whether a command would read its program from the device, because all caches of the system were dropped since it ran, though
-    /// its files are in memory.
+    /// Whether a command would read its program from the device although its files are in memory, because all caches of
+    /// the system were dropped since it ran.
     fn is_program_dropped(&self, contest: &Contest, entry: &Entry) -> bool {
         let is_dropped = |ran: &BTreeSet<String>| !ran.contains(&*entry.name());
         contest.cache == Cache::Warm
@@ -189,7 +189,7 @@ impl Runner<'_> {
             && self.ran_since_drop.as_ref().is_some_and(is_dropped)
     }
 
-    /// Notes that a command runs, before which all caches of the system are dropped if its files are to be as cold as that.
+    /// Records that a command runs, and that all caches of the system are dropped before, if its contest does that.
     fn note_program(&mut self, contest: &Contest, entry: &Entry) {
         if contest.cold_metadata || contest.cache == Cache::Cold && self.run.drop == record::Drop::System {
             self.ran_since_drop = Some(BTreeSet::new());
@@ -199,16 +199,16 @@ impl Runner<'_> {
         }
     }
 
-    /// Counts what a trial writes.
+    /// Counts the bytes that a trial writes.
     fn count_written(&mut self, contest: &Contest, entry: &Entry) {
         if writes(contest, entry) {
-            // What is written over is made first, but what is so at random places is made once.
+            // A file to overwrite is made first; a file with random overwrites is made only once.
             let is_made = contest.target == Target::Overwrite && contest.random.is_none();
             self.written_bytes += written_bytes(contest) * if is_made { 2 } else { 1 };
         }
     }
 
-    /// Notes what a trial wrote at random places; where that is not known, the files are made anew.
+    /// Records the random overwrites of a trial. If they are unknown, the files are made again.
     fn note_written(&mut self, contest: &Contest, files: &Files, was_measured: bool) {
         let is_overwritten = |files: &TestFiles| matches!(files.role, Role::Overwritten(_));
         for (storage, overwritten) in TestFiles::of(contest).filter(|(_, files)| is_overwritten(files)) {
@@ -224,7 +224,7 @@ impl Runner<'_> {
         }
     }
 
-    /// Writes down the most frequent byte that the last trial found.
+    /// Records the most frequent byte that the last trial found.
     fn tell_mode(&mut self, report: &Report) {
         if let Some(trial) = self.run.trials.last().filter(|trial| trial.valid) {
             let mode = &mut self.run.contests[trial.contest].mode;
@@ -247,12 +247,12 @@ impl Runner<'_> {
         self.run.choices.push(format!("{name}: ended after {written}: {why}"));
     }
 
-    /// Takes an entry out of the running.
+    /// Ends the measuring of an entry.
     pub(super) fn retire(&mut self, turn: Turn, status: Status) {
         self.run.contests[turn.contest].entries[turn.entry].status = status;
     }
 
-    /// The files of a trial: the sources that are there, the targets that will be. None where a file that is read once has
+    /// The files of a trial: existing sources, and future targets. `None` if a file that is to be read once has
     /// changed.
     fn files(&mut self, turn: Turn, contest: &Contest) -> Result<Option<Files>, BenchError> {
         if let Some(first_touch) = &mut self.places[contest.storage].first_touch {
@@ -299,15 +299,15 @@ impl Runner<'_> {
             let targets = (0..count).map(|index| place.path(&format!("target-{index}")));
             files.targets = targets.collect();
             for path in files.targets.iter().filter(|_| contest.target == Target::Overwrite) {
-                // Other bytes than the trial's, so that what is not written is found out.
+                // Other bytes than the trial writes, so that missing writes are found.
                 write_stream(path, contest.size_bytes, target_seed(self.bench.seed))?;
             }
         }
         Ok(Some(files))
     }
 
-    /// Starts the child, brings the page cache into its state when the child is ready, and lets it run. What it measured,
-    /// or what becomes of its entry instead.
+    /// Starts the child, brings the page cache into its state when the child is ready, and runs it. Returns what it
+    /// measured, or the new status of its entry.
     fn run_child(
         &self,
         contest: &Contest,
@@ -382,7 +382,7 @@ impl Runner<'_> {
                 Judged::Each
             };
             let mut state = Self::bring(place, files.held(contest.target), cache, drop, judged)?;
-            // What caches beside the page cache on either storage makes both unknown.
+            // If either storage has another cache, both residencies are unknown.
             if let Some(other) = contest.other_storage.map(|other| &self.places[other])
                 && !other.tells_residency()
             {
@@ -390,7 +390,7 @@ impl Runner<'_> {
             }
             state
         };
-        // A trial may take half a minute longer than the budget, or nothing would ever end a hung one.
+        // A trial may take half a minute longer than the budget; then it is ended, because it may hang.
         let limit = self.left().map_or(Duration::MAX, |left| left + PATIENCE);
         Ok(child.run(limit)?.map(|report| (report, state)))
     }
@@ -401,8 +401,8 @@ impl Runner<'_> {
         self.bench.rounds.is_none().then_some(left)
     }
 
-    /// Brings files into a cache state. The file behind a loop is as cold as they are; where the page cache is not all
-    /// that caches, nothing is claimed to be known.
+    /// Brings files, and the backing file of a loop, into a cache state. If there are other caches than the page cache,
+    /// the residency is unknown.
     fn bring<'f>(
         place: &Place,
         files: impl Iterator<Item = &'f Path> + Clone,
@@ -411,7 +411,7 @@ impl Runner<'_> {
         judged: Judged,
     ) -> Result<State, BenchError> {
         let mut state = cache_state::bring(files.clone(), cache, drop, judged)?;
-        // What keeps files in memory may have no pages for their holes, however often these are read.
+        // File systems in memory may have no pages for holes, even after reading them.
         if cache == Cache::Warm && !place.has_cold && cache_state::holds_all_data(files)? {
             state.wrong = None;
         }
@@ -445,7 +445,7 @@ impl Runner<'_> {
         directories
     }
 
-    /// Waits until what was written or removed before is so on the devices.
+    /// Waits until earlier writes and removals have reached the devices.
     fn settle(&self) {
         for place in self.places.iter().filter(|place| place.scratch.is_some()) {
             seekless::cache::sync_storage(&place.directory);
@@ -464,8 +464,9 @@ impl Runner<'_> {
     }
 }
 
-/// Whether the first trial of a round is slower than the rest, because what came before it belongs to another group: by 14 %
-/// for 8 files of 1M in memory (standard error 4 %), by 5 % for one of 16M or 64M (4 %), and not where a device is waited for.
+/// Whether the first trial of a round is slower than the rest, because the previous trial was of another group: by 14 %
+/// for 8 files of 1M in memory (standard error 4 %), by 5 % for a file of 16M or 64M (4 %), but not if the trial waits
+/// for a device.
 fn is_small_and_warm(contest: &Contest) -> bool {
     contest.cache == Cache::Warm && contest.size_bytes * u64::from(contest.files) <= SEVERAL_BYTES
 }
@@ -477,13 +478,13 @@ fn device_directory(place: &Place) -> Option<OsString> {
     Some(place.facts.device.as_ref()?.sys_directory.clone().into())
 }
 
-/// The seed by which the blocks of a round are drawn.
+/// The seed of the random blocks of a round.
 fn round_seed(seed: u64, turn: Turn) -> u64 {
     let is_confirming = u64::from(turn.phase == Phase::Confirming);
     seed.wrapping_add(u64::from(turn.round) << 32 | is_confirming << 63)
 }
 
-/// The seed of what a file holds that is written over or updated.
+/// The seed of the old content of a file to overwrite or update.
 pub(super) fn target_seed(seed: u64) -> u64 {
     !seed
 }

@@ -1,4 +1,4 @@
-//! Waiting while others use the devices.
+//! Waiting while other processes use the devices.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -6,20 +6,20 @@ use std::time::{Duration, Instant};
 use super::{Event, Runner};
 use crate::trial::requests_of;
 
-/// How long the devices are watched, and with how many requests they are not in use: between trials nothing of ours is
-/// under way but what a journal writes.
+/// How long the devices are watched, and up to how many requests they count as unused. Between trials, our only
+/// requests are those of a journal.
 type Quiet = (Duration, u64);
 /// Before each trial.
 const GLANCE: Quiet = (Duration::from_millis(20), 2);
-/// Where they were in use.
+/// After they were in use.
 const AGAIN: Quiet = (Duration::from_millis(500), 10);
-/// A device that is always in use is measured nevertheless, after so long in all: the run's noise tells.
+/// After this total time of waiting, a device is measured even if it is always in use; the noise of the run shows that.
 const MOST: Duration = Duration::from_mins(10);
-/// How often a request to stop is looked for.
+/// How often a request to stop is checked.
 const STEP: Duration = Duration::from_millis(50);
 
 impl Runner<'_> {
-    /// Waits until nobody else uses the devices. The clock of the run stands still meanwhile.
+    /// Waits until no other process uses the devices. The run's clock is paused meanwhile.
     pub(super) fn wait_for_others(&mut self) {
         let devices = self.places.iter().filter_map(|place| place.facts.device.as_ref());
         let directories: Vec<_> = devices.map(|device| device.sys_directory.clone()).collect();
@@ -39,7 +39,7 @@ impl Runner<'_> {
     }
 }
 
-/// Whether others use one of these devices.
+/// Whether other processes use one of these devices.
 fn are_used<P: AsRef<Path>>(directories: &[P], (watch, few): Quiet) -> bool {
     let all = || {
         directories

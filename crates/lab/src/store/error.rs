@@ -38,7 +38,7 @@ pub enum StoreError {
     NoSuch {
         /// The name given.
         name: String,
-        /// The IDs that look most like it.
+        /// The most similar IDs.
         nearest: Vec<String>,
     },
     /// Several runs match this name.

@@ -1,4 +1,4 @@
-//! The document of a run under way: written again and again, and never over what somebody else wrote.
+//! The document of a run in progress, which is saved repeatedly, but never overwrites another process's changes.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -8,7 +8,7 @@ use seekless_record::Run;
 
 use super::{Document, Store, StoreError, replace};
 
-/// The document of a run under way, as it was when it was last read or written here.
+/// The document of a run in progress, as last read or written here.
 #[derive(Debug)]
 pub struct Kept {
     store: Store,
@@ -16,11 +16,11 @@ pub struct Kept {
     seen: Option<Seen>,
 }
 
-/// What tells one writing of a file from another: device, inode, bytes, and when it was modified.
+/// Identifies a version of a file: device, inode, bytes, mtime.
 type Seen = (u64, u64, u64, i64, i64);
 
 impl Kept {
-    /// For a new run, or one that is resumed and has a document already.
+    /// For a new run, or a resumed one, which already has a document.
     #[must_use]
     pub fn new(store: Store, document: Option<&Document>) -> Self {
         let path = document.map(|document| document.path.clone()).unwrap_or_default();
@@ -28,8 +28,8 @@ impl Kept {
         Self { store, path, seen }
     }
 
-    /// Writes the run as it is now, and gives its file: in place of what was last seen, or to a new file if there is none
-    /// yet or it was changed or removed meanwhile.
+    /// Writes the run, and returns its path: over the last version, or to a new file if there is none yet or it was
+    /// changed or removed meanwhile.
     pub fn save(&mut self, run: &Run) -> Result<&Path, StoreError> {
         if self.seen.is_some() && self.seen == seen(&self.path) {
             replace(&self.path, run)?;

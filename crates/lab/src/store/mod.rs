@@ -1,7 +1,7 @@
 //! The directory of runs: saving, listing, finding, importing and removing documents.
 //!
-//! Nothing is sent anywhere: a run that is passed on is a file. One's own runs are in `runs/`, those of others in `imported/`, beside each other. No document is ever written over.
-//! What does not read is named and left alone.
+//! Nothing is sent anywhere: runs are exchanged as files. Own runs are in `runs/`, those of others in `imported/`. No
+//! document is overwritten. Documents that cannot be read are reported and left alone.
 
 mod error;
 mod kept;
@@ -25,17 +25,17 @@ pub use self::kept::Kept;
 pub use self::turn::{Measuring, MeasuringLock};
 use crate::whole_file::WholeFile;
 
-/// What the store should hold at most. Beyond it a run that was measured is still saved, and the user told; nothing is
-/// imported any more, and nothing removed unasked.
+/// The limit of the store. Beyond it, own runs are still saved, with a message; imports are refused; nothing is removed
+/// unasked.
 pub const LIMIT_BYTES: u64 = 1 << 30;
 
-/// The largest file that is imported: a stranger's document takes several times its size while it is read.
+/// The largest file to import: reading a document takes several times its size in memory.
 pub const MAX_IMPORT_BYTES: usize = 64 << 20;
 
-/// A document that is there, and may not have been read yet.
+/// A document of the store, which may not be read yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Document {
-    /// Its name in the store; of a file, its path.
+    /// Its name in the store, or the path of a file.
     pub id: String,
     /// Its file.
     pub path: PathBuf,
@@ -78,12 +78,12 @@ impl Store {
         Ok(self.directory.join("sittings.log"))
     }
 
-    /// Saves a run of one's own, and gives its file.
+    /// Saves an own run, and returns its path.
     pub fn save(&self, run: &Run) -> Result<PathBuf, StoreError> {
         write_new(&self.directory_of(Origin::Own), &file_name(&run.id), run)
     }
 
-    /// Keeps a run of others; gives its document, and whether it is new.
+    /// Saves an imported run; returns its document, and whether it is new.
     pub fn import(&self, run: &Run) -> Result<(Document, bool), StoreError> {
         let name = file_name(&format!("{IMPORTED}{}", run.id));
         let documents = self.documents()?;
@@ -104,7 +104,7 @@ impl Store {
         Ok((kept(path, Origin::Imported, bytes), true))
     }
 
-    /// All documents, the last of one's own first, then those of others.
+    /// All documents: own runs, the newest first, then imported ones.
     pub fn documents(&self) -> Result<Vec<Document>, StoreError> {
         let mut documents = Vec::new();
         for origin in [Origin::Own, Origin::Imported] {
@@ -114,8 +114,8 @@ impl Store {
         Ok(documents)
     }
 
-    /// The document of a name: an ID or the beginning of just one, what was given as the name of just one run, `latest` (or
-    /// `last`), or the path of a file.
+    /// Finds a document by an ID or a unique prefix of one, by the name given to a run, by `latest` (or `last`), or by
+    /// the path of a file.
     pub fn find(&self, name: &OsStr) -> Result<Document, StoreError> {
         let path = Path::new(name);
         if name.as_encoded_bytes().contains(&b'/') || path.extension().is_some_and(|extension| extension == "json") {
@@ -152,7 +152,7 @@ impl Store {
         }
     }
 
-    /// The documents that must go for the store to hold no more than this: those that have been in it the longest.
+    /// The oldest documents, without which the store holds at most this many bytes.
     pub fn beyond(&self, most_bytes: u64) -> Result<Vec<Document>, StoreError> {
         let mut documents = self.documents()?;
         documents.sort_by_key(|document| {
@@ -168,7 +168,7 @@ impl Store {
         Ok(documents)
     }
 
-    /// Removes a document for good, and the report beside it.
+    /// Removes a document and the report beside it.
     pub fn remove(&self, document: &Document) -> Result<(), StoreError> {
         fs::remove_file(&document.path).map_err(system(&document.path, "remove"))?;
         let report = document.path.with_extension("html");
@@ -178,7 +178,7 @@ impl Store {
         }
     }
 
-    /// The directory of one's own documents, or of those imported, which need not exist yet.
+    /// The directory of own or imported documents, which need not exist yet.
     #[must_use]
     pub fn directory_of(&self, origin: Origin) -> PathBuf {
         self.directory.join(match origin {
@@ -188,10 +188,10 @@ impl Store {
     }
 }
 
-/// The runs in a file from others, each as the text of its document: they follow one another, with or without line ends.
+/// Splits a file into the texts of its documents, which follow one another, with or without line ends.
 ///
 /// # Errors
-/// Where the file is too large or not readable, or what follows a document is none.
+/// If the file is too large or cannot be read, or something else follows a document.
 pub fn split(path: &Path) -> Result<Vec<Vec<u8>>, StoreError> {
     let text = read(path, MAX_IMPORT_BYTES)?;
     let mut documents = Vec::new();
@@ -208,7 +208,7 @@ pub fn split(path: &Path) -> Result<Vec<Vec<u8>>, StoreError> {
     Ok(documents)
 }
 
-/// What the IDs of imported runs begin with.
+/// The prefix of the IDs of imported runs.
 pub const IMPORTED: &str = "imported-";
 
 fn system(path: &Path, doing: &'static str) -> impl FnOnce(std::io::Error) -> StoreError {
@@ -224,7 +224,7 @@ fn malformed(path: &Path) -> impl Fn(DocumentError) -> StoreError {
     }
 }
 
-/// Looks at a regular file, before it is opened: opening a FIFO would wait for a writer.
+/// Stats a file, which must be regular, before it is opened, because opening a FIFO would block.
 fn regular(path: &Path) -> Result<Metadata, StoreError> {
     let metadata = fs::metadata(path).map_err(system(path, "stat"))?;
     if metadata.is_file() {
@@ -234,7 +234,7 @@ fn regular(path: &Path) -> Result<Metadata, StoreError> {
     }
 }
 
-/// The whole of a regular file that has at most this many bytes.
+/// Reads a regular file of at most this many bytes.
 fn read(path: &Path, most: usize) -> Result<Vec<u8>, StoreError> {
     let too_large = |bytes: usize| malformed(path)(DocumentError::TooLarge { bytes, most });
     let bytes = regular(path)?.len();
@@ -277,7 +277,7 @@ fn list(directory: &Path, origin: Origin) -> Result<Vec<Document>, StoreError> {
         if is_hidden || path.extension() != Some(OsStr::new("json")) {
             continue;
         }
-        // One that has gone meanwhile is none.
+        // A document that was removed meanwhile is skipped.
         if let Some(metadata) = fs::metadata(&path).ok().filter(Metadata::is_file) {
             documents.push(kept(path, origin, metadata.len()));
         }
@@ -285,7 +285,7 @@ fn list(directory: &Path, origin: Origin) -> Result<Vec<Document>, StoreError> {
     Ok(documents)
 }
 
-/// A document of the store, which is named as its file.
+/// A document of the store, with the name of its file.
 fn kept(path: PathBuf, origin: Origin, bytes: u64) -> Document {
     let id = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     Document {
@@ -297,13 +297,13 @@ fn kept(path: PathBuf, origin: Origin, bytes: u64) -> Document {
 }
 
 fn make_directory(directory: &Path) -> Result<(), StoreError> {
-    // A data directory is its user's alone (XDG Base Directory Specification).
+    // Only the user may access a data directory (XDG Base Directory Specification).
     let made = DirBuilder::new().recursive(true).mode(0o700).create(directory);
     made.map_err(system(directory, "create"))
 }
 
-/// The name of a run's file, without what a file's name cannot have: a run may come from a stranger, and many experiments
-/// make a name longer than file systems take.
+/// The file name of a run, without special characters and of limited length: a run may come from a stranger, and an ID
+/// with many experiments may exceed the limit of file systems.
 fn file_name(id: &str) -> String {
     const LONGEST: usize = 200;
     let plain = |character: char| {
@@ -320,13 +320,14 @@ fn file_name(id: &str) -> String {
     }
 }
 
-/// Writes a document to a file of this name, or of the name with a number where that is taken: beside it, synced, renamed.
+/// Writes a document to a new file with this name, or with a number appended if the name is taken. It is written under
+/// a temporary name, synced and renamed.
 fn write_new(directory: &Path, name: &str, run: &Run) -> Result<PathBuf, StoreError> {
     make_directory(directory)?;
     let text = document(directory, run)?;
     let mut beside = tempfile::Builder::new()
         .prefix(".seekless-")
-        // As any new file: the user's mask takes away from it.
+        // The mode of a new file, less the umask.
         .permissions(Permissions::from_mode(0o666))
         .tempfile_in(directory)
         .map_err(system(directory, "create a file"))?;
@@ -351,7 +352,7 @@ fn write_new(directory: &Path, name: &str, run: &Run) -> Result<PathBuf, StoreEr
     unreachable!("there are more numbers than files")
 }
 
-/// Writes a document in place of one, which keeps its owner and mode.
+/// Replaces a document; its owner and mode are kept.
 fn replace(path: &Path, run: &Run) -> Result<(), StoreError> {
     let text = document(path, run)?;
     let replaced = WholeFile::find(path).and_then(|file| match file {
@@ -365,7 +366,7 @@ fn document(path: &Path, run: &Run) -> Result<String, StoreError> {
     seekless_record::to_json(run).map_err(malformed(path))
 }
 
-/// The IDs that look most like a name.
+/// The IDs most similar to a name.
 fn nearest(name: &str, documents: &[Document]) -> Vec<String> {
     let mut nearest: Vec<&str> = documents.iter().map(|document| document.id.as_str()).collect();
     nearest.sort_by_key(|id| strsim::osa_distance(id, name));

@@ -1,33 +1,33 @@
-//! Earlier runs on a storage, which a new one is put together with.
+//! Finding earlier runs on a storage, which a new run is combined with.
 
 use seekless_record::Run;
 use seekless_results::{HALF_LIFE_DAYS, Origin, is_alike};
 
 use super::{Store, StoreError};
 
-/// What is older tells less than a sixteenth of what a run of today tells.
+/// The age limit of runs, at which their weight is a sixteenth.
 const OLDEST_DAYS: f64 = 4.0 * HALF_LIFE_DAYS;
-/// The last of them are enough, and each takes memory.
+/// The most runs to combine: the newest are enough, and each takes memory.
 const MOST_RUNS: usize = 100;
-/// Reading more documents would take longer than they are worth.
+/// The most documents to read, to limit the time.
 const MOST_DOCUMENTS: usize = 1000;
 
-/// The bytes of the date with which the name of a document begins.
+/// The length of the date at the start of a document's name.
 const DATE: usize = "2026-11-22".len();
 
 impl Store {
-    /// The runs of one's own from before this one that may be put together with it, the last first, and what kept documents
-    /// from being read.
+    /// The own runs before this one that may be combined with it, the newest first, and the errors of documents that
+    /// cannot be read.
     ///
     /// # Errors
-    /// Where the directory cannot be listed.
+    /// If the directory cannot be listed.
     pub fn sittings(&self, run: &Run) -> Result<(Vec<Run>, Vec<StoreError>), StoreError> {
         let started: Option<jiff::Timestamp> = run.started.parse().ok();
         let oldest = started.and_then(|now| {
             now.checked_sub(jiff::SignedDuration::from_hours(24 * OLDEST_DAYS as i64))
                 .ok()
         });
-        // A document's name begins with the date.
+        // A document's name starts with the date.
         let oldest = oldest.map_or_else(String::new, |oldest| oldest.strftime("%Y-%m-%d").to_string());
         let documents = self.documents()?.into_iter();
         let recent = documents.filter(|document| {

@@ -1,4 +1,4 @@
-//! What is kept is found, and nothing is lost.
+//! Saved runs are found, and nothing is lost.
 
 use seekless_results::simulation;
 

@@ -1,4 +1,4 @@
-//! Benches take turns: two that measure at once would measure each other.
+//! Benches take turns, because two at the same time would disturb each other.
 
 use std::fs::{File, TryLockError};
 use std::io::{ErrorKind, Read, Write};
@@ -11,12 +11,12 @@ pub struct MeasuringLock {
     _file: File,
 }
 
-/// Another bench measures: the number of its process, where it has written it yet.
+/// Another bench is measuring: its process ID, if it was already written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Measuring(pub Option<u32>);
 
 impl Store {
-    /// Takes the lock for measuring, or tells who has it.
+    /// Takes the lock for measuring, or returns who has it.
     pub fn try_measuring(&self) -> Result<Result<MeasuringLock, Measuring>, StoreError> {
         make_directory(&self.directory)?;
         let path = self.directory.join("measuring.lock");

@@ -1,33 +1,33 @@
-//! Whether a trial was what it claims to be, judged from its account afterwards.
+//! Checks afterwards, by its counters, whether a trial was in the state that it claims.
 
 use seekless::Method;
 use seekless::method::CachePolicy;
 use seekless_record::{Cache, Trial};
 
-/// Of a cold trial at least this part of the allocated bytes must have come from the device.
+/// The smallest part of the allocated bytes that must come from the device in a cold trial.
 const COLD_PART: f64 = 0.98;
-/// Of a warm trial at most this part.
+/// The largest part that may come from the device in a warm trial.
 const WARM_PART: f64 = 0.01;
-/// Of a file twice as large as the memory allowed at least this part must come from the device again.
+/// The smallest part of a file twice as large as the memory allowed that must come from the device again.
 const OVER_PART: f64 = 0.4;
-/// The device's own count agrees with the trial's when it lies within this factor: the rest is metadata and read-ahead.
+/// The device's count agrees with the trial's within these factors; the difference is metadata and read-ahead.
 const AGREE: std::ops::RangeInclusive<f64> = 0.98..=1.10;
 
-/// What is known about the files of a trial.
+/// What a trial is expected to read.
 #[derive(Clone, Copy, Debug)]
 pub struct Expected {
-    /// Bytes that a cold read must bring from the device; `None` where that cannot be told.
+    /// Bytes that a cold read must read from the device; `None` if unknown.
     pub device_bytes: Option<u64>,
     /// The state claimed.
     pub cache: Cache,
-    /// The memory allowed, where it is limited: it may hold all data of a file that is mostly holes.
+    /// The memory allowed, if it is limited. It may hold all data of a file that is mostly holes.
     pub memory_bytes: Option<u64>,
-    /// Whether all of the files must be read: not where the result shares blocks with the source, nor where a difference
-    /// ends it early.
+    /// Whether the whole files must be read: not if the result shares blocks with the source, or a difference ends the
+    /// trial early.
     pub reads_all: bool,
 }
 
-/// Why a trial's bytes did not come from where they should have; `None` where they did, or it cannot be known.
+/// Why the bytes of a trial came from the wrong source; `None` if they did not, or it is unknown.
 #[must_use]
 pub fn wrong_source(trial: &Trial, method: Option<&Method>, expected: Expected) -> Option<String> {
     let (Some(read), Some(device_bytes)) = (trial.source_bytes, expected.device_bytes) else {
@@ -37,7 +37,7 @@ pub fn wrong_source(trial: &Trial, method: Option<&Method>, expected: Expected) 
     // Direct I/O reads the device whatever the page cache holds.
     let reads_device = method.is_some_and(|method| method.options().cache() == CachePolicy::Direct);
     match expected.cache {
-        // Nothing but holes: no byte can come from the device.
+        // The files have only holes, so no byte can come from the device.
         _ if device_bytes == 0 => None,
         Cache::Over if expected.memory_bytes.is_some_and(|memory| device_bytes <= memory) => None,
         Cache::Cold | Cache::FirstTouch | Cache::Over if !expected.reads_all => None,
@@ -57,7 +57,7 @@ pub fn wrong_source(trial: &Trial, method: Option<&Method>, expected: Expected) 
     }
 }
 
-/// Whether the device's count is the trial's own: nobody else used it, and nothing of it was missed.
+/// Whether the device's count is that of the trial alone: no other process used the device, and no request was missed.
 #[must_use]
 pub fn is_device_ours(trial: &Trial) -> bool {
     let Some((device, read)) = trial.device.zip(trial.source_bytes) else {
@@ -68,7 +68,7 @@ pub fn is_device_ours(trial: &Trial) -> bool {
         device.abs_diff(own) <= 64 << 10 || AGREE.contains(&(device as f64 / own.max(1) as f64))
     };
     let written = trial.sink_bytes.unwrap_or(0);
-    // What is dirtied may be written later; what is written must have been dirtied.
+    // Dirtied bytes may be written later, but written bytes must have been dirtied.
     agrees(device.read_bytes, read) && (device.write_bytes <= written || agrees(device.write_bytes, written))
 }
 

@@ -1,4 +1,4 @@
-//! The child's side of a trial: prepare, wait, run between two looks at the clock, report.
+//! The child's side of a trial: prepares, waits, runs between two readings of the clock, and reports.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hasher};
@@ -28,7 +28,7 @@ use crate::work::{Busy, UnchangedBlock};
 /// Reads a [`Spec`] from `input`, runs it, and writes the [`Outcome`] to `output`.
 ///
 /// # Errors
-/// Where the other end of a pipe is gone, or what came is no spec.
+/// If the other end of a pipe is closed, or the input is not a spec.
 pub fn serve(input: &mut dyn BufRead, output: &mut dyn Write) -> io::Result<()> {
     let mut line = String::new();
     input.read_line(&mut line)?;
@@ -38,7 +38,7 @@ pub fn serve(input: &mut dyn BufRead, output: &mut dyn Write) -> io::Result<()> 
         output.flush()?;
         line.clear();
         input.read_line(&mut line)?;
-        // The parent has gone, or wants nothing any more.
+        // The parent has ended, or wants no trial any more.
         if line.trim_end() == GO {
             Ok(())
         } else {
@@ -54,7 +54,7 @@ pub fn serve(input: &mut dyn BufRead, output: &mut dyn Write) -> io::Result<()> 
 }
 
 fn run(spec: &Spec, wait_for_go: impl FnOnce() -> io::Result<()>) -> Result<Report, TrialError> {
-    // A parent that is killed must not leave a trial behind that writes on.
+    // If the parent is killed, the trial must not continue to write.
     sys::die_with_parent()?;
     if let Some(group) = &spec.cgroup {
         fs::write(Path::new(group).join("cgroup.procs"), process::id().to_string())?;
@@ -77,7 +77,7 @@ fn run(spec: &Spec, wait_for_go: impl FnOnce() -> io::Result<()>) -> Result<Repo
 /// An error of the engine, or of running a command.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum TrialError {
-    /// Of the process itself: there is nobody to tell, or nothing to run in.
+    /// An error of the process itself.
     #[error(transparent)]
     System(#[from] io::Error),
     #[error(transparent)]
@@ -107,11 +107,11 @@ fn status_of(error: &TrialError) -> Status {
 enum Prepared<'a> {
     Update(Box<Updating>),
     Other(Work<'a>),
-    /// It is planned when the files are in their cache state, and then prepared: what was planned, and the seconds predicted.
+    /// Planned, and then prepared, when the files are in their cache state: the method, and the predicted seconds.
     Planned(&'a Contest, Plan, Option<(Work<'a>, Method, f64)>),
 }
 
-/// What is done with the files of a job: with blocks of them, where some were drawn.
+/// The work on a job; for random access, with the blocks to visit.
 type Work<'a> = Box<dyn FnMut(&Job, Option<&Visits>, &mut Done) -> Result<Transfer, TrialError> + 'a>;
 
 fn prepare(spec: &Spec) -> Result<Prepared<'_>, TrialError> {
@@ -168,7 +168,7 @@ fn prepare_method<'a>(spec: &'a Spec, contest: &'a Contest, method: &Method) -> 
             })
         }
         Operation::Write => {
-            // Each file of a sustained write has bytes of its own: some devices keep equal blocks once.
+            // Each file of a sustained write has its own bytes, because some devices de-duplicate blocks.
             let producer = |segment: u64| -> Box<dyn Producer> {
                 if spec.repeats_block {
                     Box::new(UnchangedBlock::new(spec.seed))
@@ -223,17 +223,17 @@ fn prepare_command<'a>(command: &'a Command, contest: &Contest, spec: &Spec) -> 
     {
         write_updates(pattern, updates_seed(spec.seed, index), job)?;
     }
-    // Told if the command fails. On a terminal they would be mixed with the progress.
+    // Messages are reported if the command fails. On a terminal they would be mixed with the progress.
     let messages = tempfile::tempfile()?;
     for job in spec.jobs.iter().filter(|_| !command.before.is_empty()) {
         succeed(&command.before, job, &messages)?;
-        // What it made must not be on its way to the device while the clock runs.
+        // Sync what `before` made, so that it is not written to the device while the clock runs.
         let target = Path::new(&job.target);
         if target.exists() {
             sync_file(target)?;
         }
     }
-    // As the methods beside it sync theirs.
+    // As the methods of its contest do.
     let syncs = contest.operation == Operation::Copy && contest.durability == Durability::Fsync;
     Ok(Box::new(move |job, _, done| {
         let verdict = run_judging(command, job, &messages, &mut done.printed)?;
@@ -249,20 +249,20 @@ fn prepare_command<'a>(command: &'a Command, contest: &Contest, spec: &Spec) -> 
     }))
 }
 
-/// What all jobs of a trial did together.
+/// The sum over all jobs of a trial.
 #[derive(Default)]
 struct Done {
     transfer: Transfer,
     answers: Vec<Answer>,
     compared: Vec<Compared>,
-    /// What a command printed, hashed.
+    /// The hash of a command's output.
     printed: DefaultHasher,
-    /// What each job took, where it is a sustained write.
+    /// For a sustained write, the time of each job.
     segment_seconds: Vec<f64>,
 }
 
 impl<'a> Prepared<'a> {
-    /// Learns what must be known just before the clock, and plans: that belongs to the set-up, and is what is returned.
+    /// Measures and plans just before the clock starts; returns the time that took, which is part of the set-up.
     fn look(&mut self, spec: &'a Spec) -> Result<Duration, TrialError> {
         let start = Instant::now();
         match self {
@@ -281,7 +281,7 @@ impl<'a> Prepared<'a> {
         Ok(start.elapsed())
     }
 
-    /// The method that was planned, and the seconds that were predicted.
+    /// The planned method, and the predicted seconds.
     fn planned(&self) -> (Option<String>, Option<f64>) {
         match self {
             Self::Update(updating) => updating.planned(),
@@ -319,7 +319,7 @@ impl<'a> Prepared<'a> {
     }
 }
 
-/// The plan for the files of a trial, which are alike: for the first of them, and its time as often as there are.
+/// The plan for the files of a trial: the plan of the first file, with its time multiplied by their number.
 fn planned_for(spec: &Spec, plan: Plan) -> Result<(Method, f64), TrialError> {
     let nothing = io::Error::other("there are no files to plan for");
     let job = spec.jobs.first().ok_or(nothing)?;
@@ -334,18 +334,18 @@ fn planned_for(spec: &Spec, plan: Plan) -> Result<(Method, f64), TrialError> {
     Ok((found.method, predicted_seconds))
 }
 
-/// Whether a sustained write ends before this job: files so far took these seconds each, and all of them `elapsed`.
+/// Whether a sustained write ends before this job, given the seconds of each file so far, and the elapsed time.
 fn is_over(spec: &Spec, so_far: &[f64], elapsed: f64, next: &Job) -> io::Result<bool> {
     let Some(last) = so_far.last() else { return Ok(false) };
     let directory = Path::new(&next.target).parent().unwrap_or(Path::new("."));
     let left_bytes = sys::file_system(directory)?.free_bytes.saturating_sub(next.bytes);
     let is_late = spec.seconds_left.is_some_and(|seconds| elapsed + last > seconds);
-    // Who asks for a size wants all of it.
+    // A requested size is written completely.
     let settles = spec.contest.as_ref().is_some_and(|contest| contest.size_chosen);
     Ok(is_late || left_bytes < spec.spare_bytes || (settles && has_settled(so_far)))
 }
 
-/// Removes what the rehearsal of a method made, where the trial makes it anew.
+/// Removes the targets of a rehearsal that the trial creates again.
 fn remove_fresh_targets(spec: &Spec) -> io::Result<()> {
     let writes = |contest: &Contest| has_target(contest) && contest.target == Target::Fresh;
     if spec.is_of_command() || !spec.contest.as_ref().is_some_and(writes) {

@@ -1,4 +1,4 @@
-//! External commands: their arguments, running them, and the verdict that their end tells.
+//! External commands: their arguments, running them, and their verdict.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -17,7 +17,7 @@ use super::child::TrialError;
 use super::{Compared, Found, Job};
 use crate::updates::drawn;
 
-/// Has what a command wrote on the device, as the methods beside it have; gives the time it took.
+/// Syncs what a command wrote, as the methods of its contest do; returns the time it took.
 pub(super) fn sync_file(path: &Path) -> Result<Duration, TrialError> {
     let start = Instant::now();
     let synced = File::open(path).and_then(|file| sys::sync(&file));
@@ -25,7 +25,7 @@ pub(super) fn sync_file(path: &Path) -> Result<Duration, TrialError> {
     Ok(start.elapsed())
 }
 
-/// Runs an external command that is to succeed, its output thrown away. Its messages go to `messages`.
+/// Runs an external command that must succeed, and discards its output. Its messages go to `messages`.
 pub(super) fn succeed(argv: &[String], job: &Job, messages: &File) -> Result<(), TrialError> {
     let status = status_of(argv, job, messages, None)?;
     if status.success() {
@@ -36,7 +36,7 @@ pub(super) fn succeed(argv: &[String], job: &Job, messages: &File) -> Result<(),
     }
 }
 
-/// What a failed command said last, each line behind a semicolon.
+/// The last messages of a failed command, each line after a semicolon.
 fn last_of(messages: &File) -> String {
     let bytes = messages.metadata().map_or(0, |metadata| metadata.len());
     let start = bytes.saturating_sub(LAST_BYTES);
@@ -47,11 +47,10 @@ fn last_of(messages: &File) -> String {
     lines.iter().flat_map(|line| ["; ", line.trim()]).collect()
 }
 
-/// The most of the messages of a failed command that is told.
+/// How many bytes of a failed command's messages are reported.
 const LAST_BYTES: u64 = 300;
 
-/// Runs a command, and takes its verdict from how it ends, if that tells one. What it prints is added to `printed`, where it
-/// must be the same as what others print.
+/// Runs a command, and gets a verdict from its exit code, if that has one. Its output is added to `printed` if it must equal that of others.
 pub(super) fn run_judging(
     command: &record::Command,
     job: &Job,
@@ -64,7 +63,7 @@ pub(super) fn run_judging(
             printed.write(bytes);
         }
     };
-    // Where it sees that nobody looks at its output, cmp(1) leaves out what else it does.
+    // cmp(1) does less work if its output is /dev/null.
     let read = (judges || command.same_output).then_some(&mut look as OnPiece<'_>);
     let status = status_of(&command.argv, job, messages, read)?;
     let found = match status.code() {
@@ -79,7 +78,7 @@ pub(super) fn run_judging(
     }))
 }
 
-/// What is called with each piece that a command prints.
+/// Called with each piece of a command's output.
 type OnPiece<'a> = &'a mut dyn FnMut(&[u8]);
 
 /// Runs a program to its end. What it prints is read in pieces, or goes nowhere.
@@ -109,7 +108,7 @@ fn status_of(argv: &[String], job: &Job, messages: &File, read: Option<OnPiece<'
     run().map_err(|error| TrialError::Command(name, error))
 }
 
-/// As much as a pipe holds.
+/// The capacity of a pipe.
 const PIECE_BYTES: usize = 64 << 10;
 
 /// Writes the updates of a file in the binary form of docs/formats.md.
@@ -141,7 +140,7 @@ fn tree_of(source: &OsStr) -> OsString {
     tree.map_or_else(OsString::new, |tree| tree.as_os_str().to_owned())
 }
 
-/// An argument with the paths in place of what stands in braces, wherever in it that is.
+/// An argument with its placeholders replaced by paths.
 fn fill_in(argument: &str, job: &Job) -> OsString {
     type Path = fn(&Job) -> OsString;
     const PLACES: [(&str, Path); 9] = [
@@ -153,7 +152,7 @@ fn fill_in(argument: &str, job: &Job) -> OsString {
         ("{tree}", |job| tree_of(&job.source)),
         ("{one-tree}", |job| tree_of(&job.source)),
         ("{other-tree}", |job| tree_of(&job.other)),
-        // A trial runs in the program itself.
+        // The program of the trial is seekless itself.
         ("{seekless}", |_| {
             env::current_exe().map_or_else(|_| "seekless".into(), PathBuf::into_os_string)
         }),

@@ -1,4 +1,4 @@
-//! What the system counts, read before and after a trial.
+//! Counters of the system, read before and after a trial.
 
 use std::fs;
 use std::path::Path;
@@ -26,7 +26,7 @@ impl Counters {
         };
         Self {
             usage: sys::usage(whose).unwrap_or_default(),
-            // What a command read and wrote is added to its parent's account when it has ended.
+            // The I/O of a command is added to that of its parent when it has ended.
             io: sys::process_io().ok().and_then(sys::Support::available),
             device: devices_use(spec),
             system: SystemCounters::now(),
@@ -34,7 +34,7 @@ impl Counters {
     }
 }
 
-/// What all devices of a trial did together; `None` where one of them does not tell.
+/// The sum of the counters of all devices of a trial; `None` if one of them has none.
 fn devices_use(spec: &Spec) -> Option<DeviceUse> {
     let mut devices = spec
         .device_directories
@@ -44,12 +44,12 @@ fn devices_use(spec: &Spec) -> Option<DeviceUse> {
     devices.try_fold(first, |sum, next| Some(combined(sum, next?, u64::saturating_add)))
 }
 
-/// The requests that a device has completed; `None` where it does not tell.
+/// The requests that a device has completed; `None` if unknown.
 pub fn requests_of(directory: &Path) -> Option<u64> {
     device_use(directory).map(|device| device.reads + device.writes)
 }
 
-/// The counts of one, each combined with that of the other.
+/// Combines each count of one with that of the other.
 pub(super) fn combined(one: DeviceUse, other: DeviceUse, with: fn(u64, u64) -> u64) -> DeviceUse {
     let merges = one.read_merges.zip(other.read_merges);
     DeviceUse {

@@ -1,4 +1,4 @@
-//! The parent's side of a trial: starting the child, the hand-shake, and ending it when the run is stopped.
+//! The parent's side of a trial: starting the child, the handshake, and ending it when the run is stopped.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::{Outcome, Spec};
 
-/// Stops a run from another thread: no further trial begins, and the one under way is ended.
+/// Stops a run from another thread: no further trial starts, and the current one is ended.
 #[derive(Clone, Debug, Default)]
 pub struct Stop {
     asked: Arc<AtomicBool>,
@@ -24,13 +24,13 @@ impl Stop {
         self.kill();
     }
 
-    /// Whether it was asked to.
+    /// Whether a stop was requested.
     #[must_use]
     pub fn is_requested(&self) -> bool {
         self.asked.load(Ordering::SeqCst)
     }
 
-    /// Ends the child and what it started: it leads a group of its own.
+    /// Kills the child's process group, which includes what the child started.
     fn kill(&self) {
         if let Some(child) = self.lock().as_ref() {
             let _ = seekless_sys::kill_group(child.id());
@@ -42,7 +42,7 @@ impl Stop {
     }
 }
 
-/// Why a child did not answer.
+/// Why a child gave no report.
 #[derive(Debug, thiserror::Error)]
 pub enum LaunchError {
     /// It could not be started, or the pipe to it broke.
@@ -59,10 +59,10 @@ pub enum LaunchError {
     Answer(#[from] serde_json::Error),
 }
 
-/// A child that is ready, or has said why it cannot be.
+/// A child that is ready, or has reported why it is not.
 pub struct Child<'a> {
     stop: &'a Stop,
-    /// Gone when the child is told to end.
+    /// `None` once the child was told to end.
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
     early: Option<Outcome>,
@@ -72,7 +72,7 @@ impl<'a> Child<'a> {
     /// Starts `program trial` and waits until it is ready.
     ///
     /// # Errors
-    /// [`LaunchError`] where it cannot be started or ends without a word.
+    /// [`LaunchError`] if it cannot be started, or ends without an answer.
     pub fn start(program: &Path, spec: &Spec, stop: &'a Stop) -> Result<Self, LaunchError> {
         let mut child = Command::new(program)
             .arg("trial")
@@ -102,10 +102,10 @@ impl<'a> Child<'a> {
         Ok(this)
     }
 
-    /// Says go, and waits for the outcome; a child that takes longer than `limit` is ended.
+    /// Starts the trial and waits for the outcome; a child that takes longer than `limit` is killed.
     ///
     /// # Errors
-    /// [`LaunchError`] where the child dies, is ended or answers something else.
+    /// [`LaunchError`] if the child dies, is killed or gives another answer.
     pub fn run(mut self, limit: Duration) -> Result<Outcome, LaunchError> {
         if let Some(early) = self.early.take() {
             return Ok(early);
@@ -130,7 +130,7 @@ impl<'a> Child<'a> {
         })
     }
 
-    /// Writes a line. A child that dies at once breaks the pipe; what became of it is found by reading.
+    /// Writes a line. If the child has died, the pipe is broken, and reading the answer shows why.
     fn say(&mut self, line: &str) {
         if let Some(input) = &mut self.input {
             let _ = writeln!(input, "{line}");
@@ -152,7 +152,7 @@ impl<'a> Child<'a> {
 
 impl Drop for Child<'_> {
     fn drop(&mut self) {
-        // A child that still waits for go sees the end of its input and ends.
+        // A child that is still waiting sees the end of its input and ends.
         self.input = None;
         if let Some(mut child) = self.stop.lock().take() {
             wait_or_kill(&mut child);
@@ -160,7 +160,7 @@ impl Drop for Child<'_> {
     }
 }
 
-/// Waits for a child that has nothing left to do; one that does not end is ended.
+/// Waits for a child that has nothing left to do, and kills it if it does not end.
 fn wait_or_kill(child: &mut process::Child) {
     // Most end within a millisecond; about 100 ms in all.
     let mut pause = Duration::from_micros(100);
@@ -175,7 +175,7 @@ fn wait_or_kill(child: &mut process::Child) {
     let _ = child.wait();
 }
 
-/// What the child says when it is prepared.
+/// The child's message when it is prepared.
 pub(super) const READY: &str = "ready";
-/// What the parent says then.
+/// The parent's answer.
 pub(super) const GO: &str = "go";

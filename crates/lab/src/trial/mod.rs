@@ -1,9 +1,9 @@
 //! One timed execution, in a process of its own.
 //!
 //! The parent starts the same binary again and hands it a [`Spec`]; the child makes its buffers, rings and threads and
-//! says that it is ready; the parent brings the page cache into the state asked for, verifies it, and says go; the child
-//! runs the method between two looks at the clock and answers with a [`Report`]. What the parent checks afterwards is
-//! outside the clock.
+//! says that it is ready; the parent brings the page cache into the state asked for, verifies it, and says go; the
+//! child runs the method between two readings of the clock and answers with a [`Report`]. What the parent checks
+//! afterwards is outside the clock.
 
 pub mod account;
 pub mod child;
@@ -26,33 +26,33 @@ pub(crate) use update::updates_seed;
 use crate::experiment::{ContestPlan, Size};
 use crate::kernel::{Answer, Kernel};
 
-/// What a child is to do.
+/// The task of a child.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Spec {
-    /// The contest, with the entry that is measured as its only one; `None` for nothing, so that the cost of measuring is known.
+    /// The contest, with the measured entry as its only one; `None` for a trial that does nothing, to measure its cost.
     pub contest: Option<Contest>,
     /// The files, one after the other inside the clock.
     pub jobs: Vec<Job>,
-    /// The seed of what is written.
+    /// The seed of the written bytes.
     pub seed: u64,
-    /// Whether one unchanged block of the stream is written over and over: each buffer is filled once, and writing alone is
-    /// timed. That is what fio does, so comparing with it needs this. Only the file's size can be checked.
+    /// Whether each buffer is filled only once, and then written repeatedly without changes, as fio does. Then only the
+    /// file's size can be checked.
     pub repeats_block: bool,
-    /// The seed by which blocks are drawn, where random ones are moved.
+    /// The seed of the random blocks, for random access.
     pub draw_seed: u64,
     /// The devices' directories in `/sys`, whose requests are counted together.
     pub device_directories: Vec<OsString>,
     /// A memory control group to join first.
     pub cgroup: Option<OsString>,
-    /// No file of a sustained write begins that would end later, in seconds, if it takes as long as the one before; `None` for no
-    /// limit.
+    /// For a sustained write, the time limit in seconds: a file is started only if it would end before, if it takes as
+    /// long as the previous one; `None` for no limit.
     pub seconds_left: Option<f64>,
-    /// No file of a sustained write begins that would leave less free space, in bytes.
+    /// For a sustained write, the free space to leave, in bytes.
     pub spare_bytes: u64,
 }
 
 impl Spec {
-    /// A method that moves one file from its start to its end, into a fresh file where it writes one.
+    /// The trial of a method on one file from start to end; a target is a fresh file.
     #[must_use]
     pub fn of(method: Method, kernel: Kernel, job: Job) -> Self {
         let mut contest = ContestPlan::of(method.operation(), vec![method.into()], Size::Auto).common;
@@ -66,7 +66,7 @@ impl Spec {
         }
     }
 
-    /// The contest and what of it is measured.
+    /// The contest and the measured entry.
     fn measured(&self) -> Option<(&Contest, &Entry)> {
         let contest = self.contest.as_ref()?;
         Some((contest, contest.entries.first()?))
@@ -81,8 +81,7 @@ impl Spec {
     }
 }
 
-/// The blocks of each file that a trial moves at random places, the same for all methods of a round; empty where files are moved
-/// from start to end.
+/// For random access, the blocks of each file, the same for all methods of a round; empty otherwise.
 pub(crate) fn visits(contest: &Contest, draw_seed: u64) -> Vec<Visits> {
     let Some(random) = contest.random else {
         return Vec::new();
@@ -94,40 +93,40 @@ pub(crate) fn visits(contest: &Contest, draw_seed: u64) -> Vec<Visits> {
     (0..contest.files).map(draw).collect()
 }
 
-/// One file of a trial. Paths are texts of the system, which pass through JSON whatever their bytes.
+/// One file of a trial. Paths may have any bytes, also in JSON.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Job {
-    /// What is read; unused by writes.
+    /// The source; unused by writes.
     pub source: OsString,
-    /// What it is compared with; used by comparisons only.
+    /// The second file of a comparison.
     pub other: OsString,
-    /// What is written; unused by reads.
+    /// The target; unused by reads.
     pub target: OsString,
     /// The size.
     pub bytes: u64,
 }
 
-/// What a child measured.
+/// The measurements of a child.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Report {
-    /// The trial as runs keep it. What it was a trial of, its cache state and whether it is valid are its parent's to say.
+    /// The trial for the run. The parent fills in what it was a trial of, its cache state, and whether it is valid.
     pub trial: Trial,
-    /// What the kernel found, for each job.
+    /// The answer of the kernel, for each job.
     pub answers: Vec<Answer>,
-    /// What comparing found, for each job.
+    /// The result of a comparison, for each job.
     pub compared: Vec<Compared>,
-    /// A hash of what a command printed, where it must print the same as others.
+    /// The hash of a command's output, if it must equal that of others.
     pub printed: Option<u64>,
 }
 
-/// What comparing two files found.
+/// The result of comparing two files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Compared {
     /// The verdict.
     pub found: Found,
-    /// Lines of the part that is equal; `None` for a method that does not count them.
+    /// Newlines of the equal part; `None` for a method that does not count them.
     pub newlines: Option<u64>,
-    /// Bytes that were taken for equal without being read.
+    /// Bytes that counted as equal without being read.
     pub unread_bytes: u64,
 }
 
@@ -136,11 +135,11 @@ pub struct Compared {
 pub enum Found {
     /// They are.
     Equal,
-    /// They differ, first in this byte; a command does not tell in which.
+    /// They differ, first in this byte; `None` for a command, which does not report it.
     Differ(Option<u64>),
     /// One ends before the other, after this many bytes.
     Ended(u64),
 }
 
-/// What a child says at last: its report, or what becomes of its entry without one.
+/// The final answer of a child: its report, or the new status of its entry.
 pub type Outcome = Result<Report, Status>;

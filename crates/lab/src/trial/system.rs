@@ -1,4 +1,5 @@
-//! What the whole system counts: the columns of vmstat(8), from `proc_stat(5)`, `/proc/vmstat` and `proc_meminfo(5)`.
+//! Counters of the whole system, for the columns of vmstat(8): from `proc_stat(5)`, `/proc/vmstat` and
+//! `proc_meminfo(5)`.
 
 use std::fs;
 
@@ -6,11 +7,11 @@ use seekless_record::SystemUse;
 
 use crate::noise::CpuTime;
 
-/// Trials that take less have no columns but the growth of the cache: the processors' time comes in ticks of 10 ms, and
-/// reading the counters would be most of what is counted.
+/// Shorter trials have only the growth of the cache, because processor time is counted in ticks of 10 ms, and reading
+/// the counters would dominate.
 pub const SHORTEST_SECONDS: f64 = 0.1;
 
-/// The system's counters at one time. What a system does not tell is `None`.
+/// The system's counters at one time; unknown ones are `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SystemCounters {
     ticks: Option<CpuTime>,
@@ -45,7 +46,7 @@ impl SystemCounters {
         }
     }
 
-    /// What happened since, in this many seconds; `None` where the system tells nothing of it.
+    /// The changes since then, within this many seconds; `None` if the system reports nothing.
     #[must_use]
     pub fn since(self, earlier: Self, seconds: f64) -> Option<SystemUse> {
         if self == Self::default() {

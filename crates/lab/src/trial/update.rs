@@ -12,22 +12,22 @@ use super::child::TrialError;
 use super::{Job, Spec};
 use crate::updates;
 
-/// The updates of a file: those of a method that writes as they come are sorted out beforehand, because the program that it
-/// stands for sorts nothing.
+/// The updates of a file. For a method that writes in the given order, they are resolved before the trial, because the
+/// program that it represents does not sort.
 enum Given {
     Batch(Batch),
     Resolved(Updates),
 }
 
-/// A method of updating with its buffers made, and what it is to write.
+/// A prepared method of updating, and its updates.
 pub(super) struct Updating {
     choice: Choice,
-    /// None where the method is planned when the updates are known.
+    /// `None` if the method is planned during the trial.
     prepared: Option<Updater>,
     look: Option<Look>,
-    /// The next file's last.
+    /// In reverse order: the updates of the next file are last.
     given: Vec<Given>,
-    /// Kept, since freeing them is not the method's work.
+    /// Kept until the end, because freeing them is not part of the method.
     done: Vec<Updates>,
     account: UpdateAccount,
     planned: Option<String>,
@@ -35,7 +35,7 @@ pub(super) struct Updating {
 }
 
 impl Updating {
-    /// Makes the batches, buffers and rings.
+    /// Prepares the batches, buffers and rings.
     pub fn prepare(choice: &Choice, pattern: &UpdatePattern, spec: &Spec) -> Result<Self, TrialError> {
         let longest = spec.jobs.iter().map(|job| job.bytes).max().unwrap_or(0);
         let method = choice.method();
@@ -64,7 +64,7 @@ impl Updating {
         })
     }
 
-    /// Measures what writing costs here, just before the clock, when the files are in their cache state.
+    /// Measures the costs of writing, just before the clock starts, when the files are in their cache state.
     pub fn look(&mut self, jobs: &[Job]) {
         self.look = jobs
             .first()
@@ -104,7 +104,7 @@ impl Updating {
         Ok(transfer)
     }
 
-    /// Planning and making its buffers is inside the clock: whoever plans pays for both.
+    /// Planning and allocating buffers are timed.
     fn by_plan(&mut self, job: &Job, updates: &Updates) -> Result<Updated, TrialError> {
         let limits = self.limits();
         let plan = match &self.look {
@@ -117,12 +117,12 @@ impl Updating {
         Ok(commit(Path::new(&job.target), updates, &how)?)
     }
 
-    /// What was written.
+    /// The account of the writes.
     pub fn account(&self) -> UpdateAccount {
         self.account
     }
 
-    /// The method that was planned, and the seconds that the planner's model gives for it, or for the one that was named.
+    /// The planned method, and the seconds predicted by the planner's model for it or for the named method.
     pub fn planned(&self) -> (Option<String>, Option<f64>) {
         let method = self.choice.method().filter(|method| is_modelled(method));
         let look = self.look.as_ref().filter(|look| look.is_measured());
@@ -138,7 +138,7 @@ impl Updating {
     }
 }
 
-/// Whether the planner's model is one of this method: one write after the other, through the page cache.
+/// Whether the planner's model covers a method: one write after the other, through the page cache.
 fn is_modelled(method: &Method) -> bool {
     method.mechanism().name == "sync" && method.options().cache() == CachePolicy::Cached
 }

@@ -1,4 +1,4 @@
-//! Doing something to all files of a selection.
+//! Acting on all files of a selection.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -14,13 +14,13 @@ use super::{FileState, Total, Watch};
 use crate::Stop;
 use crate::walk::{FileAt, How, Selection, each_file, is_sure};
 
-/// What is done to each file, on several threads: what was resident before, where it is changed, and what is now.
+/// The action on each file, on several threads. Returns the residency before, if it changes it, and now.
 pub(super) type Act<'a> = &'a (dyn Fn(&CachedFile) -> seekless::Result<(Option<Resident>, Resident)> + Sync);
 
-/// Acts on every file, and gives a total for each path that was named.
+/// Acts on every file, and returns a total for each path that was named.
 pub(super) fn run(selection: &Selection, act: Act<'_>, stop: &Stop, watch: &mut dyn Watch) -> Vec<Total> {
     let threads = Threads::default();
-    // Files with several names that were met.
+    // Files with several hard links that were found.
     let mut met = HashSet::new();
     let mut totals = Vec::new();
     for root in selection.roots() {
@@ -65,7 +65,7 @@ pub(super) fn run(selection: &Selection, act: Act<'_>, stop: &Stop, watch: &mut 
 /// A file that was acted on.
 struct Done {
     id: Identity,
-    /// Whether it was named itself, too.
+    /// Whether it is also named itself.
     is_elsewhere: bool,
     has_more_names: bool,
     state: FileState,
@@ -98,7 +98,7 @@ fn one(selection: &Selection, act: Act<'_>, file: &FileAt) -> Result<Done, Strin
     })
 }
 
-/// What an error says after the path.
+/// The text of an error after the path.
 fn reason_of(error: seekless::Error) -> String {
     match error {
         seekless::Error::System { action, source, .. } => format!("cannot {action}: {source}"),

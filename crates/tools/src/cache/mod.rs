@@ -1,8 +1,8 @@
-//! What of files and directories is in the page cache, dropping them from it and warming them.
+//! The residency of files and directories in the page cache; dropping and warming them.
 //!
-//! Each file is looked at once, however many names it has and however often it is named. Symbolic links are followed
-//! where they are named, and never inside a directory. Memory does not grow with the number of files, but for one entry for
-//! each file with several names. What was done is always read back.
+//! Each file counts once, even if it has several hard links or is named several times. Symbolic links are followed if
+//! they are named, but not inside directories. Memory does not grow with the number of files, except for an entry per
+//! file with several hard links. The result is always read back.
 //!
 //! ```
 //! use std::ops::ControlFlow;
@@ -40,7 +40,7 @@ use crate::Stop;
 use crate::walk::{Left, Selection};
 use batch::run;
 
-/// A file and what of it is in the page cache.
+/// A file and its residency.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileState {
     /// Its path, below the one that was named.
@@ -55,7 +55,7 @@ pub struct FileState {
     pub resident: Resident,
 }
 
-/// What was found below a path that was named.
+/// The sum over the files at or below a path that was named.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Total {
     /// The path.
@@ -64,26 +64,26 @@ pub struct Total {
     /// Whether it is a directory.
     #[serde(skip)]
     pub is_directory: bool,
-    /// Files that were looked at; those that failed are not among them.
+    /// The number of files, without those that failed.
     pub files: u64,
     /// The sum of their sizes.
     pub bytes: u64,
-    /// What they take in the page cache at most: their sizes in whole pages, where residency is known.
+    /// The sum of their sizes in whole pages, for files of known residency.
     pub cacheable_bytes: u64,
-    /// What of it was resident before anything was done.
+    /// Bytes of it that were resident before.
     #[serde(rename = "resident_before_bytes")]
     pub before_bytes: u64,
-    /// What of it is resident.
+    /// Bytes of it that are resident.
     pub resident_bytes: u64,
-    /// Files of which something is resident.
+    /// Files with resident bytes.
     pub resident_files: u64,
-    /// Files of which not all is resident.
+    /// Files that are not completely resident.
     pub partial_files: u64,
-    /// Files of which it cannot be known.
+    /// Files of unknown residency.
     pub unknown_files: u64,
     /// Files and directories that could not be opened, read or listed.
     pub failed: u64,
-    /// What was met beside them.
+    /// What was left out.
     #[serde(flatten)]
     pub left: Left,
 }
@@ -124,28 +124,28 @@ impl Total {
     }
 }
 
-/// Who is told what happens, in the order of the walk.
+/// Receives the results, in the order of the walk.
 pub trait Watch {
-    /// A file was looked at, or done. May end the job.
+    /// A file was processed. `Break` ends the job.
     fn file(&mut self, file: &FileState) -> ControlFlow<()>;
-    /// A file or directory could not be opened, read or listed, and why; the rest goes on.
+    /// A file or directory could not be opened, read or listed, and why; the job continues.
     fn failed(&mut self, path: &Path, reason: &str);
 }
 
-/// Tells what is resident, without changing anything. A total for each path that was named.
+/// Returns the residency, as a total for each path that was named. Changes nothing.
 pub fn show(selection: &Selection, stop: &Stop, watch: &mut dyn Watch) -> Vec<Total> {
     run(selection, &|file| Ok((None, file.resident()?)), stop, watch)
 }
 
-/// Drops files from the page cache, dirty ones after writing them back, and reads back what stays.
+/// Drops files from the page cache, after writing back dirty pages, and reads back what stays.
 pub fn drop(selection: &Selection, stop: &Stop, watch: &mut dyn Watch) -> Vec<Total> {
     let drop = |file: &CachedFile| Ok((Some(file.resident()?), file.drop_pages()?));
     run(selection, &drop, stop, watch)
 }
 
-/// Reads files into the page cache and reads back what is there; `moved` is told of the bytes of each piece that was read, from
-/// several threads. Whoever calls this has asked [`show`] first whether there is memory for all of it: what does not fit
-/// drives out what was read before.
+/// Reads files into the page cache, and reads back what is there. `moved` is called, from several threads, with the
+/// bytes of each piece. Call [`show`] first to check that there is enough memory, because files that do not fit evict
+/// those read before.
 pub fn warm(selection: &Selection, stop: &Stop, moved: &(dyn Fn(u64) + Sync), watch: &mut dyn Watch) -> Vec<Total> {
     let go_on = || {
         if stop.is_stopped() {
@@ -160,7 +160,7 @@ pub fn warm(selection: &Selection, stop: &Stop, moved: &(dyn Fn(u64) + Sync), wa
             moved(bytes);
             go_on()
         })?;
-        // The system may page out the beginning of a large file while its end is read, with memory to spare.
+        // The system may evict the start of a large file while its end is read, even if memory is free.
         for _ in 0..REPEATS {
             if resident.part().is_none_or(|part| part >= 1.0) || stop.is_stopped() || !fits_in_memory(file) {
                 break;
@@ -172,7 +172,7 @@ pub fn warm(selection: &Selection, stop: &Stop, moved: &(dyn Fn(u64) + Sync), wa
     run(selection, &warm, stop, watch)
 }
 
-/// How often a file is read again of which something has left the cache meanwhile.
+/// How often a file is read again if a part of it was evicted meanwhile.
 const REPEATS: u32 = 3;
 
 fn fits_in_memory(file: &CachedFile) -> bool {

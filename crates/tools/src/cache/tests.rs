@@ -1,4 +1,4 @@
-//! The walk, what is counted, and what is told, on directories made for the occasion.
+//! The walk, the counts and the reports, on directories made for each test.
 
 use std::ffi::OsStr;
 use std::fs;

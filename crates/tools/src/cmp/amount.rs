@@ -2,7 +2,7 @@
 //!
 //! More liberal than [`seekless::method::parse_size`] because a drop-in must take what scripts give it.
 
-/// Letters of powers of 1024, or of 1000 where a `B` or `D` follows. `k` is the only small one.
+/// Letters for powers of 1024, or of 1000 if `B` or `D` follows. `k` is the only lower-case letter.
 const POWERS: [(&[u8], u32); 8] = [
     (b"kK", 1),
     (b"M", 2),
@@ -18,7 +18,8 @@ const POWERS: [(&[u8], u32); 8] = [
 const LARGEST: u64 = i64::MAX as u64;
 
 /// A number of bytes: blanks, a sign, digits, and one of `kB` (1000), `K`, `KiB` (1024), `MB`, `M`, `MiB` and so on to
-/// `Y`. A suffix alone counts once. `None` for anything else, and for more than an offset of a file can be.
+/// `Y`. A suffix without a number stands for 1 of it. `None` for anything else, and for more than the largest file
+/// offset.
 #[must_use]
 pub fn parse_amount(text: &[u8]) -> Option<u64> {
     let (number, suffix) = leading_number(text)?;
@@ -38,10 +39,10 @@ pub fn parse_amount(text: &[u8]) -> Option<u64> {
     u64::try_from(bytes).ok().filter(|&bytes| bytes <= LARGEST)
 }
 
-/// The number that a text begins with as strtol(3) reads it, and the rest.
+/// The number at the start of a text, as strtol(3) reads it, and the rest.
 fn leading_number(text: &[u8]) -> Option<(u128, &[u8])> {
     let unsigned = text.trim_ascii_start();
-    // A vertical tab is blank to C and not to Rust.
+    // A vertical tab is white space in C, but not in Rust.
     let unsigned = match unsigned {
         [0x0b, ..] => return leading_number(&unsigned[1..]),
         other => other,
@@ -59,7 +60,7 @@ fn leading_number(text: &[u8]) -> Option<(u128, &[u8])> {
     let value = |byte: &u8| char::from(*byte).to_digit(radix);
     let count = digits.iter().take_while(|byte| value(byte).is_some()).count();
     if count == 0 {
-        // A suffix alone, and only where nothing at all stands before it.
+        // A suffix without a number is allowed only at the start of the text.
         return (!text.is_empty() && digits.len() == text.len()).then_some((1, text));
     }
     let number = digits[..count].iter().try_fold(0_u128, |number, byte| {

@@ -27,7 +27,7 @@ pub enum Error {
         /// The system's reason.
         error: io::Error,
     },
-    /// Links are compared as such, but only one of the two is a symbolic link.
+    /// Symbolic links are to be compared by their targets, but only one of the two is a symbolic link.
     #[error("{}: Not a symbolic link", name.display())]
     NotALink {
         /// The other one.
@@ -95,7 +95,7 @@ pub fn reason(error: &io::Error) -> String {
     text[..end].to_owned()
 }
 
-/// Where in the file. At its start, the text is that of GNU cmp.
+/// The place in the file. At its start, the text is that of GNU cmp.
 fn place(offset: u64) -> String {
     if offset == 0 {
         String::new()

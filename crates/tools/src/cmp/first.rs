@@ -7,14 +7,15 @@ use super::lines::Lines;
 use super::lockstep::{Lockstep, Step};
 use super::{Difference, End, Verdict};
 
-/// What two streams came to, and how much of them is equal, with its lines where they are asked for.
+/// The result for two streams: the length of the equal part, and its lines if requested.
 pub(super) struct Found {
     pub(super) verdict: Verdict,
     pub(super) equal_bytes: u64,
     pub(super) lines: Option<Lines>,
 }
 
-/// Reads until the first difference. Lines are counted on the way where asked for, because a stream cannot be read again.
+/// Reads until the first difference. Lines are counted during that, if requested, because a stream cannot be read
+/// again.
 pub(super) fn first_difference(streams: &mut Lockstep<'_>, counts_lines: bool) -> Result<Found, Error> {
     let mut equal_bytes = 0;
     let mut lines = counts_lines.then(Lines::default);

@@ -1,4 +1,4 @@
-//! Larger regular files, compared by a method of the engine: one that was asked for, or the one of the plan.
+//! Comparing larger regular files by a method of the engine: the requested one, or that of the plan.
 
 use std::fs::File;
 use std::ops::ControlFlow;
@@ -19,10 +19,10 @@ use super::side::Side;
 use super::{Difference, End, Outcome, Request, TOLD_BYTES, Verdict, Way};
 use crate::handle::path_of;
 
-/// Asking what memory holds takes as long as reading some hundred KiB of less than this again.
+/// For smaller files, querying the memory takes as long as reading some hundred KiB again.
 const REREAD_BYTES: u64 = 16 << 20;
 
-/// A file for the engine: open, and a path to open it again, as direct methods must.
+/// A file for the engine: open, with a path for opening it again, which direct methods need.
 struct Opened<'a> {
     side: &'a Side,
     file: &'a Arc<File>,
@@ -69,7 +69,7 @@ impl<'a> Opened<'a> {
     }
 }
 
-/// What is compared of two files, behind the bytes that are known to be equal.
+/// The rest of two files, after the bytes that are known to be equal.
 pub(super) struct Rest<'a> {
     request: &'a Request,
     sides: [Opened<'a>; 2],
@@ -79,7 +79,7 @@ pub(super) struct Rest<'a> {
 }
 
 impl<'a> Rest<'a> {
-    /// Of regular files. `lines` are those of the equal bytes, where they are asked for.
+    /// For regular files. `lines` are those of the equal bytes, if requested.
     pub fn new(
         request: &'a Request,
         sides: &'a [Side; 2],
@@ -143,7 +143,7 @@ impl<'a> Rest<'a> {
 
     fn run(&self, method: &Method) -> seekless::Result<Comparison> {
         let [one, other] = &self.sides;
-        // A descriptor that is open already reads through the page cache.
+        // An open descriptor reads through the page cache.
         let by_path = method.options().cache() != CachePolicy::Cached;
         let longest = (one.start + one.bytes).max(other.start + other.bytes);
         let mut comparer = Comparer::prepare_for(method, longest)?;
@@ -188,7 +188,7 @@ impl<'a> Rest<'a> {
         })
     }
 
-    /// The lines of all that is equal, counted in the file where the method has not.
+    /// The lines of the equal part, counted in the file unless the method has counted them.
     fn all_lines(&self, comparison: &Comparison) -> Result<Option<Lines>, Error> {
         let one = &self.sides[0];
         let Some(mut lines) = self.lines else { return Ok(None) };
@@ -206,7 +206,7 @@ impl<'a> Rest<'a> {
         Ok(Some(lines))
     }
 
-    /// The engine's error with the name that the user knows.
+    /// The engine's error, with the file's name as the user gave it.
     fn named(&self, error: seekless::Error) -> Error {
         let name = |path: &Path| {
             let side = self.sides.iter().find(|side| side.path == path);

@@ -1,4 +1,4 @@
-//! Lines of the part that is equal: the one count of newlines, for streams as they pass and for files afterwards.
+//! Counting the lines of the equal part, in streams as they are read and in files afterwards.
 
 use std::fs::File;
 use std::io;
@@ -8,7 +8,7 @@ use seekless::files::{allocated_bytes, data_ranges, read_some};
 
 const BLOCK_BYTES: usize = 128 << 10;
 
-/// What is known of the lines of an equal part.
+/// The lines of an equal part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Lines {
     pub newlines: u64,
@@ -20,14 +20,14 @@ impl Lines {
         self.last_byte.is_some_and(|byte| byte != b'\n')
     }
 
-    /// The part goes on with these bytes.
+    /// Adds these bytes to the part.
     pub fn pass(&mut self, equal: &[u8]) {
         self.newlines += memchr_iter(b'\n', equal).count() as u64;
         self.last_byte = equal.last().copied().or(self.last_byte);
     }
 
-    /// The part goes on with the `len` bytes of a file from `start`, or those that are there where it is shorter by now. Holes,
-    /// which are zeros, are not read, except for their last byte.
+    /// Adds `len` bytes of a file from `start`, or fewer if it is shorter by now. Holes are not read, except for their
+    /// last byte.
     pub fn pass_file(&mut self, file: &File, start: u64, len: u64) -> io::Result<()> {
         let mut buffer = vec![0; BLOCK_BYTES];
         let (mut offset, end) = (start, start + len);
@@ -35,7 +35,7 @@ impl Lines {
         let known_data = is_sparse.then(|| data_ranges(file, start..end)).into_iter().flatten();
         let last = if is_sparse { end.saturating_sub(1) } else { start };
         for data in known_data.chain([Ok(last..end)]) {
-            // What cannot be told of may be data.
+            // If the file system does not report holes, everything counts as data.
             let data = data.unwrap_or(offset..end);
             offset = offset.max(data.start);
             while offset < data.end {

@@ -1,4 +1,4 @@
-//! Every difference of two streams, a row each.
+//! Listing every difference of two streams, one row each.
 
 use std::io::{self, Write};
 
@@ -11,14 +11,14 @@ use super::{End, Verdict};
 
 /// Rows are written in pieces of this size, as large as the pipes of most systems may be.
 const PIECE_BYTES: usize = 256 << 10;
-/// What is not more than this is left to the caller, who may have to say something first: so much does C's standard
-/// output hold back.
+/// A last part of at most this size is left to the caller, who may have to print something first. C's standard output
+/// holds back as much.
 const HELD_BACK_BYTES: usize = 4096;
-/// Within a stretch this short, differences are looked for byte by byte: setting out to search would cost more.
+/// After a difference, this many bytes are compared one by one, because starting a search costs more.
 const NEAR_BYTES: usize = 16;
 
-/// Writes a row for each difference and returns what the streams came to, how many bytes were looked at, and the rows
-/// that are not written yet.
+/// Writes a row for each difference. Returns the result, the number of bytes compared, and the rows that are not
+/// written yet.
 pub(super) fn list(
     streams: &mut Lockstep<'_>,
     rows: &mut Rows,
@@ -33,7 +33,7 @@ pub(super) fn list(
             Step::End => break None,
             Step::Ended(side) => break Some(side),
         };
-        // A few thousand bytes at once, so that the text stays near its piece's size.
+        // A few thousand bytes at a time, so that the text is not much longer than its piece.
         for (one, other) in one.chunks(PIECE_BYTES / 64).zip(other.chunks(PIECE_BYTES / 64)) {
             differences += push_differences(one, other, offset, rows, &mut text);
             offset += one.len() as u64;
@@ -58,8 +58,8 @@ pub(super) fn list(
     Ok((verdict, offset, text))
 }
 
-/// Writes the text. Where it does not go through, the files are read on: which of them is shorter is told nevertheless,
-/// unless nobody is there to be told.
+/// Writes the text. If that fails, the files are still read to the end, to report which one is shorter, unless the
+/// reader has closed the output.
 fn write(out: &mut dyn Write, text: &mut Vec<u8>, failed: &mut Option<io::Error>) -> Result<(), Error> {
     if failed.is_none() {
         match out.write_all(text) {
@@ -78,7 +78,7 @@ fn push_differences(one: &[u8], other: &[u8], offset: u64, rows: &mut Rows, text
     let mut start = 0;
     while let Some(equal) = first_difference(&one[start..], &other[start..]) {
         start += equal;
-        // Where one byte differs, the next ones often do.
+        // The bytes after a difference often differ, too.
         let mut equal_since = 0;
         for (one, other) in one[start..].iter().zip(&other[start..]) {
             if one == other {

@@ -1,7 +1,7 @@
-//! Two streams read side by side, a block of each in turn, without believing in sizes.
+//! Reading two streams side by side, a block of each in turn, without trusting sizes.
 //!
-//! Reads until the system says that there is no more, and never past the limit, so that what follows on a shared
-//! descriptor is left to whoever reads next.
+//! It reads until the system reports the end, but never past the limit, so that the next reader of a shared descriptor
+//! gets the following bytes.
 
 use std::ffi::OsStr;
 use std::io::{self, Read};
@@ -12,27 +12,27 @@ use super::{Moved, Request, TOLD_BYTES};
 
 /// Blocks grow, so that a difference near the start is found before much is read.
 const FIRST_BLOCK_BYTES: usize = 16 << 10;
-/// As much as a pipe holds; both blocks stay in the nearest caches of the processor.
+/// The capacity of a pipe. Both blocks fit into the processor's caches.
 const BLOCK_BYTES: usize = 64 << 10;
 
-/// Progress is told after so many bytes more.
+/// Progress is reported after this many bytes.
 const STEP_BYTES: u64 = 1 << 20;
 
 /// Both streams.
 pub(super) struct Lockstep<'a> {
     request: &'a Request,
     feeds: [Feed<'a>; 2],
-    /// Of the bytes at hand, this many were given out.
+    /// How many of the buffered bytes were returned.
     given_bytes: usize,
     passed_bytes: u64,
-    /// How many there are to be passed, where that is known.
+    /// The total number of bytes, if known.
     of_bytes: Option<u64>,
-    /// How far it is, is told from here on.
+    /// The next position at which progress is reported.
     told_at: u64,
     moved: Option<Moved>,
 }
 
-/// What comes next.
+/// The next step.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Step<'a> {
     /// Bytes of both, equally many, at least one.
@@ -47,7 +47,7 @@ struct Feed<'a> {
     name: &'a OsStr,
     bytes: &'a mut Bytes,
     unskipped_bytes: u64,
-    /// May still be read.
+    /// Bytes that may still be read.
     left_bytes: u64,
     read_bytes: u64,
     position: u64,
@@ -58,7 +58,7 @@ struct Feed<'a> {
 }
 
 impl<'a> Lockstep<'a> {
-    /// Reads from where the sides are, at most `limit_bytes` of each.
+    /// Reads from the current positions, at most `limit_bytes` of each.
     pub(super) fn new(request: &'a Request, sides: &'a mut [Side; 2], limit_bytes: u64) -> Self {
         let ahead = sides.iter().filter_map(Side::bytes_ahead).min();
         let of_bytes = ahead.map(|bytes| u64::try_from(bytes).unwrap_or(0).min(limit_bytes));
@@ -94,7 +94,7 @@ impl<'a> Lockstep<'a> {
         if self.passed_bytes >= self.told_at {
             self.tell();
         }
-        // Both are asked before anything is said, so that one that cannot be read is no end of the other.
+        // Both are read before the end of one is reported, so that an error of the other comes first.
         for feed in &mut self.feeds {
             feed.fill()?;
         }
@@ -132,7 +132,7 @@ impl<'a> Feed<'a> {
         &self.buffer[self.start..self.end]
     }
 
-    /// Reads where nothing is at hand, unless the stream or the limit has ended.
+    /// Reads if the buffer is empty, unless the stream or the limit has ended.
     fn fill(&mut self) -> Result<(), Error> {
         if self.start < self.end || self.has_ended {
             return Ok(());
@@ -150,7 +150,7 @@ impl<'a> Feed<'a> {
             self.buffer.resize(BLOCK_BYTES, 0);
         }
         let wanted = self.left_bytes.min(self.buffer.len() as u64) as usize;
-        // Even nothing is read once: what cannot be read at all is an error under a limit of 0, too.
+        // Read once even under a limit of 0, so that an unreadable file is an error.
         if wanted == 0 && self.read_bytes > 0 {
             self.has_ended = true;
             return Ok(());

@@ -1,5 +1,5 @@
-//! Compares two files byte by byte, with the answers of cmp(1): where they differ first and in which line, or at all
-//! places, or only whether.
+//! Compares two files byte by byte, as cmp(1) does: the first difference and its line, all differences, or only whether
+//! they differ.
 //!
 //! Sizes are trusted only for larger regular files. Files of a few blocks, files that claim to be empty (as in /proc),
 //! pipes and devices are read to the end. Not here: the text for a person (the command has it), and trees ([`crate::tree`]).
@@ -44,10 +44,10 @@ use row::Rows;
 pub use row::{RowStyle, octal_digits, visible_byte};
 use side::{Opened, Side, open};
 
-/// Called with how many bytes are compared, of how many where that is known.
+/// Called with the number of bytes compared, and the total if known.
 pub type Moved = fn(u64, Option<u64>);
 
-/// Progress of less is not told.
+/// Smaller files have no progress.
 const TOLD_BYTES: u64 = 16 << 20;
 
 /// What to compare, and what to find out.
@@ -259,7 +259,7 @@ fn unread(verdict: Verdict, way: Way) -> Outcome {
     }
 }
 
-/// Whether the sizes say it all.
+/// Whether the sizes decide.
 fn sizes_differ(request: &Request, sides: &[Side; 2], limit_bytes: u64) -> bool {
     let (Some(one), Some(other)) = (sides[0].regular_bytes(), sides[1].regular_bytes()) else {
         return false;
@@ -267,7 +267,7 @@ fn sizes_differ(request: &Request, sides: &[Side; 2], limit_bytes: u64) -> bool 
     if request.sizes_first && one != other {
         return true;
     }
-    // Files of /proc say that they are empty, and are not.
+    // Files in /proc report a size of 0, but are not empty.
     let are_believed = one > 0 && other > 0;
     let (Some((_, _, one)), Some((_, _, other))) = (sides[0].regular(), sides[1].regular()) else {
         return false;
@@ -275,8 +275,8 @@ fn sizes_differ(request: &Request, sides: &[Side; 2], limit_bytes: u64) -> bool 
     request.wanted == Wanted::Verdict && are_believed && one != other && one.min(other) < limit_bytes
 }
 
-/// The greatest number that a row is expected to begin with: by the limit, and by the sizes of regular files. A skip
-/// behind the end, which matters in /proc only, counts with its digits, as in GNU's cmp.
+/// The largest number expected in a row, from the limit and the sizes of regular files. A skip past the end, which
+/// matters only in /proc, counts with its digits, as in GNU cmp.
 fn last_number(sides: &[Side; 2], limit_bytes: Option<u64>) -> u64 {
     let largest = i128::from(limit_bytes.unwrap_or(u64::MAX).min(i64::MAX as u64));
     let least = sides.iter().filter_map(Side::bytes_ahead).fold(largest, i128::min);

@@ -1,8 +1,9 @@
-//! The rows of a listing: a byte's number and what each file has there.
+//! The rows of a listing: the number of a byte, and its value in each file.
 //!
-//! Printing is most of the work where files differ everywhere, so numbers count up in place and bytes are looked up.
+//! If files differ everywhere, printing is most of the work, so numbers are incremented in place and bytes come from
+//! tables.
 
-/// How the rows of a listing look.
+/// The format of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowStyle {
     /// `  7 146 130`: counted from one, decimal, the bytes in octal.
@@ -34,7 +35,7 @@ pub(super) struct Rows {
 }
 
 impl Rows {
-    /// Rows with numbers padded to those of `last`, the greatest number that is expected.
+    /// Rows with numbers padded to the width of `last`, the largest number expected.
     pub(super) fn new(style: RowStyle, last: u64) -> Self {
         let width = match style {
             RowStyle::Hexadecimal => HEXADECIMAL_WIDTH,
@@ -94,7 +95,7 @@ impl Rows {
         }
     }
 
-    /// Makes `number` the one that is written, cheaply where it follows the last one.
+    /// Sets the number of the row; incrementing the last one is cheap.
     fn count_to(&mut self, number: u64) {
         if number != self.number + 1 {
             return self.set_number(number);
@@ -140,7 +141,7 @@ fn hexadecimal(digit: u8) -> u8 {
     b"0123456789abcdef"[usize::from(digit)]
 }
 
-/// Three octal digits right-aligned, as a first difference is told.
+/// Three octal digits, right-aligned, as in the message for a first difference.
 #[must_use]
 pub fn octal_digits(byte: u8) -> [u8; 3] {
     let [_, digits @ ..] = octal(byte);

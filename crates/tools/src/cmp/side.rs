@@ -1,4 +1,4 @@
-//! One of the two that are compared: a file, standard input, or the text of a symbolic link.
+//! One side of a comparison: a file, standard input, or the target of a symbolic link.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
@@ -15,19 +15,19 @@ use seekless_sys as sys;
 use super::Request;
 use super::error::Error;
 
-/// What is compared, opened and at its first byte to compare, or as near as seeking brings it.
+/// An open side, at its first byte to compare, or as near as it can be sought.
 #[derive(Debug)]
 pub(super) struct Side {
     pub(super) name: OsString,
     pub(super) bytes: Bytes,
-    /// To be read away before the first byte to compare: what could not be sought.
+    /// Bytes to read before the first byte to compare, if it could not be sought.
     pub(super) unskipped_bytes: u64,
-    /// Where in the file the comparison begins, if it is one that can be sought.
+    /// The start of the comparison in the file, if it can be sought.
     pub(super) position: Option<u64>,
     metadata: Option<Metadata>,
 }
 
-/// Where the bytes come from.
+/// The source of the bytes.
 #[derive(Debug)]
 pub(super) enum Bytes {
     File(Arc<File>),
@@ -43,7 +43,7 @@ impl Read for Bytes {
     }
 }
 
-/// The two, or that they need not be looked at.
+/// The two sides, or that they are the same.
 pub(super) enum Opened {
     Same,
     Two(Box<[Side; 2]>),
@@ -70,7 +70,7 @@ pub(super) fn open(request: &Request, identity_counts: bool) -> Result<Opened, E
         return Ok(Opened::Same);
     }
     if is_standard_input(one) && is_standard_input(other) {
-        // One stream cannot be read at two places.
+        // A stream cannot be read at two places.
         let error = io::Error::from(rustix::io::Errno::BADF);
         let name = one.clone();
         return Err(Error::Read { name, offset: 0, error });
@@ -125,13 +125,13 @@ impl Side {
         }
     }
 
-    /// The size, where it is a regular file's.
+    /// The size, of a regular file.
     pub(super) fn regular_bytes(&self) -> Option<u64> {
         let metadata = self.metadata.as_ref().filter(|metadata| metadata.is_file());
         metadata.map(MetadataExt::size)
     }
 
-    /// The file that is open and the bytes from its position to its end, where it is a regular one that can be sought.
+    /// The open file, its position and the bytes to its end, if it is a regular file that can be sought.
     pub(super) fn regular(&self) -> Option<(&Arc<File>, u64, u64)> {
         match (&self.bytes, self.position, self.regular_bytes()) {
             (Bytes::File(file), Some(position), Some(bytes)) => Some((file, position, bytes.saturating_sub(position))),
@@ -139,26 +139,26 @@ impl Side {
         }
     }
 
-    /// How many bytes there are behind the position, where the size tells it; less than none where it is behind the end.
+    /// The bytes after the position, if the size is known; negative if the position is past the end.
     pub(super) fn bytes_ahead(&self) -> Option<i128> {
         let position = self.position.unwrap_or(0);
         self.regular_bytes()
             .map(|bytes| i128::from(bytes) - i128::from(position))
     }
 
-    /// Whether both are one file at one place, as far as its file system can be trusted with that.
+    /// Whether both are the same file at the same position, if inode numbers identify files on its file system.
     fn is_same_as(&self, other: &Self) -> bool {
         let (Bytes::File(one), Bytes::File(two)) = (&self.bytes, &other.bytes) else {
             return false;
         };
         let identity = |side: &Self| side.metadata.as_ref().map(Identity::of);
-        // Pipes and devices have numbers of the kernel's own.
+        // Numbers of pipes and devices come from the kernel.
         let is_sure = |file: &File| self.regular_bytes().is_none() || sys::inodes_identify(file).unwrap_or(false);
         identity(self) == identity(other) && self.position == other.position && is_sure(one) && is_sure(two)
     }
 }
 
-/// The texts of two symbolic links; `None` where neither name is one.
+/// The targets of two symbolic links; `None` if neither name is one.
 fn link_texts(one: &OsStr, other: &OsStr) -> Result<Option<[Vec<u8>; 2]>, Error> {
     let text = |name: &OsStr| {
         let read = std::fs::read_link(Path::new(name));
@@ -173,7 +173,7 @@ fn link_texts(one: &OsStr, other: &OsStr) -> Result<Option<[Vec<u8>; 2]>, Error>
 }
 
 fn not_a_link(name: &OsStr) -> Error {
-    // What is not there at all is said to be missing rather than to be no link.
+    // A missing file is reported as missing, not as not being a link.
     match std::fs::symlink_metadata(name) {
         Err(error) if !is_standard_input(name) => Error::Open {
             name: name.to_owned(),

@@ -76,7 +76,7 @@ pub fn dig(file: &FileAt, how: Dig, stop: &Stop, moved: &(dyn Fn(u64) + Sync)) -
     Ok(dug)
 }
 
-/// What digging would do.
+/// A dry run.
 fn look(file: &FileAt, how: Dig, stop: &Stop, moved: &(dyn Fn(u64) + Sync)) -> Result<Dug> {
     let path = file.path();
     let (file, metadata) = open_regular(file)?;
@@ -108,7 +108,7 @@ fn look(file: &FileAt, how: Dig, stop: &Stop, moved: &(dyn Fn(u64) + Sync)) -> R
     Ok(dug)
 }
 
-/// Runs as they are told, some in parts.
+/// Counts runs, some of which come in parts.
 #[derive(Default)]
 struct Counted {
     holes: u64,
@@ -117,7 +117,7 @@ struct Counted {
 }
 
 impl Counted {
-    /// Counts a run, or what is behind another part of it. Whether it is new.
+    /// Counts a run, or a further part of one. Returns whether it is a new run.
     fn add(&mut self, run: &Range<u64>) -> bool {
         let is_new = self.end != Some(run.start);
         self.holes += u64::from(is_new);
@@ -165,7 +165,7 @@ pub(super) fn dig_held(held: &Held<'_>, how: Dig, stop: &Stop, moved: &(dyn Fn(u
     (dug.holes, dug.zero_bytes) = (punched.counted.holes, punched.counted.bytes);
     held.require_alone()?;
     if dug.holes > 0 {
-        // No byte is other than before, so nothing is waited for but what was written late.
+        // No byte changed, so only data that was written late is synced.
         if !held.is_written_back() {
             held.sync()?;
         }
@@ -181,7 +181,7 @@ pub(super) fn dig_held(held: &Held<'_>, how: Dig, stop: &Stop, moved: &(dyn Fn(u
     Ok(dug)
 }
 
-/// This many runs of zeros may wait to be punched.
+/// The number of runs of zeros that may wait to be punched.
 const RUNS_WAITING: usize = 4096;
 
 /// Scans while a punch waits for the device.
@@ -196,13 +196,13 @@ fn side_by_side(
         drop(send);
         (scanned, puncher.join())
     });
-    // Where punching failed, that is why looking ended.
+    // If punching failed, that error explains why scanning ended.
     let punched = punched.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
     scanned?;
     Ok(punched)
 }
 
-/// What was punched, and some of it to look at again.
+/// What was punched, and samples of it to check.
 #[derive(Default)]
 struct Punched {
     counted: Counted,
@@ -220,7 +220,7 @@ fn punch_all(
         if stop.is_stopped() {
             break;
         }
-        // A last block that is not full is freed only when all of it is asked for.
+        // A partial last block is freed only if the range covers the whole block.
         held.punch(run.start, (run.end - run.start).next_multiple_of(block_bytes))?;
         if punched.counted.add(&run) && punched.samples.len() < SAMPLES {
             punched.samples.push(run);
@@ -229,7 +229,7 @@ fn punch_all(
     Ok(punched)
 }
 
-/// In how many holes the ends are read, to see whether they are zeros.
+/// The number of holes whose ends are read, to check that they are zeros.
 const SAMPLES: usize = 64;
 const SAMPLE_BYTES: u64 = 4096;
 
@@ -252,7 +252,7 @@ fn check_samples(held: &Held<'_>, runs: &[Range<u64>]) -> Result<()> {
     Ok(())
 }
 
-/// The digest of all bytes, where that was asked for.
+/// The digest of all bytes, with `verify`.
 fn digest(held: &Held<'_>, how: Dig, moved: &(dyn Fn(u64) + Sync)) -> Result<Option<[u8; 32]>> {
     if !how.verify {
         return Ok(None);

@@ -26,7 +26,7 @@ pub enum Error {
         /// Which flag, and how to clear it.
         protection: &'static str,
     },
-    /// Changing the file would take a privilege from it.
+    /// Changing the file would remove a privilege from it.
     #[error("{}: {}", path.display(), would_lose(*privilege))]
     Privileged {
         /// The file.
@@ -103,7 +103,7 @@ pub enum Error {
         /// The file's size.
         bytes: u64,
     },
-    /// The file does not read as before.
+    /// The file's content is not the same as before.
     #[error("{}: {what}; compare the file with a copy, and do not use holes on this file system", path.display())]
     Differs {
         /// The file.
@@ -161,5 +161,5 @@ fn by(holders: &[String]) -> String {
     }
 }
 
-/// What opening a file for writing is called in errors.
+/// The words of errors for opening a file for writing.
 pub(super) const OPENING: &str = "open for writing";

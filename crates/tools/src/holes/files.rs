@@ -1,4 +1,4 @@
-//! The files that a job is about: those named, and those in directories, each once.
+//! The files of a job: those named, and those in directories, each once.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -10,8 +10,8 @@ use super::zeros::PIECE_BYTES;
 use crate::Stop;
 use crate::walk::{FileAt, How, Left, Selection, each_file as each_below};
 
-/// Works on each file, on several small ones at once, and tells what became of each, in the order in which the system lists
-/// them; of a path that cannot be worked on or listed it tells the reason. `Break` ends it, and so does `stop`.
+/// Processes each file, several small ones at a time, and reports each result in the order in which the system lists
+/// the files; for a path that cannot be processed or listed, the reason. `Break` and `stop` end it.
 pub fn each_file<T: Send>(
     selection: &Selection,
     stop: &Stop,
@@ -22,7 +22,7 @@ pub fn each_file<T: Send>(
     let mut left = Left::default();
     let mut several_names = HashSet::new();
     let mut look = |file: &FileAt| {
-        // What cannot be looked at says so when it is opened.
+        // A file that cannot be examined fails when it is opened.
         let Some(facts) = file.facts().ok().filter(|_| !file.is_named()) else {
             return How::Large;
         };

@@ -1,4 +1,4 @@
-//! Filling: holes get blocks again, so that writing to them can find no full file system. Bytes stay the same.
+//! Filling: allocates blocks for holes, so that writing to them cannot fail for lack of space. Bytes stay the same.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -76,8 +76,8 @@ pub fn fill(file: &FileAt) -> Result<Filled> {
     })
 }
 
-/// What has no blocks, in whole blocks; lseek(2) would count what is allocated and not written as holes too. None where
-/// the file system does not tell.
+/// The ranges without blocks, in whole blocks; `None` if the file system does not report extents. lseek(2) would also
+/// count allocated but unwritten blocks as holes.
 fn holes(held: &Held<'_>) -> Result<Option<Vec<Range<u64>>>> {
     match sys::extents(&held.file) {
         Ok(Support::Available(extents)) => {
@@ -106,8 +106,8 @@ fn between(extents: &[Extent], end: u64) -> Vec<Range<u64>> {
     holes
 }
 
-/// Frees what was allocated before the file system was full, and tells whether all of it is. Whoever was let in
-/// meanwhile may have written there: then all stays.
+/// Frees what was allocated before the file system was full, and returns whether all of it is free. If another process
+/// opened the file meanwhile, it may have written there, so nothing is freed.
 fn undo(held: &Held<'_>, holes: &[Range<u64>]) -> bool {
     let punch = |hole: &Range<u64>| held.punch(hole.start, hole.end - hole.start);
     holes.iter().all(|hole| punch(hole).is_ok())

@@ -1,8 +1,8 @@
-//! A file that nobody else has open while it is changed, and which keeps its times and privileges.
+//! A file that no other process has open while it is changed, and which keeps its times and privileges.
 //!
-//! No lease notices those who change a file's mode, owner, times or capabilities by its name. So no mode and no capability
-//! is ever set here: a file that a change would take privileges from is left alone. Times are set back only where nobody
-//! else changed anything.
+//! A lease does not notice changes of mode, owner, times or capabilities by name. So no mode or capability is ever set
+//! here, and a file that would lose privileges is refused. Times are restored only if no other process changed
+//! anything.
 
 use std::fs::{File, FileTimes, Metadata};
 use std::os::unix::fs::MetadataExt;
@@ -25,9 +25,9 @@ pub(super) struct Held<'a> {
     pub file: Arc<File>,
     lease: Lease,
     pub path: &'a Path,
-    /// As it was before anything was done.
+    /// Its metadata before any change.
     pub metadata: Metadata,
-    /// As our last call left the file; `None` once another changed it.
+    /// Its state after our last call; `None` once another process changed it.
     left: Mutex<Option<Stamp>>,
 }
 
@@ -39,16 +39,16 @@ impl<'a> Held<'a> {
     /// Opens a regular file for writing, locks it as updates do, and takes the lease.
     pub fn open(file: &'a FileAt) -> Result<Self> {
         let path = file.path();
-        // Before it is opened: opening some devices does something.
+        // Check first, because opening a device may have effects.
         let found = require_regular(file)?;
-        // And opening it ends the lease of another who is at it.
+        // Opening it would end the lease of another job.
         if found.bytes >= ASKED_FROM_BYTES && sys::is_locked(found.device, found.inode) {
             return Err(in_use(path, found.id()));
         }
         let failed = |action| move |error| Error::system(path, action, error);
         let file = match file.open(OFlags::RDWR) {
             Ok(file) => Arc::new(file),
-            // A lease of another who keeps no lock.
+            // Another process has a lease, but no lock.
             Err((_, error)) if error.kind() == std::io::ErrorKind::WouldBlock => return Err(in_use(path, found.id())),
             Err((_, error)) => return Err(unopened(path, error)),
         };
@@ -87,18 +87,18 @@ impl<'a> Held<'a> {
         })
     }
 
-    /// The unit in which the file system allocates.
+    /// The allocation unit of the file system.
     pub fn block_bytes(&self) -> Result<u64> {
         block_bytes(&self.file, self.path)
     }
 
-    /// What the file took before anything was done, in bytes.
+    /// The space that the file took before, in bytes.
     pub fn allocated_before_bytes(&self) -> u64 {
         files::allocated_bytes(&self.metadata)
     }
 
-    /// Whether all of the file is on its device, so that the file system knows what it takes: blocks are found late by
-    /// some. Not where the system does not tell.
+    /// Whether the whole file is on its device, so that `st_blocks` is final; some file systems allocate late. False if
+    /// unknown.
     pub fn is_written_back(&self) -> bool {
         matches!(sys::unwritten_bytes(&self.file), Ok(Support::Available(0)))
     }
@@ -108,7 +108,7 @@ impl<'a> Held<'a> {
         sys::sync(&self.file).map_err(|error| self.failed("fsync", error))
     }
 
-    /// What the file takes now.
+    /// The space that the file takes now.
     pub fn allocated_bytes(&self) -> Result<u64> {
         let metadata = self.metadata_now()?;
         if metadata.len() != self.metadata.len() {
@@ -179,10 +179,10 @@ impl<'a> Held<'a> {
     }
 }
 
-/// What the kernel takes from a program's file when anybody changes its bytes.
+/// A privilege that a file loses when its bytes are changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Privilege {
-    /// It is set-user-ID or set-group-ID. Root's changes do not end that.
+    /// It is set-user-ID or set-group-ID, which changes by root keep.
     SetId,
     /// It has capabilities (capabilities(7)).
     Capabilities,
@@ -205,7 +205,7 @@ pub(super) fn file_system(file: &File, path: &Path) -> Result<FileSystem> {
 
 /// The unit in which a file's file system allocates.
 pub(super) fn block_bytes(file: &File, path: &Path) -> Result<u64> {
-    // A file system of a program may say anything.
+    // A FUSE program may report anything.
     Ok(file_system(file, path)?
         .block_bytes
         .clamp(512, 64 << 20)
@@ -229,7 +229,7 @@ fn require_regular(file: &FileAt) -> Result<Facts> {
 /// Opens a regular file for reading.
 pub(super) fn open_regular(file: &FileAt) -> Result<(File, Metadata)> {
     let path = file.path();
-    // Opening some devices does something. What was found in a directory was a file when it was listed.
+    // Opening a device may have effects. A file found in a directory was regular when it was listed.
     if file.is_named() {
         require_regular(file)?;
     }
@@ -246,7 +246,7 @@ pub(super) fn open_regular(file: &FileAt) -> Result<(File, Metadata)> {
     })
 }
 
-/// With the flag that keeps the file from being changed, where there is one.
+/// The error of opening; names the flag that protects the file, if there is one.
 fn unopened(path: &Path, error: std::io::Error) -> Error {
     match sys::protection(path) {
         Ok(Support::Available(Some(protection))) if error.kind() == std::io::ErrorKind::PermissionDenied => {
@@ -259,7 +259,7 @@ fn unopened(path: &Path, error: std::io::Error) -> Error {
     }
 }
 
-/// Why others cannot be kept out.
+/// The error if other processes cannot be kept out.
 fn not_alone(path: &Path, why: NotAlone, id: Identity) -> Error {
     match why {
         NotAlone::Unavailable(reason) => unavailable(path, reason),

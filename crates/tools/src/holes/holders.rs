@@ -1,10 +1,10 @@
-//! Who has a file open, for messages: what `/proc` shows of other processes to this user.
+//! The processes that have a file open, as far as `/proc` shows them to this user.
 
 use std::fs;
 
 use seekless::files::Identity;
 
-/// More names than this help nobody.
+/// The most processes to name.
 const MOST: usize = 3;
 
 /// Processes that have the file open, as in `less (4711)`; empty where none can be seen.

@@ -1,10 +1,10 @@
-//! What a file consists of: data, holes, and what is reserved for data that never came.
+//! The stretches of a file: data, holes, and reserved blocks, which were never written.
 
 use std::ops::Range;
 
 use seekless_sys::{Extent, ExtentFlags};
 
-/// What a stretch of a file is.
+/// The kind of a stretch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Bytes that were written.
@@ -36,7 +36,8 @@ pub struct Stretch {
     pub range: Range<u64>,
 }
 
-/// Tells a hole, cut where blocks are reserved. `extents` are in order and hold what is not behind `range`.
+/// Reports a hole, split into holes and reserved stretches. `extents` are in order and start with those that are not
+/// before `range`.
 pub(super) fn tell_hole(range: Range<u64>, extents: &mut &[Extent], tell: &mut dyn FnMut(Stretch)) {
     let mut at = range.start;
     while let Some(extent) = extents.first()

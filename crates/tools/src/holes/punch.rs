@@ -44,7 +44,7 @@ pub fn punch(file: &FileAt, offset: u64, length: u64) -> Result<Punched> {
         });
     }
     let end = offset.saturating_add(length).min(bytes);
-    // A last block that is not full is freed only when all of it is asked for.
+    // A partial last block is freed only if the range covers the whole block.
     let asked_end = if end == bytes {
         end.next_multiple_of(held.block_bytes()?)
     } else {

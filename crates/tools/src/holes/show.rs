@@ -1,4 +1,4 @@
-//! Showing what a file consists of. Nothing is changed.
+//! Showing the data and holes of a file. Nothing is changed.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use super::{Error, Kind, Result, Stretch};
 use crate::Stop;
 use crate::walk::FileAt;
 
-/// What a file consists of.
+/// The data and holes of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Shown {
     /// The file.
@@ -94,7 +94,7 @@ pub fn show(
     Ok(shown)
 }
 
-/// Whether there may be holes though none was told.
+/// Whether there may be holes although none was reported.
 fn may_be_untold(file: &File, shown: &Shown) -> Result<bool> {
     if shown.holes > 0 || shown.extents.is_some() || shown.allocated_bytes >= shown.bytes {
         return Ok(false);

@@ -1,4 +1,4 @@
-//! Holes against a naive model, on the temporary directory and each of the directories of `SEEKLESS_TEST_DIRS`.
+//! Holes compared with a naive model, in the temporary directory and each of the directories of `SEEKLESS_TEST_DIRS`.
 
 use std::fs::{self, File, FileTimes, OpenOptions};
 use std::io;
@@ -83,7 +83,7 @@ fn digging_a_file_that_is_on_the_device_drops_no_data_from_memory() {
         let path = directory.path().join("file");
         let mut bytes = vec![0; 8 * MIB];
         bytes[3 * MIB..4 * MIB].fill(1);
-        // A buffer that is zeros but for its last byte.
+        // A buffer of zeros except for its last byte.
         bytes[6 * MIB - 1] = 1;
         fs::write(&path, &bytes).unwrap();
         File::open(&path).unwrap().sync_all().unwrap();
@@ -112,13 +112,13 @@ proptest! {
             }
             let path = directory.path().join("file");
             let bytes = make(&path, &pieces, tail);
-            // Like any reading, looking changes the time of access.
+            // Like any read, showing changes the access time.
             let look = dig(&named(&path), Dig { dry_run: true, ..Dig::default() }, &Stop::default(), &|_| ()).unwrap();
             let times = FileTimes::new()
                 .set_modified(SystemTime::UNIX_EPOCH + Duration::new(1_000_000_000, 123_000_000))
                 .set_accessed(SystemTime::UNIX_EPOCH + Duration::new(1_100_000_000, 456_000_000));
             OpenOptions::new().write(true).open(&path).unwrap().set_times(times).unwrap();
-            // Only root's digging leaves a file its set-user-ID bit.
+            // Only digging by root keeps a file's set-user-ID bit.
             set_mode(&path, if seekless_sys::effective_user() == 0 { 0o4751 } else { 0o751 });
             let before = fs::metadata(&path).unwrap();
 
@@ -180,10 +180,10 @@ proptest! {
     }
 }
 
-/// Another's change of a file by its name, which ends no lease.
+/// A change of a file by its name, which does not end the lease.
 type Other<'a> = &'a dyn Fn(&Path);
 
-/// Digs in a file, with another at it before the first hole, between two, and behind the last, in turn.
+/// Digs in a file, with another process changing it before the first hole, between two, and after the last, in turn.
 fn dug_while(other: Other<'_>, begun: Other<'_>, ended: Other<'_>) {
     let moments = ["before", "between", "after"];
     for (directory, moment) in directories()
@@ -230,7 +230,7 @@ fn mode(path: &Path) -> u32 {
 
 #[test]
 fn a_chmod_while_a_file_is_dug_stays() {
-    // Only root's digging leaves a file its set-user-ID bit.
+    // Only digging by root keeps a file's set-user-ID bit.
     let before = if seekless_sys::effective_user() == 0 {
         0o4755
     } else {
@@ -359,7 +359,7 @@ fn neighbours_are_one_hole_and_short_ones_may_be_left() {
     let path = directory.path().join("file");
     // The long run is longer than what a thread takes at a time.
     make(&path, &[(0, 1), (1, 5000), (0, 1), (1, 2), (0, 1)], 0);
-    // What it takes is another thing for a moment, while the system writes it.
+    // The space that it takes varies for a moment, while the system writes it.
     File::open(&path).unwrap().sync_all().unwrap();
     let how = Dig {
         min_bytes: 64 << 10,
@@ -444,7 +444,7 @@ fn an_update_and_a_job_here_refuse_each_others_file() {
                 "{refused}"
             );
             drop(held);
-            // To open a file ends the lease on it. An update in place can go on without one.
+            // Opening a file ends the lease on it. An update in place can continue without one.
             let done = commit_watched(&path, &updates, &how, &Punching(&path));
             assert_eq!(done.is_ok(), safety != Safety::Replace, "{done:?}");
         }
@@ -510,7 +510,7 @@ fn each_file_of_a_directory_is_met_once() {
     assert_eq!((left.repeated, left.links), (2, 1));
 }
 
-/// A directory of small files and some that are large, and all of them.
+/// A directory of small files and some large ones, and their paths.
 fn small_and_large(directory: &Path) -> Selection {
     for n in 0..50 {
         let bytes = if n % 20 == 7 { 9 << 20 } else { 10 };
@@ -583,6 +583,6 @@ fn nothing_is_done_once_nobody_listens() {
     };
     each_file(&selection, &Stop::default(), work, tell);
     assert_eq!(told, 1);
-    // Those before the first large one were worked on together.
+    // The files before the first large one were processed together.
     assert!(worked.into_inner() <= 47);
 }

@@ -13,7 +13,7 @@ use seekless_sys::{Advice, Buffer, MappedBytes};
 pub(super) const PIECE_BYTES: u64 = SCAN.piece_bytes;
 const BUFFER_ALIGNMENT: usize = 4096;
 thread_local! {
-    /// What a thread reads into, kept from file to file.
+    /// The buffer of a thread, kept from file to file.
     static BUFFER: RefCell<Option<Buffer>> = const { RefCell::new(None) };
 }
 
@@ -31,10 +31,10 @@ pub(super) struct Zeros<'a> {
 }
 
 impl Zeros<'_> {
-    /// Calls `run` with each run of whole blocks of zeros within `data`, the data ranges of a file of `bytes`. Runs come in order,
-    /// and neighbours are merged; the last block of the file counts, however short it is. A long run is given in parts, each
-    /// starting where the one before ended, while the search continues. The threads call `go_on` before each piece; `false` ends
-    /// the search.
+    /// Calls `run` with each run of whole blocks of zeros within `data`, the data ranges of a file of `bytes`. Runs
+    /// come in order, and neighbours are merged; the last block of the file counts, however short it is. A long run is
+    /// given in parts, each starting where the one before ended, while the search continues. The threads call `go_on`
+    /// before each piece; `false` ends the search.
     pub fn find(
         &self,
         file: &File,
@@ -57,7 +57,7 @@ impl Zeros<'_> {
             }
             let found = self.scan(file, &batch, go_on)?;
             let end = batch.last().map_or(at, |piece| piece.end);
-            // What lies between the pieces.
+            // The holes between the pieces.
             (self.moved)(end.saturating_sub(at).saturating_sub(batch_bytes));
             at = end;
             for found in found.into_iter().flatten() {
@@ -83,7 +83,7 @@ impl Zeros<'_> {
             }
             Ok(runs.found)
         };
-        // Most files are small, and threads are dear.
+        // Most files are small, and starting threads is expensive.
         let length: u64 = pieces.iter().map(|piece| piece.end - piece.start).sum();
         if length <= PIECE_BYTES {
             pieces.iter().map(one).collect()
@@ -104,12 +104,12 @@ impl Zeros<'_> {
     }
 }
 
-/// Puts neighbours together before they are told.
+/// Merges neighbouring runs before they are reported.
 struct Telling<'a> {
     min_bytes: u64,
     run: &'a mut dyn FnMut(Range<u64>) -> io::Result<()>,
     last: Range<u64>,
-    /// Where what was told ends.
+    /// The end of what was reported.
     told: Option<u64>,
 }
 
@@ -176,7 +176,7 @@ impl Runs {
                 .last()
                 .is_some_and(|run| run.contains(&start) && run.end >= start + length as u64);
             if evict && is_zeros {
-                // What stays is dropped by the punch.
+                // The punch drops the rest.
                 let _ = seekless_sys::advise(file, Advice::DontNeed, start, length as u64);
             }
             if length < wanted {
@@ -220,7 +220,7 @@ fn pieces(
     })
 }
 
-/// Tells the runs of zero blocks in bytes that begin at a block. A part of a block at the end counts as one.
+/// Reports the runs of zero blocks in bytes that start at a block boundary. A partial block at the end counts as one.
 fn zero_runs(bytes: MappedBytes<'_>, block_bytes: usize, mut run: impl FnMut(Range<usize>)) {
     let mut at = 0;
     while at < bytes.len() {

@@ -1,5 +1,4 @@
-//! Pairs of one kind, many at a time, in the order of their inodes: the engine reads their beginnings, and here they are
-//! compared.
+//! Comparing pairs of entries in batches, in the order of their inodes. The engine reads the heads of files.
 
 use std::fs::File;
 use std::ops::Range;
@@ -15,7 +14,7 @@ use super::queue::Shared;
 use super::{Summary, What};
 use crate::walk::{Entry, FOUND_FILE, Handles, Listing};
 
-/// The pairs in a directory that are neither directories nor alone.
+/// The pairs of entries in a directory, without subdirectories.
 pub(super) struct Pairs {
     pub directory: Arc<Directory>,
     /// Their names.
@@ -27,7 +26,7 @@ pub(super) struct Pairs {
 /// Two entries of one name and kind.
 #[derive(Clone, Copy)]
 pub(super) struct Matched {
-    /// Its number in the order of names.
+    /// Its position in the order of names.
     pub number: u32,
     pub entry: Entry,
 }
@@ -38,11 +37,11 @@ pub(super) struct Piece {
     pub range: Range<usize>,
     /// The directory, open.
     pub handles: Option<Arc<Handles<2>>>,
-    /// What came of the pairs.
+    /// The results of the pairs.
     pub done: Vec<(Matched, Vec<What>)>,
 }
 
-/// What a thread needs to compare batches.
+/// The state of a thread that compares batches.
 pub(super) struct Batch<'a> {
     shared: &'a Shared<'a>,
     means: Means<'a>,
@@ -100,7 +99,7 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Compares all pairs of a batch, and tells their directories.
+    /// Compares all pairs of a batch, and reports the results to their directories.
     pub fn run(&mut self, heads: &mut Heads<2>, pieces: Vec<Piece>) {
         self.pieces = pieces;
         let mut jobs = Vec::with_capacity(self.shared.plan.batch);

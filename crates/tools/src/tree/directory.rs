@@ -1,4 +1,4 @@
-//! A pair of directories of one name, from when it is met until all in it has been told.
+//! A pair of directories with one name, until all of its results are reported.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +10,7 @@ use crate::walk;
 /// Two directories of one name.
 pub(super) type Directory = walk::Directory<2, Progress>;
 
-/// How far the work on them is.
+/// The progress of a pair of directories.
 #[derive(Default)]
 pub(super) struct Progress {
     is_claimed: AtomicBool,
@@ -18,36 +18,37 @@ pub(super) struct Progress {
     changed: Condvar,
 }
 
-/// What is known of the entries, which are counted from 1 in the order of their names; 0 stands for the directory itself.
+/// The state of the entries, which are numbered from 1 in the order of names; 0 is the directory itself.
 #[derive(Default)]
 pub(super) struct State {
-    /// Whether all below is complete but for what is waited for.
+    /// Whether everything is listed; only entries that are waited for may be missing.
     pub is_listed: bool,
     /// The number of the last entry.
     pub last: u32,
-    /// The name behind which the rest is to be listed, once all this is told: very large directories are taken in parts.
+    /// The name after which listing continues, once this part is reported: very large directories are processed in
+    /// parts.
     pub rest: Option<Box<[u8]>>,
-    /// Which entries are waited for; empty where none is.
+    /// Which entries are waited for; empty if none is.
     pub is_waited_for: Vec<bool>,
-    /// What is to be told.
+    /// The results to report.
     pub items: BTreeMap<u32, Item>,
 }
 
-/// What is to be told of an entry.
+/// The result of an entry.
 pub(super) enum Item {
-    /// These were found, at an entry of this name.
+    /// Findings for the entry with this name.
     Found(Box<[u8]>, Vec<What>),
     /// A directory on both sides.
     Child(Arc<Directory>),
 }
 
 impl Directory {
-    /// Whether the caller is the one who is to list it.
+    /// Claims the listing; returns whether the caller must do it.
     pub fn claim(&self) -> bool {
         !self.own.is_claimed.swap(true, Ordering::AcqRel)
     }
 
-    /// Changes what is known of the entries, and wakes who waits for it.
+    /// Changes the state, and wakes those who wait for it.
     pub fn update(&self, change: impl FnOnce(&mut State)) {
         change(&mut self.lock_state());
         self.own.changed.notify_all();
@@ -57,7 +58,7 @@ impl Directory {
         self.own.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits a little for a change.
+    /// Waits a short time for a change.
     pub fn wait<'a>(&'a self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         let waited = self.own.changed.wait_timeout(state, super::tell::TICK);
         waited.unwrap_or_else(PoisonError::into_inner).0
@@ -65,7 +66,7 @@ impl Directory {
 }
 
 impl State {
-    /// Adds what was found at an entry, if anything was.
+    /// Adds the findings for an entry, if there are any.
     pub fn add(&mut self, entry: u32, name: &[u8], what: Vec<What>) {
         if !what.is_empty() {
             self.items.insert(entry, Item::Found(name.into(), what));
@@ -73,7 +74,7 @@ impl State {
     }
 }
 
-/// Lets go of directories that were never told: they and what is above them keep each other.
+/// Breaks the cycles of references between directories that were not reported and those above them.
 pub(super) fn dismantle(mut directories: Vec<Arc<Directory>>) {
     while let Some(directory) = directories.pop() {
         let items = std::mem::take(&mut directory.lock_state().items);

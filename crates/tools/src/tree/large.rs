@@ -1,5 +1,5 @@
-//! Files that are large enough for a method of the engine's: one pair at a time, as the method may keep the whole device
-//! or all processors busy.
+//! Comparing large files by a method of the engine, one pair at a time, because the method may keep the whole device or
+//! all processors busy.
 
 use std::fs::File;
 use std::ops::Range;
@@ -14,9 +14,9 @@ use super::{LargePair, What};
 use crate::Stop;
 use crate::handle::path_of;
 
-/// After so many bytes it is looked whether to stop.
+/// Bytes between two checks whether to stop.
 const PIECE_BYTES: u64 = 256 << 20;
-/// After so many, where somebody watches. Each piece costs some tens of microseconds.
+/// Bytes between two reports of progress. Each piece costs some tens of microseconds.
 const TOLD_BYTES: u64 = 16 << 20;
 
 /// The methods of large files, each prepared when it is first planned.
@@ -28,7 +28,7 @@ pub(super) struct Large {
 
 struct Prepared {
     planned: Method,
-    /// The same, or what stands in for it.
+    /// The planned method, or its substitute.
     method: Method,
     comparer: Comparer,
     why: String,
@@ -36,8 +36,8 @@ struct Prepared {
 }
 
 impl Large {
-    /// Where files differ first, if they do, that have this many bytes at least; `Err(None)` where all was to stop.
-    /// `is_watched` is whether it is told how far that is.
+    /// The first difference of two files of at least this many bytes; `Err(None)` if the job was stopped. `is_watched`
+    /// enables progress reports.
     pub fn compare(
         &self,
         files: &[Arc<File>; 2],
@@ -74,7 +74,7 @@ impl Large {
                 Ok(compared) => match compared.verdict {
                     Verdict::Equal if end < bytes => at = end,
                     Verdict::Differ { offset } => break Ok(Some(at + offset)),
-                    // Where one has become shorter than it was, the sizes are looked at again by whoever asked.
+                    // If one has shrunk, the caller checks the sizes again.
                     Verdict::Equal | Verdict::Ended { .. } => break Ok(None),
                 },
             }
@@ -92,7 +92,7 @@ impl Large {
         self.now.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The methods that were used, why, and for how many files. Waits for the pair that is being compared.
+    /// The methods used, with the reason and the number of files. Waits for the current pair.
     pub fn used(&self) -> Vec<(String, String, u64)> {
         let all = self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
         let used = all.iter();
@@ -101,7 +101,7 @@ impl Large {
     }
 }
 
-/// The method of a plan, ready.
+/// The prepared method of a plan.
 fn prepared(all: &mut Vec<Prepared>, plan: Plan) -> Result<&mut Prepared, Error> {
     let known = all.iter().position(|prepared| prepared.planned == plan.method);
     if known.is_none() {
@@ -121,7 +121,7 @@ fn prepared(all: &mut Vec<Prepared>, plan: Plan) -> Result<&mut Prepared, Error>
     Ok(&mut all[known.unwrap_or(last)])
 }
 
-/// An error of the engine's as a failure of one side.
+/// An error of the engine as a failure of one side.
 fn what(error: &Error, paths: &[PathBuf; 2]) -> What {
     let side = match error {
         Error::System { path, .. } | Error::Resized { path, .. } => usize::from(*path == paths[1]),

@@ -1,4 +1,4 @@
-//! Listing a pair of directories: what is on one side only is found at once, what is on both is queued.
+//! Listing a pair of directories: entries on one side only are reported at once, entries on both sides are queued.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,18 +13,18 @@ use super::queue::Shared;
 use super::{Difference, Side, What};
 use crate::walk::{Facts, Handles, Listing, in_each, merge};
 
-/// What a directory takes beside its entries, in entries.
+/// The weight of a directory itself, in entries.
 pub(super) const DIRECTORY_WEIGHT: u64 = 8;
-/// The entries of a directory that are listed at once, in those that may be listed ahead. Listing the rest reads all names
-/// again.
+/// The divisor for the size of a part: the entries that may be listed ahead, divided by this. Listing the rest reads
+/// all names again.
 const PART: usize = 8;
 
-/// The listings of both sides, and the name behind which there is more.
+/// The listings of both sides, and the name after which there are more entries.
 type Part = ([Listing; 2], Option<Box<[u8]>>);
 
 impl Shared<'_> {
-    /// Lists a directory that the caller has claimed, or the rest of one of which a part was told: what is there on one
-    /// side only is found, what is there on both is queued.
+    /// Lists a directory that the caller has claimed, or its next part. Entries on one side only are reported, entries
+    /// on both sides are queued.
     pub fn list(&self, directory: &Arc<Directory>) {
         let after = directory.lock_state().rest.take();
         let mut found = Vec::new();
@@ -38,7 +38,7 @@ impl Shared<'_> {
                 }
             },
         };
-        // What cannot be listed is empty.
+        // A directory that cannot be listed counts as empty.
         let ([mut one, other], rest) = listed.unwrap_or_default();
         let mut state = State {
             is_listed: true,
@@ -89,8 +89,8 @@ impl Shared<'_> {
     }
 }
 
-/// Sorts the entries of two directories by what is to be done with them: those to be compared, in the order of their inodes,
-/// and those to be listed. What differs by being there, or by its kind, is found.
+/// Divides the entries of two directories into those to compare, in the order of their inodes, and those to list.
+/// Missing entries and different kinds are reported.
 fn sort_out(
     directory: &Arc<Directory>,
     one: &Listing,

@@ -1,4 +1,4 @@
-//! Looking at what is not read: targets of links, numbers of devices, extended attributes.
+//! Comparing entries without contents: targets of links, numbers of devices, and metadata.
 
 use std::ffi::{CStr, OsString};
 use std::io;
@@ -29,7 +29,7 @@ pub enum Attribute {
     Extended(Vec<u8>),
 }
 
-/// A failure, as it is told.
+/// A failure, as it is reported.
 pub(super) fn failed(side: usize, action: &'static str, error: impl Into<io::Error>) -> What {
     What::Failed {
         side: Side::BOTH[side],
@@ -38,12 +38,12 @@ pub(super) fn failed(side: usize, action: &'static str, error: impl Into<io::Err
     }
 }
 
-/// Takes failures of either side.
+/// Collects failures of both sides.
 pub(super) fn failures(found: &mut Vec<What>) -> impl FnMut(usize, &'static str, io::Error) {
     |side, action, error| found.push(failed(side, action, error))
 }
 
-/// Where metadata differ; `get` asks for the extended attributes of a side.
+/// The differences of metadata; `get` reads the extended attributes of a side.
 pub(super) fn compare_metadata(
     facts: &[Facts; 2],
     found: &mut Vec<What>,
@@ -69,7 +69,7 @@ pub(super) fn compare_metadata(
     found.append(&mut failed);
 }
 
-/// The names that only one has, or with another value; both are sorted.
+/// The names that only one side has, or that have different values; both lists are sorted.
 fn names_that_differ(one: &ExtendedAttributes, other: &ExtendedAttributes) -> Vec<Vec<u8>> {
     let lacks = |all: &ExtendedAttributes, attribute| all.binary_search(attribute).is_err();
     let only_one = one.iter().filter(|attribute| lacks(other, attribute));

@@ -74,7 +74,7 @@ pub struct Options {
     pub metadata: bool,
     /// Only whether contents differ, not where: files of different sizes are not read.
     pub brief: bool,
-    /// Progress is told within large files, too.
+    /// Progress is reported within large files, too.
     pub is_watched: bool,
 }
 

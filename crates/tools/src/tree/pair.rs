@@ -1,4 +1,4 @@
-//! Two regular files of one name: opened, looked at, read and compared.
+//! Comparing two regular files with one name.
 
 use std::fs::File;
 use std::io;
@@ -25,16 +25,16 @@ pub(super) struct Opened {
     pub facts: [Facts; 2],
 }
 
-/// What comparing two files takes beside them.
+/// The resources for comparing two files.
 pub(super) struct Means<'a> {
     pub options: Options,
     pub large: &'a Large,
     pub stop: &'a Stop,
-    /// What is behind the beginnings of long files.
+    /// Buffers for the rest of long files.
     pub rest: [Vec<u8>; 2],
 }
 
-/// What became of a pair.
+/// The result of a pair.
 #[derive(Clone, Default)]
 pub(super) struct Compared {
     pub found: Vec<What>,
@@ -44,7 +44,7 @@ pub(super) struct Compared {
 }
 
 impl Opened {
-    /// Opens both, and compares their metadata where that is asked for. `None` where nothing is left to compare.
+    /// Opens both, and compares their metadata if requested. `None` if nothing is left to compare.
     pub fn new(open: impl FnMut(usize) -> io::Result<File>, options: Options, compared: &mut Compared) -> Option<Self> {
         let found = &mut compared.found;
         let files = in_each("open", &mut failures(found), open)?.map(Arc::new);
@@ -62,7 +62,7 @@ impl Opened {
             compare_metadata(&facts, found, |side| extended_attributes(files[side].as_fd()));
         }
         let sizes = [facts[0].bytes, facts[1].bytes];
-        // A size of 0 may be one that the file system does not know, as in /proc.
+        // A size of 0 may mean that the size is unknown, as in /proc.
         if options.brief && sizes[0] != sizes[1] && !sizes.contains(&0) {
             // Contents come before metadata.
             found.insert(0, What::Difference(Difference::Contents(Contents::Sizes(sizes))));
@@ -71,7 +71,7 @@ impl Opened {
         Some(Self { files, facts })
     }
 
-    /// Compares, after the beginnings of both were read: all of them, as a rule.
+    /// Compares the files, given their heads, which are usually the whole files.
     pub fn compare(&self, [one, other]: [&[u8]; 2], means: &mut Means<'_>, compared: &mut Compared) {
         let common = one.len().min(other.len()) as u64;
         let sizes = [self.facts[0].bytes, self.facts[1].bytes];
@@ -85,7 +85,7 @@ impl Opened {
         compared.bytes = match &contents {
             Ok(Some(Contents::At(offset))) => offset + 1,
             Ok(Some(Contents::Ends(_, bytes))) => *bytes,
-            // A size may be less than what was read, as in /proc.
+            // A size may be less than the bytes read, as in /proc.
             Ok(_) => common.max(sizes[0]),
             Err(_) => common,
         };
@@ -98,7 +98,7 @@ impl Opened {
         }
     }
 
-    /// Compares from `start` on. `Err(None)` where all was to stop.
+    /// Compares from `start` on. `Err(None)` if the job was stopped.
     fn compare_rest(&self, start: u64, means: &mut Means<'_>) -> Result<Option<Contents>, Option<What>> {
         let common = self.facts[0].bytes.min(self.facts[1].bytes);
         let mut at = start;
@@ -112,7 +112,7 @@ impl Opened {
             at = common;
         }
         let contents = self.read_on(at, means)?;
-        // What was written to between two reads is neither what it was nor what it is.
+        // If a file was written to between two reads, the bytes are neither its old nor its new content.
         for (side, before) in self.facts.iter().enumerate() {
             let now = Facts::of(&self.files[side]).map_err(|error| Some(failed(side, "stat", error)))?;
             if let Some(change) = change(before, &now) {
@@ -122,7 +122,7 @@ impl Opened {
         Ok(contents)
     }
 
-    /// Reads both from `at` to the end of one, whatever the sizes say: those of /proc and /sys say nothing.
+    /// Reads both from `at` to the end of one, ignoring sizes, which are meaningless in /proc and /sys.
     fn read_on(&self, mut at: u64, means: &mut Means<'_>) -> Result<Option<Contents>, Option<What>> {
         for buffer in &mut means.rest {
             buffer.resize(BLOCK_BYTES, 0);
@@ -146,7 +146,7 @@ impl Opened {
     }
 }
 
-/// What has happened to a file that is not as it was, in words.
+/// How a file has changed, in words.
 fn change(before: &Facts, now: &Facts) -> Option<String> {
     let (was, is) = (before.bytes, now.bytes);
     match is.cmp(&was) {
@@ -157,7 +157,7 @@ fn change(before: &Facts, now: &Facts) -> Option<String> {
     }
 }
 
-/// Where the shorter ends, if one is shorter.
+/// The end of the shorter one, if they differ in size.
 fn end(sizes: [u64; 2]) -> Option<Contents> {
     match sizes[0].cmp(&sizes[1]) {
         std::cmp::Ordering::Less => Some(Contents::Ends(Side::One, sizes[0])),

@@ -1,9 +1,9 @@
-//! The work that is to be done, and the threads that do it.
+//! The queue of work, and the threads that do it.
 //!
 //! Directories to be listed are a stack, so that the walk goes deep before it goes wide; pairs of files are a queue in the
 //! order in which their directories were listed. Threads list while fewer than [`PAIRS_AHEAD`] pairs wait, and compare
-//! otherwise. As many threads as it takes to keep a cold device busy cost nothing where all is in memory, for each takes a
-//! batch and shares nothing meanwhile: 100,000 warm pairs took 0.46 s with 2 threads on 2 processors and 0.47 s with 32.
+//! otherwise. Enough threads to keep a cold device busy cost nothing if everything is in memory, because each works on
+//! a batch without sharing anything: 100,000 warm pairs took 0.46 s with 2 threads on 2 processors and 0.47 s with 32.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -26,10 +26,10 @@ use super::{Difference, Options, Summary, TreeError, Watch, What};
 use crate::Stop;
 use crate::walk::{Limit, Listing, kind_of, open_root};
 
-/// Pairs that wait before directories are listed ahead no more.
+/// The number of waiting pairs at which listing ahead pauses.
 const PAIRS_AHEAD: usize = 64 * BATCH;
 
-/// What all threads share.
+/// The state that all threads share.
 pub(super) struct Shared<'a> {
     pub options: Options,
     pub plan: BatchPlan,
@@ -37,9 +37,9 @@ pub(super) struct Shared<'a> {
     queue: Mutex<Queue>,
     changed: Condvar,
     large: Large,
-    /// Entries that were listed and not told yet.
+    /// Entries that are listed, but not reported yet.
     pub untold: AtomicU64,
-    /// What was done and told so far.
+    /// What was done and reported so far.
     done: Mutex<Summary>,
 }
 
@@ -57,11 +57,12 @@ enum Job {
     Compare(Vec<Piece>),
 }
 
-/// Compares two trees and tells what is found, in the order of the names, depth first. Roots that are symbolic links are
+/// Compares two trees and reports findings in the order of the names, depth first. Roots that are symbolic links are
 /// followed.
 ///
 /// # Errors
-/// Where a root is unavailable, or neither is a directory. Everything below is told, and the rest goes on.
+/// If a root is not accessible, or neither is a directory. Errors below the roots are reported, and the comparison
+/// continues.
 pub fn compare(
     one: &Path,
     other: &Path,
@@ -108,14 +109,14 @@ pub(super) fn compare_by(
     let limit = Limit::new(shared.plan.open_directories);
     let root = Directory::root([open(one)?, open(other)?], &limit, Progress::default());
     std::thread::scope(|scope| {
-        // Whatever happens to the teller, the threads end.
+        // The threads end even if the teller panics.
         let _end = End(&shared);
         if root.claim() {
             shared.list(&root);
         }
         for _ in 0..shared.threads_for_roots() {
             let shared = &shared;
-            // Fewer threads are slower, and the teller alone is enough in the end.
+            // If threads cannot be started, fewer are slower, but even the teller alone can do all the work.
             let _ = std::thread::Builder::new().spawn_scoped(scope, move || shared.work());
         }
         teller.tell_all(root);
@@ -163,7 +164,7 @@ impl Shared<'_> {
         count(&mut self.done.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// What was done and told so far, without the methods of large files.
+    /// What was done and reported so far, without the methods of large files.
     pub fn so_far(&self) -> Summary {
         Summary {
             now: self.large.now(),
@@ -171,7 +172,7 @@ impl Shared<'_> {
         }
     }
 
-    /// What was done and told in the end.
+    /// The final summary.
     fn summary(&self) -> Summary {
         Summary {
             large: self.large.used(),
@@ -179,7 +180,7 @@ impl Shared<'_> {
         }
     }
 
-    /// Threads that have something to do after the roots were listed.
+    /// The number of threads that have work after the roots are listed.
     fn threads_for_roots(&self) -> usize {
         let queue = self.lock();
         let most = self.plan.threads;
@@ -228,7 +229,7 @@ impl Shared<'_> {
         }
     }
 
-    /// Says that a directory was told, which makes room for others.
+    /// Notes that a directory was reported, which makes room for others.
     pub fn told(&self, entries: u64) {
         let before = self.untold.fetch_sub(entries + DIRECTORY_WEIGHT, Ordering::Relaxed);
         if before >= self.plan.entries_ahead {
@@ -237,7 +238,7 @@ impl Shared<'_> {
         }
     }
 
-    /// Queues what a directory holds on both sides.
+    /// Queues the entries that both sides of a directory have.
     pub fn push(
         &self,
         directory: &Arc<Directory>,
@@ -274,7 +275,7 @@ impl Shared<'_> {
 }
 
 impl Queue {
-    /// The next pairs, of as many directories as it takes.
+    /// Takes the next pairs, from several directories if necessary.
     fn take(&mut self, most: usize) -> Vec<Piece> {
         let mut pieces = Vec::new();
         let mut room = most;

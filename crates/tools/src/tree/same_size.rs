@@ -1,5 +1,5 @@
-//! How often large files of one size are equal, in one tree: the question that decides whether comparing files pays that
-//! are to be found equal or different.
+//! How often large files of the same size are equal in a tree, which shows whether looking for duplicates is
+//! worthwhile.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
@@ -18,17 +18,17 @@ use super::{Options, TreeError, What};
 use crate::Stop;
 use crate::walk::{Facts, FileAt, Selection};
 
-/// Smaller files are not asked about.
+/// Smaller files are ignored.
 pub const SMALLEST_BYTES: u64 = 1 << 20;
 
 /// How often files of one size are equal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct SameSize {
-    /// Files of [`SMALLEST_BYTES`] and more, each with several names once.
+    /// Files of [`SMALLEST_BYTES`] and more; hard links count once.
     pub files: u64,
-    /// Sizes that several of them have.
+    /// Sizes that several of them share.
     pub sizes: u64,
-    /// Pairs that were compared: of each size the first with every other.
+    /// Pairs that were compared: for each size, the first file with every other.
     pub pairs: u64,
     /// How many of these are equal.
     pub equal_pairs: u64,
@@ -37,17 +37,17 @@ pub struct SameSize {
     /// Files and directories that could not be read.
     #[serde(rename = "failed")]
     pub failures: u64,
-    /// Whether it was ended before its end.
+    /// Whether it was stopped early.
     #[serde(rename = "stopped")]
     pub is_stopped: bool,
 }
 
-/// Groups the large files of a tree by their sizes, and compares those of a group with its first. `failed` is told what
-/// could not be read, and why. Symbolic links are not followed, but for the root. The paths of all large files are kept
-/// in memory.
+/// Groups the large files of a tree by size, and compares the files of a group with its first. `failed` gets the paths
+/// that cannot be read, with the reason. Symbolic links are not followed, except for the root. The paths of all large
+/// files are kept in memory.
 ///
 /// # Errors
-/// Where the root is unavailable.
+/// If the root is not accessible.
 pub fn same_size(root: &Path, stop: &Stop, failed: &mut dyn FnMut(&Path, &str)) -> Result<SameSize, TreeError> {
     std::fs::metadata(root).map_err(|source| TreeError::Root {
         path: root.to_owned(),
@@ -75,7 +75,7 @@ pub fn same_size(root: &Path, stop: &Stop, failed: &mut dyn FnMut(&Path, &str)) 
     Ok(result)
 }
 
-/// The pairs that are compared.
+/// The comparison of pairs.
 struct Pairs<'a> {
     means: Means<'a>,
     result: SameSize,
@@ -128,7 +128,7 @@ impl Pairs<'_> {
     }
 }
 
-/// The large files by their sizes, in the order of their names, depth first.
+/// The large files by size, in the order of their names, depth first.
 fn groups(
     root: &Path,
     stop: &Stop,

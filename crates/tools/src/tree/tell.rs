@@ -1,7 +1,7 @@
-//! Telling what was found, in the order of the names, depth first, while the threads go on.
+//! The teller, which reports findings in the order of the names, depth first, while the threads work.
 //!
-//! The teller waits for what comes next. Where that is a directory that nobody has begun to list, it lists it itself: so it
-//! can never wait for a thread that waits for it, however few directories may be listed ahead.
+//! The teller waits for the next result. If that is in a directory that nobody has started to list, the teller lists it
+//! itself, so it never waits for a thread that waits for it, even if few directories may be listed ahead.
 
 use std::ffi::OsStr;
 use std::ops::ControlFlow;
@@ -14,32 +14,32 @@ use super::directory::{Directory, Item, State, dismantle};
 use super::queue::Shared;
 use super::{Watch, What};
 
-/// How often progress is told, and looked whether to stop.
+/// The time between two reports of progress, and checks whether to stop.
 pub(super) const TICK: Duration = Duration::from_millis(100);
 
-/// A directory on the way to where the teller is.
+/// A directory on the path to the current one.
 struct Level {
     directory: Arc<Directory>,
-    /// The entry that comes next.
+    /// The next entry.
     next: u32,
     /// The length of the path above.
     above: usize,
     entries: u64,
 }
 
-/// What comes next in a directory.
+/// The next result of a directory.
 enum Next {
     Item(Item),
-    /// What is not listed yet.
+    /// The next part is not listed yet.
     Rest,
     End,
 }
 
-/// Tells what was found.
+/// Reports findings.
 pub(super) struct Teller<'a> {
     shared: &'a Shared<'a>,
     watch: &'a mut dyn Watch,
-    /// The path of the directory where it is, each name followed by a slash.
+    /// The path of the current directory, each name followed by a slash.
     path: Vec<u8>,
     last_tick: Instant,
 }
@@ -54,7 +54,7 @@ impl<'a> Teller<'a> {
         }
     }
 
-    /// Tells everything, until the end or until it is to stop.
+    /// Reports everything, until the end or a stop.
     pub fn tell_all(&mut self, root: Arc<Directory>) {
         let mut levels = vec![self.enter(root, 0)];
         while let Some(level) = levels.last_mut() {
@@ -102,7 +102,7 @@ impl<'a> Teller<'a> {
         }
     }
 
-    /// What comes next, once it is known; `None` where all is to stop.
+    /// Waits for the next result; `None` if the job is stopped.
     fn next(&mut self, level: &mut Level) -> Option<Next> {
         let directory = &level.directory;
         let mut state = directory.lock_state();
@@ -128,7 +128,7 @@ impl<'a> Teller<'a> {
         self.watch.progress(&self.shared.so_far());
     }
 
-    /// Tells what was found at a name, or of the directory itself where that is empty.
+    /// Reports the findings for a name, or for the directory itself if the name is empty.
     pub fn tell(&mut self, name: &[u8], all: &[What]) -> ControlFlow<()> {
         let mut path = self.path.clone();
         if name.is_empty() {
@@ -149,7 +149,7 @@ impl<'a> Teller<'a> {
     }
 }
 
-/// What comes next, if it is known yet.
+/// The next result, if it is known.
 fn ready(state: &mut State, next: &mut u32) -> Option<Next> {
     if !state.is_listed {
         return None;

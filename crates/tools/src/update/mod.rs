@@ -1,7 +1,7 @@
 //! Reading updates: JSON lines for people and scripts, a compact binary form for programs.
 //!
-//! What is read goes into a [`Batch`] at once, so that ten million updates of four bytes take some 200 MB. How they reach
-//! the file is the engine's business.
+//! What is read goes into a [`Batch`] at once, so that ten million updates of four bytes take some 200 MB. The engine
+//! writes them to the file.
 
 use std::io::{self, BufRead, Read};
 
@@ -11,28 +11,28 @@ use seekless::full_text;
 use seekless::update::Batch;
 use serde::Deserialize;
 
-/// What the binary form begins with; its version, four bytes of little-endian, follows.
+/// The start of the binary form; its version follows, in four little-endian bytes.
 pub const MAGIC: &[u8; 8] = b"SKLSUPDT";
 /// The version of the binary form.
 pub const VERSION: u32 = 1;
 
 const HEADER_BYTES: usize = MAGIC.len() + 4;
 
-/// What editors may put before UTF-8; it says nothing.
+/// The byte order mark that editors may put before UTF-8; it is ignored.
 const UTF_8_MARK: &[u8] = b"\xef\xbb\xbf";
-/// What text in UTF-16 begins with, in either order of bytes.
+/// The byte order marks of UTF-16.
 const UTF_16_MARKS: [&[u8]; 2] = [b"\xff\xfe", b"\xfe\xff"];
 
 /// The longest line of JSON: a file of updates without line ends asks for no more memory than this.
 const LINE_BYTES_MAX: u64 = 256 << 20;
 
-/// Why updates are not taken.
+/// Why updates were refused.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// They could not be read.
     #[error("cannot read the updates")]
     System(#[from] io::Error),
-    /// A line is no update.
+    /// A line is not a valid update.
     #[error("line {line} of the updates: {reason}")]
     Line {
         /// The line, from 1.
@@ -40,7 +40,7 @@ pub enum ReadError {
         /// What is wrong.
         reason: String,
     },
-    /// An update of the binary form is none.
+    /// An update of the binary form is not valid.
     #[error("update {number}, at byte {at} of the input: {reason}")]
     Record {
         /// The update, from 1.
@@ -55,7 +55,7 @@ pub enum ReadError {
         "the header of the updates is truncated: the binary form starts with {HEADER_BYTES} bytes of magic and version"
     )]
     Header,
-    /// They are text in units of two bytes.
+    /// They are UTF-16.
     #[error("the updates are UTF-16, but JSON lines must be UTF-8: convert them (iconv -f UTF-16 -t UTF-8)")]
     Utf16,
     /// The binary form is of another version.
@@ -66,9 +66,9 @@ pub enum ReadError {
 /// Reads updates in whichever form they are, and adds them to a batch.
 ///
 /// # Errors
-/// [`ReadError`], with the line or the number of the first update that is none.
+/// [`ReadError`], with the line or number of the first invalid update.
 pub fn read_updates(from: &mut dyn BufRead, batch: Batch) -> Result<Batch, ReadError> {
-    // The first bytes may come one by one, as from a terminal.
+    // The first bytes may come one at a time, as from a terminal.
     let mut first = Vec::new();
     from.take(MAGIC.len() as u64).read_to_end(&mut first)?;
     if first == MAGIC {
@@ -139,7 +139,7 @@ fn read_lines(from: &mut dyn BufRead, mut batch: Batch) -> Result<Batch, ReadErr
     Ok(batch)
 }
 
-/// The reason without the place in the text, of which each is but one line.
+/// The reason without its position, because each text is only one line.
 fn in_line(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let end = text.rfind(" at line ").unwrap_or(text.len());
@@ -171,7 +171,7 @@ fn read_binary(from: &mut dyn BufRead, mut batch: Batch) -> Result<Batch, ReadEr
         };
         let (offset, length) = (u64::from_le_bytes(*offset), u32::from_le_bytes(*length));
         bytes.clear();
-        // Read as far as it comes: a length that is wrong asks for no memory.
+        // Memory grows with the bytes read, so that a wrong length allocates nothing.
         from.take(u64::from(length)).read_to_end(&mut bytes)?;
         if bytes.len() < length as usize {
             return Err(wrong("the input ends within this update"));

@@ -1,10 +1,10 @@
-//! A directory, or one of the same name in each of several trees, from when it is met until nothing in it is needed.
+//! A directory, or directories of one name in several trees, while it is needed.
 //!
-//! It is an open handle for each tree, closed as soon as nothing below needs it, and earlier where many are open: the one
-//! that was opened first is closed. A walk that comes up to a closed one opens it again by `..`, anybody else name by name
-//! from the nearest one above that is open; both look whether it still is that directory. So neither the number of open
-//! files nor the length of paths limits how deep trees may be, and nobody who renames a directory or plants a link leads
-//! the walk elsewhere.
+//! It has an open handle for each tree, which is closed when nothing below needs it, or earlier if too many are open
+//! (the one opened first). A walk that returns to a closed directory opens it again by `..`; others open it name by
+//! name from the nearest open directory above. Both check that it is still the same directory. So neither the number of
+//! open files nor the length of paths limits the depth of trees, and renaming a directory or planting a link does not
+//! redirect the walk.
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString};
@@ -18,7 +18,7 @@ use seekless::files::Identity;
 
 use super::Facts;
 
-/// Directories of one name in this many trees, and what else their user keeps with them.
+/// Directories of one name in this many trees, with data of the user's own.
 pub(crate) struct Directory<const TREES: usize, T = ()> {
     parent: Option<Arc<Self>>,
     name: CString,
@@ -30,21 +30,21 @@ pub(crate) struct Directory<const TREES: usize, T = ()> {
 /// Open directories, one of each tree.
 pub(crate) struct Handles<const TREES: usize>([OwnedFd; TREES]);
 
-/// Keeps handles of directories that are not at work: those that were opened last, by the number of their opening.
+/// Keeps the handles of idle directories open: those opened last, by a serial number.
 pub(crate) struct Limit<const TREES: usize> {
     kept: Mutex<(u64, BTreeMap<u64, Arc<Handles<TREES>>>)>,
     most: usize,
 }
 
 struct State<const TREES: usize> {
-    /// Those that somebody has or the limit keeps, and their number there.
+    /// The handles, while someone uses them or the limit keeps them, and their serial number.
     open: Weak<Handles<TREES>>,
     number: u64,
-    /// What they were when they were first opened.
+    /// The identities at the first opening.
     ids: Option<[Identity; TREES]>,
-    /// Directories to be opened in it, and files to be worked on.
+    /// The number of directories to open in it, and files to process.
     needed: usize,
-    /// Those of the roots, which stay open.
+    /// The handles of the roots, which stay open.
     roots: Option<Arc<Handles<TREES>>>,
 }
 
@@ -59,13 +59,13 @@ impl<const TREES: usize> Limit<TREES> {
         self.lock().1.len()
     }
 
-    /// How many were opened.
+    /// The number of openings.
     #[cfg(test)]
     pub fn opened(&self) -> u64 {
         self.lock().0
     }
 
-    /// Keeps handles, and gives their number.
+    /// Keeps handles, and returns their serial number.
     fn keep(&self, handles: &Arc<Handles<TREES>>) -> u64 {
         let mut kept = self.lock();
         let (numbers, all) = &mut *kept;
@@ -73,7 +73,7 @@ impl<const TREES: usize> Limit<TREES> {
         let number = *numbers;
         all.insert(number, Arc::clone(handles));
         let oldest = if all.len() > self.most { all.pop_first() } else { None };
-        // Closing is a system call that nobody need wait for.
+        // Close outside the lock, because closing is a system call.
         drop(kept);
         drop(oldest);
         number
@@ -90,12 +90,12 @@ impl<const TREES: usize> Limit<TREES> {
 }
 
 impl<const TREES: usize> Handles<TREES> {
-    /// All, in the order of the trees.
+    /// All handles, in the order of the trees.
     pub fn borrowed(&self) -> [BorrowedFd<'_>; TREES] {
         self.0.each_ref().map(AsFd::as_fd)
     }
 
-    /// Opens directories of a name in these.
+    /// Opens the directories with a name in these.
     fn open(&self, name: &CStr, failed: Failures<'_>) -> Option<Arc<Self>> {
         let above = self.borrowed();
         let one = |tree: usize| Ok(openat(above[tree], name, DIRECTORY, Mode::empty())?);
@@ -103,14 +103,14 @@ impl<const TREES: usize> Handles<TREES> {
     }
 }
 
-/// Not followed where it is a link: it was a directory when it was listed.
+/// Links are not followed, because it was a directory when it was listed.
 const DIRECTORY: OFlags = OFlags::RDONLY
     .union(OFlags::DIRECTORY)
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC);
 
 impl<const TREES: usize, T> Directory<TREES, T> {
-    /// The roots, which are open already and stay so.
+    /// The roots, which are already open and stay open.
     pub fn root(directories: [OwnedFd; TREES], limit: &Arc<Limit<TREES>>, own: T) -> Arc<Self> {
         let root = Self::new(None, CString::default(), Arc::clone(limit), own);
         let handles = Arc::new(Handles(directories));
@@ -119,7 +119,7 @@ impl<const TREES: usize, T> Directory<TREES, T> {
         Arc::new(root)
     }
 
-    /// The directory of a name in this one, which keeps this one's handles until it is opened.
+    /// The directory with a name in this one. It keeps this one's handles until it is opened.
     pub fn child(self: &Arc<Self>, name: &CStr, own: T) -> Arc<Self> {
         self.keep(1);
         let limit = Arc::clone(&self.limit);
@@ -147,8 +147,8 @@ impl<const TREES: usize, T> Directory<TREES, T> {
         &self.name
     }
 
-    /// Opens it for the first time, for one who needs it until [`Self::release`]. `None` where that failed in a tree, which
-    /// `failed` is told, with what was tried.
+    /// Opens it for the first time, for a user until [`Self::release`]. `None` if that failed in a tree; `failed` then
+    /// gets the action and the error.
     pub fn open(&self, failed: Failures<'_>) -> Option<(Arc<Handles<TREES>>, [Facts; TREES])> {
         let handles = match &self.parent {
             None => self.lock().open.upgrade()?,
@@ -171,12 +171,12 @@ impl<const TREES: usize, T> Directory<TREES, T> {
         Some((handles, facts))
     }
 
-    /// Keeps the handles for `more` directories or files in it.
+    /// Adds `more` users of the handles: directories or files in it.
     pub fn keep(&self, more: usize) {
         self.lock().needed += more;
     }
 
-    /// Says that `fewer` of those who needed the handles are done. They are closed where nobody needs them.
+    /// Removes users of the handles, which are closed when nobody needs them.
     pub fn release(&self, fewer: usize) {
         let mut state = self.lock();
         state.needed = state.needed.saturating_sub(fewer);
@@ -188,8 +188,8 @@ impl<const TREES: usize, T> Directory<TREES, T> {
         }
     }
 
-    /// Opens the one above again where it was closed and is needed, by `..`: what is far below the roots is opened in one step.
-    /// Where that leads elsewhere, because this one was moved, it stays closed until somebody asks for it.
+    /// Opens the directory above again by `..`, in one step, if it was closed and is needed. If that leads elsewhere,
+    /// because this one was moved, it stays closed until it is requested.
     pub fn go_up(&self) {
         if let Some(parent) = &self.parent
             && parent.is_missed()
@@ -199,16 +199,16 @@ impl<const TREES: usize, T> Directory<TREES, T> {
         }
     }
 
-    /// Whether it is closed and needed.
+    /// Whether it is closed but needed.
     fn is_missed(&self) -> bool {
         let state = self.lock();
         state.needed > 0 && state.open.strong_count() == 0
     }
 
-    /// The open directories, opened again where they were closed in between.
+    /// The open directories, opened again if they were closed.
     ///
     /// # Errors
-    /// The tree that failed; [`moved`] where there is another directory now.
+    /// The tree that failed, and why; [`moved`] if it is another directory now.
     pub fn handles(&self) -> Result<Arc<Handles<TREES>>, (usize, io::Error)> {
         let mut closed = Vec::new();
         let mut at = self;
@@ -228,7 +228,7 @@ impl<const TREES: usize, T> Directory<TREES, T> {
         Ok(handles)
     }
 
-    /// Opens it by its name in those above, or by `..` in those below.
+    /// Opens it by its name from above, or by `..` from below.
     fn reopen(&self, from: &Handles<TREES>, name: &CStr) -> Result<Arc<Handles<TREES>>, (usize, io::Error)> {
         let mut failure = (0, moved());
         let opened = from.open(name, &mut |tree, _, error| {
@@ -248,7 +248,7 @@ impl<const TREES: usize, T> Directory<TREES, T> {
         Ok(handles)
     }
 
-    /// Takes handles as its own, for as long as the limit keeps them.
+    /// Stores handles, for as long as the limit keeps them.
     fn have(&self, handles: &Arc<Handles<TREES>>) {
         if self.parent.is_some() {
             let mut state = self.lock();
@@ -264,15 +264,15 @@ impl<const TREES: usize, T> Directory<TREES, T> {
     }
 }
 
-/// Why a directory cannot be opened again: it is not where it was.
+/// The error if a directory is no longer where it was.
 fn moved() -> io::Error {
     io::Error::other("it was moved or removed meanwhile")
 }
 
-/// Receives what failed: the tree, what was tried, the system's reason.
+/// Receives failures: the tree, the action, the system's reason.
 pub(crate) type Failures<'a> = &'a mut dyn FnMut(usize, &'static str, io::Error);
 
-/// What is got in each tree, or the failures.
+/// The results in all trees, or `None` after reporting failures.
 pub(crate) fn in_each<const TREES: usize, T>(
     action: &'static str,
     failed: Failures<'_>,
@@ -289,7 +289,7 @@ pub(crate) fn in_each<const TREES: usize, T>(
 }
 
 impl<const TREES: usize, T> Drop for Directory<TREES, T> {
-    /// One after the other: of a deep tree each would drop the one above it, and the stack would not suffice.
+    /// Drops the directories above in a loop, because recursion would overflow the stack in a deep tree.
     fn drop(&mut self) {
         self.limit.close(self.state.get_mut().map_or(0, |state| state.number));
         let mut above = self.parent.take();

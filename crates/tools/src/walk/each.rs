@@ -1,4 +1,5 @@
-//! Working on all files below a path: several small ones at once, told in the order of the walk, in bounded memory.
+//! Processing all files below a path: several small ones at a time, reported in the order of the walk, in bounded
+//! memory.
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -8,23 +9,24 @@ use seekless::plan::FILES_AHEAD;
 
 use super::{FileAt, Left, Walk};
 
-/// How a file is worked on.
+/// How a file is processed.
 pub(crate) enum How {
-    /// Beside others.
+    /// Together with others.
     Small,
     /// Alone, by all threads.
     Large,
-    /// Not at all: it is another name of one that was.
+    /// Not at all, because it is another hard link of a processed file.
     Repeated,
 }
 
-/// What became of a file, or the path of what could not be listed, and why.
+/// The result of a file, or a path that could not be listed, and why.
 pub(crate) type Told<'a, T> = Result<(&'a FileAt, T), (PathBuf, String)>;
 
-/// Who is told: `Break` ends it.
+/// Receives the results; `Break` ends the job.
 pub(crate) type Tell<'a, T> = &'a mut dyn FnMut(&mut Left, Told<'_, T>) -> ControlFlow<()>;
 
-/// Works on each file as `look` says, and tells what became of it; what was done when all is stopped is told.
+/// Processes each file as `look` says, and reports its result. If the job is stopped, finished files are still
+/// reported.
 pub(crate) fn each_file<T: Send>(
     mut walk: Walk<'_>,
     threads: &Threads,

@@ -1,4 +1,4 @@
-//! What is known of an entry: its kind from the directory, the rest from stat(2).
+//! Facts about an entry: its kind from the directory, the rest from stat(2).
 
 use std::ffi::CStr;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -20,12 +20,12 @@ pub(crate) fn with_article(kind: FileType) -> &'static str {
     }
 }
 
-/// What a path leads to.
+/// The kind of file that a path names.
 pub(crate) fn kind_of(metadata: &std::fs::Metadata) -> FileType {
     FileType::from_raw_mode(metadata.mode() as rustix::fs::RawMode)
 }
 
-/// What stat(2) tells of a file.
+/// The facts of stat(2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Facts {
     pub device: u64,
@@ -42,12 +42,12 @@ pub(crate) struct Facts {
 }
 
 impl Facts {
-    /// Of an open file.
+    /// The facts of an open file.
     pub fn of(file: impl AsFd) -> rustix::io::Result<Self> {
         fstat(file).map(|stat| Self::new(&stat))
     }
 
-    /// Of an entry, which is not opened or followed.
+    /// The facts of an entry, which is not opened or followed.
     pub fn at(directory: BorrowedFd<'_>, name: &CStr) -> rustix::io::Result<Self> {
         statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).map(|stat| Self::new(&stat))
     }
@@ -74,13 +74,12 @@ impl Facts {
         }
     }
 
-    /// Which file it is.
+    /// The identity of the file.
     pub fn id(&self) -> Identity {
         Identity::new(self.device, self.inode)
     }
 
-    /// Whether two open files, or directories, with these facts are one, as far as their file systems can be trusted
-    /// with that.
+    /// Whether two open files, or directories, are the same, if inode numbers identify files on their file systems.
     pub fn are_of_one_file(facts: &[Self; 2], files: [BorrowedFd<'_>; 2]) -> bool {
         facts[0].id() == facts[1].id() && files.iter().all(|file| inodes_identify(file).unwrap_or(false))
     }

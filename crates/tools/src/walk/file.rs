@@ -1,4 +1,4 @@
-//! A file to be opened: by the path that somebody named, or by its name in a directory that was walked to.
+//! A file to open: by the path that the user named, or by its name in a directory of a walk.
 
 use std::fs::File;
 use std::io;
@@ -12,24 +12,24 @@ use rustix::io::retry_on_intr;
 
 use super::{Directory, Facts, is_sure};
 
-/// A file that a job is about.
+/// A file of a job.
 pub struct FileAt {
     path: PathBuf,
-    /// What it was found in, where it was not named itself.
+    /// The directory in which it was found, unless it was named itself.
     directory: Option<Arc<Directory<1>>>,
 }
 
-/// What was tried, and why it failed.
+/// The action, and why it failed.
 pub(crate) type Failure = (&'static str, io::Error);
 
-/// How files are opened: what was a regular file when it was listed may be something else by now, and then opening must not
-/// wait for a writer, or take a terminal.
+/// The flags for opening files. A file that was regular when it was listed may be something else by now, so opening
+/// must not block on a FIFO or take a controlling terminal.
 const FILE: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
-/// The same below a directory that was walked to, for reading.
+/// The same for reading a file that was found in a directory.
 pub(crate) const FOUND_FILE: OFlags = FILE.union(OFlags::NOFOLLOW);
 
 impl FileAt {
-    /// A file that somebody named: a symbolic link is followed.
+    /// A file that the user named. A symbolic link is followed.
     #[must_use]
     pub fn named(path: impl Into<PathBuf>) -> Self {
         let path = path.into();
@@ -43,18 +43,18 @@ impl FileAt {
         Self { path, directory }
     }
 
-    /// What it is called; this may be longer than a path that systems take.
+    /// Its path, which may be longer than system calls accept.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether it was named itself, and not found in a directory.
+    /// Whether it was named, not found in a directory.
     pub(crate) fn is_named(&self) -> bool {
         self.directory.is_none()
     }
 
-    /// What it is, before it is opened.
+    /// Its facts, before it is opened.
     pub(crate) fn facts(&self) -> Result<Facts, Failure> {
         self.with_place(|directory, name, is_found| {
             let flags = if is_found {
@@ -67,7 +67,7 @@ impl FileAt {
         })
     }
 
-    /// Whether no other file has its identity: see [`is_sure`].
+    /// Whether its identity is unique: see [`is_sure`].
     pub(crate) fn is_sure(&self, facts: &Facts) -> bool {
         let is_sure = self.with_place(|directory, _, _| {
             let is_of_one = Facts::of(directory).is_ok_and(|directory| directory.device == facts.device);
@@ -76,7 +76,7 @@ impl FileAt {
         is_sure.unwrap_or(false)
     }
 
-    /// Opens it, as for reading or writing. It may be anything by now.
+    /// Opens it, for reading or writing. It may be another kind of file by now.
     pub(crate) fn open(&self, access: OFlags) -> Result<File, Failure> {
         self.with_place(|directory, name, is_found| {
             let flags = access | if is_found { FOUND_FILE } else { FILE };
@@ -85,7 +85,7 @@ impl FileAt {
         })
     }
 
-    /// Gives `act` an open directory, the name in it, and whether it was found there.
+    /// Calls `act` with an open directory, the name in it, and whether it was found there.
     fn with_place<T>(&self, act: impl FnOnce(BorrowedFd<'_>, &[u8], bool) -> Result<T, Failure>) -> Result<T, Failure> {
         let path = self.path.as_os_str().as_bytes();
         let Some(directory) = &self.directory else {

@@ -1,4 +1,4 @@
-//! What is in a directory: names, inodes and types in two allocations, however many entries there are.
+//! The entries of a directory: names, inodes and types, in two allocations.
 
 use std::ffi::CStr;
 use std::io;
@@ -9,17 +9,18 @@ use rustix::io::Errno;
 
 use super::Facts;
 
-/// Entries of a directory: those of a call in the order of the system, or all, sorted by the bytes of their names.
+/// Entries of a directory: those of one call in the order of the system, or all of them, sorted by the bytes of their
+/// names.
 #[derive(Default)]
 pub(crate) struct Listing {
     /// One after the other, each ended by a zero byte.
     names: Vec<u8>,
     entries: Vec<Entry>,
-    /// Whether entries of later names were left out.
+    /// Whether entries with later names were omitted.
     is_cut: bool,
 }
 
-/// 16 bytes for each; its name is in the listing.
+/// An entry of 16 bytes; its name is in the listing.
 #[derive(Clone, Copy)]
 pub(crate) struct Entry {
     pub inode: u64,
@@ -34,15 +35,15 @@ fn name_of<'n>(names: &'n [u8], entry: &Entry) -> &'n [u8] {
 }
 
 impl Listing {
-    /// The first `most` entries of an open directory whose names are behind `after`, sorted. Where there are more, all
-    /// names are listed again for those: a directory of any size takes bounded memory, and no place on a disk.
+    /// The first `most` entries of an open directory whose names come after `after`, sorted. For more entries, list
+    /// again: so a directory of any size takes bounded memory and no disk space.
     pub fn sorted(directory: BorrowedFd<'_>, after: &[u8], most: usize) -> io::Result<Self> {
         let mut listing = Self::default();
         rustix::fs::seek(directory, SeekFrom::Start(0))?;
         let mut last: Option<Vec<u8>> = None;
         let mut is_end = false;
         while !is_end {
-            // Comparing with an empty name is a call for each entry, too.
+            // Skip the comparison with an empty name, which would cost a call per entry.
             let is_behind = |name: &[u8]| after.is_empty() || name > after;
             let is_wanted = |name: &[u8]| is_behind(name) && last.as_deref().is_none_or(|last| name < last);
             is_end = listing.add_some(directory, is_wanted)?.is_none();
@@ -56,7 +57,7 @@ impl Listing {
         Ok(listing)
     }
 
-    /// Leaves the first `most` in the order of names, of which there are more, and gives the name of the last.
+    /// Keeps only the first `most` by name, and returns the name of the last one.
     fn cut(&mut self, most: usize) -> Vec<u8> {
         let (names, mut entries) = (std::mem::take(&mut self.names), std::mem::take(&mut self.entries));
         let by_name = |one: &Entry, other: &Entry| name_of(&names, one).cmp(name_of(&names, other));
@@ -69,19 +70,19 @@ impl Listing {
         last
     }
 
-    /// The last name of a sorted listing behind which there are others; `None` where it is complete.
+    /// The last name of a sorted listing that is incomplete; `None` if it is complete.
     pub fn end(&self) -> Option<&[u8]> {
         self.entries.last().filter(|_| self.is_cut).map(|last| self.name(last))
     }
 
-    /// Lets go of what is behind a name, in a sorted listing.
+    /// Removes the entries after a name, in a sorted listing.
     pub fn end_with(&mut self, name: &[u8]) {
         let kept = self.entries.partition_point(|entry| self.name(entry) <= name);
         self.entries.truncate(kept);
     }
 
-    /// Adds what the system gives at a call, in its order, from where the last call on these handles ended. Gives where the
-    /// next goes on; `None` at the end.
+    /// Adds the entries of one system call, in the system's order, continuing where the last call on these handles
+    /// ended. Returns the position of the next call; `None` at the end.
     pub fn add_some(
         &mut self,
         directory: BorrowedFd<'_>,
@@ -95,7 +96,7 @@ impl Listing {
             let kind = match kind {
                 FileType::Unknown => match Facts::at(directory, name) {
                     Ok(facts) => facts.kind,
-                    // Gone since it was listed; what is gone is not there.
+                    // It was removed since it was listed.
                     Err(Errno::NOENT) => return,
                     Err(error) => {
                         failed = Some(error.into());
@@ -111,7 +112,7 @@ impl Listing {
         failed.map_or(Ok(next), Err)
     }
 
-    /// Whether there was room for the name.
+    /// Adds an entry; returns whether there was room for its name.
     fn push(&mut self, name: &[u8], inode: u64, kind: FileType) -> bool {
         let (Ok(start), Ok(length)) = (u32::try_from(self.names.len()), u16::try_from(name.len())) else {
             return false;
@@ -127,7 +128,7 @@ impl Listing {
         true
     }
 
-    /// Makes room for other entries, in the same memory.
+    /// Removes all entries, but keeps the memory.
     pub fn clear(&mut self) {
         self.names.clear();
         self.entries.clear();
@@ -138,7 +139,7 @@ impl Listing {
         self.entries.len()
     }
 
-    /// The entry of a number.
+    /// The entry with an index.
     pub fn get(&self, index: usize) -> Option<Entry> {
         self.entries.get(index).copied()
     }
@@ -152,16 +153,16 @@ impl Listing {
         CStr::from_bytes_with_nul(bytes).unwrap_or(c"")
     }
 
-    /// Lets go of all but the names.
+    /// Removes all but the names.
     pub fn forget_entries(&mut self) {
         self.entries = Vec::new();
     }
 }
 
-/// A name that is in one directory, the other, or both; `None` is the side that lacks it.
+/// A name that is in one directory or in both; `None` for the side that lacks it.
 pub(crate) type Met<'a> = (Option<&'a Entry>, Option<&'a Entry>);
 
-/// Goes through two directories at once, in the order of their names.
+/// Iterates over two sorted directories together, in the order of names.
 pub(crate) fn merge<'a>(one: &'a Listing, other: &'a Listing) -> impl Iterator<Item = Met<'a>> {
     let (mut left, mut right) = (one.entries.as_slice(), other.entries.as_slice());
     std::iter::from_fn(move || {

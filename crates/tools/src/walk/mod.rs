@@ -1,14 +1,14 @@
-//! Walking through trees by directory handles, for one tree or for two in step.
+//! Walking trees by directory handles: one tree, or two in step.
 //!
-//! Every name is resolved once, below the handle of the directory that it was listed in: so what is renamed or becomes a
-//! symbolic link meanwhile leads nobody out of the tree, and trees may be deeper than a path may be long. Types and inodes
-//! come with the names. Handles that wait are closed where many are open, and opened again with device and inode checked.
+//! Every name is resolved once, relative to the handle of its directory. So a rename or a new symbolic link does not
+//! lead out of the tree, and trees may be deeper than the longest path. Types and inodes come with the names. If too
+//! many handles are open, idle ones are closed, and opened again later with device and inode checked.
 //!
-//! One tree is walked in the order of its directories, by as many entries at a time as the system gives, so that a
-//! directory of any size takes bounded memory. Two trees in step need the order of names: there a listing is sorted, in
-//! parts where it is very long, and `tree` walks both.
+//! One tree is walked in the order of its directories, with the entries of one system call at a time, so that a
+//! directory of any size takes bounded memory. Two trees in step need sorted listings, which are split into parts if
+//! they are very long; `tree` walks both.
 //!
-//! Symbolic links are followed where they are named, and never below.
+//! Symbolic links are followed if they are named, but not inside directories.
 
 mod directory;
 mod each;

@@ -1,4 +1,4 @@
-//! The walk through one tree: depth first, in the order in which the system lists its directories.
+//! Walking one tree: depth first, in the order in which the system lists directories.
 
 use std::ffi::OsString;
 use std::io;
@@ -14,24 +14,24 @@ use serde::Serialize;
 use super::{Directory, Facts, FileAt, Limit, Listing, Root, Selection, is_sure};
 use crate::Stop;
 
-/// A file, or the path of what could not be listed, and why.
+/// A file, or a path that could not be listed, and why.
 pub(crate) type Found = Result<FileAt, (PathBuf, String)>;
 
-/// What a walk came upon beside files.
+/// What a walk left out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Left {
-    /// Further names of files that were met already, and directories that were named themselves.
+    /// Additional hard links, and directories that are also named themselves.
     pub repeated: u64,
     /// Symbolic links, which are not followed inside directories.
     pub links: u64,
     /// FIFOs, sockets and devices.
     pub special: u64,
-    /// Directories of other file systems, which were not entered; those of `/proc` and the like never are.
+    /// Directories of other file systems, which were not entered. `/proc` and the like are never entered.
     pub other_file_systems: u64,
 }
 
 impl Left {
-    /// Adds what another walk came upon.
+    /// Adds the counts of another walk.
     pub fn add(&mut self, other: &Self) {
         self.repeated += other.repeated;
         self.links += other.links;
@@ -40,34 +40,34 @@ impl Left {
     }
 }
 
-/// Gives all files below a path that was named.
+/// Iterates over all files at or below a path that was named.
 pub(crate) struct Walk<'a> {
     selection: &'a Selection,
     root: &'a Root,
     pub stop: &'a Stop,
     is_begun: bool,
     limit: Arc<Limit<1>>,
-    /// The directories from the root to where the walk is.
+    /// The directories from the root to the current one.
     levels: Vec<Level>,
-    /// The path of the last of them, with a slash behind it.
+    /// The path of the current directory, followed by a slash.
     path: Vec<u8>,
     pub left: Left,
 }
 
 struct Level {
     directory: Arc<Directory<1>>,
-    /// What the system gave at the last call, and what comes next of it.
+    /// The entries of the last system call, and the next one of these.
     entries: Listing,
     next: usize,
-    /// Where the next call goes on; `None` at the end.
+    /// The position of the next call; `None` at the end.
     rest: Option<u64>,
     /// The length of the path above.
     above: usize,
 }
 
-/// Descriptors that are the program's own, those of the files that its threads work on among them.
+/// Descriptors reserved for the program, including those for the files that its threads process.
 const OWN_FILES: usize = 96;
-/// More open directories than this make nothing faster.
+/// The most open directories; more would not be faster.
 const MOST_OPEN: usize = 4096;
 
 impl<'a> Walk<'a> {
@@ -90,7 +90,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Entries that were listed and did not come yet.
+    /// Entries that are listed but not yet returned.
     #[cfg(test)]
     pub(super) fn waiting(&self) -> usize {
         self.levels.iter().map(|level| level.entries.len() - level.next).sum()
@@ -111,16 +111,16 @@ impl<'a> Walk<'a> {
         None
     }
 
-    /// Goes into a directory, whose path is complete but for the slash, unless that is not to be done.
+    /// Enters a directory, whose path is complete except for the slash, unless it is to be skipped.
     ///
     /// # Errors
-    /// Why that failed.
+    /// The system's.
     fn enter(&mut self, child: Arc<Directory<1>>, above: usize) -> io::Result<()> {
         let mut failure = io::Error::from(io::ErrorKind::Other);
         let opened = child.open(&mut |_, _, error| failure = error);
         let is_skipped = match &opened {
             Some((handles, [facts])) => self.skips(facts, handles.borrowed()[0]),
-            // What cannot be opened may be what would not be entered.
+            // A directory that cannot be opened may be one that would be skipped.
             None => self.skips_unopened(),
         };
         match opened {
@@ -147,7 +147,7 @@ impl<'a> Walk<'a> {
         self.skips(&facts, handles.borrowed()[0])
     }
 
-    /// Whether a directory below the root is not entered, which is counted.
+    /// Whether a directory below the root is skipped; counts it if so.
     fn skips(&mut self, facts: &Facts, directory: BorrowedFd<'_>) -> bool {
         let is_repeated = self.selection.contains(facts.id()) && is_sure(directory);
         let is_elsewhere = facts.device != self.root.device && self.skips_file_system(directory);
@@ -159,7 +159,7 @@ impl<'a> Walk<'a> {
         is_repeated || is_elsewhere
     }
 
-    /// Whether the file system of a directory is not entered, where it is not that of the root: `/proc` never is.
+    /// Whether a directory of another file system than the root's is skipped; `/proc` always is.
     fn skips_file_system(&self, directory: BorrowedFd<'_>) -> bool {
         !self.selection.other_file_systems || file_system_of(directory).is_ok_and(|system| system.is_pseudo)
     }
@@ -185,7 +185,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The path of the directory where the walk is.
+    /// The path of the current directory.
     fn directory_path(&self) -> PathBuf {
         match self.path.strip_suffix(b"/") {
             Some(path) if self.levels.len() > 1 => path_of(path),
@@ -195,21 +195,21 @@ impl<'a> Walk<'a> {
 }
 
 impl Level {
-    /// Gets what the system gives at a call; false where there is nothing more.
+    /// Reads the entries of one system call; returns false at the end.
     fn list(&mut self) -> io::Result<bool> {
         let Some(from) = self.rest else {
             return Ok(false);
         };
         let handles = self.directory.handles().map_err(|(_, error)| error)?;
         let [directory] = handles.borrowed();
-        // A directory that was opened again is at its beginning.
+        // A directory that was opened again is at its start, so seek.
         if from > 0 && rustix::fs::tell(directory) != Ok(from) {
             rustix::fs::seek(directory, SeekFrom::Start(from))?;
         }
         self.entries.clear();
         self.next = 0;
         self.rest = match self.entries.add_some(directory, |_| true) {
-            // It was removed, and so was all in it.
+            // It was removed, with everything in it.
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             listed => listed?,
         };
@@ -265,7 +265,7 @@ impl Iterator for Walk<'_> {
     }
 }
 
-/// Opens a directory that was named. A symbolic link is followed.
+/// Opens a directory that the user named. A symbolic link is followed.
 pub(crate) fn open_root(path: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     Ok(rustix::fs::open(path, flags, Mode::empty())?)

@@ -1,4 +1,4 @@
-//! Which files a job is about: the paths that were named, and the walk through those that are directories.
+//! The files of a job: the paths that the user named, and walks of directories among them.
 
 use std::collections::HashSet;
 use std::fs::{self, Metadata};
@@ -12,7 +12,7 @@ use seekless_sys::{FileSystem, file_system, inodes_identify};
 use super::{Walk, kind_of, with_article};
 use crate::Stop;
 
-/// Files and directories that were named.
+/// Files and directories that the user named.
 #[derive(Debug)]
 pub struct Selection {
     roots: Vec<Root>,
@@ -20,26 +20,27 @@ pub struct Selection {
     pub(super) other_file_systems: bool,
 }
 
-/// A path that was named.
+/// A path that the user named.
 #[derive(Debug)]
 pub(crate) struct Root {
     pub path: PathBuf,
     pub is_directory: bool,
     pub(super) device: u64,
-    /// Why nothing can be done with it.
+    /// Why it is refused.
     pub(super) refused: Option<String>,
 }
 
-/// Whether the file system of an open file gives no two files one [`Identity`]. FUSE may, where it shows files of several
-/// others.
+/// Whether the file system of an open file gives each file its own [`Identity`]. FUSE may not, if it shows files of
+/// several other file systems.
 pub(crate) fn is_sure(file: impl AsFd) -> bool {
     inodes_identify(file).unwrap_or(false)
 }
 
 impl Selection {
-    /// Looks at all paths, links followed. What is named twice counts once. Directories of other file systems below a
-    /// directory are entered only where `other_file_systems` says so. Nothing is opened. A path that is missing, neither a
-    /// regular file nor a directory, or on no storage file system (`/proc`) fails in its turn, and the rest goes on.
+    /// Stats all paths, following links, but opens nothing. A path that is named twice counts once.
+    /// `other_file_systems` sets whether directories of other file systems are entered. A path that is missing, neither
+    /// a regular file nor a directory, or not on a storage file system (`/proc`) fails when its turn comes; the others
+    /// are processed.
     pub fn new<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>, other_file_systems: bool) -> Self {
         let mut selection = Self {
             roots: Vec::new(),
@@ -73,18 +74,19 @@ impl Selection {
         &self.roots
     }
 
-    /// Whether a file of this identity was named itself: then it is not counted with a directory that it is in.
+    /// Whether a file with this identity was named itself; then it does not count again in its directory.
     pub(crate) fn contains(&self, id: Identity) -> bool {
         self.ids.contains(&id)
     }
 
-    /// All that is to be done below a path that was named, in the order in which the system lists it, until all is to stop.
+    /// Walks the files at or below a path that was named, in the order in which the system lists them, until the job
+    /// stops.
     pub(crate) fn walk<'a>(&'a self, root: &'a Root, stop: &'a Stop) -> Walk<'a> {
         Walk::new(self, root, stop)
     }
 }
 
-/// What a path that was named leads to, or why nothing can be done with it.
+/// The metadata and file system of a path, or why it is refused.
 fn look(path: &Path) -> Result<(Metadata, FileSystem), String> {
     let metadata = fs::metadata(path).map_err(|error| format!("cannot stat: {error}"))?;
     if !metadata.is_file() && !metadata.is_dir() {

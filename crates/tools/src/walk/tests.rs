@@ -1,4 +1,4 @@
-//! The walk through one tree, against a walk that is as simple as can be, and with somebody at the tree meanwhile.
+//! The walk through one tree, compared with a walk that is as simple as possible, also while the tree changes.
 
 use std::collections::BTreeSet;
 use std::ffi::{CString, OsStr};
@@ -17,7 +17,7 @@ use super::one::Found;
 use super::*;
 use crate::Stop;
 
-/// What a walk gives; files by their paths and their bytes.
+/// The results of a walk; files by their paths and bytes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Met {
     File(PathBuf, Vec<u8>),
@@ -37,7 +37,7 @@ fn met(found: Found) -> Met {
     }
 }
 
-/// Walks with this many directories open; each file is read after all were found where they are to be `kept`.
+/// Walks with this many open directories. With `kept`, each file is read after all were found.
 fn walked(selection: &Selection, most_open: usize, kept: bool) -> (Vec<Met>, Left) {
     let (limit, stop) = (Limit::new(most_open), Stop::default());
     let (mut all, mut found, mut left) = (Vec::new(), Vec::new(), Left::default());
@@ -127,7 +127,7 @@ proptest! {
     }
 }
 
-/// A directory in memory, where there is a file system in it: that makes it quick.
+/// A directory in memory, if a file system is there, because that is quick.
 fn quick() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm")
         .or_else(|_| tempfile::tempdir())
@@ -152,7 +152,7 @@ fn a_directory_of_many_calls_is_gone_on_with_after_it_was_closed_in_between() {
         let mut expected = (Vec::new(), Left::default());
         naive(place.path(), &mut expected.0, &mut expected.1);
         assert_eq!(expected.0.len(), 20_000);
-        // With none open beside the one at work, this is closed whenever another is entered.
+        // With only one open directory, it is closed whenever another is entered.
         assert!(walked(&selection(&[place.path()]), 0, false) == expected);
     }
 }
@@ -221,7 +221,7 @@ fn tree_and_secret() -> (tempfile::TempDir, PathBuf) {
     (all, root)
 }
 
-/// The one file of a tree, found and not opened, and whether the directory that it is in was closed.
+/// The only file of a tree, found but not opened, and whether its directory was closed.
 fn found_file<'a>(selection: &'a Selection, stop: &'a Stop, limit: &Arc<Limit<1>>) -> (Walk<'a>, FileAt) {
     let mut walk = Walk::within(selection, &selection.roots()[0], stop, limit);
     let file = loop {
@@ -246,7 +246,7 @@ fn a_directory_that_becomes_a_link_leads_nobody_out_of_the_tree() {
             Ok(_) => assert_eq!(read(&file), b"inner"),
             Err((action, _)) => assert_eq!((action, most_open), ("open its directory again", 0)),
         }
-        // Another directory of the name is not the one that was listed, either.
+        // Another directory of the same name is not the one that was listed, either.
         fs::remove_file(root.join("inner")).unwrap();
         fs::rename(all.path().join("elsewhere"), root.join("inner")).unwrap();
         match file.open(OFlags::RDONLY) {
@@ -261,7 +261,7 @@ fn a_directory_that_becomes_a_link_before_it_is_entered_is_a_failure() {
     let (all, root) = tree_and_secret();
     fs::write(root.join("first"), b"").unwrap();
     fs::remove_dir_all(root.join("inner")).unwrap();
-    // Behind the file in every order: the system has given both at its first call.
+    // Behind the file in every order: the system returned both in its first call.
     for number in 0..50 {
         fs::create_dir(root.join(format!("{number}"))).unwrap();
     }
@@ -335,7 +335,7 @@ fn a_walk_that_ends_early_closes_what_it_opened() {
     assert_eq!(limit.open(), 0);
 }
 
-/// Empty directories in each other, this many levels, each of a name beside the path to the next.
+/// Nested directories with this many levels.
 fn chain(root: &Path, levels: usize) {
     let mut at = open(root);
     for _ in 0..levels {
@@ -382,7 +382,7 @@ fn a_directory_that_is_moved_elsewhere_meanwhile_is_walked_and_so_is_the_rest() 
         let (walk, file) = found_file(&selection, &stop, &limit);
         fs::rename(middle.join("c"), all.path().join("moved")).unwrap();
         if replaced {
-            // What is above the one that was moved is not there, either.
+            // Directories above the one that was moved are missing, too.
             fs::rename(&middle, root.join("gone")).unwrap();
             fs::create_dir(&middle).unwrap();
         }

@@ -1,4 +1,4 @@
-//! What is accepted, what is refused, and where the errors point.
+//! Valid and invalid experiments, and the places that errors name.
 
 use proptest::prelude::*;
 use seekless_record::{Draw, ExitCode};

@@ -6,7 +6,7 @@ use super::super::side::{Opened as OpenedSides, open};
 use super::super::{Request, Wanted};
 use super::*;
 
-/// Bytes that this thread has read, from wherever.
+/// Bytes that this thread has read, from any file.
 fn read_bytes() -> Option<u64> {
     let text = fs::read_to_string("/proc/thread-self/io").ok()?;
     text.lines().find_map(|line| line.strip_prefix("rchar: ")?.parse().ok())

@@ -1,4 +1,4 @@
-//! What is rare and breaks walks: depth, width, loops, what is no file, and files that change meanwhile.
+//! Rare cases that break walks: depth, width, loops, special files, and files that change meanwhile.
 
 use std::ffi::CString;
 use std::fs::{self, File};
@@ -27,13 +27,13 @@ fn pair() -> (tempfile::TempDir, std::path::PathBuf, std::path::PathBuf) {
     (all, one, other)
 }
 
-/// Makes directories in directories, by handles, and gives the innermost.
+/// Makes nested directories, by handles, and returns the innermost.
 fn nest(root: &Path, name: &CString, levels: usize) -> OwnedFd {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY;
     let mut at = openat(CWD, root, flags, Mode::empty()).unwrap();
     for _ in 0..levels {
         mkdirat(&at, name, Mode::from_raw_mode(0o755)).unwrap();
-        // What makes that level the one on which handles are needed again, after what is below.
+        // This makes that level the one on which handles are needed again, after the levels below.
         mkdirat(&at, c"z", Mode::from_raw_mode(0o755)).unwrap();
         at = openat(&at, name, flags, Mode::empty()).unwrap();
     }
@@ -60,7 +60,7 @@ fn trees_may_be_deeper_than_a_path_may_be_long() {
 
 #[test]
 fn a_directory_may_have_a_hundred_thousand_entries() {
-    // Memory makes it quick, where there is a file system in it.
+    // In memory, if a file system is there, because that is quick.
     let all = tempfile::tempdir_in("/dev/shm")
         .or_else(|_| tempfile::tempdir())
         .unwrap();
@@ -195,7 +195,7 @@ fn open_at(path: &Path) -> std::io::Result<File> {
     Ok(File::from(openat(CWD, path, FOUND_FILE, Mode::empty())?))
 }
 
-/// Compares a pair after something has happened to it between looking and reading.
+/// Compares a pair that is changed between stat and reading.
 fn after(bytes: usize, change: impl FnOnce(&Path)) -> Vec<What> {
     let (_all, one, other) = pair();
     for root in [&one, &other] {
@@ -287,7 +287,7 @@ fn a_file_that_vanishes_or_becomes_something_else_is_a_failure() {
 #[test]
 fn bytes_are_counted_up_to_the_first_difference() {
     let (_all, one, other) = pair();
-    // Beginnings are read together, what is behind them by itself.
+    // Beginnings are read together, the rest of each file alone.
     for bytes in [8192, 100_000, 300_000] {
         let mut contents = vec![1; bytes];
         fs::write(one.join("file"), &contents).unwrap();

@@ -14,7 +14,7 @@ use super::queue::compare_by;
 use super::{Options, Summary, Watch, What};
 use crate::Stop;
 
-/// All that is told.
+/// All differences that were reported.
 #[derive(Default)]
 struct Told(Vec<(PathBuf, What)>);
 

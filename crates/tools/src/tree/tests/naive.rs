@@ -1,4 +1,4 @@
-//! Random pairs of trees, against a walk that is as simple as can be.
+//! Random pairs of trees, compared with a walk that is as simple as possible.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -14,17 +14,17 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 use super::super::{Attribute, Contents, Difference, Options, Side, What};
 use super::{here, narrow, told};
 
-/// What a tree is made of.
+/// An entry of a tree.
 #[derive(Clone, Debug)]
 enum Node {
-    /// This many bytes of one value, one of them changed where there is one at that place; a mode; seconds.
+    /// This many bytes of one value, with the byte at this offset changed, if there is one; a mode; seconds.
     File(usize, Option<usize>, u32, u64),
     Directory(BTreeMap<Vec<u8>, Node>, u32),
     Link(Vec<u8>),
     Fifo,
 }
 
-/// Few, so that the same are on both sides.
+/// Few names, so that both sides share some.
 fn name() -> impl Strategy<Value = Vec<u8>> {
     let names: Vec<&[u8]> = vec![b"a", b"b", b"c\nd", b"\xff\xfe", b"\x1b[2J", b" ", b"a.b", b"zz"];
     prop::sample::select(names).prop_map(<[u8]>::to_vec)
