@@ -3,10 +3,10 @@
 use seekless_record::Run;
 use seekless_results::{Cell, Table, View, Visible};
 
-/// The tables of the experiments that give columns, as lines of tabs: before each a line that begins with `#` and says what it
-/// is about, then the names. Behind the columns stand the extents of the file of the first of them, and where something of a
-/// table was published a field more: lines with the machine in it are what was published. A time that was not measured is an
-/// empty field; without columns the text is empty.
+/// The tables of the experiments that name columns, separated by tabs. Each starts with a line that begins with `#` and
+/// describes it, and a line of names. The columns are followed by the extents of the first column's file and, if
+/// results were published for the table, by the machine, which is empty for lines of this run. A time that was not
+/// measured is an empty field. Without columns, the text is empty.
 ///
 /// # Errors
 /// None in practice: writing to memory does not fail.

@@ -1,12 +1,12 @@
-//! All samples as CSV: a row for each trial, invalid ones included. Units stand in the columns' names; a figure that
-//! could not be had is an empty field.
+//! All samples as CSV: a row for each trial, invalid ones included. Units are in the columns' names; an unknown figure
+//! is an empty field.
 
 use seekless_method::{Durability, Operation};
 use seekless_record::{
     Contest, DeviceUse, Entry, Latency, RandomAccess, Run, Storage, SystemUse, Trial, UpdateAccount,
 };
 
-/// What a row is about. A damaged document may lack the contest, its storage or the entry: their fields are empty then.
+/// The source of a row. A damaged document may lack the contest, its storage or the entry; their fields are then empty.
 struct Row<'a> {
     run: Option<&'a Run>,
     contest: Option<&'a Contest>,
@@ -21,10 +21,10 @@ struct Row<'a> {
     latency: Option<Latency>,
 }
 
-/// A name, and what stands below it in a row.
+/// A name, and its field in a row.
 type Column = (&'static str, fn(&Row<'_>) -> String);
 
-/// A column with a name of its own, or columns named for fields, with something before and behind their names.
+/// A column with its own name, or columns named after fields, with a prefix and a suffix.
 macro_rules! columns {
     ($part:ident $name:literal = $($figure:tt)+) => {
         &[($name, |row| row.$part.map_or_else(String::new, |part| part.$($figure)+.text()))]
@@ -39,7 +39,7 @@ macro_rules! columns {
 }
 
 const COLUMNS: &[&[Column]] = &[
-    // What was measured under which conditions.
+    // The conditions.
     columns!(run "run" = id),
     columns!(contest: experiment),
     columns!(trial: contest),
@@ -57,7 +57,7 @@ const COLUMNS: &[&[Column]] = &[
     columns!(contest: layout memory_bytes shared_blocks holes_skipped durability),
     columns!(entry "method" = name().as_ref()),
     columns!(entry: label),
-    // What came out.
+    // The results.
     columns!(trial: round),
     columns!(trial "phase" = phase.name()),
     columns!(trial: valid),
@@ -108,13 +108,13 @@ pub fn to_csv(run: &Run) -> Result<String, csv::Error> {
     text(writer)
 }
 
-/// What was written.
+/// The text that was written.
 pub(crate) fn text(writer: csv::Writer<Vec<u8>>) -> Result<String, csv::Error> {
     let bytes = writer.into_inner().map_err(csv::IntoInnerError::into_error)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// What stands in a field.
+/// The text of a field.
 trait Figure {
     fn text(&self) -> String;
 }
@@ -125,7 +125,7 @@ impl<T: Figure> Figure for Option<T> {
     }
 }
 
-/// A blank between the items of a list.
+/// A list, separated by spaces.
 impl Figure for Vec<f64> {
     fn text(&self) -> String {
         self.iter().map(Figure::text).collect::<Vec<_>>().join(" ")

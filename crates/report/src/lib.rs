@@ -1,7 +1,7 @@
-//! A run in forms to read and to work on: a page of HTML, Markdown, every sample as CSV, times by size in the columns of
-//! a document. JSON is the document itself, [`seekless_record::to_json`].
+//! Renderers of runs: an HTML page, Markdown, every sample as CSV, and times by size in the columns of a document. The
+//! JSON is the document itself, [`seekless_record::to_json`].
 //!
-//! Not here: what follows from a run (`seekless_results`), writing to files, and how a run looks on a terminal.
+//! Not here: conclusions (`seekless_results`), writing files, and terminal output.
 
 mod columns;
 mod csv;

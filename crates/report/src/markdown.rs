@@ -1,4 +1,4 @@
-//! The ranked tables and the sentences of a run as Markdown, for an issue or a page.
+//! The ranked tables and sentences of a run as Markdown.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ use seekless_results::{
 
 /// The run as a page: machine, storages, a table and a recommendation for each contest, warnings.
 ///
-/// Rates are in units of 1000 bytes; their intervals are those of the seconds, turned round.
+/// Rates are in units of 1000 bytes; their intervals are computed from those of the seconds.
 #[must_use]
 pub fn to_markdown(run: &Run) -> String {
     let shown = Visible::of(run);
@@ -126,11 +126,12 @@ fn section(page: &mut String, view: &ContestView<'_>) {
     if let Some(rates) = view.confirmed() {
         let told = |rate: f64| rate_in(contest, rate);
         let (median, low, high) = (told(rates.median), told(rates.low), told(rates.high));
-        let _ = write!(
-            page,
-            "\nMeasured again on fresh rounds: {median} ({low} to {high}{}).\n",
-            range(&rates)
-        );
+        let bounds = if rates.low < rates.high {
+            format!(" ({low} to {high}{})", range(&rates))
+        } else {
+            String::new()
+        };
+        let _ = write!(page, "\nMeasured again: {median}{bounds}.\n");
     }
     effects(page, view);
     let without_figures = view.left_out.iter().filter(|(entry, _)| entry.summary.is_none());
@@ -143,7 +144,7 @@ fn section(page: &mut String, view: &ContestView<'_>) {
     }
 }
 
-/// Lines for the rate of a sustained write.
+/// The number of lines for the rate of a sustained write.
 const STRETCHES: usize = 20;
 
 fn stretch(stretch: &RateStretch) -> Vec<String> {
@@ -151,16 +152,16 @@ fn stretch(stretch: &RateStretch) -> Vec<String> {
     [size(stretch.to_bytes)].into_iter().chain(rates.map(rate)).collect()
 }
 
-/// Which contests have it, a heading, which begins with `#` above figures, and its cell in a row.
+/// The contests that have it, its heading (which starts with `#` for figures), and its cell in a row.
 type Column = (Of, &'static str, fn(&Row<'_>) -> String);
 
 enum Of {
     All,
     /// All but updates.
     Rates,
-    /// Requests at random places, which are timed one by one.
+    /// Random access, with timed requests.
     Requests,
-    /// Updates: a rate over the size of a file that is hardly written tells nothing.
+    /// Updates, for which a rate over the size of the file is meaningless.
     Times,
 }
 
@@ -233,7 +234,7 @@ fn table<H: AsRef<str>>(page: &mut String, heads: &[H], rows: impl Iterator<Item
     }
 }
 
-/// What the whole system did beside each entry.
+/// The figures of the whole system for each entry.
 fn system(page: &mut String, view: &ContestView<'_>) {
     if view.system.is_empty() {
         return;
@@ -251,7 +252,7 @@ fn system(page: &mut String, view: &ContestView<'_>) {
     table(page, &heads, rows);
 }
 
-/// What is said where an interval is only the range of few samples.
+/// A remark if an interval is only the range of few samples.
 fn range(interval: &Interval) -> &'static str {
     if interval.coverage.is_some() { "" } else { ", the range" }
 }
@@ -261,7 +262,7 @@ fn verdict(row: &Row<'_>) -> String {
         Position::Best => "best".to_owned(),
         Position::Leading => "leads".to_owned(),
         Position::Tie => "tie".to_owned(),
-        Position::Open => "cannot be told".to_owned(),
+        Position::Open => "undecided".to_owned(),
         Position::Slower(ratio) => format!("{:.2}x slower ({})", ratio.median, bounds(&ratio)),
         Position::Failed => "failed".to_owned(),
         Position::Unranked => "unranked".to_owned(),
@@ -295,7 +296,7 @@ fn effects(page: &mut String, view: &ContestView<'_>) {
     table(page, &["option", "added to", "#its time becomes", "#CPU"], rows);
 }
 
-/// Text in which nothing is taken for Markdown or HTML. It is on one line already.
+/// Escapes a line of text, so that nothing in it is Markdown or HTML.
 fn escaped(text: &str) -> String {
     let backslash = |character: char| r"|*_`[]<>\".contains(character).then_some('\\');
     text.chars()

@@ -69,7 +69,7 @@ impl Visitor for Anonymise<'_> {
     }
 }
 
-/// What stands where something has to.
+/// Replaces a text that cannot be left out.
 const UNKNOWN: &str = "unknown";
 
 impl Anonymise<'_> {
@@ -143,7 +143,7 @@ const SCHEDULERS: &str = "none mq-deadline kyber bfq noop deadline cfq";
 const FILE_SYSTEMS: &str = "ext2 ext3 ext4 xfs btrfs bcachefs f2fs zfs jfs reiserfs nilfs2 vfat exfat ntfs ntfs3 apfs hfs \
                             ufs tmpfs ramfs overlay nfs nfs4 cifs smb3 9p virtiofs ceph fuseblk erofs squashfs iso9660";
 
-/// A processor's name, if its maker is known and it has only characters of such names.
+/// A processor's name, if its maker is known and all its characters are usual in names of processors.
 fn processor(name: &str) -> Option<String> {
     const MAKERS: &str = "Intel(R),AMD,ARM,Cortex,Apple,Ampere,Neoverse,Qualcomm,Raspberry Pi,Loongson,POWER,Hygon";
     const LONGEST: usize = 64;

@@ -1,34 +1,34 @@
-//! What several sittings say of a contest together: `log seconds = method + sitting + what differs from sitting to sitting +
-//! noise`. The effects of each sitting are those of its own [`Model`]. How much methods vary from sitting to sitting is
-//! estimated, for all methods together and from there for each, beginning with a prior: two or three sittings tell little of
-//! it.
+//! The model of several sittings of a contest: `log seconds = method + sitting + variation of the method between
+//! sittings + noise`. The effects within each sitting are those of its own [`Model`]. The variance between sittings is
+//! estimated with a prior, because two or three sittings say little about it: first for all methods together, then for
+//! each.
 
 use crate::model::{Effect, Model, means};
 
 /// Prior standard deviation, between sittings, of the logarithm of a method's time. Measured on virtual disks: 0 to
 /// 13 %, most often 4 %.
 const BETWEEN: f64 = 0.05;
-/// How many degrees of freedom the prior counts for.
+/// The degrees of freedom of the prior.
 const DEGREES_OF_PRIOR: f64 = 4.0;
-/// How many degrees of freedom the variance of all methods has in that of each.
+/// The degrees of freedom that the variance of all methods has as a prior for each method.
 const DEGREES_OF_ALL: f64 = 4.0;
-/// The least that methods vary from sitting to sitting, whatever is estimated.
+/// The smallest standard deviation between sittings.
 const LEAST_BETWEEN: f64 = 0.005;
 /// Steps of the fit.
 const STEPS: usize = 20;
-/// What one sitting says of a contest, and its weight.
+/// One sitting of a contest, and its weight.
 pub(crate) struct Sitting {
     pub effects: Vec<Option<Effect>>,
     /// The methods that were not slower than its leader.
     pub contenders: Vec<usize>,
-    /// 1 for one of today.
+    /// The weight; 1 for a sitting of today.
     pub weight: f64,
 }
 
-/// What all sittings say of a contest.
+/// The result over all sittings of a contest.
 pub(crate) struct Pooled {
     pub model: Model,
-    /// The deviation of the logarithm of a method's time from sitting to sitting, of all methods together.
+    /// The standard deviation between sittings of the logarithm of a method's time, for all methods together.
     pub deviation: f64,
 }
 
@@ -64,7 +64,7 @@ pub(crate) fn fit(sittings: &[Sitting]) -> Pooled {
             )
         });
         (methods, precisions) = means(entries, of_methods);
-        // What the squares of residuals are beyond what the noise within each sitting makes them.
+        // The squares of residuals in excess of the noise within each sitting.
         let mut squares = vec![(0.0, 0.0); entries];
         for (at, entry, effect, weight) in points() {
             let residual = effect.log_seconds - methods[entry] - levels[at];

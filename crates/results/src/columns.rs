@@ -259,7 +259,7 @@ fn extents(trials: &[&Trial]) -> Option<f64> {
     median(&extents.map(|extents| extents as f64).collect::<Vec<_>>())
 }
 
-/// The ways that have a table: all combinations of what tells points apart, of which something was measured.
+/// The ways that have a table: all combinations of what points differ in, if anything was measured for them.
 fn ways(points: &[&Point]) -> Vec<Way> {
     let anywhere: Way = [None; 3];
     let mut ways = vec![anywhere];

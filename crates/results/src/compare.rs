@@ -25,11 +25,11 @@ use crate::words::{title, why_missing};
 pub struct Comparison {
     /// The IDs of both runs.
     pub runs: [String; 2],
-    /// What a reader wants to know first.
+    /// The result in short.
     pub answer: Answer,
-    /// What is different about machine, system and storages, as in `kernel: 6.12.1, now 6.18.2`.
+    /// Differences of machine, system and storages, as in `kernel: 6.12.1, now 6.18.2`.
     pub changed: Vec<String>,
-    /// Why absolute times of the two runs must not be compared; empty if nothing speaks against it.
+    /// Why absolute times of the two runs must not be compared; empty if they may be.
     pub cautions: Vec<String>,
     /// What both measured.
     pub contests: Vec<ContestChange>,
@@ -132,23 +132,23 @@ pub struct ContestChange {
     pub storage: Option<String>,
     /// The methods that both measured, in the order of the second run's medians.
     pub methods: Vec<MethodChange>,
-    /// The method of reference: of those in most rounds of both, the first.
+    /// The reference method: the first of those with the most rounds in both.
     pub reference: Option<String>,
     /// The recommended method, before and now.
     pub recommended: [Option<String>; 2],
     /// The fastest, before and now.
     pub best: [Option<String>; 2],
-    /// What became of the rate before and now, a sentence each, where it is a sustained write: nothing is recommended then.
+    /// For a sustained write, the course of the rate before and now, a sentence each: then nothing is recommended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sustained: Option<[String; 2]>,
-    /// What was unavailable in the first run, or not part of it, and was measured in the second.
+    /// Methods that were measured in the second run, but unavailable in the first or not part of it.
     pub new: Vec<Availability>,
-    /// What was measured in the first run and not in the second.
+    /// Methods that were measured in the first run and not in the second.
     pub gone: Vec<Availability>,
 }
 
 impl ContestChange {
-    /// How the time of the reference changed, where both runs have enough rounds of it.
+    /// How the time of the reference changed, if both runs have enough rounds of it.
     fn reference_time(&self) -> Option<Interval> {
         let reference = self.reference.as_ref()?;
         let method = self.methods.iter().find(|method| method.method == *reference)?;
@@ -176,30 +176,30 @@ pub struct MethodChange {
     pub bytes_per_second: [f64; 2],
     /// Valid rounds, before and now.
     pub rounds: [u32; 2],
-    /// Seconds now over seconds before; `coverage` is at least this, and null where there are fewer than 6 rounds.
+    /// Seconds now over seconds before; `coverage` is at least this, and null if there are fewer than 6 rounds.
     pub time: Interval,
     /// The same of its seconds over those of the reference in the same rounds; null for the reference.
     pub beside_reference: Option<Interval>,
-    /// What the time says.
+    /// Whether the time changed.
     pub change: Change,
 }
 
-/// What an interval says.
+/// The change that an interval shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Change {
-    /// It takes less time for certain.
+    /// It is shown to take less time.
     Faster,
-    /// It takes more time for certain.
+    /// It is shown to take more time.
     Slower,
-    /// The interval holds 1.
+    /// The interval contains 1.
     NoneShown,
     /// One has fewer than 6 rounds.
     TooFewRounds,
 }
 
 impl Change {
-    /// What the interval of a ratio says.
+    /// The change that the interval of a ratio shows.
     #[must_use]
     pub fn of(ratio: &Interval) -> Self {
         match ratio.coverage {
@@ -214,7 +214,7 @@ impl Change {
 /// Compares what two runs have in common, whatever their machines ([`objections`](crate::objections) checks these).
 ///
 /// # Errors
-/// Where they have nothing in common.
+/// If they have nothing in common.
 pub fn compare(first: &Run, second: &Run) -> Result<Comparison, NotComparable> {
     let (pairs, rest) = contest_pairs(first, second);
     if pairs.is_empty() {
@@ -237,7 +237,7 @@ pub fn compare(first: &Run, second: &Run) -> Result<Comparison, NotComparable> {
     })
 }
 
-/// What is set up differently, one line each.
+/// Differences of the setup, one line each.
 fn changed(first: &Run, second: &Run) -> Vec<String> {
     let (one, other) = (&first.machine, &second.machine);
     let mut found = Vec::new();
@@ -248,7 +248,7 @@ fn changed(first: &Run, second: &Run) -> Vec<String> {
         }
     };
     let battery = |machine: &Machine| machine.on_battery.map(|is_on| if is_on { "yes" } else { "no" });
-    // One machine may have no name: an anonymous run of it.
+    // A machine has no name in an anonymous run.
     note("host", one.host.as_deref(), other.host.as_deref());
     note("kernel", Some(&one.kernel), Some(&other.kernel));
     note("seekless", Some(&first.seekless), Some(&second.seekless));
@@ -280,7 +280,7 @@ const STEADY_RATIO: f64 = 1.25;
 /// The first touch of memory, and a trial that does nothing, vary more.
 const UNSTEADY_RATIO: f64 = 2.0;
 
-/// What says that the machine was not the same, or not quiet.
+/// Signs that the machine was not the same, or not quiet.
 fn cautions(first: &Run, second: &Run) -> Vec<String> {
     let mut found = Vec::new();
     let mut speed = |what: &str, most: f64, of: fn(&LabCost) -> Option<f64>| {
@@ -350,7 +350,7 @@ impl<'a> Side<'a> {
         self.judged.samples[entry].rounds() > 0
     }
 
-    /// The entry of a method, where it was measured.
+    /// The entry of a method, if it was measured.
     fn measured_as(&self, method: &str) -> Option<usize> {
         let entry = self.by_method.get(method).copied();
         entry.filter(|&entry| self.is_measured(entry))
@@ -423,7 +423,7 @@ fn contest([first, second]: [&Run; 2], contests: [usize; 2], [one, other]: [Vec<
     }
 }
 
-/// The method that most rounds of both have, the first of equals; never a command.
+/// The method with the most rounds in both, the first of equals; never a command.
 fn reference(sides: &[Side<'_>; 2], common: &[(usize, usize)]) -> Option<(usize, usize)> {
     let rounds = |&(one, other): &(usize, usize)| {
         let [before, now] = sides;
@@ -459,7 +459,7 @@ fn method(
     })
 }
 
-/// What one side measured and the other did not, with the other's reason.
+/// Methods that one side measured and the other did not, with the other's reason.
 fn only_in(side: &Side<'_>, other: &Side<'_>) -> Vec<Availability> {
     let missing = side.measured().filter_map(|entry| {
         let method = side.judged.name(entry);

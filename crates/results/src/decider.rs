@@ -1,10 +1,10 @@
-//! What to measure next, and when it is enough. The lab asks before each trial, and so do simulations.
+//! Decides what to measure next, and when to stop. The lab and the simulations call it before each trial.
 //!
 //! A [`Group`] is everything of one description (experiment, operation, size, cache state, durability) on all storages. A
 //! group's rounds are shuffled. First come three rounds of everything, a round of each group in turn: drift then meets all
 //! groups alike, and a budget that ends early leaves results for each. Then come rounds of what is not clearly beaten, first
-//! as many as a recommendation needs, then in the groups that are undecided, each of which gets the same time: short trials
-//! get many rounds. Last, the winners are measured again on fresh rounds. If the budget is not enough for all
+//! as many as a recommendation needs, then in the groups that are undecided. Each of these gets the same time, so short
+//! trials get many rounds. Last, the winners are measured again on fresh rounds. If the budget is not enough for all
 //! groups, they are measured like this one after the other, each to its end.
 
 use std::collections::{BTreeSet, HashSet, VecDeque};
@@ -25,7 +25,7 @@ const DECIDING_ROUNDS: u32 = 6;
 const LOOKS_PER_DOUBLING: u32 = 12;
 /// Fresh rounds of the winner: enough for an interval.
 pub const CONFIRMING_ROUNDS: u32 = 6;
-/// How many that lead are measured again.
+/// How many of the fastest are measured again.
 const CONFIRMED: usize = 3;
 /// The part of the budget that is kept for measuring the winners again.
 const CONFIRMING_PART: f64 = 0.12;
@@ -33,8 +33,8 @@ const CONFIRMING_PART: f64 = 0.12;
 const TOO_MUCH: u32 = 2;
 /// A group that is not settled after this many times its expected time gives way to the next.
 const PATIENCE: f64 = 1.5;
-/// The same for a group with too few rounds to be decided, whose figures would be worth little. Some methods, such as direct
-/// I/O in small blocks, take ten times the time expected for all.
+/// The same for a group with too few rounds to be decided, whose figures would be of little use. Some methods, such as
+/// direct I/O in small blocks, take ten times the time expected for all.
 const PATIENCE_UNDECIDED: f64 = 4.0;
 
 /// Trials that are expected in a group: everything three times, then a third of them three times more, and the winners.
@@ -122,7 +122,7 @@ enum Step {
     Confirm(usize),
     /// Where groups are measured one after the other: begin this one, if there is time for all of it.
     Begin(usize),
-    /// All rounds of such a group, with the time that was left before its files were made.
+    /// All rounds of a group that has begun, with the time that was left before its files were made.
     Patiently(usize, Duration),
 }
 
@@ -171,7 +171,7 @@ impl Decider {
                 let end = contending_time(budget);
                 steps.push_back(Step::rounds(all.clone(), Phase::Contending, DECIDING_ROUNDS, end));
                 steps.push_back(Step::Contend(all.clone(), end));
-                // Fresh rounds are worth less than those without which nothing is recommended.
+                // Rounds that a recommendation needs are more important than fresh rounds.
                 steps.push_back(Step::rounds(all.clone(), Phase::Contending, DECIDING_ROUNDS, budget));
             }
             steps.extend(all.map(Step::Confirm));
@@ -206,7 +206,7 @@ impl Decider {
                         phase: round.phase,
                     }));
                 }
-                // A round that was cut short has its number nevertheless: no two trials of an entry may share one.
+                // A round that was cut short keeps its number, because no two trials of an entry may share one.
                 let group = &mut self.groups[round.group];
                 group.rounds += u32::from(round.began.is_some());
                 group.is_stopped = round.began.is_none();
@@ -361,7 +361,7 @@ pub fn contending_time(budget: Duration) -> Duration {
 }
 
 impl Group {
-    /// The groups of a run of which something is left to measure. What had no turn gets it now.
+    /// The groups of a run in which something is left to measure. Methods that had no turn get it now.
     #[must_use]
     pub fn remaining(run: &mut Run) -> Vec<Self> {
         for entry in run.contests.iter_mut().flat_map(|contest| &mut contest.entries) {
@@ -401,7 +401,7 @@ impl Group {
         groups
     }
 
-    /// What is still measured: contest and entry.
+    /// The entries that are still measured: contest and entry.
     #[must_use]
     pub fn active(&self, run: &Run) -> Vec<(usize, usize)> {
         let contests = self.contests.iter();
@@ -410,7 +410,7 @@ impl Group {
             .collect()
     }
 
-    /// The most rounds of a step, where files are left for measuring the winners again.
+    /// The most rounds of a step, so that files are left for measuring the winners again.
     fn most_rounds(&self, phase: Phase, most: u32) -> u32 {
         most.min(match (self.round_limit, phase) {
             (None, _) => u32::MAX,
@@ -419,12 +419,12 @@ impl Group {
         })
     }
 
-    /// Whether the winners were measured again, and nothing else since.
+    /// Whether the winners were measured again, and nothing was measured since.
     fn is_confirmed(&self) -> bool {
         self.rounds_confirmed == Some(self.rounds)
     }
 
-    /// Drops what is clearly beaten.
+    /// Drops entries that are clearly beaten.
     fn drop_beaten(&self, run: &mut Run) {
         for &index in &self.contests {
             let contest = &run.contests[index];
@@ -436,8 +436,8 @@ impl Group {
         }
     }
 
-    /// Drops what is clearly beaten and finds out whether it is settled, where it has enough rounds more than when that was
-    /// last done, or where it is the last time.
+    /// Drops entries that are clearly beaten, and checks whether the group is settled, if there are enough new rounds
+    /// since the last check, or if this is the last check.
     fn judge(&mut self, run: &mut Run, is_last: bool) {
         let is_due = |(rounds, _): (u32, bool)| self.rounds >= rounds + (rounds / LOOKS_PER_DOUBLING).max(1);
         if is_last || self.judged.is_none_or(is_due) {
@@ -446,13 +446,13 @@ impl Group {
         }
     }
 
-    /// Whether more rounds would tell something, and are available.
+    /// Whether more rounds are useful and available.
     fn needs_more(&self) -> bool {
         let is_settled = self.judged.is_some_and(|(_, is_settled)| is_settled);
         !is_settled && !self.is_stopped && self.rounds < self.most_rounds(Phase::Contending, u32::MAX)
     }
 
-    /// Whether more rounds would tell nothing worth having in any contest.
+    /// Whether more rounds would not improve any contest.
     fn is_settled(&self, run: &Run) -> bool {
         let is_settled = |&index: &usize| {
             let contest = &run.contests[index];
@@ -465,8 +465,8 @@ impl Group {
         self.rounds >= DECIDING_ROUNDS && self.contests.iter().all(is_settled)
     }
 
-    /// The entries to measure again in each contest: the three that lead, the one to use and the reference. None where
-    /// none is recommended.
+    /// The entries to measure again in each contest: the three fastest, the one to use and the reference. None if there
+    /// is no recommendation.
     fn winners(&self, run: &Run) -> Vec<(usize, usize)> {
         let mut winners = Vec::new();
         for &index in &self.contests {
@@ -522,7 +522,7 @@ fn measured(run: &Run) -> HashSet<(usize, usize)> {
     run.trials.iter().map(|trial| (trial.contest, trial.entry)).collect()
 }
 
-/// Writes down what follows for every contest if the run ends now; what had no turn becomes [`Status::Unmeasured`].
+/// Records the conclusion of every contest if the run ends now; entries that had no turn become [`Status::Unmeasured`].
 pub fn conclude_now(run: &mut Run) {
     let measured = measured(run);
     for (index, contest) in run.contests.iter_mut().enumerate() {

@@ -1,4 +1,4 @@
-//! The kind of device of a storage, as far as the run records it.
+//! The kind of device of a storage, from the run.
 
 use std::fmt;
 
@@ -23,7 +23,7 @@ pub enum DeviceKind {
     Card,
     /// A loop: a file of another file system.
     Loop,
-    /// An array or volume of disks of several kinds, or of none that is known.
+    /// An array or volume of disks of several kinds, or of unknown ones.
     Volume,
     /// A disk that is reached over a network.
     NetworkDisk,
@@ -74,7 +74,7 @@ impl DeviceKind {
         }
     }
 
-    /// A volume is of the kind of its disks where these are all of one.
+    /// The kind of a volume, which is that of its disks if they are all of one kind.
     fn of_volume(volume: &Device) -> Self {
         let mut kinds = volume.below.iter().map(|name| {
             Self::of_device(&Device {

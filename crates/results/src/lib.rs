@@ -1,10 +1,10 @@
 //! What follows from runs: statistics, verdicts, words, comparisons. No I/O and no clock.
 //!
-//! A run goes in, and what it says comes out: what to measure next ([`Decider`]), which method is recommended
-//! ([`ranking`]), what changed from one run to another ([`compare`]), how methods do across machines ([`table`]), what to
-//! know before believing it ([`warnings`]); and the one [`View`] of a run, which all renderers read.
+//! From a run, this crate computes what to measure next ([`Decider`]), which method is recommended ([`ranking`]), what
+//! changed from one run to another ([`compare`]), how methods do across machines ([`table`]), caveats ([`warnings`]),
+//! and the [`View`] that all renderers read.
 //!
-//! Not here: measuring (the lab), and how results look.
+//! Not here: measuring (the lab), and rendering.
 
 pub mod ranking;
 #[cfg(any(test, feature = "simulation"))]

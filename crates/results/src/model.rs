@@ -1,8 +1,9 @@
 //! The estimate from all rounds of a contest: `log seconds = method + round + noise`, and how much a choice may cost.
 //!
-//! A round that only some methods have counts for these, and a method that was dropped after fast rounds does not gain from them. The
-//! noise has heavy tails (Student's t with [`TAIL`] degrees of freedom, by reweighting), so a burst is not attributed to the
-//! method. Each method has a variance of its own, shrunk towards that of all, because three rounds say little about one method.
+//! A round that only some methods have counts for these, and a method that was dropped after fast rounds does not gain
+//! from them. The noise has heavy tails (Student's t with [`TAIL`] degrees of freedom, by reweighting), so a burst is
+//! not attributed to the method. Each method has a variance of its own, shrunk towards that of all, because three
+//! rounds say little about one method.
 //!
 //! What a choice may cost is its *regret*: its time over that of the best, less one. It is drawn from the posterior of the
 //! effects of all contenders. How far contenders lie apart is a parameter too (Rubin, "Estimation in parallel randomized
@@ -20,39 +21,40 @@ use crate::statistics::{COVERAGE, FEWEST_SAMPLES, draw_normal, median, paired_ra
 const TAIL: f64 = 4.0;
 /// Rounds of reweighting.
 const STEPS: usize = 30;
-/// Of them, before the first weights.
+/// Steps before the first weights.
 const SETTLING: usize = 3;
-/// How many degrees of freedom the variance of all methods has in that of each.
+/// The degrees of freedom that the variance of all methods has as a prior for each method.
 const DEGREES_OF_ALL: f64 = 16.0;
-/// Comparisons of a run for each of two methods: 8 contests, of which each is looked at five times.
+/// Comparisons of two methods in a run: 8 contests, each judged five times.
 const LOOKS: f64 = 40.0;
-/// How often one of all comparisons of a run may be wrong.
+/// The accepted probability that one of all comparisons of a run is wrong.
 const WRONG: f64 = 0.05;
-/// By how much wider the posterior is taken than the model has it: the leader is chosen for being fast, noise has bursts and
-/// modes that a t distribution has not, and each method its own. Set where claims hold as often as they say (`cargo xtask rule`).
+/// The factor by which the posterior is widened, because the leader is chosen for being fast, and noise has bursts and
+/// modes that a t distribution lacks and that differ between methods. Tuned so that claims hold as often as they say
+/// (`cargo xtask rule`).
 const CAUTION: f64 = 1.15;
 /// Draws from the posterior.
 const DRAWS: usize = 400;
-/// The deviations between contenders that are thought possible.
+/// The possible standard deviations between contenders.
 const APART: [f64; 9] = [0.0025, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64];
 
-/// What is known of one method.
+/// The estimate for one method.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Effect {
     /// The logarithm of its seconds in a usual round.
     pub log_seconds: f64,
-    /// The variance of that.
+    /// Its variance.
     pub variance: f64,
-    /// The variance of what it takes from sitting to sitting; 0 where one sitting alone is spoken of.
+    /// The variance between sittings; 0 if the model covers only one sitting.
     pub between: f64,
 }
 
-/// What is known of all methods of a contest.
+/// The estimates for all methods of a contest.
 #[derive(Clone, Debug)]
 pub(crate) struct Model {
     /// None for an entry without a sample.
     pub effects: Vec<Option<Effect>>,
-    /// Degrees of freedom of the variances: with less than 1, nothing tells how much anything varies.
+    /// Degrees of freedom of the variances. With less than 1, the noise is unknown.
     pub degrees: f64,
 }
 
@@ -91,7 +93,7 @@ impl Model {
             for (residual, &(entry, round, log)) in residuals.iter_mut().zip(&points) {
                 *residual = log - methods[entry] - of_rounds[round];
             }
-            // The first fits are without weights: rounds and methods have to settle.
+            // The first steps have no weights, so that rounds and methods can settle.
             if step >= SETTLING {
                 let squares: f64 = (weights.iter().zip(&residuals))
                     .map(|(weight, residual)| weight * residual * residual)
@@ -137,7 +139,7 @@ impl Model {
         }
     }
 
-    /// What is known of some of the methods.
+    /// The estimates for some of the methods.
     pub fn only(&self, chosen: impl Fn(usize) -> bool) -> Self {
         let effects = self.effects.iter().enumerate();
         Self {
@@ -148,7 +150,7 @@ impl Model {
         }
     }
 
-    /// An entry's seconds with the interval that holds them with a probability of 95 %.
+    /// An entry's seconds, with a 95 % interval.
     pub fn seconds(&self, entry: usize) -> Option<Interval> {
         let effect = self.effects[entry]?;
         let errors = self.errors(effect.variance);
@@ -156,21 +158,20 @@ impl Model {
         Some(interval(log - errors, log, log + errors))
     }
 
-    /// How far what has this variance may be off, with a probability of 95 %.
+    /// Half the width of the 95 % interval of an estimate with this variance.
     fn errors(&self, variance: f64) -> f64 {
         CAUTION * student(1.96, self.degrees) * variance.sqrt()
     }
 
-    /// How many standard errors behind is slower.
+    /// The number of standard errors from which on an entry is called slower.
     fn slower_errors(&self) -> f64 {
         let entries = self.effects.iter().flatten().count();
         let pairs = (entries * entries.saturating_sub(1) / 2) as f64;
         student(normal(WRONG / (LOOKS * pairs.max(1.0))), self.degrees)
     }
 
-    /// Whether an entry is slower than another by more than a tie, for certain: of all such claims of a run one is wrong in
-    /// [`WRONG`] of the runs at most, whichever pair of methods chance puts first and last. Over several sittings, it is
-    /// slower in the next one, too.
+    /// Whether an entry is certainly slower than another by more than a tie. At most in a part [`WRONG`] of the runs is
+    /// one of these claims wrong. Over several sittings, it means slower in the next sitting, too.
     pub fn is_slower(&self, entry: usize, than: usize) -> bool {
         let (Some(one), Some(other)) = (self.effects[entry], self.effects[than]) else {
             return false;
@@ -181,16 +182,16 @@ impl Model {
     }
 }
 
-/// How many deviations a normal number exceeds with this small probability. Source: the tail's asymptotic expansion,
-/// which is off by less than 0.05 below a hundredth.
+/// The number of standard deviations that a normal variable exceeds with this small probability. Source: the tail's
+/// asymptotic expansion, which is off by less than 0.05 below a hundredth.
 fn normal(probability: f64) -> f64 {
     let log = -probability.ln();
     let most = (2.0 * log).sqrt();
     most - (log.ln() + (4.0 * std::f64::consts::PI).ln()) / (2.0 * most)
 }
 
-/// What Student's t with these degrees of freedom exceeds as often as a normal number exceeds `normal`. Source: Gleason, "A
-/// note on a proposed Student t approximation", 2000.
+/// The value that Student's t with these degrees of freedom exceeds as often as a normal variable exceeds `normal`.
+/// Source: Gleason, "A note on a proposed Student t approximation", 2000.
 fn student(normal: f64, degrees: f64) -> f64 {
     let scale = (degrees - 5.0 / 6.0) / (degrees - 2.0 / 3.0 + 0.1 / degrees).powi(2);
     (degrees * (scale * normal * normal).exp_m1()).sqrt()
@@ -210,30 +211,31 @@ pub(crate) fn means(groups: usize, values: impl Iterator<Item = (usize, f64, f64
     )
 }
 
-/// The methods of a contest beside the one that leads.
+/// The methods of a contest, compared with the leader.
 #[derive(Clone, Debug)]
 pub(crate) struct Field {
-    /// What is known of each.
+    /// The estimates.
     pub model: Model,
-    /// The one that seems fastest.
+    /// The leader: the fastest by the estimates.
     pub leader: usize,
-    /// Those that are not slower than it for certain.
+    /// The methods that are not certainly slower than the leader.
     pub contenders: Vec<usize>,
-    /// By entry: whether it is slower than the leader, as all rounds together say and those that both have agree.
+    /// By entry: whether it is slower than the leader, by the fit of all rounds, confirmed by the rounds that both
+    /// have.
     pub slower: Vec<bool>,
-    /// By entry: the logarithms of its seconds, drawn from the posterior, if it contends and noise is known.
+    /// By entry: the logarithms of its seconds, drawn from the posterior, if it is a contender and the noise is known.
     draws: Vec<Option<Vec<f64>>>,
     /// The smallest of each draw.
     bests: Vec<f64>,
 }
 
 impl Field {
-    /// The field of those that may lead; `None` where none of them has a sample.
+    /// The field, with a leader among those that may lead; `None` if none of them has a sample.
     pub fn of(samples: &[Samples], may_lead: impl Fn(usize) -> bool) -> Option<Self> {
         Self::of_model(Model::fit(samples), samples, may_lead)
     }
 
-    /// The same where the model is known.
+    /// The same for a given model.
     pub fn of_model(model: Model, samples: &[Samples], may_lead: impl Fn(usize) -> bool) -> Option<Self> {
         let all = || samples.iter().enumerate().filter(|(entry, _)| may_lead(*entry));
         let log_seconds = |entry: usize| model.effects[entry].map(|effect| effect.log_seconds);
@@ -264,12 +266,12 @@ impl Field {
         })
     }
 
-    /// The one that leads these.
+    /// The leader among these.
     pub fn leader_of(&self, samples: &[Samples], may_lead: impl Fn(usize) -> bool) -> Option<usize> {
         leader(&self.model, samples, may_lead)
     }
 
-    /// The ratio of an entry's time to another's, with the interval that holds it with a probability of 95 %.
+    /// The ratio of an entry's time to another's, with a 95 % interval.
     pub fn ratio(&self, entry: usize, over: usize) -> Option<Interval> {
         let (one, other) = (self.model.effects[entry]?, self.model.effects[over]?);
         let difference = one.log_seconds - other.log_seconds;
@@ -289,7 +291,7 @@ impl Field {
         Some(interval(low, median, high))
     }
 
-    /// What choosing a contender costs at most, over the best, with a probability of 95 %: 0.05 is 5 % of the time.
+    /// The bound on how much slower than the best a contender is, with a probability of 95 %: 0.05 is 5 %.
     pub fn costs_at_most(&self, entry: usize) -> Option<f64> {
         if self.contenders == [entry] {
             return Some(0.0);
@@ -298,7 +300,7 @@ impl Field {
         Some(mostly(own.iter().zip(&self.bests).map(|(own, best)| own - best)))
     }
 
-    /// How far the slowest contender is behind the best at most, in the same way.
+    /// The same bound for the slowest contender.
     pub fn all_within(&self) -> Option<f64> {
         let mut slowest = vec![f64::NEG_INFINITY; DRAWS];
         for own in self.draws.iter().flatten() {
@@ -311,7 +313,7 @@ impl Field {
     }
 }
 
-/// An interval of what has these logarithms.
+/// An interval, from logarithms.
 fn interval(low: f64, median: f64, high: f64) -> Interval {
     Interval {
         low: low.exp(),
@@ -321,8 +323,8 @@ fn interval(low: f64, median: f64, high: f64) -> Interval {
     }
 }
 
-/// Whether the rounds that two entries share speak for the first being slower: each of a few, the interval of more. The fit of
-/// all rounds takes two bursts in three rounds for the method's own.
+/// Whether the common rounds of two entries confirm that the first is slower: each round, if there are few, otherwise
+/// their interval. With three rounds, the fit would attribute two bursts to the method.
 fn rounds_agree(entry: &Samples, leader: &Samples) -> bool {
     let ratios = paired_ratios(&entry.by_round, &leader.by_round);
     if ratios.len() < FEWEST_SAMPLES {
@@ -332,8 +334,8 @@ fn rounds_agree(entry: &Samples, leader: &Samples) -> bool {
     }
 }
 
-/// The fastest of those that may lead, which has at least three quarters of the most rounds: who lost a round to an invalid
-/// trial must not lose the title with it, and who was dropped must not win it by having few.
+/// The fastest of those that may lead, among those with at least three quarters as many rounds as the most. So a method
+/// does not lose the lead by one invalid trial, and a dropped method does not win by a few fast rounds.
 fn leader(model: &Model, samples: &[Samples], may_lead: impl Fn(usize) -> bool) -> Option<usize> {
     let all = || {
         samples
@@ -349,21 +351,21 @@ fn leader(model: &Model, samples: &[Samples], may_lead: impl Fn(usize) -> bool) 
         .map(|(_, entry)| entry)
 }
 
-/// What the logarithms of all draws are below with a probability of 95 %, as a part.
+/// The 95th percentile of draws of logarithms, as a part.
 fn mostly(logs: impl Iterator<Item = f64>) -> f64 {
     let mut logs: Vec<f64> = logs.collect();
     logs.sort_by(f64::total_cmp);
     logs[DRAWS - DRAWS / 20].exp_m1()
 }
 
-/// Draws the effects of contenders together: by contender, the logarithms of seconds.
+/// Draws the effects of contenders jointly: by contender, the logarithms of seconds.
 fn draw(effects: &[Effect], degrees: f64) -> Vec<Vec<f64>> {
-    // The same each time: what is concluded from a run must not change when it is read again.
+    // A fixed seed, so that the conclusions of a run are the same each time it is read.
     let mut rng = fastrand::Rng::with_seed(1);
     let parts = posterior_of_distance(effects);
     let mut all = vec![Vec::with_capacity(DRAWS); effects.len()];
     for draw in 0..DRAWS {
-        // Each distance has its share of the draws.
+        // Each deviation gets its share of the draws.
         let at = (draw as f64 + 0.5) / DRAWS as f64;
         let apart = parts
             .iter()
@@ -381,7 +383,7 @@ fn draw(effects: &[Effect], degrees: f64) -> Vec<Vec<f64>> {
     all
 }
 
-/// The mean of all effects where they lie so far apart, and its precision.
+/// The mean of all effects for this deviation between them, and its precision.
 fn middle(effects: &[Effect], apart: f64) -> (f64, f64) {
     let precisions = || effects.iter().map(|effect| 1.0 / (effect.variance + apart * apart));
     let precision: f64 = precisions().sum();
@@ -393,7 +395,7 @@ fn middle(effects: &[Effect], apart: f64) -> (f64, f64) {
     (sum / precision, precision)
 }
 
-/// The deviations of [`APART`], each with the probability that it or a smaller one is the true.
+/// The deviations of [`APART`], each with the probability that the true one is at most this.
 fn posterior_of_distance(effects: &[Effect]) -> Vec<(f64, f64)> {
     let logs = APART.map(|apart| {
         let (middle, precision) = middle(effects, apart);
@@ -413,8 +415,8 @@ fn posterior_of_distance(effects: &[Effect]) -> Vec<(f64, f64)> {
     with_part.collect()
 }
 
-/// By what the noise may be larger or smaller than it was found to be, drawn: the root of the degrees over chi squared, by Wilson
-/// and Hilferty's approximation.
+/// Draws a factor for the uncertainty of the noise: the root of the degrees of freedom over chi squared, by Wilson and
+/// Hilferty's approximation.
 fn draw_noise(rng: &mut fastrand::Rng, degrees: f64) -> f64 {
     let part = 2.0 / (9.0 * degrees);
     let cube = (1.0 - part + draw_normal(rng) * part.sqrt()).max(0.05);

@@ -21,14 +21,14 @@ pub const HALF_LIFE_DAYS: f64 = 30.0;
 /// Runs that began within this time are one sitting.
 pub const ONE_SITTING: SignedDuration = SignedDuration::from_hours(1);
 
-/// A run as concluded from all sittings on its storages: itself, and the other runs that measured the same contests in the same way on
-/// the same storage. The samples are the run's own; figures, standings and conclusions rest on all sittings. Contests that no
-/// other sitting has are unchanged.
+/// A run as concluded from all sittings on its storages: itself, and the other runs that measured the same contests in
+/// the same way on the same storage. The samples are the run's own; figures, standings and conclusions rest on all
+/// sittings. Contests that no other sitting has are unchanged.
 #[must_use]
 pub fn pool(run: &Run, others: &[Run]) -> Run {
     let mut pooled = run.clone();
     let sittings = sittings(run, others);
-    // Each sustained write leaves the device in another state than it found it in.
+    // Each sustained write changes the state of the device, so these are not combined.
     let contests = (0..run.contests.len()).filter(|&index| !run.contests[index].sustained);
     let all: Vec<Merged> = contests.filter_map(|index| Merged::of(run, index, &sittings)).collect();
     let mut judged: Vec<_> = all.iter().map(Merged::judged).collect();
@@ -45,7 +45,7 @@ pub fn pool(run: &Run, others: &[Run]) -> Run {
                 }
             }
         }
-        // Several sittings have said so already.
+        // The conclusion already rests on several sittings.
         if let Some(conclusion) = contest.conclusion.as_mut().filter(|_| merged.sittings.len() == 1) {
             conclusion.sittings = merged.over_sittings().sittings();
         }
@@ -53,7 +53,7 @@ pub fn pool(run: &Run, others: &[Run]) -> Run {
     pooled
 }
 
-/// Whether a run may be put together with another: made in the same way on the same machine, and one storage in common.
+/// Whether a run may be combined with another: measured in the same way on the same machine, with a common storage.
 #[must_use]
 pub fn is_alike(one: &Run, other: &Run) -> bool {
     let is_known = |storage: &Storage| other.storages.iter().any(|other| is_same_storage(storage, other));
@@ -66,26 +66,27 @@ pub fn is_alike(one: &Run, other: &Run) -> bool {
 
 fn is_same_storage(one: &Storage, other: &Storage) -> bool {
     let Some(id) = &one.id else { return false };
-    // Of what has no UUID, such as tmpfs, there may be many; and options such as `sync` make another storage of one.
+    // Without a UUID, as on tmpfs, the mount point identifies the storage; and mount options such as `sync` change its
+    // behaviour.
     Some(id) == other.id.as_ref()
         && one.mount_options == other.mount_options
         && (id.uuid.is_some() || one.mount_point == other.mount_point)
 }
 
-/// Runs that began within an hour of each other, and how many days lie between them and the run that is asked about.
+/// Runs that started within an hour of each other, and the days between them and the run in question.
 struct Together<'a> {
     runs: Vec<&'a Run>,
     days: f64,
 }
 
-/// The sittings, the first first: the run's own is among them.
+/// The sittings, the oldest first, including the run's own.
 fn sittings<'a>(run: &'a Run, others: &'a [Run]) -> Vec<Together<'a>> {
     let started = |run: &Run| run.started.parse::<Timestamp>().ok();
     let Some(own) = started(run) else { return Vec::new() };
     let others = others.iter().filter(|other| other.id != run.id && is_alike(run, other));
     let mut runs: Vec<(Timestamp, &Run)> = others.filter_map(|other| Some((started(other)?, other))).collect();
     runs.push((own, run));
-    // A run that two processes went on with has two documents: that with more trials counts.
+    // A run that two processes resumed has two documents; the one with more trials counts.
     runs.sort_by_key(|(started, run)| (*started, run.id.clone(), Reverse(run.trials.len())));
     runs.dedup_by(|one, other| one.1.id == other.1.id);
     let mut sittings: Vec<(Timestamp, Together<'a>)> = Vec::new();
@@ -117,9 +118,9 @@ fn same_contest(run: &Run, contest: &Contest, other: &Run) -> Option<usize> {
     })
 }
 
-/// A contest with its trials of all sittings, whose rounds follow each other.
+/// A contest with its trials of all sittings, with consecutive rounds.
 struct Merged {
-    /// Its place in the run.
+    /// Its index in the run.
     index: usize,
     contest: Contest,
     trials: Vec<Vec<Trial>>,
@@ -129,7 +130,7 @@ struct Merged {
 }
 
 impl Merged {
-    /// A contest of a run, with what other sittings have of it; `None` where nothing was measured.
+    /// A contest of a run, with its trials of other sittings; `None` if nothing was measured.
     fn of(run: &Run, index: usize, sittings: &[Together<'_>]) -> Option<Self> {
         let contest = &run.contests[index];
         let mut merged = Self {
@@ -160,7 +161,7 @@ impl Merged {
                 merged.add_sitting(first_round, together.days);
             }
         }
-        // What this run dropped or had no time for is ranked by what the others say.
+        // Entries that this run dropped or did not measure are ranked by the other sittings.
         if merged.has_others {
             for entry in &mut merged.contest.entries {
                 if matches!(entry.status, Status::Dropped(_) | Status::Unmeasured(_)) {
@@ -193,7 +194,7 @@ impl Merged {
             .collect()
     }
 
-    /// What all sittings say.
+    /// The judgement over all sittings.
     fn over_sittings(&self) -> Judged<'_> {
         Judged::over_sittings(&self.contest, self.trials_since(0), &self.sittings)
     }

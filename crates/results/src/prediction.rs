@@ -1,16 +1,16 @@
-//! The planner's model against the clock: what it predicted of updates, and what they took.
+//! Comparing the planner's predictions with measured times.
 
 use seekless_record::{Contest, Run};
 
 use crate::words::title_in;
 
-/// A prediction is wrong that is off by more: calls of one kind vary by as much from minute to minute on a shared disk, and
-/// the orders between which the planner chooses differ by far more.
+/// A prediction is wrong if it is off by more than this factor. On a shared disk, equal calls vary by that much from
+/// minute to minute, but the orders among which the planner chooses differ by far more.
 const MISPREDICTED: f64 = 2.0;
-/// What the model leaves out of a file's time, at most: opening, locking, sorting, planning, making buffers.
+/// The most time per file that the model leaves out: opening, locking, sorting, planning, making buffers.
 const LEFT_OUT_SECONDS: f64 = 1e-3;
 
-/// Where planning was by costs that were not those of the trial: the planner's model against the clock.
+/// The warning about plans whose predicted time was wrong.
 #[must_use]
 pub fn mispredicted(run: &Run) -> Option<String> {
     let planned = run.contests.iter().flat_map(|contest| {

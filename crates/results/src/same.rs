@@ -9,7 +9,7 @@ use seekless_record::{Contest, Machine, Run, Storage};
 use crate::kind::DeviceKind;
 use crate::words::{description, title};
 
-/// Why two runs say nothing about each other.
+/// Why two runs cannot be compared.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the runs have no contest in common: the first has {}; the second has {}",
@@ -31,7 +31,7 @@ fn list(titles: &[String]) -> String {
     }
 }
 
-/// What speaks against comparing two runs: another machine, file system or device. Empty where nothing does.
+/// Objections to comparing two runs: another machine, file system or device. Empty if there are none.
 #[must_use]
 pub fn objections(first: &Run, second: &Run) -> Vec<String> {
     let revision = |run: &Run| {
@@ -53,7 +53,7 @@ pub fn objections(first: &Run, second: &Run) -> Vec<String> {
     objections.into_iter().flatten().collect()
 }
 
-/// A number that two documents share where they hold the same measurements, whatever names were taken out of one.
+/// A fingerprint of the measurements, which is the same for a run and its anonymous form.
 #[must_use]
 pub fn fingerprint(run: &Run) -> u32 {
     let mut hasher = DefaultHasher::new();
@@ -65,13 +65,13 @@ pub fn fingerprint(run: &Run) -> u32 {
     hasher.finish() as u32
 }
 
-/// What is known of both, which an anonymous run has less of, and not the same.
+/// An objection, if a property is known for both runs and differs. Anonymous runs have fewer properties.
 fn another<T: PartialEq + fmt::Display>(what: &str, first: Option<T>, second: Option<T>) -> Option<String> {
     let (first, second) = first.zip(second)?;
     (first != second).then(|| format!("another {what} ({first}; {second})"))
 }
 
-/// Memory as the system tells it changes by a little with the kernel.
+/// The memory that the system reports changes slightly with the kernel.
 const MEMORY_PART: f64 = 0.02;
 
 fn machines(first: &Machine, second: &Machine) -> Vec<Option<String>> {
@@ -88,7 +88,7 @@ fn machines(first: &Machine, second: &Machine) -> Vec<Option<String>> {
     ]
 }
 
-/// Whether nothing that is known of two machines differs.
+/// Whether no known property of two machines differs.
 pub(crate) fn is_same_machine(first: &Machine, second: &Machine) -> bool {
     machines(first, second).iter().all(Option::is_none)
 }
@@ -103,8 +103,8 @@ fn storages(first: &Storage, second: &Storage) -> [Option<String>; 3] {
     ]
 }
 
-/// For each storage of the first run the one of the second that it is compared with: the only one, or that of the same
-/// path, or, where no path is the same, that of the same place.
+/// For each storage of the first run, the storage of the second to compare it with: the only one, the one with the same
+/// path, or, if no path is the same, the one with the same index.
 pub(crate) fn storage_pairs(first: &Run, second: &Run) -> Vec<Option<usize>> {
     let (one, other) = (&first.storages, &second.storages);
     if one.len() == 1 && other.len() == 1 {
@@ -126,7 +126,7 @@ pub(crate) fn storage_pairs(first: &Run, second: &Run) -> Vec<Option<usize>> {
     pairs
 }
 
-/// What is compared in a contest on a storage.
+/// The subject of a contest on a storage.
 pub(crate) fn subject(storage: usize, contest: &Contest) -> impl Eq + Hash {
     (
         storage,
@@ -136,7 +136,7 @@ pub(crate) fn subject(storage: usize, contest: &Contest) -> impl Eq + Hash {
     )
 }
 
-/// The contests that measured the same, by their indices, and the titles of those that only one run has.
+/// The indices of contests that measured the same, and the titles of those that only one run has.
 pub(crate) fn contest_pairs(first: &Run, second: &Run) -> (Vec<(usize, usize)>, NotComparable) {
     let storages = storage_pairs(first, second);
     let mut left: HashMap<_, VecDeque<usize>> = HashMap::new();

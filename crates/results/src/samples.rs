@@ -1,4 +1,4 @@
-//! What an entry took, round by round, and two of them beside each other.
+//! The times of an entry by round, and ratios of two entries.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,10 @@ use seekless_record::{Entry, Interval, Phase, Run, Status, Trial};
 
 use crate::statistics::{paired_ratios, ratio_interval};
 
-/// A difference of 3 % is not worth telling, and below what two runs of one tool differ by on a shared disk.
+/// Differences of up to 3 % are ignored: two runs of one tool on a shared disk differ by more.
 pub const TIE_RATIO: f64 = 1.03;
 
-/// The trials of a run by contest and entry, in the order they happened: a run of others may have ten thousand of each.
+/// The trials of a run by contest and entry, in the order of execution. An imported run may have ten thousand of each.
 pub(crate) fn sorted(run: &Run) -> Vec<Vec<Vec<&Trial>>> {
     let contests = run.contests.iter();
     let mut sorted: Vec<_> = contests
@@ -24,7 +24,7 @@ pub(crate) fn sorted(run: &Run) -> Vec<Vec<Vec<&Trial>>> {
     sorted
 }
 
-/// What an entry took: the seconds of its valid trials, by round.
+/// The times of an entry: the seconds of its valid trials, by round.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Samples {
     /// Seconds, fsync included, by round.
@@ -32,8 +32,7 @@ pub struct Samples {
 }
 
 impl Samples {
-    /// The seconds of an entry's valid trials that count for the ranking. Those of a sustained write never do: it ends when it
-    /// will.
+    /// The seconds of an entry's valid trials that count for the ranking. Those of a sustained write never count.
     #[must_use]
     pub fn of<'a>(trials: impl IntoIterator<Item = &'a Trial>) -> Self {
         let ranked = trials
@@ -44,8 +43,8 @@ impl Samples {
         }
     }
 
-    /// Those of an entry. One that failed or is unavailable has none, nor has the null method of earlier runs: a wrong
-    /// answer is no time, and doing nothing is no way to read.
+    /// The samples of an entry. An entry that failed or is unavailable has none, and neither has the null method of
+    /// earlier runs.
     pub(crate) fn of_entry(entry: &Entry, trials: &[&Trial]) -> Self {
         let has_no_time = matches!(entry.status, Status::Failed(_) | Status::Unavailable(_));
         if has_no_time || entry.name().ends_with("/null") {
@@ -59,7 +58,7 @@ impl Samples {
         self.by_round.len()
     }
 
-    /// Its seconds over the other's, paired by round.
+    /// The ratio of its seconds to the other's, paired by round.
     #[must_use]
     pub fn over(&self, other: &Self) -> Option<PairedRatio> {
         let ratios = paired_ratios(&self.by_round, &other.by_round);
@@ -70,7 +69,7 @@ impl Samples {
     }
 }
 
-/// One entry's seconds over another's.
+/// The ratio of one entry's seconds to another's.
 #[derive(Clone, Copy, Debug)]
 pub struct PairedRatio {
     /// The median ratio and its interval.
@@ -79,12 +78,12 @@ pub struct PairedRatio {
     pub pairs: usize,
 }
 
-/// Whether a ratio of times is slower for certain, and by more than the width of a tie. Fewer than 6 rounds are not enough.
+/// Whether a ratio of times is certainly slower by more than a tie; false with fewer than 6 rounds.
 pub(crate) fn is_slower(ratio: &Interval) -> bool {
     ratio.coverage.is_some() && ratio.low > TIE_RATIO
 }
 
-/// Whether it is faster for certain, and by more than the width of a tie.
+/// Whether it is certainly faster by more than a tie.
 pub(crate) fn is_faster(ratio: &Interval) -> bool {
     ratio.coverage.is_some() && ratio.high < 1.0 && ratio.median < 2.0 - TIE_RATIO
 }

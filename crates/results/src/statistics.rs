@@ -1,8 +1,8 @@
 //! Medians, their intervals and paired ratios: everything from the samples, so that a reader can compute it again.
 //!
-//! The interval of a median is that of the sign test turned round (order statistics). It assumes nothing about how the
+//! The interval of a median is found by inverting the sign test (order statistics). It assumes nothing about how the
 //! samples are distributed, and its coverage is exact for independent samples of a continuous distribution and at least
-//! that where samples are equal. A bootstrap would claim more than few samples hold: simulated, its 95 % interval covers
+//! that if samples are equal. With few samples, a bootstrap would claim too much: simulated, its 95 % interval covers
 //! the median with 77 % at n = 3 and 92 % at n = 5. Outliers are not removed.
 
 use std::collections::BTreeMap;
@@ -106,8 +106,8 @@ pub fn ratio_interval(ratios: &[f64]) -> Option<Interval> {
 /// Its ends are those of both intervals, the smallest over the largest and the other way round. It holds the true ratio
 /// whenever both intervals hold their medians, so its coverage is at least the product of theirs (0.94 with 6 samples
 /// each), whatever the distributions; simulated, it is above 0.98, because the ratio is inside more often than both are.
-/// A bootstrap would be narrower and promise less than it says with so few samples. `None` where one has no samples; no
-/// coverage where one has fewer than [`FEWEST_SAMPLES`].
+/// A bootstrap would be narrower, but with so few samples its coverage is below the nominal one. `None` if one has no
+/// samples; no coverage if one has fewer than [`FEWEST_SAMPLES`].
 #[must_use]
 pub fn unpaired_ratio(one: &[f64], other: &[f64]) -> Option<Interval> {
     let (one, other) = (median_interval(one)?, median_interval(other)?);
@@ -143,7 +143,7 @@ fn median_of_sorted(sorted: &[f64]) -> Option<f64> {
 /// The largest k for which `[x(k), x(n + 1 - k)]` covers the median with at least [`COVERAGE`], and that coverage:
 /// `1 - 2 P(B < k)` with B binomial of n and 1/2.
 fn rank_and_coverage(n: usize) -> Option<(usize, f64)> {
-    // In logarithms, because 0.5^n is no f64 any more from n = 1075 on.
+    // In logarithms, because 0.5^n underflows from n = 1075 on.
     let mut log_probability = -(n as f64) * std::f64::consts::LN_2;
     let mut below = 0.0;
     let mut found = None;

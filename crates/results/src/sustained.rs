@@ -22,7 +22,7 @@ const MOST_PARTS: usize = 128;
 const SHORTEST_LEVEL: usize = 4;
 /// Levels that differ by less are one: the logarithm of 1.25.
 const STEP: f64 = 0.223;
-/// Of the parts of a level at most one in this many lies beyond the middle between it and its neighbour.
+/// Of the parts of a level, at most one in this many may be nearer to the neighboring level.
 const ASTRAY: usize = 5;
 /// The part of a step that happens at once, at least, from the median of this many parts before it to that of as many behind it: what
 /// falls slowly has no step.

@@ -224,7 +224,7 @@ pub fn size_class(bytes: u64) -> (u64, u64) {
 
 /// What distinguishes machines. Anonymous runs have no names, so two machines of one model count as one.
 fn identity(machine: &Machine) -> impl PartialEq {
-    // Rounded: the memory that the system tells changes a little with the kernel.
+    // Rounded: the size of the memory that a system reports changes a little with its kernel.
     let memory_gib = (machine.memory_bytes.unwrap_or(0) + (1 << 29)) >> 30;
     let processors = (&machine.processor, machine.processors, &machine.architecture);
     (processors, memory_gib, &machine.host)

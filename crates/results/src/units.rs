@@ -57,7 +57,7 @@ pub fn size(bytes: f64) -> String {
     in_unit(bytes, &SIZES)
 }
 
-/// A bound in per cent: never less than it is, and never 0, for it is one of 95 %.
+/// A bound in per cent, rounded up, and never 0, because it holds with 95 % only.
 #[must_use]
 pub fn percent(part: f64) -> String {
     // The subtraction keeps a bound of exactly 2 %, which f64 holds a little above, from being called 3 %.

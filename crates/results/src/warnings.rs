@@ -1,4 +1,4 @@
-//! What a reader should know before believing the figures of a run.
+//! The warnings of a run: caveats about its figures.
 
 use seekless_record::{Cache, Contest, Run, Trial};
 

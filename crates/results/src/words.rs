@@ -86,7 +86,7 @@ pub fn has_target(contest: &Contest) -> bool {
     )
 }
 
-/// What is special about the files of a contest: the second ones of a comparison, requests at random places, how the files
+/// Special properties of the files of a contest: the second ones of a comparison, requests at random places, how the files
 /// are laid out, the updates, and the read-ahead window and the memory they are read with. Empty, or beginning with a comma.
 #[must_use]
 pub fn pair_words(contest: &Contest) -> String {
@@ -161,7 +161,7 @@ pub fn short_name(method: &str, contest: &Contest) -> String {
     label.unwrap_or_else(|| without(method, |option| is_in_title(option, contest)))
 }
 
-/// A method without its block and durability: what it has in common with the same method with another block.
+/// A method without its block and durability: the same for all its blocks.
 #[must_use]
 pub fn family(method: &str, contest: &Contest) -> String {
     without(method, |option| {
@@ -187,7 +187,7 @@ fn without(method: &str, is_left_out: impl Fn(&str) -> bool) -> String {
     format!("{mechanism} {}", options.join(",")).trim_end().to_owned()
 }
 
-/// What is measured, whatever the size of the files and the state of the page cache.
+/// What is measured, except for the size of the files and the state of the page cache.
 #[must_use]
 pub fn task(contest: &Contest) -> impl PartialEq {
     (
@@ -202,7 +202,8 @@ pub fn task(contest: &Contest) -> impl PartialEq {
     )
 }
 
-/// What a contest measures: contests for which it is equal can share rounds. Storage, shared blocks and skipped holes apart.
+/// What a contest measures: contests for which it is equal can share rounds. Storage, shared blocks and skipped holes
+/// do not count.
 #[must_use]
 pub fn description(contest: &Contest) -> impl Eq + Hash {
     (

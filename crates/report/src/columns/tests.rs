@@ -1,4 +1,4 @@
-//! Which measurements stand together, and which never do.
+//! Which measurements share a table, and which never do.
 
 use seekless_method::{Durability, Operation};
 use seekless_record::{

@@ -1,5 +1,5 @@
-//! What the document of 2014 asked, answered for this machine: the best by task, kind and size; where the winner
-//! changes; what each option is worth.
+//! The questions of the 2014 document, answered for this machine: the best method by task, kind and size; where the
+//! winner changes; the effect of each option.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,7 +24,8 @@ pub(super) fn answers(view: &View<'_>) -> Markup {
             @if sizes.len() < 2 {
                 p { "Only one size was measured; give several with --size to see this." }
             } @else if view.crossovers.is_empty() {
-                p { "Nowhere between the sizes measured here: no method recommended at one size is slower than the one recommended at the next." }
+                p { "At none of the measured sizes: the method recommended for one size is not shown to be slower at \
+                     the next." }
             } @else {
                 ul { @for change in &view.crossovers { li { (change) } } }
             }
@@ -73,7 +74,7 @@ fn method(contest: &ContestView<'_>, method: Option<&str>) -> Markup {
     }
 }
 
-/// What each option did in all pairs of methods that differ in it alone.
+/// The effect of each option, over all pairs of methods that differ in it alone.
 fn options(view: &View<'_>) -> Markup {
     let mut options: BTreeMap<(Operation, &str), Vec<&OptionEffect>> = BTreeMap::new();
     for contest in &view.run.contests {

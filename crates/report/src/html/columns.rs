@@ -1,5 +1,5 @@
-//! Times over file size in the columns of a document: a plot for each way of writing, both axes logarithmic, a line for each
-//! column, and what was published beside. All plots have the same axes, so that they can be held against each other.
+//! Times by file size in the columns of a document: a plot for each way of writing, with logarithmic axes and a line
+//! for each column, beside the published times. All plots have the same axes, so that they can be compared.
 
 use std::collections::BTreeSet;
 
@@ -11,14 +11,14 @@ use super::plot::{Scale, at, level_lines, path, picture, short};
 use super::tables::{figure, known, table};
 use super::words::in_unit;
 
-/// Two stand side by side.
+/// The width of a plot; two fit side by side.
 const WIDTH: f64 = 480.0;
 const HEIGHT: f64 = 300.0;
 const LEFT: f64 = 58.0;
 const RIGHT: f64 = 24.0;
 const TOP: f64 = 10.0;
 const BOTTOM: f64 = 30.0;
-/// Colours and shapes; further columns have those of the first again.
+/// The number of colours and shapes, which repeat for further columns.
 const LOOKS: usize = 6;
 
 /// The axes of all plots.
@@ -28,7 +28,7 @@ struct Axes {
     size_ticks: BTreeSet<u64>,
 }
 
-/// The section; nothing where no experiment gives columns.
+/// The section; empty if no experiment names columns.
 pub(super) fn columns(view: &View<'_>) -> Markup {
     let tables = &view.columns;
     let Some(axes) = axes(tables) else {
@@ -52,13 +52,13 @@ pub(super) fn columns(view: &View<'_>) -> Markup {
     }
 }
 
-/// What can be drawn of a line: the column, and its seconds.
+/// The points of a line: the column, and its seconds.
 fn points<'l>(line: &'l Line<'_>) -> impl Iterator<Item = (usize, f64)> + 'l {
     let cells = line.cells.iter().enumerate().filter(|_| line.size_bytes > 0);
     cells.filter_map(|(column, cell)| Some((column, sound(cell.as_ref()?.seconds)?)))
 }
 
-/// Axes that hold everything; none where there is nothing.
+/// Axes that contain all points; `None` if there are none.
 fn axes(tables: &[Table<'_>]) -> Option<Axes> {
     let lines = tables.iter().flat_map(|table| &table.lines);
     let points: Vec<(u64, f64)> = lines
@@ -105,7 +105,7 @@ fn plot(view: &View<'_>, index: usize, told: &Table<'_>, axes: &Axes) -> Markup 
             }
         }
     };
-    let about = "The time of a file over its size, a line for each column of the table below, both logarithmic.";
+    let about = "The time of a file by its size, a line for each column of the table below; both axes are logarithmic.";
     html! {
         (picture(&format!("columns-{index}"), &title, about, (WIDTH, HEIGHT), &drawing))
         details { summary { "Milliseconds" } (figures(&title, told)) }
@@ -147,7 +147,7 @@ fn figures(title: &str, told: &Table<'_>) -> Markup {
     table(&format!("Milliseconds: {title}"), &heads, None, &rows)
 }
 
-/// A size as the documents write it, where it is one of theirs.
+/// A size, in the units of the documents if it is a round one.
 fn size(bytes: u64) -> String {
     match bytes {
         bytes if bytes > 0 && bytes.is_multiple_of(1_000_000) => format!("{} MB", bytes / 1_000_000),
@@ -156,7 +156,7 @@ fn size(bytes: u64) -> String {
     }
 }
 
-/// A time without digits that say nothing.
+/// A time without insignificant digits.
 fn time(seconds: f64) -> String {
     in_unit(seconds, short)
 }

@@ -7,7 +7,7 @@ use super::page::framed;
 use super::tables::{figure, ratio, table};
 use super::words::breaking;
 
-/// The page. Texts are made harmless where they are written: a comparison has no view.
+/// The page. Texts are escaped here, because a comparison has no view.
 pub(super) fn page(comparison: &Comparison, objections: &[String]) -> Markup {
     let [first, second] = comparison.runs.each_ref().map(|id| visible(id));
     let answer = comparison.answer_in_words();
@@ -36,12 +36,12 @@ pub(super) fn page(comparison: &Comparison, objections: &[String]) -> Markup {
             section id="about" {
                 h2 { "How to read this" }
                 p {
-                    "A ratio is the median time of the second run over that of the first: below 1 is faster. The two runs have \
-                     no rounds in common, so the interval combines the intervals of both runs. It covers how much each run varied \
-                     within itself, not how the machine varies from day to day. The first line is the geometric mean over the \
-                     contests, each by its reference method. \"vs reference\" is the same ratio for the method's time \
-                     divided by that of the reference in the same rounds, so what slowed the whole machine down cancels. Rates \
-                     are in units of 1000 bytes."
+                    "A ratio is the median time of the second run divided by that of the first; below 1, the second \
+                     run is faster. The two runs have no rounds in common, so the interval combines the intervals of \
+                     both runs. It covers the variation within each run, not the variation of the machine from day to \
+                     day. The first line is a geometric mean over the contests, each represented by its reference \
+                     method. For \"vs reference\", the method's time is first divided by that of the reference in the \
+                     same rounds, so a slowdown of the whole machine cancels. Rates are in units of 1000 bytes."
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! The section of an operation: the sizes at a glance, cold beside warm, and each contest with its plots and figures.
+//! The section of an operation: an overview by size, cold beside warm, and each contest with its plots and figures.
 
 use maud::{Markup, html};
 use seekless_method::Operation;
@@ -78,7 +78,7 @@ fn body(view: &View<'_>, contest: &ContestView<'_>) -> Markup {
     }
 }
 
-/// What the whole system did beside each entry; unfolded where the experiment is about it.
+/// The figures of the whole system for each entry; unfolded if the experiment is about them.
 fn system(contest: &ContestView<'_>) -> Markup {
     let mut heads = vec!["Method".to_owned()];
     heads.extend(SYSTEM_HEADS.iter().map(|head| format!("#{head}")));
@@ -113,13 +113,14 @@ fn said(contest: &ContestView<'_>, conclusion: &Conclusion) -> Markup {
                 span.m { (breaking(&overlapping)) } ". "
             }
             @if let Some(rates) = contest.confirmed() {
-                "Measured again on fresh rounds: " (speed(contest, rates.median)) " (" (range(contest, &rates)) ")."
+                "Measured again: " (speed(contest, rates.median))
+                @if rates.low < rates.high { " (" (range(contest, &rates)) ")" } "."
             }
         }
     }
 }
 
-/// The ends of an interval of rates, the smaller figure first: of times that is the faster one.
+/// The ends of an interval of rates, the smaller figure first.
 fn range(contest: &ContestView<'_>, rates: &Interval) -> String {
     let mut ends = [rates.low, rates.high].map(|rate| speed(contest, rate));
     if contest.in_times {

@@ -1,4 +1,4 @@
-//! The run inside its page: compressed, in an address that a link saves without any script.
+//! The run inside its page: compressed, in a data URL that a link saves without a script.
 
 use std::io::Write;
 
@@ -29,7 +29,7 @@ pub(super) fn link(run: &Run, id: &str) -> Result<Markup, DocumentError> {
     })
 }
 
-/// A file's name from a run's: nothing that a system gives a meaning to.
+/// A file name from a run's ID, without special characters.
 fn file_name(id: &str) -> String {
     let is_plain = |character: &char| character.is_ascii_alphanumeric() || matches!(character, '-' | '_' | '+');
     let name: String = id.chars().filter(is_plain).take(120).collect();

@@ -7,7 +7,7 @@ use seekless_results::{ContestView, Position, View, short_name, sound};
 use super::plot::{Scale, WIDTH, at, level_lines, path, picture, short};
 use super::words::{clipped, duration, unit_in};
 
-/// A line has no more points; more would not be seen.
+/// The most points of a line; more would not be visible.
 const MOST_POINTS: usize = 300;
 const MOST_RESUMED: usize = 50;
 const LEFT: f64 = 56.0;
@@ -17,11 +17,11 @@ const HEIGHT: f64 = 130.0;
 struct Series {
     class: &'static str,
     name: String,
-    /// When, at what rate, and whether it counts.
+    /// The time, the rate, and whether the trial is valid.
     points: Vec<(f64, f64, bool)>,
 }
 
-/// The plot of a contest; nothing where fewer than three trials of either could be drawn.
+/// The plot of a contest; empty with fewer than three trials of a method.
 pub(super) fn drift(view: &View<'_>, contest: &ContestView<'_>) -> Markup {
     let series = series(contest);
     let points = || series.iter().flat_map(|series| &series.points);

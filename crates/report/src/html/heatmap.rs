@@ -16,7 +16,7 @@ const MOST_COLUMNS: usize = 24;
 
 const ROW: f64 = 26.0;
 const HEAD: f64 = 24.0;
-/// The parts of the fastest rate at which the next of eight colours begins: closer together where it matters.
+/// The parts of the fastest rate at which the next of eight colours begins, closer together near the top.
 const COLOURS: [f64; 7] = [0.25, 0.4, 0.55, 0.7, 0.8, 0.9, 0.97];
 
 struct Cell {
@@ -25,13 +25,13 @@ struct Cell {
     about: String,
 }
 
-/// Rows by name, columns by what orders them, and a cell where something was tried.
+/// Rows by name, columns by size, and a cell for each entry.
 #[derive(Default)]
 struct Grid {
     cells: BTreeMap<(String, Option<u64>), Cell>,
 }
 
-/// Method by block; nothing where there are fewer than two blocks.
+/// Method by block; empty with fewer than two blocks.
 pub(super) fn by_block(contest: &ContestView<'_>) -> Markup {
     let mut grid = Grid::default();
     for entry in &contest.contest.entries {
@@ -51,7 +51,7 @@ pub(super) fn by_block(contest: &ContestView<'_>) -> Markup {
     grid.draw(&id, &format!("Rate by method and block: {title}"), about, "none")
 }
 
-/// Method by file size, with the best block of each; nothing where there are fewer than two sizes.
+/// Method by file size, with the best block of each; empty with fewer than two sizes.
 pub(super) fn by_size(id: &str, title: &str, series: &[&ContestView<'_>]) -> Markup {
     let mut grid = Grid::default();
     for contest in series.iter().map(|contest| contest.contest) {
@@ -71,7 +71,7 @@ pub(super) fn by_size(id: &str, title: &str, series: &[&ContestView<'_>]) -> Mar
 }
 
 impl Grid {
-    /// Adds an entry; of several in one place the best, and else the fastest stays.
+    /// Adds an entry. Of several in one cell, the best stays, or else the fastest.
     fn add(&mut self, contest: &Contest, place: (String, Option<u64>), entry: &Entry, name: &str) {
         let (rate_here, position) = (rate_of(entry), Position::of(entry, contest));
         let gives_way = |old: &Cell| position.leads() || !old.position.leads() && rate_here > old.rate;
@@ -91,13 +91,13 @@ impl Grid {
         self.cells.insert(place, cell);
     }
 
-    /// By size; what has none comes last.
+    /// By size; a column without one comes last.
     fn columns(&self) -> Vec<Option<u64>> {
         let columns: BTreeSet<_> = self.cells.keys().map(|(_, of)| (of.is_none(), *of)).collect();
         columns.into_iter().map(|(_, column)| column).collect()
     }
 
-    /// The fastest first. What was measured nowhere has its reason in the contest's list.
+    /// The fastest first. Methods without figures are in the contest's list of reasons.
     fn rows(&self) -> Vec<(&str, f64)> {
         let mut rows: Vec<(&str, f64)> = Vec::new();
         for ((name, _), cell) in &self.cells {
@@ -129,7 +129,7 @@ impl Grid {
             label + width * columns.len() as f64 + 2.0,
             HEAD + ROW * rows.len() as f64 + 2.0,
         );
-        // Two files' best need not be of one size, so colours compare within a column where columns are sizes.
+        // If columns are file sizes, colours are relative to the best of the column.
         let is_by_size = no_column.is_empty();
         let fastest_of = |column: &Option<u64>| {
             let cells = self.cells.iter().filter(|((_, of), _)| !is_by_size || of == column);

@@ -1,4 +1,4 @@
-//! How long requests at random places took: percentiles of each method on one scale of powers of ten.
+//! Latencies of random requests: percentiles of each method, on a logarithmic scale.
 
 use maud::{Markup, html};
 use seekless_record::Latency;
@@ -13,7 +13,7 @@ const ROW: f64 = 26.0;
 /// Right of the longest latency.
 const MARGIN: f64 = 30.0;
 
-/// The percentiles of a contest's methods, the best first; nothing where requests were not timed.
+/// The percentiles of a contest's methods, the best first; empty if requests were not timed.
 pub(super) fn latency(contest: &ContestView<'_>) -> Markup {
     let is_sound = |latency: &Latency| latency.percentiles().iter().all(|&(_, ns)| sound(ns as f64).is_some());
     let timed = contest.rows.iter().filter_map(|row| Some((row, row.summary.latency?)));

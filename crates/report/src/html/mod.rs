@@ -1,8 +1,8 @@
 //! A run as one HTML page that stands alone: no network, readable without its script, with the run itself inside.
 //!
-//! A run may come from a stranger, so all that is written here counts its indices and draws only figures that are finite;
-//! its texts are harmless since the view of it was made. What is concluded is as it stands in the run; nothing is judged again but pairs of methods
-//! that the run does not compare. Writing to files is not done here.
+//! A run may come from a stranger, so indices are checked, only finite figures are drawn, and texts are escaped by the
+//! view. Conclusions are those of the run; only pairs of methods that the run does not compare are judged here. Not
+//! here: writing files.
 
 mod answers;
 mod columns;
@@ -24,13 +24,14 @@ mod words;
 use seekless_record::{DocumentError, Run};
 use seekless_results::{Comparison, View, Visible};
 
-/// This many contests are shown; more come from no experiment, and the run inside the page has them all.
+/// The most contests to show. No experiment has more, and the run inside the page has them all.
 const MOST_CONTESTS: usize = 300;
 
-/// The page of a run as it is concluded, be it with others. What goes into the page whole is the run alone.
+/// The page of a run. `run` has the conclusions to show, perhaps over several sittings; `alone` is the run to save from
+/// the page.
 ///
 /// # Errors
-/// [`DocumentError`] where the run cannot be written as JSON.
+/// [`DocumentError`] if the run cannot be written as JSON.
 pub fn to_html(run: &Run, alone: &Run) -> Result<String, DocumentError> {
     let shown = Visible::first_contests(run, MOST_CONTESTS);
     let view = View::of(&shown);
@@ -39,7 +40,7 @@ pub fn to_html(run: &Run, alone: &Run) -> Result<String, DocumentError> {
     Ok(page::page(&view, &link, left_out).into_string())
 }
 
-/// The page of what changed from one run to another, with what speaks against comparing them.
+/// The page of a comparison of two runs, with objections to comparing them.
 #[must_use]
 pub fn comparison_to_html(comparison: &Comparison, objections: &[String]) -> String {
     comparison::page(comparison, objections).into_string()

@@ -1,4 +1,5 @@
-//! The page around the plots: what it may load (nothing), the head with the machine, the recommendations, the notes.
+//! The page around the plots: the policy that nothing is loaded, the head with the machine, the recommendations, the
+//! notes.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -14,7 +15,7 @@ use super::{answers, columns, contest, published};
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
 
-/// With more contests the recommendations are a list of methods, and the sentences stand with the contests.
+/// With more contests, the recommendations are only methods, and the sentences are with the contests.
 const MOST_SENTENCES: usize = 12;
 
 /// The page, with the link to the document of its run.
@@ -59,8 +60,8 @@ pub(super) fn framed(title: &str, body: &Markup) -> Markup {
     }
 }
 
-/// What the page may load: nothing from anywhere. Only this style and this script run, known by their hashes, so that
-/// what a run's text might smuggle in would not.
+/// The content security policy: the page loads nothing. Only this style and this script are allowed, by their hashes,
+/// so that injected text cannot run.
 fn policy() -> String {
     let hash = |text: &str| BASE64_STANDARD.encode(Sha256::digest(text.as_bytes()));
     format!(
@@ -200,7 +201,7 @@ fn card(contest: &ContestView<'_>, with_sentence: bool) -> Markup {
     }
 }
 
-/// Whether not all contests are sustained writes, of which nothing is best.
+/// Whether there are other contests than sustained writes, which have no best method.
 fn has_answers(view: &View<'_>) -> bool {
     view.contests.is_empty() || view.contests.iter().any(|contest| contest.sustained.is_none())
 }
@@ -238,8 +239,8 @@ fn about(run: &Run) -> Markup {
                 (fact("Device reads by other processes", run.noise.other_io.map(percent)))
                 (fact("Steal time", run.noise.stolen.map(percent)))
                 (fact("Processor time of other processes", run.noise.others.map(percent)))
-                (fact("First cache of a processor", machine.level_1_cache_bytes.map(format_size)))
-                (fact("Second cache of a processor", machine.level_2_cache_bytes.map(format_size)))
+                (fact("First-level data cache", machine.level_1_cache_bytes.map(format_size)))
+                (fact("Second-level cache", machine.level_2_cache_bytes.map(format_size)))
                 (fact("Hypervisor", machine.hypervisor.as_ref()))
                 (fact("Frequency governor", machine.governor.as_ref()))
                 (fact("Page cache dropped by", Some(run.drop.name())))
@@ -249,12 +250,11 @@ fn about(run: &Run) -> Markup {
             @for storage in &run.storages { (storage_facts(storage)) }
             h3 { "How to read this" }
             p {
-                "Rates are medians in units of 1000 bytes. Seconds run from open to close, fsync included. Verdicts compare the \
-                 seconds of two methods round by round, so what slows a whole round down cancels: a tie is a method that is not \
-                 shown to be slower: the lower bound of its ratio to the best is at most 1.03. The method to use is the simplest \
-                 of those known to be within 5 % of the best; if there is none, the one with the smallest bound, of at most \
-                 10 %. Intervals contain the median with a probability of 95 %; with fewer than 6 rounds there is only a range, \
-                 which promises nothing."
+                "Rates are medians in units of 1000 bytes. Seconds run from open to close, fsync included. Verdicts \
+                 compare methods within rounds, so a slowdown of a whole round cancels. A tie is not shown to be more \
+                 than 3 % slower than the best. The method to use is the simplest of those known to be within 5 % of \
+                 the best; if there is none, the one with the smallest bound, if that is at most 10 %. An interval \
+                 contains the median with a probability of 95 %; with fewer than 6 rounds, only the range is shown."
             }
         }
     }
@@ -283,7 +283,7 @@ fn storage_facts(storage: &Storage) -> Markup {
     }
 }
 
-/// A fact, where it is known.
+/// A fact, if it is known.
 fn fact(name: &str, value: Option<impl Render>) -> Markup {
     html! { @if let Some(value) = value { div { dt { (name) } dd { (value) } } } }
 }

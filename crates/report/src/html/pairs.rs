@@ -8,7 +8,7 @@ use seekless_results::{ContestView, RATES, Row, View, rate, rate_of, task, unit}
 use super::plot::{LONGEST_LABEL, Scale, WIDTH, at, axis, label_width, picture};
 use super::words::{clipped, times};
 
-/// More are in the tables.
+/// The most rows; more are in the tables.
 const MOST_ROWS: usize = 20;
 const ROW: f64 = 24.0;
 const FIGURES: f64 = 230.0;

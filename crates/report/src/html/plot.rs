@@ -1,4 +1,4 @@
-//! What the plots share: a named picture, coordinates that stay in it, and axes with round numbers.
+//! Code that the plots share: a picture with a name, coordinates within it, and axes with round numbers.
 
 use maud::{Markup, html};
 
@@ -7,7 +7,7 @@ use seekless_results::three_digits;
 /// The width of a picture, in pixels: that of the page's column.
 pub(super) const WIDTH: f64 = 960.0;
 
-/// A picture with a name and a description for those who do not see it. `id` is unique on the page.
+/// A picture with a name and a description for screen readers. `id` is unique on the page.
 pub(super) fn picture(id: &str, title: &str, about: &str, size: (f64, f64), content: &Markup) -> Markup {
     let (width, height) = (at(size.0), at(size.1));
     html! {
@@ -25,7 +25,7 @@ pub(super) fn picture(id: &str, title: &str, about: &str, size: (f64, f64), cont
     }
 }
 
-/// A coordinate as it is written: never without bounds.
+/// A coordinate as text, limited to a range.
 pub(super) fn at(coordinate: f64) -> String {
     let bounded = if coordinate.is_finite() {
         coordinate.clamp(-1e5, 1e5)
@@ -62,7 +62,7 @@ pub(super) struct Scale {
 }
 
 impl Scale {
-    /// From `from` to `to`, which are made to differ.
+    /// A linear scale from `from` to `to`, which are made to differ.
     pub fn linear(from: f64, to: f64, start: f64, length: f64) -> Self {
         let from = if from.is_finite() { from } else { 0.0 };
         let to = if to.is_finite() && to > from { to } else { from + 1.0 };
@@ -75,7 +75,7 @@ impl Scale {
         }
     }
 
-    /// As linear, of the logarithms; both are sound figures.
+    /// The same with logarithms; both are finite and positive.
     pub fn logarithmic(from: f64, to: f64, start: f64, length: f64) -> Self {
         Self {
             logarithmic: true,
@@ -83,7 +83,7 @@ impl Scale {
         }
     }
 
-    /// Where a figure lies, kept between the ends.
+    /// The position of a figure, limited to the scale.
     pub fn place(&self, figure: f64) -> f64 {
         let figure = if self.logarithmic { figure.log10() } else { figure };
         let part = (figure - self.from) / (self.to - self.from);
@@ -158,7 +158,7 @@ pub(super) fn path(points: impl Iterator<Item = (f64, f64)>) -> String {
     format!("M{}", points.join("L"))
 }
 
-/// A tick's figure without digits that say nothing.
+/// The text of a tick, without insignificant digits.
 pub(super) fn short(number: f64) -> String {
     let text = three_digits(number);
     if text.contains('e') || !text.contains('.') {
@@ -167,7 +167,7 @@ pub(super) fn short(number: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// A mark by shape: a diamond for the best, a ring for a tie, a bar for what is slower.
+/// A mark: a diamond for the best, a ring for a tie, a bar for slower.
 pub(super) fn mark(class: &str, x: f64, y: f64) -> Markup {
     html! {
         @match class {

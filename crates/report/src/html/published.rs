@@ -1,4 +1,5 @@
-//! What others published, beside the same methods here: a table for each contest that it is about, and the sources once.
+//! Published results beside the same methods on this machine: a table for each contest that they are about, and the
+//! list of sources.
 
 use maud::{Markup, html};
 use seekless_record::{Finding, FindingKind};
@@ -10,15 +11,16 @@ use super::words::{breaking, seconds, speed};
 /// More than any experiment gives.
 const MOST_SOURCES: usize = 20;
 
-/// The section with the sources; nothing where nothing was published.
+/// The section with the sources; empty if nothing was published.
 pub(super) fn sources(view: &View<'_>) -> Markup {
     html! {
         @if !view.run.published.is_empty() {
             section id="published" {
                 h2 { "Published" }
                 p.aside {
-                    "Each contest of the same kind of files shows the published figures beside the same method here. If a method was \
-                     the best with several blocks, the best of these blocks is shown. It is compared with the best of its kind."
+                    "Contests with the same kind of files show the published figures beside the same method on this \
+                     machine. If a method was measured with several blocks, the best of them is shown, compared with \
+                     the best method of its kind."
                 }
                 ul { @for source in view.run.published.iter().take(MOST_SOURCES) { li { (source.machine) ". " (source.source) } } }
             }
@@ -26,7 +28,7 @@ pub(super) fn sources(view: &View<'_>) -> Markup {
     }
 }
 
-/// The table of a contest; nothing where nothing was published of such files.
+/// The table of a contest; empty if nothing was published about these files.
 pub(super) fn published(contest: &ContestView<'_>) -> Markup {
     let heads = [
         "Source",
@@ -67,7 +69,7 @@ fn has_time(finding: &Finding) -> bool {
     finding.seconds.is_some() || finding.cpu_seconds.is_some()
 }
 
-/// What a method took, or of which methods it was the best, with its block.
+/// The published figure of a method, or the group in which it was the best, with its block.
 fn as_published(finding: &Finding) -> String {
     let figures = [
         finding.seconds.map(hundredths),
@@ -94,7 +96,7 @@ fn hundredths(time: f64) -> String {
     }
 }
 
-/// The same figures as were published.
+/// The figures here that correspond to the published ones.
 fn as_measured(contest: &ContestView<'_>, finding: &Finding, here: &Row<'_>) -> String {
     let (time, cpu) = (here.summary.seconds.median, here.summary.cpu_seconds);
     if has_time(finding) {

@@ -21,7 +21,7 @@ pub(super) fn ranked(contest: &ContestView<'_>) -> Markup {
     }
     let rightmost = drawn.iter().map(|(_, rates)| rates.high).fold(0.0, f64::max);
     let fastest = drawn.iter().map(|(_, rates)| rates.median).fold(0.0, f64::max);
-    // A single wild interval must not push all else to the left.
+    // Limit the axis, so that a single very wide interval does not push the rest to the left.
     let label = label_width(drawn.iter().map(|(row, _)| row.name()));
     let (unit, unit_bytes) = unit_in(contest.contest, fastest);
     let longest = rightmost.min(fastest * 1.6) / unit_bytes;
@@ -44,7 +44,7 @@ pub(super) fn ranked(contest: &ContestView<'_>) -> Markup {
         (picture(&format!("ranked-{}", contest.index), &format!("Ranking: {}", contest.title), &about, (WIDTH, bottom + 22.0), &drawing))
         p.legend {
             (key("best")) " best or leads " (key("tie")) " not shown to be slower " (key("slow"))
-            " slower; lines are 95 % intervals, dashed where fewer than 6 rounds give only a range."
+            " slower; lines are 95 % intervals, dashed lines the ranges of fewer than 6 rounds."
             @if left_out > 0 { " " (left_out) " more are in the table." }
         }
     }

@@ -5,14 +5,14 @@ use seekless_results::{ContestView, RATES, unit};
 
 use super::plot::{Scale, WIDTH, axis, level_lines, path, picture, short};
 
-/// A line has no more points; more would not be seen.
+/// The most points of a line; more would not be visible.
 const MOST_POINTS: usize = 300;
 const LEFT: f64 = 56.0;
 const RIGHT: f64 = WIDTH - 50.0;
 const TOP: f64 = 14.0;
 const HEIGHT: f64 = 200.0;
 
-/// The plot of a contest; nothing where it is no sustained write.
+/// The plot of a contest; empty if it is not a sustained write.
 pub(super) fn sustained(contest: &ContestView<'_>) -> Markup {
     let Some(sustained) = &contest.sustained else {
         return html! {};
@@ -23,7 +23,7 @@ pub(super) fn sustained(contest: &ContestView<'_>) -> Markup {
     let written = points.last().map_or(0.0, |point| point.to_bytes);
     let across = Scale::linear(0.0, written / GIB, LEFT, RIGHT - LEFT);
     let up = Scale::linear(0.0, fastest * 1.05 / unit_bytes, TOP + HEIGHT, -HEIGHT);
-    // A step for each: its rate is that of all it covers.
+    // A step for each stretch, at its mean rate.
     let steps = points.iter().flat_map(|point| {
         let y = up.place(point.bytes_per_second / unit_bytes);
         [point.from_bytes, point.to_bytes].map(|bytes| (across.place(bytes / GIB), y))

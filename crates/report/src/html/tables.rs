@@ -1,4 +1,4 @@
-//! Tables: one form for all, whose headings the page's script makes buttons that sort; and the figures of a contest.
+//! Tables and the figures of a contest. The page's script turns headings of tables into buttons that sort.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use seekless_results::{ContestView, Row, rate_in, short_name, three_digits};
 
 use super::words::{breaking, class, percent, seconds, spread, standing, times, times_with_bounds};
 
-/// Methods named for one reason; more are counted.
+/// The most methods to name for one reason; more are counted.
 const MOST_NAMED: usize = 12;
 
-/// A table that can be sorted, as it is by the column `sorted`. A heading that begins with `#` is one of figures.
+/// A sortable table, which is sorted by the column `sorted`. A heading that starts with `#` is for figures.
 pub(super) fn table(caption: &str, heads: &[impl AsRef<str>], sorted: Option<usize>, rows: &Markup) -> Markup {
     html! {
         div.scroll {
@@ -32,7 +32,7 @@ pub(super) fn table(caption: &str, heads: &[impl AsRef<str>], sorted: Option<usi
     }
 }
 
-/// A cell with a figure: how it is written, and what it is sorted by.
+/// A cell with a figure: its text, and its value for sorting.
 pub(super) fn figure(text: &str, value: f64) -> Markup {
     let value = if value.is_finite() {
         format!("{value:.5e}")
@@ -58,7 +58,7 @@ pub(super) fn ratio(ratio: Option<&Interval>) -> Markup {
 /// Whether a table has it, its heading, and its cell in a row.
 type Column = (bool, &'static str, fn(&Row<'_>) -> Markup);
 
-/// All that was measured in a contest, the best first.
+/// All entries of a contest, the best first.
 pub(super) fn figures(contest: &ContestView<'_>) -> Markup {
     if contest.rows.is_empty() {
         return html! {};
@@ -139,14 +139,14 @@ pub(super) fn figures(contest: &ContestView<'_>) -> Markup {
     table(&format!("All figures: {}", contest.title), &heads, Some(0), &rows)
 }
 
-/// How long requests took.
+/// A latency.
 fn latency(row: &Row<'_>, nanoseconds: fn(Latency) -> u64) -> Markup {
     known(row.summary.latency.map(nanoseconds).map(|ns| ns as f64), |ns| {
         seconds(ns / 1e9)
     })
 }
 
-/// A part of the time.
+/// A share of the time.
 fn part(row: &Row<'_>, of: f64) -> Markup {
     known(Some(of / row.summary.seconds.median), percent)
 }
@@ -162,7 +162,7 @@ pub(super) fn verdict(row: &Row<'_>) -> Markup {
     html! { td class=(class(row.position)) { (sign) " " (word) @if dropped { ", dropped" } } }
 }
 
-/// The name of an entry, with what it stands for and what is to be known of it.
+/// The name of an entry, with its method and remark.
 fn name(row: &Row<'_>) -> Markup {
     html! {
         (breaking(&row.name()))
@@ -177,7 +177,7 @@ pub(super) fn kib(bytes: f64) -> String {
     format!("{}K", three_digits(bytes / 1024.0))
 }
 
-/// What each option of a contest did alone.
+/// The effect of each option of a contest alone.
 pub(super) fn effects(contest: &ContestView<'_>, effects: &[OptionEffect]) -> Markup {
     let rows = html! {
         @for effect in effects {
@@ -199,7 +199,7 @@ pub(super) fn effects(contest: &ContestView<'_>, effects: &[OptionEffect]) -> Ma
     }
 }
 
-/// Whether an option is known to gain or to cost, by its interval.
+/// Whether an option gains or costs, by its interval.
 pub(super) fn effect_word(effect: &OptionEffect) -> &'static str {
     match effect.ratio {
         ratio if ratio.coverage.is_none() => "too few rounds",
@@ -214,7 +214,7 @@ fn signed_seconds(difference: f64) -> String {
     format!("{sign}{}", seconds(difference))
 }
 
-/// What is in no table, by reason.
+/// The entries that are in no table, by reason.
 pub(super) fn left_out(contest: &ContestView<'_>) -> Markup {
     let mut reasons: BTreeMap<&str, Vec<&Entry>> = BTreeMap::new();
     for (entry, why) in &contest.left_out {
@@ -240,7 +240,7 @@ pub(super) fn left_out(contest: &ContestView<'_>) -> Markup {
     }
 }
 
-/// A number that is written and sorted alike.
+/// A plain number.
 pub(super) fn plain(number: f64) -> Markup {
     figure(&three_digits(number), number)
 }

@@ -1,4 +1,4 @@
-//! Pages of runs that nobody measured: texts that want to be markup, figures that no clock gives, indices of nothing.
+//! Pages of invalid runs: texts with markup, impossible figures, indices out of range.
 
 use std::io::Read;
 
@@ -17,7 +17,7 @@ use seekless_results::simulation::{contest, run, trial};
 use super::to_html;
 use crate::to_markdown;
 
-/// Writes down in each contest what follows from its trials.
+/// Stores in each contest the conclusions from its trials.
 fn concluded(mut run: Run) -> Run {
     conclude_all(&mut run);
     run
@@ -226,7 +226,7 @@ fn thousands_of_entries_and_contests_stay_one_page_of_bounded_plots() {
     assert_eq!(carried(&page).contests.len(), 2001);
 }
 
-/// Texts that want to be something else.
+/// Texts with markup.
 fn text() -> impl Strategy<Value = String> {
     prop_oneof![
         Just("</script><script>alert(1)</script>".to_owned()),

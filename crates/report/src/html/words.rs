@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use seekless_record::{Contest, Interval};
 use seekless_results::{ContestView, IOPS, Position, RATES, Unit, rate_in, three_digits, unit};
 
-/// The beginning of a text that has room for this many characters.
+/// The start of a text, if it is longer than this many characters.
 pub(super) fn clipped(text: &str, longest: usize) -> String {
     if text.chars().count() <= longest {
         return text.to_owned();
@@ -37,7 +37,7 @@ pub(super) fn in_unit(seconds: f64, digits: fn(f64) -> String) -> String {
     format!("{} {unit}", digits(seconds / size))
 }
 
-/// How long something took, for people.
+/// A duration as text.
 pub(super) fn duration(seconds: f64) -> String {
     match seconds {
         seconds if !(seconds.is_finite() && seconds >= 0.0) => "?".to_owned(),
@@ -75,7 +75,7 @@ pub(super) fn times_with_bounds(ratio: &Interval) -> String {
     format!("{} ({low} to {high}{range})", times(ratio.median))
 }
 
-/// The rate at a number of seconds, or the seconds where a rate over the file's size tells nothing.
+/// The rate, or the seconds if a rate over the file's size would be meaningless.
 pub(super) fn speed(view: &ContestView<'_>, bytes_per_second: f64) -> String {
     if view.in_times {
         let contest = view.contest;
@@ -91,7 +91,7 @@ pub(super) fn block_of(method: &str) -> Option<u64> {
     seekless_method::parse_size(block).ok()
 }
 
-/// A method's name, which may be broken behind its commas.
+/// A method's name, which may be wrapped after its commas.
 pub(super) fn breaking(name: &str) -> Markup {
     html! { @for part in name.split_inclusive(',') { (part) wbr; } }
 }
@@ -103,7 +103,7 @@ pub(super) fn heading(words: &str) -> String {
     first.unwrap_or_default() + characters.as_str()
 }
 
-/// Where an entry stands: its mark, which is a shape and not only a colour, and the word for it.
+/// The verdict of an entry: its mark, which is a shape and not only a colour, and its word.
 pub(super) fn standing(position: Position) -> (&'static str, String) {
     match position {
         Position::Failed => ("×", "failed".to_owned()),
@@ -111,7 +111,7 @@ pub(super) fn standing(position: Position) -> (&'static str, String) {
         Position::Best => ("◆", "best".to_owned()),
         Position::Leading => ("◆", "leads".to_owned()),
         Position::Tie => ("○", "tie".to_owned()),
-        Position::Open => ("○", "cannot be told".to_owned()),
+        Position::Open => ("○", "undecided".to_owned()),
         Position::Slower(ratio) => ("", times(ratio.median)),
     }
 }

@@ -1,4 +1,4 @@
-//! What changed is found, and what did not is not.
+//! Changes are found, and nothing else.
 
 use std::time::Duration;
 
@@ -216,7 +216,7 @@ fn runs_with_nothing_in_common_are_refused_with_what_each_has() {
     );
 }
 
-/// A run of this many storages, contests, and entries with a trial each, in this order or the other way round.
+/// A run of this many storages, contests, and entries with a trial each, in this order or reversed.
 fn large([storages, contests, entries]: [usize; 3], is_reversed: bool) -> Run {
     let order = |count| -> Vec<usize> {
         if is_reversed {
@@ -286,7 +286,7 @@ fn time_grows_as_the_runs_do_whatever_they_have_many_of() {
     ] {
         let (short, long) = (time_to_compare(small), time_to_compare(large));
         println!("{small:?}: {short:?}, {large:?}: {long:?}");
-        // 8 times as many: 8 in proportion, about 10 where they are sorted, 64 for pairs of all.
+        // With 8 times as many: 8 times as long if linear, about 10 if sorted, 64 if all pairs are compared.
         assert!(long < short * 28, "{small:?}: {short:?}, {large:?}: {long:?}");
     }
 }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::simulation::{self, Simulation};
 
-/// What a trial takes: for a contest and an entry.
+/// The time of a trial of a contest and an entry.
 type Seconds = fn(usize, usize) -> f64;
 
 /// A run with this many contests of two methods, each twice the size of the one before, and a group for each.
@@ -157,7 +157,7 @@ fn undecided_contests_get_equal_time_and_short_trials_many_rounds() {
     let (mut run, groups) = contests(2, Duration::from_secs(30));
     let mut decider = decider_for(&run, groups, 100);
     fastrand::seed(3);
-    // Too noisy to be decided; a trial of the first contest is ten times as short.
+    // Too noisy to be decided; a trial of the first contest takes a tenth of the time.
     let seconds: Seconds = |contest, _| [0.02, 0.2][contest] * (1.0 + fastrand::f64() * 20.0);
     measure(&mut run, &mut decider, seconds, f64::MAX);
     let contending = |contest: usize| {

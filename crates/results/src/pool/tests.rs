@@ -185,8 +185,8 @@ fn the_fit_is_exact_without_noise_and_an_old_sitting_counts_less() {
     assert!(fit(&[]).model.effects.is_empty());
 }
 
-/// What every sitting has 8 % of its own: the interval for the mean over sittings holds the truth as often as it says, and
-/// the deviation is found.
+/// If each sitting deviates by 8 %, the interval for the mean over sittings contains the truth as often as it claims,
+/// and the deviation is found.
 #[test]
 fn intervals_over_sittings_hold_the_truth() {
     let mut simulation = Simulation::new(6);

@@ -1,4 +1,4 @@
-//! What follows from a contest: the figures and standing of each entry, and what to use.
+//! The conclusion of a contest: the figures and standing of each entry, and the method to use.
 
 use std::cell::OnceCell;
 use std::collections::HashMap;
@@ -14,10 +14,10 @@ use crate::samples::sorted;
 use crate::statistics::{FEWEST_SAMPLES, mean, median, median_interval, paired_ratios, ratio_interval};
 use crate::words::task;
 
-/// The figures of an entry and where it stands.
+/// The figures and standing of an entry.
 pub type Judgement = (Option<Summary>, Option<Standing>);
 
-/// A contest with its trials sorted out.
+/// A contest with its trials by entry.
 pub(crate) struct Judged<'a> {
     pub contest: &'a Contest,
     /// The entries' methods and plans; `None` for a command, or a method that this version does not know.
@@ -25,11 +25,11 @@ pub(crate) struct Judged<'a> {
     /// The entries' trials, invalid ones included.
     pub trials: Vec<Vec<&'a Trial>>,
     pub samples: Vec<Samples>,
-    /// Where it rests on several sittings.
+    /// The sittings, if it rests on several.
     pub over: Option<Over<'a>>,
-    /// By entry: how far it is behind the leader at other sizes of the same task, on the mean of logarithms.
+    /// By entry: how far it is behind the leader at other sizes of the same task, as a mean of logarithms.
     behind_elsewhere: Vec<f64>,
-    // Concluded once, and only where somebody asks: most who compare two entries do not.
+    // Computed once, on demand.
     all: OnceCell<Option<Field>>,
     of_methods: OnceCell<Option<Field>>,
     pick: OnceCell<Option<Pick>>,
@@ -41,22 +41,22 @@ pub(crate) struct Over<'a> {
     sittings: &'a [Sitting],
 }
 
-/// What a choice may cost where it is made for its simplicity.
+/// The largest bound of a method that is chosen for its simplicity.
 pub(super) const CHEAP: f64 = 0.05;
-/// What a recommended method may cost, and how far apart methods are that are said to be equal.
+/// The largest bound of a recommended method, and of methods that are called equal.
 const RECOMMENDED: f64 = 0.10;
 
-/// Processor times that differ by less are not told apart.
+/// Processor times that differ by less count as equal.
 const SAME_CPU: f64 = 1.10;
 
-/// The most sittings that are said to be needed.
+/// The largest number of needed sittings to report.
 const MOST_SITTINGS: u32 = 30;
 
 /// A method to use.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pick {
     pub entry: usize,
-    /// What it costs at most over the best, as of [`Field::costs_at_most`].
+    /// The bound on how much slower than the best it is: [`Field::costs_at_most`].
     pub costs_at_most: f64,
     pub why: Why,
 }
@@ -68,11 +68,11 @@ pub(crate) enum Why {
     Best,
     /// All methods are within this of the best, and it is the simplest.
     Equal { within: f64 },
-    /// It is the simplest of so many that cost next to nothing.
+    /// It is the simplest of this many methods near the best.
     Simplest { of: usize },
-    /// It is the one that costs least.
+    /// It has the smallest bound.
     Least,
-    /// The same, but it may cost more than a recommended method may.
+    /// The same, but the bound is too large for a recommendation.
     Undecided,
 }
 
@@ -100,7 +100,7 @@ impl<'a> Judged<'a> {
         }
     }
 
-    /// With the trials of each entry in all sittings, whose rounds follow each other, and what these say together.
+    /// Judges all sittings together: `of_entries` has the trials of each entry in all of them, their rounds numbered on.
     pub fn over_sittings(contest: &'a Contest, of_entries: Vec<Vec<&'a Trial>>, sittings: &'a [Sitting]) -> Self {
         let pooled = fit(sittings);
         Self {
@@ -109,7 +109,7 @@ impl<'a> Judged<'a> {
         }
     }
 
-    /// All entries beside the one that leads, commands among them.
+    /// The field of all entries, including commands.
     pub fn all(&self) -> Option<&Field> {
         self.all.get_or_init(|| self.field_of(&self.samples, |_| true)).as_ref()
     }
@@ -121,7 +121,7 @@ impl<'a> Judged<'a> {
         }
     }
 
-    /// The methods beside the one that leads.
+    /// The field of the methods.
     pub fn field(&self) -> Option<&Field> {
         if self.methods.iter().all(Option::is_some) {
             return self.all();
@@ -139,7 +139,7 @@ impl<'a> Judged<'a> {
         self.methods[entry].is_some()
     }
 
-    /// The one that leads the methods that overlap, or those that do not; one that was dropped only where all were.
+    /// The leader of the overlapping methods, or of the synchronous ones; a dropped one only if all were dropped.
     pub fn leader_where(&self, overlapping: bool) -> Option<usize> {
         let is_kind = |entry: usize| self.methods[entry].is_some_and(|method| method.is_overlapping() == overlapping);
         let is_kept = |entry: usize| is_kind(entry) && self.contest.entries[entry].status == Status::Measured;
@@ -158,7 +158,7 @@ impl<'a> Judged<'a> {
         }
     }
 
-    /// The method that leads.
+    /// The leader among the methods.
     pub fn leader(&self) -> Option<usize> {
         self.field().map(|field| field.leader)
     }
@@ -176,15 +176,15 @@ impl<'a> Judged<'a> {
         known.into_iter().map(|(_, entry)| entry)
     }
 
-    /// The methods that are not slower than it.
+    /// The methods that are not slower than the leader.
     pub fn contenders(&self) -> &[usize] {
         self.field().map_or(&[], |field| &field.contenders)
     }
 
-    /// The method to use. None where none has enough rounds.
+    /// The method to use; `None` if none has enough rounds.
     ///
-    /// The simplest of those that cost next to nothing: least to get wrong, then least processor time, then least behind at
-    /// other sizes. Where none is known to cost so little, the one that costs least at most.
+    /// The simplest of the methods near the best: the simplest first, then the least processor time, then the fastest
+    /// at other sizes. If none is known to be near the best, the one with the smallest bound.
     pub fn pick(&self) -> Option<Pick> {
         *self.pick.get_or_init(|| self.picked())
     }
@@ -230,14 +230,14 @@ impl<'a> Judged<'a> {
             .map(|pick| pick.entry)
     }
 
-    /// Whether it is decided so well that more rounds would change nothing worth having.
+    /// Whether more rounds would not improve the decision.
     pub fn is_settled(&self) -> bool {
         if !self.has_commands_alone() {
             let is_enough =
                 |pick: Pick| matches!(pick.why, Why::Best | Why::Equal { .. }) || pick.costs_at_most <= CHEAP;
             return self.pick().is_some_and(is_enough);
         }
-        // None is picked: what is decided is which one leads, or that all are equal.
+        // Without a method to use, it is settled if the leader is known, or all are equal.
         self.all().is_some_and(|field| {
             let leads = field.costs_at_most(field.leader).is_some_and(|cost| cost <= CHEAP);
             leads || field.all_within().is_some_and(|within| within <= RECOMMENDED)
@@ -249,23 +249,23 @@ impl<'a> Judged<'a> {
         self.methods.iter().all(Option::is_none)
     }
 
-    /// How many times the rounds there are should decide it.
+    /// How many times as many rounds should decide it.
     pub fn decided_by_times(&self) -> Option<f64> {
         let leader = self.leader()?;
         match self.pick() {
             None => Some(FEWEST_SAMPLES as f64 / self.samples[leader].rounds() as f64),
-            // What is not known of a mean halves with four times the rounds.
+            // The uncertainty of a mean halves with four times the rounds.
             Some(pick) => (pick.why == Why::Undecided).then(|| (pick.costs_at_most / RECOMMENDED).powi(2)),
         }
     }
 
-    /// The sittings it rests on, where there are several.
+    /// The sittings it rests on, if there are several.
     pub fn sittings(&self) -> Option<Sittings> {
         let over = self.over.as_ref()?;
         let count = over.sittings.len() as u32;
         let used = self.pick().map(|pick| pick.entry).or(self.leader());
         let agree = |sitting: &&Sitting| used.is_some_and(|used| sitting.contenders.contains(&used));
-        // However sure one sitting is, another hour may differ.
+        // However certain one sitting is, another hour may differ.
         let times = self.decided_by_times().or((count == 1).then_some(1.0));
         Some(Sittings {
             count,
@@ -275,13 +275,13 @@ impl<'a> Judged<'a> {
         })
     }
 
-    /// An entry's seconds over all sittings, with the interval that holds them with a probability of 95 %.
+    /// An entry's seconds over all sittings, with a 95 % interval.
     fn seconds_over_sittings(&self, entry: usize) -> Option<Interval> {
         self.over.as_ref()?.pooled.model.seconds(entry)
     }
 
-    /// The simplest of these; of those that are equally simple and need about as little processor time, the one that does best
-    /// at other sizes.
+    /// The simplest of these. Of those that are equally simple and need about the same processor time, the fastest at
+    /// other sizes.
     fn simplest<'c>(&self, cheap: &'c [(usize, f64)]) -> Option<&'c (usize, f64)> {
         let cpu = |entry: usize| {
             let ranked = self.trials[entry].iter().filter(|trial| is_ranked(trial));
@@ -310,7 +310,7 @@ impl<'a> Judged<'a> {
         self.methods[entry].map(|method| method.simplicity_rank())
     }
 
-    /// One entry's seconds over another's, on the rounds that measured the winners again.
+    /// The ratio of one entry's seconds to another's, in the fresh rounds of the winners.
     pub fn compare_again(&self, entry: usize, over: usize) -> Option<Interval> {
         let seconds = |entry| {
             self.again(entry)
@@ -320,20 +320,20 @@ impl<'a> Judged<'a> {
         ratio_interval(&paired_ratios(&seconds(entry), &seconds(over)))
     }
 
-    /// The trials that measured an entry again.
+    /// The trials of an entry in fresh rounds.
     fn again(&self, entry: usize) -> impl Iterator<Item = &Trial> {
         let trials = self.trials[entry].iter().copied();
         trials.filter(|trial| trial.phase == Phase::Confirming && is_sound(trial))
     }
 
-    /// Bytes per second of an entry on the rounds that measured it again.
+    /// Bytes per second of an entry in fresh rounds.
     fn confirmed(&self, entry: usize) -> Option<Interval> {
         let rates = self.again(entry).map(|trial| trial.bytes as f64 / trial.seconds);
         median_interval(&rates.collect::<Vec<_>>())
     }
 }
 
-/// The whole sittings that are at least so many, more than there are; no more than anybody waits for.
+/// The number of needed sittings as a whole number, more than there are, within the limit.
 fn sittings_for(there_are: u32, wanted: f64) -> u32 {
     let more = there_are + 1..MOST_SITTINGS;
     more.into_iter()
@@ -343,9 +343,9 @@ fn sittings_for(there_are: u32, wanted: f64) -> u32 {
 
 /// Judges a contest.
 ///
-/// Commands are ranked with the methods, but the recommendation is made among the methods alone: a program can use a
-/// method, and a command may do less with the bytes. The winner whose confirming trials are used is the recommended
-/// method, or where it is undecided the best one.
+/// Commands are ranked with the methods, but only methods are recommended, because a program can use a method, and a
+/// command may do less with the bytes. The winner with fresh rounds is the recommended method, or if undecided, the
+/// best one.
 pub(crate) fn conclude_judged(judged: &Judged<'_>) -> (Vec<Judgement>, Conclusion) {
     let summaries = judged.trials.iter().enumerate().map(|(entry, trials)| {
         let mut summary = summarize(trials)?;
@@ -384,7 +384,7 @@ pub(crate) fn conclude_judged(judged: &Judged<'_>) -> (Vec<Judgement>, Conclusio
     (judgements, conclusion)
 }
 
-/// Tells the contests of a run how their methods do at the other sizes of the same task.
+/// Sets how the methods of each contest do at other sizes of the same task.
 pub(crate) fn tell_other_sizes(contests: &mut [Judged<'_>]) {
     let behind = |judged: &Judged<'_>| -> HashMap<String, f64> {
         let Some(field) = judged.field() else {
@@ -423,7 +423,7 @@ pub(crate) fn tell_other_sizes(contests: &mut [Judged<'_>]) {
     }
 }
 
-/// Writes down what follows for every contest of a run.
+/// Records the conclusion of every contest of a run.
 pub fn conclude_all(run: &mut Run) {
     let contests = run.contests.iter().zip(sorted(run));
     let mut judged: Vec<_> = contests.map(|(contest, trials)| Judged::of(contest, trials)).collect();
@@ -435,7 +435,7 @@ pub fn conclude_all(run: &mut Run) {
     }
 }
 
-/// Writes down what follows for a contest.
+/// Records the conclusion of a contest.
 pub(crate) fn write_down(contest: &mut Contest, (judgements, conclusion): (Vec<Judgement>, Conclusion)) {
     for (entry, (summary, standing)) in contest.entries.iter_mut().zip(judgements) {
         (entry.summary, entry.standing) = (summary, standing);

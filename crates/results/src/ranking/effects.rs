@@ -18,8 +18,8 @@ pub(super) struct Effect {
     pub cpu_share: Option<Interval>,
 }
 
-/// The effects of cache policies, hints and preallocations: of every pair of methods that differ in one of these alone,
-/// of which one has it at its default.
+/// The effects of cache policies, hints and preallocations: of every pair of methods that differ in only one of these,
+/// with the default in one of them.
 pub(super) fn effects(judged: &Judged<'_>) -> Vec<Effect> {
     let mut effects = Vec::new();
     let methods = judged.methods.iter().enumerate();
@@ -35,7 +35,7 @@ pub(super) fn effects(judged: &Judged<'_>) -> Vec<Effect> {
     effects
 }
 
-/// The option, as it is written, that the second method has beside what the first has.
+/// The option, as it is written, that the second method has in addition to those of the first.
 fn option_between(without: &Method, with: &Method) -> Option<String> {
     if without.mechanism() != with.mechanism() {
         return None;

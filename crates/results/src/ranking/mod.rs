@@ -117,7 +117,7 @@ pub fn summarize(trials: &[&Trial]) -> Option<Summary> {
     })
 }
 
-/// The median of each figure, but of the longest the longest of all; `None` where no trial tells.
+/// The median of each figure, except that the longest is the longest of all; `None` if no trial has any.
 fn latency(trials: &[&Trial]) -> Option<Latency> {
     let told = || trials.iter().filter_map(|trial| trial.latency);
     let column = |figure: fn(Latency) -> u64| {
@@ -137,7 +137,7 @@ fn latency(trials: &[&Trial]) -> Option<Latency> {
     })
 }
 
-/// The median of each column; `None` where no trial tells any.
+/// The median of each column; `None` if no trial has any.
 fn system(trials: &[&Trial]) -> Option<SystemUse> {
     let told: Vec<SystemUse> = trials.iter().filter_map(|trial| trial.system).collect();
     let column = |figure: fn(&SystemUse) -> Option<f64>| median(&told.iter().filter_map(figure).collect::<Vec<_>>());

@@ -73,7 +73,7 @@ fn too_few(judged: &Judged<'_>, best: Option<usize>) -> String {
     )
 }
 
-/// In how many sittings the answer is the same.
+/// The number of sittings with the same answer.
 fn same(judged: &Judged<'_>) -> Option<String> {
     let Sittings { count, agreeing, .. } = judged.sittings()?;
     Some(format!("Among the best in {agreeing} of {count} sittings"))
@@ -94,7 +94,7 @@ fn settled_by(judged: &Judged<'_>) -> String {
     })
 }
 
-/// What fresh rounds say about the recommended method: chosen among many, it may have been lucky.
+/// The result of measuring the recommended method again: chosen among many, it may have been lucky.
 fn again(judged: &Judged<'_>, used: usize) -> Option<String> {
     let other = judged.by_speed().find(|&other| other != used)?;
     let ratio = judged
@@ -125,7 +125,7 @@ fn next(judged: &Judged<'_>) -> Option<(String, f64)> {
     Some((judged.name(next), field.ratio(next, field.leader)?.median))
 }
 
-/// A command that is the best of all, where it is sure to be faster than the method to use.
+/// A command that is the best of all, if it is shown to be faster than the method to use.
 fn faster_command(judged: &Judged<'_>, used: usize, best: Option<usize>) -> Option<String> {
     let command = best.filter(|&best| !judged.is_method(best))?;
     let ratio = judged.compare(command, used).filter(is_faster)?;
@@ -136,7 +136,7 @@ fn faster_command(judged: &Judged<'_>, used: usize, best: Option<usize>) -> Opti
     ))
 }
 
-/// Whether overlapping pays, leader against leader, where all rounds together show it.
+/// Whether overlapping pays off, leader against leader, if all rounds together show it.
 fn overlapping(judged: &Judged<'_>) -> Option<String> {
     let field = judged.field()?;
     let (overlapping, synchronous) = (judged.leader_where(true)?, judged.leader_where(false)?);

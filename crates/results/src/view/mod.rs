@@ -254,14 +254,14 @@ impl<'a> ContestView<'a> {
         self.contest.conclusion.as_ref()?.recommended.as_deref()
     }
 
-    /// The rate of the winner on fresh rounds, where it was measured again.
+    /// The rate of the winner in fresh rounds, if there were any.
     #[must_use]
     pub fn confirmed(&self) -> Option<Interval> {
         let rates = self.contest.conclusion.as_ref()?.confirmed_bytes_per_second?;
         sound(rates.median).map(|_| rates)
     }
 
-    /// The best of those that wait for each call and the best of those that overlap, by name, where there are both.
+    /// The names of the best synchronous and the best overlapping method, if there are both.
     #[must_use]
     pub fn best_of_kinds(&self) -> Option<(String, String)> {
         let conclusion = self.contest.conclusion.as_ref()?;
@@ -338,7 +338,7 @@ impl Row<'_> {
         })
     }
 
-    /// What is to be known of it beside its figures.
+    /// A remark about it.
     #[must_use]
     pub fn note(&self) -> Option<&str> {
         self.entry.command()?.note.as_deref()

@@ -8,7 +8,7 @@ use super::{ContestView, Position, Row, is_range};
 use crate::ranking::{PairedRatio, TIE_RATIO};
 use crate::words::ends_early;
 
-/// More than any experiment gives for the files of one contest: a run may come from a stranger.
+/// More than any experiment has for the files of one contest; a run from elsewhere may have more.
 const MOST_ROWS: usize = 100;
 
 /// A published finding about the files of a contest.
@@ -18,12 +18,12 @@ pub struct PublishedRow<'a> {
     pub source: &'a Published,
     /// What was published.
     pub finding: &'a Finding,
-    /// The same method here, of several blocks the best, held against the best of its kind; or why it has no figures.
+    /// The same method here, with its best block, compared with the best of its kind; or why it has no figures.
     pub here: Result<Row<'a>, String>,
 }
 
 impl<'a> PublishedRow<'a> {
-    /// The machine in a few words: it is described behind a colon, as in `2003: an Athlon`.
+    /// The machine in a few words, from behind the colon of a text such as `2003: an Athlon`.
     #[must_use]
     pub fn machine(&self) -> &'a str {
         let machine = self.source.machine.as_str();
@@ -52,8 +52,8 @@ pub(super) fn published<'a>(run: &'a Run, view: &ContestView<'a>) -> Vec<Publish
         .collect()
 }
 
-/// Whether a finding is about the files of a contest. What was published read them to their end, holes included, under the
-/// read-ahead window that the system sets.
+/// Whether a finding is about the files of a contest. Published methods read files to the end, holes included, with the
+/// system's read-ahead window.
 fn is_about(finding: &Finding, contest: &Contest) -> bool {
     !ends_early(contest)
         && contest.read_ahead_kib.is_none()
@@ -97,13 +97,13 @@ fn here<'a>(view: &ContestView<'a>, finding: &Finding) -> Result<Row<'a>, String
     ))
 }
 
-/// Whether a finding is what a method took, and not the best method of a task.
+/// Whether a finding is the time of a method, and not the best method of a task.
 fn is_figure(finding: &Finding) -> bool {
     finding.seconds.is_some() || finding.cpu_seconds.is_some() || finding.bytes_per_second.is_some()
 }
 
-/// Whether a method is the published one, which synced nothing: a figure is that of one block, a recommended method was the
-/// best in several.
+/// Whether a method is the published one, without durability. A figure is for one block; a recommended method was the
+/// best with several.
 fn is_same(one: &Method, published: &Method, is_figure: bool) -> bool {
     let may_differ = |option: &&str| *option == "durability" || *option == "block" && !is_figure;
     one.mechanism() == published.mechanism() && differing_options(one, published).iter().all(may_differ)

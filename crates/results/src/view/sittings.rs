@@ -2,7 +2,8 @@
 
 use seekless_record::{Conclusion, Run, Sittings};
 
-/// The most sittings that a contest of a run rests on, and the most that any needs; `None` where each was concluded alone.
+/// The largest number of sittings that a contest of a run rests on, and the largest that one needs; `None` if each was
+/// concluded from its run alone.
 #[must_use]
 pub fn sittings(run: &Run) -> Option<Sittings> {
     let conclusions = run.contests.iter().filter_map(|contest| contest.conclusion.as_ref());

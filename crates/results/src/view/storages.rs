@@ -7,7 +7,7 @@ use crate::compare::Change;
 use crate::same::subject;
 
 /// How long each storage takes beside the first one of the same contest, in words: `/mnt2 takes 0.61x as long as /d1 to copy
-/// 64M, cold (0.55 to 0.66)`. Nothing is said of fewer than 6 shared rounds.
+/// 64M, cold (0.55 to 0.66)`. With fewer than 6 shared rounds, there is no answer.
 pub(super) fn storages(contests: &[ContestView<'_>], storages: &[Storage]) -> Vec<String> {
     let mut firsts: Vec<&ContestView<'_>> = Vec::new();
     let mut sentences = Vec::new();

@@ -73,10 +73,10 @@ pub(super) fn system_rows(view: &ContestView<'_>) -> Vec<SystemRow> {
     rows
 }
 
-/// The most frequent byte, in the words of the program of 2003.
+/// The most frequent byte of the files.
 #[must_use]
 pub fn mode_words(mode: Mode) -> String {
-    format!("mode at {} with {}", mode.byte, mode.count)
+    format!("most frequent byte {}, {} times", mode.byte, mode.count)
 }
 
 fn cells(system: &SystemUse) -> Vec<String> {

@@ -24,7 +24,7 @@ pub fn visible(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Control characters, and the formatting ones that reorder or hide what stands beside them.
+/// Control characters, and the formatting ones that reorder or hide the text beside them.
 fn is_hidden(character: char) -> bool {
     character.is_control()
         || matches!(
