@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Shorter runs measure nothing, longer ones are a mistake.
+/// Shorter runs measure nothing; longer ones are probably a mistake.
 const SECONDS: std::ops::RangeInclusive<f64> = 1.0..=604_800.0;
 
 /// A number of seconds, or a duration as in `90s` and `10m`.

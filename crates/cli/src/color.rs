@@ -30,7 +30,7 @@ pub fn choose(words: impl Iterator<Item = OsString>, configured: Option<ColorCho
 /// Variables that the automatic choice heeds.
 const VARIABLES: [&str; 3] = ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE"];
 
-/// The last choice of the words, if there is one. What is no choice is for clap to tell.
+/// The last choice on the command line, if there is one. clap reports an invalid one.
 fn asked(words: impl Iterator<Item = OsString>) -> Option<ColorChoice> {
     let mut words = words.take_while(|word| word != "--");
     let mut last = None;
@@ -55,7 +55,7 @@ pub fn parse(value: &str) -> Option<ColorChoice> {
     ColorChoice::from_str(value, false).ok()
 }
 
-/// The next word that is not this option.
+/// The next word of the command line that is not this option.
 pub fn pass(words: &mut impl Iterator<Item = OsString>) -> Option<OsString> {
     loop {
         let word = words.next()?;

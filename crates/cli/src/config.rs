@@ -16,7 +16,7 @@ use toml::Spanned;
 
 use crate::budget;
 
-/// The keys as they are written.
+/// The keys of the file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Text {
@@ -31,7 +31,7 @@ pub struct Config {
     /// The text of the option `--budget`.
     pub budget: Option<String>,
     runs: Option<PathBuf>,
-    /// `NO_COLOR` and similar variables override it.
+    /// When to use colors; `NO_COLOR` and similar variables override it.
     pub color: Option<ColorChoice>,
 }
 
@@ -72,7 +72,7 @@ pub fn store() -> Result<Store, StoreError> {
 fn read(path: &Path) -> anyhow::Result<Config> {
     let shown = path.display();
     let found = match fs::metadata(path) {
-        // The home directory may be another user's; then there is no file for this one.
+        // The home directory may belong to another user; then this user has no file.
         Err(error)
             if matches!(
                 error.kind(),

@@ -1,4 +1,4 @@
-//! What to do about an error: a library's error speaks of the thing, and here is which command or option helps.
+//! Hints for errors: the libraries' errors name no options, so the options and commands that help are here.
 
 use seekless::ParseError;
 use seekless::error::{Beside, Error, UpdateErrorKind};
@@ -10,7 +10,7 @@ use seekless_tools::holes;
 /// A hint for each error of a chain that has one, the outermost first.
 pub fn hints(error: &anyhow::Error) -> impl Iterator<Item = &'static str> {
     error.chain().filter_map(|cause| {
-        // The reason of another error of the engine is in a box.
+        // The source of an engine's error may be a boxed one.
         let boxed = || cause.downcast_ref::<Box<Error>>().map(|error| &**error);
         let of_engine = cause.downcast_ref().or_else(boxed).and_then(of_engine);
         of_engine
@@ -23,7 +23,7 @@ pub fn hints(error: &anyhow::Error) -> impl Iterator<Item = &'static str> {
     })
 }
 
-const SIZES_DIFFER: &str = "if only the sizes differ, fix them with --size: the lab chooses them anew for each run";
+const SIZES_DIFFER: &str = "if only the sizes differ, set them with --size, because the lab chooses them for each run";
 
 fn of_engine(error: &Error) -> Option<&'static str> {
     Some(match error.update_kind()? {
@@ -42,12 +42,12 @@ fn of_engine(error: &Error) -> Option<&'static str> {
             "write only the updates (--method ascending), or accept that writes by others may be lost (--unsafe)"
         }
         UpdateErrorKind::HasWriters(_) => {
-            "close it in that process, use --safety in-place, or accept the loss (--unsafe)"
+            "close the file in that process, use --safety in-place, or accept the loss (--unsafe)"
         }
         UpdateErrorKind::NoExchange(_) => "use --safety in-place or journal",
         UpdateErrorKind::PartlyUpdated { .. } => "once the cause is gone, rerun with the same updates to finish",
         UpdateErrorKind::NotUndone { .. } => "once the cause is gone, recover the file with --recover",
-        UpdateErrorKind::JournalLeft(_) => "if the journal is there, use --recover, which writes the same bytes again",
+        UpdateErrorKind::JournalLeft(_) => "if the journal exists, now or after a crash, use --recover",
         UpdateErrorKind::NotLasting { .. } => {
             "check the file before you rely on it, and find the cause (dmesg reports failing devices); --recover \
              removes the old file"
@@ -79,8 +79,8 @@ fn of_bench(error: &BenchError) -> Option<&'static str> {
         BenchError::NothingToRead => "only read experiments take --file and --first-touch",
         BenchError::SeveralContests => "name one experiment, such as read",
         BenchError::TooFewFiles { .. } => {
-            "name a directory with more files that were not read since the system started, or choose fewer methods with \
-             --methods"
+            "name a directory with more files that were not read since the system started, or choose fewer methods \
+             with --methods"
         }
         BenchError::NoTime(_) => "use a larger --budget, or fewer methods (--methods)",
         BenchError::AllMeasured(_) => "`seekless runs show ID` shows it",
@@ -91,7 +91,8 @@ fn of_bench(error: &BenchError) -> Option<&'static str> {
 fn of_resuming(obstacle: &Obstacle) -> Option<&'static str> {
     match obstacle {
         Obstacle::Storages(_) => Some(
-            "name a directory on each with --dir, in the same order, and the directory of the second files with --other",
+            "name a directory on each storage with --dir, in the same order, and the directory of the second files \
+             with --other",
         ),
         Obstacle::Storage { .. } => Some("change to a directory on that storage, or name one with --dir"),
         _ => None,

@@ -1,4 +1,4 @@
-//! The command `seekless`, as a library: words in, words and pictures out. The work is done in the libraries below it.
+//! The command `seekless`, as a library: arguments, help and output. The work is done in the libraries below it.
 //!
 //! `main` calls [`run`] and nothing else, so that tests and bindings reach everything that the program does.
 
@@ -22,25 +22,25 @@ use clap::CommandFactory;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::prelude::*;
 
-/// For the fuzz targets.
+/// Used by the fuzz targets.
 #[doc(hidden)]
 pub use show::{Page, Width, show_comparison, show_rankings, show_run};
 
 use command::{Cli, Failure};
 
-/// Bad input, or something could not be done. 1 is for comparisons: the files differ.
+/// The exit code for bad input, and if something could not be done. 1 means that compared files differ.
 const EXIT_ERROR: u8 = 2;
 
-/// The commands and options that clap parses: what help, man pages and completions are made of.
+/// The commands and options that clap parses. Help, man pages and completions are made of them.
 #[must_use]
 pub fn definition() -> clap::Command {
     Cli::command()
 }
 
-/// Runs the program with the words of its command line, to its exit code.
+/// Runs the program with its command line, and returns its exit code.
 #[must_use]
 pub fn run() -> ExitCode {
-    // Two small files are compared in less time than the rest here takes.
+    // Comparing two small files takes less time than the rest of this function.
     let trees = match command::cmp::called() {
         ControlFlow::Break(code) => return code,
         ControlFlow::Continue(trees) => trees,
@@ -54,28 +54,28 @@ pub fn run() -> ExitCode {
     let log = tracing_subscriber::fmt::layer()
         .with_writer(show::stderr)
         .without_time()
-        // They would go to standard error, which is what may be gone.
+        // A panic message would go to standard error, which may be closed.
         .log_internal_errors(false);
     tracing_subscriber::registry().with(log.with_filter(filter)).init();
     // This program owns its signals, so methods may map files.
     if let Err(error) = seekless::allow_mapping() {
         tracing::warn!(%error, "mmap methods are not available");
     }
-    // A write beyond that limit (`ulimit -f`) fails as one on a full disk does.
+    // A write past the file size limit (`ulimit -f`) then fails like a write to a full disk.
     if let Err(error) = signals::survive(signal_hook::consts::SIGXFSZ) {
-        tracing::warn!(%error, "a write beyond the limit of file sizes will end the program");
+        tracing::warn!(%error, "a write past the file size limit will end the program");
     }
     let done = match trees {
         Some(words) => command::cmp::compare_trees(words, configured),
         None => command::run(command::parse().unwrap_or_else(|error| refuse(&error)), configured),
     };
     show::LINE.end();
-    // Where a signal ends the program, that is waited for: test directories are being removed.
+    // If a signal is ending the program, wait: test directories are being removed.
     drop(signals::ending());
     match done {
         Ok(code) => code,
         Err(Failure::Stopped(signal)) => ExitCode::from(128 + signal),
-        // Whoever read our output has seen enough.
+        // The reader closed our output.
         Err(Failure::Errors(errors)) if matches!(errors.as_slice(), [error] if is_closed_pipe(error)) => {
             ExitCode::SUCCESS
         }
@@ -86,7 +86,7 @@ pub fn run() -> ExitCode {
     }
 }
 
-/// Ends the program as clap does, but for words of the command line that a terminal would obey: they are shown as escapes.
+/// Ends the program as clap does, but shows control characters of the command line as escapes.
 pub(crate) fn refuse(error: &clap::Error) -> ! {
     let text = error.render().to_string();
     let shown = show::visible_lines(&text);
@@ -102,7 +102,7 @@ fn is_closed_pipe(error: &anyhow::Error) -> bool {
     causes.into_iter().any(|cause| cause.kind() == ErrorKind::BrokenPipe)
 }
 
-/// Says what went wrong, on standard error where there is one.
+/// Prints the error to standard error, if that is open.
 fn complain(error: &anyhow::Error) {
     let sentence = format!("{error:#}");
     let _ = writeln!(show::stderr(), "seekless: {}", show::visible_lines(&sentence));

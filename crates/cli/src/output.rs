@@ -1,5 +1,5 @@
-//! Writing files: what exists is replaced whole or not at all; what is not a regular file is written to, never replaced; and
-//! `-` is standard output.
+//! Output files. A regular file is replaced as a whole or not at all. Anything else is written to, never replaced. `-`
+//! is standard output.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Write};
@@ -10,7 +10,7 @@ use anyhow::{Context, anyhow, bail};
 use rustix::fs::OFlags;
 use seekless_lab::WholeFile;
 
-/// A place that a file will be written to, found good before anything else is done.
+/// The target of an output, checked before the work starts.
 #[derive(Debug)]
 pub struct Output {
     path: PathBuf,
@@ -19,12 +19,12 @@ pub struct Output {
 
 #[derive(Debug)]
 enum Place {
-    /// A regular file, there or not yet: what the links of the path lead to.
+    /// A regular file, which need not exist yet, with links followed.
     File(WholeFile),
     /// Standard output, by the name `-`.
     Stdout,
-    /// A device, a FIFO, or what another program handed over. Open until it is written: to close a FIFO in between would
-    /// tell its reader that this is all.
+    /// A device, a FIFO, or a descriptor from another program. It stays open until it is written: closing a FIFO
+    /// earlier would end its reader's input.
     Stream(File),
 }
 
@@ -61,7 +61,7 @@ impl Output {
         })
     }
 
-    /// The file that will be replaced or made, by a path without links; `None` for a stream.
+    /// The path, without links, of the file that will be replaced or created; `None` for a stream.
     pub fn target(&self) -> Option<PathBuf> {
         match &self.place {
             Place::File(file) => Some(file.path().to_owned()),
@@ -69,17 +69,17 @@ impl Output {
         }
     }
 
-    /// What errors call it.
+    /// Its name in errors.
     pub fn name(&self) -> std::path::Display<'_> {
         self.path.display()
     }
 
-    /// Whether it is standard output, on which then stands nothing else.
+    /// Whether it is standard output; then nothing else is printed there.
     pub fn is_stdout(&self) -> bool {
         matches!(self.place, Place::Stdout)
     }
 
-    /// Whether both would be written to one file.
+    /// Whether both are the same file.
     pub fn is_same(&self, other: &Self) -> bool {
         let targets = [self.target(), other.target()];
         (self.is_stdout() && other.is_stdout()) || (targets[0].is_some() && targets[0] == targets[1])
@@ -91,7 +91,7 @@ impl Output {
         target.is_some_and(|target| fs::canonicalize(path).is_ok_and(|path| path == target))
     }
 
-    /// Writes the file: beside it, synced, and renamed over it. A stream is written to as it is.
+    /// Writes a new file beside the old one, syncs it, and renames it over the old one. A stream is written directly.
     pub fn write(self, bytes: &[u8]) -> anyhow::Result<()> {
         let written = match self.place {
             Place::File(file) => file.write(bytes),
@@ -103,13 +103,12 @@ impl Output {
             }
             Place::Stream(mut stream) => stream.write_all(bytes),
         };
-        // Not as a cause: a FIFO whose reader has gone is a failure, unlike our own output.
+        // Formatted, not kept as the source: a FIFO that lost its reader is an error, unlike a closed standard output.
         written.map_err(|error| anyhow!("{}: cannot write: {error}", self.path.display()))
     }
 }
 
-/// Opens what is not replaced, to write at its end. A FIFO that nobody reads is refused, where a plain open would wait for
-/// ever.
+/// Opens a stream for appending. A FIFO without a reader is refused; a plain open would block.
 fn open_stream(path: &Path) -> anyhow::Result<Place> {
     let flags = i32::try_from((OFlags::NONBLOCK | OFlags::NOCTTY).bits()).unwrap_or(0);
     let opened = OpenOptions::new().append(true).custom_flags(flags).open(path);

@@ -1,4 +1,4 @@
-//! Read-ahead windows that killed runs left changed: put back before anything is looked at, and told.
+//! Restores the read-ahead windows that killed runs left changed, before anything is examined, and reports them.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -8,13 +8,13 @@ use seekless_lab::read_ahead::{LeftWindow, Now, device_name, put_back_left};
 
 use crate::show::visible_lines;
 
-/// Puts them back. Reports on standard error those of the devices that hold the files and directories in `told`.
+/// Restores read-ahead windows. Reports those of the devices of the files and directories in `told` on standard error.
 pub fn put_back<'a>(told: impl IntoIterator<Item = &'a PathBuf>) {
     let mut left = put_back_left();
     if left.is_empty() {
         return;
     }
-    // What cannot be looked at is an error of the command.
+    // The command itself reports paths that it cannot stat.
     let facts = told.into_iter().filter_map(|path| StorageFacts::of(path).ok());
     let devices: Vec<_> = facts.filter_map(|facts| device_name(&facts)).collect();
     left.retain(|left| devices.iter().any(|device| *device == *left.device));

@@ -1,4 +1,5 @@
-//! Signals that ask to stop: Ctrl-C, SIGTERM, a closed terminal; and one that would end the program without a message.
+//! Signals that ask to stop (Ctrl-C, SIGTERM, a closed terminal), and ignoring signals that would end the program
+//! silently.
 
 use std::io::IsTerminal;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -9,14 +10,14 @@ use anyhow::Context;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-/// Signals within this time of the first are one request: timeout(1) signals its child and then the group that the child
-/// is in.
+/// Signals within this time of the first count as one: timeout(1) signals its child, and then the child's process
+/// group.
 const ONE_REQUEST: Duration = Duration::from_millis(500);
 
-/// How long a program that has a second signal may still end by itself.
+/// How long the program may take to end by itself after a second signal.
 const GRACE: Duration = Duration::from_millis(300);
 
-/// Locked while a run is saved, and from when the program begins to end.
+/// Locked while a run is saved, and while the program ends.
 static ENDING: Mutex<()> = Mutex::new(());
 
 /// The signal that was caught, once there is one.
@@ -30,13 +31,13 @@ impl Caught {
     }
 }
 
-/// Makes a signal not end the program; what it is about is noticed otherwise. Programs that are started get it as usual,
-/// which they would not if it were ignored.
+/// Keeps a signal from ending the program, which notices the cause by other means. Child processes still get the
+/// default action, which they would not if the signal were ignored.
 pub fn survive(signal: i32) -> std::io::Result<()> {
     signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false))).map(drop)
 }
 
-/// What ends a job from outside, once a signal asks to.
+/// Something that stops a job when a signal arrives.
 pub fn stopping<S: Clone + Default + Send + 'static>(ask: fn(&S)) -> anyhow::Result<(S, Caught)> {
     let stop = S::default();
     let asked = stop.clone();
@@ -44,12 +45,12 @@ pub fn stopping<S: Clone + Default + Send + 'static>(ask: fn(&S)) -> anyhow::Res
     Ok((stop, caught))
 }
 
-/// Calls `stop` with the number of the first signal. A later one ends the program as a signal that is not caught does,
-/// once test directories are removed.
+/// Calls `stop` with the number of the first signal. A later signal removes the test directories, then ends the program
+/// as an uncaught signal would.
 pub fn on_signal(stop: impl FnOnce(u8) + Send + 'static) -> anyhow::Result<Caught> {
     let caught = Caught::default();
     let mut wanted = vec![SIGINT, SIGTERM];
-    // Under nohup, which takes the terminal away, a closed terminal is to be survived.
+    // Under nohup, the program must survive a closed terminal.
     if std::io::stdin().is_terminal() || std::io::stdout().is_terminal() || std::io::stderr().is_terminal() {
         wanted.push(SIGHUP);
     }
@@ -63,7 +64,7 @@ pub fn on_signal(stop: impl FnOnce(u8) + Send + 'static) -> anyhow::Result<Caugh
         seen.0.store(number, Ordering::SeqCst);
         stop(number);
         if let Some(signal) = signals.find(|_| caught_at.elapsed() > ONE_REQUEST) {
-            // Where the process was stopped meanwhile (SIGSTOP), it has not had the time to save a run.
+            // If the process was stopped meanwhile (SIGSTOP), it had no time to save a run.
             std::thread::sleep(GRACE);
             let _ending = ending();
             let _removed = seekless_lab::remove_scratch();
@@ -79,14 +80,14 @@ fn number(signal: i32) -> u8 {
     u8::try_from(signal).unwrap_or(u8::MAX)
 }
 
-/// Ends the program because of a signal, once test directories are removed.
+/// Removes the test directories, then ends the program by the signal.
 pub fn end(signal: u8) -> ! {
     let _ending = ending();
     let _removed = seekless_lab::remove_scratch();
     std::process::exit(128 + i32::from(signal))
 }
 
-/// Waits for whoever ends the program or saves a run. Nobody else does for as long as the result is kept.
+/// Waits until nobody is ending the program or saving a run. Nobody else does so while the guard is held.
 pub fn ending() -> MutexGuard<'static, ()> {
     ENDING.lock().unwrap_or_else(PoisonError::into_inner)
 }

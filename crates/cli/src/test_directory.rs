@@ -1,4 +1,4 @@
-//! A directory in which things are tried: gone when its user is done, and when a signal ends the program.
+//! A directory for test files. It is removed when its user is done, and when a signal ends the program.
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ pub struct TestDirectory {
 }
 
 impl TestDirectory {
-    /// From now on a signal removes the directory, if there is one, and ends the program.
+    /// From now on, a signal removes the directory, if there is one, and ends the program.
     pub fn new() -> anyhow::Result<Self> {
         signals::on_signal(|signal| signals::end(signal))?;
         Ok(Self {
@@ -22,7 +22,7 @@ impl TestDirectory {
         })
     }
 
-    /// Makes the directory, after removing the one before.
+    /// Creates a new directory, after removing the previous one.
     pub fn make(&self, parent: &Path) -> anyhow::Result<PathBuf> {
         self.remove();
         let directory = Scratch::new(parent);

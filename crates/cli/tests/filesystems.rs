@@ -1,8 +1,8 @@
-//! Every method of the 2014 document's Linux lists runs through the lab, cold and warm, or says why it cannot; those that
-//! read do so with holes in the file, too.
+//! Every method of the 2014 document's Linux lists runs in the lab, cold and warm, or the reason is given; methods of
+//! reading also read files with holes.
 //!
-//! In a temporary directory, or in each of the directories of `SEEKLESS_TEST_DIRS` (separated by colons). What ran, and
-//! each reason why something did not, is printed: `--nocapture` shows it.
+//! In a temporary directory, or in each of the directories of `SEEKLESS_TEST_DIRS` (separated by colons). The methods
+//! that ran, and why others did not, are printed: `--nocapture` shows them.
 
 #![cfg(target_os = "linux")]
 
@@ -22,7 +22,7 @@ use tempfile::TempDir;
 const SIZE_BYTES: u64 = 1 << 20;
 
 /// The system may page something out between a trial's preparation and its clock. Such a trial is marked invalid, and
-/// the lab is asked again; what is never valid is an error.
+/// the lab measures again; a method that is never valid is an error.
 const ATTEMPTS: usize = 3;
 
 struct Silent;
@@ -93,7 +93,7 @@ fn run(directory: &Path, seed: u64) -> Run {
         .unwrap_or_else(|error| panic!("{}: {error}", directory.display()))
 }
 
-/// What became of the entries in all attempts, by contest and method.
+/// The results of the entries in all attempts, by contest and method.
 #[derive(Default)]
 struct Found {
     measured: BTreeSet<String>,
@@ -143,7 +143,7 @@ impl Found {
     }
 }
 
-/// What a storage is known by is what blkid(8) reads from its device.
+/// A storage is identified by what blkid(8) reads from its device.
 fn check_identity(run: &Run) {
     let id = run.storages[0].id.as_ref().expect("a new run knows its storage");
     let (Some(uuid), Some(device)) = (&id.uuid, id.devices.first()) else {

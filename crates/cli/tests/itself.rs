@@ -1,7 +1,7 @@
 //! The lab measures itself: one method under two names ties, and a trial that does nothing takes next to no time.
 //!
-//! A small version of `cargo xtask peers self`, which has the figures. Tests run side by side, so the limits here are
-//! wide: they find what is broken, not what is a little worse.
+//! A small version of `cargo xtask peers self`, which has the figures. Tests run in parallel, so the limits here are
+//! wide: they find defects, not small regressions.
 
 use std::path::PathBuf;
 
@@ -13,11 +13,11 @@ use seekless_record::Drop;
 use seekless_record::{Cache, Contest, Run, Verdict};
 use seekless_results::statistics::median;
 
-/// Of equal methods at most 3.1 % of the contests end without a tie, so more than two of six come once in 1,700 runs.
+/// With equal methods, at most 3.1 % of the contests end without a tie, so more than two of six do so once in 1,700 runs.
 const CONTESTS: usize = 6;
 const TIES: usize = 4;
 const ROUNDS: u32 = 6;
-/// The lab promises 10 microseconds where nothing else runs.
+/// The lab promises 10 microseconds if nothing else runs.
 const NULL_SECONDS: f64 = 100e-6;
 
 struct Silent;

@@ -1,5 +1,5 @@
-//! What is cold of small files where root measures. It drops all caches of the system, so it is a program of its own: tests that
-//! run beside it would find theirs empty.
+//! What is cold of small files if root measures. This drops all caches of the system, so it is a program of its own:
+//! tests that run at the same time would find theirs empty.
 
 #[path = "cli/place.rs"]
 #[expect(dead_code, reason = "the other tests use the rest")]

@@ -1,5 +1,5 @@
-//! `seekless storage` and `seekless cache` beside other programs on real file systems: what findmnt, losetup, cp,
-//! fallocate and vmtouch say must be what they say.
+//! `seekless storage` and `seekless cache` on real file systems: their output must agree with findmnt, losetup, cp,
+//! fallocate and vmtouch.
 //!
 //! In a temporary directory, or in each of the directories of `SEEKLESS_TEST_DIRS` (separated by colons).
 
@@ -24,7 +24,7 @@ fn directories() -> Vec<TempDir> {
     }
 }
 
-/// What a program prints; nothing, with a word about it, where it is missing or fails.
+/// The output of a program; if it is missing or fails, prints why and returns `None`.
 fn printed(program: &str, arguments: &[&OsStr]) -> Option<String> {
     match Command::new(program).args(arguments).output() {
         Ok(output) if output.status.success() => Some(String::from_utf8_lossy(&output.stdout).trim_end().to_owned()),
@@ -44,7 +44,7 @@ fn succeeds(program: &str, arguments: &[&OsStr]) -> bool {
     output.is_ok_and(|output| output.status.success())
 }
 
-/// What the command prints; it may end in part only, as dropping on a tmpfs does.
+/// The output of the command; it may fail in part, as dropping on a tmpfs does.
 fn seekless(arguments: &[&str], directory: &Path) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_seekless"));
     let output = command
@@ -93,7 +93,7 @@ fn file_system_mount_and_device_are_those_of_findmnt_and_losetup() {
             assert_eq!(device["kind"], "loop");
             let file = printed("losetup", &["-n", "-O", "BACK-FILE", &source].map(OsStr::new)).unwrap();
             assert_eq!(device["backing_file"], file.trim());
-            // What lies below is what the image's directory lies on.
+            // The device below is that of the image's directory.
             let image = storage(Path::new(file.trim()).parent().unwrap());
             if image["device"] != Value::Null {
                 assert_eq!(device["below"][0]["name"], image["device"]["name"]);
@@ -110,7 +110,7 @@ fn file_system_mount_and_device_are_those_of_findmnt_and_losetup() {
     }
 }
 
-/// What is known of features on file systems, for kernels of 2024 and later.
+/// The features of file systems, for kernels of 2024 and later.
 const KNOWN: &[(&str, &str, &[&str])] = &[
     (
         "ext4",
@@ -225,7 +225,7 @@ fn features_are_those_that_are_known_and_that_other_programs_find() {
 /// Files to compare over; FUSE takes a millisecond to make one.
 const FILES: u32 = 10_000;
 const FILES_BY_FUSE: u32 = 1000;
-/// The system may page something out between two looks; it does not do so each time.
+/// The system may page something out between two checks; it does not do so each time.
 const ATTEMPTS: usize = 5;
 
 /// Files of many sizes, some whole in memory, some in part, some not at all, with links of both kinds.
@@ -236,7 +236,7 @@ fn populate(directory: &Path, files: u32, has_hard_links: bool) {
             fs::create_dir(&inner).unwrap();
         }
         let path = inner.join(n.to_string());
-        // A sequence without a pattern that the sizes' order could hide in.
+        // A sequence without a pattern that could hide errors in the order of sizes.
         let mixed = n.wrapping_mul(2_654_435_761) >> 8;
         let bytes = [0, 1, 100, 4095, 4096, 4097, 20_000, 70_000][(mixed % 8) as usize];
         fs::write(&path, vec![1; bytes]).unwrap();
@@ -287,10 +287,10 @@ fn residency_over_ten_thousand_files_is_that_of_vmtouch_and_dropped_is_dropped()
         let file_system = seekless::StorageFacts::of(directory.path()).unwrap().file_system;
         let is_fuse = file_system.starts_with("fuse");
         let files = if is_fuse { FILES_BY_FUSE } else { FILES };
-        // There each name counts, and to vmtouch each inode.
+        // There, each name counts; vmtouch counts each inode.
         populate(directory.path(), files, !is_fuse);
         if is_fuse {
-            // For a second the kernel believes what it knew of a file before it had another name.
+            // For a second, the kernel uses what it knew of a file under its old name.
             std::thread::sleep(Duration::from_millis(1500));
         }
         let mut looks = Vec::new();

@@ -1,10 +1,9 @@
-//! Programs in C, Python and Rust that do what a method does, as text: a recommendation for those who do not use Rust, or
-//! no library.
+//! Programs in C, Python and Rust that do what a method does, for users who do not use the library.
 //!
-//! A language is a row of [`LANGUAGES`] with a template. A line `%% GUARD` in a template begins lines that are only for
-//! some methods: a guard is clauses with `;` between them, all of which must hold; a clause is words of which one must be
-//! among [`facts`] of the method, or none where it begins with `!`. `%% all` begins lines for every method. What the calls
-//! are is told by the same means in `calls.txt`, once for all languages.
+//! A language is a row of [`LANGUAGES`] with a template. A line `%% GUARD` begins lines that are only for some methods;
+//! `%% all` begins lines for every method. A guard consists of clauses separated by `;`, which must all hold. A clause
+//! is a list of words: one of them must be among the [`facts`] of the method, or, if the clause begins with `!`, none.
+//! `calls.txt` has the same form and describes the system calls, once for all languages.
 
 use anyhow::bail;
 use seekless::Method;
@@ -19,7 +18,7 @@ pub struct Language {
     pub name: &'static str,
     template: &'static str,
     comment: &'static str,
-    /// What it is not written for, as guards with reasons.
+    /// The methods that it lacks, as guards with reasons.
     lacks: &'static [(&'static str, &'static str)],
 }
 
@@ -57,7 +56,7 @@ pub static LANGUAGES: [Language; 3] = [
     },
 ];
 
-/// What no language has a program for.
+/// The methods for which no language has a program.
 const LACKING: &[(&str, &str)] = &[
     ("compare update", "programs are for methods that read, write or copy"),
     ("macos", "programs are for Linux"),
@@ -70,7 +69,7 @@ impl Language {
     /// A complete program that does what the method does, after a comment with the flags, the alignment and the calls.
     ///
     /// # Errors
-    /// Where this language, or any, has no program for the method: the reason, and the languages that have one.
+    /// If this language has no program for the method. The error gives the reason, and the languages that have one.
     pub fn program(&self, method: &Method) -> anyhow::Result<String> {
         let facts = facts(method);
         if let Some(reason) = self.why_lacking(&facts) {
@@ -96,7 +95,7 @@ impl Language {
     }
 }
 
-/// What guards ask for.
+/// The words that guards test.
 fn facts(method: &Method) -> Vec<&'static str> {
     let (mechanism, options) = (method.mechanism(), method.options());
     let (cache, hint, preallocate) = (options.cache(), options.hint(), options.preallocate());
@@ -132,7 +131,7 @@ fn holds(guard: &str, facts: &[&str]) -> bool {
     })
 }
 
-/// The lines of a template that are for such a method.
+/// The lines of a template that apply to a method with these facts.
 fn chosen(template: &str, facts: &[&str]) -> String {
     let mut text = String::new();
     let mut is_meant = true;
@@ -153,7 +152,7 @@ fn commented(text: &str, comment: &str) -> String {
         .collect()
 }
 
-/// A template with the values of the method in place of their names.
+/// The template with its placeholders replaced by the method's values.
 fn filled(text: &str, method: &Method) -> String {
     let options = method.options();
     let is_mapped = method.mechanism().name == "mmap";

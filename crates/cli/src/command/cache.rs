@@ -1,4 +1,4 @@
-//! `seekless cache`: how much of files is in memory, and dropping and reading them.
+//! `seekless cache`: how much of files is in the page cache; dropping and warming them.
 
 use std::fmt::Write as _;
 use std::io::{BufWriter, Write};
@@ -24,7 +24,7 @@ use crate::show::{
 };
 use crate::signals::{Caught, stopping};
 
-/// Show how much of files is in the page cache, drop files from it, or read them into it.
+/// Show how much of each file is in the page cache, drop files from it, or read them into it.
 ///
 /// Directories are processed recursively. The result is read back from the kernel.
 #[derive(Debug, Args)]
@@ -42,7 +42,7 @@ pub struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Show how much of files is in memory.
+    /// Show how much of each file is in memory.
     ///
     /// Prints a line for each file named and a total for each directory. Symbolic links are followed if they are named,
     /// but not inside directories. A file with several hard links is counted once. Sizes are in whole pages.
@@ -193,7 +193,7 @@ impl<'a> Job<'a> {
         let moved = |bytes| LINE.add(bytes);
         let work = |lines: &mut Lines<'_>| {
             let warmed = cache::warm(&self.selection, &self.stop, &moved, lines);
-            // What was read first may have gone again since.
+            // The files read first may have been evicted since.
             let mut now = cache::show(&self.selection, &Stop::default(), &mut Silent);
             for (now, warmed) in now.iter_mut().zip(&warmed) {
                 now.before_bytes = warmed.before_bytes;
@@ -217,8 +217,9 @@ impl<'a> Job<'a> {
         self.end(sum.failed + sum.unknown_files + sum.partial_files == 0)
     }
 
-    /// Runs a job whose files are told as they come; `doing` is what it does to them, unless it reads them: `read` are those, as
-    /// they were before. Writes the totals and, for people, what the job did in `words` and `why` so; gives the sum of the totals.
+    /// Runs a job and writes its files as they come, the totals, `words` about the sum (unless the output is JSON), and
+    /// with `--explain` the reason `why`. `doing` is the verb of the progress line; `read` is the state of the files
+    /// before they were read, for a job that reads them. Returns the sum of the totals.
     fn tell(
         &self,
         why: &str,
@@ -289,12 +290,12 @@ impl<'a> Job<'a> {
             }
         }
         if self.caught.signal().is_some() {
-            page.note("Interrupted: these are the files until then.")?;
+            page.note("Interrupted: only the files processed until then are counted.")?;
         }
         Ok(())
     }
 
-    /// Explains what was done with these files; `read` are those that were read, as they were before.
+    /// Explains what was done; `read` is the state of the files before they were read, if they were.
     fn explain(&self, why: &str, sum: &Total, read: Option<&Total>, started: Instant) {
         let part = |of: &Total| of.resident_bytes as f64 / of.cacheable_bytes.max(1) as f64;
         let scan = Scan {
@@ -336,7 +337,7 @@ fn require_memory(before: &Total) -> anyhow::Result<()> {
     )
 }
 
-/// Tells nobody: for looks before and after, whose errors the job itself tells.
+/// Reports nothing: for checks before and after a job, because the job itself reports their errors.
 struct Silent;
 
 impl Watch for Silent {

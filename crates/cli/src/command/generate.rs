@@ -1,4 +1,4 @@
-//! `seekless generate`: man pages, shell completions and the table of methods, from what the program itself knows.
+//! `seekless generate`: man pages, shell completions and the page on methods, from the program's own tables.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use super::{Cli, manual};
 use crate::output::Output;
 use crate::show::methods_page;
 
-/// Write man pages, shell completions or the page of methods.
+/// Write man pages, shell completions or the documentation page on methods.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -35,9 +35,10 @@ Examples:
         #[arg(long = "folder", value_name = "DIR")]
         directory: Option<PathBuf>,
     },
-    /// Write a script to standard output that completes commands, options and values in a shell.
+    /// Write a completion script for a shell to standard output.
     ///
-    /// In bash, zsh and fish, the script calls seekless for experiments, saved runs, methods and their options.
+    /// It completes commands, options and values. In bash, zsh and fish, it also completes experiments, saved runs and
+    /// methods, by calling seekless.
     #[command(after_help = "\
 Examples:
   echo 'source <(seekless generate completions bash)' >> ~/.bashrc
@@ -47,14 +48,15 @@ Examples:
         /// The shell.
         shell: Shell,
     },
-    /// Write the page about methods of the documentation, in Markdown.
+    /// Write the documentation page on methods, in Markdown.
     #[command(after_help = "\
 Examples:
   seekless generate methods > docs/methods.md")]
     Methods,
 }
 
-/// The scripts that ask this program what fits. Those of other shells have all commands and options in them.
+/// The scripts that call this program to complete. For other shells, clap generates scripts that contain all commands
+/// and options.
 const SCRIPTS: [(Shell, &str); 3] = [
     (Shell::Bash, include_str!("../completions/seekless.bash")),
     (Shell::Zsh, include_str!("../completions/_seekless")),

@@ -1,4 +1,4 @@
-//! `seekless holes`: showing the holes of files, making and filling them.
+//! `seekless holes`: showing, making and filling the holes of files.
 
 use std::io::BufWriter;
 use std::ops::ControlFlow;
@@ -59,9 +59,9 @@ Examples:
 
 /// Show which parts of files are data and which are holes, and how much space they take.
 ///
-/// In the picture, a full block is data, a lower block is data and holes (half of each is half as high), a light block is reserved
-/// (allocated and never written), and a dot is a hole. --scan also reads the data and counts the zeros that `dig` would
-/// turn into holes.
+/// In the picture, a full block is data, a lower block is data and holes (half of each is half as high), a light block
+/// is reserved (allocated and never written), and a dot is a hole. --scan also reads the data and counts the zeros that
+/// `dig` would turn into holes.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -203,13 +203,13 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
 }
 
-/// If another process opens a file that is held, the kernel sends this process a signal that would end it.
+/// If another process opens a file under lease, the kernel sends this process SIGIO, which would end it.
 fn expect_wishes() -> anyhow::Result<()> {
     survive(SIGIO).context("cannot catch SIGIO")
 }
 
-/// Works on each of the files; `reads` is the word for reading their bytes, and how often that is done; `done` is the word for
-/// what was done to a file, if it is changed.
+/// Works on each file. `reads` is the verb of the progress line and how often the bytes are read; `done` is the
+/// participle for what was done, if files are changed.
 fn each<T: Send>(
     which: &Which,
     reads: Option<(&'static str, u64)>,

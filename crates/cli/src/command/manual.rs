@@ -13,7 +13,7 @@ pub fn pages(command: Command) -> std::io::Result<Vec<(String, Vec<u8>)>> {
     Ok(pages)
 }
 
-/// Programs that users of this one may look for.
+/// Related programs, for SEE ALSO.
 const RELATED: [&str; 5] = ["cmp", "fallocate", "fincore", "fio", "hyperfine"];
 
 fn add(command: &Command, name: &str, related: &[&str], pages: &mut Vec<(String, Vec<u8>)>) -> std::io::Result<()> {
@@ -44,7 +44,7 @@ fn page(command: &Command, name: &str, related: &[&str]) -> std::io::Result<Vec<
     let exit = if name == "seekless-cmp" { EXIT_OF_CMP } else { EXIT };
     let has_commands = command.has_subcommands();
     let man = Man::new(command).title(name.to_uppercase());
-    // An empty date must be written, or what follows takes its place.
+    // The empty date must be written, or the next argument takes its place.
     let man = man
         .date("\"\"")
         .source(concat!("seekless ", env!("CARGO_PKG_VERSION")))
@@ -52,7 +52,7 @@ fn page(command: &Command, name: &str, related: &[&str]) -> std::io::Result<Vec<
 
     let mut page = Vec::new();
     man.render_title(&mut page)?;
-    // No hyphens, no stretched spaces: commands are among the words.
+    // No hyphenation and no justification, because the text contains commands.
     Roff::new()
         .control("nh", [])
         .control("ad", ["l"])
@@ -71,7 +71,7 @@ fn page(command: &Command, name: &str, related: &[&str]) -> std::io::Result<Vec<
         listed(heading, rows).to_writer(&mut page)?;
     }
     see_also(related).to_writer(&mut page)?;
-    // Each section repeats the start of a page, and possible values follow two breaks instead of a paragraph.
+    // Remove the page header that each section repeats, and put possible values into a paragraph.
     let start = Roff::new().render();
     let page = String::from_utf8_lossy(&page).replace(&start, "");
     Ok((start + &page.replace(".br\n\n.br\n", ".IP\n")).into_bytes())
@@ -94,7 +94,7 @@ fn synopsis(usage: &str) -> Roff {
     section
 }
 
-/// The examples of the helps: each command, and below it the comment that follows it.
+/// The examples of the help texts: each command, with its comment below it.
 fn examples(helps: &[String]) -> Roff {
     let mut section = Roff::new();
     section.control("SH", ["EXAMPLES"]);
@@ -173,7 +173,7 @@ const EXIT_OF_CMP: &[(&str, &str)] = &[
     ("128 + n", "Ended by signal n."),
 ];
 
-/// A name, its meaning, and the commands that it concerns; an empty list stands for all of them.
+/// A name, its meaning, and the commands to which it applies; an empty list means all commands.
 type Row = (&'static str, &'static str, &'static [&'static str]);
 
 const ENVIRONMENT: &[Row] = &[

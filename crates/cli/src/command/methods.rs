@@ -57,7 +57,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     if !metadata.is_dir() {
         bail!("{}: not a directory", arguments.directory.display());
     }
-    // A file system that stores nothing is refused.
+    // Refuses file systems that store nothing, such as /proc.
     StorageFacts::of(&arguments.directory)?;
     let what = arguments.what.as_deref();
     let is_meant = |operation: &Operation| what.is_none_or(|what| operation.name() == what);
@@ -66,7 +66,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     read_ahead::put_back([&arguments.directory]);
     let test_directory = TestDirectory::new()?;
     let directory = test_directory.make(&arguments.directory)?;
-    // Dropped before the directory: it removes its files itself.
+    // Dropped before the directory, because it removes its own files.
     let mut probe = Probe::new(&directory).context("cannot test the methods")?;
     let mut page = Page::stdout();
     if let Some(method) = one {
@@ -81,7 +81,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A method by its text; a misspelt operation is answered with the words there are.
+/// Parses a method; the error lists the operations if the operation is unknown.
 fn method(text: &str) -> anyhow::Result<Method> {
     text.parse().map_err(|error| {
         let error = anyhow::Error::new(error);

@@ -71,18 +71,18 @@ enum Command {
     Report(report::Arguments),
     Generate(generate::Arguments),
     /// Runs one trial that a parent describes on standard input.
-    // Those that are hidden are started by a run: this one to have a trial in a process of its own, and told over pipes,
+    // Hidden commands that a run starts: this one runs a trial in a process of its own, controlled over pipes,
     #[command(hide = true)]
     Trial,
-    // and this one for the case that the run is killed.
+    // and this one restores the window even if the run is killed.
     /// Puts a device's read-ahead window back when standard input ends.
     #[command(hide = true)]
     WatchReadAhead {
         /// The name of the device
         device: OsString,
     },
-    // Called by the scripts for shells.
-    /// Prints what fits at the end of a command line.
+    // Called by the completion scripts.
+    /// Prints completions for the last word of a command line.
     #[command(hide = true)]
     Suggest(suggest::Arguments),
 }
@@ -91,7 +91,7 @@ enum Command {
 pub enum Failure {
     /// A signal stopped it; what was done is kept.
     Stopped(u8),
-    /// Something could not be done. Empty if the errors were printed as they came.
+    /// Something could not be done. Empty if the errors were already printed.
     Errors(Vec<anyhow::Error>),
 }
 
@@ -101,27 +101,27 @@ impl<E: Into<anyhow::Error>> From<E> for Failure {
     }
 }
 
-/// Walks hold directories open, and the soft limit of open files is low.
+/// Raises the soft limit of open files, which is low, because walks hold directories open.
 fn raise_open_files() {
     let limit = rustix::process::getrlimit(Resource::Nofile);
     let current = limit.maximum;
-    // Without it fewer directories are open at a time.
+    // With a low limit, fewer directories are open at a time.
     if let Err(error) = rustix::process::setrlimit(Resource::Nofile, Rlimit { current, ..limit }) {
         tracing::debug!(%error, "the limit of open files stays");
     }
 }
 
-/// Fails where a signal stopped the command.
+/// Fails if a signal stopped the command.
 fn unless_stopped(caught: &Caught) -> Result<(), Failure> {
     caught.signal().map_or(Ok(()), |signal| Err(Failure::Stopped(signal)))
 }
 
-/// Fails with what failed, if anything did.
+/// Fails with these errors, if there are any.
 fn unless_failed(failed: Vec<anyhow::Error>) -> Result<(), Failure> {
     failed.is_empty().then_some(()).ok_or(Failure::Errors(failed))
 }
 
-/// Fails if something failed whose error was printed as it came.
+/// Fails if an error was already printed.
 fn unless_printed(has_failed: bool) -> Result<(), Failure> {
     if has_failed {
         return Err(Failure::Errors(Vec::new()));
@@ -129,7 +129,7 @@ fn unless_printed(has_failed: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What to say if the output cannot be written, and what was done nevertheless.
+/// The message if the output cannot be written; `done` is what was done before.
 fn unwritten(done: Option<&str>) -> String {
     let done = done.map(|done| format!("{done}, but "));
     format!("{}cannot write the output", done.unwrap_or_default())
@@ -157,14 +157,14 @@ pub fn run(cli: Cli, configured: anyhow::Result<()>) -> Result<ExitCode, Failure
             | Command::WatchReadAhead { .. }
             | Command::Suggest(_)
     );
-    // A command that loaded it starts the first two; completing must not fail.
+    // The first two are started by a command that loaded it, and completion must not fail.
     if !matches!(
         cli.command,
         Command::Trial | Command::WatchReadAhead { .. } | Command::Suggest(_)
     ) {
         configured?;
     }
-    // Those of the lab do it themselves, or are part of a run. Completing changes nothing.
+    // The lab's commands do it themselves, or are part of a run. Completion changes nothing.
     if !is_of_lab {
         crate::read_ahead::put_back([]);
     }
@@ -173,7 +173,7 @@ pub fn run(cli: Cli, configured: anyhow::Result<()>) -> Result<ExitCode, Failure
         Command::Methods(arguments) => methods::run(&arguments)?,
         Command::Storage(arguments) => storage::run(&arguments)?,
         Command::Cache(arguments) => cache::run(&arguments)?,
-        // Words behind `cmp` are taken before clap sees any.
+        // The arguments of `cmp` are parsed before clap sees them.
         Command::Cmp(_) => return Err(anyhow::anyhow!("cmp was not called as a command of its own").into()),
         Command::Holes(arguments) => holes::run(&arguments)?,
         Command::Update(arguments) => update::run(&arguments)?,

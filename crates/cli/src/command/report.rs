@@ -1,4 +1,4 @@
-//! `seekless report`: the page of a saved run, or of a run in a file.
+//! `seekless report`: the HTML page of a saved run, or of a run in a file.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -36,7 +36,7 @@ pub struct Arguments {
     /// Ignore earlier runs on this storage: conclude from this run alone
     #[arg(long)]
     alone: bool,
-    /// Write times by file size instead, as tab-separated columns, like the document that the experiment repeats
+    /// Write times by file size instead, in the columns of the document that the experiment repeats, separated by tabs
     #[arg(long, value_name = "FILE.tsv", conflicts_with = "output")]
     columns: Option<PathBuf>,
 }
@@ -68,17 +68,17 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The times of a run in the columns of a document.
+/// The times of a run, in the columns of the document that its experiment repeats.
 pub(super) fn columns(run: &Run) -> anyhow::Result<String> {
     let text = to_columns(run)?;
     if text.is_empty() {
         let id = visible(&run.id);
-        bail!("{id}: no times for the columns of a document");
+        bail!("{id}: there are no times in the columns of a document");
     }
     Ok(text)
 }
 
-/// How every report begins. Only such a file may be replaced.
+/// The first bytes of every report. Only a file that begins like this is replaced.
 const MARK: &[u8] =
     b"<!DOCTYPE html><html lang=\"en\"><head><meta charset=\"utf-8\"><meta http-equiv=\"Content-Security-Policy\"";
 
@@ -97,7 +97,7 @@ pub(super) fn beside(run: &Path) -> anyhow::Result<Output> {
     Output::prepare(&path)
 }
 
-/// What an address keeps of a path; RFC 3986 calls these unreserved, and the path's own slashes.
+/// The characters of a path that a URL keeps: the unreserved ones of RFC 3986, and slashes.
 const KEPT: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'/')
     .remove(b'-')
@@ -105,7 +105,7 @@ const KEPT: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'_')
     .remove(b'~');
 
-/// The address of a file, as terminals make it clickable.
+/// The URL of a file, which terminals make clickable.
 pub(super) fn file_url(path: &Path) -> String {
     format!("file://{}", percent_encode(path.as_os_str().as_bytes(), KEPT))
 }

@@ -1,5 +1,5 @@
-//! Runs at other hours: what they say together, and `seekless bench --sittings`, which measures the same every few hours in a
-//! process of its own that outlives the terminal.
+//! Sittings: combining a run with earlier ones, and `seekless bench --sittings`, which measures the same every few
+//! hours in a background process that outlives the terminal.
 
 use std::fs::File;
 use std::io::Write;
@@ -21,30 +21,31 @@ use crate::config;
 use crate::show::counted;
 use crate::signals::{Caught, stopping};
 
-/// The saved runs that a run may be put together with, the last first, and what kept others from being read. Without a store
-/// there are none.
+/// The saved runs that may be combined with a run, the newest first, and the errors of runs that could not be read.
+/// Without a store, there are none.
 pub fn earlier(run: &Run) -> (Vec<Run>, Vec<StoreError>) {
     let found = config::store().and_then(|store| store.sittings(run));
     found.unwrap_or_default()
 }
 
-/// A run as all sittings up to it conclude.
+/// A run with conclusions from all sittings up to it.
 pub fn over_sittings(run: &Run, alone: bool) -> Run {
     if alone { run.clone() } else { pool(run, &earlier(run).0) }
 }
 
-/// Tells the process that was started in the background that it is the one.
+/// Marks the background process.
 const IN_BACKGROUND: &str = "SEEKLESS_IN_BACKGROUND";
 
-/// Whether this is the process in the background.
+/// Whether this is the background process.
 pub fn is_in_background() -> bool {
     std::env::var_os(IN_BACKGROUND).is_some_and(|told| told == "1")
 }
 
-/// How often a process that waits for its next sitting looks at the time: a machine that slept is late then, but not lost.
+/// How often a waiting process checks the time, so that a sitting that was due while the machine slept starts late
+/// instead of never.
 const STEP: Duration = Duration::from_millis(500);
 
-/// Measures `count` times: starts the process that does it, or is that process.
+/// Measures `count` times: starts the background process, or measures if this is that process.
 pub fn sit(
     count: u32,
     every: Duration,
@@ -63,7 +64,7 @@ pub fn sit(
         }
         let now = Timestamp::now();
         next = now.saturating_add(every).unwrap_or(Timestamp::MAX);
-        // An error does not end the series: the next hour may be better, for the log too.
+        // An error does not end the series; later sittings, and later lines of the log, may succeed.
         let _ = writeln!(anstream::stdout(), "\n--- sitting {sitting} of {count}, {}", local(now));
         let errors = match measure(&stop, &caught) {
             Err(Failure::Stopped(signal)) => return Err(Failure::Stopped(signal)),
@@ -77,7 +78,7 @@ pub fn sit(
     Ok(())
 }
 
-/// When the first sitting starts: not within the hour of the last run, since the two would be one.
+/// When the first sitting starts: at least an hour after the last run, because closer runs count as one sitting.
 fn first_start(every: SignedDuration) -> Timestamp {
     let now = Timestamp::now();
     let last = config::store().and_then(|store| store.find("latest".as_ref())?.read());
@@ -88,7 +89,7 @@ fn first_start(every: SignedDuration) -> Timestamp {
     }
 }
 
-/// Starts this program again, in the background, with its output in the store's log.
+/// Starts this program again, in the background, with its output in the log of the store.
 fn start(count: u32, every: SignedDuration) -> anyhow::Result<()> {
     let program = std::env::current_exe().context("cannot find this program's own file")?;
     let path = config::store()?.log_path()?;
@@ -105,7 +106,7 @@ fn start(count: u32, every: SignedDuration) -> anyhow::Result<()> {
         .stdin(Stdio::null())
         .stdout(log.try_clone()?)
         .stderr(log)
-        // A terminal that closes ends its own group only.
+        // A closed terminal ends only its own process group.
         .process_group(0)
         .spawn()
         .context("cannot start the process in the background")?;
@@ -117,7 +118,7 @@ fn start(count: u32, every: SignedDuration) -> anyhow::Result<()> {
          Log  {path}\n`seekless runs` lists finished runs; `kill {pid}` stops it."
     );
     if let Err(error) = told {
-        // Without the message, nobody knows how to end the process.
+        // Without the message, the user does not know how to stop the process.
         let _ = child.kill();
         return Err(error.into());
     }

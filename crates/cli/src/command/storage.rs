@@ -1,4 +1,4 @@
-//! `seekless storage`: what lies behind a path, and what works there.
+//! `seekless storage`: the file systems and devices behind a path, and the features that work there.
 
 use std::io::Write;
 use std::os::unix::fs::FileTypeExt;
@@ -56,7 +56,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     unless_printed(all.iter().any(|(_, found)| matches!(found, Found::Failed(_))))
 }
 
-/// What a path leads to; the error begins with the path.
+/// The storage or device that a path names; the error begins with the path.
 fn found(path: &Path, test_directory: &TestDirectory) -> anyhow::Result<Found> {
     let metadata = std::fs::metadata(path);
     let kind = metadata
@@ -97,7 +97,7 @@ fn describe(path: &Path, test_directory: &TestDirectory) -> anyhow::Result<Descr
     })
 }
 
-/// What tests found: the features, and how direct I/O must be aligned.
+/// What tests found: the features, and the alignment of direct I/O.
 type Tried = (Vec<Feature>, Option<(u32, u32)>);
 
 /// Tests the features in a directory, or beside a file.

@@ -1,4 +1,4 @@
-//! `seekless suggest`: completes a command line. The scripts of `seekless generate completions` call it.
+//! `seekless suggest` completes a command line. The scripts of `seekless generate completions` call it.
 //!
 //! It writes no file, prints nothing on standard error, and waits for no disk longer than [`PATIENCE`]: the shell itself lists
 //! files and directories, and another process lists the store.

@@ -1,4 +1,4 @@
-//! Values of options: one of a few words, or a size; and options that several commands have.
+//! Values of options (words and sizes), and options that several commands share.
 
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
@@ -6,7 +6,7 @@ use seekless::method::parse_size;
 
 use crate::show::JsonForm;
 
-/// JSON of a command that may find any number of things.
+/// The JSON options of a command whose results are a list.
 #[derive(Debug, Args)]
 pub struct JsonOptions {
     /// Print one JSON document: `results`, a list of objects, and `summary`
@@ -18,7 +18,7 @@ pub struct JsonOptions {
 }
 
 impl JsonOptions {
-    /// The form, where JSON is wanted.
+    /// The form of JSON that was requested, if any.
     pub fn form(&self) -> Option<JsonForm> {
         match (self.json, self.jsonl) {
             (true, _) => Some(JsonForm::Document),
@@ -28,7 +28,7 @@ impl JsonOptions {
     }
 }
 
-/// A word, what the help says of it, and what it stands for.
+/// A word, its help, and its value.
 pub type Word<T> = (&'static str, &'static str, T);
 
 /// Takes one of these words.
@@ -45,7 +45,7 @@ pub fn one_of<T: Clone + Send + Sync + 'static>(
     })
 }
 
-/// A size; what to say where it is less than `least`.
+/// Parses a size; `too_little` is the error for less than `least`.
 pub fn size_of_at_least(least: u64, too_little: &str, text: &str) -> Result<u64, String> {
     let size = parse_size(text)?;
     (size >= least).then_some(size).ok_or_else(|| too_little.to_owned())

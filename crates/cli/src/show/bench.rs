@@ -1,4 +1,4 @@
-//! What happens during a run: the line of progress, and what will be written. What was measured so far is kept.
+//! Messages during a run: the progress line, and how much will be written. Also saves the run from time to time.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use super::page::Page;
 use super::progress::{Activity, Amount, LINE, whole_time};
 use crate::signals::ending;
 
-/// A run under way: shows its progress, and saves it every few minutes, so that a power cut costs minutes.
+/// Shows the progress of a run, and saves the run every few minutes, so that a power cut loses no more.
 pub struct Progress {
     started: Instant,
     expected: Duration,
@@ -24,7 +24,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// For a new run, or one that is resumed and has a document already.
+    /// For a new run, or a resumed one, which already has a document.
     pub fn new(quiet: bool, document: Option<&Document>) -> Self {
         LINE.begin(!quiet, Activity::default());
         Self {
@@ -35,7 +35,7 @@ impl Progress {
         }
     }
 
-    /// Saves the run as it is, and gives its file.
+    /// Saves the run as it is, and returns its path.
     pub fn save(&mut self, run: &Run) -> anyhow::Result<&Path> {
         let kept = self.kept.as_mut().map_err(|error| anyhow!(full_text(error)))?;
         let _ending = ending();
@@ -44,7 +44,7 @@ impl Progress {
 
     fn say(&self, sentence: &str) {
         if !self.quiet {
-            // Nobody is left to be told where this fails.
+            // If this fails, there is nowhere to report it.
             let _ = Page::stderr().say(PLAIN, sentence);
         }
     }
@@ -59,7 +59,7 @@ impl Progress {
     }
 }
 
-/// Where the time needed is more than this times the time given, it is said beforehand.
+/// If the needed time exceeds the budget by this factor, a message says so first.
 const TOO_LITTLE: f64 = 1.25;
 
 impl Watch for Progress {
@@ -119,7 +119,7 @@ impl Watch for Progress {
             }
             Event::Yielding => self.say("Other processes are using the disk: waiting (at most 10 minutes per run)."),
             Event::Checkpoint(run) => {
-                // At the end it is tried again, and that is told.
+                // Saving is tried again at the end, and reports its error.
                 if let Err(error) = self.save(run) {
                     tracing::warn!("cannot save what was measured so far: {error:#}");
                 }

@@ -1,4 +1,4 @@
-//! How much of files and directories is in memory: a line for each, and a total.
+//! The residency of files and directories: a line for each, and a total.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -22,30 +22,30 @@ use super::{BOLD, DIM, PLAIN, WARNING};
 /// What is shown.
 #[derive(Clone, Copy, Debug)]
 pub struct Format {
-    /// Objects for programs, instead of columns.
+    /// JSON objects instead of columns.
     pub json: Option<JsonForm>,
-    /// Files found in directories, too.
+    /// Also show each file in directories.
     pub all: bool,
-    /// At the end, so many files, those with the most resident bytes.
+    /// The number of files to show at the end, those with the most resident bytes.
     pub top: usize,
 }
 
-/// Errors that are printed one by one; the rest is counted.
+/// The number of errors to print; further ones are only counted.
 const MOST_ERRORS: u64 = 20;
-/// Columns of the bar, and how wide the terminal must be for one.
+/// The columns of the bar, and the terminal width from which there is one.
 const BAR: usize = 10;
 const WIDE_ENOUGH: usize = 70;
-/// Files between two looks at the line of progress.
+/// Files between two updates of the progress line.
 const FILES_PER_LOOK: u64 = 64;
 
-/// Writes a line for each file as it comes, and keeps what is written at the end.
+/// Writes a line for each file as it comes, and collects what is written at the end.
 pub struct Lines<'a> {
     page: Page<'a>,
     format: Format,
     objects: Option<Objects>,
-    /// What is done to the files, where they are counted.
+    /// The verb of the progress line, if files are counted there.
     doing: Option<&'static str>,
-    /// By what is resident, and of equals by their order.
+    /// Sorted by resident bytes, then by the order in which they came.
     top: BTreeMap<(Reverse<u64>, u64), FileState>,
     files: u64,
     errors: u64,
@@ -94,7 +94,7 @@ impl Watch for Lines<'_> {
 }
 
 impl<'a> Lines<'a> {
-    /// Writes to a page; `doing` is what is done to the files, where the line of progress counts them.
+    /// Writes to a page; `doing` is the verb of the progress line, if that counts the files.
     pub fn new(page: Page<'a>, format: Format, doing: Option<&'static str>) -> Self {
         Self {
             page,
@@ -109,7 +109,7 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// Writes what is left: the files with the most resident bytes, and the totals. Gives the page for what follows.
+    /// Writes the files with the most resident bytes, and the totals. Returns the page.
     pub fn finish(mut self, totals: &[Total], sum: &Total, is_stopped: bool) -> std::io::Result<Page<'a>> {
         if let Some(error) = self.broken.take() {
             return Err(error);
@@ -174,7 +174,7 @@ impl<'a> Lines<'a> {
             return writeln!(self.page, "{}", line(WARNING, ["unknown", "", "", ""], name));
         };
         let part = if of == 0 { 0.0 } else { resident as f64 / of as f64 };
-        // Not 100 % if a page is missing, not 0 % if one is there.
+        // Never 100 % if a page is missing, never 0 % if one is resident.
         let percent = match format!("{:.0} %", part * 100.0) {
             _ if of == 0 => String::new(),
             text if text == "100 %" && resident < of => "99 %".to_owned(),
@@ -186,7 +186,7 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// What is resident, and of how many bytes.
+/// Resident bytes, and total bytes.
 fn known(resident: &Resident) -> Option<(u64, u64)> {
     match *resident {
         Resident::Known {
@@ -197,7 +197,7 @@ fn known(resident: &Resident) -> Option<(u64, u64)> {
     }
 }
 
-/// The object that programs get of a file.
+/// The JSON object of a file.
 fn file_json(file: &FileState) -> Value {
     let (resident, cacheable) = known(&file.resident).unzip();
     let figures = json!({

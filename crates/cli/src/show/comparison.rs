@@ -1,4 +1,4 @@
-//! What changed from one run to another.
+//! The comparison of two runs on a terminal.
 
 use std::io::{self, Write};
 
@@ -10,7 +10,7 @@ use super::runs::short;
 use super::table::{TableRow, TextTable};
 use super::{DIM, GOOD, PLAIN, WARNING};
 
-/// Shows what changed.
+/// Shows what changed from one run to another.
 pub fn show_comparison(
     page: &mut Page<'_>,
     comparison: &Comparison,
@@ -45,7 +45,7 @@ pub fn show_comparison(
     Ok(())
 }
 
-/// How far what stands behind a word at the margin is set in.
+/// The column of the text after a label.
 const INDENT: usize = 9;
 
 fn show_change(page: &mut Page<'_>, contest: &ContestChange, all: bool) -> io::Result<()> {
@@ -91,7 +91,7 @@ fn show_change(page: &mut Page<'_>, contest: &ContestChange, all: bool) -> io::R
     Ok(())
 }
 
-/// So many rows are shown even where none has enough rounds, and so many reasons.
+/// The number of rows to show if none has enough rounds, and of reasons.
 const FEWEST_ROWS: usize = 4;
 
 fn changed_row(method: &MethodChange) -> TableRow {
@@ -114,7 +114,7 @@ fn changed_row(method: &MethodChange) -> TableRow {
     }
 }
 
-/// How its time beside the reference's changed.
+/// How its time relative to the reference changed.
 fn beside(ratio: &Interval) -> String {
     let range = if ratio.coverage.is_some() { "" } else { "~" };
     format!("{range}{:.2}x ({:.2} to {:.2})", ratio.median, ratio.low, ratio.high)

@@ -1,4 +1,4 @@
-//! One contest on a terminal: its ranking, what is not in it and why, and what follows.
+//! One contest on a terminal: its ranking, the entries left out, and the conclusion.
 
 use std::io;
 
@@ -12,7 +12,7 @@ use super::table::{TableRow, TextTable};
 use super::units::seconds;
 use super::{DIM, GOOD, PLAIN, WARNING};
 
-/// So many rows are shown even where most were dropped.
+/// The number of rows to show, even if most methods were dropped.
 const FEWEST_ROWS: usize = 6;
 
 /// The rows that are shown.
@@ -22,7 +22,7 @@ pub fn cut<'v, 'a>(rows: &'v [Row<'a>], all: bool) -> &'v [Row<'a>] {
     &rows[..shown.min(rows.len())]
 }
 
-/// Shows a contest below its title.
+/// Shows a contest, under its title.
 pub fn show_contest(page: &mut Page<'_>, view: &ContestView<'_>, all: bool) -> io::Result<()> {
     let shown = cut(&view.rows, all);
     let rates = shown.iter().map(|row| row.summary.bytes_per_second);
@@ -50,10 +50,10 @@ pub fn show_contest(page: &mut Page<'_>, view: &ContestView<'_>, all: bool) -> i
     Ok(())
 }
 
-/// Lines for the rate of a sustained write.
+/// The number of lines for the rate of a sustained write.
 const STRETCHES: usize = 10;
 
-/// The rate of a sustained write over what was written.
+/// Shows the rate of a sustained write over the bytes written.
 fn show_stretches(page: &mut Page<'_>, view: &ContestView<'_>) -> io::Result<()> {
     let Some(sustained) = &view.sustained else {
         return Ok(());
@@ -74,7 +74,7 @@ fn show_stretches(page: &mut Page<'_>, view: &ContestView<'_>) -> io::Result<()>
     TextTable::new(Some("written"), &["rate", "slowest file", ""], rows).print_ranking(page)
 }
 
-/// A heading, and what stands below it.
+/// A heading, and its cell in a row.
 type Column = (&'static str, fn(&Row<'_>) -> String);
 
 fn columns(view: &ContestView<'_>, all: bool) -> Vec<Column> {
@@ -123,7 +123,7 @@ fn columns(view: &ContestView<'_>, all: bool) -> Vec<Column> {
     columns
 }
 
-/// The rate, or the time where a rate tells nothing.
+/// The rate, or the time if a rate would be meaningless.
 pub fn speed(row: &Row<'_>) -> String {
     if is_told_in_times(row.contest) {
         seconds(row.summary.seconds.median)
@@ -146,7 +146,7 @@ fn latency(row: &Row<'_>, figure: fn(&Latency) -> u64) -> String {
     known(latency.map(|latency| figure(latency) as f64 / 1e9), seconds)
 }
 
-/// A part of the time.
+/// A share of the time.
 fn part(row: &Row<'_>, of: f64) -> String {
     format!("{:.0} %", 100.0 * of / row.summary.seconds.median)
 }
@@ -160,7 +160,7 @@ fn requests(row: &Row<'_>) -> String {
     reads.map_or_else(String::new, |reads| format!("{reads:.0}{size}"))
 }
 
-/// What published names stand for, and what is to be known of commands.
+/// Shows the methods behind published names and plans, and the notes of commands.
 fn show_names(page: &mut Page<'_>, shown: &[Row<'_>]) -> io::Result<()> {
     for row in shown {
         let (planned, label) = (&row.summary.planned, &row.entry.label);
@@ -176,7 +176,8 @@ fn show_names(page: &mut Page<'_>, shown: &[Row<'_>]) -> io::Result<()> {
     Ok(())
 }
 
-/// Half the interval's width, in per cent of its median; the range where there is no interval yet, but not that of one round.
+/// Half the width of the interval, in per cent of the median; half the range if there are too few rounds for an
+/// interval; `-` for one round.
 fn spread(interval: &Interval) -> String {
     if interval.coverage.is_none() && interval.high <= interval.low {
         return "-".to_owned();
@@ -186,13 +187,13 @@ fn spread(interval: &Interval) -> String {
     format!("{sign}{half:.0} %")
 }
 
-/// Where an entry stands, in a word.
+/// The verdict, in a word.
 pub fn verdict(position: Position) -> String {
     match position {
         Position::Best => "best".to_owned(),
         Position::Leading => "leads".to_owned(),
         Position::Tie => "tie".to_owned(),
-        Position::Open => "cannot be told".to_owned(),
+        Position::Open => "undecided".to_owned(),
         Position::Slower(ratio) => format!("{:.2}x", ratio.median),
         Position::Failed => "failed".to_owned(),
         Position::Unranked => String::new(),
@@ -209,7 +210,7 @@ fn style_of(row: &Row<'_>) -> Style {
     }
 }
 
-/// What is not in the table, and why.
+/// Shows what is not in the table, and why.
 fn show_rest(page: &mut Page<'_>, contest: &Contest, hidden: usize, all: bool) -> io::Result<()> {
     if hidden > 0 {
         page.aside(DIM, &format!("... {hidden} more, all slower (--all shows them)"))?;
@@ -232,20 +233,26 @@ fn show_rest(page: &mut Page<'_>, contest: &Contest, hidden: usize, all: bool) -
     missing.iter().try_for_each(|line| page.aside(DIM, line))
 }
 
-/// What else was found, a line each.
+/// The other findings, one line each.
 fn findings(view: &ContestView<'_>, all: bool) -> Vec<String> {
     let both = view
         .best_of_kinds()
         .map(|(synchronous, overlapping)| format!("best synchronous {synchronous}; best overlapping {overlapping}"));
     let confirmed = view.confirmed().map(|Interval { low, median, high, .. }| {
+        let is_range = low < high;
         let bytes = view.contest.size_bytes as f64 * f64::from(view.contest.files);
-        // The fastest is the shortest time.
+        // The highest rate is the shortest time.
         let [low, median, high] = if view.in_times {
             [high, median, low].map(|speed| seconds(bytes / speed))
         } else {
             [low, median, high].map(|rate| rate_in(view.contest, rate))
         };
-        format!("in fresh rounds: {median} ({low} to {high})")
+        let range = if is_range {
+            format!(" ({low} to {high})")
+        } else {
+            String::new()
+        };
+        format!("measured again: {median}{range}")
     });
     let conclusion = view.contest.conclusion.iter();
     let effects = conclusion.flat_map(|conclusion| &conclusion.effects);
@@ -257,7 +264,7 @@ fn findings(view: &ContestView<'_>, all: bool) -> Vec<String> {
     both.into_iter().chain(confirmed).chain(effects).collect()
 }
 
-/// What an option did on its own; `None` where nothing is known to be worth a line.
+/// The effect of an option alone; `None` if it is not worth a line.
 fn effect_words(ratio: &Interval, all: bool) -> Option<String> {
     let range = format!("({:.2}x to {:.2}x the time)", ratio.low, ratio.high);
     if ratio.coverage.is_none() {

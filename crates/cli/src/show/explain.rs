@@ -1,4 +1,4 @@
-//! Why a job was done the way it was, for `--explain`: one shape for every command.
+//! The explanation that `--explain` prints, in the same form for every command.
 
 use std::io::Write;
 use std::path::Path;
@@ -10,7 +10,7 @@ use seekless::plan::{Plan, Predicted, Scan, Unit};
 
 use super::{files, seconds, stderr, visible_lines};
 
-/// Lines: the method, or a word for what needs none, and why; the predicted time beside the real one; and the facts, each with
+/// The method (or a word if none was needed) and the reason; the predicted and the actual time; the facts, each with
 /// its source.
 #[must_use]
 pub fn explained(method: &str, why: &str, plan: Option<&Plan>, took: Option<Duration>) -> String {
@@ -30,7 +30,7 @@ pub fn explained(method: &str, why: &str, plan: Option<&Plan>, took: Option<Dura
 
 /// Writes an explanation to standard error.
 pub fn tell_why(command: &str, explanation: &str) {
-    // Nobody is left to be told where this fails.
+    // If this fails, there is nowhere to report it.
     let _ = writeln!(
         stderr(),
         "seekless {command}: {}",
@@ -38,15 +38,19 @@ pub fn tell_why(command: &str, explanation: &str) {
     );
 }
 
-/// Explains a job that went through many files at or below a path.
+/// Explains a job on the files at or below a path.
 pub fn tell_scan(command: &str, path: &Path, scan: &Scan, [method, why]: [&str; 2], took: Duration) {
     let plan = Reader::plan_many(path, scan).ok();
-    let planned = plan.as_ref().map_or("", |plan| &plan.why);
-    let why = format!("{why}; {planned}; {}", files(scan.files));
+    let parts = [
+        Some(why.to_owned()),
+        plan.as_ref().map(|plan| plan.why.clone()),
+        (scan.files > 1).then(|| files(scan.files)),
+    ];
+    let why = parts.into_iter().flatten().collect::<Vec<_>>().join("; ");
     tell_why(command, &explained(method, &why, plan.as_ref(), Some(took)));
 }
 
-/// A fact with its bounds where it has any, and where it comes from.
+/// A fact, with its bounds if it has any, and its source.
 fn fact_text(unit: Unit, fact: &Fact) -> String {
     let shown = |value: f64| match unit {
         Unit::Nanoseconds => seconds(value / 1e9),

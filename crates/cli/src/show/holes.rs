@@ -1,4 +1,4 @@
-//! What files consist of, and what was done to their holes: a line each, a picture, or an object for programs.
+//! The data and holes of files, and what was done to them: a line for each file, a picture, or a JSON object.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -14,22 +14,22 @@ use super::units::{counted, nearest};
 use super::visible::{json_line, object, reason_behind, visible_path};
 use super::{BOLD, PLAIN};
 
-/// Columns of the picture at most, and what stands before it.
+/// The most columns of the picture, and the indent before it.
 const PICTURE: usize = 64;
 const INDENT: usize = 2;
 
-/// Writes the lines.
+/// Writes the lines or objects.
 pub struct HoleLines<'a> {
     page: Page<'a>,
     objects: Option<Objects>,
     sum: Sum,
     files: u64,
     failed: u64,
-    /// Bytes that were looked through for zeros.
+    /// Bytes that were scanned for zeros.
     scanned_bytes: u64,
 }
 
-/// What all files of a job come to.
+/// The sum over all files of a job.
 pub enum Sum {
     /// Of showing.
     Shown(Shown),
@@ -48,7 +48,7 @@ impl Sum {
         }
     }
 
-    /// An object with the figures.
+    /// The figures as JSON.
     fn json(&self) -> Value {
         match self {
             Self::Shown(shown) => json!(shown),
@@ -58,18 +58,18 @@ impl Sum {
     }
 }
 
-/// The picture of a file, and its stretches if they are wanted.
+/// The picture of a file, and its stretches if they are to be listed.
 pub struct Picture {
     /// The size that the columns stand for.
     bytes: u64,
     /// Of each column, how many bytes are data and how many reserved.
     columns: Vec<[u64; 2]>,
-    /// All stretches, if they are wanted.
+    /// All stretches, if they are to be listed.
     map: Option<Vec<Stretch>>,
 }
 
 impl Picture {
-    /// That of a file, to be filled with its stretches.
+    /// The empty picture of a file; [`Self::add`] adds its stretches.
     pub fn of(path: &Path, width: Width, with_map: bool) -> Self {
         let columns = PICTURE.min(width.columns().saturating_sub(INDENT)).max(1);
         Self {
@@ -79,7 +79,7 @@ impl Picture {
         }
     }
 
-    /// Takes the next stretch.
+    /// Adds the next stretch.
     pub fn add(&mut self, stretch: &Stretch) {
         if let Some(map) = &mut self.map {
             map.push(stretch.clone());
@@ -109,7 +109,7 @@ impl Picture {
     fn text(&self) -> String {
         let (mut signs, mut next) = (Vec::new(), '·');
         for (column, &[data, reserved]) in self.columns.iter().enumerate().rev() {
-            // One without a byte of its own, in a short file, is like the next that has one.
+            // In a short file, a column without a byte looks like the next one that has any.
             let length = self.edge(column + 1) - self.edge(column);
             if length > 0 {
                 next = match data {
@@ -124,7 +124,7 @@ impl Picture {
     }
 }
 
-/// A block as high as this part of its column. Only a whole one is full, and a little is seen.
+/// A block with the height of this part. Only the whole is a full block, and a small part is still visible.
 fn level(part: f64) -> char {
     const EIGHTHS: [char; 7] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇'];
     match part {
@@ -134,7 +134,7 @@ fn level(part: f64) -> char {
 }
 
 impl<'a> HoleLines<'a> {
-    /// Writes to a page; `sum` is that of no files yet.
+    /// Writes to a page; `sum` is the empty sum.
     pub fn new(page: Page<'a>, json: Option<JsonForm>, sum: Sum) -> Self {
         Self {
             page,
@@ -146,7 +146,7 @@ impl<'a> HoleLines<'a> {
         }
     }
 
-    /// What a file consists of.
+    /// Writes the data and holes of a file.
     pub fn shown(&mut self, shown: &Shown, picture: Picture) -> io::Result<()> {
         self.files += 1;
         self.scanned_bytes += shown.data_bytes;
@@ -176,7 +176,7 @@ impl<'a> HoleLines<'a> {
         Ok(())
     }
 
-    /// What was dug in a file.
+    /// Writes what was dug in a file.
     pub fn dug(&mut self, dug: &Dug, how: Dig) -> io::Result<()> {
         self.scanned_bytes += dug.allocated_before_bytes.min(dug.bytes);
         if let Sum::Dug(sum, _) = &mut self.sum {
@@ -187,7 +187,7 @@ impl<'a> HoleLines<'a> {
         self.line(&dug.path, &object, &dug_words(dug, how))
     }
 
-    /// What was filled.
+    /// Writes what was filled in a file.
     pub fn filled(&mut self, filled: &Filled) -> io::Result<()> {
         if let Sum::Filled(sum) = &mut self.sum {
             sum.add(filled);
@@ -196,7 +196,7 @@ impl<'a> HoleLines<'a> {
         self.line(&filled.path, &object, &filled_words(filled))
     }
 
-    /// What could not be done with a path, on standard error, too. The error begins with the path.
+    /// Writes an error, also to standard error. The error begins with the path.
     pub fn failed(&mut self, path: &Path, error: &anyhow::Error) -> io::Result<()> {
         self.failed += 1;
         crate::complain(error);
@@ -207,7 +207,7 @@ impl<'a> HoleLines<'a> {
         objects.write(&mut self.page, &object("failed", json!({"reason": reason}), Some(path)))
     }
 
-    /// Whether something could not be done.
+    /// Whether there was an error.
     pub fn has_failed(&self) -> bool {
         self.failed > 0
     }
@@ -220,12 +220,12 @@ impl<'a> HoleLines<'a> {
         }
     }
 
-    /// The files, and the bytes of them that were looked through for zeros.
+    /// The number of files, and the bytes of them that were scanned for zeros.
     pub fn scanned(&self) -> [u64; 2] {
         [self.files, self.scanned_bytes]
     }
 
-    /// Writes what several files come to, and what was left out.
+    /// Writes the sum over several files, and what was left out.
     pub fn finish(&mut self, left: &Left, is_stopped: bool) -> io::Result<()> {
         if let Some(objects) = &mut self.objects {
             let mut summary = self.sum.json();
@@ -250,7 +250,7 @@ impl<'a> HoleLines<'a> {
     }
 }
 
-/// Writes what was punched.
+/// Shows what was punched.
 pub fn show_punched(page: &mut Page<'_>, punched: &Punched, json: bool) -> io::Result<()> {
     if json {
         return writeln!(page, "{}", json_line(&object("punched", punched, Some(&punched.path))));

@@ -1,4 +1,4 @@
-//! What earlier runs tell of a storage, before it is measured again.
+//! What earlier runs conclude about a storage, shown before it is measured again.
 
 use std::io;
 
@@ -10,7 +10,7 @@ use super::runs::when;
 use super::units::counted;
 use super::{BOLD, DIM};
 
-/// Shows what earlier runs, the last first, conclude for the experiments of a new one.
+/// Shows what earlier runs, the newest first, conclude for the experiments of a new run.
 pub fn show_known(page: &mut Page<'_>, new: &Run, earlier: &[Run]) -> io::Result<()> {
     let Some((last, before)) = earlier.split_first() else {
         return Ok(());

@@ -12,13 +12,14 @@ use serde_json::{Value, json};
 use super::page::{Page, columns_of, wrapped};
 use super::{BOLD, DIM, GOOD, WARNING};
 
-/// A mechanism's methods with one option each, and whether they are to be had: the plain one first.
+/// A mechanism's methods with one option each, and whether they are available; the plain one first.
 fn tried(mechanism: &'static Mechanism, probe: &mut Probe) -> Vec<(Method, Availability)> {
     let single = variants(mechanism).filter(|method| single_option(method).is_some());
     single.map(|method| (method, probe.availability(&method))).collect()
 }
 
-/// The one option in which a method differs from its mechanism's plain one, as it is written; empty for the plain one.
+/// The text of the one option in which a method differs from the plain method of its mechanism; empty for the plain
+/// one.
 fn single_option(method: &Method) -> Option<String> {
     let plain = Method::plain(method.mechanism());
     let text = method.to_string();
@@ -50,7 +51,7 @@ fn aliases() -> impl Iterator<Item = (&'static Alias, Method)> {
         .filter_map(|alias| Some((alias, alias.method.parse().ok()?)))
 }
 
-/// Lists the mechanisms of the operations, their options as far as they work here, and the old names.
+/// Lists the mechanisms of the operations, which of their options work here, and the names of 2014.
 pub fn list_methods(page: &mut Page<'_>, operations: &[Operation], probe: &mut Probe) -> io::Result<()> {
     let head = "A method is OPERATION/MECHANISM[,OPTION...]; + works in this directory, - does not.";
     page.say(DIM, head)?;
@@ -83,7 +84,7 @@ pub fn list_methods(page: &mut Page<'_>, operations: &[Operation], probe: &mut P
     Ok(())
 }
 
-/// Whether something is to be had, as a sign.
+/// A sign for available or not.
 pub fn mark(availability: &Availability) -> (Style, &'static str) {
     match availability {
         Availability::Available => (GOOD, "+"),
@@ -91,7 +92,7 @@ pub fn mark(availability: &Availability) -> (Style, &'static str) {
     }
 }
 
-/// Where what a mechanism does begins, and how far the lines below its name are set in.
+/// The column of a mechanism's description, and the indent of the lines below its name.
 const ABOUT_AT: usize = 25;
 const DETAILS_AT: usize = 12;
 
@@ -109,7 +110,7 @@ fn list_mechanism(page: &mut Page<'_>, mechanism: &'static Mechanism, probe: &mu
         writeln!(page, "    {style}{word:<7}{style:#} {text}")
     };
     if let Some(reason) = availability.reason() {
-        return detail(WARNING, "not", &format!("here: {reason}"));
+        return detail(WARNING, "because", reason);
     }
     detail(
         DIM,
@@ -126,23 +127,23 @@ fn list_mechanism(page: &mut Page<'_>, mechanism: &'static Mechanism, probe: &mu
         }
     }
     if mechanism.operation == Operation::Compare {
-        // What comparing does unless it is told not to needs no trial.
+        // `identity` and `holes` of comparisons need no test: they only switch off a default.
         works.extend(["holes=ignore", "identity=ignore"].map(str::to_owned));
     }
     if !works.is_empty() {
         detail(GOOD, "with", &works.join(" "))?;
     }
     let mut missing = missing.into_iter();
-    missing.try_for_each(|(reason, options)| detail(WARNING, "not", &format!("{}: {reason}", options.join(" "))))
+    missing.try_for_each(|(reason, options)| detail(WARNING, "without", &format!("{}: {reason}", options.join(" "))))
 }
 
-/// Whether a method is to be had, for programs.
+/// A method and its availability, as JSON.
 pub fn method_json(method: &Method, availability: &Availability) -> Value {
     let reason = availability.reason();
     json!({"method": method.to_string(), "available": reason.is_none(), "reason": reason})
 }
 
-/// The same for programs: every mechanism with what was tried of it.
+/// The same as JSON: every mechanism, with its tested methods.
 pub fn methods_json(operations: &[Operation], probe: &mut Probe) -> Value {
     let listed = |mechanism| {
         let aliases = aliases().filter(|(_, method)| method.mechanism() == mechanism);
@@ -163,7 +164,7 @@ pub fn methods_json(operations: &[Operation], probe: &mut Probe) -> Value {
     all.map(listed).collect()
 }
 
-/// The page about methods, from the same tables.
+/// The documentation page on methods, from the same tables.
 pub fn methods_page() -> String {
     let mut page = include_str!("methods-head.md").to_owned();
     for operation in Operation::ALL {

@@ -1,4 +1,4 @@
-//! Words and pictures: tables, bars and pages from what the libraries know.
+//! Terminal output: tables, bars, sentences and JSON.
 
 mod bench;
 mod cache;
@@ -41,7 +41,7 @@ pub use tree::{Differences, Form, show_same_size};
 pub use units::{counted, files, seconds};
 pub use visible::{json_line, json_text, reason_behind, visible_lines, visible_path, with_path};
 
-/// Nothing special.
+/// No style.
 pub const PLAIN: Style = Style::new();
 const BOLD: Style = Style::new().bold();
 const DIM: Style = Style::new().dimmed();

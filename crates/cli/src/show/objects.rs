@@ -1,4 +1,4 @@
-//! Objects for programs: one document with a list of them and a summary, or a line for each.
+//! JSON objects of a command: in one document with a summary, or one per line.
 
 use std::io::{self, Write};
 
@@ -6,12 +6,12 @@ use serde_json::Value;
 
 use super::visible::json_line;
 
-/// How objects are written.
+/// The form of JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JsonForm {
     /// `{"results": [...], "summary": {...}}`
     Document,
-    /// Each on a line of its own, the summary last.
+    /// One object per line, the summary last.
     Lines,
 }
 
@@ -23,12 +23,12 @@ pub struct Objects {
 }
 
 impl Objects {
-    /// None are written yet.
+    /// No object is written yet.
     pub fn new(form: JsonForm) -> Self {
         Self { form, has_any: false }
     }
 
-    /// Writes one of the list.
+    /// Writes one object.
     pub fn write(&mut self, out: &mut dyn Write, object: &Value) -> io::Result<()> {
         let is_first = !std::mem::replace(&mut self.has_any, true);
         match self.form {
@@ -38,7 +38,7 @@ impl Objects {
         }
     }
 
-    /// Writes the summary, behind which nothing comes.
+    /// Writes the summary, which comes last.
     pub fn finish(&self, out: &mut dyn Write, summary: &Value) -> io::Result<()> {
         let summary = json_line(summary);
         match self.form {

@@ -1,4 +1,4 @@
-//! Text for people: where it goes, how wide its lines may be, and how it keeps to that.
+//! Text output that is wrapped to a width.
 
 use std::io::{self, Write};
 
@@ -50,29 +50,29 @@ impl<'a> Page<'a> {
         self.indented(style, "", 0, text)
     }
 
-    /// Writes a text that is less than the others, set in.
+    /// Writes a text of less importance, indented.
     pub fn aside(&mut self, style: Style, text: &str) -> io::Result<()> {
         self.indented(style, "  ", 4, text)
     }
 
-    /// Writes a text behind `head`; further lines are set in by `indent` columns. All of it has the style.
+    /// Writes `head` and a text after it, both in the style; further lines are indented by `indent` columns.
     pub fn indented(&mut self, style: Style, head: &str, indent: usize, text: &str) -> io::Result<()> {
         writeln!(self.out, "{style}{head}{}{style:#}", wrapped(indent, text, self.width))
     }
 
-    /// Writes a label, which has the style, and a text that begins in column `at`, as do its further lines.
+    /// Writes a label in the style, and a text whose lines all begin in column `at`.
     pub fn labelled(&mut self, style: Style, label: &str, at: usize, text: &str) -> io::Result<()> {
         let gap = at.saturating_sub(columns_of(label));
         let text = wrapped(at, text, self.width);
         writeln!(self.out, "{style}{label}{style:#}{:gap$}{text}", "")
     }
 
-    /// Writes what to know about what is above.
+    /// Writes a note about the output above it.
     pub fn note(&mut self, text: &str) -> io::Result<()> {
         self.labelled(WARNING, "Note", 6, text)
     }
 
-    /// Writes what was found and not counted: of each the number, and the words for one and for several.
+    /// Writes what was left out: for each kind the number, and its singular and plural.
     pub fn left_out(&mut self, all: &[(u64, &str, &str)]) -> io::Result<()> {
         let found = all.iter().filter(|(number, ..)| *number > 0);
         let words: Vec<String> = found
@@ -95,23 +95,23 @@ impl Write for Page<'_> {
     }
 }
 
-/// For [`Page::left_out`]: directories of other file systems, which were not entered.
+/// For [`Page::left_out`]: directories of other file systems that were not entered.
 pub fn other_file_systems(number: u64) -> (u64, &'static str, &'static str) {
     let one = "directory of another file system (--all-file-systems)";
     (number, one, "directories of other file systems (--all-file-systems)")
 }
 
-/// How many columns a line may take; no limit where no terminal wraps it.
+/// The width of a line in columns; without a terminal, there is no limit.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Width(Option<usize>);
 
 /// Lines longer than this are hard to read.
 const LONGEST_LINE: usize = 120;
-/// Below this, nothing looks right whatever is done.
+/// Narrower terminals are treated as this wide.
 const SHORTEST_LINE: usize = 40;
 
 impl Width {
-    /// That of the terminal on standard output.
+    /// The width of the terminal on standard output.
     #[must_use]
     pub fn of_stdout() -> Self {
         Self::of_terminal(terminal_size::terminal_size_of(io::stdout()))
@@ -121,7 +121,7 @@ impl Width {
         Self(size.map(|(width, _)| usize::from(width.0).clamp(SHORTEST_LINE, LONGEST_LINE)))
     }
 
-    /// The columns; a number that nothing reaches where there is no limit.
+    /// The columns; a very large number if there is no limit.
     #[must_use]
     pub fn columns(self) -> usize {
         self.0.unwrap_or(usize::MAX)
@@ -134,17 +134,17 @@ impl Width {
     }
 }
 
-/// How many columns a text without escapes takes.
+/// The columns that a text without escapes takes.
 pub fn columns_of(text: &str) -> usize {
     UnicodeWidthStr::width(text)
 }
 
-/// The beginning of a text that is too long.
+/// The start of a text, as many columns of it as fit.
 pub fn head(text: &str, columns: usize) -> String {
     cut(text.chars(), columns).into_iter().collect()
 }
 
-/// The end of a text that is too long, behind an ellipsis.
+/// The end of a text that is too long, after an ellipsis.
 pub fn tail(text: &str, columns: usize) -> String {
     if columns_of(text) <= columns {
         return text.to_owned();
@@ -153,7 +153,7 @@ pub fn tail(text: &str, columns: usize) -> String {
     ['…'].into_iter().chain(kept.into_iter().rev()).collect()
 }
 
-/// As many characters as there is room for.
+/// As many characters as fit.
 fn cut(characters: impl Iterator<Item = char>, columns: usize) -> Vec<char> {
     let mut taken = 0;
     characters
@@ -164,7 +164,8 @@ fn cut(characters: impl Iterator<Item = char>, columns: usize) -> Vec<char> {
         .collect()
 }
 
-/// Breaks a text between words, and a word that is longer than a line behind commas, as methods have. It starts behind `indent` columns, and so do the lines that follow.
+/// Breaks a text between words, and a word that is longer than a line (such as a method) after commas. The caller
+/// writes the first line in column `indent`; further lines are indented to that column.
 pub fn wrapped(indent: usize, text: &str, width: Width) -> String {
     let room = width.columns().saturating_sub(indent).max(1);
     let pieces = text.split_inclusive(' ').flat_map(|word| {
@@ -176,12 +177,12 @@ pub fn wrapped(indent: usize, text: &str, width: Width) -> String {
     lines.join(&format!("\n{:indent$}", ""))
 }
 
-/// Breaks a method's name behind commas; what follows is set in by `indent` more columns.
+/// Breaks a method's name after commas; further lines are indented by `indent` columns.
 pub fn wrapped_at_commas(name: &str, room: usize, indent: usize) -> String {
     filled(name.split_inclusive(','), room, indent).join("\n")
 }
 
-/// As many pieces on each line as there is room for; a space at its end needs none. All but the first are set in.
+/// Puts as many pieces on each line as fit, not counting a space at its end. All lines but the first are indented.
 fn filled<'t>(pieces: impl Iterator<Item = &'t str>, room: usize, indent: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for piece in pieces {

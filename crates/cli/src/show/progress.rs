@@ -1,8 +1,9 @@
-//! The line of progress on standard error: what is done, to which file, how much of it, how fast, and the time left.
+//! The progress line on standard error: the work, the file, the part that is done, the rate, and the time left.
 //!
-//! There is one, as there is one terminal. It appears when nothing was printed for half a second, [`stdout`] and [`stderr`] erase
-//! it before they print, and it is gone at the end. There is none in a pipe, in the background, and on a terminal without
-//! escapes. No thread draws it: whoever works tells of each block or file, and at most ten times a second that draws.
+//! A process has one progress line. It appears when nothing was printed for half a second. [`stdout`] and [`stderr`]
+//! erase it before they print. There is none if standard error is a pipe, in the background, or on a terminal without
+//! escapes. No thread draws it: workers report each block or file, and a report redraws the line at most ten times a
+//! second.
 
 use std::collections::VecDeque;
 use std::io::{self, IsTerminal, Stderr, StderrLock, Stdout, StdoutLock, Write};
@@ -18,49 +19,49 @@ use super::page::{columns_of, head, tail};
 use super::units::nearest;
 use super::{DIM, PLAIN};
 
-/// Nothing was printed for so long when the line appears.
+/// The line appears after this time without output.
 const SILENCE: Duration = Duration::from_millis(500);
-/// It is drawn so often at most.
+/// The shortest time between two drawings.
 const REDRAWN: Duration = Duration::from_millis(100);
-/// Its rate is that of the last seconds.
+/// The rate is measured over this time.
 const RATED: Duration = Duration::from_secs(5);
-/// Columns of its bar.
+/// Columns of the bar.
 const BAR: usize = 16;
-/// The part of a name that is worth more than the bar, and the least that tells something.
+/// The columns of a name that take precedence over the bar, and the fewest that are useful.
 const NAME: usize = 24;
 const SHORTEST_NAME: usize = 6;
 
 const DONE: Style = AnsiColor::Cyan.on_default();
 
-/// The line of this process's terminal.
+/// The progress line of this process.
 pub static LINE: Line = Line {
     is_on: AtomicBool::new(false),
     state: Mutex::new(None),
 };
 
-/// See the module.
+/// The progress line.
 pub struct Line {
     is_on: AtomicBool,
     state: Mutex<Option<State>>,
 }
 
-/// What is under way.
+/// The work in progress.
 #[derive(Clone, Debug, Default)]
 pub struct Activity {
     /// A verb, as in `comparing`.
     pub doing: &'static str,
-    /// To which file. It is cut at its start where there is no room, and may have no control characters.
+    /// The name of the file, without control characters. If there is no room, its start is cut off.
     pub name: String,
-    /// How much there is to do.
+    /// The amount of work.
     pub amount: Amount,
 }
 
-/// How much of a work there is.
+/// An amount of work.
 #[derive(Clone, Debug)]
 pub enum Amount {
-    /// Bytes, which are counted as they are done; of how many, where that is known.
+    /// Bytes, counted as they are done; the total, if known.
     Bytes(Option<u64>),
-    /// What is done in words, and as a part of 0 to 1 where that is known.
+    /// A description of what is done, and its part of the whole, 0 to 1, if known.
     Words(String, Option<f64>),
 }
 
@@ -73,15 +74,15 @@ impl Default for Amount {
 struct State {
     work: Activity,
     done_bytes: u64,
-    /// When how many bytes were done.
+    /// Times, and the bytes done by then.
     samples: VecDeque<(Instant, u64)>,
-    /// Not drawn before.
+    /// The earliest time to draw it.
     next: Instant,
     is_drawn: bool,
 }
 
 impl Line {
-    /// Shows a work from now on, where that is wanted and standard error is a terminal. Tells whether it does.
+    /// Starts to show work, if that is wanted and standard error is a terminal. Returns whether it does.
     pub fn begin(&self, is_wanted: bool, work: Activity) -> bool {
         let is_on = is_wanted && io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|it| it != "dumb");
         let now = Instant::now();
@@ -98,13 +99,13 @@ impl Line {
         is_on
     }
 
-    /// Shows nothing any more.
+    /// Erases the line and stops showing it.
     pub fn end(&self) {
         self.erase();
         self.is_on.store(false, Ordering::Relaxed);
     }
 
-    /// Shows this instead, a part of the same work.
+    /// Shows another part of the same work.
     pub fn set(&self, work: Activity) {
         self.with(|state, now| {
             state.work = work;
@@ -112,7 +113,7 @@ impl Line {
         });
     }
 
-    /// So many bytes more are done.
+    /// Counts more bytes as done.
     pub fn add(&self, bytes: u64) {
         self.with(|state, now| {
             state.done_bytes += bytes;
@@ -120,7 +121,7 @@ impl Line {
         });
     }
 
-    /// So many bytes are done, of so many where that is known.
+    /// Sets the bytes done, and the total, if known.
     pub fn moved(&self, done_bytes: u64, of_bytes: Option<u64>) {
         self.with(|state, now| {
             state.done_bytes = done_bytes;
@@ -129,12 +130,12 @@ impl Line {
         });
     }
 
-    /// The file that is worked on now.
+    /// Sets the name of the current file.
     pub fn name(&self, name: impl FnOnce() -> String) {
         self.with(|state, _| state.work.name = name());
     }
 
-    /// Erases it, and lets what is printed now be seen for half a second.
+    /// Erases the line, and leaves the output visible for half a second.
     fn erase(&self) {
         self.with(|state, now| {
             state.next = now + SILENCE;
@@ -165,7 +166,7 @@ impl State {
             return;
         }
         let width = terminal_size::terminal_size_of(io::stderr()).map_or(80, |(width, _)| width.0);
-        // In the last column the cursor would wait to wrap.
+        // The last column stays empty, because a cursor there would wrap.
         let (part, text) = self
             .work
             .fitted(self.done_bytes, self.rate(), usize::from(width).saturating_sub(1));
@@ -181,7 +182,7 @@ impl State {
         }
     }
 
-    /// Bytes per second, of the last seconds.
+    /// Bytes per second over the last seconds.
     fn rate(&self) -> Option<f64> {
         let (first, last) = (self.samples.front()?, self.samples.back()?);
         let seconds = (last.0 - first.0).as_secs_f64();
@@ -190,19 +191,19 @@ impl State {
     }
 }
 
-/// Whether this process may write to the terminal: one in the background would write into what is typed.
+/// Whether this process is in the foreground. A background process would write into what the user types.
 fn is_in_foreground() -> bool {
-    // A terminal that is not this session's has no foreground.
+    // For a terminal of another session, the call fails.
     rustix::termios::tcgetpgrp(io::stderr()).map_or(true, |group| group == rustix::process::getpgrp())
 }
 
-/// Writes without the lock of std, which another thread may hold while it waits for this line to be erased.
+/// Writes without std's lock, which another thread may hold while it waits for this line to be erased.
 fn write(text: &str) {
     let _ = rustix::io::write(io::stderr(), text.as_bytes());
 }
 
 impl Activity {
-    /// The part for a bar, if there is room for one, and the text behind it.
+    /// The part to draw as a bar, if there is room for one, and the text after it.
     fn fitted(&self, done_bytes: u64, rate: Option<f64>, room: usize) -> (Option<f64>, String) {
         let (part, figures) = self.figures(done_bytes, rate);
         let taken = columns_of(self.doing) + columns_of(&figures) + ": ".len();
@@ -259,14 +260,14 @@ pub fn whole_time(time: Duration) -> String {
     }
 }
 
-/// A stream that erases the line before anything is written to it, where it leads to a terminal.
+/// A stream that, if it is a terminal, erases the progress line before it writes.
 pub struct Cleared<W, T> {
     stream: W,
     end: T,
 }
 
 impl<W: Write, T: IsTerminal> Cleared<W, T> {
-    /// A stream that leads to `end`.
+    /// A stream that writes to `end`.
     pub fn of(stream: W, end: T) -> Self {
         Self { stream, end }
     }

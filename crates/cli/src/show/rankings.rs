@@ -1,4 +1,4 @@
-//! Which methods were best across machines.
+//! Rankings of methods across machines.
 
 use std::io::{self, Write};
 
@@ -22,7 +22,7 @@ pub fn show_rankings(page: &mut Page<'_>, rankings: &[Ranking], all: bool) -> io
     Ok(())
 }
 
-/// So many methods of a ranking are shown.
+/// The number of methods to show of a ranking.
 const BEST_SHOWN: usize = 5;
 
 fn show_ranking(page: &mut Page<'_>, ranking: &Ranking, all: bool) -> io::Result<()> {

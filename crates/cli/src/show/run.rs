@@ -1,4 +1,4 @@
-//! A run on a terminal: the machine and the storages, a ranked table for each contest, and what follows.
+//! A run on a terminal: the machine and the storages, a ranked table for each contest, and conclusions over contests.
 
 use std::collections::{BTreeSet, HashMap};
 use std::io::{self, Write};
@@ -15,7 +15,7 @@ use super::table::{TableRow, TextTable};
 use super::units::{counted, seconds};
 use super::{BOLD, DIM, PLAIN, WARNING};
 
-/// Shows a run; `all` shows what was dropped and what is not to be had, too.
+/// Shows a run; `all` also shows dropped and unavailable methods.
 pub fn show_run(page: &mut Page<'_>, run: &Run, all: bool) -> io::Result<()> {
     let shown = Visible::of(run);
     let view = View::of(&shown);
@@ -35,7 +35,7 @@ pub fn show_run(page: &mut Page<'_>, run: &Run, all: bool) -> io::Result<()> {
     }
     let left = run.contests.iter().filter(|contest| has_had_no_turn(contest)).count();
     for contest in view.contests.iter().filter(|contest| !has_had_no_turn(contest.contest)) {
-        // With the first of a group all of it is shown.
+        // A group is shown as a whole when its first contest comes.
         if let Some(same) = groups.remove(&(&contest.contest.experiment, &contest.name)) {
             show_group(page, run, &same, all)?;
         }
@@ -79,7 +79,7 @@ pub fn show_run(page: &mut Page<'_>, run: &Run, all: bool) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether the run ended before anything of a contest was measured.
+/// Whether the run ended before a contest was measured.
 fn has_had_no_turn(contest: &Contest) -> bool {
     let waits = |entry: &Entry| matches!(entry.status, Status::Unmeasured(_));
     let is_missing = |entry: &Entry| matches!(entry.status, Status::Unavailable(_));
@@ -87,10 +87,10 @@ fn has_had_no_turn(contest: &Contest) -> bool {
     entries.clone().any(waits) && entries.all(|entry| waits(entry) || is_missing(entry))
 }
 
-/// How far what stands behind a word at the margin is set in.
+/// The column of the text after a label.
 const INDENT: usize = 9;
 
-/// The contests of one description on all storages: side by side, or one after the other.
+/// Shows the contests of a group, which differ only in their storage: side by side, or one after the other.
 fn show_group(page: &mut Page<'_>, run: &Run, group: &[&ContestView<'_>], all: bool) -> io::Result<()> {
     let is_ranked = group.iter().all(|contest| contest.sustained.is_none());
     let is_side_by_side = is_ranked && group.len() > 1 && show_side_by_side(page, run, group, all)?;
@@ -137,7 +137,7 @@ fn storage_line(storage: &Storage) -> String {
     format!("{words} ({})", facts.join("; "))
 }
 
-/// Below this, reading elsewhere costs about as much as reading on.
+/// Below this difference, random reads count as costing no more than sequential ones.
 const FLAT_NS: f64 = 50_000.0;
 
 fn machine_line(run: &Run) -> String {
@@ -153,15 +153,15 @@ fn machine_line(run: &Run) -> String {
     let words: Vec<String> = words.into_iter().flatten().collect();
     let percent = |name: &str, part: Option<f64>| part.map(|part| format!("{:.1} % {name}", part * 100.0));
     let noise = [
-        percent("other reads", run.noise.other_io),
+        percent("of reads by other processes", run.noise.other_io),
         percent("steal time", run.noise.stolen),
-        percent("used by others", run.noise.others),
+        percent("CPU used by other processes", run.noise.others),
     ];
     let noise: Vec<String> = noise.into_iter().flatten().collect();
     format!("{}; noise: {}", words.join(", "), noise.join(", "))
 }
 
-/// What measuring itself costs, and how fast the bytes of write trials are made.
+/// The cost of measuring, and the speed at which test data is generated.
 fn lab_line(run: &Run) -> String {
     let cost = &run.lab_cost;
     let touches = cost
@@ -176,7 +176,8 @@ fn lab_line(run: &Run) -> String {
     words.into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
-/// One contest on several storages: a column of rates and verdicts for each. Tells whether there was room for it.
+/// Shows a contest on several storages, with a column of rates and verdicts for each. Returns whether there was room
+/// for that.
 fn show_side_by_side(page: &mut Page<'_>, run: &Run, contests: &[&ContestView<'_>], all: bool) -> io::Result<bool> {
     let path = |contest: &ContestView<'_>| run.storages[contest.contest.storage].path.as_str();
     let tails: Vec<String> = contests
@@ -219,7 +220,7 @@ fn show_side_by_side(page: &mut Page<'_>, run: &Run, contests: &[&ContestView<'_
     Ok(true)
 }
 
-/// Why nothing was measured on a storage, each reason once.
+/// Shows why nothing was measured on a storage, each reason once.
 fn show_reasons(page: &mut Page<'_>, contest: &Contest) -> io::Result<()> {
     let reasons = contest.entries.iter().filter_map(|entry| match &entry.status {
         Status::Unavailable(why) | Status::Unmeasured(why) | Status::Failed(why) => Some(why),
@@ -231,5 +232,5 @@ fn show_reasons(page: &mut Page<'_>, contest: &Contest) -> io::Result<()> {
         .try_for_each(|reason| page.indented(DIM, "  ", 2, reason))
 }
 
-/// The longest name of a storage above its column.
+/// The most columns of a storage's name in a heading.
 const LONGEST_HEAD: usize = 20;

@@ -1,4 +1,4 @@
-//! The list of runs that were kept.
+//! The list of saved runs.
 
 use std::io::{self, Write};
 
@@ -13,12 +13,12 @@ use super::page::{Page, columns_of};
 use super::units::counted;
 use super::{BOLD, DIM, PLAIN};
 
-/// What these take.
+/// The bytes that these documents take.
 pub fn held_bytes(documents: &[Document]) -> u64 {
     documents.iter().map(|document| document.bytes).sum()
 }
 
-/// What to say if the store holds more than it should.
+/// The warning if the store holds more than its limit.
 pub fn too_large(documents: &[Document]) -> Option<String> {
     let held = held_bytes(documents);
     (held > LIMIT_BYTES).then(|| {
@@ -30,7 +30,7 @@ pub fn too_large(documents: &[Document]) -> Option<String> {
     })
 }
 
-/// Lists runs, three lines each, and what the store holds.
+/// Lists runs, three lines each, and the size of the store.
 pub fn list_runs(page: &mut Page<'_>, runs: &[(&Document, Run)], documents: &[Document]) -> io::Result<()> {
     let is_imported = |document: &Document| document.origin == Origin::Imported;
     for (document, run) in runs {
@@ -65,7 +65,7 @@ pub fn list_runs(page: &mut Page<'_>, runs: &[(&Document, Run)], documents: &[Do
     writeln!(page, "{DIM}{count}{others}; {held} of at most {limit}{DIM:#}")
 }
 
-/// The same for programs.
+/// The list as JSON.
 pub fn runs_json(runs: &[(&Document, Run)]) -> Value {
     let one = |(document, run): &(&Document, Run)| {
         let storages = run.storages.iter().map(|storage| {
@@ -98,7 +98,7 @@ pub fn runs_json(runs: &[(&Document, Run)]) -> Value {
     runs.iter().map(one).collect()
 }
 
-/// How long ago a time was, or the day where that is long; the text itself where it is no time.
+/// How long ago a time was, or its day if that is long ago; the text itself if it is not a time.
 pub fn when(started: &str) -> String {
     let Ok(time) = started.parse::<Timestamp>() else {
         return visible(started).into_owned();
@@ -127,7 +127,8 @@ fn what_and_where(run: &Run) -> String {
     format!("{experiments}: {storages}; {} {}", machine.system, machine.kernel)
 }
 
-/// What was recommended for each operation: that of the largest files, cold before warm; and what sustained writes showed.
+/// The method recommended for each operation (for the largest files, cold before warm), and the result of sustained
+/// writes.
 fn verdicts(run: &Run) -> Vec<String> {
     let mut operations = Vec::new();
     for contest in &run.contests {
@@ -157,7 +158,7 @@ fn without_operation(method: &str) -> &str {
     method.split_once('/').map_or(method, |(_, name)| name)
 }
 
-/// A method as tables of several runs show it: without its operation.
+/// A method without its operation, as tables over several runs show it.
 pub fn short(method: &str) -> String {
     visible(&without_operation(method).replacen(',', " ", 1)).into_owned()
 }

@@ -1,4 +1,4 @@
-//! What lies behind a path: for people, and for programs.
+//! The storage of a path, as text and as JSON.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -13,32 +13,32 @@ use super::page::{Page, columns_of, wrapped};
 use super::visible::{object, visible_path, with_path};
 use super::{BOLD, DIM, PLAIN, WARNING};
 
-/// What a path leads to.
+/// What a path names.
 pub enum Found {
     /// A file or directory on a storage.
     Storage(Box<Described>),
-    /// A block device, and what lies on it.
+    /// A block device, and its users.
     Device(Box<DeviceUse>),
-    /// Nothing that can be described, and why.
+    /// The path could not be described, and why.
     Failed(String),
 }
 
-/// What was found out about a storage.
+/// A description of a storage.
 pub struct Described {
-    /// What the storage says of itself.
+    /// What the storage reports about itself.
     pub facts: StorageFacts,
-    /// The storages that it takes its data from, the nearest first, each with the path that leads there.
+    /// The storages below an overlay or FUSE, the nearest first, each with its path.
     pub behind: Vec<(PathBuf, StorageFacts)>,
-    /// How direct I/O must be aligned, in bytes: memory, offsets.
+    /// The alignment of direct I/O in bytes: memory, offsets.
     pub alignment: Option<(u32, u32)>,
-    /// What was tried, or why nothing could be.
+    /// The tested features, or why they could not be tested.
     pub features: Result<Vec<Feature>, String>,
 }
 
-/// How far what stands behind a label is set in.
+/// The column of the text after a label.
 const TEXT_AT: usize = 15;
 
-/// Shows one below the other, except those that failed.
+/// Shows all of them, except those that failed.
 pub fn show_storage(page: &mut Page<'_>, all: &[(PathBuf, Found)]) -> io::Result<()> {
     let shown = all.iter().filter(|(_, found)| !matches!(found, Found::Failed(_)));
     for (index, (path, found)) in shown.enumerate() {
@@ -61,7 +61,7 @@ pub fn show_storage(page: &mut Page<'_>, all: &[(PathBuf, Found)]) -> io::Result
     Ok(())
 }
 
-/// Writes a text behind what it is about.
+/// Writes a label and a text.
 fn label(page: &mut Page<'_>, word: &str, text: &str) -> io::Result<()> {
     page.labelled(DIM, &format!("  {word:<13}"), TEXT_AT, text)
 }
@@ -70,7 +70,7 @@ fn show_facts(page: &mut Page<'_>, described: &Described) -> io::Result<()> {
     let facts = &described.facts;
     label(page, "File system", &file_system_words(facts))?;
     if let Some(options) = &facts.mount_options {
-        // Commas are where such a list may be broken.
+        // Spaces after the commas, so that the list can be wrapped.
         label(page, "Options", &visible(options).replace(',', ", "))?;
     }
     let space = format!(
@@ -91,7 +91,7 @@ fn show_facts(page: &mut Page<'_>, described: &Described) -> io::Result<()> {
     }
     for (path, facts) in &described.behind {
         let text = format!("{}: {}", visible_path(path), file_system_words(facts));
-        label(page, "Takes from", &text)?;
+        label(page, "Data from", &text)?;
         if let Some(device) = &facts.device {
             show_device(page, device)?;
         }
@@ -113,15 +113,15 @@ fn file_system_words(facts: &StorageFacts) -> String {
 
 fn no_device(facts: &StorageFacts) -> &'static str {
     match facts.file_system.as_str() {
-        "tmpfs" | "ramfs" | "devtmpfs" => "none: files are memory",
-        "overlay" => "none of its own: it shows other file systems' files",
-        name if name.starts_with("fuse") => "not known: a program serves the files",
+        "tmpfs" | "ramfs" | "devtmpfs" => "none: files are in memory",
+        "overlay" => "none of its own: it shows files of other file systems",
+        name if name.starts_with("fuse") => "unknown: a program serves the files",
         _ if facts.is_network => "on another machine",
-        _ => "not known",
+        _ => "unknown",
     }
 }
 
-/// The device and those below it, as a tree; what only the uppermost has to say in lines of its own.
+/// Shows the device and those below it as a tree, then the queue and sectors of the device itself.
 fn show_device(page: &mut Page<'_>, device: &BlockDevice) -> io::Result<()> {
     label(page, "Device", &device_words(device))?;
     show_tree(page, &device.below, &device_words, |device| &device.below, "")?;
@@ -130,7 +130,7 @@ fn show_device(page: &mut Page<'_>, device: &BlockDevice) -> io::Result<()> {
     lines.try_for_each(|line| page.labelled(PLAIN, "", TEXT_AT, line))
 }
 
-/// What lies on a device: what is mounted from it, and what is made of it.
+/// Shows the users of a device: mounted file systems, and devices made of it.
 fn show_uses(page: &mut Page<'_>, device: &DeviceUse) -> io::Result<()> {
     let mounts = mounts_words(&device.mounts);
     if mounts.is_empty() && device.above.is_empty() {
@@ -195,7 +195,7 @@ fn device_words(device: &BlockDevice) -> String {
     }
     let mut words = vec![name];
     words.extend(device.size_bytes.map(bytes));
-    // A disk says these of itself; what lies on it repeats them.
+    // Only for disks: partitions and volumes repeat what their disk reports.
     if device.below.is_empty() {
         words.extend(device.model.as_deref().map(|model| visible(model).into_owned()));
         let is_virtual = device.is_virtual == Some(true);
@@ -212,7 +212,7 @@ fn device_words(device: &BlockDevice) -> String {
     words.join(", ")
 }
 
-/// What a device says of itself.
+/// The device's claim whether it is rotational.
 pub fn rotation_claim(rotates: bool) -> String {
     format!("reports as {}rotational", if rotates { "" } else { "non-" })
 }
@@ -265,7 +265,7 @@ fn show_features(page: &mut Page<'_>, features: &Result<Vec<Feature>, String>) -
     Ok(())
 }
 
-/// The same for programs, with those that failed.
+/// The same as JSON, with those that failed.
 pub fn storage_json(all: &[(PathBuf, Found)]) -> Value {
     let objects = all.iter().map(|(path, found)| match found {
         Found::Storage(described) => described_json(path, described),

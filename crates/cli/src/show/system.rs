@@ -1,4 +1,4 @@
-//! What the whole system did while each entry of a contest ran, as vmstat(8) shows it.
+//! The whole system while each entry of a contest ran, as vmstat(8) shows it.
 
 use std::io::Write;
 
@@ -8,11 +8,11 @@ use super::page::Page;
 use super::table::{TableRow, TextTable};
 use super::{BOLD, DIM, PLAIN};
 
-/// What a narrow terminal does without, by the places of the heads: stolen time, interrupts, what was held, wait, what came in,
-/// idle time, and what the cache grew by.
+/// The columns that a narrow terminal omits, in this order, as indices of the heads: steal time, interrupts, residency
+/// before and after, wait, KiB in, idle time, and cache growth.
 const GO_FIRST: [usize; 8] = [4, 6, 9, 10, 3, 7, 2, 8];
 
-/// Shows the table and the most frequent byte; nothing where nothing was measured.
+/// Shows the table and the most frequent byte; nothing if nothing was measured.
 pub fn show_system(page: &mut Page<'_>, view: &ContestView<'_>) -> std::io::Result<()> {
     if !view.system.is_empty() {
         let rows = view.system.iter().map(|row| TableRow {

@@ -1,4 +1,4 @@
-//! Tables without lines, which fit a terminal: what does not is left out or broken, in a fixed order.
+//! Tables without lines that fit a terminal: columns are omitted and names are wrapped, in a fixed order.
 
 use std::io::{self, Write};
 
@@ -11,13 +11,13 @@ use super::{BOLD, DIM};
 /// A row of a table.
 #[derive(Default)]
 pub struct TableRow {
-    /// What it is about; broken behind commas where it is too long.
+    /// Its name, which is wrapped after commas if it is too long.
     pub name: String,
-    /// What is said of it, in the order of the table's heads.
+    /// Its cells, in the order of the heads.
     pub cells: Vec<String>,
-    /// Its rate as a part of the best one's, for the bar of a ranking.
+    /// Its rate as a part of the best rate, for the bar of a ranking.
     pub part: f64,
-    /// How it looks.
+    /// The style of its name.
     pub style: Style,
     /// A line of its own before this one.
     pub before: Option<&'static str>,
@@ -25,15 +25,15 @@ pub struct TableRow {
 
 /// Heads, and rows with a cell below each of them.
 pub struct TextTable<'a> {
-    /// Stands before the heads; without one, figures and the words behind them take turns.
+    /// Printed before the heads. Without a title, columns of figures alternate with columns of words.
     title: Option<&'a str>,
     heads: &'a [&'a str],
     rows: Vec<TableRow>,
 }
 
-/// The longest bar, and the shortest that still tells something.
+/// The shortest useful bar, and the longest.
 const BARS: std::ops::RangeInclusive<usize> = 6..=16;
-/// The narrowest column of names: for the longest option, set in.
+/// The narrowest column of names, with room for the longest option and its indent.
 const NARROWEST_NAME: usize = 25;
 /// Between columns.
 const GAP: usize = 2;
@@ -47,7 +47,7 @@ impl<'a> TextTable<'a> {
         Self { title, heads, rows }
     }
 
-    /// Prints it. Where there is no room, columns go, in the order given by their indices, and then names are broken.
+    /// Prints it. If there is no room, it first omits columns, in the order of these indices, then wraps names.
     pub fn print(&self, page: &mut Page<'_>, go_first: &[usize]) -> io::Result<()> {
         let mut shown: Vec<usize> = (0..self.heads.len()).collect();
         for index in go_first {
@@ -58,8 +58,8 @@ impl<'a> TextTable<'a> {
         self.print_columns(page, &shown, 0)
     }
 
-    /// Prints a ranking: name, the first figure, a bar, the other figures, and in the last column a verdict. In a narrow
-    /// terminal the last figure goes first, then the bar becomes shorter and goes, then the names are broken.
+    /// Prints a ranking: name, first figure, bar, other figures, and a verdict in the last column. A narrow terminal
+    /// first loses the last figure; then the bar becomes shorter and goes; then names are wrapped.
     pub fn print_ranking(&self, page: &mut Page<'_>) -> io::Result<()> {
         let verdict = self.heads.len() - 1;
         let columns = |figures: usize| -> Vec<usize> { (0..figures).chain([verdict]).collect() };
@@ -76,7 +76,7 @@ impl<'a> TextTable<'a> {
         self.print_columns(page, &columns(figures), 0)
     }
 
-    /// Whether there is room for all of it.
+    /// Whether all of it fits.
     pub fn fits(&self, page: &Page<'_>) -> bool {
         let all: Vec<usize> = (0..self.heads.len()).collect();
         self.room(page, &all) >= NARROWEST_NAME
@@ -87,18 +87,18 @@ impl<'a> TextTable<'a> {
         names.max().unwrap_or(0)
     }
 
-    /// What these columns leave for the names.
+    /// The room that these columns leave for the names.
     fn room(&self, page: &Page<'_>, shown: &[usize]) -> usize {
         let column = |&index: &usize| {
             let cells = self.rows.iter().map(|row| columns_of(&row.cells[index]));
-            // A column without a word keeps a place, so that its neighbours stay apart.
+            // An empty column keeps a column, so that its neighbours stay apart.
             GAP + cells.fold(columns_of(self.heads[index]).max(1), usize::max)
         };
         let taken = INDENT.len() + shown.iter().map(column).sum::<usize>();
         page.width().columns().saturating_sub(taken)
     }
 
-    /// Prints the names and these columns; behind the first a bar, where it has a width.
+    /// Prints the names and these columns; after the first a bar, unless its width is 0.
     fn print_columns(&self, page: &mut Page<'_>, shown: &[usize], bar_width: usize) -> io::Result<()> {
         if self.rows.is_empty() {
             return page.say(BOLD, self.title.unwrap_or_default());
@@ -112,7 +112,7 @@ impl<'a> TextTable<'a> {
         };
         let heads = shown.iter().map(|&index| self.heads[index].to_owned());
         let header = with_bar([String::new()].into_iter().chain(heads).collect(), String::new());
-        // Of a name that is broken, the first line has the cells.
+        // The first line of a wrapped name has the cells.
         let mut lines = Vec::new();
         for row in &self.rows {
             let name = wrapped_at_commas(&row.name, room, GAP);
@@ -140,7 +140,7 @@ impl<'a> TextTable<'a> {
         Ok(())
     }
 
-    /// Figures to the right, names, bars and words to the left.
+    /// Aligns figures to the right; names, bars and words to the left.
     fn aligned(&self, cells: &[String], widths: &[usize], has_bar: bool) -> String {
         let mut line = String::new();
         for (index, (cell, width)) in cells.iter().zip(widths).enumerate() {
@@ -155,7 +155,7 @@ impl<'a> TextTable<'a> {
         line.trim_end().to_owned()
     }
 
-    /// The title stands before the heads, or above them where it is too long.
+    /// Prints the title before the heads, or above them if it is too long.
     fn print_header(&self, page: &mut Page<'_>, header: &str) -> io::Result<()> {
         let Some(title) = self.title else {
             return writeln!(page, "{DIM}{header}{DIM:#}");

@@ -1,4 +1,4 @@
-//! What differs in two trees: a line or an object for each, and a summary.
+//! The differences of two trees: a line or an object for each, and a summary.
 
 use std::ffi::OsStr;
 use std::io::{self, IsTerminal, Write};
@@ -25,23 +25,23 @@ pub enum Form {
     Lines,
     /// Names alone, one a line.
     Names,
-    /// Names alone, as they are, each ended by a zero byte.
+    /// Names alone, unescaped, each followed by a zero byte.
     Null,
-    /// Objects for programs.
+    /// JSON objects.
     Json(JsonForm),
     /// Nothing.
     Silent,
 }
 
-/// Writes what is found in two trees as it comes.
+/// Writes what is found in two trees as it is found.
 pub struct Differences<'a> {
     out: Box<dyn Write + 'a>,
     roots: [&'a Path; 2],
     form: Form,
     objects: Option<Objects>,
-    /// The name that was written last, of one that differs in several ways.
+    /// The last name written, so that a pair with several differences is named once.
     last: Option<PathBuf>,
-    /// Whether somebody looks at the lines.
+    /// Whether the output is a terminal.
     is_watched: bool,
     begun: Instant,
     broken: Option<io::Error>,
@@ -57,7 +57,7 @@ impl Watch for Differences<'_> {
             self.broken = Some(error);
             return ControlFlow::Break(());
         }
-        // A failure makes the exit code another one, so that it may yet come is no reason to go on.
+        // A later failure would change the exit code, but the first difference ends the job nevertheless.
         if self.form == Form::Silent {
             return ControlFlow::Break(());
         }
@@ -80,7 +80,7 @@ impl Watch for Differences<'_> {
             name: visible_path(large.map_or(self.roots[0], |pair| &pair.path)),
             amount: Amount::Words(words, part),
         });
-        // Whoever reads what is found need not wait for more of it.
+        // Flush, so that a reader sees the differences found so far.
         if let Err(error) = self.out.flush() {
             self.broken.get_or_insert(error);
         }
@@ -88,7 +88,7 @@ impl Watch for Differences<'_> {
 }
 
 impl<'a> Differences<'a> {
-    /// Differences of two trees, by what they were called.
+    /// For two trees with these names.
     pub fn new(out: impl Write + 'a, roots: [&'a Path; 2], form: Form) -> Self {
         Self {
             out: Box::new(out),
@@ -105,7 +105,7 @@ impl<'a> Differences<'a> {
         }
     }
 
-    /// Writes what was found; a failure to standard error, too.
+    /// Writes a finding; a failure also to standard error.
     fn write(&mut self, path: &Path, what: &What) -> io::Result<()> {
         let paths = [0, 1].map(|side: usize| below(self.roots[side], path));
         match (what, self.form) {
@@ -113,7 +113,7 @@ impl<'a> Differences<'a> {
             (What::Failed { side, action, reason }, _) => {
                 let path = &paths[*side as usize];
                 let sentence = format!("{}: cannot {action}: {}", visible_path(path), visible(reason));
-                // Standard error may be gone.
+                // Standard error may be closed.
                 let _ = writeln!(stderr(), "seekless: {sentence}");
                 let Some(objects) = &mut self.objects else {
                     return Ok(());
@@ -148,7 +148,7 @@ impl<'a> Differences<'a> {
         Ok(())
     }
 
-    /// Writes what was done, in the forms that have room for it.
+    /// Writes the summary, in the forms that have one.
     pub fn finish(mut self, summary: &Summary) -> io::Result<()> {
         LINE.end();
         if let Some(error) = self.broken {
@@ -177,7 +177,7 @@ fn below(root: &Path, path: &Path) -> PathBuf {
     }
 }
 
-/// A difference in the words of `diff -rq`, and what it leaves out.
+/// A difference in the words of `diff -rq`, with the place or values that diff omits.
 fn line(difference: &Difference, paths: &[PathBuf; 2]) -> String {
     let [one, other] = paths.each_ref().map(|path| visible_path(path));
     match difference {
@@ -247,7 +247,7 @@ fn kind_name(kind: FileType) -> &'static str {
 
 fn attribute_words(attribute: &Attribute) -> String {
     let time = |(seconds, nanoseconds): (i64, u32)| match jiff::Timestamp::new(seconds, 0) {
-        // Before 1970 the nanoseconds still count forwards.
+        // Nanoseconds count forwards even before 1970.
         Ok(time) => format!("{}.{nanoseconds:09}Z", time.strftime("%Y-%m-%dT%H:%M:%S")),
         Err(_) => format!("{seconds}.{nanoseconds:09}"),
     };
@@ -323,7 +323,7 @@ fn attribute_json(attribute: &Attribute) -> Value {
     }
 }
 
-/// How often files of one size are equal: a sentence or an object.
+/// Shows how often files of the same size are equal, as a sentence or an object.
 pub fn show_same_size(out: &mut dyn Write, result: &SameSize, is_json: bool) -> io::Result<()> {
     if is_json {
         let mut object = json!(result);

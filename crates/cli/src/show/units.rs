@@ -6,12 +6,12 @@ pub use seekless_results::{files, plural, thousands};
 pub fn bar(part: f64, width: usize) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     let wanted = part * (width * 8) as f64;
-    // What there is at all leaves a trace.
+    // A part greater than 0 is always visible.
     let eighths = nearest(wanted, width * 8).max(usize::from(wanted > 0.0));
     format!("{}{}", "█".repeat(eighths / 8), EIGHTHS[eighths % 8])
 }
 
-/// The nearest of the numbers up to `most`.
+/// The nearest whole number, at most `most`.
 pub fn nearest(figure: f64, most: usize) -> usize {
     (0..most).take_while(|&number| number as f64 + 0.5 <= figure).count()
 }
@@ -25,7 +25,7 @@ pub fn seconds(seconds: f64) -> String {
     }
 }
 
-/// A number, without commas, of what takes an s where there are several.
+/// A number without commas, and a word whose plural ends in s.
 pub fn counted(number: u64, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }

@@ -1,4 +1,4 @@
-//! Lines, paths and JSON from outside, made harmless for a terminal.
+//! Escaping texts, paths and JSON from outside for a terminal.
 
 use std::fmt::Write;
 use std::os::unix::ffi::OsStrExt;
@@ -13,7 +13,7 @@ pub fn visible_lines(text: &str) -> String {
     text.split('\n').map(visible).collect::<Vec<_>>().join("\n")
 }
 
-/// A value as JSON in ASCII, on one line, so that it may go to a terminal.
+/// A value as JSON in ASCII, on one line, which is safe for a terminal.
 pub fn json_line(value: &Value) -> String {
     ascii(value.to_string())
 }
@@ -23,9 +23,9 @@ pub fn json_text(value: &impl Serialize) -> serde_json::Result<String> {
     Ok(ascii(serde_json::to_string_pretty(value)?) + "\n")
 }
 
-/// JSON with escapes for what is not ASCII, which stands in texts only.
+/// JSON with escapes for characters that are not ASCII, which occur only in strings.
 fn ascii(json: String) -> String {
-    // Nearly all of it, and there may be a line for each of millions of files.
+    // Fast path: nearly all JSON is ASCII, and there may be a line for each of millions of files.
     if json.bytes().all(|byte| byte < 0x7f) {
         return json;
     }
@@ -42,7 +42,7 @@ fn ascii(json: String) -> String {
     ascii
 }
 
-/// A path with its control characters, and the bytes that are no text, written out, as in `\xff`.
+/// A path with escapes for control characters and for bytes that are not UTF-8, as in `\xff`.
 pub fn visible_path(path: &Path) -> String {
     let mut shown = String::new();
     for chunk in path.as_os_str().as_bytes().utf8_chunks() {
@@ -54,8 +54,8 @@ pub fn visible_path(path: &Path) -> String {
     shown
 }
 
-/// An object with a path in it, or `null` where there is none. A path that is no UTF-8 is there a second time, as
-/// `NAME_bytes`, in hexadecimal digits.
+/// Adds a path, or `null`, to an object. A path that is not UTF-8 is added a second time, as `NAME_bytes`, in
+/// hexadecimal digits.
 pub fn with_path(mut object: Value, name: &str, path: Option<&Path>) -> Value {
     object[name] = path.map(Path::to_string_lossy).into();
     if let Some(path) = path.filter(|path| path.to_str().is_none()) {
@@ -68,14 +68,14 @@ pub fn with_path(mut object: Value, name: &str, path: Option<&Path>) -> Value {
     object
 }
 
-/// What an error says behind the path that it begins with.
+/// The text of an error after the path with which it begins.
 pub fn reason_behind(path: &Path, error: &anyhow::Error) -> String {
     let text = format!("{error:#}");
     let reason = text.strip_prefix(&format!("{}: ", path.display()));
     reason.map_or_else(|| text.clone(), str::to_owned)
 }
 
-/// An object of a kind: its figures, and the path that they are about.
+/// An object with a kind, figures, and the path to which they belong.
 pub fn object(kind: &str, figures: impl Serialize, path: Option<&Path>) -> Value {
     let mut object = json!(figures);
     object["kind"] = kind.into();

@@ -4,7 +4,7 @@ use std::os::unix::net::UnixListener;
 
 use super::place::{Ended, Mount, Place, prepared};
 
-/// Checks that a command refuses and touches nothing; gives its sentence.
+/// Checks that a command refuses and touches nothing. Returns its error.
 #[track_caller]
 fn refused(place: &Place, arguments: &[&str]) -> String {
     let before = place.content();
@@ -84,7 +84,7 @@ fn a_fifo_a_socket_and_a_device_are_refused_where_a_regular_file_is_needed() {
     refused_with(&place, &["bench", "--file", "fifo"], &["fifo", "is a FIFO"]);
     refused_with(&place, &["bench", "--file", "socket"], &["socket", "is a socket"]);
     refused_with(&place, &["bench", "./fifo"], &["fifo", "not a regular file"]);
-    // Another null device than the system's, so that a failure harms nobody.
+    // A null device of our own, so that a failure does no harm.
     if prepared("mknod", &[device.as_os_str(), "c".as_ref(), "1".as_ref(), "3".as_ref()]) {
         refused_with(&place, &["bench", "--file", "device"], &["device", "is a device"]);
         refused_with(&place, &["bench", "./device"], &["device", "not a regular file"]);

@@ -1,5 +1,5 @@
-//! Measuring methods of updating: what they wrote is checked, what was planned is told, and a run that was changed by hand
-//! ends in an error.
+//! Measuring methods of updating: what they wrote is checked, what was planned is shown, and a run that was changed by
+//! hand ends in an error.
 
 use std::fs;
 

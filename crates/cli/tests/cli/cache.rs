@@ -1,4 +1,4 @@
-//! `seekless cache`: what of files is in memory, and bringing them there or away.
+//! `seekless cache`: how much of files is in memory, reading them into it, and dropping them from it.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, Permissions};
@@ -168,7 +168,7 @@ fn a_path_that_is_missing_or_no_file_is_named_and_the_rest_is_done() {
             assert_eq!((&all[1]["kind"], &all[1]["path"]), (&"file".into(), &"file".into()));
             let sum = total(&ended);
             assert_eq!((&sum["files"], &sum["failed"]), (&1.into(), &1.into()));
-            // Nothing is said of no files, and nothing that is not so of a missing one.
+            // No files give no output, and a missing file is not counted.
             place.run(&["cache", action, path]).refused();
         }
     }

@@ -1,5 +1,4 @@
-//! `seekless cmp` where GNU's cmp has nothing to be held against: own options, those of FreeBSD, large files, files that
-//! change.
+//! `seekless cmp` beyond GNU cmp: own options, options of FreeBSD, large files, files that change.
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::symlink;
@@ -220,7 +219,7 @@ fn cmp_of_files_that_change_meanwhile_ends_without_a_crash() {
         let child = command.args(["cmp", "one", "other"]).spawn().unwrap();
         let file = OpenOptions::new().write(true).open(&other).unwrap();
         std::thread::sleep(std::time::Duration::from_millis(round));
-        // A cut shows zeros to who maps the file, a longer file has an end elsewhere.
+        // After a truncation, a map shows zeros; a longer file has its end elsewhere.
         file.set_len(if round % 2 == 0 { 3 * MIB as u64 } else { 2 * len as u64 })
             .unwrap();
         let ended = Ended::of(child);

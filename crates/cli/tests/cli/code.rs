@@ -1,4 +1,5 @@
-//! `seekless methods METHOD --code LANGUAGE`: the programs are compiled, run, and held against the files.
+//! `seekless methods METHOD --code LANGUAGE`: the programs are compiled and run, and their results compared with the
+//! files.
 
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -52,13 +53,13 @@ const METHODS: [&str; 41] = [
     "copy/reflink,fsync",
 ];
 
-/// Ends in the midst of a sector, a block and a range of threads.
+/// Ends in the middle of a sector, of a block and of a thread's range.
 const BYTES: usize = (3 << 20) + 123_457;
 
-/// How the program of a method is run, once it is built; none where it cannot be built here.
+/// How the program of a method is run once it is built; `None` if it cannot be built here.
 type Built = Option<PathBuf>;
 
-/// The text of the program for a method; none with the refusal where there is none.
+/// The text of the program for a method; `None`, after checking the refusal, if there is none.
 fn program(place: &Place, method: &str, language: &str) -> Option<String> {
     let ended = place.run(&["methods", method, "--code", language]);
     if ended.code == Some(0) {
@@ -69,7 +70,7 @@ fn program(place: &Place, method: &str, language: &str) -> Option<String> {
     None
 }
 
-/// What the method needs of kernel and file system, and is not there.
+/// Whether a program was refused because the kernel or file system lacks something.
 fn is_refused(method: &str, output: &Output) -> bool {
     let text = String::from_utf8_lossy(&output.stderr).to_lowercase();
     let may_be = ["direct", "dontcache", "reflink", "io_uring", "populate"];
@@ -83,7 +84,7 @@ fn is_refused(method: &str, output: &Output) -> bool {
     may_be.iter().any(|what| method.contains(what)) && refusals.iter().any(|refusal| text.contains(refusal))
 }
 
-/// Runs a method's program on files of several sizes, and holds what it made or printed against the data.
+/// Runs a method's program on files of several sizes, and compares its output with the data.
 fn check(place: &Place, method: &str, language: &str, program: &Path) {
     let data: Vec<u8> = (0..BYTES as u64).map(|at| (at * at / 7 + at / 4096) as u8).collect();
     for bytes in [0, 1, BYTES] {

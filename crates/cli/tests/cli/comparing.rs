@@ -1,10 +1,10 @@
-//! Contests of two files: both are made and brought into their state, and whoever tells a wrong verdict is found out.
+//! Contests of two files: both are made and brought into their state, and a wrong verdict is detected.
 
 use seekless_record::{Contest, Differ, Status};
 
 use super::place::Place;
 
-/// Every place of a difference; commands that are right by looking, and such that always say the same.
+/// Every place of a difference; commands that compare, and commands that always say the same.
 const PAIRS: &str = r#"
 name = "pairs"
 about = "Who tells two files apart?"

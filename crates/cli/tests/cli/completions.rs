@@ -1,4 +1,4 @@
-//! What shells offer behind the words of a command line.
+//! The completions that shells offer for a command line.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -10,7 +10,7 @@ use clap::{Arg, Command, ValueHint};
 
 use super::place::{Ended, Place, prepared, wait_for};
 
-/// What is offered at the end of a line, without what it is.
+/// The completions at the end of a line, without their descriptions.
 fn offered(place: &Place, line: &str) -> Vec<String> {
     let words = ["suggest", "zsh", "seekless"].into_iter().chain(line.split(' '));
     let ended = place.run(&words.collect::<Vec<_>>()).succeeded();
@@ -28,7 +28,7 @@ fn keep_runs(place: &Place, ids: &[&str]) {
         };
         let directory = place.path("../data/seekless").join(directory);
         fs::create_dir_all(&directory).unwrap();
-        // What is in them is not read.
+        // Their content is not read.
         fs::write(directory.join(format!("{id}.json")), "damaged").unwrap();
         fs::write(directory.join(format!("{id}.html")), "").unwrap();
     }
@@ -52,7 +52,7 @@ fn runs_are_offered_newest_first_with_their_time_and_experiment() {
     let place = Place::new();
     keep_runs(&place, &RUNS);
     let newest_first = ["latest", RUNS[1], RUNS[0], RUNS[2], ":files .json"];
-    // The list is not waited for where the machine is too busy to make it.
+    // The shell does not wait for the list if the machine is too busy to make it.
     for line in ["report ", "runs show ", "runs compare latest ", "bench --like "] {
         wait_for(line, || offered(&place, line) == newest_first);
     }
@@ -90,7 +90,7 @@ fn methods_are_those_of_the_operation_and_then_the_options_they_take() {
     assert_eq!(offered(&place, "update --method in"), ["in-order"]);
     let options = offered(&place, "bench --methods read/sync,direct,");
     assert!(options.contains(&"read/sync,direct,block=".to_owned()), "{options:?}");
-    // Neither what is given already, nor what the method refuses.
+    // Neither options that are already given, nor those that the method refuses.
     assert!(
         !options.iter().any(|option| option.ends_with("direct,direct")),
         "{options:?}"
@@ -161,7 +161,7 @@ fn every_argument_is_completed_unless_only_its_user_knows_its_values() {
     walk(&place, &seekless_cli::definition(), "");
 }
 
-/// What a shell prints that runs a script and finds this program as `seekless`.
+/// The output of a shell that runs a script and finds this program as `seekless`.
 fn in_shell(place: &Place, shell: &[&str], script: &str) -> String {
     let program = Path::new(env!("CARGO_BIN_EXE_seekless")).parent().unwrap();
     let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
@@ -173,7 +173,7 @@ fn in_shell(place: &Place, shell: &[&str], script: &str) -> String {
     ended.stdout
 }
 
-/// What bash is told for a line, whose words are given as bash splits them.
+/// The answer to bash for a line, with its words as bash splits them.
 fn in_bash(place: &Place, words: &[&str], typed: &str) -> Vec<String> {
     let script = format!(
         ". <(seekless generate completions bash)\n\

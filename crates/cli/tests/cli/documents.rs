@@ -1,4 +1,5 @@
-//! The commands that README and guide show are run, each as it stands there but for absolute paths and the size of measurements.
+//! The commands that README and guide show are run, each as written there, except for absolute paths and the size of
+//! measurements.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -6,7 +7,7 @@ use std::{fs, iter};
 
 use crate::place::{Ended, Place};
 
-/// Directories that readers have and a test has not: they are taken from the directory of the test.
+/// Directories that readers have and a test does not: they are made in the directory of the test.
 const ELSEWHERE: [&str; 6] = [
     "/mnt/backup",
     "/somewhere/on/the/storage",
@@ -16,7 +17,8 @@ const ELSEWHERE: [&str; 6] = [
     "/disk",
 ];
 
-/// What is not run as it stands: where a line begins so, the text is replaced by the other. An empty text means not at all.
+/// Lines that are not run as written: in a line that begins so, the text is replaced by the other. If that is empty,
+/// the line is not run.
 const OTHERWISE: [(&str, &str, &str); 7] = [
     // The name of a run is its day.
     ("seekless runs compare 2026-11-20", "2026-11-20 latest", "earlier later"),
@@ -47,7 +49,7 @@ fn commands(document: &str) -> Vec<String> {
     found
 }
 
-/// The command as it is run here; none where it is not.
+/// The command as it is run here; `None` if it is not run.
 fn here(command: &str) -> Option<String> {
     let mut line = command.to_owned();
     if let Some((_, written, instead)) = OTHERWISE.iter().find(|(start, ..)| command.starts_with(start)) {

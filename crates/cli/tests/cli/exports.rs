@@ -1,4 +1,4 @@
-//! What a run is kept as: one document with all of it, a table of trials, a page.
+//! The forms of a run: one document with all of it, a table of trials, a page.
 
 use super::place::Place;
 

@@ -1,6 +1,7 @@
-//! `seekless update` and `seekless holes` on file systems that programs serve, that have no holes, or that show others'.
+//! `seekless update` and `seekless holes` on file systems that are served by programs, have no holes, or show another
+//! file system.
 //!
-//! Right bytes, or a refusal that changes nothing. What cannot be mounted here is skipped.
+//! The result is right, or a refusal that changes nothing. File systems that cannot be mounted here are skipped.
 
 use std::fmt::Write;
 use std::fs::{self, File};
@@ -20,7 +21,7 @@ const IMAGE_BYTES: u64 = 48 << 20;
 /// A place with a file system mounted on its directory `mount`.
 struct Foreign {
     kind: &'static str,
-    // Before the place: fields are dropped in this order.
+    // Before `place`, because fields are dropped in this order.
     mount: Option<Mount>,
     place: Place,
 }
@@ -92,7 +93,7 @@ fn with_zeros() -> Vec<u8> {
     bytes
 }
 
-/// Makes a file of which the zeros are a hole where there are holes.
+/// Makes a file with its zeros as a hole, if there are holes.
 fn make_sparse(path: &Path, bytes: &[u8]) {
     let file = File::create(path).unwrap();
     file.write_all_at(&bytes[..100_000], 0).unwrap();
@@ -223,7 +224,7 @@ fn a_file_that_cannot_be_mapped_keeps_its_size() {
     for path in [&source, &directory] {
         fs::create_dir(path).unwrap();
     }
-    // Past the page cache there is nothing to map.
+    // Without the page cache there is nothing to map.
     let Some(_mount) = Mount::bindfs(&source, &directory, &["-o", "direct_io"]) else {
         return;
     };
@@ -280,7 +281,7 @@ fn what_was_interrupted_is_recovered_when_the_file_system_is_mounted_again() {
     for mut foreign in foreign() {
         let before = with_zeros();
         let (updates, after) = changes(&before);
-        // Without it the file gets another inode, where the mount numbers them.
+        // Without it, the file gets another inode if the mount numbers them.
         foreign.place.file("mount/first", b"");
         let path = foreign.file(&before);
         let snapshot = Snapshot {
@@ -327,7 +328,7 @@ fn what_was_interrupted_is_recovered_when_the_file_system_is_mounted_again() {
 fn holes_are_made_and_filled_or_refused_and_bytes_stay() {
     for foreign in foreign() {
         let (kind, place) = (foreign.kind, &foreign.place);
-        // What fuse2fs keeps in its image it writes when it likes.
+        // fuse2fs writes its image at any time.
         let content = || {
             let mut content = place.content();
             content.remove(&place.path("image"));
@@ -374,7 +375,7 @@ fn a_copy_that_passes_over_holes_clears_what_the_target_had() {
     for foreign in foreign() {
         let bytes = with_zeros();
         let (source, target) = (foreign.file(b""), foreign.place.path("mount/target"));
-        // Holes that are told, where the file system tells none.
+        // Holes are shown although the file system reports none.
         let sparse = foreign.place.path("sparse");
         for source in [source, sparse] {
             make_sparse(&source, &bytes);

@@ -111,7 +111,7 @@ fn a_map_leaves_the_file_as_before_where_holes_find_no_room_or_tells_what_is_in(
             assert!(!said.contains("may be") && found == before, "{kind}: {said}");
             return;
         };
-        // Where blocks cannot be allocated beforehand, a page that finds none is told by a signal.
+        // Where blocks cannot be allocated beforehand, a signal reports a page that finds none.
         let done: usize = told.rsplit(' ').next().unwrap().parse().unwrap();
         let are_in = found[offset(0)..offset(done)].iter().all(|byte| *byte == b'x');
         assert!(are_in && found.len() <= offset(done + 1), "{kind}: {said}");

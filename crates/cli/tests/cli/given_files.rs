@@ -1,4 +1,4 @@
-//! A file of the user's is read and never written; paths are bytes.
+//! A user's file is read and never written; paths are bytes.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, Permissions};
@@ -68,7 +68,7 @@ fn files_of_a_directory_are_read_once_and_nothing_is_written() {
     assert!(before == place.content(), "something was touched");
     let resumed = place.run(&["bench", "--resume", "latest"]).refused();
     assert!(resumed.contains("each file only once"), "{resumed}");
-    // Now they are in memory, as far as the directory was read by this test.
+    // Now they are in memory, as this test has read the directory.
     let refused = place.run(&READ_ONCE).refused();
     assert!(
         refused.contains("20 in memory") && refused.contains("hint:"),

@@ -1,8 +1,8 @@
-//! What the command says, held against files in `testdata/golden` that were read by eye once.
+//! The command's output, compared with the reviewed files in `testdata/golden`.
 //!
-//! Human text may change on purpose: `UPDATE_EXPECT=1 cargo test -p seekless-cli --test cli golden` writes the files again,
-//! and the diff is reviewed. Commands, options, exit codes and JSON keys are promises: `surface.txt`, `exit-codes.txt` and
-//! `json-keys.txt` only ever gain lines.
+//! Text for people may change on purpose: `UPDATE_EXPECT=1 cargo test -p seekless-cli --test cli golden` writes the
+//! files again, for a review of the diff. Commands, options, exit codes and JSON keys are promises: `surface.txt`,
+//! `exit-codes.txt` and `json-keys.txt` only ever gain lines.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -27,7 +27,7 @@ fn assert_golden(name: &str, text: &str) {
     expect_file![golden(name)].assert_eq(text);
 }
 
-/// The words of every command that users can call, `help` left out.
+/// The words of every command that users can call, except `help`.
 pub fn commands() -> Vec<Vec<String>> {
     fn walk(command: &Command, words: &[String], found: &mut Vec<Vec<String>>) {
         found.push(words.to_vec());
@@ -178,8 +178,8 @@ fn exit_codes_are_as_promised() {
     assert_golden("exit-codes.txt", &text);
 }
 
-/// The keys of a document as paths, an element of a list as `[]`; and the paths that are null or empty here, below which
-/// there are none.
+/// The keys of a document as paths, an element of a list as `[]`; and the paths that are null or empty here and so have
+/// none below them.
 fn keys(value: &Value, at: &str, found: &mut BTreeSet<String>, empty: &mut BTreeSet<String>) {
     match value {
         Value::Object(fields) if !fields.is_empty() => {
@@ -257,7 +257,7 @@ fn json_keys_are_as_promised() {
             );
         }
     }
-    // What is empty on this machine may have keys on another.
+    // Objects that are empty on this machine may have keys on another.
     let known = fs::read_to_string(golden("json-keys.txt")).unwrap_or_default();
     let cannot_be_seen = |path: &&str| empty.iter().any(|empty| path.starts_with(&format!("{empty} ")));
     found.extend(known.lines().filter(cannot_be_seen).map(str::to_owned));
@@ -265,7 +265,7 @@ fn json_keys_are_as_promised() {
     assert_golden("json-keys.txt", &text);
 }
 
-/// The page without what stands in files of its own (style, script) and the run inside it, an element to a line.
+/// The page without style, script (which have their own files) and the run, one element per line.
 fn body(html: &str) -> String {
     let mut text = html.to_owned();
     for element in ["style", "script"] {

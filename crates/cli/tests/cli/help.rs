@@ -1,4 +1,4 @@
-//! What the command tells about itself, and what it does when nobody listens any more.
+//! Help and version, and output to a pipe that is closed.
 
 use std::ffi::OsStr;
 use std::process::Stdio;
@@ -115,7 +115,7 @@ fn the_manual_has_a_page_with_all_sections_for_every_command() {
             "SEE ALSO",
         ];
         assert_eq!(sections, usual, "{name}");
-        // The first example of the help, without what it does.
+        // The first example of the help, without its comment.
         let help = place.run(&[&words[..], &["--help".to_owned()]].concat()).stdout;
         let example = help.split("Examples:\n").nth(1).unwrap().lines().next().unwrap();
         let example = example

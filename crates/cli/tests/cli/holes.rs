@@ -77,7 +77,7 @@ fn a_file_is_shown_dug_filled_and_punched() {
     assert_eq!(fs::read(&path).unwrap(), bytes);
 }
 
-/// As many holes as there can be, so that digging takes a while.
+/// As many holes as possible, so that digging takes a while.
 fn every_other_block() -> Vec<u8> {
     let mut bytes = vec![0; 96 << 20];
     bytes.iter_mut().step_by(8192).for_each(|byte| *byte = 1);
@@ -418,7 +418,7 @@ fn holes_that_do_not_fit_stay_holes() {
     let place = Place::new();
     let directory = place.path("small");
     fs::create_dir(&directory).unwrap();
-    // XFS needs blocks of its own for the last of the room, so that the call fails behind what is free too.
+    // XFS needs blocks of its own for the last free space, so the call fails there, too.
     let Some(_mount) = Mount::image("xfs", 320 << 20, &place.path("image"), &directory) else {
         return;
     };

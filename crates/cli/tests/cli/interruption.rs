@@ -1,4 +1,4 @@
-//! Signals in the middle of a run: what was measured is kept, and nothing of ours is left behind.
+//! Signals in the middle of a run: the measurements are kept, and no files are left.
 
 use std::fs;
 use std::io::Write;
@@ -13,8 +13,8 @@ use seekless_record::{Ended as EndedHow, Status};
 
 use super::place::{Ended, Place, SMALL_BENCH, wait_for};
 
-/// A run whose second round never ends: the command beside the method writes its process number and sleeps. The file is too
-/// large for a trial that is thrown away, which would be the second.
+/// A run whose second round never ends: the command beside the method writes its process number and sleeps. The file is
+/// too large for a discarded first trial, which would otherwise be the second round.
 const STUCK: &str = r#"
 name = "stuck"
 about = "A command that hangs in its second round"
@@ -141,7 +141,7 @@ fn a_signal_that_comes_twice_at_once_is_one() {
 #[test]
 fn a_later_signal_removes_the_test_files_of_a_run_that_cannot_end() {
     let place = Place::new();
-    // It waits for somebody to read its first words, with its directory made.
+    // It waits until its first words are read; its directory exists.
     let (unread, mut stderr) = std::io::pipe().unwrap();
     rustix::fs::fcntl_setfl(&stderr, rustix::fs::OFlags::NONBLOCK).unwrap();
     while stderr.write(&[b'x'; 4096]).is_ok() {}
@@ -257,7 +257,7 @@ fn two_runs_in_one_directory_leave_each_other_alone() {
     let stuck = Stuck::start(&place);
     let before = place.content();
     assert_eq!(scratch_directories(&place).len(), 1);
-    // Of another user, so to say: those of one store take turns.
+    // In another store, as if by another user: benches of one store take turns.
     let store = tempfile::tempdir().unwrap();
     let mut other = place.command();
     other.args(SMALL_BENCH).arg("read/sync");

@@ -1,5 +1,5 @@
-//! `--json` is one document and `--jsonl` a document on each line, whatever happens: where there is nothing to tell, where a
-//! path fails, where the command is stopped in the middle, and with names that are not UTF-8 or that a terminal would obey.
+//! `--json` is one document and `--jsonl` a document on each line, whatever happens: if there is nothing to report, if
+//! a path fails, if the command is interrupted, and with names that are not UTF-8 or contain control characters.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -36,7 +36,7 @@ fn with_option(option: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// Two trees, a sparse file, updates, and files with odd names, of which one is in each tree and differs.
+/// Two trees, a sparse file, updates, and files with odd names; one is in both trees and differs.
 fn place() -> Place {
     let place = Place::new();
     for tree in ["one", "other"] {
@@ -54,7 +54,7 @@ fn place() -> Place {
     place
 }
 
-/// Words, where `ODD` stands for the odd name.
+/// Words; `ODD` is replaced by the odd name.
 fn words(line: &str) -> Vec<OsString> {
     let word = |word| {
         if word == "ODD" {
@@ -66,7 +66,7 @@ fn words(line: &str) -> Vec<OsString> {
     line.split_whitespace().map(|each| word(each).to_owned()).collect()
 }
 
-/// The documents that a command printed. One that failed before it had any printed nothing, and said why.
+/// The documents that a command printed. If it failed before the first, it printed nothing but the error.
 fn printed(place: &Place, line: &str) -> Vec<Value> {
     let ended = place.run(&words(line));
     let is_failed = ended.code == Some(2);
@@ -186,7 +186,7 @@ fn lines_are_the_list_of_the_document_and_its_summary() {
             value.as_object_mut().unwrap().remove("seconds");
             value
         };
-        // What was dropped or warmed differs the second time.
+        // Dropping or warming has another result the second time.
         if !line.starts_with("cache") {
             assert_eq!(document["results"], Value::from(results), "{line}");
             assert_eq!(without_time(&document["summary"]), without_time(summary), "{line}");
@@ -213,7 +213,7 @@ fn lines_are_the_list_of_the_document_and_its_summary() {
     }
 }
 
-/// A command that waits because nobody reads its output: what it was asked to write is in the pipe.
+/// A command that waits because its output is not read and the pipe is full.
 fn stuck(place: &Place, line: &str) -> Child {
     let child = place.command().args(words(line)).spawn().unwrap();
     let waiting = || rustix::io::ioctl_fionread(child.stdout.as_ref().unwrap()).unwrap();

@@ -101,7 +101,7 @@ fn files_get_their_layout_and_holes_come_from_no_device() {
             assert!(held > 0.99 || in_memory, "{held}: pages of holes are cached as well");
         }
     }
-    // Where nothing is cold, the tests' directory is in memory.
+    // If nothing is cold, the tests' directory is in memory.
     let (cold, trials) = contest(&run, Some("7M hole, 1M data"), Cache::Cold);
     for trial in trials {
         assert!(trial.valid, "{:?}", trial.invalid);

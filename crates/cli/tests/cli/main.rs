@@ -1,7 +1,7 @@
-//! The command as its user meets it: words in, files and exit codes out.
+//! The command as users see it: arguments in, files and exit codes out.
 //!
-//! Every test has a directory and a data directory of its own, and measures for seconds at most. What needs root says
-//! `skipped` and why without it.
+//! Every test has a directory and a data directory of its own, and measures for seconds at most. Without root, tests
+//! that need it print `skipped` and why.
 
 mod bad_input;
 mod bench_update;

@@ -1,4 +1,4 @@
-//! `seekless methods`: what there is, and what of it works here.
+//! `seekless methods`: the methods, and which of them work here.
 
 use serde_json::Value;
 

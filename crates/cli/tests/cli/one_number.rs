@@ -1,5 +1,5 @@
-//! Different files whose numbers are the same: `st_dev`, `st_ino` and the places of their extents. None may be called equal
-//! unread.
+//! Different files with the same numbers: `st_dev`, `st_ino` and the places of their extents. They must be read before
+//! they are called equal.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -22,7 +22,7 @@ fn twins(place: &Place, below: &str) -> Option<[Mount; 2]> {
     Some([mount("one")?, mount("other")?])
 }
 
-/// The same in the first half of each, where what is claimed would be tried, and a byte over and over in the second.
+/// The first half is the same in all files, as a check of claimed equality would read it; the second is one repeated byte.
 fn bytes(byte: u8) -> Vec<u8> {
     [[b'x'; 2], [byte; 2]].map(|pair| pair.repeat(HALF_BYTES / 2)).concat()
 }
@@ -81,7 +81,7 @@ fn files_of_two_file_systems_below_one_overlay_share_nothing_though_their_extent
         return;
     };
     all_differ(&place, "mount/a/file", "mount/b/file", ["mount/a", "mount/b"]);
-    // What is the same is found to be.
+    // Equal files are found to be equal.
     let same = place.run(&["cmp", "-s", "mount/a/file", "mount/a/clone-of-file"]);
     assert_eq!(same.code, Some(0), "{}", same.stderr);
 }
@@ -140,7 +140,7 @@ fn files_with_one_number_are_all_met() {
         let told = place.run(&[command, &both].concat()).succeeded().stdout;
         assert!(both.iter().all(|file| told.contains(file)), "{command:?}: {told}");
     }
-    // Nothing tells hard links there from files with one number: each name counts.
+    // There, hard links cannot be distinguished from different files with one number: each name counts.
     let told = place.run(&["holes", "show", "-r", "mount"]).succeeded().stdout;
     assert!(told.contains("4 files"), "{told}");
     let told = place.run(&["cache", "show", "mount"]).succeeded().stdout;

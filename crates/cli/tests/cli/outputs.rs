@@ -1,4 +1,4 @@
-//! Where exports go: a file is replaced whole, a link stays a link, and what is no file is written to and stays.
+//! Where exports go: a file is replaced as a whole, a link stays a link, and anything else is written to and stays.
 
 use std::fs::{self, File, Permissions};
 use std::io::Read;
@@ -41,7 +41,7 @@ fn a_link_stays_a_link_whether_its_target_is_there_or_not() {
 fn a_device_is_written_to_and_stays_a_device() {
     let place = Place::new();
     let device = place.path("device");
-    // Another null device than the system's, so that a failure harms nobody.
+    // A null device of our own, so that a failure does no harm.
     if !prepared("mknod", &[device.as_os_str(), "c".as_ref(), "1".as_ref(), "3".as_ref()]) {
         println!("skipped: making a device needs root");
         return;
@@ -88,7 +88,7 @@ fn a_fifo_is_written_to_where_somebody_reads_it_and_refused_where_nobody_does() 
 fn a_block_device_is_refused() {
     let place = Place::new();
     let device = place.path("device");
-    // Numbers that no driver answers to: should it be opened after all, there is nothing behind it.
+    // No driver has these numbers: opening the device by mistake does no harm.
     if !prepared(
         "mknod",
         &[device.as_os_str(), "b".as_ref(), "239".as_ref(), "255".as_ref()],

@@ -1,4 +1,4 @@
-//! A directory to run the command in, and what all themes ask about it.
+//! A directory to run the command in, and helpers for all tests.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -16,7 +16,7 @@ use tempfile::TempDir;
 /// No command of these tests takes longer; one that does is stuck.
 const PATIENCE: Duration = Duration::from_mins(2);
 
-/// A small measurement: reading one megabyte once, by the methods of the word that follows.
+/// A small measurement: reading one megabyte once, by the methods of the next argument.
 pub const SMALL_BENCH: [&str; 7] = ["bench", "read", "--size", "1M", "--rounds", "1", "--methods"];
 
 /// A directory to work in, and a data directory beside it.
@@ -49,7 +49,7 @@ impl Place {
         path
     }
 
-    /// Makes a directory whose path is longer than systems take, with a file `file` in it. Gives the length of the
+    /// Makes a directory with a path longer than systems accept, and a file `file` in it. Returns the length of the
     /// file's path.
     pub fn deep_file(&self, bytes: &[u8]) -> usize {
         let (name, levels) = (OsString::from("n".repeat(250)), 20);
@@ -67,7 +67,7 @@ impl Place {
         self.command_of(env!("CARGO_BIN_EXE_seekless"))
     }
 
-    /// Another program in the same surroundings.
+    /// Another program in the same environment.
     pub fn command_of(&self, program: &str) -> Command {
         let mut command = Command::new(program);
         command
@@ -82,7 +82,7 @@ impl Place {
         command
     }
 
-    /// Runs the command to its end, with at most so many files open.
+    /// Runs the command to its end, with at most this many open files.
     pub fn run_with_few_files(&self, most: u32, arguments: &[&str]) -> Ended {
         let script = format!("ulimit -n {most}; exec \"$0\" \"$@\"");
         let mut limited = Command::new("sh");
@@ -122,7 +122,7 @@ impl Place {
         runs.map(|run| run.expect("a saved run is one")).collect()
     }
 
-    /// The run that was saved, of which there must be just one.
+    /// The only saved run.
     #[track_caller]
     pub fn only_run(&self) -> Run {
         let mut saved = self.saved();
@@ -130,7 +130,7 @@ impl Place {
         saved.remove(0)
     }
 
-    /// All that is below the directory: kind, mode, time of change and bytes of each entry.
+    /// Everything below the directory: kind, mode, time of change and bytes of each entry.
     pub fn content(&self) -> BTreeMap<PathBuf, (u32, i64, i64, Vec<u8>)> {
         let mut found = BTreeMap::new();
         let mut directories = vec![self.directory()];
@@ -159,7 +159,7 @@ impl Place {
     }
 }
 
-/// How a command ended, and what it said.
+/// How a command ended, and its output.
 pub struct Ended {
     pub code: Option<i32>,
     pub stdout: String,
@@ -167,7 +167,7 @@ pub struct Ended {
 }
 
 impl Ended {
-    /// Waits for a command; one that is stuck is ended and is a failure.
+    /// Waits for a command. If it is stuck, kills it and fails.
     pub fn of(mut child: Child) -> Self {
         let stdout = child.stdout.take().map(reader);
         let stderr = child.stderr.take().map(reader);
@@ -197,13 +197,13 @@ impl Ended {
         }
     }
 
-    /// The same, of a command that must have succeeded.
+    /// Checks that the command succeeded.
     pub fn succeeded(self) -> Self {
         assert_eq!(self.code, Some(0), "{}\n{}", self.stdout, self.stderr);
         self
     }
 
-    /// The sentence of a command that must have refused bad input.
+    /// The error of a command that must have refused bad input.
     #[track_caller]
     pub fn refused(self) -> String {
         assert_eq!(self.code, Some(2), "{}\n{}", self.stdout, self.stderr);
@@ -221,7 +221,7 @@ fn reader(mut pipe: impl std::io::Read + Send + 'static) -> std::thread::JoinHan
     })
 }
 
-/// Waits until something holds.
+/// Waits until a condition holds.
 #[track_caller]
 pub fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
     let end = Instant::now() + PATIENCE;
@@ -231,17 +231,17 @@ pub fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Runs a program that prepares a test; whether it is there and succeeded.
+/// Runs a program that prepares a test. Returns whether it exists and succeeded.
 pub fn prepared(program: &str, arguments: &[&OsStr]) -> bool {
     let output: Option<Output> = Command::new(program).args(arguments).output().ok();
     output.is_some_and(|output| output.status.success())
 }
 
-/// A file system of its own on a directory, taken away again when this is dropped.
+/// A file system mounted on a directory, unmounted when this is dropped.
 pub struct Mount(PathBuf);
 
 impl Mount {
-    /// A tmpfs; `None`, with a word about it, where mounting is not allowed.
+    /// A tmpfs; prints why and returns `None` if mounting is not allowed.
     pub fn tmpfs(directory: &Path, options: &str) -> Option<Self> {
         Self::of("tmpfs", directory, options)
     }
@@ -251,7 +251,7 @@ impl Mount {
         Self::of("ramfs", directory, "mode=700")
     }
 
-    /// A file system in a new image of so many bytes; `None`, with a word about it, where its programs are missing too.
+    /// A file system in a new image of this many bytes; as [`Mount::tmpfs`], also if its programs are missing.
     pub fn image(kind: &str, bytes: u64, image: &Path, directory: &Path) -> Option<Self> {
         fs::File::create(image).unwrap().set_len(bytes).unwrap();
         let made = prepared(&format!("mkfs.{kind}"), &[OsStr::new("-q"), image.as_os_str()]);
@@ -268,13 +268,13 @@ impl Mount {
         mounted.then(|| Self(directory.to_owned()))
     }
 
-    /// A directory again, by FUSE; `None`, with a word about it, where its program is missing or mounting is not allowed.
+    /// A directory again, by FUSE; prints why and returns `None` if its program is missing or mounting is not allowed.
     pub fn bindfs(source: &Path, directory: &Path, options: &[&str]) -> Option<Self> {
         let options: Vec<_> = options.iter().map(OsStr::new).collect();
         Self::by("bindfs", &[&options[..], &[source.as_os_str()]].concat(), directory)
     }
 
-    /// A directory again, by the system; as [`Mount::bindfs`].
+    /// A directory again, by a bind mount; as [`Mount::bindfs`].
     pub fn bind(source: &Path, directory: &Path) -> Option<Self> {
         Self::by("mount", &[OsStr::new("--bind"), source.as_os_str()], directory)
     }
@@ -285,7 +285,7 @@ impl Mount {
         Self::by("fuse2fs", &[&options[..], &[image.as_os_str()]].concat(), directory)
     }
 
-    /// The exFAT of an image, by FUSE: no holes, no modes, no inodes that last; as [`Mount::bindfs`].
+    /// The exFAT of an image, by FUSE: no holes, no modes, no lasting inode numbers; as [`Mount::bindfs`].
     pub fn exfat(image: &Path, directory: &Path) -> Option<Self> {
         let options = ["-t", "exfat-fuse", "-o", "loop"].map(OsStr::new);
         Self::by("mount", &[&options[..], &[image.as_os_str()]].concat(), directory)
@@ -330,7 +330,7 @@ impl Mount {
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        // A command that has just ended may hold a mount of FUSE for a moment.
+        // A command that has just ended may keep a FUSE mount busy for a moment.
         let attempts = 0..50;
         let is_unmounted = attempts.into_iter().any(|attempt| {
             std::thread::sleep(Duration::from_millis(attempt));

@@ -30,7 +30,7 @@ methods = [
 ]
 "#;
 
-/// Of each contest that has trials: how blocks are moved, and the requests and bytes of each trial.
+/// For each contest that has trials: its mechanisms, and the requests and bytes of each trial.
 fn trials(run: &Run, contest: usize) -> impl Iterator<Item = &seekless_record::Trial> {
     run.trials.iter().filter(move |trial| trial.contest == contest)
 }

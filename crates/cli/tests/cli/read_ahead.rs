@@ -15,7 +15,7 @@ use super::unprivileged::Common;
 /// A file system on a loop device, unmounted when this is dropped.
 struct Disk {
     place: Place,
-    /// What anybody may enter, the mount point too.
+    /// A directory that anybody may enter; so is the mount point.
     common: Common,
     mount: PathBuf,
     device: String,
@@ -109,7 +109,7 @@ read-ahead-kib = [4]
     /// Has a run set the window to 4 KiB, and kills the run and its watcher.
     fn set_by_a_killed_run(&self) {
         let child = self.run_that_set_it();
-        // Stopped within a trial: between two the window is as it was.
+        // Stopped during a trial: between two trials the window is the old one.
         wait_for("the run is stopped within a trial", || {
             kill_process(Pid::from_child(&child), Signal::STOP).unwrap();
             std::thread::sleep(Duration::from_millis(20));
@@ -122,7 +122,7 @@ read-ahead-kib = [4]
         kill_process(self.watcher().unwrap(), Signal::KILL).unwrap();
         kill_process_group(Pid::from_child(&child), Signal::KILL).unwrap();
         Ended::of(child);
-        // The watcher is no child of this process, which cannot wait for it.
+        // The watcher is not a child of this process, which therefore cannot wait for it.
         let lock = format!("/run/seekless/{}.lock", self.device);
         wait_for("the watcher has ended", || {
             fs::File::open(&lock).unwrap().try_lock().is_ok()
@@ -154,7 +154,7 @@ fn a_window_is_put_back_at_once_when_the_run_and_its_group_are_killed() {
     assert_eq!(disk.storage().stderr, "");
 }
 
-/// Any start of seekless puts the window back, so one of another test may be faster than this one's.
+/// Any start of seekless restores the window, so another test may do so before this one.
 #[test]
 fn a_window_whose_watcher_was_killed_too_is_put_back_by_the_next_start_which_says_so() {
     let Some(disk) = Disk::new() else { return };

@@ -1,11 +1,11 @@
-//! Pages of runs: beside each saved one, and of any that is named.
+//! Pages of runs: one beside each saved run, and one of any named run.
 
 use std::fs;
 use std::path::PathBuf;
 
 use super::place::{Ended, Place};
 
-/// The page that the last line of an output gives the address of. The directories of tests have plain names.
+/// The page at the address in the last line of an output. The directories of tests have plain names.
 fn page_of(ended: &Ended) -> PathBuf {
     let last = ended.stdout.lines().last().unwrap_or_default();
     let address = last

@@ -1,4 +1,4 @@
-//! Going on with a run: what was measured stays, what is left gets its turn, and nothing else may be different.
+//! Resuming a run: the measurements stay, the rest is measured, and nothing else may differ.
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use seekless_record::{Ended as EndedHow, Run, Status};
 
 use super::place::{Ended, Place, wait_for};
 
-/// More than a second's worth: the larger files are left.
+/// More than a second of work, so the larger files are left.
 const SIZES: &str = r#"
 name = "sizes"
 about = "Files of several sizes"
@@ -25,7 +25,7 @@ methods = ["write/sync,block=128K", "write/sync,block=1M"]
 sizes = ["4M", "32M", "64M"]
 "#;
 
-/// A run whose budget was over before everything had its turn.
+/// A run whose budget ended before everything was measured.
 fn begun(place: &Place) -> Run {
     place.file("sizes.toml", SIZES.as_bytes());
     let ended = place.run(&["bench", "sizes.toml", "--budget", "1s"]).succeeded();

@@ -1,4 +1,4 @@
-//! Runs kept: listed, shown, compared, passed on, ranked and removed.
+//! Saved runs: listed, shown, compared, exported, ranked and removed.
 
 use std::fs;
 use std::path::PathBuf;

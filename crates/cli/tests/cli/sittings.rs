@@ -1,4 +1,4 @@
-//! Runs on one storage at several hours: put together, left out, and measured in the background.
+//! Runs on one storage at several hours: combined, left out, and measured in the background.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -19,7 +19,7 @@ const BENCH: [&str; 8] = [
     "read/sync,block=128K",
 ];
 
-/// Has the only saved run be one of the day before.
+/// Dates the only saved run one day earlier.
 fn yesterday(place: &Place) {
     let run = place.only_run();
     let path = place.directory().join(format!("../data/seekless/runs/{}.json", run.id));
@@ -100,7 +100,7 @@ fn sizes_that_the_lab_chose_stay_and_damaged_runs_are_named() {
     };
     assert_eq!(chosen(&first).len(), 1, "beside files of 1M");
     yesterday(&place);
-    // As if there had been less room then.
+    // As if there had been less space then.
     let runs = place.directory().join("../data/seekless/runs");
     let path = only_file(&runs);
     let text = fs::read_to_string(&path).unwrap();
@@ -149,7 +149,7 @@ fn only_file(directory: &std::path::Path) -> PathBuf {
     documents[0].clone()
 }
 
-/// The process in the background, by the words that tell of it.
+/// The background process, found by the message about it.
 fn background(told: &str) -> Pid {
     let number = told.split_once("(process ").unwrap().1.split_once(')').unwrap().0;
     Pid::from_raw(number.parse().unwrap()).unwrap()
@@ -157,7 +157,7 @@ fn background(told: &str) -> Pid {
 
 #[test]
 fn sittings_are_measured_in_the_background_and_end_when_told_to() {
-    // No disk, so nobody else uses it.
+    // Not a disk, so no other process uses it.
     let Ok(memory) = tempfile::tempdir_in("/dev/shm") else {
         eprintln!("skipped: there is no /dev/shm");
         return;
@@ -194,7 +194,7 @@ fn sittings_are_measured_in_the_background_and_end_when_told_to() {
     wait_for("it ends", || test_kill_process(background(&told.stdout)).is_err());
     let log = fs::read_to_string(place.directory().join("../data/seekless/sittings.log")).unwrap();
     assert!(log.contains("--- sitting 2 of 2") && log.contains("Saved"), "{log}");
-    // A run now would be of the same sitting as the last.
+    // A run now would be in the same sitting as the last.
     let told = sit("1h");
     kill_process(background(&told.stdout), Signal::TERM).unwrap();
     wait_for("it ends", || test_kill_process(background(&told.stdout)).is_err());

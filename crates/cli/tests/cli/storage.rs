@@ -1,4 +1,4 @@
-//! `seekless storage`: what lies behind a path, what works there, and what is left of trying it.
+//! `seekless storage`: the file system and devices of a path, the features that work there, and no files left by trying them.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -169,7 +169,7 @@ fn a_name_that_commands_a_terminal_is_written_out() {
 #[test]
 fn stopped_while_features_are_tried_it_leaves_nothing() {
     let place = Place::new();
-    // Many paths, so that it is at work for long enough.
+    // Many paths, so that it takes long enough.
     let child = place.command().arg("storage").args([".."; 200]).spawn().unwrap();
     let parent = place.directory().parent().unwrap().to_owned();
     let entries = || std::fs::read_dir(&parent).unwrap().count();

@@ -1,4 +1,4 @@
-//! A sustained write: one trial of many files, ended by a bound, told and not ranked.
+//! A sustained write: one trial of many files, ended by a bound, shown but not ranked.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -66,7 +66,7 @@ fn all_is_written_once_checked_told_and_removed() {
     assert!(page.contains("Rate over what was written: write 64M sustained"));
     fs::remove_file(place.path("run.html")).unwrap();
     assert!(place.content().is_empty(), "{:?}", place.content().keys());
-    // Another is told beside it, and they are not put together.
+    // A second run is shown beside it, and the two are not combined.
     let again = place.run(&["bench", "--like", "latest", "--name", "again"]).succeeded();
     assert!(again.stdout.contains("write 64M sustained in 64 x 1M") && !again.stdout.contains("sittings"));
     let saved = place.saved();

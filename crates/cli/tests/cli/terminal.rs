@@ -17,7 +17,7 @@ use super::place::Place;
 const FULL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../record/testdata/full-run.json");
 const STORED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../record/testdata/runs");
 
-/// A terminal of so many columns.
+/// A terminal with this many columns.
 struct Terminal {
     ours: OwnedFd,
     theirs: File,
@@ -41,7 +41,7 @@ impl Terminal {
         Self { ours, theirs }
     }
 
-    /// Starts a command whose output and errors go there; gives all that it prints, once it has ended.
+    /// Starts a command with its output and errors on the terminal. Returns all that it prints once it has ended.
     fn start(self, mut command: Command, feed: impl FnOnce(Option<std::process::ChildStdin>)) -> String {
         command
             .env("TERM", "xterm-256color")
@@ -50,7 +50,7 @@ impl Terminal {
             .stdout(self.theirs.try_clone().unwrap())
             .stderr(self.theirs.try_clone().unwrap());
         let mut child = command.spawn().unwrap();
-        // The end of its output is seen once nobody has the terminal open.
+        // The end of its output is seen once no process has the terminal open.
         drop((command, self.theirs));
         let mut ours = File::from(self.ours);
         let reader: JoinHandle<Vec<u8>> = thread::spawn(move || {
@@ -72,7 +72,7 @@ impl Terminal {
     }
 }
 
-/// What stands on the screen in the end.
+/// The screen in the end.
 fn screen(printed: &str) -> Vec<String> {
     let (mut lines, mut at) = (vec![Vec::new()], 0);
     let mut rest = printed.chars();
@@ -83,7 +83,7 @@ fn screen(printed: &str) -> Vec<String> {
             '\n' => lines.push(Vec::new()),
             '\u{1b}' => {
                 let sequence: String = rest.by_ref().take_while(|it| !it.is_ascii_alphabetic()).collect();
-                // The only one without a number, and the one that erases to the end of the line.
+                // The only sequence without a number: it erases to the end of the line.
                 if sequence == "[" {
                     line.truncate(at);
                 }
@@ -98,7 +98,7 @@ fn screen(printed: &str) -> Vec<String> {
     lines.into_iter().map(String::from_iter).collect()
 }
 
-/// Runs `cmp` of standard input, which comes slowly, with a file of 40 MB that has one other byte at its end.
+/// Runs `cmp` of standard input, which comes slowly, with a file of 40 MB that differs in its last byte.
 fn compare_slowly(columns: u16, arguments: &[&str]) -> String {
     let place = Place::new();
     let bytes = vec![b'x'; 40_000_000];
@@ -109,7 +109,7 @@ fn compare_slowly(columns: u16, arguments: &[&str]) -> String {
     Terminal::of(columns).start(command, |input| {
         let mut input = input.unwrap();
         let (first, last) = bytes.split_at(20_000_000);
-        // A command that was told to be silent ends when it likes.
+        // A command with `--quiet` may end at any time.
         let _ = input.write_all(first);
         thread::sleep(Duration::from_millis(700));
         let _ = input.write_all(&last[1..]);
@@ -256,7 +256,7 @@ fn no_page_is_wider_than_sixty_columns() {
         let printed = Terminal::run(60, &place, &line.split_whitespace().collect::<Vec<_>>());
         assert!(!screen(&printed).concat().is_empty(), "{line}");
         wide.extend(screen(&printed).iter().filter_map(|row| {
-            // A path or a name that has no place to break is wider.
+            // A path or a name without a place to break is wider.
             let words = row.split([' ', ',']).map(|word| word.chars().count());
             let longest = words.max().unwrap_or(0);
             (row.chars().count() > 60 && longest <= 40).then(|| format!("{line}:\n{row}"))

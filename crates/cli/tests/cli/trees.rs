@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::place::{Ended, Place};
 use super::unprivileged::Common;
 
-/// Two trees that differ in a file, a name that is no text, and a link.
+/// Two trees that differ in a file, a name that is not UTF-8, and a link.
 fn place() -> Place {
     let place = Place::new();
     for tree in ["one", "other"] {
@@ -145,7 +145,7 @@ fn files_of_one_size_are_counted() {
     assert_eq!((&object["pairs"], &object["equal_pairs"]), (&2.into(), &1.into()));
 }
 
-/// A directory with a dozen files and three directories like it, so many levels deep.
+/// A directory with a dozen files and three directories like it, to this depth.
 fn nested(place: &Place, path: &str, levels: u32) {
     fs::create_dir(place.path(path)).unwrap();
     for file in 0..12 {

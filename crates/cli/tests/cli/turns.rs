@@ -32,7 +32,7 @@ impl Drop for Endless {
     }
 }
 
-/// A bench that waits for another, which has said so.
+/// A bench that has said that it waits for another.
 fn waiting(place: &Place, pid: u32) -> Child {
     let mut command = place.command();
     let mut child = command
@@ -45,7 +45,7 @@ fn waiting(place: &Place, pid: u32) -> Child {
     stderr.read_line(&mut line).unwrap();
     let expected = format!("Another bench is measuring (process {pid}): waiting until it ends.\n");
     assert_eq!(line, expected);
-    // It must be able to write on.
+    // It must be able to continue writing.
     std::thread::spawn(move || stderr.read_to_end(&mut Vec::new()));
     child
 }

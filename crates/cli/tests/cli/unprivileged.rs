@@ -1,4 +1,4 @@
-//! What is refused to users without privileges. Run by root, the command is started as nobody.
+//! Refusals to users without privileges. If root runs the tests, the command is started as `nobody`.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -11,7 +11,7 @@ use super::place::{Ended, SMALL_BENCH, wait_for};
 /// The number of a user who owns nothing.
 pub const NOBODY: u32 = 65_534;
 
-/// A directory that everybody may enter, with the command in it: what is built may lie where others may not look.
+/// A directory that everybody may enter, with the command in it: the target directory may be closed to other users.
 pub struct Common {
     all: tempfile::TempDir,
 }

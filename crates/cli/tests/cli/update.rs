@@ -25,7 +25,7 @@ fn integers(place: &Place) -> Vec<u8> {
     after
 }
 
-/// What most of these tests ask for.
+/// The arguments of most of these tests.
 const THROUGH: [&str; 7] = [
     "update",
     "numbers",
@@ -97,7 +97,7 @@ fn the_amplification_is_bounded() {
         (&100.into(), &1.0.into())
     );
     let before = place.content();
-    // Past the page cache all of each block is written.
+    // Without the page cache, each block is written as a whole.
     for method in [
         "update/sync,order=rewrite",
         "update/sync,direct",
@@ -112,7 +112,7 @@ fn the_amplification_is_bounded() {
             refused.stderr
         );
     }
-    // A journal holds 12 bytes for each update, and twice what changes, beside what frames it.
+    // A journal has 12 bytes for each update, twice the changed bytes, and its frame.
     for (most, code) in [("6", Some(2)), ("6.3", Some(0))] {
         let bounded = ["update", "numbers", "--from", "changes", "--max-amplification", most];
         let ended = place.run(&[&bounded[..], &["--safety", "journal"]].concat());
@@ -293,7 +293,7 @@ fn a_journal_that_is_left_must_be_recovered_and_a_foreign_one_is_refused() {
     let refused = place.run(&["update", "file", "--recover"]);
     assert_eq!(refused.code, Some(2));
     assert!(refused.stderr.contains("not a seekless journal"), "{}", refused.stderr);
-    // One that was cut off before the file was touched.
+    // A journal that was cut off before the file was touched.
     fs::write(&journal, b"SKLS").unwrap();
     let undone = place.run(&["update", "file", "--recover"]).succeeded();
     assert!(undone.stdout.contains("the file is unchanged"), "{}", undone.stdout);
@@ -402,7 +402,7 @@ fn a_directory_that_takes_no_file_is_no_reason_not_to_write_in_place() {
 fn a_plan_is_made_of_measured_costs_by_whichever_name_it_is_asked_for() {
     let place = Place::new();
     place.file("file", &vec![1; 4_000_000]);
-    // So far apart that it depends on what a write costs whether they share one.
+    // At distances at which the cost of a write decides whether they share one.
     let updates: String = (0..40).fold(String::new(), |lines, n| {
         format!("{lines}{{\"offset\": {}, \"hex\": \"2a\"}}\n", n * 100_000)
     });

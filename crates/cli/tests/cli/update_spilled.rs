@@ -5,7 +5,7 @@ use std::fs;
 use super::place::{Mount, Place};
 use super::update::json;
 
-/// Updates in the binary form that take more memory than the least that is allowed, and the file that they leave of zeros.
+/// Updates in the binary form that need more than the smallest allowed memory, and the file that they make of zeros.
 fn more_than_memory(place: &Place) -> Vec<u8> {
     let mut after = vec![0; 4_000_000];
     let mut updates = b"SKLSUPDT\x01\0\0\0".to_vec();

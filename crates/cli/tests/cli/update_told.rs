@@ -1,4 +1,4 @@
-//! What `seekless update` tells of what it did, and a second one of the first.
+//! What `seekless update` reports about its work, and about another update of the same file.
 
 use std::fs;
 

@@ -5,7 +5,7 @@ use std::fmt;
 
 use fastrand::Rng;
 
-/// Where the edges are: of pages, of the blocks of either program, of what is read first, of a megabyte.
+/// Edges of pages, of the blocks of either program, of the first read, of a megabyte.
 const EDGES: [usize; 9] = [1, 2, 4096, 8192, 16 << 10, 64 << 10, 80 << 10, 128 << 10, 1 << 20];
 
 /// Where an input comes from.
@@ -42,7 +42,7 @@ pub struct Case {
     pub sources: [Source; 2],
     pub sink: Sink,
     pub words: Vec<OsString>,
-    /// So much of standard input was read before, where it is a file.
+    /// How much of standard input was read before, if it is a file.
     pub consumed_bytes: u64,
     pub posixly: bool,
 }
@@ -88,7 +88,7 @@ impl Case {
         }
         words = shuffled_into(random, words, operands);
         if random.u8(..) < 12 {
-            // What no option or operand is.
+            // Neither an option nor an operand.
             let at = random.usize(0..=words.len());
             words.insert(at, odd_word(random));
         }
@@ -184,11 +184,11 @@ fn sources(random: &mut Rng) -> [Source; 2] {
         130..190 => [special(random), Source::File],
         190..245 => [Source::File, special(random)],
         _ => {
-            // Two that are the other one would be nothing.
+            // Two inputs that each refer to the other would be nothing.
             let is_other = |source| matches!(source, Source::Same | Source::HardLink | Source::SymbolicLink);
             let pair = [special(random), special(random)];
             let is_input = |source| matches!(source, Source::StandardInput | Source::StandardInputByPipe);
-            // Nor can one stream be read at two places.
+            // One stream cannot be read at two places.
             if pair.into_iter().any(is_other) || pair.into_iter().all(is_input) {
                 [Source::Fifo, Source::StandardInput]
             } else {
@@ -226,7 +226,7 @@ fn options(random: &mut Rng, len: u64) -> Vec<OsString> {
 
 fn skip(random: &mut Rng, len: u64) -> String {
     let mut amount = || match amount(random, len) {
-        // Beyond what file systems have places for, GNU's -s counts from elsewhere than the rest of it.
+        // Beyond the largest file offset, -s of GNU cmp counts differently from its other options.
         text if ["4P", "7E", "9223372036854775807"].contains(&text.as_str()) => "1".to_owned(),
         text => text,
     };
@@ -296,7 +296,7 @@ fn operands(random: &mut Rng, sources: [Source; 2], len: u64) -> Vec<OsString> {
     operands
 }
 
-/// Options between and behind operands, whose own order stays.
+/// Puts options between and behind operands, whose order stays.
 fn shuffled_into(random: &mut Rng, options: Vec<OsString>, operands: Vec<OsString>) -> Vec<OsString> {
     if random.bool() {
         return [options, operands].concat();

@@ -1,8 +1,8 @@
-//! `seekless cmp` beside the system's cmp, where that is GNU's: the same words, byte for byte, and the same exit codes,
-//! in thousands of random cases.
+//! `seekless cmp` compared with the system's cmp, if that is GNU's: the same output, byte for byte, and the same exit
+//! codes, in thousands of random cases.
 //!
-//! `SEEKLESS_CMP_CASES` asks for more cases, and `SEEKLESS_CMP_SEED` for those of another seed; a case that failed is
-//! told with its seed, under which it is the first. What only one of the two can do is not tried here.
+//! `SEEKLESS_CMP_CASES` asks for more cases, and `SEEKLESS_CMP_SEED` for those of another seed; a failed case is
+//! reported with its seed, with which it is the first. Options of only one of the two are not tried here.
 
 mod case;
 mod run;
@@ -18,7 +18,7 @@ use run::{Bench, Ended};
 
 const CASES: u64 = 6000;
 const SEED: u64 = 2012;
-/// After so many, there is enough to think about.
+/// After this many failures, the test ends.
 const FAILURES_MAX: usize = 5;
 
 fn number(name: &str, default: u64) -> u64 {
@@ -28,7 +28,7 @@ fn number(name: &str, default: u64) -> u64 {
     })
 }
 
-/// Why the system's cmp cannot be the judge.
+/// Why the system's cmp cannot be the reference.
 fn why_not_here() -> Option<String> {
     match Command::new("cmp").arg("--version").output() {
         Err(error) => Some(format!("cmp: {error}")),
@@ -67,7 +67,7 @@ fn random_cases_are_answered_as_by_gnus_cmp() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-/// What the two do not agree on in a case.
+/// The differences between the two in a case.
 fn difference(bench: &Bench, seed: u64) -> Option<String> {
     let case = Case::random(seed);
     bench.lay_out(&case);

@@ -1,4 +1,4 @@
-//! The inputs of a case on the disk, and the two programs run on them under one name.
+//! Writes the inputs of a case, and runs the two programs on them under one name.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use crate::case::{Case, Sink, Source};
 
-/// How a program ended, and what it said.
+/// How a program ended, and its output.
 #[derive(PartialEq, Eq)]
 pub struct Ended {
     pub code: Option<i32>,
@@ -59,7 +59,7 @@ impl Bench {
         self.directory.path().join("work").join(name)
     }
 
-    /// Makes the inputs anew.
+    /// Creates the inputs.
     pub fn lay_out(&self, case: &Case) {
         for name in NAMES {
             let path = self.path(name);
@@ -94,7 +94,7 @@ impl Bench {
 
     fn run(&self, program: &Path, case: &Case) -> Ended {
         for side in (0..2).filter(|&side| case.sources[side] == Source::Fifo) {
-            // A new one, for what is left in one may outlive its users in a process that is being started elsewhere.
+            // A new FIFO: a process that is being started elsewhere may still have the old one open, with old data.
             let path = self.path(NAMES[side]);
             fs::remove_file(&path).expect("the FIFO is there");
             mknodat(CWD, &path, FileType::Fifo, Mode::RWXU, 0).expect("a FIFO");
@@ -133,7 +133,7 @@ impl Bench {
         let input = child.stdin.take();
         thread::scope(|scope| {
             if let (Some(side), Some(mut input)) = (piped, input) {
-                // Whoever has seen enough may close it.
+                // The program may close it early.
                 scope.spawn(move || drop(input.write_all(&case.contents[side])));
             }
             let writers: Vec<_> = (0..2)

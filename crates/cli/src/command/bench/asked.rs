@@ -1,4 +1,4 @@
-//! What is asked of the lab: experiments by name or file, what a run measured, or what is left of one.
+//! What the lab is to measure: experiments by name or file, the same as an earlier run, or the rest of a run.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use super::Arguments;
 use crate::command::sittings;
 use crate::config;
 
-/// What the arguments ask of the lab.
+/// The bench that the arguments describe.
 pub(super) fn bench(arguments: &Arguments, resumed: Option<&Run>) -> anyhow::Result<Bench> {
     let program = std::env::current_exe().context("cannot find this program's own file")?;
     let seed = arguments.seed.unwrap_or_else(seed_from_clock);
@@ -45,7 +45,7 @@ pub(super) fn bench(arguments: &Arguments, resumed: Option<&Run>) -> anyhow::Res
     Ok(bench)
 }
 
-/// Refuses options that nothing in these experiments takes.
+/// Refuses options that have no effect on these experiments.
 fn refuse_unused(arguments: &Arguments, bench: &Bench) -> anyhow::Result<()> {
     let plans = || bench.experiments.iter().flat_map(|experiment| &experiment.contests);
     let starts_cold = |plan: &ContestPlan| {
@@ -78,7 +78,7 @@ fn refuse_unused(arguments: &Arguments, bench: &Bench) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What a run measured, again: only the time, the seed and the number of rounds are new.
+/// The same as an earlier run; only the time, the seed and the number of rounds are new.
 fn repeating(bench: Bench, name: &OsStr) -> anyhow::Result<Bench> {
     let document = config::store()?.find(name)?;
     let run = document.read()?;
@@ -94,7 +94,7 @@ fn repeating(bench: Bench, name: &OsStr) -> anyhow::Result<Bench> {
         drop: (!is_by_default).then_some(run.drop),
         ..bench
     };
-    // The directories of others are not ours.
+    // Directories of imported runs are on other machines.
     if is_own {
         bench = in_its_places(bench, &run)?;
     } else if bench.directories.is_empty() {
@@ -121,7 +121,7 @@ fn beginning(mut bench: Bench, arguments: &Arguments) -> anyhow::Result<Bench> {
     Ok(bench)
 }
 
-/// A run that is resumed: all but the time and the directories is the run's own.
+/// The rest of a run: everything but the time and the directories comes from the run.
 fn resuming(bench: Bench, run: &Run) -> anyhow::Result<Bench> {
     Ok(Bench {
         seed: run.seed,
@@ -131,11 +131,11 @@ fn resuming(bench: Bench, run: &Run) -> anyhow::Result<Bench> {
     })
 }
 
-/// Where a run measured, unless other directories are given.
+/// Uses the directories of the run, unless others are given.
 fn in_its_places(bench: Bench, run: &Run) -> anyhow::Result<Bench> {
     let paths = run.storages.iter().map(|storage| PathBuf::from(&storage.path));
     let mut recorded: Vec<PathBuf> = paths.collect();
-    // The storage of second files is the last.
+    // The storage of the second files comes last.
     let is_apart = run.contests.iter().any(|contest| contest.other_storage.is_some());
     let recorded_other = is_apart.then(|| recorded.pop()).flatten();
     let directories = match (bench.directories.as_slice(), recorded.as_slice()) {
@@ -166,7 +166,7 @@ fn find(name: &OsStr) -> anyhow::Result<Experiment> {
     })
 }
 
-/// A seed that is short enough to be typed again.
+/// A seed that is short enough to type.
 fn seed_from_clock() -> u64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     now.map_or(1, |now| now.as_micros() as u64 % 1_000_000_000)

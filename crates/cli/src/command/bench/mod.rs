@@ -1,4 +1,4 @@
-//! `seekless bench`: measure, show, keep.
+//! `seekless bench`: measures, shows and saves a run.
 
 mod asked;
 
@@ -37,11 +37,11 @@ use crate::{budget, config};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  seekless bench                              # everything, in this directory
+  seekless bench                              # read, write and copy, here
   seekless bench read --budget 20s --size 1G  # only reading, files of 1 GiB
   seekless bench copy --dir /ssd --dir /disk  # two storages in the same rounds
   seekless bench compare --other /disk        # second files on another storage
-  seekless bench preload-2009 --rounds 10     # repeat a document of 2009
+  seekless bench preload-2009 --rounds 10     # repeat an experiment of 2009
   seekless bench read --file big.iso          # your file; nothing is written
   seekless bench read --methods '*direct*'    # some of `seekless methods` only
   seekless bench --first-touch ~/Music        # your files, each read once
@@ -58,7 +58,8 @@ pub struct Arguments {
     /// Measure the storage of this directory; repeat to measure several in the same rounds [default: .]
     #[arg(long = "dir", value_name = "DIR", conflicts_with = "file")]
     directories: Vec<PathBuf>,
-    /// Directory for the second file of each comparison, to compare across two storages [default: the first's]
+    /// Directory for the second file of each comparison, to compare across two storages [default: the directory of the
+    /// first]
     #[arg(long, value_name = "DIR", conflicts_with = "file")]
     other: Option<PathBuf>,
     /// Time limit, as in 90s or 10m
@@ -84,23 +85,23 @@ pub struct Arguments {
     /// Simulated processing per KiB, in nanoseconds; shows when overlapping pays off
     #[arg(long, value_name = "NS", value_parser = clap::value_parser!(u64).range(..=1_000_000_000))]
     work: Option<u64>,
-    /// What to drop from the page cache: the file's pages, or all clean pages (needs root) [default: file; for many small
-    /// files system, if allowed, so that metadata is cold too]
+    /// What to drop from the page cache before cold trials [default: file; as root, for many small files, system, so
+    /// that metadata is cold, too]
     #[arg(long, value_parser = one_of(DROPS))]
     drop: Option<Drop>,
     /// Read this file instead of test files; nothing is written
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
-    /// Read the files in DIR, each once and as cold as it is found; nothing is written
+    /// Read existing files in DIR, each once and without dropping it from memory first; nothing is written
     #[arg(long, value_name = "DIR", conflicts_with_all = ["file", "directories", "other", "sizes", "cache", "drop", "resume"])]
     first_touch: Option<PathBuf>,
-    /// Write the run with every sample as JSON to this file; `-`, here and below, is standard output
+    /// Write the run, with every sample, as JSON to this file; `-` is standard output, here and below
     #[arg(long, value_name = "FILE")]
     export_json: Option<PathBuf>,
     /// Write all trials as CSV
     #[arg(long, value_name = "FILE")]
     export_csv: Option<PathBuf>,
-    /// Write times by file size as tab-separated columns, like the document that the experiment repeats
+    /// Write times by file size, in the columns of the document that the experiment repeats, separated by tabs
     #[arg(long, value_name = "FILE.tsv")]
     export_columns: Option<PathBuf>,
     /// Write the tables as Markdown
@@ -134,7 +135,7 @@ pub struct Arguments {
     #[arg(long, value_name = "RUN", conflicts_with_all = ["experiments", "sizes", "methods", "cache", "rounds", "seed",
         "work", "drop", "file"])]
     resume: Option<OsString>,
-    /// How often the run is saved while it lasts
+    /// Time between two saves of a run in progress
     #[arg(long, default_value = "2m", value_name = "TIME", value_parser = budget::parse, hide = true)]
     checkpoint: Duration,
     /// Also show methods that were dropped or are unavailable
@@ -201,7 +202,7 @@ fn measure(arguments: &Arguments, stop: &Stop, caught: &Caught) -> Result<(), Fa
     let exports = exports(arguments)?;
     read_ahead::put_back(bench.directories.iter().chain(&bench.other).chain(&bench.file));
     let lock = measuring(caught, arguments.no_wait)?;
-    // What others measured while this one waited is known, too.
+    // Read only now, to include runs that were saved while this one waited.
     if !arguments.alone {
         bench.earlier = known(&bench, arguments.quiet)?;
     }
@@ -229,7 +230,7 @@ fn measure(arguments: &Arguments, stop: &Stop, caught: &Caught) -> Result<(), Fa
         alone: run,
     };
     let has_stdout = exports.iter().any(|(output, _)| output.is_stdout());
-    // The report is the last; it may be a stream.
+    // The report comes last; it may be a stream.
     let report = exports.last().and_then(|(output, _)| output.target());
     let written = exports
         .into_iter()
@@ -263,7 +264,7 @@ fn measure(arguments: &Arguments, stop: &Stop, caught: &Caught) -> Result<(), Fa
 
 fn tell_interrupted(run: &Run) {
     let _ = writeln!(stderr(), "seekless: interrupted; what was measured is saved");
-    // Files that are read once are not cold again.
+    // Files that are to be read once cannot become cold again.
     if run.contests.iter().all(|contest| contest.cache != Cache::FirstTouch) {
         let _ = writeln!(
             stderr(),
@@ -273,8 +274,8 @@ fn tell_interrupted(run: &Run) {
     }
 }
 
-/// The earlier runs that this one is put together with; says what they tell. What is wrong with a storage or the store,
-/// measuring and saving tell.
+/// The earlier runs to combine with this one; prints what they conclude. Errors of a storage or of the store are
+/// reported when measuring and saving.
 fn known(bench: &Bench, quiet: bool) -> anyhow::Result<Vec<Run>> {
     let Ok(new) = seekless_lab::unmeasured(bench) else {
         return Ok(Vec::new());
@@ -289,10 +290,11 @@ fn known(bench: &Bench, quiet: bool) -> anyhow::Result<Vec<Run>> {
     Ok(earlier)
 }
 
-/// How often a bench that waits asks whether it may measure.
+/// How often a waiting bench checks whether it may measure.
 const WAITING_STEP: Duration = Duration::from_millis(100);
 
-/// Waits until no other bench measures. Where there is no directory for a lock, nobody waits: saving the run will tell.
+/// Waits until no other bench measures. Without a directory for the lock, it does not wait; saving the run will then
+/// report the error.
 fn measuring(caught: &Caught, no_wait: bool) -> Result<Option<MeasuringLock>, Failure> {
     let Ok(store) = config::store() else { return Ok(None) };
     let mut told = None;
@@ -328,7 +330,7 @@ fn resumable(name: &OsStr) -> anyhow::Result<(Document, Run)> {
     Ok((document, run))
 }
 
-/// Says where the store becomes too large.
+/// Warns if the store has become too large.
 fn tell_size() -> anyhow::Result<()> {
     let documents = config::store().and_then(|store| store.documents()).unwrap_or_default();
     if let Some(warning) = too_large(&documents) {
@@ -373,16 +375,16 @@ fn list(json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A run as it is kept, and as all sittings conclude it.
+/// A run as it is saved, and the same run with conclusions from all sittings.
 struct Concluded {
     alone: Run,
     shown: Run,
 }
 
-/// A run's text in one of the forms it is exported in: samples are the run's alone, what follows rests on all sittings.
+/// Renders a run for export: samples come from the run alone, conclusions from all sittings.
 type Form = fn(&Concluded) -> anyhow::Result<String>;
 
-/// Where the run is written to besides; all paths are checked before anything is measured.
+/// The exports of the run; all paths are checked before anything is measured.
 fn exports(arguments: &Arguments) -> anyhow::Result<Vec<(Output, Form)>> {
     let stdout = arguments.json.then(|| PathBuf::from("-"));
     let wanted: [(&Option<PathBuf>, Form); 6] = [
@@ -403,7 +405,7 @@ fn exports(arguments: &Arguments) -> anyhow::Result<Vec<(Output, Form)>> {
             bail!("{}: this run reads it; write to another file", path.display());
         }
         if exports.iter().any(|(other, _)| other.is_same(&output)) {
-            bail!("{}: is named twice: each export takes a file of its own", output.name());
+            bail!("{}: is named twice; each export needs a file of its own", output.name());
         }
         exports.push((output, form));
     }

@@ -1,7 +1,7 @@
-//! `seekless cmp`, and this program under the name `cmp`: two files compared, in the words of GNU's cmp.
+//! `seekless cmp`, and this program under the name `cmp`: compares two files, with the messages of GNU cmp.
 //!
-//! It runs before clap, logging and everything else that a comparison of two small files would have to wait for. Trees,
-//! which are told apart by `-r`, have the time: they are compared by `tree`.
+//! It runs before clap, logging and other set-up, which would take longer than comparing two small files. With `-r`,
+//! `tree` compares trees after that set-up.
 
 mod options;
 mod tree;
@@ -42,8 +42,8 @@ Examples:
   ln -s \"$(command -v seekless)\" ~/bin/cmp
                                      # the cmp of your scripts";
 
-/// Compares two files where this program was called for it, to an exit code. Where it was called for trees, gives the words
-/// for [`compare_trees`].
+/// Compares two files and returns the exit code, if the program was called for that. If it was called to compare trees,
+/// returns the arguments for [`compare_trees`].
 pub fn called() -> ControlFlow<ExitCode, Option<Vec<OsString>>> {
     let mut words = args_os();
     let mut program = words.next().unwrap_or_default();
@@ -61,7 +61,7 @@ pub fn called() -> ControlFlow<ExitCode, Option<Vec<OsString>>> {
     ControlFlow::Break(run(&program, words))
 }
 
-/// Whether an option says that it is about trees: `-r`, alone or with letters that trees have too.
+/// Whether an option selects trees: `-r`, alone or with other letters that trees accept.
 fn is_for_trees(word: &OsStr) -> bool {
     let word = word.as_bytes();
     let letters = word.strip_prefix(b"-").filter(|letters| letters.contains(&b'r'));
@@ -70,7 +70,7 @@ fn is_for_trees(word: &OsStr) -> bool {
         || letters.is_some_and(|letters| letters.iter().all(|letter| b"rsq0".contains(letter)))
 }
 
-/// Compares trees as the words say.
+/// Compares trees, as the arguments say.
 pub fn compare_trees(words: Vec<OsString>, configured: anyhow::Result<()>) -> Result<ExitCode, Failure> {
     crate::read_ahead::put_back([]);
     let words = [OsString::from("seekless cmp")].into_iter().chain(words);
@@ -79,7 +79,7 @@ pub fn compare_trees(words: Vec<OsString>, configured: anyhow::Result<()>) -> Re
     tree::run(&arguments)
 }
 
-/// Whether words behind `cmp` are what it takes.
+/// Whether the arguments after `cmp` are valid.
 #[cfg(test)]
 pub fn is_understood(words: Vec<OsString>) -> bool {
     if words.iter().any(|word| is_for_trees(word)) {
@@ -120,7 +120,7 @@ fn run_comparison(arguments: &options::Arguments, prefix: &OsStr) -> u8 {
     if !is_seen {
         request.wanted = Wanted::Offset;
     }
-    // This program owns its signals. Where the handler cannot be had, no method is chosen that maps files.
+    // Allows methods that map files. If the signal handler cannot be installed, none of them is chosen.
     request.before_method = || drop(seekless::allow_mapping());
     request.is_predicted = arguments.has(Flag::Explain);
     if !arguments.has(Flag::Silent) {
@@ -164,7 +164,7 @@ fn run_comparison(arguments: &options::Arguments, prefix: &OsStr) -> u8 {
     print(&output, prefix).unwrap_or(exit_code)
 }
 
-/// Shows the line of progress, where there is a terminal for it.
+/// Shows the progress line, if standard error is a terminal.
 fn progress(request: &Request) -> Option<Moved> {
     let name = request.names.iter().find(|name| *name != "-");
     let work = Activity {
@@ -175,7 +175,7 @@ fn progress(request: &Request) -> Option<Moved> {
     LINE.begin(true, work).then_some(|done, of| LINE.moved(done, of))
 }
 
-/// Whether standard output goes nowhere: then the first difference says it all.
+/// Whether standard output is /dev/null; then the first difference suffices.
 fn output_is_null_device() -> bool {
     let identity = |stat: rustix::io::Result<rustix::fs::Stat>| stat.map(|stat| (stat.st_dev, stat.st_ino)).ok();
     let output = identity(rustix::fs::fstat(io::stdout()));
@@ -195,7 +195,7 @@ impl Write for Output {
     }
 }
 
-/// Writes what is left to be written; the exit code where that fails.
+/// Writes the rest of the output; returns the exit code if that fails.
 fn print(text: &[u8], prefix: &OsStr) -> Option<u8> {
     let error = Output.write_all(text).err()?;
     if error.kind() == ErrorKind::BrokenPipe {
@@ -206,15 +206,15 @@ fn print(text: &[u8], prefix: &OsStr) -> Option<u8> {
     Some(EXIT_TROUBLE)
 }
 
-/// Ends as programs do that never heard of the signal, which Rust ignores at the start.
+/// Restores the default action of SIGPIPE, which Rust ignores at the start.
 fn end_by_closed_pipe() {
     let _ = signal_hook::low_level::emulate_default_handler(SIGPIPE);
 }
 
-/// Writes lines to standard error, where names and words of the command line are part of them.
+/// Writes lines to standard error, with escapes for control characters of names and arguments.
 fn complain(lines: &[u8]) {
     let shown: Vec<_> = lines.split(|byte| *byte == b'\n').map(shown).collect();
-    // Nobody is left to be told where this fails.
+    // If this fails, there is nowhere to report it.
     let _ = io::stderr().write_all(&shown.join(&b'\n'));
 }
 
@@ -223,7 +223,7 @@ fn help(prefix: &OsStr) -> Vec<u8> {
     let command = Arguments::augment_args(Command::new("cmp").bin_name(name)).max_term_width(100);
     let about = command.get_long_about().cloned().unwrap_or_default();
     let help = command.about(about).render_help();
-    // A mistake in the configuration is no reason to refuse help.
+    // Help is printed even if the configuration has a mistake.
     let _ = config::load();
     color::choose(args_os(), config::get().color);
     match AutoStream::choice(&io::stdout()) {
@@ -239,7 +239,7 @@ fn help(prefix: &OsStr) -> Vec<u8> {
 /// and K 1024, MB is 1,000,000 and M 1,048,576, and so on for G, T, P and E.
 ///
 /// Exit code: 0 equal, 1 different, 2 error. Called through a link named `cmp`, seekless is this command.
-// The command as clap knows it, for help, man pages and completions. Words given to it are taken by [`called`].
+// The command as clap knows it, for help, man pages and completions. [`called`] parses its arguments.
 #[derive(Debug, Args)]
 #[command(about = "Compare two files byte by byte, or two trees: a faster cmp", after_help = EXAMPLES, disable_help_flag = true,
     disable_version_flag = true, args = operands(), args = options(), args = options_of_trees())]
@@ -264,7 +264,7 @@ fn options() -> impl Iterator<Item = Arg> {
         let id = entry.long.map_or_else(|| format!("-{:?}", entry.short), str::to_owned);
         let option = Arg::new(id).help(entry.help?).long(entry.long).short(entry.short);
         let option = match entry.long {
-            // Two names of one option: the help shows the letter with the one that it chose.
+            // An option with two long names: the help shows the first with the letter, and the other as an alias.
             Some("quiet") => option.short('s').visible_alias("silent"),
             Some("color") => option.value_parser(color::CHOICES),
             _ => option,
@@ -276,7 +276,7 @@ fn options() -> impl Iterator<Item = Arg> {
     })
 }
 
-/// The options that only trees have, without what they say of others.
+/// The options that only trees have, without their relations to other options.
 fn options_of_trees() -> Vec<Arg> {
     let command = tree::Arguments::command();
     let is_own = |option: &&Arg| {

@@ -1,7 +1,7 @@
-//! The options of cmp: one table, from which arguments are parsed as GNU's `getopt_long(3)` does, and from which come
-//! help, man page and completions.
+//! The options of cmp: one table for parsing (as GNU's `getopt_long(3)` does), help, man page and completions.
 //!
-//! clap does not parse here: starting it takes longer than comparing two small files, and its messages are its own.
+//! clap does not parse them: it takes longer to start than comparing two small files, and its messages differ from
+//! GNU's.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write;
@@ -36,27 +36,27 @@ pub(super) enum Flag {
 pub(super) struct Entry {
     pub(super) short: Option<char>,
     pub(super) long: Option<&'static str>,
-    /// The name of its value, where it takes one.
+    /// The name of its value, if it takes one.
     pub(super) value: Option<&'static str>,
-    /// What the help says; other names of an option are not shown.
+    /// Its help; other names of an option have none and are not shown.
     pub(super) help: Option<&'static str>,
     flag: Flag,
-    /// Whether it is GNU's: only these are matched first where a long option is abbreviated, so that scripts which
-    /// abbreviate them go on to work.
+    /// Whether GNU cmp has it. Abbreviated long options match these first, so that scripts that abbreviate them keep
+    /// working.
     is_gnu: bool,
 }
 
 const GNU: bool = true;
 const OWN: bool = false;
 
-/// A row for each option: whose it is, its letter, name and value, what it does, and what the help says.
+/// A row for each option: GNU's or our own, its letter, name and value, what it does, and its help.
 macro_rules! table {
     ($($is_gnu:ident $short:expr, $long:expr, $value:expr, $flag:ident, $help:expr;)*) => {
         &[$(Entry { short: $short, long: $long, value: $value, help: $help, flag: Flag::$flag, is_gnu: $is_gnu }),*]
     };
 }
 
-/// All options, GNU's in the order in which it names them where an abbreviation is ambiguous.
+/// All options. GNU's are in the order in which it lists them for an ambiguous abbreviation.
 pub(super) const TABLE: &[Entry] = table! {
     GNU Some('b'), Some("print-bytes"), None, PrintBytes, Some("Print the bytes that differ, also as characters");
     GNU Some('c'), Some("print-chars"), None, PrintBytes, None;
@@ -78,32 +78,32 @@ pub(super) const TABLE: &[Entry] = table! {
     GNU None, Some("help"), None, Help, Some("Print this help");
 };
 
-/// What was asked for.
+/// What the command line asks for.
 pub(super) enum Asked {
     Help,
     Version,
     Compare(Box<Arguments>),
 }
 
-/// What to compare, and how to tell the result.
+/// What to compare, and how to report the result.
 pub(super) struct Arguments {
     pub(super) request: Request,
     /// The options without a value, in their order.
     given: Vec<Flag>,
 }
 
-/// Why the arguments make no sense; the text, which may have bytes of the user's.
+/// An error in the arguments. The text may contain bytes from the command line.
 pub(super) struct Misused(pub(super) Vec<u8>);
 
 fn misused(before: &str, written: &[u8], after: &str) -> Misused {
     Misused([before.as_bytes(), written, after.as_bytes()].concat())
 }
 
-/// Parses what stands behind the command's name; `last` is the last word of the whole command line.
+/// Parses the arguments after the command's name; `last` is the last word of the whole command line.
 pub(super) fn parse(words: Vec<OsString>, last: &OsStr) -> Result<Asked, Misused> {
     let mut parser = Parser::from_args(words);
     parser.set_short_equals(false);
-    // POSIX ends the options at the first operand; GNU looks for them behind it, too.
+    // POSIX ends the options at the first operand; GNU also accepts them after it.
     let permutes = std::env::var_os("POSIXLY_CORRECT").is_none();
     let mut operands = Vec::new();
     let mut arguments = Box::new(Arguments {
@@ -139,12 +139,12 @@ pub(super) fn parse(words: Vec<OsString>, last: &OsStr) -> Result<Asked, Misused
 
 fn short(letter: char) -> Result<&'static Entry, Misused> {
     let found = TABLE.iter().find(|entry| entry.short == Some(letter));
-    // getopt knows bytes only: it complains about the first one of a longer letter.
+    // getopt works on bytes: it reports the first byte of a multi-byte letter.
     let first = letter.to_string().as_bytes()[0];
     found.ok_or_else(|| misused("invalid option -- '", &[first], "'"))
 }
 
-/// The option of that name, or of the only one that begins so.
+/// The option with this name, or the only one whose name begins with it.
 fn long(name: &str, parser: &mut Parser) -> Result<&'static Entry, Misused> {
     let matching = |wanted: &dyn Fn(&str) -> bool, gnu: bool| -> Vec<&'static Entry> {
         let entries = TABLE.iter().filter(|entry| !gnu || entry.is_gnu);
@@ -189,7 +189,7 @@ impl Arguments {
         self.given.contains(&flag)
     }
 
-    /// The option that asks for a list of all differences, as it was written last.
+    /// The last option that asks for a list of all differences, as it was written.
     fn lists(&self) -> Option<&'static [u8]> {
         self.given.iter().rev().find_map(|flag| match flag {
             Flag::Verbose => Some(b"-l".as_slice()),
@@ -217,7 +217,7 @@ impl Arguments {
                 let before = self.request.limit_bytes;
                 self.request.limit_bytes = Some(before.map_or(limit, |before| before.min(limit)));
             }
-            // It was looked for where a text has colors.
+            // The value was used before, when colors were chosen.
             Flag::Color if value.to_str().and_then(color::parse).is_none() => {
                 return Err(misused("invalid --color value '", value.as_bytes(), "'"));
             }
@@ -230,7 +230,7 @@ impl Arguments {
         Ok(())
     }
 
-    /// `SKIP` for both, or `SKIP:SKIP`; the greatest counts where there are several.
+    /// Parses `SKIP` for both, or `SKIP:SKIP`. Of several, the largest counts.
     fn ignore_initial(&mut self, text: &[u8]) -> Result<(), Misused> {
         let mut parts = text.splitn(2, |&byte| byte == b':');
         let first = parts.next().unwrap_or_default();
@@ -279,7 +279,7 @@ impl Arguments {
     }
 }
 
-/// The value of an option that needs one.
+/// The value of an option that requires one.
 fn value(entry: &Entry, parser: &mut Parser) -> Result<OsString, Misused> {
     parser.value().map_err(|error| match (error, entry.long, entry.short) {
         (lexopt::Error::MissingValue { option: Some(option) }, _, Some(letter)) if !option.starts_with("--") => {

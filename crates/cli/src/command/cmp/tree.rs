@@ -1,4 +1,4 @@
-//! `seekless cmp -r`: what differs in two trees.
+//! `seekless cmp -r`: compares two trees.
 
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -53,7 +53,7 @@ pub struct Arguments {
     /// Print only the names of what differs
     #[arg(long)]
     brief: bool,
-    /// Print nothing, and stop at the first difference; the exit code tells
+    /// Print nothing, and stop at the first difference; only set the exit code
     #[arg(long, short, visible_short_alias = 's', visible_alias = "silent", conflicts_with_all = ["json", "jsonl", "null"])]
     quiet: bool,
     #[command(flatten)]
@@ -96,7 +96,7 @@ fn compare(arguments: &Arguments, roots: [&Path; 2], stop: &Stop, caught: &Caugh
         brief: arguments.brief || arguments.null || arguments.quiet,
         is_watched: LINE.begin(form != Form::Silent, Activity::default()),
     };
-    // The adapter for terminals would remove zero bytes.
+    // The stream for terminals would remove zero bytes.
     let plain: Box<dyn Write> = if form == Form::Null {
         Box::new(Cleared::of(std::io::stdout().lock(), std::io::stdout()))
     } else {
@@ -142,7 +142,8 @@ fn explain(root: &Path, summary: &Summary, took: Duration) {
         "io_uring is not available here, so each thread waits for one file at a time".to_owned()
     };
     let why = format!(
-        "{} threads listed directories ahead and compared files in batches of {}, in the order of their inodes; {rings}",
+        "{} threads listed directories ahead and compared files in batches of up to {}, in the order of their inodes; \
+         {rings}",
         batch.threads, batch.batch
     );
     let scan = Scan {

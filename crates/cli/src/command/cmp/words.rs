@@ -1,4 +1,4 @@
-//! What cmp says: GNU's words for GNU's results, and those of FreeBSD and ours for theirs.
+//! The messages of cmp: GNU's for results that GNU cmp has, FreeBSD's and our own for the others.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::options::{Arguments, Flag};
 use crate::show::{explained, json_line, with_path};
 
-/// The result in words, for standard output. `is_seen` is whether anybody reads that.
+/// The message for a result, on standard output. `is_seen` is whether anybody reads it.
 pub(super) fn words(arguments: &Arguments, outcome: &Outcome, is_seen: bool) -> Vec<u8> {
     let names = arguments.request.names.each_ref().map(|name| shown(name.as_bytes()));
     match &outcome.verdict {
@@ -24,7 +24,8 @@ pub(super) fn words(arguments: &Arguments, outcome: &Outcome, is_seen: bool) -> 
     }
 }
 
-/// A text as it may go to a terminal. Like GNU's cmp, it keeps bytes that are not UTF-8, unless some terminals obey them.
+/// A text without control characters. Like GNU cmp, it keeps bytes that are not UTF-8, except those that some terminals
+/// obey.
 pub(super) fn shown(text: &[u8]) -> Vec<u8> {
     let mut shown = Vec::with_capacity(text.len());
     for chunk in text.utf8_chunks() {
@@ -59,7 +60,7 @@ fn differ(difference: &Difference, print_bytes: bool) -> Vec<u8> {
     text
 }
 
-/// POSIX has `char` for the bytes of its own locale; GNU says `byte` in every other.
+/// GNU cmp says `char` in the POSIX locale and `byte` in all others.
 fn unit() -> &'static str {
     let set = ["LC_ALL", "LC_MESSAGES", "LANG"].into_iter();
     let locale: Option<OsString> = set.filter_map(std::env::var_os).find(|name| !name.is_empty());
@@ -69,7 +70,7 @@ fn unit() -> &'static str {
     }
 }
 
-/// The end of the shorter one.
+/// The message for the end of the shorter file.
 pub(super) fn ended(names: &[OsString; 2], end: &End, prefix: &OsStr) -> Vec<u8> {
     let name = names[end.side].as_bytes();
     let place = match (end.offset, end.newlines) {
@@ -99,7 +100,7 @@ pub(super) fn explanation(outcome: &Outcome, prefix: &OsStr) -> Vec<u8> {
     [prefix.as_bytes(), b": ", text.as_bytes()].concat()
 }
 
-/// The result for programs.
+/// The result as JSON.
 pub(super) fn object(arguments: &Arguments, result: Result<&Outcome, &Error>, exit_code: u8) -> Vec<u8> {
     let mut object = match result {
         Err(error) => json!({"verdict": "failed", "reason": error.to_string()}),
@@ -119,7 +120,7 @@ pub(super) fn object(arguments: &Arguments, result: Result<&Outcome, &Error>, ex
     line(&[json_line(&object).as_bytes()])
 }
 
-/// The two files in objects.
+/// The names of the two files in JSON.
 const SIDES: [&str; 2] = ["one", "other"];
 
 fn verdict(verdict: &Verdict) -> Value {

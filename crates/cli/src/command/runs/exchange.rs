@@ -1,4 +1,4 @@
-//! `seekless runs export` and `import`: runs as files that are passed on by hand.
+//! `seekless runs export` and `import`: exchanging runs as files.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -39,14 +39,14 @@ pub struct Export {
 
 /// Import runs of others, and keep them apart from your own.
 ///
-/// They are checked strictly, marked as imported, and counted in `seekless runs table`.
+/// The files are checked strictly. Imported runs are marked, and count in `seekless runs table`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   seekless runs import theirs.json
   seekless runs import downloads/*.json")]
 pub struct Import {
-    /// Files of runs, as `seekless runs export` and `seekless bench --export-json` write them
+    /// Files written by `seekless runs export` or `seekless bench --export-json`
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
 }
@@ -98,7 +98,7 @@ pub fn import(store: &Store, arguments: &Import) -> Result<(), Failure> {
     unless_failed(failed)
 }
 
-/// All runs of a file, or none: a file with a damaged run is not imported in part.
+/// All runs of a file, or an error: a file with a damaged run is not imported in part.
 fn read(file: &Path) -> anyhow::Result<Vec<Run>> {
     let documents = split(file)?;
     let mut runs = Vec::new();

@@ -1,4 +1,4 @@
-//! `seekless runs`: what was measured, kept and compared.
+//! `seekless runs`: saved runs.
 
 mod exchange;
 
@@ -149,7 +149,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
 }
 
-/// Reads all documents; gives what is wrong with the others.
+/// Reads all documents; also returns the errors of those that cannot be read.
 fn read_all(documents: &[Document]) -> (Vec<(&Document, Run)>, Vec<anyhow::Error>) {
     let mut runs = Vec::new();
     let mut failed = Vec::new();
@@ -191,7 +191,7 @@ fn show(store: &Store, id: &OsStr, all: bool, alone: bool, json: bool) -> anyhow
     Ok(page.flush()?)
 }
 
-/// The note on a run that others measured.
+/// The note for an imported run.
 fn whose(document: &Document) -> &'static str {
     match document.origin {
         Origin::Imported => ", imported: measured by others",
@@ -267,7 +267,7 @@ fn rank(store: &Store, all: bool, json: bool) -> Result<(), Failure> {
 fn remove(store: &Store, ids: &[OsString], down_to: Option<u64>) -> Result<(), Failure> {
     let documents = match down_to {
         Some(most) => store.beyond(most)?,
-        // All are found before the first is removed.
+        // Finds all of them before it removes the first.
         None => chosen(store, ids)?,
     };
     let mut page = Page::stdout();
@@ -284,7 +284,7 @@ fn remove(store: &Store, ids: &[OsString], down_to: Option<u64>) -> Result<(), F
     unless_failed(failed)
 }
 
-/// The documents of the store with these names, each once.
+/// The documents with these names, each once.
 fn chosen(store: &Store, names: &[OsString]) -> anyhow::Result<Vec<Document>> {
     let mut chosen: Vec<Document> = Vec::new();
     for name in names {
@@ -300,7 +300,7 @@ fn chosen(store: &Store, names: &[OsString]) -> anyhow::Result<Vec<Document>> {
     Ok(chosen)
 }
 
-/// The runs with these names, read.
+/// Reads the runs with these names.
 fn read_named(store: &Store, names: &[OsString]) -> anyhow::Result<Vec<(Document, Run)>> {
     let read = |name: &OsString| {
         let document = store.find(name)?;

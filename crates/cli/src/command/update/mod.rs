@@ -1,4 +1,4 @@
-//! `seekless update`: many small edits of a file in few writes.
+//! `seekless update`: applies many small edits to a file with few writes.
 
 pub mod names;
 mod show;
@@ -106,14 +106,14 @@ const SAFETIES: [Word<Safety>; 3] = [
     ("replace", "It is as before", Safety::Replace),
 ];
 
-/// Less is taken in any case: for reading the sorted parts, and by the program.
+/// The program itself, and reading the sorted parts, take nearly as much.
 const MEMORY_BYTES_MIN: u64 = 16 << 20;
 
 fn memory(text: &str) -> Result<u64, String> {
     size_of_at_least(MEMORY_BYTES_MIN, "minimum is 16M", text)
 }
 
-/// Where what does not fit into memory goes: to a disk, which /tmp often is not.
+/// The directory for updates that do not fit into memory. It should be on a disk; /tmp often is not.
 fn spill_directory(arguments: &Arguments) -> PathBuf {
     let usual = Path::new("/var/tmp");
     match &arguments.spill {
@@ -187,7 +187,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     Ok(told.with_context(|| unwritten(done.as_deref()))?)
 }
 
-/// Seconds that the parts of it took.
+/// How long the steps took, in seconds.
 #[derive(Default, Serialize)]
 struct Times {
     /// Reading the updates and sorting them.
@@ -195,7 +195,7 @@ struct Times {
     /// Finding out what writing costs.
     facts: f64,
     plan: f64,
-    /// From opening the file to having it as it is asked for on the device.
+    /// From opening the file until the requested durability is reached.
     write: f64,
 }
 
@@ -206,7 +206,7 @@ fn timed<T>(seconds: &mut f64, work: impl FnOnce() -> anyhow::Result<T>) -> anyh
     done
 }
 
-/// The file's size. Fails early where there is nothing to update, before a minute of updates is read.
+/// The file's size. Fails if there is no regular file, before the updates are read, which may take long.
 fn require_file(path: &Path) -> anyhow::Result<u64> {
     let shown = visible_path(path);
     let found = std::fs::metadata(path).with_context(|| format!("{shown}: cannot stat"))?;
@@ -237,7 +237,7 @@ fn read(arguments: &Arguments) -> anyhow::Result<Batch> {
     }
 }
 
-/// Shows what is done in the line of progress.
+/// Shows the current work in the progress line.
 fn show_work(doing: &'static str, name: &str, bytes: Option<u64>) {
     let work = Activity {
         doing,
@@ -247,7 +247,7 @@ fn show_work(doing: &'static str, name: &str, bytes: Option<u64>) {
     LINE.begin(true, work);
 }
 
-/// Shows in it a part of the work of which it is not told how far it is.
+/// Shows a step without a count in the progress line.
 fn show_step(doing: &'static str, path: &Path) {
     LINE.set(Activity {
         doing,
@@ -256,11 +256,10 @@ fn show_step(doing: &'static str, path: &Path) {
     });
 }
 
-/// Bytes of updates that are read at a time. The reader fills all of its buffer with zeros first, which a MiB of fresh memory
-/// makes 0.3 ms.
+/// Bytes of updates that are read at a time. The reader first fills its buffer with zeros, which takes 0.3 ms for a MiB of fresh memory.
 const BUFFER_BYTES: usize = 128 << 10;
 
-/// Counts in the line of progress what is read.
+/// Counts the bytes that are read in the progress line.
 struct Told<'a>(&'a mut dyn Read);
 
 impl Read for Told<'_> {
@@ -271,7 +270,7 @@ impl Read for Told<'_> {
     }
 }
 
-/// The method, or that it is to be planned, with the durability that was asked for.
+/// The method or plan, with the requested durability.
 fn choice(arguments: &Arguments) -> anyhow::Result<Choice> {
     let choice: Choice = written_out(&arguments.method).parse()?;
     let operation = choice.operation();
@@ -284,7 +283,7 @@ fn choice(arguments: &Arguments) -> anyhow::Result<Choice> {
     })
 }
 
-/// What is to be done, and what it is planned by.
+/// What to do, and the facts for the plan.
 struct Job<'a> {
     arguments: &'a Arguments,
     updates: Updates,
@@ -294,7 +293,7 @@ struct Job<'a> {
 }
 
 impl<'a> Job<'a> {
-    /// Looks at the file, and measures what calls cost where that decides, or a time is to be told.
+    /// Examines the file, and measures costs if they decide the plan or a time is to be shown.
     fn new(arguments: &'a Arguments, updates: Updates) -> anyhow::Result<Self> {
         let choice = choice(arguments)?;
         let limits = PlanLimits {
@@ -330,7 +329,8 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// Updates the file; where others cannot be kept out and the method is ours to choose, by exact writes.
+    /// Updates the file. If other processes cannot be kept out and the method was planned, writes only the bytes of the
+    /// updates.
     fn change(&mut self, chosen: &mut UpdatePlan, watch: &Caught) -> anyhow::Result<Updated> {
         let arguments = self.arguments;
         let attempt = |method: Method, updates: &Updates| {
@@ -353,7 +353,7 @@ impl<'a> Job<'a> {
     }
 }
 
-/// Why nothing is written where the bound cannot be kept.
+/// The error if the limit on write amplification cannot be kept.
 fn too_much(chosen: &UpdatePlan, safety: Safety, most: f64) -> String {
     let (method, cost) = (&chosen.plan.method, &chosen.cost);
     let all = cost.amplification();
@@ -372,7 +372,7 @@ fn too_much(chosen: &UpdatePlan, safety: Safety, most: f64) -> String {
     )
 }
 
-/// Shows each write, and ends the writing where a signal asks for it: as a failing write does, which undoes or tells what was done.
+/// Shows each write. After a signal, it fails the next one, so the update is undone or reported like any failed update.
 impl Watch for Caught {
     fn before(&self, step: &Step<'_>) -> std::io::Result<()> {
         match step.kind {

@@ -1,16 +1,16 @@
 //! Short names of methods of updating.
 
-/// Short names of methods, and what they stand for.
+/// The short names, each with its method.
 pub const SHORT_NAMES: [(&str, &str); 5] = [
     ("auto", "update/planned,fsync"),
     ("in-order", "update/sync,fsync,order=as-given"),
     ("ascending", "update/sync,fsync,order=ascending"),
     ("rewrite", "update/sync,fsync,order=rewrite"),
-    // With its gap behind it.
+    // Its gap follows.
     ("coalesce", "update/sync,fsync"),
 ];
 
-/// A method's text where it begins with a short name, which more options may follow.
+/// Replaces a short name at the start of a method's text; more options may follow it.
 pub fn written_out(named: &str) -> String {
     let (first, more) = named.split_at(named.find(',').unwrap_or(named.len()));
     let long = SHORT_NAMES.iter().find(|(short, _)| *short == first);

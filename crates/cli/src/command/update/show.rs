@@ -1,4 +1,4 @@
-//! What `seekless update` says, as text and as JSON.
+//! The output of `seekless update`, as text and as JSON.
 
 use std::io::Write;
 
@@ -49,7 +49,7 @@ pub fn show(page: &mut Page<'_>, job: &Job<'_>, chosen: &UpdatePlan, done: Optio
     Ok(())
 }
 
-/// Where updates were sorted that take more memory than is allowed.
+/// The sentence about updates that were sorted on the disk.
 pub fn spilled_words(spilled_bytes: u64) -> String {
     format!(
         "{} of updates did not fit into memory (--memory) and were sorted on the disk",
@@ -57,7 +57,7 @@ pub fn spilled_words(spilled_bytes: u64) -> String {
     )
 }
 
-/// What the updates would take, one by one and as planned.
+/// Shows the cost of the updates one by one and as planned.
 fn show_costs(page: &mut Page<'_>, job: &Job<'_>, chosen: &UpdatePlan) -> anyhow::Result<()> {
     let (_, one_by_one) = naive(&job.updates, &job.look.facts, chosen.plan.method.options().durability())?;
     let mut line = |name: &str, [writes, read, written, predicted]: [&str; 4]| {
