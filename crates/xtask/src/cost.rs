@@ -1,10 +1,10 @@
-//! What each method costs, as counts that do not depend on the machine's mood: system calls by kind, and instructions.
+//! The cost of each method, as counts that do not depend on the state of the machine: system calls by kind, and instructions.
 //!
-//! `crates/engine/tests/cost.tsv` has them for some thirty methods on a warm file of 4 MiB on ext4. A call more or less, or
-//! instructions by more than [`TOLERANCE`] and [`TOLERANCE_INSTRUCTIONS`], fail; `cargo xtask cost --record` writes the file again where the change is
-//! meant. Counted are calls and instructions of the example `once` beyond those of `once nothing`. Instructions are those
-//! in user space, counted by valgrind, whose processor is the same everywhere; they are compared only where the compiler is
-//! the one of the file.
+//! `crates/engine/tests/cost.tsv` has them for some thirty methods on a warm file of 4 MiB on ext4. It is a failure if the
+//! number of calls differs, or that of instructions by more than [`TOLERANCE`] and [`TOLERANCE_INSTRUCTIONS`]. After an
+//! intended change, `cargo xtask cost --record` writes the file again. The counts are those of the example `once` minus
+//! those of `once nothing`. Instructions are those in user space, counted by valgrind, whose processor is the same
+//! everywhere; they are compared only with the compiler that the file names.
 //!
 //! Not here: seconds. They are compared in pairs (`cargo xtask peers before`).
 
@@ -22,10 +22,10 @@ use crate::built::{cargo_command, root};
 use crate::filesystems::{self, FileSystem, Mounted};
 use crate::process::{capture, check_interrupt, is_installed};
 
-/// Whether to hold what is measured against the file, or to write it.
+/// Whether to compare the counts with the file, or to write it.
 #[derive(Args)]
 pub struct Arguments {
-    /// Write what is measured to the file
+    /// Write the counts to the file
     #[arg(long)]
     record: bool,
 }
@@ -70,13 +70,13 @@ const METHODS: &[&str] = &[
 ];
 
 const FILE_BYTES: u64 = (4 << 20) + 123;
-/// Every other piece of this many bytes is a hole where holes are skipped.
+/// For methods that skip holes, every other piece of this many bytes is a hole.
 const PIECE_BYTES: usize = 256 << 10;
 /// How far instructions may differ.
 const TOLERANCE: f64 = 0.02;
-/// And how far in any case: the length of a path and where memory lies make some hundred instructions of difference.
+/// By how many they may always differ: the length of a path and addresses of memory change some hundred instructions.
 const TOLERANCE_INSTRUCTIONS: u64 = 500;
-/// What starting and waiting for threads takes: some of it comes and goes with how they are scheduled.
+/// Calls for starting and waiting for threads; their number depends on scheduling.
 const OF_THREADS: [&str; 13] = [
     "exit",
     "futex",
@@ -97,19 +97,19 @@ const STARTS_THREAD: &str = "clone3";
 const UNSTEADY_WITH_THREADS: [&str; 4] = ["madvise", "mmap", "munmap", "sigaltstack"];
 /// A write through a ring may be done at once or by a thread of the kernel's, for which the program then waits.
 const UNSTEADY_WHEN_WRITING: &str = "io_uring_enter";
-/// How often calls are counted; what is not the same each time is written as [`UNSTEADY`].
+/// How often calls are counted; counts that vary are written as [`UNSTEADY`].
 const COUNTS: usize = 3;
 const UNSTEADY: &str = "*";
 
-/// What a method costs.
+/// The cost of a method.
 #[derive(Debug, Default, PartialEq)]
 struct Cost {
-    /// By kind; none where the count differs from run to run.
+    /// By kind; `None` if the count differs from run to run.
     calls: BTreeMap<String, Option<i64>>,
     instructions: Option<i64>,
 }
 
-/// Measures, and holds it against the file or writes that.
+/// Counts, and compares the counts with the file or writes it.
 pub fn run(arguments: &Arguments) -> Result<()> {
     if arguments.record {
         let text = measure()?.map_err(anyhow::Error::msg)?;
@@ -121,7 +121,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// Holds what is measured against the file. Gives what was skipped.
+/// Compares the counts with the file. Returns what was skipped.
 pub fn check() -> Result<Vec<String>> {
     let now = match measure()? {
         Ok(now) => now,
@@ -184,7 +184,7 @@ fn changed(method: &str, was: &Cost, is: &Cost, compare_instructions: bool) -> V
     changes
 }
 
-/// What the file has.
+/// The content of the file.
 struct Recorded {
     compiler: String,
     libc: String,
@@ -253,7 +253,7 @@ fn measure() -> Result<Result<String, String>> {
     Ok(Ok(text))
 }
 
-/// What a method costs beyond what nothing does, as a line of the file.
+/// The cost of a method beyond that of `nothing`, as a line of the file.
 fn line(method: &str, cost: &Cost, nothing: &Cost) -> String {
     let has_threads = cost.calls.contains_key(STARTS_THREAD);
     let writes = !method.starts_with("read/") && !method.starts_with("compare/");
@@ -278,7 +278,7 @@ struct Once {
     program: PathBuf,
     directory: PathBuf,
     has_valgrind: bool,
-    /// What the files hold.
+    /// The content of the files.
     bytes: Vec<u8>,
 }
 
@@ -299,7 +299,7 @@ impl Once {
         Ok(Cost { calls, instructions })
     }
 
-    /// The files as the method needs them, and the words that name them.
+    /// The files that the method needs, and the arguments that name them.
     fn prepare(&self, method: &str) -> Result<Vec<PathBuf>> {
         let [one, other] = ["one", "other"].map(|name| self.directory.join(name));
         for path in [&one, &other] {

@@ -1,8 +1,8 @@
-//! `cargo xtask fuzz`: what comes from strangers, mutated for a while, with the stable toolchain.
+//! `cargo xtask fuzz`: mutates untrusted input for a while, with the stable toolchain.
 //!
-//! The targets are a workspace of their own (`fuzz/`), because they are built with the compiler's coverage counters. These
-//! are asked for by flags that stable compilers take, so that nobody needs a nightly one. What was found before is kept in
-//! `fuzz/corpus/`, what broke something in `fuzz/artifacts/`.
+//! The targets are a workspace of their own (`fuzz/`), because they are built with the compiler's coverage counters.
+//! The flags for these work with stable compilers. Inputs found before are kept in `fuzz/corpus/`, inputs that broke
+//! something in `fuzz/artifacts/`.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ const TARGETS: [&str; 6] = [
     "updates-lines",
 ];
 
-/// What makes libFuzzer see which code an input reaches.
+/// Flags that show libFuzzer which code an input reaches.
 const FLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module \
                      -Cllvm-args=-sanitizer-coverage-level=4 \
                      -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
@@ -56,7 +56,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     fuzz(&chosen.collect::<Vec<_>>(), arguments.seconds)
 }
 
-/// Fuzzes all targets for this many seconds each; gives what is skipped and why.
+/// Fuzzes all targets for this many seconds each; returns what is skipped and why.
 pub fn briefly(seconds: u32) -> Result<Vec<String>> {
     if let Some(reason) = why_not_here() {
         return Ok(vec![format!("fuzzing: {reason}")]);
@@ -139,12 +139,12 @@ fn fuzz_one(program: &Path, target: &str, corpus: &Path, artifacts: &Path, secon
     Ok(())
 }
 
-/// Builds the targets, and gives the directory they are in.
+/// Builds the targets, and returns their directory.
 fn build(directory: &Path) -> Result<PathBuf> {
     let version = capture(Command::new(env::var_os("RUSTC").unwrap_or_else(|| "rustc".into())).arg("-vV"))?;
     let host = version.lines().find_map(|line| line.strip_prefix("host: "));
     let host = host.context("rustc -vV names no host")?;
-    // Naming the target keeps the flags away from what runs while building.
+    // With an explicit target, the flags do not apply to build scripts.
     run_program(
         Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
             .current_dir(directory)
@@ -156,7 +156,7 @@ fn build(directory: &Path) -> Result<PathBuf> {
     Ok(directory.join("target").join(host).join("debug"))
 }
 
-/// Puts real documents into a corpus, where it is empty: what is found by changing these goes further than noise.
+/// Puts real documents into an empty corpus: mutations of these reach more code than noise.
 fn seed(target: &str, corpus: &Path) -> Result<()> {
     if fs::read_dir(corpus)?.next().is_some() {
         return Ok(());
@@ -237,7 +237,7 @@ fn journals() -> Result<Vec<Vec<u8>>> {
     Ok(journals)
 }
 
-/// A run whole, small ones made of it, and lists of changes to it.
+/// A whole run, small ones made of it, and lists of changes to it.
 fn runs(document: &[u8]) -> Result<Vec<Vec<u8>>> {
     let full = seekless_record::from_json(document)?;
     let mut runs = Vec::new();

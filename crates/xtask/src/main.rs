@@ -1,7 +1,7 @@
-//! The project's chores, as `cargo xtask CHORE`: its one test command, and the lab held against fio and itself.
+//! The project's chores, as `cargo xtask CHORE`: its one test command, and comparisons of the lab with fio and itself.
 //!
-//! Nothing here is part of what users install. Other programs are called where they are the field's own (`fio`,
-//! `mount`, `mkfs.*`, `apt-get`); of the project's own crates the lab is linked, because fio is compared with its trials.
+//! Nothing here is part of what users install. Standard programs are called (`fio`, `mount`, `mkfs.*`, `apt-get`). Of
+//! the project's crates, the lab is linked, because fio is compared with its trials.
 
 mod browser;
 mod built;
@@ -31,14 +31,14 @@ enum Chore {
     Fuzz(fuzz::Arguments),
     /// Compare the system calls and instructions of methods with the recorded ones (Linux)
     Cost(cost::Arguments),
-    /// Judge the rule by which the lab decides, on a simulated machine
+    /// Test the rule by which the lab decides, on a simulated machine
     Rule(rule::Arguments),
-    /// Run random commands on real file systems, disturb them, and check what is left (Linux, root)
+    /// Run random commands on real file systems, disturb them, and check the results (Linux, root)
     #[cfg(target_os = "linux")]
     Torture(torture::Arguments),
-    /// Take the picture of a run's report that the README shows
+    /// Take the picture of a report for the README
     ReportPicture(browser::Picture),
-    /// Hold the lab against fio and itself, and this build against an earlier one (Linux)
+    /// Compare the lab with fio and with itself, and this build with an earlier one (Linux)
     #[cfg(target_os = "linux")]
     #[command(subcommand)]
     Peers(peers::Peers),

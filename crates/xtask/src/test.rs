@@ -1,7 +1,7 @@
 //! The project's one test command: set-up, formatting, lints, tests, real file systems, documentation.
 //!
-//! It stops at the first step that fails. What could not be tested here is said where it happens and again at the end, with
-//! the seconds that each step took and the slowest tests.
+//! It stops at the first step that fails. Skipped tests are printed when they are skipped and again at the end, with
+//! the seconds of each step and the slowest tests.
 //!
 //! Nothing is compiled twice: all steps that run tests or the command use what [`built::build`] made of the whole workspace.
 
@@ -25,20 +25,20 @@ use crate::torture;
 /// Where the tests of [`ON_FILE_SYSTEMS`] look for the directories to run in, separated by colons.
 const TEST_DIRS: &str = "SEEKLESS_TEST_DIRS";
 
-/// What makes the tests try everything they can.
+/// The variable that makes the tests try everything they can.
 const TEST_LONG: &str = "SEEKLESS_TEST_LONG";
 
-/// Test and arguments of what runs on file systems, and whether on layered ones too. The first holds each method against an
-/// oracle; the second runs the methods of 2014 through the lab, and its output says which are unavailable where, and why;
-/// the third holds what is said of storages and caches against what other programs say.
+/// The tests that run on file systems, with their arguments, and whether they also run on layered ones. The first
+/// compares each method with an oracle. The second runs the methods of 2014 in the lab; its output says which are
+/// unavailable where, and why. The third compares `storage` and `cache` with other programs.
 const ON_FILE_SYSTEMS: [(&str, &[&str], bool); 3] = [
     ("contract", &[], false),
     ("filesystems", &["--show-output"], false),
     ("storage", &["--show-output"], true),
 ];
 
-/// Seconds for each fuzz target, of which as many run as there are processors: enough to find what broke since it was last
-/// run for a minute.
+/// Seconds for each fuzz target, enough to find defects that are new since the last run of a minute. One target runs
+/// per processor.
 const FUZZ_SECONDS: u32 = 5;
 const FUZZ_SECONDS_LONG: u32 = 60;
 
@@ -75,15 +75,15 @@ enum Step {
     Test,
     /// The examples of the documentation
     DocTest,
-    /// The integration tests on ext4, XFS, btrfs and tmpfs, and on overlay and FUSE what is said of them
+    /// The integration tests on ext4, XFS, btrfs and tmpfs; on overlay and FUSE, only `storage` and `cache`
     FileSystems,
-    /// What a device holds right after an update was killed, on ext4, XFS and btrfs
+    /// The content of a device right after an update was killed, on ext4, XFS and btrfs
     Crash,
-    /// A minute of random commands that are disturbed on real file systems (`cargo xtask torture`)
+    /// A minute of random commands on real file systems, with disturbances (`cargo xtask torture`)
     Torture,
-    /// What moves gigabytes, and what each method costs, in an optimised build
+    /// Files of gigabytes, and the cost of each method, in an optimized build
     Optimised,
-    /// What comes from strangers, mutated for a few seconds
+    /// Fuzzing of untrusted input for a few seconds
     Fuzz,
     /// The report in a browser without a network
     Browser,
@@ -91,7 +91,7 @@ enum Step {
     Doc,
 }
 
-/// What a step found beside that it passed.
+/// What a step reports besides passing.
 #[derive(Default)]
 struct Found {
     skipped: Vec<String>,
@@ -270,8 +270,7 @@ fn test_file_systems(variables: &[(&str, &OsStr)]) -> Result<Found> {
     })
 }
 
-/// On file systems whose images lie on XFS, where a copy of an image is a reflink: it is of one moment, whatever is written
-/// meanwhile.
+/// The images are on XFS, where a copy of an image is a reflink, and so a snapshot of one moment.
 fn test_crashes(variables: &[(&str, &OsStr)]) -> Result<Found> {
     if let Some(reason) = filesystems::why_not_here() {
         return Ok(vec![format!("devices right after a kill: {reason}")].into());
