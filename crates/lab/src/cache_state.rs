@@ -23,17 +23,16 @@ impl State {
     };
 }
 
-/// Of which files the state must be the intended one.
+/// Which files must be in the intended state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Judged {
-    /// Of each.
+    /// Each file.
     Each,
-    /// Of all bytes together, but for a small part: some files of an existing directory are mapped by running programs, which
-    /// keeps them in memory.
+    /// All bytes together, except for a small part: some files of an existing directory are mapped by running programs, which keeps them in memory.
     Together,
 }
 
-/// Of files that are judged together at most this part of the bytes may be in another state.
+/// The part of the bytes that may be in another state if files are judged together.
 const ASTRAY_PART: f64 = 0.02;
 
 /// Brings files into a state, and reads the state back.
@@ -121,7 +120,7 @@ pub fn rehearsed<'a>(files: impl Iterator<Item = &'a Path>, memory_bytes: u64) -
 /// A file exceeds memory if at most this part of it stays there.
 const MOST_HELD: f64 = 0.9;
 
-/// The resident bytes of files, and which part of all their bytes these are.
+/// The resident bytes of files, and their part of all bytes.
 fn together(found: &[Resident]) -> Option<(u64, f64)> {
     let (mut all, mut held) = (0, 0);
     for resident in found {

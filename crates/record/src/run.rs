@@ -116,10 +116,10 @@ documents! {
         pub storage: usize,
         /// The index of the storage of the second file of a comparison, if it differs from the first.
         pub other_storage: Option<usize>,
-        /// The existing directory whose files are read as they are; `None` where test files are.
+        /// The existing directory whose files are read as they are; `None` if test files are read.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub tree: Option<String> => Text::Path,
-        /// The file's size, in bytes; of an existing directory the mean.
+        /// The file's size, in bytes; for an existing directory, the mean size.
         pub size_bytes: u64 => Bounds::COUNT,
         /// Whether the lab chose that size (false: the user or the experiment did).
         #[serde(default)]
@@ -218,7 +218,7 @@ impl From<Choice> for Subject {
 }
 
 impl Command {
-    /// Whether it is run once, with the directory in which all files of a trial are.
+    /// Whether it is run once per trial, with the directory of all its files.
     #[must_use]
     pub fn takes_tree(&self) -> bool {
         let is_tree = |argument: &String| argument.contains("{tree}") || argument.contains("{one-tree}");

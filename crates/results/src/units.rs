@@ -76,13 +76,13 @@ pub fn three_digits(number: f64) -> String {
     }
 }
 
-/// A number, with a comma between thousands, of what has these words.
+/// A number with commas between thousands, and the singular or plural.
 #[must_use]
 pub fn plural(number: u64, one: &str, several: &str) -> String {
     format!("{} {}", thousands(number), if number == 1 { one } else { several })
 }
 
-/// A number, with a comma between thousands.
+/// A number with commas between thousands.
 #[must_use]
 pub fn thousands(number: u64) -> String {
     let digits = number.to_string();
@@ -91,7 +91,7 @@ pub fn thousands(number: u64) -> String {
     groups.join(",")
 }
 
-/// A number of files in words.
+/// A number of files, as in `1,000 files`.
 #[must_use]
 pub fn files(number: u64) -> String {
     plural(number, "file", "files")

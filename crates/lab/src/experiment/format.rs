@@ -266,7 +266,7 @@ fn refuse_beside_tree(operation: Operation, text: &ContestText) -> Checked<()> {
     }
 }
 
-/// In a comparison, methods must read all of both files, and a difference in a hole would fill it: files with holes are for commands.
+/// In a comparison, files with holes are only for commands: methods must read all of both files, and a difference in a hole would fill it.
 fn layouts(operation: Operation, text: &ContestText) -> Checked<Vec<Layout>> {
     match &text.layout {
         Some(layout) if operation == Operation::Compare && !(text.methods.is_empty() && text.differ.is_none()) => {

@@ -14,7 +14,7 @@ use crate::experiment::MOST_FILES;
 use crate::testfile::TestFile;
 use crate::trial::Stop;
 
-/// The files of a directory that have data, each by one name.
+/// The files of a directory with data, each by one name.
 pub(super) struct Tree {
     pub files: Vec<TestFile>,
     left_out: LeftOut,
@@ -50,7 +50,7 @@ impl Tree {
 }
 
 impl Place {
-    /// The absolute path of a directory that is named from here, and its files; or why it cannot be measured. It is walked once.
+    /// The absolute path of a directory, given relative to the current one, and its files; or why it cannot be measured. It is walked once.
     pub fn tree(&mut self, named: &str, stop: &Stop) -> Result<(String, &Tree), String> {
         let joined = self.directory.join(named);
         let failed = |error| format!("{}: {error}", joined.display());
@@ -87,7 +87,7 @@ impl Place {
 }
 
 impl Runner<'_> {
-    /// Notes in a contest what the directory that it names is on its storage, where it names one; or why it cannot be measured.
+    /// If a contest names a directory, records its absolute path and its files in the contest, or why it cannot be measured.
     pub(super) fn look_at_tree(&mut self, contest: &mut Contest) -> Result<(), String> {
         let Some(named) = &contest.tree else { return Ok(()) };
         let (path, tree) = self.places[contest.storage].tree(named, self.stop)?;

@@ -133,7 +133,7 @@ fn updates_path(job: &Job) -> OsString {
     path
 }
 
-/// The directory in which all files of a trial are: two above each. An existing directory is its own.
+/// The directory of all files of a trial: two levels above each file, or the existing directory.
 fn tree_of(source: &OsStr) -> OsString {
     let source = Path::new(source);
     let tree = source.ancestors().nth(if source.is_dir() { 0 } else { 2 });
