@@ -12,6 +12,8 @@ pub fn title(contest: &Contest) -> String {
     let has_durability = has_target(contest) && contest.durability != Durability::None;
     let all_bytes = contest.size_bytes.saturating_mul(u64::from(contest.files));
     let read = match &contest.tree {
+        // It cannot be measured.
+        Some(tree) if contest.size_bytes == 0 => tree.clone(),
         Some(tree) => format!("{tree}, {}, {}", files(contest.files.into()), bytes(all_bytes)),
         None if contest.files > 1 => format!("{} x {}", contest.files, format_size(contest.size_bytes)),
         None => format_size(contest.size_bytes),
@@ -270,5 +272,7 @@ mod tests {
         assert!(is_told_in_times(&contest), "it need not read everything");
         contest.files = 1;
         assert!(super::title(&contest).starts_with("read /usr, 1 file, 42.2 KiB"));
+        contest.size_bytes = 0;
+        assert!(super::title(&contest).starts_with("read /usr, cold"));
     }
 }
