@@ -8,7 +8,7 @@ use std::time::Instant;
 use seekless_sys::{self as sys, Request, Ring, Support};
 
 use crate::files::read_some;
-use crate::plan::{BatchPlan, FEWEST_FOR_RING, HEAD_BYTES, READ_BYTES};
+use crate::plan::{BatchPlan, FEWEST_FOR_RING};
 
 /// Which file of a group could not be read, and the system's reason.
 pub type Failed = (usize, io::Error);
@@ -25,6 +25,10 @@ pub trait Each<const N: usize> {
 
     /// The files to read.
     fn files(opened: &Self::Opened) -> &[Arc<File>; N];
+
+    /// The beginnings of files are about to be read, and may not be in memory. Where it is known that one is not, because it
+    /// was asked for, the system has begun to read it.
+    fn cold(&mut self, _opened: &Self::Opened, _was_asked: bool) {}
 
     /// Takes the head of each file: usually all of a small file, and at least one byte of a file that is not empty.
     fn take(&mut self, opened: Self::Opened, heads: Result<[&[u8]; N], Failed>);
@@ -59,7 +63,7 @@ impl<const N: usize> Heads<N> {
     pub fn new(plan: &BatchPlan) -> Self {
         Self {
             plan: plan.clone(),
-            buffers: std::array::from_fn(|_| vec![0; READ_BYTES]),
+            buffers: std::array::from_fn(|_| vec![0; plan.head_bytes[0]]),
             ring: if plan.has_rings { Lazy::Unmade } else { Lazy::Missing },
         }
     }
@@ -131,10 +135,13 @@ impl<const N: usize> Heads<N> {
 
     /// Reads all in one call, or one after the other where there is no ring.
     fn read_cold<E: Each<N>>(&mut self, groups: Vec<E::Opened>, each: &mut E) {
+        for (index, group) in groups.iter().enumerate() {
+            each.cold(group, index == 0 && self.plan.asks_not_to_wait);
+        }
         let mut ring = (groups.len() >= FEWEST_FOR_RING).then(|| self.take_ring()).flatten();
-        let lengths = ring
-            .as_mut()
-            .map_or_else(Vec::new, |ring| read_all(ring, groups.iter().flat_map(E::files)));
+        let lengths = ring.as_mut().map_or_else(Vec::new, |ring| {
+            read_all(ring, self.plan.head_bytes[1], groups.iter().flat_map(E::files))
+        });
         for (group, opened) in groups.into_iter().enumerate() {
             let first = group * N;
             let read = lengths.get(first..first + N);
@@ -158,7 +165,7 @@ impl<const N: usize> Heads<N> {
             Lazy::Made(ring) => Some(ring),
             Lazy::Missing => None,
             Lazy::Unmade => {
-                let made = Ring::new((N * self.plan.batch) as u32, HEAD_BYTES, 1);
+                let made = Ring::new((N * self.plan.batch) as u32, self.plan.head_bytes[1], 1);
                 made.ok()?.available().map(Box::new)
             }
         }
@@ -167,13 +174,13 @@ impl<const N: usize> Heads<N> {
 
 /// The bytes read into each slot, one for each file; `None` if the read failed. Reading that file again gives the
 /// system's reason.
-fn read_all<'f>(ring: &mut Ring, files: impl Iterator<Item = &'f Arc<File>>) -> Vec<Option<usize>> {
+fn read_all<'f>(ring: &mut Ring, head_bytes: usize, files: impl Iterator<Item = &'f Arc<File>>) -> Vec<Option<usize>> {
     let mut lengths = vec![None; ring.depth() as usize];
     for (slot, file) in files.enumerate() {
         let head = Request {
             is_read: true,
             offset: 0,
-            range: 0..HEAD_BYTES,
+            range: 0..head_bytes,
             dontcache: false,
         };
         let queued = ring.queue(slot as u32, file, &head);

@@ -46,7 +46,8 @@ impl Seeks {
 
     /// Measures alternating between two files, within this many bytes from these offsets. `None` without direct I/O, or
     /// if too few reads are possible.
-    pub(crate) fn between(files: [(&Path, u64); 2], bytes: u64) -> Option<Self> {
+    #[must_use]
+    pub fn between(files: [(&Path, u64); 2], bytes: u64) -> Option<Self> {
         // Each run has a place of its own after the starts, away from the device's read-ahead for the previous run.
         let apart = bytes / PAIR_BLOCK_BYTES / (RUNS + 1);
         let reads = (0..RUNS).flat_map(|run| {

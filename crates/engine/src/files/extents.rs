@@ -1,6 +1,7 @@
 //! The placement of a file on its device, as reported by the file system.
 
 use std::fs::{File, Metadata};
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -31,15 +32,76 @@ pub fn extents(path: impl AsRef<Path>) -> Result<Option<ExtentSummary>> {
     let Support::Available(found) = found else {
         return Ok(None);
     };
-    let shared = found
-        .iter()
-        .filter(|extent| extent.flags.is_shared())
-        .map(|extent| extent.length);
     Ok(Some(ExtentSummary {
         count: found.len() as u64,
         allocated_bytes: found.iter().map(|extent| extent.length).sum(),
-        shared_bytes: shared.sum(),
+        shared_bytes: shared(&found),
     }))
+}
+
+/// Bytes of an open file in blocks that are shared with another file, or a snapshot; `None` where the file system does not
+/// tell.
+///
+/// # Errors
+/// The system's.
+pub fn shared_bytes(file: &File) -> io::Result<Option<u64>> {
+    Ok(sys::extents(file)?.available().map(|found| shared(&found)))
+}
+
+/// Where a run of blocks begins in a file and on its device, and its bytes.
+pub type Run = [u64; 3];
+
+/// Where all blocks of an open file lie, if it shares each of them with another file or a snapshot. Files of one `st_dev` and
+/// one size for which this is equal have equal bytes. `None` where it would prove nothing.
+///
+/// # Errors
+/// The system's.
+pub fn shared_layout(file: &File) -> io::Result<Option<Vec<Run>>> {
+    // First without writing back what is dirty, which takes time and is in vain where nothing is shared.
+    let Some(known) = sys::extents_as_known(file)?.available() else {
+        return Ok(None);
+    };
+    if layout(&known).is_none() || !sys::is_one_address_space(file)? {
+        return Ok(None);
+    }
+    Ok(sys::extents(file)?.available().and_then(|extents| layout(&extents)))
+}
+
+fn layout(extents: &[sys::Extent]) -> Option<Vec<Run>> {
+    let mut runs: Vec<Run> = Vec::new();
+    for extent in extents {
+        if !extent.flags.is_shared() || extent.flags.is_doubtful() {
+            return None;
+        }
+        match runs.last_mut() {
+            // The same run may be told in other pieces of another file.
+            Some([logical, physical, length])
+                if *logical + *length == extent.logical && *physical + *length == extent.physical =>
+            {
+                *length += extent.length;
+            }
+            _ => runs.push([extent.logical, extent.physical, extent.length]),
+        }
+    }
+    (!runs.is_empty()).then_some(runs)
+}
+
+/// Where the first byte of an open file lies on its device, in bytes; `None` where the file system does not tell. What is dirty
+/// is not written back.
+///
+/// # Errors
+/// The system's.
+pub fn place(file: &File) -> io::Result<Option<u64>> {
+    let extents = sys::extents_as_known(file)?.available();
+    let first = extents.and_then(|extents| extents.first().copied());
+    Ok(first
+        .filter(|first| !first.flags.is_doubtful())
+        .map(|first| first.physical))
+}
+
+fn shared(extents: &[sys::Extent]) -> u64 {
+    let shared = extents.iter().filter(|extent| extent.flags.is_shared());
+    shared.map(|extent| extent.length).sum()
 }
 
 /// The space that a file takes: `st_blocks`, which counts units of 512 bytes (stat(2)).

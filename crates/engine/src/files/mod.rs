@@ -12,7 +12,7 @@ mod kind;
 mod read;
 
 pub(crate) use beside::{is_name_of_empty, make_beside, make_for_a_moment, make_unnamed};
-pub use extents::{ExtentSummary, allocated_bytes, extents};
+pub use extents::{ExtentSummary, Run, allocated_bytes, extents, place, shared_bytes, shared_layout};
 pub use hold::{Lease, lock};
 pub use holes::data_ranges;
 pub(crate) use holes::{Stretch, stretches};

@@ -14,6 +14,8 @@ pub struct BatchPlan {
     pub has_rings: bool,
     /// Files, or pairs of files, in a batch.
     pub batch: usize,
+    /// Bytes that are read of a file that is in memory, and of each file of a batch.
+    pub head_bytes: [usize; 2],
     /// Directories of each side that stay open, besides those in use.
     pub open_directories: usize,
     /// Entries that may be listed before they are reported. Beyond that, only the directory that is reported next is
@@ -69,6 +71,7 @@ pub fn batch(facts: &ProcessFacts) -> BatchPlan {
         threads,
         has_rings: facts.has_rings,
         batch,
+        head_bytes: [READ_BYTES, HEAD_BYTES],
         open_directories,
         entries_ahead: 1 << 18,
         asks_not_to_wait: true,

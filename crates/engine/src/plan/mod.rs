@@ -13,6 +13,7 @@ mod batch;
 mod compare;
 mod copy;
 mod cost;
+mod duplicates;
 mod gaps;
 mod lines;
 mod read;
@@ -24,9 +25,11 @@ mod write;
 
 use std::time::Duration;
 
+pub(crate) use batch::FEWEST_FOR_RING;
 #[doc(hidden)]
 pub use batch::{BATCH, BatchPlan, FILES_AHEAD, LARGE_BYTES, THREADS_OF_FILES, batch};
-pub(crate) use batch::{FEWEST_FOR_RING, HEAD_BYTES, READ_BYTES};
+#[cfg(test)]
+pub(crate) use batch::{HEAD_BYTES, READ_BYTES};
 pub(crate) use compare::depends_on_seeks;
 #[doc(hidden)]
 pub use compare::{FIRST_LOOK_BYTES, compare};
@@ -34,6 +37,8 @@ pub use compare::{FIRST_LOOK_BYTES, compare};
 pub use copy::copy;
 pub(crate) use copy::depends_on_sharing;
 pub(crate) use cost::Amounts;
+#[doc(hidden)]
+pub use duplicates::{DuplicatesPlan, HEAD_BYTES as FIRST_BYTES, SeekFacts, duplicates};
 #[doc(hidden)]
 pub use gaps::Gaps;
 #[doc(hidden)]

@@ -102,6 +102,18 @@ pub fn readahead(_file: &File, _offset: u64, _len: usize) -> io::Result<Support<
     Ok(Support::Unavailable("readahead exists on Linux only"))
 }
 
+/// Only Linux lets reading leave the time of access as it is.
+pub const NO_ATIME: OFlags = OFlags::empty();
+
+/// Only Linux has handles that stand for a place alone.
+pub const PATH_ONLY: OFlags = OFlags::empty();
+
+/// Only Linux tells.
+#[must_use]
+pub fn is_mount_root(_directory: impl AsFd) -> bool {
+    false
+}
+
 /// Switches the system's own read-ahead on; only macOS has it per file (`F_RDAHEAD`).
 pub fn enable_read_ahead(_file: &File) -> io::Result<Support<()>> {
     Ok(Support::Unavailable("read-ahead is switched per file on macOS only"))

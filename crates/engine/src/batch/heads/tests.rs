@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::*;
 use crate::facts::ProcessFacts;
 use crate::plan;
+use crate::plan::{HEAD_BYTES, READ_BYTES};
 
 /// The bytes that were returned of each file, by its number.
 #[derive(Default)]

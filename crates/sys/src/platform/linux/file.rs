@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, FallocateFlags, IFlags, Mode, OFlags, StatxAttributes, StatxFlags};
@@ -68,6 +68,19 @@ pub fn protection(path: &Path) -> io::Result<Support<Option<&'static str>>> {
     } else {
         None
     }))
+}
+
+/// Reading leaves the time of access as it is: open(2) `O_NOATIME`, which only the owner and root may ask for.
+pub const NO_ATIME: OFlags = OFlags::NOATIME;
+
+/// A handle that stands for a place only: open(2) `O_PATH`.
+pub const PATH_ONLY: OFlags = OFlags::PATH;
+
+/// Whether an open directory is the root of a mount: statx(2) `STATX_ATTR_MOUNT_ROOT`, Linux 5.8.
+#[must_use]
+pub fn is_mount_root(directory: impl AsFd) -> bool {
+    let found = rustix::fs::statx(directory, c"", AtFlags::EMPTY_PATH, StatxFlags::empty());
+    found.is_ok_and(|found| found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
 }
 
 /// Gives a file the flags of another that users may set (chattr(1)), such as `NOCOW`, `NOATIME` and `NODUMP`, its project, and

@@ -1,0 +1,183 @@
+//! How files of one size are read to find those that are equal: many side by side, unless the device must move a head between
+//! them.
+
+use std::time::Duration;
+
+use super::{BatchPlan, THREADS_OF_FILES, batch};
+use crate::facts::{ProcessFacts, Seeks};
+
+/// How files of one size are read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DuplicatesPlan {
+    /// How beginnings are read.
+    pub batch: BatchPlan,
+    /// Whether files are read in the order in which they lie on the device, and one group at a time; else in the order of
+    /// their inodes.
+    pub is_by_place: bool,
+    /// Whether threads take a group each.
+    pub has_threads: bool,
+    /// What is read of a file before the next one's turn, at first and at last.
+    pub blocks_bytes: [usize; 2],
+    /// Files of a group that are open side by side; of more, digests are compared.
+    pub most_open: usize,
+    /// Why.
+    pub why: String,
+}
+
+/// What is known of a device that files lie on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SeekFacts {
+    /// What it says of itself; virtual disks say that they rotate whatever is behind them.
+    pub claims_rotational: Option<bool>,
+    /// Whether it is a virtual disk.
+    pub is_virtual: bool,
+    /// What reading two of the files in turn costs, where that was measured.
+    pub seeks: Option<Seeks>,
+}
+
+/// A read that must move a head takes this much longer than the next one: of turning disks 3 to 15 ms, of others less than
+/// one.
+const HEAD_MOVES_FROM: Duration = Duration::from_millis(2);
+/// Blocks grow from the one to the other. Beyond a processor's second cache growing does not help: with blocks up to 64K proving
+/// 13,800 candidates took 62 ms, up to 4M 84 ms.
+const BLOCKS_BYTES: [usize; 2] = [16 << 10, 64 << 10];
+/// Files of a group that are open side by side.
+const MOST_OPEN: usize = 64;
+/// Bytes of a file by which it is told from others of its size: most that differ do so here. Of 116,700 files in /usr that share
+/// a size, 88 % are alone after 4K; reading 16K of each took 1.05 times as long.
+pub const HEAD_BYTES: usize = 4 << 10;
+/// Directories that stay open: more make nothing faster.
+const OPEN_DIRECTORIES: usize = 1 << 16;
+/// Descriptors that are the program's own.
+const OWN_FILES: usize = 16;
+/// Where a head moves for 10 ms and reads 200 MB/s, this much is read in four times as long.
+const WINDOW_BYTES: usize = 8 << 20;
+/// Such windows take this part of the memory at most, and this much.
+const MEMORY_PART: u64 = 8;
+const WINDOWS_BYTES_MAX: u64 = 256 << 20;
+
+impl SeekFacts {
+    /// Whether measuring can tell more than the device says.
+    #[must_use]
+    pub fn are_in_doubt(&self) -> bool {
+        self.claims_rotational != Some(false) && self.seeks.is_none()
+    }
+
+    fn why_by_place(&self) -> Option<String> {
+        match self.seeks {
+            Some(seeks) => {
+                let more = seeks.apart.saturating_sub(seeks.in_a_row);
+                let milliseconds = more.as_secs_f64() * 1e3;
+                (more >= HEAD_MOVES_FROM)
+                    .then(|| format!("reading elsewhere takes {milliseconds:.0} ms more than reading on"))
+            }
+            None => (self.claims_rotational == Some(true) && !self.is_virtual)
+                .then(|| "the device reports as rotational, and no file was large enough to measure it".to_owned()),
+        }
+    }
+}
+
+/// The plan for files on these devices, with so much memory to be had.
+#[must_use]
+pub fn duplicates(process: &ProcessFacts, devices: &[SeekFacts], memory_bytes: u64) -> DuplicatesPlan {
+    let batch = BatchPlan {
+        open_directories: (process.open_files_max / 4).clamp(1, OPEN_DIRECTORIES),
+        head_bytes: [HEAD_BYTES; 2],
+        ..batch(process)
+    };
+    let open_files = process.open_files_max.saturating_sub(OWN_FILES) / 2;
+    let has_threads = open_files >= 2 * THREADS_OF_FILES;
+    let most_open = (open_files / if has_threads { THREADS_OF_FILES } else { 1 }).clamp(2, MOST_OPEN);
+    let Some(why) = devices.iter().find_map(SeekFacts::why_by_place) else {
+        let measured = devices.iter().filter_map(|device| device.seeks);
+        let most = measured.map(|seeks| seeks.apart.saturating_sub(seeks.in_a_row)).max();
+        let why = match most {
+            Some(more) => format!(
+                "reading elsewhere takes {:.1} ms more than reading on",
+                more.as_secs_f64() * 1e3
+            ),
+            None if devices.is_empty() => "the files are in memory".to_owned(),
+            None => "the device has no head to move, as far as is known".to_owned(),
+        };
+        return DuplicatesPlan {
+            batch,
+            is_by_place: false,
+            has_threads,
+            blocks_bytes: BLOCKS_BYTES,
+            most_open,
+            why,
+        };
+    };
+    let windows_bytes = (memory_bytes / MEMORY_PART).min(WINDOWS_BYTES_MAX) as usize;
+    DuplicatesPlan {
+        batch: BatchPlan { threads: 1, ..batch },
+        is_by_place: true,
+        has_threads: false,
+        blocks_bytes: [WINDOW_BYTES; 2],
+        most_open: (windows_bytes / WINDOW_BYTES).clamp(2, most_open),
+        why,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_where_a_head_moves_are_files_read_one_after_the_other() {
+        let seeks = |in_a_row: u64, apart: u64| {
+            Some(Seeks {
+                in_a_row: Duration::from_micros(in_a_row),
+                apart: Duration::from_micros(apart),
+            })
+        };
+        let facts = |claims_rotational, is_virtual, seeks| SeekFacts {
+            claims_rotational,
+            is_virtual,
+            seeks,
+        };
+        let disk = facts(Some(true), false, seeks(200, 11_000));
+        let table = [
+            ("turning disk", disk, true),
+            ("turning disk, not measured", facts(Some(true), false, None), true),
+            ("virtual disk", facts(Some(true), true, None), false),
+            (
+                "virtual disk on a turning one",
+                facts(Some(true), true, seeks(200, 9000)),
+                true,
+            ),
+            ("SATA SSD", facts(Some(false), false, None), false),
+            (
+                "SSD behind a controller",
+                facts(Some(true), false, seeks(80, 120)),
+                false,
+            ),
+            ("throttled volume", facts(Some(true), true, seeks(250, 260)), false),
+            ("network", facts(None, false, None), false),
+        ];
+        let process = ProcessFacts::without_rings();
+        for (name, facts, is_by_place) in table {
+            let plan = duplicates(&process, &[facts], 8 << 30);
+            assert_eq!(plan.is_by_place, is_by_place, "{name}");
+            assert_eq!(plan.batch.threads == 1, is_by_place, "{name}");
+        }
+        let both = [facts(Some(false), false, None), disk];
+        assert!(duplicates(&process, &both, 8 << 30).is_by_place, "the slower decides");
+        assert!(!duplicates(&process, &[], 8 << 30).is_by_place);
+        for memory in [0, 64 << 20, 1 << 40] {
+            let plan = duplicates(&process, &[disk], memory);
+            let bytes = plan.most_open * plan.blocks_bytes[1];
+            assert!(plan.most_open >= 2 && bytes <= (256 << 20), "{memory}: {plan:?}");
+        }
+        for open_files_max in [0, 24, 64, 256, 1024, 1 << 20] {
+            let process = ProcessFacts {
+                open_files_max,
+                ..process
+            };
+            let plan = duplicates(&process, &[], 0);
+            let threads = if plan.has_threads { THREADS_OF_FILES } else { 1 };
+            let files = threads * plan.most_open + plan.batch.open_directories;
+            assert!(files <= open_files_max.max(16), "{open_files_max}: {plan:?}");
+        }
+    }
+}
