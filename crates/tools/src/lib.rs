@@ -6,6 +6,7 @@
 
 pub mod cache;
 pub mod cmp;
+pub mod dupes;
 pub mod holes;
 pub mod tree;
 pub mod update;

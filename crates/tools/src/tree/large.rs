@@ -21,7 +21,7 @@ const TOLD_BYTES: u64 = 16 << 20;
 
 /// The methods of large files, each prepared when it is first planned.
 #[derive(Default)]
-pub(super) struct Large {
+pub(crate) struct Large {
     prepared: Mutex<Vec<Prepared>>,
     now: Mutex<Option<LargePair>>,
 }

@@ -34,7 +34,7 @@
 
 mod batch;
 mod directory;
-mod large;
+pub(crate) mod large;
 mod list;
 mod look;
 mod pair;

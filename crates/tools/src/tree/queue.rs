@@ -6,6 +6,7 @@
 //! a batch without sharing anything: 100,000 warm pairs took 0.46 s with 2 threads on 2 processors and 0.47 s with 32.
 
 use std::collections::VecDeque;
+use std::ffi::CString;
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -107,7 +108,12 @@ pub(super) fn compare_by(
     }
     let open = |path: &Path| open_root(path).map_err(|error| root_error(path, "open", error));
     let limit = Limit::new(shared.plan.open_directories);
-    let root = Directory::root([open(one)?, open(other)?], &limit, Progress::default());
+    let root = Directory::root(
+        [open(one)?, open(other)?],
+        CString::default(),
+        &limit,
+        Progress::default(),
+    );
     std::thread::scope(|scope| {
         // The threads end even if the teller panics.
         let _end = End(&shared);

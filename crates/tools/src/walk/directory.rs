@@ -7,9 +7,11 @@
 //! redirect the walk.
 
 use std::collections::BTreeMap;
-use std::ffi::{CStr, CString};
+use std::ffi::{CStr, CString, OsStr};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use rustix::fs::{Mode, OFlags, openat};
@@ -22,6 +24,8 @@ use super::Facts;
 pub(crate) struct Directory<const TREES: usize, T = ()> {
     parent: Option<Arc<Self>>,
     name: CString,
+    /// How it is opened: a link is followed where the walk follows links.
+    flags: OFlags,
     limit: Arc<Limit<TREES>>,
     state: Mutex<State<TREES>>,
     pub own: T,
@@ -96,9 +100,9 @@ impl<const TREES: usize> Handles<TREES> {
     }
 
     /// Opens the directories with a name in these.
-    fn open(&self, name: &CStr, failed: Failures<'_>) -> Option<Arc<Self>> {
+    fn open(&self, name: &CStr, flags: OFlags, failed: Failures<'_>) -> Option<Arc<Self>> {
         let above = self.borrowed();
-        let one = |tree: usize| Ok(openat(above[tree], name, DIRECTORY, Mode::empty())?);
+        let one = |tree: usize| Ok(openat(above[tree], name, flags, Mode::empty())?);
         Some(Arc::new(Self(in_each("open", failed, one)?)))
     }
 }
@@ -111,8 +115,8 @@ const DIRECTORY: OFlags = OFlags::RDONLY
 
 impl<const TREES: usize, T> Directory<TREES, T> {
     /// The roots, which are already open and stay open.
-    pub fn root(directories: [OwnedFd; TREES], limit: &Arc<Limit<TREES>>, own: T) -> Arc<Self> {
-        let root = Self::new(None, CString::default(), Arc::clone(limit), own);
+    pub fn root(directories: [OwnedFd; TREES], path: CString, limit: &Arc<Limit<TREES>>, own: T) -> Arc<Self> {
+        let root = Self::new(None, path, Arc::clone(limit), own);
         let handles = Arc::new(Handles(directories));
         root.lock().open = Arc::downgrade(&handles);
         root.lock().roots = Some(handles);
@@ -126,6 +130,15 @@ impl<const TREES: usize, T> Directory<TREES, T> {
         Arc::new(Self::new(Some(Arc::clone(self)), name.to_owned(), limit, own))
     }
 
+    /// The same for a symbolic link to a directory.
+    pub fn linked_child(self: &Arc<Self>, name: &CStr, own: T) -> Arc<Self> {
+        self.keep(1);
+        let limit = Arc::clone(&self.limit);
+        let mut child = Self::new(Some(Arc::clone(self)), name.to_owned(), limit, own);
+        child.flags.remove(OFlags::NOFOLLOW);
+        Arc::new(child)
+    }
+
     fn new(parent: Option<Arc<Self>>, name: CString, limit: Arc<Limit<TREES>>, own: T) -> Self {
         let state = State {
             open: Weak::new(),
@@ -137,6 +150,7 @@ impl<const TREES: usize, T> Directory<TREES, T> {
         Self {
             parent,
             name,
+            flags: DIRECTORY,
             limit,
             state: Mutex::new(state),
             own,
@@ -147,6 +161,27 @@ impl<const TREES: usize, T> Directory<TREES, T> {
         &self.name
     }
 
+    /// Whether it is a symbolic link that is followed.
+    pub fn is_link(&self) -> bool {
+        !self.flags.contains(OFlags::NOFOLLOW)
+    }
+
+    pub fn parent(&self) -> Option<&Arc<Self>> {
+        self.parent.as_ref()
+    }
+
+    /// The path of a name in it, which begins with that of the root.
+    pub fn path_of(&self, name: &[u8]) -> PathBuf {
+        let above = std::iter::successors(Some(self), |directory| directory.parent.as_deref());
+        join(above, name)
+    }
+
+    /// The same from the root on.
+    pub fn path_below_root(&self, name: &[u8]) -> PathBuf {
+        let above = std::iter::successors(Some(self), |directory| directory.parent.as_deref());
+        join(above.filter(|directory| directory.parent.is_some()), name)
+    }
+
     /// Opens it for the first time, for a user until [`Self::release`]. `None` if that failed in a tree; `failed` then
     /// gets the action and the error.
     pub fn open(&self, failed: Failures<'_>) -> Option<(Arc<Handles<TREES>>, [Facts; TREES])> {
@@ -154,7 +189,7 @@ impl<const TREES: usize, T> Directory<TREES, T> {
             None => self.lock().open.upgrade()?,
             Some(parent) => {
                 let opened = match parent.handles() {
-                    Ok(above) => above.open(&self.name, failed),
+                    Ok(above) => above.open(&self.name, self.flags, failed),
                     Err((tree, error)) => {
                         failed(tree, "open again", error);
                         None
@@ -231,7 +266,7 @@ impl<const TREES: usize, T> Directory<TREES, T> {
     /// Opens it by its name from above, or by `..` from below.
     fn reopen(&self, from: &Handles<TREES>, name: &CStr) -> Result<Arc<Handles<TREES>>, (usize, io::Error)> {
         let mut failure = (0, moved());
-        let opened = from.open(name, &mut |tree, _, error| {
+        let opened = from.open(name, self.flags, &mut |tree, _, error| {
             let gone = [Errno::NOENT, Errno::NOTDIR, Errno::LOOP].map(Errno::raw_os_error);
             let is_gone = error.raw_os_error().is_some_and(|number| gone.contains(&number));
             failure = (tree, if is_gone { moved() } else { error });
@@ -262,6 +297,17 @@ impl<const TREES: usize, T> Directory<TREES, T> {
     fn lock(&self) -> MutexGuard<'_, State<TREES>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// A path of directories, the last of them first, and a name in that.
+fn join<'a, const TREES: usize, T: 'a>(
+    above: impl Iterator<Item = &'a Directory<TREES, T>>,
+    name: &'a [u8],
+) -> PathBuf {
+    let names = std::iter::once(name).chain(above.map(|directory| directory.name.to_bytes()));
+    let mut names: Vec<_> = names.filter(|name| !name.is_empty()).collect();
+    names.reverse();
+    names.into_iter().map(OsStr::from_bytes).collect()
 }
 
 /// The error if a directory is no longer where it was.

@@ -35,10 +35,18 @@ pub(crate) struct Facts {
     pub names: u64,
     pub bytes: u64,
     pub modified: (i64, u32),
+    /// When any of this, or its bytes, last changed, in ns since 1970.
+    pub changed_ns: i64,
+    pub allocated_bytes: u64,
     pub mode: u32,
     pub owner: u32,
     pub group: u32,
     pub number: (u32, u32),
+}
+
+/// A time in ns since 1970.
+fn nanoseconds(seconds: i64, more: u32) -> i64 {
+    seconds.saturating_mul(1_000_000_000).saturating_add(i64::from(more))
 }
 
 impl Facts {
@@ -67,11 +75,18 @@ impl Facts {
             names: stat.st_nlink as u64,
             bytes: stat.st_size as u64,
             modified: (stat.st_mtime as i64, stat.st_mtime_nsec as u32),
+            changed_ns: nanoseconds(stat.st_ctime as i64, stat.st_ctime_nsec as u32),
+            allocated_bytes: (stat.st_blocks as u64).saturating_mul(512),
             mode: stat.st_mode as u32 & 0o7777,
             owner: stat.st_uid,
             group: stat.st_gid,
             number: (rustix::fs::major(stat.st_rdev), rustix::fs::minor(stat.st_rdev)),
         }
+    }
+
+    /// When its bytes last changed, in ns since 1970.
+    pub fn modified_ns(&self) -> i64 {
+        nanoseconds(self.modified.0, self.modified.1)
     }
 
     /// The identity of the file.

@@ -112,6 +112,19 @@ impl Listing {
         failed.map_or(Ok(next), Err)
     }
 
+    /// Adds all that is in a directory, in its order.
+    pub fn add_all(&mut self, directory: BorrowedFd<'_>) -> io::Result<()> {
+        loop {
+            match self.add_some(directory, |_| true) {
+                Ok(Some(_)) => {}
+                Ok(None) => return Ok(()),
+                // It was removed, and so was all in it.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
     /// Adds an entry; returns whether there was room for its name.
     fn push(&mut self, name: &[u8], inode: u64, kind: FileType) -> bool {
         let (Ok(start), Ok(length)) = (u32::try_from(self.names.len()), u16::try_from(name.len())) else {
@@ -132,6 +145,15 @@ impl Listing {
     pub fn clear(&mut self) {
         self.names.clear();
         self.entries.clear();
+    }
+
+    /// In the order in which file systems lay out what was written together.
+    pub fn sort_by_inode(&mut self) {
+        self.entries.sort_unstable_by_key(|entry| entry.inode);
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.iter()
     }
 
     #[cfg(test)]

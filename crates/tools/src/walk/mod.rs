@@ -10,19 +10,24 @@
 //!
 //! Symbolic links are followed if they are named, but not inside directories.
 
+mod all;
 mod directory;
 mod each;
 mod facts;
 mod file;
+mod filter;
+mod ignored;
 mod listing;
 mod one;
 mod selection;
 
+pub(crate) use all::{CHANGED, Files, Found, Listed, Unlisted, Visited};
 pub(crate) use directory::{Directory, Handles, Limit, in_each};
 pub(crate) use each::{How, each_file};
 pub(crate) use facts::{Facts, kind_of, with_article};
 pub(crate) use file::FOUND_FILE;
 pub use file::FileAt;
+pub use filter::{Filter, Globs};
 pub(crate) use listing::{Entry, Listing, merge};
 pub use one::Left;
 pub(crate) use one::{Walk, open_root};

@@ -105,7 +105,10 @@ impl<'a> Walk<'a> {
             return Some(Ok(FileAt::named(&self.root.path)));
         }
         match open_root(&self.root.path) {
-            Ok(opened) => self.push(Directory::root([opened], &self.limit, ()), self.path.len()),
+            Ok(opened) => self.push(
+                Directory::root([opened], self.root.name(), &self.limit, ()),
+                self.path.len(),
+            ),
             Err(error) => return Some(Err(failed(self.root.path.clone(), &error))),
         }
         None

@@ -1,8 +1,10 @@
 //! The files of a job: the paths that the user named, and walks of directories among them.
 
 use std::collections::HashSet;
+use std::ffi::CString;
 use std::fs::{self, Metadata};
 use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -24,14 +26,49 @@ pub struct Selection {
 #[derive(Debug)]
 pub(crate) struct Root {
     pub path: PathBuf,
+    /// Its place among those that were named.
+    pub number: u32,
     pub is_directory: bool,
     pub(super) device: u64,
-    /// Why it is refused.
+    pub(super) system: System,
+    /// Why nothing can be done with it.
     pub(super) refused: Option<String>,
 }
 
-/// Whether the file system of an open file gives each file its own [`Identity`]. FUSE may not, if it shows files of
-/// several other file systems.
+/// What a file system is like.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct System {
+    /// Whether no two files have one inode number.
+    pub inodes_identify: bool,
+    /// Whether files may share blocks.
+    pub may_share: bool,
+    pub(super) is_pseudo: bool,
+    pub(super) is_btrfs: bool,
+}
+
+impl System {
+    pub(super) fn of(found: &FileSystem) -> Self {
+        Self {
+            inodes_identify: found.inodes_identify,
+            may_share: SHARING.contains(&found.type_name.as_str()),
+            is_pseudo: found.is_pseudo,
+            is_btrfs: found.type_name == "btrfs",
+        }
+    }
+}
+
+/// File systems that have reflinks or snapshots.
+const SHARING: [&str; 4] = ["btrfs", "xfs", "bcachefs", "ocfs2"];
+
+impl Root {
+    /// Its path, as the name of a directory.
+    pub(super) fn name(&self) -> CString {
+        CString::new(self.path.as_os_str().as_bytes()).unwrap_or_default()
+    }
+}
+
+/// Whether the file system of an open file gives no two files one [`Identity`]. FUSE may, where it shows files of several
+/// others.
 pub(crate) fn is_sure(file: impl AsFd) -> bool {
     inodes_identify(file).unwrap_or(false)
 }
@@ -47,12 +84,13 @@ impl Selection {
             ids: HashSet::new(),
             other_file_systems,
         };
-        for path in paths {
-            let path = path.as_ref().to_owned();
+        for (number, path) in (0..).zip(paths) {
             let mut root = Root {
-                path,
+                path: path.as_ref().to_owned(),
+                number,
                 is_directory: false,
                 device: 0,
+                system: System::default(),
                 refused: None,
             };
             match look(&root.path) {
@@ -62,6 +100,7 @@ impl Selection {
                     }
                     root.is_directory = metadata.is_dir();
                     root.device = metadata.dev();
+                    root.system = System::of(&system);
                 }
                 Err(reason) => root.refused = Some(reason),
             }

@@ -1,0 +1,226 @@
+//! Directories that are equal: with the same names, each for an equal file, directory or link.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::{Class, Met, Search};
+use crate::walk::{Directory, Visited};
+
+/// Directories that are equal, and not all in directories that are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EqualDirectories {
+    /// Regular files in each, and below.
+    pub files: u64,
+    /// Their sizes together.
+    pub bytes: u64,
+    /// The space that is free if the first stays.
+    pub gain_bytes: u64,
+    /// In the order of their paths; one of a reference comes first.
+    pub paths: Vec<PathBuf>,
+    /// The numbers of the paths, among those that were given, that led to each.
+    pub roots: Vec<u32>,
+}
+
+/// What is known of a directory that was visited.
+struct Tree {
+    parent: Option<usize>,
+    depth: usize,
+    /// Names of files, by their number.
+    files: Vec<u32>,
+    /// Directories in it that were visited.
+    children: Vec<usize>,
+    /// Directories with the same number are equal; `None` where it is not known what all is in it.
+    class: Option<u32>,
+    sum: TreeSum,
+}
+
+/// What is in a directory, and below.
+#[derive(Clone, Copy, Default)]
+struct TreeSum {
+    nodes: u64,
+    files: u64,
+    bytes: u64,
+    own_bytes: u64,
+}
+
+impl Search<'_> {
+    /// Finds directories that are equal, and takes files that are told with them out of their classes.
+    pub fn equal_directories(&self, visited: &[Visited], classes: &mut Vec<Class>) -> Vec<EqualDirectories> {
+        if visited.is_empty() || self.stop.is_stopped() {
+            return Vec::new();
+        }
+        let (mut trees, tree_of) = self.trees(visited);
+        self.classify(visited, &mut trees, classes);
+        let mut groups: HashMap<u32, Vec<usize>> = HashMap::new();
+        for (number, tree) in trees.iter().enumerate() {
+            if let Some(class) = tree.class.filter(|_| tree.sum.bytes > 0) {
+                groups.entry(class).or_default().push(number);
+            }
+        }
+        let path = |number: usize| visited[number].directory.path_of(b"");
+        let root = |number: usize| visited[number].root;
+        let mut groups: Vec<Vec<usize>> = groups.into_values().filter(|group| group.len() > 1).collect();
+        for group in &mut groups {
+            group.sort_by_cached_key(|number| (!self.is_reference(root(*number)), path(*number)));
+        }
+        // What holds others comes before them.
+        groups.sort_by_cached_key(|group| (Reverse(trees[group[0]].sum.nodes), path(group[0])));
+        let mut told: HashSet<usize> = HashSet::new();
+        let is_told = |told: &HashSet<usize>, number: usize| {
+            let above = std::iter::successors(Some(number), |number| trees[*number].parent);
+            above.into_iter().any(|number| told.contains(&number))
+        };
+        let mut equal = Vec::new();
+        for mut group in groups {
+            group.retain(|number| !is_told(&told, *number));
+            let mut met = Met::default();
+            for number in &group {
+                met.add(root(*number));
+            }
+            if !met.is_group(self.options.across) {
+                continue;
+            }
+            told.extend(&group[1..]);
+            let TreeSum { files, bytes, .. } = trees[group[0]].sum;
+            equal.push(EqualDirectories {
+                files,
+                bytes,
+                gain_bytes: group[1..].iter().map(|number| trees[*number].sum.own_bytes).sum(),
+                paths: group.iter().map(|number| path(*number)).collect(),
+                roots: group.iter().map(|number| root(*number)).collect(),
+            });
+        }
+        for class in &mut *classes {
+            class.files.retain(|member| {
+                let trees = self.names_of(member.number).map(|name| tree_of.get(&self.key_of(name)));
+                // A file with a name elsewhere is told there.
+                trees
+                    .into_iter()
+                    .any(|tree| tree.is_none_or(|tree| !is_told(&told, *tree)))
+            });
+        }
+        classes.retain(|class| self.is_group(class.files.iter().map(|member| member.number)));
+        equal.sort_by(|one, other| (other.gain_bytes, &one.paths).cmp(&(one.gain_bytes, &other.paths)));
+        equal
+    }
+
+    /// The directories with their files, and where each directory is among them.
+    fn trees(&self, visited: &[Visited]) -> (Vec<Tree>, HashMap<usize, usize>) {
+        let key = |directory: &Arc<Directory<1>>| Arc::as_ptr(directory) as usize;
+        let tree_of: HashMap<usize, usize> = (0..).zip(visited).map(|(at, one)| (key(&one.directory), at)).collect();
+        let mut trees: Vec<Tree> = Vec::with_capacity(visited.len());
+        for one in visited {
+            let depth = std::iter::successors(one.directory.parent(), |above| above.parent()).count();
+            trees.push(Tree {
+                parent: one
+                    .directory
+                    .parent()
+                    .and_then(|parent| tree_of.get(&key(parent)).copied()),
+                depth,
+                files: Vec::new(),
+                children: Vec::new(),
+                class: None,
+                sum: TreeSum::default(),
+            });
+        }
+        for number in 0..trees.len() {
+            if let Some(parent) = trees[number].parent {
+                trees[parent].children.push(number);
+            }
+        }
+        for number in 0..self.files.len() {
+            if let Some(tree) = tree_of.get(&self.key_of(number)) {
+                trees[*tree].files.push(number);
+            }
+        }
+        (trees, tree_of)
+    }
+
+    fn key_of(&self, number: u32) -> usize {
+        Arc::as_ptr(self.files.directory(number)) as usize
+    }
+
+    /// Gives directories with equal contents one number, the deepest first.
+    fn classify(&self, visited: &[Visited], trees: &mut [Tree], classes: &[Class]) {
+        let (known, own_bytes) = self.equal_files(classes);
+        let mut order: Vec<usize> = (0..trees.len()).collect();
+        order.sort_unstable_by_key(|number| Reverse(trees[*number].depth));
+        let mut numbers: HashMap<blake3::Hash, u32> = HashMap::new();
+        for number in order {
+            let mut sum = TreeSum {
+                nodes: 1,
+                ..TreeSum::default()
+            };
+            let others = visited[number].others.as_deref();
+            let is_complete = trees[number].children.len() as u64 == visited[number].children;
+            // By their names: what each is, and which of its kind.
+            let mut entries: BTreeMap<&[u8], (u8, Vec<u8>)> = BTreeMap::new();
+            let mut is_known = others.is_some() && is_complete;
+            for (name, target) in others.unwrap_or_default() {
+                let kind = if target.is_some() { b'l' } else { b'e' };
+                entries.insert(name, (kind, target.clone().unwrap_or_default()));
+            }
+            for file in &trees[number].files {
+                sum.files += 1;
+                sum.nodes += 1;
+                sum.bytes += self.files.get(*file).bytes;
+                sum.own_bytes += own_bytes.get(file).copied().unwrap_or(0);
+                match known.get(file) {
+                    Some(class) => drop(entries.insert(self.files.name(*file), (b'f', class.to_le_bytes().to_vec()))),
+                    None => is_known = false,
+                }
+            }
+            for child in &trees[number].children {
+                let below = trees[*child].sum;
+                sum.nodes += below.nodes;
+                sum.files += below.files;
+                sum.bytes += below.bytes;
+                sum.own_bytes += below.own_bytes;
+                match trees[*child].class {
+                    Some(class) => {
+                        let name = visited[*child].directory.name().to_bytes();
+                        entries.insert(name, (b'd', class.to_le_bytes().to_vec()));
+                    }
+                    None => is_known = false,
+                }
+            }
+            trees[number].sum = sum;
+            if is_known {
+                let mut hasher = blake3::Hasher::new();
+                for (name, (kind, which)) in &entries {
+                    for part in [name, &which[..]] {
+                        hasher.update(&(part.len() as u64).to_le_bytes());
+                        hasher.update(part);
+                    }
+                    hasher.update(&[*kind]);
+                }
+                let next = numbers.len() as u32;
+                trees[number].class = Some(*numbers.entry(hasher.finalize()).or_insert(next));
+            }
+        }
+    }
+
+    /// The classes of files by their names, where they have another that is equal, or is the same file; and what of their space
+    /// is their own, by one of their names.
+    fn equal_files(&self, classes: &[Class]) -> (HashMap<u32, u32>, HashMap<u32, u64>) {
+        let mut known = HashMap::new();
+        let mut own_bytes = HashMap::new();
+        for (number, class) in (0..).zip(classes) {
+            for member in &class.files {
+                known.extend(self.names_of(member.number).map(|name| (name, number)));
+                own_bytes.insert(member.number, member.own_bytes);
+            }
+        }
+        let mut next = classes.len() as u32;
+        for names in self.names.chunk_by(|one, other| one.0 == other.0) {
+            let first = names[0].0;
+            if !known.contains_key(&first) {
+                known.extend(self.names_of(first).map(|name| (name, next)));
+                next += 1;
+            }
+        }
+        (known, own_bytes)
+    }
+}

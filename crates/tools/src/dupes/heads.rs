@@ -1,0 +1,179 @@
+//! Grouping files of one size by their beginnings.
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use seekless::batch::{self, Each, Heads};
+use seekless::files::read_full;
+use seekless::plan::FIRST_BYTES as HEAD_BYTES;
+use seekless_sys::{Support, drop_from_cache, residency};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use super::{Failed, Progress, Search};
+
+/// Files that a thread takes at a time.
+const CHUNK: usize = 256;
+
+/// Asking for the beginning of a file that is not in memory may bring so much of it.
+const READ_AHEAD_BYTES: u64 = 128 << 10;
+
+/// Digest of the size and the beginning of a file, and its number.
+type Digest = (u64, u32);
+
+/// What a thread finds.
+struct Part<'a> {
+    search: &'a Search<'a>,
+    digests: Vec<Digest>,
+    /// What the cache did not know.
+    new: Vec<Digest>,
+    failed: Vec<Failed>,
+    /// Files of which nothing was in memory.
+    cold: Vec<u32>,
+}
+
+impl Each<1> for Part<'_> {
+    type Item = u32;
+    type Opened = (u32, [Arc<File>; 1]);
+
+    fn open(&mut self, number: u32) -> Option<Self::Opened> {
+        if self.search.stop.is_stopped() {
+            return None;
+        }
+        match self.search.files.open(number) {
+            Ok((file, _)) => Some((number, [Arc::new(file)])),
+            Err(error) => {
+                self.failed.push((number, error));
+                None
+            }
+        }
+    }
+
+    fn files((_, files): &Self::Opened) -> &[Arc<File>; 1] {
+        files
+    }
+
+    fn cold(&mut self, (number, [file]): &Self::Opened, was_asked: bool) {
+        let resident_max = if was_asked { READ_AHEAD_BYTES } else { 0 };
+        if let Ok(Support::Available(found)) = residency(file)
+            && found.resident_bytes <= resident_max
+        {
+            self.cold.push(*number);
+        }
+    }
+
+    fn take(&mut self, (number, [file]): Self::Opened, heads: Result<[&[u8]; 1], batch::Failed>) {
+        let bytes = self.search.files.get(number).bytes;
+        let mut rest = [0; HEAD_BYTES];
+        let expected = bytes.min(HEAD_BYTES as u64) as usize;
+        let head = match heads {
+            Ok([head]) if head.len() >= expected => &head[..expected],
+            Ok(_) => match read_full(&file, &mut rest[..expected], 0) {
+                Ok(length) => &rest[..length],
+                Err(error) => return self.failed.push((number, error)),
+            },
+            Err((_, error)) => return self.failed.push((number, error)),
+        };
+        self.search.read_bytes.fetch_add(head.len() as u64, Ordering::Relaxed);
+        let digest = (xxh3_64_with_seed(head, bytes), number);
+        self.digests.push(digest);
+        if self.search.cache.is_some() {
+            self.new.push(digest);
+        }
+    }
+}
+
+/// What the beginnings of files tell.
+#[derive(Default)]
+pub(super) struct Beginnings {
+    /// Files of one size with equal beginnings.
+    pub groups: Vec<Vec<u32>>,
+    pub failed: Vec<Failed>,
+    /// Files of which nothing was in memory.
+    pub cold: HashSet<u32>,
+}
+
+impl Search<'_> {
+    /// Reads the beginnings of files, which come in the order of their inodes.
+    pub fn by_heads(&self, numbers: &[u32]) -> Beginnings {
+        let next = AtomicUsize::new(0);
+        let work = || {
+            let mut part = Part {
+                search: self,
+                digests: Vec::new(),
+                new: Vec::new(),
+                failed: Vec::new(),
+                cold: Vec::new(),
+            };
+            let mut heads = Heads::new(&self.plan.batch);
+            loop {
+                let start = next.fetch_add(CHUNK, Ordering::Relaxed);
+                let Some(chunk) = numbers
+                    .get(start..numbers.len().min(start + CHUNK))
+                    .filter(|chunk| !chunk.is_empty())
+                else {
+                    break;
+                };
+                let mut unknown = chunk.to_vec();
+                if let Some(cache) = &self.cache {
+                    unknown.retain(|number| match cache.head(self.files.get(*number)) {
+                        Some(digest) => {
+                            part.digests.push((digest, *number));
+                            false
+                        }
+                        None => true,
+                    });
+                }
+                heads.read(unknown, &mut part);
+                let done = self.done.fetch_add(chunk.len() as u64, Ordering::Relaxed) + chunk.len() as u64;
+                (self.tell)(Progress::Read(done, numbers.len() as u64));
+            }
+            part
+        };
+        let parts = std::thread::scope(|scope| {
+            let spawn = |_| std::thread::Builder::new().spawn_scoped(scope, work).ok();
+            let others: Vec<_> = (1..self.plan.batch.threads).map_while(spawn).collect();
+            let own = work();
+            let others = others.into_iter().filter_map(|thread| thread.join().ok());
+            std::iter::once(own).chain(others).collect::<Vec<_>>()
+        });
+        let mut found = Beginnings::default();
+        let mut digests = Vec::new();
+        for part in parts {
+            digests.extend(part.digests);
+            found.failed.extend(part.failed);
+            found.cold.extend(part.cold);
+            if let Some(cache) = &self.cache {
+                cache.add_heads(
+                    part.new
+                        .iter()
+                        .map(|(digest, number)| (self.files.get(*number), *digest)),
+                );
+            }
+        }
+        digests.sort_unstable();
+        for alike in digests.chunk_by_mut(|one, other| one.0 == other.0) {
+            // One digest of two sizes is very rare.
+            alike.sort_by_key(|(_, number)| self.files.get(*number).bytes);
+            let sizes = alike.chunk_by(|one, other| self.files.get(one.1).bytes == self.files.get(other.1).bytes);
+            let groups = sizes.filter(|group| self.is_group(group.iter().map(|(_, number)| *number)));
+            found
+                .groups
+                .extend(groups.map(|group| group.iter().map(|(_, number)| *number).collect::<Vec<u32>>()));
+        }
+        self.put_in_order(numbers, &mut found.groups);
+        found
+    }
+
+    /// Drops files from the page cache that were not there before, but for those that are read again.
+    pub fn forget(&self, cold: &HashSet<u32>, groups: &[Vec<u32>]) {
+        let read_again: HashSet<u32> = groups.iter().flatten().copied().collect();
+        let mut numbers: Vec<u32> = cold.difference(&read_again).copied().collect();
+        numbers.sort_unstable_by_key(|number| (self.files.get(*number).device, self.files.get(*number).inode));
+        let _: Vec<()> = self.map(&numbers, |number| {
+            // It was read a moment ago; what cannot be dropped stays.
+            let _ = self.files.open(*number).and_then(|(file, _)| drop_from_cache(&file));
+        });
+    }
+}

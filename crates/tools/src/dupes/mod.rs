@@ -1,0 +1,536 @@
+//! Finding files that are equal, byte for byte.
+//!
+//! Files are grouped by what is cheapest to know first: their sizes, their inodes, a digest of their beginnings. What is left
+//! is proven: the files of a group are read side by side, block by block, and each leaves its group where it differs.
+//!
+//! Not here: how groups look (the command's business), and doing anything about them.
+
+mod cache;
+mod directories;
+mod heads;
+mod place;
+mod prove;
+#[cfg(test)]
+mod tests;
+
+use std::cmp::Reverse;
+use std::collections::HashSet;
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use seekless::batch::Threads;
+use seekless::facts::ProcessFacts;
+use seekless::plan::{self, DuplicatesPlan};
+use serde::Serialize;
+
+use crate::Stop;
+use crate::tree::large::Large;
+use crate::walk::{self, CHANGED, Files, Filter, Left, Selection, Unlisted};
+use cache::Cache;
+pub use directories::EqualDirectories;
+use heads::Beginnings;
+use prove::Layouts;
+
+/// How files are held against each other.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Which files may be duplicates of each other.
+    pub across: Across,
+    /// Whether bytes are compared even where that reads files twice.
+    pub is_paranoid: bool,
+    /// Whether files stay in the page cache that were not there before.
+    pub keeps_cached: bool,
+    /// Whether equal directories are told once, instead of their files.
+    pub with_directories: bool,
+    /// Where digests are kept, to be believed at the next search of files that have not changed.
+    pub cache: Option<PathBuf>,
+}
+
+/// Which files may be duplicates of each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Across {
+    /// Any two.
+    #[default]
+    Files,
+    /// Groups hold files of several of the paths that were named.
+    Roots,
+    /// The paths from this one on are references: groups hold a file of a reference and one of another path.
+    References(u32),
+}
+
+/// How far a search is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// So many files were listed.
+    Listed(u64),
+    /// The beginnings of so many files were read, of so many.
+    Read(u64, u64),
+    /// So many bytes of files were compared or passed over because they differ, of so many.
+    Compared(u64, u64),
+}
+
+/// Who is told how far a search is, by any of its threads.
+pub type Tell<'a> = &'a (dyn Fn(Progress) + Sync);
+
+/// How files were found to be equal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Proof {
+    /// Their bytes were compared.
+    Bytes,
+    /// Their BLAKE3 digests, of 256 bits, are equal.
+    Blake3,
+    /// The same, and one of the digests at least was made in an earlier search.
+    Cached,
+}
+
+impl Proof {
+    /// Its word.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Bytes => "bytes",
+            Self::Blake3 => "blake3",
+            Self::Cached => "cached blake3",
+        }
+    }
+}
+
+/// Files with the same bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// The size of each.
+    pub bytes: u64,
+    /// How they were found to be equal.
+    pub proof: Proof,
+    /// The space that is free if one of them stays.
+    pub gain_bytes: u64,
+    /// In the order of their paths.
+    pub files: Vec<Equal>,
+}
+
+/// A file that equals others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Equal {
+    /// All of its names that were met.
+    pub paths: Vec<PathBuf>,
+    /// The number of the path, among those that were given, that led to it.
+    pub root: u32,
+    /// `st_dev` and `st_ino` (stat(2)).
+    pub device: u64,
+    /// See `device`.
+    pub inode: u64,
+    /// When it was last written to (`st_mtime`), in ns since 1970.
+    pub modified_ns: i64,
+    /// When it last changed (`st_ctime`), in ns since 1970.
+    pub changed_ns: i64,
+    /// The space that is free if all these names are removed: none where it has other names, nor what it shares with
+    /// other files or snapshots.
+    pub own_bytes: u64,
+}
+
+/// What was found.
+pub struct Found {
+    files: Files,
+    /// Of files with several names, the first and another.
+    names: Vec<(u32, u32)>,
+    /// Those that save most first.
+    classes: Vec<Class>,
+    /// Directories that are equal, those that save most first.
+    pub directories: Vec<EqualDirectories>,
+    sum: Sum,
+    /// What the walk came upon beside files.
+    pub left: Left,
+    /// Directories that were left out because few want what is in them.
+    pub left_out: Vec<PathBuf>,
+    /// What could not be read, and why.
+    pub failures: Vec<Unlisted>,
+    /// Files that changed during the search, and how: they are in no group.
+    pub changed: Vec<Unlisted>,
+    /// Why digests could not be kept.
+    pub cache_failure: Option<String>,
+    /// Whether it was ended before its end: there may be more groups.
+    pub is_stopped: bool,
+    /// Files that could not be read.
+    failed: Vec<u32>,
+    /// The methods by which large files were compared, why, and how many pairs.
+    pub large: Vec<(String, String, u64)>,
+    /// Files of which anything was read, and the bytes that were.
+    pub read_files: u64,
+    /// See `read_files`.
+    pub read_bytes: u64,
+    /// Digests that an earlier search had made.
+    pub cached: u64,
+    /// How files were read, and why.
+    pub plan: DuplicatesPlan,
+    /// How long listing files, grouping them, reading their beginnings and comparing them took.
+    pub steps: [Duration; 4],
+}
+
+/// Files that are equal.
+struct Class {
+    proof: Proof,
+    files: Vec<Member>,
+}
+
+/// A file by its number, and what is its own of the space that it takes.
+#[derive(Clone, Copy)]
+struct Member {
+    number: u32,
+    own_bytes: u64,
+}
+
+impl Class {
+    /// Where the one stays that frees least.
+    fn gain_bytes(&self) -> u64 {
+        let own = self.files.iter().map(|member| member.own_bytes);
+        own.clone().sum::<u64>() - own.min().unwrap_or(0)
+    }
+}
+
+/// A file that could not be read, and why.
+type Failed = (u32, io::Error);
+
+/// What the steps share.
+struct Search<'a> {
+    files: &'a Files,
+    plan: DuplicatesPlan,
+    process: ProcessFacts,
+    options: &'a Options,
+    stop: &'a Stop,
+    tell: Tell<'a>,
+    /// What [`Progress`] counts in the step at work.
+    done: AtomicU64,
+    read_bytes: AtomicU64,
+    threads: Threads,
+    large: Large,
+    /// Of files with several names, the first and another, in order.
+    names: Vec<(u32, u32)>,
+    /// Files that were not in memory, and are not to be there in the end.
+    cold: HashSet<u32>,
+    cache: Option<Cache>,
+    layouts: Layouts,
+}
+
+/// Finds files that are equal, below the paths of a selection.
+#[must_use]
+pub fn find(selection: &Selection, filter: &Filter, options: &Options, stop: &Stop, tell: Tell<'_>) -> Found {
+    let mut steps = Steps::default();
+    let process = ProcessFacts::here();
+    let plan = plan::duplicates(&process, &[], 0);
+    let listed = |files| tell(Progress::Listed(files));
+    let found = Files::list(selection, filter, options.with_directories, &plan.batch, stop, &listed);
+    let walk::Found {
+        files,
+        left,
+        mut left_out,
+        failures,
+        directories,
+    } = found;
+    steps.end();
+    let (mut numbers, names) = distinct(&files);
+    let cache = options.cache.as_deref().map(Cache::open);
+    let (cache, cache_failure) = match cache {
+        Some(Err(reason)) => (None, Some(reason)),
+        opened => (opened.and_then(Result::ok), None),
+    };
+    let mut search = Search {
+        files: &files,
+        plan,
+        process,
+        options,
+        stop,
+        tell,
+        done: AtomicU64::new(0),
+        read_bytes: AtomicU64::new(0),
+        threads: Threads::default(),
+        large: Large::default(),
+        names,
+        cold: HashSet::new(),
+        cache,
+        layouts: Layouts::default(),
+    };
+    search.drop_single_sizes(&mut numbers);
+    search.look_at_devices(&mut numbers);
+    steps.end();
+    let Beginnings {
+        groups,
+        mut failed,
+        cold,
+    } = search.by_heads(&numbers);
+    if !options.keeps_cached {
+        search.forget(&cold, &groups);
+        search.cold = cold;
+    }
+    steps.end();
+    let (mut classes, more_failed) = search.prove_all(&groups);
+    failed.extend(more_failed);
+    let cache_failure = cache_failure.or(search.cache.as_ref().and_then(Cache::save));
+    steps.end();
+    let unreadable = failed.iter().map(|(number, _)| *number).collect();
+    for class in &mut classes {
+        class
+            .files
+            .sort_by_cached_key(|member| search.first_path(member.number));
+    }
+    let sum = Sum::of(&classes);
+    let directories = search.equal_directories(&directories, &mut classes);
+    classes.sort_by_cached_key(|class| (Reverse(class.gain_bytes()), search.first_path(class.files[0].number)));
+    let (mut changed, mut failures) = (Vec::new(), failures);
+    for (number, error) in failed {
+        match error.kind() {
+            CHANGED => changed.push((files.path(number), error.to_string())),
+            io::ErrorKind::NotFound => changed.push((files.path(number), "removed during the search".to_owned())),
+            _ => failures.push((files.path(number), error.to_string())),
+        }
+    }
+    for list in [&mut changed, &mut failures] {
+        list.sort();
+        list.dedup();
+    }
+    left_out.sort();
+    Found {
+        names: search.names,
+        classes,
+        directories,
+        sum,
+        left,
+        left_out,
+        failures,
+        changed,
+        cache_failure,
+        is_stopped: stop.is_stopped(),
+        failed: unreadable,
+        large: search.large.used(),
+        read_files: numbers.len() as u64,
+        read_bytes: search.read_bytes.load(Ordering::Relaxed),
+        cached: search.cache.as_ref().map_or(0, Cache::hits),
+        plan: search.plan,
+        steps: steps.took,
+        files,
+    }
+}
+
+/// How much was found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Sum {
+    /// Groups of equal files.
+    pub groups: u64,
+    /// Files in them but for one of each.
+    pub duplicates: u64,
+    /// The space that is free if one file of each group stays.
+    pub gain_bytes: u64,
+}
+
+impl Sum {
+    fn of(classes: &[Class]) -> Self {
+        Self {
+            groups: classes.len() as u64,
+            duplicates: classes.iter().map(|class| class.files.len() as u64 - 1).sum(),
+            gain_bytes: classes.iter().map(Class::gain_bytes).sum(),
+        }
+    }
+}
+
+impl Found {
+    /// How much was found, in directories that are equal, too.
+    #[must_use]
+    pub fn sum(&self) -> Sum {
+        self.sum
+    }
+
+    /// Files that no other equals, in the order of their paths; none where all was to stop.
+    pub fn unique(&self) -> impl Iterator<Item = Group> {
+        let mut numbers: Vec<u32> = Vec::new();
+        if !self.is_stopped {
+            let members = self
+                .classes
+                .iter()
+                .flat_map(|class| class.files.iter().map(|member| member.number));
+            let others = self.names.iter().map(|(_, other)| *other);
+            let known: HashSet<u32> = members.chain(others).chain(self.failed.iter().copied()).collect();
+            numbers.extend((0..self.files.len()).filter(|number| !known.contains(number)));
+            numbers.sort_by_cached_key(|number| self.files.path(*number));
+        }
+        numbers.into_iter().map(|number| Group {
+            bytes: self.files.get(number).bytes,
+            proof: Proof::Bytes,
+            gain_bytes: 0,
+            files: vec![self.equal(Member { number, own_bytes: 0 })],
+        })
+    }
+
+    /// Files that were looked at, those with several names once.
+    #[must_use]
+    pub fn files(&self) -> u64 {
+        u64::from(self.files.len()) - self.names.len() as u64
+    }
+
+    /// The groups, those that save most first.
+    pub fn groups(&self) -> impl Iterator<Item = Group> {
+        self.classes.iter().map(|class| Group {
+            bytes: self.files.get(class.files[0].number).bytes,
+            proof: class.proof,
+            gain_bytes: class.gain_bytes(),
+            files: class.files.iter().map(|member| self.equal(*member)).collect(),
+        })
+    }
+
+    fn equal(&self, Member { number, own_bytes }: Member) -> Equal {
+        let listed = self.files.get(number);
+        Equal {
+            paths: self.paths(number),
+            root: self.files.root(number),
+            device: listed.device,
+            inode: listed.inode,
+            modified_ns: listed.modified_ns,
+            changed_ns: listed.changed_ns,
+            own_bytes,
+        }
+    }
+
+    fn paths(&self, number: u32) -> Vec<PathBuf> {
+        let mut paths: Vec<_> = all_names(&self.names, number)
+            .map(|name| self.files.path(name))
+            .collect();
+        paths.sort();
+        // A file may be named, and be in a directory that was named.
+        paths.dedup();
+        paths
+    }
+}
+
+/// One name of each file, in the order of their inodes, and the others, each behind the first.
+fn distinct(files: &Files) -> (Vec<u32>, Vec<(u32, u32)>) {
+    let mut numbers: Vec<u32> = (0..files.len()).collect();
+    let id = |number: u32| (files.get(number).device, files.get(number).inode);
+    numbers.sort_unstable_by_key(|number| (id(*number), *number));
+    let mut names = Vec::new();
+    numbers.dedup_by(|next, first| {
+        let is_same = id(*next) == id(*first) && files.system(*next).inodes_identify;
+        if is_same {
+            names.push((*first, *next));
+        }
+        is_same
+    });
+    names.sort_unstable();
+    (numbers, names)
+}
+
+/// The names of a file.
+fn all_names(names: &[(u32, u32)], number: u32) -> impl Iterator<Item = u32> {
+    let start = names.partition_point(|(first, _)| *first < number);
+    let others = names[start..].iter().take_while(move |(first, _)| *first == number);
+    std::iter::once(number).chain(others.map(|(_, other)| *other))
+}
+
+impl Search<'_> {
+    /// What comes of each, in their order.
+    fn map<F: Sync, T: Send>(&self, all: &[F], one: impl Fn(&F) -> T + Sync) -> Vec<T> {
+        if self.plan.has_threads {
+            self.threads.map(all, one)
+        } else {
+            all.iter().map(one).collect()
+        }
+    }
+
+    fn first_path(&self, number: u32) -> Option<PathBuf> {
+        all_names(&self.names, number).map(|name| self.files.path(name)).min()
+    }
+
+    /// Drops files of sizes that make no group; the others keep their order.
+    fn drop_single_sizes(&self, numbers: &mut Vec<u32>) {
+        let bytes = |number: u32| self.files.get(number).bytes;
+        let id = |number: u32| (self.files.get(number).device, self.files.get(number).inode, number);
+        // A table of sizes would take more memory than files and names together.
+        numbers.sort_unstable_by_key(|number| bytes(*number));
+        let mut kept = 0;
+        let mut at = 0;
+        while at < numbers.len() {
+            let size = bytes(numbers[at]);
+            let length = numbers[at..]
+                .iter()
+                .take_while(|number| bytes(**number) == size)
+                .count();
+            if self.is_group(numbers[at..at + length].iter().copied()) {
+                numbers.copy_within(at..at + length, kept);
+                kept += length;
+            }
+            at += length;
+        }
+        numbers.truncate(kept);
+        numbers.sort_unstable_by_key(|number| id(*number));
+    }
+
+    /// The names of a file that were met.
+    fn names_of(&self, number: u32) -> impl Iterator<Item = u32> {
+        all_names(&self.names, number)
+    }
+
+    /// Whether a path that was given is a reference.
+    fn is_reference(&self, root: u32) -> bool {
+        matches!(self.options.across, Across::References(first) if root >= first)
+    }
+
+    /// Whether files that are equal are what is looked for.
+    fn is_group(&self, numbers: impl IntoIterator<Item = u32>) -> bool {
+        let mut met = Met::default();
+        for number in numbers {
+            met.add(self.files.root(number));
+        }
+        met.is_group(self.options.across)
+    }
+}
+
+/// The roots of files that may be equal.
+#[derive(Clone, Copy, Default)]
+struct Met {
+    files: u32,
+    least: u32,
+    most: u32,
+}
+
+impl Met {
+    fn add(&mut self, root: u32) {
+        if self.files == 0 {
+            (self.least, self.most) = (root, root);
+        }
+        self.files += 1;
+        self.least = self.least.min(root);
+        self.most = self.most.max(root);
+    }
+
+    fn is_group(&self, across: Across) -> bool {
+        match across {
+            Across::Files => self.files > 1,
+            Across::Roots => self.least < self.most,
+            Across::References(first) => self.least < first && first <= self.most,
+        }
+    }
+}
+
+/// What each step took.
+struct Steps {
+    began: Instant,
+    ended: usize,
+    took: [Duration; 4],
+}
+
+impl Default for Steps {
+    fn default() -> Self {
+        Self {
+            began: Instant::now(),
+            ended: 0,
+            took: [Duration::ZERO; 4],
+        }
+    }
+}
+
+impl Steps {
+    fn end(&mut self) {
+        self.took[self.ended] = self.began.elapsed();
+        self.ended += 1;
+        self.began = Instant::now();
+    }
+}

@@ -1,0 +1,94 @@
+//! In which order files are read: by their inodes, or, where the device must move a head, by the places that they lie at.
+
+use std::fs::File;
+use std::path::PathBuf;
+
+use seekless::facts::Seeks;
+use seekless::plan::SeekFacts;
+use seekless::{StorageFacts, cache, files, plan};
+use seekless_sys::{Support, residency};
+
+use super::Search;
+
+/// Files of which it is looked whether they are in memory.
+const LOOKED_AT: usize = 64;
+
+/// Two files of this size tell what reading them in turn costs.
+const MEASURED_BYTES: u64 = 1 << 20;
+
+impl Search<'_> {
+    /// Plans how files are read, which come in the order of their devices and inodes, and puts them in that order.
+    pub fn look_at_devices(&mut self, numbers: &mut [u32]) {
+        let step = (numbers.len() / LOOKED_AT).max(1);
+        if !numbers.iter().step_by(step).any(|number| self.is_cold(*number)) {
+            return;
+        }
+        let of_devices = numbers.chunk_by(|one, other| self.files.get(*one).device == self.files.get(*other).device);
+        let devices: Vec<SeekFacts> = of_devices.map(|numbers| self.seek_facts(numbers)).collect();
+        let memory_bytes = cache::memory().map_or(0, |memory| memory.available_bytes);
+        self.plan = plan::duplicates(&self.process, &devices, memory_bytes);
+        if self.plan.is_by_place {
+            let place = |number: &u32| {
+                let place = self.files.open(*number).and_then(|(file, _)| files::place(&file));
+                // Where it is not known, the inode tells best.
+                place.ok().flatten().unwrap_or_else(|| self.files.get(*number).inode)
+            };
+            numbers.sort_by_cached_key(|number| (self.files.get(*number).device, place(number)));
+        }
+    }
+
+    /// Whether a part of a file is not in memory.
+    fn is_cold(&self, number: u32) -> bool {
+        let is_cold = |file: &File| match residency(file) {
+            Ok(Support::Available(found)) => found.resident_bytes < self.files.get(number).bytes,
+            _ => true,
+        };
+        self.files.open(number).is_ok_and(|(file, _)| is_cold(&file))
+    }
+
+    /// What is known of the device that these files lie on.
+    fn seek_facts(&self, numbers: &[u32]) -> SeekFacts {
+        let path = |number: u32| -> PathBuf { self.files.path(number) };
+        let device = StorageFacts::of(path(numbers[0])).ok().and_then(|facts| facts.device);
+        let facts = SeekFacts {
+            claims_rotational: device.as_ref().and_then(|device| device.claims_rotational),
+            is_virtual: device.is_some_and(|device| device.is_virtual == Some(true)),
+            seeks: None,
+        };
+        let mut largest = [None; 2];
+        for number in numbers {
+            let bytes = self.files.get(*number).bytes;
+            if bytes >= MEASURED_BYTES && largest[1].is_none_or(|(least, _)| bytes > least) {
+                largest[1] = Some((bytes, *number));
+                largest.sort_unstable_by_key(|file| std::cmp::Reverse(*file));
+            }
+        }
+        match largest {
+            [Some((_, one)), Some((bytes, other))] if facts.are_in_doubt() => SeekFacts {
+                seeks: Seeks::between([(&path(one), 0), (&path(other), 0)], bytes),
+                ..facts
+            },
+            _ => facts,
+        }
+    }
+
+    /// Puts groups in the order of their first files.
+    pub fn put_in_order(&self, numbers: &[u32], groups: &mut [Vec<u32>]) {
+        if self.plan.is_by_place {
+            let mut position = vec![0_u32; self.files.len() as usize];
+            for (at, number) in (0..).zip(numbers) {
+                position[*number as usize] = at;
+            }
+            for group in &mut *groups {
+                group.sort_unstable_by_key(|number| position[*number as usize]);
+            }
+            groups.sort_unstable_by_key(|group| position[group[0] as usize]);
+        } else {
+            let id = |number: &u32| (self.files.get(*number).device, self.files.get(*number).inode);
+            for group in &mut *groups {
+                group.sort_unstable_by_key(id);
+            }
+            groups.sort_unstable_by_key(|group| id(&group[0]));
+        }
+    }
+}

@@ -1,0 +1,529 @@
+//! Comparing the files of a group, side by side.
+
+use std::collections::{HashMap, HashSet};
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use seekless::files::{Run, data_ranges, read_full, shared_bytes, shared_layout};
+use seekless::plan::{FIRST_LOOK_BYTES, LARGE_BYTES};
+use seekless_sys::drop_from_cache;
+
+use super::{Class, Failed, Member, Progress, Proof, Search};
+use crate::tree::What;
+use crate::walk::{CHANGED, Facts};
+
+/// Files that share all blocks are worth finding from this size on; the fewer bytes of others are read sooner.
+const SHARED_FROM_BYTES: u64 = 64 << 10;
+/// What threads share a large file by, and how many pieces they take before it is asked whether files still are equal.
+const PIECE_BYTES: u64 = 8 << 20;
+const PIECES_AHEAD: usize = 8;
+
+/// Where all blocks of a file lie, with its device.
+type Layout = (u64, Vec<Run>);
+
+/// Digests of files that share all their blocks, by where these are.
+pub(super) type Layouts = Mutex<HashMap<Layout, blake3::Hash>>;
+
+/// A file that is read beside others.
+struct Open {
+    number: u32,
+    file: Arc<File>,
+    own_bytes: u64,
+    /// Whether it has holes, as far as its size and blocks say.
+    is_sparse: bool,
+}
+
+impl Open {
+    /// Whether it has data or a hole at the start of a range; `hole` keeps the end of the last hole.
+    fn next(&self, range: Range<u64>, hole: &mut u64) -> io::Result<Next> {
+        if !self.is_sparse {
+            return Ok(Next::Data);
+        }
+        if *hole <= range.start {
+            let data = data_ranges(&self.file, range.clone()).next().transpose()?;
+            *hole = data.map_or(range.end, |data| data.start);
+        }
+        Ok(if *hole > range.start {
+            Next::Hole(*hole)
+        } else {
+            Next::Data
+        })
+    }
+
+    fn member(&self) -> Member {
+        Member {
+            number: self.number,
+            own_bytes: self.own_bytes,
+        }
+    }
+}
+
+impl Search<'_> {
+    /// Splits groups of files of one size into classes of equal ones; those that stand alone are left out.
+    pub fn prove_all(&self, groups: &[Vec<u32>]) -> (Vec<Class>, Vec<Failed>) {
+        let size = |group: &Vec<u32>| self.files.get(group[0]).bytes * group.len() as u64;
+        let of_bytes = groups.iter().map(size).sum();
+        self.done.store(0, Ordering::Relaxed);
+        let prove = |group: &Vec<u32>| {
+            let proven = self.prove(group);
+            let done = self.done.fetch_add(size(group), Ordering::Relaxed) + size(group);
+            (self.tell)(Progress::Compared(done, of_bytes));
+            proven
+        };
+        let proven = self.map(groups, prove);
+        let (mut classes, mut failed) = (Vec::new(), Vec::new());
+        for (proven, failures) in proven {
+            let is_group = |class: &Class| self.is_group(class.files.iter().map(|member| member.number));
+            classes.extend(proven.into_iter().filter(is_group));
+            failed.extend(failures);
+        }
+        (classes, failed)
+    }
+
+    fn prove(&self, group: &[u32]) -> (Vec<Class>, Vec<Failed>) {
+        let mut failed = Vec::new();
+        let fits = group.len() <= self.plan.most_open;
+        let is_group = |numbers: &[u32]| self.is_group(numbers.iter().copied());
+        let classes = if self.stop.is_stopped() {
+            Vec::new()
+        } else if self.options.is_paranoid {
+            if fits {
+                self.compare(group, &is_group, &mut failed)
+            } else {
+                self.compare_in_parts(group, &mut failed)
+            }
+        } else if fits && self.cache.is_none() {
+            self.compare(group, &is_group, &mut failed)
+        } else {
+            self.digest(group, &mut failed)
+        };
+        (classes, failed)
+    }
+
+    /// Compares more files than are open side by side: the first with all others, then the first of those that are left.
+    fn compare_in_parts(&self, group: &[u32], failed: &mut Vec<Failed>) -> Vec<Class> {
+        let mut classes = Vec::new();
+        let mut rest = group.to_vec();
+        while let [first, others @ ..] = &rest[..]
+            && !others.is_empty()
+        {
+            let compare = |part: &[u32]| {
+                let mut failed = Vec::new();
+                // Other parts may hold what makes it a group that is wanted.
+                let classes = self.compare(&[&[*first], part].concat(), &|_| true, &mut failed);
+                let equal = classes.into_iter().find(|class| class.files[0].number == *first);
+                (equal.map_or_else(Vec::new, |class| class.files), failed)
+            };
+            let parts: Vec<&[u32]> = others.chunks(self.plan.most_open - 1).collect();
+            let mut files: Vec<Member> = Vec::new();
+            for (part, failures) in self.map(&parts, |part| compare(part)) {
+                // The first is in each part.
+                files.extend(part.into_iter().skip(usize::from(!files.is_empty())));
+                failed.extend(failures);
+            }
+            let done: HashSet<u32> = files.iter().map(|member| member.number).collect();
+            let unreadable: HashSet<u32> = failed.iter().map(|(number, _)| *number).collect();
+            let different = others.iter().copied().filter(|number| !done.contains(number));
+            let different = different.filter(|number| !unreadable.contains(number)).collect();
+            if files.len() > 1 {
+                let proof = Proof::Bytes;
+                classes.push(Class { proof, files });
+            }
+            rest = different;
+        }
+        failed.sort_by_key(|(number, _)| *number);
+        failed.dedup_by_key(|(number, _)| *number);
+        classes
+    }
+
+    /// Compares files side by side, as long as those that may be equal are wanted.
+    fn compare(
+        &self,
+        group: &[u32],
+        are_wanted: &(dyn Fn(&[u32]) -> bool + Sync),
+        failed: &mut Vec<Failed>,
+    ) -> Vec<Class> {
+        let mut files: Vec<Open> = Vec::with_capacity(group.len());
+        // Of files that share all their blocks, one is read for all.
+        let mut layouts: HashMap<Layout, usize> = HashMap::new();
+        let mut twins: Vec<(usize, Open)> = Vec::new();
+        for number in group {
+            let open = match self.open(*number) {
+                Ok(open) => open,
+                Err(error) => {
+                    failed.push((*number, error));
+                    continue;
+                }
+            };
+            match self
+                .layout(*number, &open.file)
+                .map(|layout| *layouts.entry(layout).or_insert(files.len()))
+            {
+                Some(first) if first < files.len() => twins.push((first, open)),
+                _ => files.push(open),
+            }
+        }
+        let bytes = self.files.get(group[0]).bytes;
+        let is_wanted = |class: &[usize]| {
+            let twins = twins.iter().filter(|(first, _)| class.contains(first));
+            let of_class = class
+                .iter()
+                .map(|file| &files[*file])
+                .chain(twins.map(|(_, open)| open));
+            are_wanted(&of_class.map(|open| open.number).collect::<Vec<_>>())
+        };
+        let mut split = Split::new(files.len(), self.plan.blocks_bytes, &is_wanted);
+        let is_large = bytes >= LARGE_BYTES;
+        let first = if is_large { FIRST_LOOK_BYTES } else { bytes };
+        split.read(&files, 0..first);
+        if is_large && !self.stop.is_stopped() {
+            self.compare_rest(&files, first..bytes, &mut split);
+        }
+        if self.stop.is_stopped() {
+            return Vec::new();
+        }
+        self.read_bytes.fetch_add(split.read_bytes, Ordering::Relaxed);
+        let mut classes = split.all_classes();
+        // What is not wanted was not read to its end.
+        classes.retain(|class| is_wanted(class));
+        failed.extend(
+            split
+                .failed
+                .drain(..)
+                .map(|(index, error)| (files[index].number, error)),
+        );
+        for (first, open) in twins {
+            files.push(open);
+            if let Some(class) = classes.iter_mut().find(|class| class.contains(&first)) {
+                class.push(files.len() - 1);
+            }
+        }
+        for open in &files {
+            self.forget_open(open.number, &open.file);
+        }
+        let mut equal = Vec::new();
+        for class in classes {
+            let mut members = Vec::with_capacity(class.len());
+            for index in class {
+                let open = &files[index];
+                // What was written to between two reads is neither what it was nor what it is.
+                let now = Facts::of(&open.file).map_err(io::Error::from);
+                match now.and_then(|now| self.files.get(open.number).check(&now)) {
+                    Ok(()) => members.push(open.member()),
+                    Err(error) => failed.push((open.number, error)),
+                }
+            }
+            if members.len() > 1 {
+                equal.push(Class {
+                    proof: Proof::Bytes,
+                    files: members,
+                });
+            }
+        }
+        equal
+    }
+
+    fn open(&self, number: u32) -> io::Result<Open> {
+        let (file, facts) = self.files.open(number)?;
+        Ok(Open {
+            number,
+            own_bytes: self.own_bytes(number, &file, &facts),
+            file: Arc::new(file),
+            is_sparse: facts.allocated_bytes < facts.bytes,
+        })
+    }
+
+    /// Where the blocks of a file lie, if that tells whether it equals another.
+    fn layout(&self, number: u32, file: &File) -> Option<Layout> {
+        let listed = self.files.get(number);
+        let is_worth = listed.bytes >= SHARED_FROM_BYTES && self.files.system(number).may_share;
+        let layout = is_worth.then(|| shared_layout(file)).and_then(Result::ok).flatten();
+        layout.map(|layout| (listed.device, layout))
+    }
+
+    /// Compares large files: a pair by the method that is planned for it, more of them side by side, in pieces that threads
+    /// share.
+    fn compare_rest(&self, files: &[Open], range: Range<u64>, split: &mut Split<'_>) {
+        if let [class] = &split.classes()[..]
+            && let [one, other] = class[..]
+        {
+            let pair = [one, other].map(|file| Arc::clone(&files[file].file));
+            self.read_bytes
+                .fetch_add(2 * (range.end - range.start), Ordering::Relaxed);
+            match self.large.compare(&pair, range.end, false, self.stop) {
+                Err(Some(What::Failed { side, reason, .. })) => {
+                    split.fail([one, other][side as usize], io::Error::other(reason));
+                }
+                Ok(Some(_)) | Err(Some(What::Difference(_))) => split.leave(other),
+                Ok(None) | Err(None) => {}
+            }
+            return;
+        }
+        if self.plan.is_by_place {
+            split.read(files, range);
+            return;
+        }
+        let starts = range.clone().step_by(PIECE_BYTES as usize);
+        let pieces: Vec<_> = starts.map(|start| start..range.end.min(start + PIECE_BYTES)).collect();
+        for pieces in pieces.chunks(PIECES_AHEAD) {
+            if self.stop.is_stopped() || split.classes().is_empty() {
+                break;
+            }
+            let parts = self.map(pieces, |piece| {
+                let mut part = split.clone();
+                part.read(files, piece.clone());
+                part
+            });
+            for part in parts {
+                split.refine(part);
+            }
+        }
+    }
+
+    fn digest(&self, group: &[u32], failed: &mut Vec<Failed>) -> Vec<Class> {
+        let digests = self.map(group, |number| self.digest_of(*number));
+        if self.stop.is_stopped() {
+            return Vec::new();
+        }
+        let mut classes: HashMap<blake3::Hash, Class> = HashMap::new();
+        for (number, digest) in group.iter().zip(digests) {
+            match digest {
+                Ok(Digested { digest, member, proof }) => {
+                    let class = classes.entry(digest).or_insert_with(|| Class {
+                        proof,
+                        files: Vec::new(),
+                    });
+                    class.files.push(member);
+                    if proof == Proof::Cached {
+                        class.proof = proof;
+                    }
+                }
+                Err(error) => failed.push((*number, error)),
+            }
+        }
+        classes.into_values().filter(|class| class.files.len() > 1).collect()
+    }
+
+    fn digest_of(&self, number: u32) -> io::Result<Digested> {
+        let Open { file, own_bytes, .. } = self.open(number)?;
+        let member = Member { number, own_bytes };
+        let listed = self.files.get(number);
+        let digested = |digest, proof| Digested { digest, member, proof };
+        if let Some(digest) = self.cache.as_ref().and_then(|cache| cache.content(listed)) {
+            return Ok(digested(digest, Proof::Cached));
+        }
+        let layout = self.layout(number, &file);
+        let layouts = || self.layouts.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(digest) = layout.as_ref().and_then(|layout| layouts().get(layout).copied()) {
+            return Ok(digested(digest, Proof::Blake3));
+        }
+        let mut hasher = blake3::Hasher::new();
+        let mut buffer = vec![0; self.plan.blocks_bytes[1].min(listed.bytes as usize)];
+        let mut at = 0;
+        while at < listed.bytes && !self.stop.is_stopped() {
+            let length = read_full(&file, &mut buffer, at)?;
+            if length == 0 {
+                break;
+            }
+            self.read_bytes.fetch_add(length as u64, Ordering::Relaxed);
+            hasher.update(&buffer[..length]);
+            at += length as u64;
+        }
+        self.forget_open(number, &file);
+        listed.check(&Facts::of(&file)?)?;
+        let digest = hasher.finalize();
+        if at >= listed.bytes {
+            if let Some(cache) = &self.cache {
+                cache.add_content(listed, digest);
+            }
+            if let Some(layout) = layout {
+                layouts().insert(layout, digest);
+            }
+        }
+        Ok(digested(digest, Proof::Blake3))
+    }
+
+    /// Drops a file from the page cache that was not there before.
+    fn forget_open(&self, number: u32, file: &File) {
+        if self.cold.contains(&number) {
+            // What cannot be dropped stays.
+            let _ = drop_from_cache(file);
+        }
+    }
+
+    /// What of the space that a file takes is free if the names of it that were met are removed.
+    fn own_bytes(&self, number: u32, file: &File, facts: &Facts) -> u64 {
+        let names = self.names_of(number).count() as u64;
+        if facts.names > names {
+            return 0;
+        }
+        let shared = match self.files.system(number).may_share.then(|| shared_bytes(file)) {
+            Some(Ok(Some(shared))) => shared,
+            _ => 0,
+        };
+        facts.allocated_bytes.saturating_sub(shared)
+    }
+}
+
+/// The digest of a file.
+struct Digested {
+    digest: blake3::Hash,
+    member: Member,
+    proof: Proof,
+}
+
+/// Which of several files may be equal still.
+struct Split<'w> {
+    /// Of each file, the number of its class; `None` of one that failed.
+    class: Vec<Option<usize>>,
+    failed: Vec<(usize, io::Error)>,
+    read_bytes: u64,
+    blocks_bytes: [usize; 2],
+    /// Whether files that are equal are wanted; others are not read further.
+    is_wanted: &'w (dyn Fn(&[usize]) -> bool + Sync),
+}
+
+impl Clone for Split<'_> {
+    /// Without the failures, which are told once.
+    fn clone(&self) -> Self {
+        Self {
+            class: self.class.clone(),
+            failed: Vec::new(),
+            read_bytes: 0,
+            ..*self
+        }
+    }
+}
+
+/// What comes next in a file that is read.
+enum Next {
+    Data,
+    /// Zeros that take no space, up to here.
+    Hole(u64),
+}
+
+impl<'w> Split<'w> {
+    fn new(files: usize, blocks_bytes: [usize; 2], is_wanted: &'w (dyn Fn(&[usize]) -> bool + Sync)) -> Self {
+        Self {
+            class: vec![Some(0); files],
+            failed: Vec::new(),
+            read_bytes: 0,
+            blocks_bytes,
+            is_wanted,
+        }
+    }
+
+    /// All classes, also those of a single file.
+    fn all_classes(&self) -> Vec<Vec<usize>> {
+        let mut order: Vec<usize> = (0..self.class.len())
+            .filter(|file| self.class[*file].is_some())
+            .collect();
+        order.sort_by_key(|file| self.class[*file]);
+        let classes = order.chunk_by(|one, other| self.class[*one] == self.class[*other]);
+        classes.map(<[usize]>::to_vec).collect()
+    }
+
+    /// The classes that are read further.
+    fn classes(&self) -> Vec<Vec<usize>> {
+        let mut classes = self.all_classes();
+        classes.retain(|class| class.len() > 1 && (self.is_wanted)(class));
+        classes
+    }
+
+    /// Reads a part of all files that do not stand alone, and splits them where they differ.
+    fn read(&mut self, files: &[Open], range: Range<u64>) {
+        let mut buffers: Vec<Vec<u8>> = vec![Vec::new(); files.len()];
+        let mut holes = vec![0; files.len()];
+        let [mut block, last_block] = self.blocks_bytes;
+        let mut at = range.start;
+        while at < range.end {
+            let classes = self.classes();
+            if classes.is_empty() {
+                return;
+            }
+            let length = (range.end - at).min(block as u64) as usize;
+            let end = at + length as u64;
+            let mut next = range.end;
+            for class in classes {
+                let mut kinds: Vec<usize> = Vec::new();
+                for file in class {
+                    let open = &files[file];
+                    match open.next(at..range.end, &mut holes[file]) {
+                        Ok(Next::Hole(until)) if until >= end => {
+                            next = next.min(until);
+                            buffers[file].clear();
+                        }
+                        Ok(_) => {
+                            next = end;
+                            buffers[file].resize(length, 0);
+                            let read = read_full(&open.file, &mut buffers[file], at);
+                            self.read_bytes += length as u64;
+                            let failure = match read {
+                                Ok(read) if read == length => None,
+                                Ok(_) => Some(io::Error::new(CHANGED, "truncated during the search")),
+                                Err(error) => Some(error),
+                            };
+                            if let Some(error) = failure {
+                                self.fail(file, error);
+                                continue;
+                            }
+                        }
+                        Err(error) => {
+                            self.fail(file, error);
+                            continue;
+                        }
+                    }
+                    let is_equal = |first: &&usize| equal(&buffers[**first], &buffers[file]);
+                    if let Some(first) = kinds.iter().find(is_equal) {
+                        self.class[file] = self.class[*first];
+                    } else {
+                        if !kinds.is_empty() {
+                            self.leave(file);
+                        }
+                        kinds.push(file);
+                    }
+                }
+            }
+            at = next.max(end);
+            block = (block * 2).min(last_block);
+        }
+    }
+
+    /// Gives a file a class of its own.
+    fn leave(&mut self, file: usize) {
+        let last = self.class.iter().flatten().max();
+        self.class[file] = last.map(|last| last + 1);
+    }
+
+    fn fail(&mut self, file: usize, error: io::Error) {
+        if self.class[file].take().is_some() {
+            self.failed.push((file, error));
+        }
+    }
+
+    /// Leaves in a class what is in one class in both.
+    fn refine(&mut self, other: Self) {
+        let mut numbers = HashMap::new();
+        for (class, other) in self.class.iter_mut().zip(&other.class) {
+            let pair = class.zip(*other);
+            *class = pair.map(|pair| {
+                let next = numbers.len();
+                *numbers.entry(pair).or_insert(next)
+            });
+        }
+        self.failed.extend(other.failed);
+        self.read_bytes += other.read_bytes;
+    }
+}
+
+/// Whether two blocks are equal; an empty one stands for zeros.
+fn equal(one: &[u8], other: &[u8]) -> bool {
+    match (one.is_empty(), other.is_empty()) {
+        (false, false) => one == other,
+        (true, _) => other.iter().all(|byte| *byte == 0),
+        (false, true) => one.iter().all(|byte| *byte == 0),
+    }
+}

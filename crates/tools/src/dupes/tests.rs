@@ -1,0 +1,502 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// The files of each group: those of a file with several names are one.
+type Groups = BTreeSet<BTreeSet<BTreeSet<PathBuf>>>;
+
+fn find_below(root: &Path, min_bytes: u64, options: &Options) -> Found {
+    let selection = Selection::new([root], true);
+    let filter = Filter {
+        bytes: min_bytes..=u64::MAX,
+        ..Filter::default()
+    };
+    find(&selection, &filter, options, &Stop::default(), &|_| ())
+}
+
+fn found(root: &Path, min_bytes: u64, options: &Options) -> Groups {
+    let found = find_below(root, min_bytes, options);
+    assert_eq!(found.failures, []);
+    let groups = found.groups().map(|group| {
+        group
+            .files
+            .into_iter()
+            .map(|file| file.paths.into_iter().collect())
+            .collect()
+    });
+    groups.collect()
+}
+
+/// Reads all files, and groups them by their bytes.
+fn naive(root: &Path, min_bytes: u64) -> Groups {
+    let mut names: BTreeMap<(u64, u64), BTreeSet<PathBuf>> = BTreeMap::new();
+    let mut directories = vec![root.to_owned()];
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(directory).unwrap() {
+            let entry = entry.unwrap();
+            let metadata = entry.metadata().unwrap();
+            if metadata.is_dir() {
+                directories.push(entry.path());
+            } else if metadata.is_file() && metadata.len() >= min_bytes {
+                names
+                    .entry((metadata.dev(), metadata.ino()))
+                    .or_default()
+                    .insert(entry.path());
+            }
+        }
+    }
+    let mut groups: BTreeMap<Vec<u8>, BTreeSet<BTreeSet<PathBuf>>> = BTreeMap::new();
+    for names in names.into_values() {
+        let bytes = fs::read(names.first().unwrap()).unwrap();
+        groups.entry(bytes).or_default().insert(names);
+    }
+    groups.into_values().filter(|files| files.len() > 1).collect()
+}
+
+/// What a file of a test holds: its size, where one byte differs from zero or from a pattern, and whether zeros are a hole.
+#[derive(Clone, Debug)]
+struct Content {
+    bytes: u64,
+    is_sparse: bool,
+    at: u64,
+    byte: u8,
+}
+
+fn content() -> impl Strategy<Value = Content> {
+    let sizes = prop::sample::select(vec![0, 1, 4095, 4096, 4097, 20_000, 70_000, 9 << 20]);
+    let at = prop::sample::select(vec![0, 5000, 69_999, 8 << 20]);
+    (sizes, any::<bool>(), at, 0..3_u8).prop_map(|(bytes, is_sparse, at, byte)| Content {
+        bytes,
+        is_sparse,
+        at,
+        byte,
+    })
+}
+
+fn write(path: &Path, content: &Content) {
+    let file = File::create_new(path).unwrap();
+    if content.is_sparse {
+        file.set_len(content.bytes).unwrap();
+    } else {
+        file.write_all_at(&vec![0; content.bytes as usize], 0).unwrap();
+    }
+    if content.at < content.bytes {
+        file.write_all_at(&[content.byte], content.at).unwrap();
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+    #[test]
+    fn what_is_found_is_what_reading_everything_finds(
+        contents in proptest::collection::vec((content(), 0..4_u8, any::<bool>()), 0..24),
+        min_bytes in 0..2_u64,
+        is_paranoid: bool,
+    ) {
+        let place = tempfile::tempdir().unwrap();
+        for (number, (content, directory, has_link)) in contents.iter().enumerate() {
+            let directory = place.path().join(directory.to_string()).join("below");
+            fs::create_dir_all(&directory).unwrap();
+            let path = directory.join(format!("{number}\n"));
+            write(&path, content);
+            std::os::unix::fs::symlink(&path, directory.join(format!("{number} symbolic"))).unwrap();
+            if *has_link {
+                fs::hard_link(&path, place.path().join(number.to_string() + " again")).unwrap();
+            }
+        }
+        let found = found(place.path(), min_bytes, &Options { is_paranoid, ..Options::default() });
+        prop_assert_eq!(found, naive(place.path(), min_bytes));
+    }
+}
+
+#[test]
+fn more_equal_files_than_can_be_open_side_by_side_are_found_by_digests_or_by_bytes() {
+    let place = tempfile::tempdir().unwrap();
+    for number in 0..300_u32 {
+        let mut bytes = vec![7; 10_000];
+        bytes[9_000] = (number % 3) as u8;
+        if number == 299 {
+            bytes[9_999] = 1;
+        }
+        fs::write(place.path().join(number.to_string()), bytes).unwrap();
+    }
+    for (is_paranoid, proof) in [(false, Proof::Blake3), (true, Proof::Bytes)] {
+        let options = Options {
+            is_paranoid,
+            ..Options::default()
+        };
+        assert_eq!(found(place.path(), 1, &options), naive(place.path(), 1));
+        let found = find_below(place.path(), 1, &options);
+        let groups: Vec<_> = found.groups().collect();
+        let sizes: Vec<_> = groups.iter().map(|group| group.files.len()).collect();
+        assert_eq!(sizes, [100, 100, 99]);
+        assert!(groups.iter().all(|group| group.proof == proof));
+    }
+}
+
+#[test]
+fn only_groups_across_roots_or_with_references_are_found_where_these_are_asked_for() {
+    let place = tempfile::tempdir().unwrap();
+    let roots = ["one", "other", "reference"].map(|root| place.path().join(root));
+    for (root, files) in roots
+        .iter()
+        .zip([["a1", "a2", "d1"], ["b1", "b2", "a3"], ["c1", "c2", "d2"]])
+    {
+        fs::create_dir(root).unwrap();
+        for file in files {
+            fs::write(root.join(file), &file[..1]).unwrap();
+        }
+    }
+    let groups = |across| {
+        let selection = Selection::new(&roots, true);
+        let options = Options {
+            across,
+            ..Options::default()
+        };
+        let found = find(&selection, &Filter::default(), &options, &Stop::default(), &|_| ());
+        let names = |group: Group| {
+            let names = group
+                .files
+                .iter()
+                .map(|file| file.paths[0].file_name().unwrap().to_str().unwrap().to_owned());
+            names.collect::<Vec<_>>().join(" ")
+        };
+        let mut groups: Vec<_> = found.groups().map(names).collect();
+        groups.sort();
+        groups
+    };
+    assert_eq!(groups(Across::Files), ["a1 a2 a3", "b1 b2", "c1 c2", "d1 d2"]);
+    assert_eq!(groups(Across::Roots), ["a1 a2 a3", "d1 d2"]);
+    assert_eq!(groups(Across::References(2)), ["d1 d2"]);
+}
+
+#[test]
+fn a_file_that_changes_after_it_was_listed_is_told_and_in_no_group() {
+    let place = tempfile::tempdir().unwrap();
+    for name in ["a", "b", "c"] {
+        fs::write(place.path().join(name), "same").unwrap();
+    }
+    let selection = Selection::new([place.path()], true);
+    let plan = plan::batch(&ProcessFacts::here());
+    let files = Files::list(&selection, &Filter::default(), false, &plan, &Stop::default(), &|_| ()).files;
+    fs::write(place.path().join("b"), "SAME").unwrap();
+    fs::rename(place.path().join("c"), place.path().join("a")).unwrap();
+    let mut told: Vec<_> = (0..files.len())
+        .map(|number| (files.path(number), files.open(number).unwrap_err().to_string()))
+        .map(|(path, why)| (path.file_name().unwrap().to_str().unwrap().to_owned(), why))
+        .collect();
+    told.sort();
+    let told: Vec<_> = told.iter().map(|(name, why)| (name.as_str(), why.as_str())).collect();
+    let expected = [
+        ("a", "replaced by another file during the search"),
+        ("b", "changed during the search"),
+        ("c", "No such file or directory (os error 2)"),
+    ];
+    assert_eq!(told, expected);
+}
+
+#[test]
+fn what_was_not_in_memory_does_not_stay_there_unless_it_is_to() {
+    let place = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+    let bytes = vec![3; 100_000];
+    // Equal, alike at the start only, and of another size.
+    let files = [
+        ("a", 100_000, 3),
+        ("b", 100_000, 3),
+        ("c", 100_000, 4),
+        ("d", 50_000, 3),
+    ];
+    let paths = files.map(|(name, length, last)| {
+        let path = place.path().join(name);
+        let mut bytes = bytes[..length].to_vec();
+        bytes[length - 1] = last;
+        fs::write(&path, bytes).unwrap();
+        path
+    });
+    let resident = || {
+        let part = |path: &PathBuf| seekless::cache::resident(path).unwrap().part();
+        paths.each_ref().map(part)
+    };
+    for keeps_cached in [false, true] {
+        let dropped = paths
+            .each_ref()
+            .map(|path| seekless::cache::drop_file(path).unwrap().part());
+        if dropped != [Some(0.0); 4] {
+            println!("skipped: files cannot be dropped from the page cache here");
+            return;
+        }
+        let options = Options {
+            keeps_cached,
+            ..Options::default()
+        };
+        assert_eq!(find_below(place.path(), 1, &options).sum().duplicates, 1);
+        let is_resident = resident().map(|part| part > Some(0.0));
+        assert_eq!(
+            is_resident,
+            if keeps_cached {
+                [true, true, true, false]
+            } else {
+                [false; 4]
+            }
+        );
+    }
+}
+
+/// What a tree of a test holds below a directory: contents of files, targets of links, `None` for directories.
+fn snapshot(directory: &Path) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
+    let mut all = BTreeMap::new();
+    let mut waiting = vec![directory.to_owned()];
+    while let Some(next) = waiting.pop() {
+        for entry in fs::read_dir(next).unwrap() {
+            let entry = entry.unwrap();
+            let path = entry.path();
+            let kind = entry.file_type().unwrap();
+            let what = if kind.is_dir() {
+                waiting.push(path.clone());
+                None
+            } else if kind.is_symlink() {
+                Some([b"->", fs::read_link(&path).unwrap().as_os_str().as_encoded_bytes()].concat())
+            } else {
+                Some(fs::read(&path).unwrap())
+            };
+            all.insert(path.strip_prefix(directory).unwrap().to_owned(), what);
+        }
+    }
+    all
+}
+
+/// A directory, one in it, and a file there: its name, content, and whether it is a link.
+type Planted = (usize, Option<usize>, usize, usize, bool);
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn equal_directories_are_told_once_and_nothing_that_is_equal_is_lost(
+        planted in proptest::collection::vec((0..4_usize, prop::option::of(0..2_usize), 0..2_usize, 0..3_usize, prop::bool::weighted(0.1)), 1..24),
+    ) {
+        let planted: Vec<Planted> = planted;
+        let place = tempfile::tempdir().unwrap();
+        for (directory, below, name, content, is_link) in planted {
+            let mut path = place.path().join(["a", "b", "c", "d"][directory]);
+            path.extend(below.map(|below| ["x", "y"][below]));
+            fs::create_dir_all(&path).unwrap();
+            path.push(["1", "2"][name]);
+            let content = ["", "one", "two"][content];
+            if path.symlink_metadata().is_err() && is_link {
+                std::os::unix::fs::symlink(format!("to {content}"), path).unwrap();
+            } else if path.symlink_metadata().is_err() {
+                fs::write(path, content).unwrap();
+            }
+        }
+        let options = Options { with_directories: true, ..Options::default() };
+        let found = find_below(place.path(), 1, &options);
+        let mut told: BTreeSet<&Path> = BTreeSet::new();
+        for group in &found.directories {
+            let first = snapshot(&group.paths[0]);
+            prop_assert!(first.values().flatten().any(|bytes| !bytes.is_empty()), "{:?}", group);
+            for other in &group.paths[1..] {
+                prop_assert_eq!(&first, &snapshot(other));
+                told.insert(other);
+            }
+        }
+        let is_told = |path: &Path| path.ancestors().any(|above| told.contains(above));
+        // Of directories or files that are equal, all but one at most are told, or are in a group of files.
+        let all = snapshot(place.path());
+        let paths = |is_wanted: fn(&Option<Vec<u8>>) -> bool| {
+            let wanted = all.iter().filter(move |(_, what)| is_wanted(what));
+            wanted.map(|(path, _)| place.path().join(path)).collect::<Vec<_>>()
+        };
+        let mut left: BTreeMap<_, Vec<PathBuf>> = BTreeMap::new();
+        for path in paths(Option::is_none) {
+            let content = snapshot(&path);
+            let has_bytes = |(path, what): (&PathBuf, &Option<Vec<u8>>)| {
+                !path.is_symlink() && what.as_ref().is_some_and(|bytes| !bytes.is_empty() && !bytes.starts_with(b"->"))
+            };
+            if content.iter().any(has_bytes) && !is_told(&path) {
+                left.entry(content).or_default().push(path);
+            }
+        }
+        for equal in left.values() {
+            prop_assert_eq!(equal.len(), 1, "{:?}", equal);
+        }
+        let grouped: BTreeSet<PathBuf> = found.groups().flat_map(|group| group.files).flat_map(|file| file.paths).collect();
+        let mut left: BTreeMap<_, Vec<PathBuf>> = BTreeMap::new();
+        for path in paths(Option::is_some) {
+            let bytes = all[path.strip_prefix(place.path()).unwrap()].clone().unwrap();
+            if !bytes.is_empty() && !path.is_symlink() && !is_told(&path) {
+                left.entry(bytes).or_default().push(path);
+            }
+        }
+        for equal in left.values() {
+            let is_grouped = equal.iter().all(|path| grouped.contains(path));
+            prop_assert!(equal.len() == 1 || is_grouped, "{:?}", equal);
+        }
+        prop_assert!(grouped.iter().all(|path| !is_told(path)));
+    }
+}
+
+#[test]
+fn a_directory_of_which_something_is_left_out_equals_no_other() {
+    let place = tempfile::tempdir().unwrap();
+    for directory in ["a", "b"] {
+        fs::create_dir(place.path().join(directory)).unwrap();
+        fs::write(place.path().join(directory).join("same"), "same").unwrap();
+        fs::write(place.path().join(directory).join("note.log"), "log").unwrap();
+    }
+    let equal = |filter: &Filter| {
+        let selection = Selection::new([place.path()], true);
+        let options = Options {
+            with_directories: true,
+            ..Options::default()
+        };
+        let found = find(&selection, filter, &options, &Stop::default(), &|_| ());
+        (found.directories.len(), found.groups().count())
+    };
+    assert_eq!(equal(&Filter::default()), (1, 0));
+    let filter = Filter {
+        exclude: walk::Globs::new(&["*.log"]).unwrap(),
+        ..Filter::default()
+    };
+    assert_eq!(equal(&filter), (0, 1));
+}
+
+#[test]
+fn links_are_followed_where_that_is_asked_for_and_lead_to_nothing_twice() {
+    let place = tempfile::tempdir().unwrap();
+    let path = |name: &str| place.path().join(name);
+    fs::create_dir_all(path("tree/below")).unwrap();
+    fs::create_dir(path("elsewhere")).unwrap();
+    fs::write(path("tree/a"), "same").unwrap();
+    fs::write(path("elsewhere/b"), "same").unwrap();
+    fs::write(path("elsewhere/c"), "same").unwrap();
+    for (target, link) in [
+        ("../elsewhere", "tree/0"),
+        ("../elsewhere", "tree/z"),
+        ("..", "tree/below/up"),
+        ("a", "tree/link to a"),
+        ("nowhere", "tree/broken"),
+        ("loop", "tree/loop"),
+    ] {
+        std::os::unix::fs::symlink(target, path(link)).unwrap();
+    }
+    let names = |follows_links| {
+        let selection = Selection::new([path("tree")], true);
+        let filter = Filter {
+            follows_links,
+            ..Filter::default()
+        };
+        let found = find(&selection, &filter, &Options::default(), &Stop::default(), &|_| ());
+        assert_eq!(found.failures, []);
+        let below = |path: PathBuf| {
+            path.strip_prefix(place.path().join("tree"))
+                .unwrap()
+                .to_str()
+                .unwrap()
+                .to_owned()
+        };
+        let files = found.groups().flat_map(|group| group.files);
+        files
+            .map(|file| file.paths.into_iter().map(below).collect::<Vec<_>>())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(names(false), Vec::<Vec<String>>::new());
+    for _ in 0..20 {
+        assert_eq!(names(true), [vec!["0/b"], vec!["0/c"], vec!["a", "link to a"]]);
+    }
+}
+
+#[test]
+fn ignore_files_are_heeded_where_that_is_asked_for() {
+    let place = tempfile::tempdir().unwrap();
+    for path in ["a", "b/a", "b/c/a", "built/a", "b/built/a"] {
+        let path = place.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, "same").unwrap();
+    }
+    fs::write(place.path().join(".gitignore"), "built/\n/b/c\n").unwrap();
+    fs::write(place.path().join("b/.ignore"), "!built/\n").unwrap();
+    let files = |heeds_ignore_files| {
+        let selection = Selection::new([place.path()], true);
+        let filter = Filter {
+            heeds_ignore_files,
+            bytes: 4..=4,
+            ..Filter::default()
+        };
+        let found = find(&selection, &filter, &Options::default(), &Stop::default(), &|_| ());
+        let paths = found.groups().flat_map(|group| group.files).flat_map(|file| file.paths);
+        let below = |path: PathBuf| path.strip_prefix(place.path()).unwrap().to_str().unwrap().to_owned();
+        paths.map(below).collect::<Vec<_>>()
+    };
+    assert_eq!(files(false).len(), 5);
+    assert_eq!(files(true), ["a", "b/a", "b/built/a"]);
+}
+
+#[test]
+fn a_cache_saves_reading_what_has_not_changed_and_is_not_believed_of_what_has() {
+    let place = tempfile::tempdir().unwrap();
+    let cache = place.path().join("cache/dupes.redb");
+    let tree = place.path().join("tree");
+    fs::create_dir(&tree).unwrap();
+    for (name, last) in [("a", 1), ("b", 1), ("c", 2), ("d", 2), ("e", 3)] {
+        let mut bytes = vec![0; 10_000];
+        bytes[9_999] = last;
+        fs::write(tree.join(name), bytes).unwrap();
+    }
+    let find = || {
+        let options = Options {
+            cache: Some(cache.clone()),
+            ..Options::default()
+        };
+        let found = find_below(&tree, 1, &options);
+        assert_eq!(found.cache_failure, None);
+        let names = |group: Group| {
+            let names = group
+                .files
+                .iter()
+                .map(|file| file.paths[0].file_name().unwrap().to_str().unwrap().to_owned());
+            names.collect::<String>()
+        };
+        let groups: Vec<_> = found.groups().map(|group| (group.proof, names(group))).collect();
+        (groups, found.read_bytes, found.cached)
+    };
+    let groups = |proof| vec![(proof, "ab".to_owned()), (proof, "cd".to_owned())];
+    // What was written a moment ago may be written again without a new time.
+    assert_eq!(find().0, groups(Proof::Blake3));
+    assert_eq!(find(), (groups(Proof::Blake3), 5 * (4096 + 10_000), 0));
+    std::thread::sleep(Duration::from_millis(2_100));
+    assert_eq!(find().0, groups(Proof::Blake3));
+    assert_eq!(find(), (groups(Proof::Cached), 0, 5));
+    let times = fs::metadata(tree.join("b")).unwrap().modified().unwrap();
+    let changed = File::options().write(true).open(tree.join("b")).unwrap();
+    changed.write_all_at(&[3], 9_999).unwrap();
+    changed.set_modified(times).unwrap();
+    let expected = vec![(Proof::Cached, "be".to_owned()), (Proof::Cached, "cd".to_owned())];
+    assert_eq!(find(), (expected, 4096 + 10_000, 4));
+}
+
+#[test]
+fn a_cache_that_cannot_be_used_is_told_and_the_search_goes_on() {
+    let place = tempfile::tempdir().unwrap();
+    for name in ["a", "b"] {
+        fs::write(place.path().join(name), "same").unwrap();
+    }
+    let foreign = place.path().join("a");
+    let options = Options {
+        cache: Some(foreign.clone()),
+        ..Options::default()
+    };
+    let found = find_below(place.path(), 1, &options);
+    assert!(
+        found
+            .cache_failure
+            .as_ref()
+            .unwrap()
+            .contains("cannot open the cache of digests")
+    );
+    assert_eq!((found.sum().groups, fs::read(foreign).unwrap()), (1, b"same".to_vec()));
+}

@@ -1,0 +1,666 @@
+//! All regular files below some paths, listed by several threads in no order: for jobs that need every file before they begin.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ffi::{CStr, CString, OsStr};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use rustix::fs::{Access, AtFlags, FileType, Mode, accessat, openat, readlinkat, statat};
+use rustix::io::Errno;
+use seekless::files::Identity;
+use seekless::plan::BatchPlan;
+use seekless_sys::{file_system_of, is_mount_root};
+
+use super::file::{FILE, FOUND_FILE};
+use super::filter::Named;
+use super::ignored::Ignored;
+use super::selection::{Root, System};
+use super::{Directory, Facts, FileAt, Filter, Left, Limit, Listing, Selection, open_root};
+use crate::Stop;
+
+/// Files by their directories: 56 bytes for each, and its name.
+#[derive(Default)]
+pub(crate) struct Files {
+    places: Vec<Place>,
+    /// One after the other.
+    names: Vec<u8>,
+    all: Vec<Listed>,
+}
+
+/// What files were found in.
+struct Place {
+    directory: Arc<Directory<1>>,
+    /// The number of the root.
+    root: u32,
+    /// Whether the names are followed where they are links: somebody gave them, or wants links followed.
+    is_followed: bool,
+    system: System,
+}
+
+/// A regular file, as it was when it was listed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Listed {
+    place: u32,
+    name_length: u16,
+    name_start: u64,
+    pub device: u64,
+    pub inode: u64,
+    pub bytes: u64,
+    /// When it was last written to, in ns since 1970.
+    pub modified_ns: i64,
+    /// When it last changed, in ns since 1970: see [`Facts::changed_ns`].
+    pub changed_ns: i64,
+}
+
+/// A directory that was listed.
+pub(crate) struct Visited {
+    pub directory: Arc<Directory<1>>,
+    /// The number of the root.
+    pub root: u32,
+    /// What it holds beside directories and the files that were listed; `None` where that is not known, or was not wanted.
+    pub others: Option<Vec<Other>>,
+    /// Directories in it that were to be visited, too.
+    pub children: u64,
+}
+
+/// A symbolic link with its target, or an empty file.
+pub(crate) type Other = (Vec<u8>, Option<Vec<u8>>);
+
+/// What could not be listed, and why.
+pub(crate) type Unlisted = (PathBuf, String);
+
+/// The kind of error where a file is not what it was when it was listed.
+pub(crate) const CHANGED: io::ErrorKind = io::ErrorKind::StaleNetworkFileHandle;
+
+/// What threads list together.
+struct Shared<'a> {
+    selection: &'a Selection,
+    stop: &'a Stop,
+    filter: &'a Filter,
+    /// Whether directories are told, too.
+    with_directories: bool,
+    tell: &'a (dyn Fn(u64) + Sync),
+    listed: AtomicU64,
+    queue: Mutex<Queue<'a>>,
+    changed: Condvar,
+}
+
+/// A directory that is to be listed.
+struct Waiting<'a> {
+    directory: Arc<Directory<1>>,
+    root: &'a Root,
+    /// Directories above it, to the root.
+    above: usize,
+    /// Its inode as it was listed; what is mounted on it has another.
+    inode: Option<u64>,
+    /// Whether it was opened before.
+    is_open: bool,
+    ignored: Option<Arc<Ignored>>,
+}
+
+#[derive(Default)]
+struct Queue<'a> {
+    /// Directories that are to be listed.
+    waiting: Vec<Waiting<'a>>,
+    /// Mount points and links to directories, by their paths. Each may lead to directories that have another path, too. They
+    /// are entered when all others were listed, one after the other: so the same path is told every time.
+    later: BTreeMap<PathBuf, Waiting<'a>>,
+    /// Threads that list one.
+    at_work: usize,
+    /// Directories that were listed: a bind mount shows one in two places.
+    listed: HashSet<Identity>,
+    /// What is known of the file systems, by their devices.
+    systems: HashMap<u64, System>,
+}
+
+/// What was found.
+#[derive(Default)]
+pub(crate) struct Found {
+    pub files: Files,
+    pub left: Left,
+    /// Directories that few want to be entered.
+    pub left_out: Vec<PathBuf>,
+    pub failures: Vec<Unlisted>,
+    /// Where they were asked for.
+    pub directories: Vec<Visited>,
+}
+
+impl Files {
+    /// Lists all files that are wanted, and tells how many there are so far.
+    pub fn list(
+        selection: &Selection,
+        filter: &Filter,
+        with_directories: bool,
+        plan: &BatchPlan,
+        stop: &Stop,
+        tell: &(dyn Fn(u64) + Sync),
+    ) -> Found {
+        let shared = Shared {
+            selection,
+            stop,
+            filter,
+            with_directories,
+            tell,
+            listed: AtomicU64::new(0),
+            queue: Mutex::default(),
+            changed: Condvar::new(),
+        };
+        let mut found = Found::default();
+        shared.begin(plan, &mut found);
+        let parts = std::thread::scope(|scope| {
+            let spawn = |_| std::thread::Builder::new().spawn_scoped(scope, || shared.work()).ok();
+            let others: Vec<_> = (1..plan.threads).map_while(spawn).collect();
+            let own = shared.work();
+            let others = others.into_iter().filter_map(|thread| thread.join().ok());
+            std::iter::once(own).chain(others).collect::<Vec<_>>()
+        });
+        let sum = |count: fn(&Files) -> usize| parts.iter().map(|part| count(&part.files)).sum();
+        // At once: memory that was never touched takes none, and growing would need twice as much.
+        found.files.all.reserve_exact(sum(|files| files.all.len()));
+        found.files.names.reserve_exact(sum(|files| files.names.len()));
+        for part in parts {
+            found.add(part);
+        }
+        found
+    }
+
+    /// How many there are; they are named by their numbers.
+    pub fn len(&self) -> u32 {
+        self.all.len() as u32
+    }
+
+    pub fn get(&self, number: u32) -> &Listed {
+        &self.all[number as usize]
+    }
+
+    fn place(&self, number: u32) -> &Place {
+        &self.places[self.get(number).place as usize]
+    }
+
+    /// The directory that a file was found in.
+    pub fn directory(&self, number: u32) -> &Arc<Directory<1>> {
+        &self.place(number).directory
+    }
+
+    pub fn name(&self, number: u32) -> &[u8] {
+        let file = self.get(number);
+        &self.names[file.name_start as usize..][..usize::from(file.name_length)]
+    }
+
+    /// The number of the root that a file is below.
+    pub fn root(&self, number: u32) -> u32 {
+        self.place(number).root
+    }
+
+    pub fn path(&self, number: u32) -> PathBuf {
+        self.place(number).directory.path_of(self.name(number))
+    }
+
+    pub fn system(&self, number: u32) -> System {
+        self.place(number).system
+    }
+
+    /// Opens a file where it was listed, for reading, and looks whether it still is what it was. Where the system lets us,
+    /// reading leaves no trace in its time of access.
+    ///
+    /// # Errors
+    /// The system's, and what happened to the file.
+    pub fn open(&self, number: u32) -> io::Result<(File, Facts)> {
+        let place = self.place(number);
+        let handles = place.directory.handles().map_err(|(_, error)| error)?;
+        let flags = if place.is_followed { FILE } else { FOUND_FILE };
+        let open = |flags| openat(handles.borrowed()[0], self.name(number), flags, Mode::empty());
+        let file: File = match open(flags | seekless_sys::NO_ATIME) {
+            Err(Errno::PERM) => open(flags),
+            opened => opened,
+        }?
+        .into();
+        let facts = Facts::of(&file)?;
+        self.get(number).check(&facts)?;
+        Ok((file, facts))
+    }
+
+    /// Adds a place, and gives its number.
+    fn add_place(&mut self, place: Place) -> u32 {
+        self.places.push(place);
+        self.places.len() as u32 - 1
+    }
+
+    fn push(&mut self, place: u32, name: &[u8], facts: &Facts) {
+        self.all.push(Listed {
+            place,
+            name_length: name.len() as u16,
+            name_start: self.names.len() as u64,
+            device: facts.device,
+            inode: facts.inode,
+            bytes: facts.bytes,
+            modified_ns: facts.modified_ns(),
+            changed_ns: facts.changed_ns,
+        });
+        self.names.extend_from_slice(name);
+    }
+}
+
+impl Listed {
+    /// Whether these are still the facts of this file.
+    ///
+    /// # Errors
+    /// What happened to it.
+    pub fn check(&self, now: &Facts) -> io::Result<()> {
+        if now.id() != Identity::new(self.device, self.inode) {
+            return Err(io::Error::new(CHANGED, "replaced by another file during the search"));
+        }
+        let is_same =
+            now.bytes == self.bytes && now.changed_ns == self.changed_ns && now.modified_ns() == self.modified_ns;
+        if !is_same {
+            return Err(io::Error::new(CHANGED, "changed during the search"));
+        }
+        Ok(())
+    }
+}
+
+impl Found {
+    fn add(&mut self, other: Self) {
+        let (places, names) = (self.files.places.len() as u32, self.files.names.len() as u64);
+        self.files.places.extend(other.files.places);
+        self.files.names.extend(other.files.names);
+        self.files.all.extend(other.files.all.into_iter().map(|file| Listed {
+            place: file.place + places,
+            name_start: file.name_start + names,
+            ..file
+        }));
+        self.left.add(&other.left);
+        self.left_out.extend(other.left_out);
+        self.failures.extend(other.failures);
+        self.directories.extend(other.directories);
+    }
+
+    fn failed(&mut self, path: PathBuf, action: &str, error: &io::Error) {
+        self.failures.push((path, format!("cannot {action}: {error}")));
+    }
+}
+
+impl<'a> Shared<'a> {
+    /// Queues the roots that are directories, and takes those that are files.
+    fn begin(&self, plan: &BatchPlan, found: &mut Found) {
+        let limit = Limit::new(plan.open_directories);
+        let mut here: Option<Arc<Directory<1>>> = None;
+        for root in self.selection.roots() {
+            if let Some(reason) = &root.refused {
+                found.failures.push((root.path.clone(), reason.clone()));
+                continue;
+            }
+            let opened = match &here {
+                Some(here) if !root.is_directory => Ok(Arc::clone(here)),
+                _ if root.is_directory => {
+                    open_root(&root.path).map(|opened| Directory::root([opened], root.name(), &limit, ()))
+                }
+                _ => open_root(Path::new("."))
+                    .map(|opened| Directory::root([opened], CString::default(), &limit, ()))
+                    .inspect(|directory| here = Some(Arc::clone(directory))),
+            };
+            match opened {
+                Ok(directory) if root.is_directory => self.lock().waiting.push(Waiting {
+                    directory,
+                    root,
+                    above: 0,
+                    inode: None,
+                    is_open: false,
+                    ignored: None,
+                }),
+                Ok(directory) => self.add_named(root, directory, found),
+                Err(error) => found.failed(root.path.clone(), "open", &error),
+            }
+        }
+    }
+
+    /// Adds a file that somebody named.
+    fn add_named(&self, root: &Root, here: Arc<Directory<1>>, found: &mut Found) {
+        let file = FileAt::named(&root.path);
+        let path = root.path.as_os_str().as_bytes();
+        let entry = Named {
+            name: Path::new(root.path.file_name().unwrap_or_default()),
+            path: &|| root.path.clone(),
+        };
+        match file.facts() {
+            Ok(facts) if self.filter.wants(&entry, &facts) => {
+                let place = found.files.add_place(Place {
+                    directory: here,
+                    root: root.number,
+                    is_followed: true,
+                    system: root.system,
+                });
+                found.files.push(place, path, &facts);
+            }
+            Ok(_) => {}
+            Err((action, error)) => found.failed(root.path.clone(), action, &error),
+        }
+    }
+
+    fn work(&self) -> Found {
+        let mut found = Found::default();
+        while let Some(next) = self.next() {
+            let before = found.files.all.len();
+            let children = self.list(next, &mut found);
+            let new = (found.files.all.len() - before) as u64;
+            (self.tell)(self.listed.fetch_add(new, Ordering::Relaxed) + new);
+            let mut queue = self.lock();
+            queue.at_work -= 1;
+            queue.waiting.extend(children);
+            drop(queue);
+            self.changed.notify_all();
+        }
+        found
+    }
+
+    /// A directory to be listed; `None` where there will be none.
+    fn next(&self) -> Option<Waiting<'a>> {
+        let mut queue = self.lock();
+        loop {
+            if self.stop.is_stopped() {
+                return None;
+            }
+            let mut next = queue.waiting.pop();
+            if next.is_none() && queue.at_work == 0 {
+                let (_, later) = queue.later.pop_first()?;
+                next = Some(later);
+            }
+            if next.is_some() {
+                queue.at_work += 1;
+                return next;
+            }
+            queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Adds the files of a directory, and gives the directories in it.
+    fn list(&self, next: Waiting<'a>, found: &mut Found) -> Vec<Waiting<'a>> {
+        let directory = Arc::clone(&next.directory);
+        let mut failure = None;
+        let opened = if next.is_open {
+            let handles = directory.handles().map_err(|(_, error)| ("open again", error));
+            handles.and_then(|handles| {
+                let facts = Facts::of(handles.borrowed()[0]).map_err(|error| ("stat", error.into()))?;
+                Ok((handles, facts))
+            })
+        } else {
+            let opened = directory.open(&mut |_, action, error| failure = Some((action, error)));
+            let opened = opened.map(|(handles, [facts])| (handles, facts));
+            opened.ok_or_else(|| failure.take().unwrap_or(("open", Errno::BADF.into())))
+        };
+        let (handles, facts) = match opened {
+            Ok(opened) => opened,
+            Err((action, error)) => {
+                found.failed(directory.path_of(b""), action, &error);
+                return Vec::new();
+            }
+        };
+        let [handle] = handles.borrowed();
+        if next.inode.is_some_and(|inode| inode != facts.inode) && is_mount_root(handle) {
+            let path = directory.path_of(b"");
+            let later = Waiting {
+                inode: None,
+                is_open: true,
+                ..next
+            };
+            self.lock().later.insert(path, later);
+            return Vec::new();
+        }
+        let mut children = Vec::new();
+        if let Some(system) = self.enters(&next, &facts, handle, found) {
+            let mut entries = Listing::default();
+            let listed = entries.add_all(handle);
+            entries.sort_by_inode();
+            let mut sorter = Sorter {
+                shared: self,
+                next: &next,
+                handle,
+                system,
+                ignored: next.ignored.clone(),
+                places: [None; 2],
+                others: (self.with_directories && listed.is_ok()).then(Vec::new),
+                children: Vec::new(),
+                found,
+            };
+            sorter.sort_out(&entries);
+            let others = sorter.others;
+            children = sorter.children;
+            if self.with_directories {
+                found.directories.push(Visited {
+                    directory: Arc::clone(&directory),
+                    root: next.root.number,
+                    others,
+                    children: children.len() as u64,
+                });
+            }
+            if let Err(error) = listed {
+                found.failed(directory.path_of(b""), "list", &error);
+            }
+        }
+        directory.release(1);
+        children
+    }
+
+    /// The file system of a directory whose files are to be found; what else is there is counted.
+    fn enters(
+        &self,
+        next: &Waiting<'_>,
+        facts: &Facts,
+        directory: BorrowedFd<'_>,
+        found: &mut Found,
+    ) -> Option<System> {
+        if facts.device != next.root.device && !self.selection.other_file_systems {
+            found.left.other_file_systems += 1;
+            return None;
+        }
+        let system = self.system(facts.device, directory);
+        let is_below = next.above > 0;
+        if !self.filter.everything
+            && (system.is_pseudo || (is_below && is_read_only_snapshot(directory, facts, system)))
+        {
+            found.left_out.push(next.directory.path_of(b""));
+            return None;
+        }
+        if next.directory.is_link() && !system.inodes_identify {
+            found.left.links += 1;
+            return None;
+        }
+        // What was named itself is listed below its own name.
+        if is_below && system.inodes_identify && self.selection.contains(facts.id()) {
+            return None;
+        }
+        let is_repeated = !self.lock().listed.insert(facts.id()) && system.inodes_identify;
+        found.left.repeated += u64::from(is_repeated);
+        (!is_repeated).then_some(system)
+    }
+
+    /// The file system of a device, as something open on it tells.
+    fn system(&self, device: u64, open: BorrowedFd<'_>) -> System {
+        let known = self.lock().systems.get(&device).copied();
+        known.unwrap_or_else(|| {
+            let system = file_system_of(open).map_or_else(|_| System::default(), |found| System::of(&found));
+            self.lock().systems.insert(device, system);
+            system
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Queue<'a>> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The inode of the root of a subvolume of btrfs.
+const SUBVOLUME_INODE: u64 = 256;
+
+/// Whether a directory is a snapshot of btrfs that nobody can change, on a file system that can be changed.
+fn is_read_only_snapshot(directory: BorrowedFd<'_>, facts: &Facts, system: System) -> bool {
+    let is_subvolume = system.is_btrfs && facts.inode == SUBVOLUME_INODE;
+    let is_refused = || accessat(directory, c".", Access::WRITE_OK, AtFlags::empty()) == Err(Errno::ROFS);
+    is_subvolume && is_refused() && file_system_of(directory).is_ok_and(|found| !found.read_only)
+}
+
+/// Adds what is in a directory.
+struct Sorter<'l, 'a> {
+    shared: &'l Shared<'a>,
+    next: &'l Waiting<'a>,
+    handle: BorrowedFd<'l>,
+    system: System,
+    ignored: Option<Arc<Ignored>>,
+    /// Of the files in it, and of those that its links lead to.
+    places: [Option<u32>; 2],
+    others: Option<Vec<Other>>,
+    children: Vec<Waiting<'a>>,
+    found: &'l mut Found,
+}
+
+impl<'a> Sorter<'_, 'a> {
+    fn sort_out(&mut self, entries: &Listing) {
+        let (directory, filter) = (&self.next.directory, self.shared.filter);
+        if filter.heeds_ignore_files {
+            self.ignored = Ignored::read(
+                self.handle,
+                entries,
+                &directory.path_below_root(b""),
+                self.ignored.take(),
+            );
+        }
+        for entry in entries.iter() {
+            let name = entries.c_str(entry);
+            let named = Named {
+                name: Path::new(OsStr::from_bytes(name.to_bytes())),
+                path: &|| directory.path_below_root(name.to_bytes()),
+            };
+            let is_directory = entry.kind == FileType::Directory;
+            if self
+                .ignored
+                .as_ref()
+                .is_some_and(|ignored| ignored.matches(&named, is_directory))
+            {
+                self.others = None;
+                continue;
+            }
+            match entry.kind {
+                FileType::RegularFile => match Facts::at(self.handle, name) {
+                    Ok(facts) if facts.kind == FileType::RegularFile => {
+                        self.add_file(name, &named, &facts, self.system, false);
+                    }
+                    Ok(_) | Err(Errno::NOENT) => self.others = None,
+                    Err(error) => self.failed(name, "stat", error),
+                },
+                FileType::Directory if filter.leaves_out(&named) => {
+                    self.found.left_out.push(directory.path_of(name.to_bytes()));
+                    self.others = None;
+                }
+                FileType::Directory if filter.enters(&named, self.next.above) => {
+                    let child = self.waiting(directory.child(name, ()));
+                    self.children.push(Waiting {
+                        inode: Some(entry.inode),
+                        ..child
+                    });
+                }
+                FileType::Directory => self.others = None,
+                FileType::Symlink if filter.follows_links => self.follow(name, &named),
+                FileType::Symlink => {
+                    self.found.left.links += 1;
+                    match (&mut self.others, readlinkat(self.handle, name, Vec::new())) {
+                        (Some(others), Ok(target)) => {
+                            others.push((name.to_bytes().to_vec(), Some(target.into_bytes())));
+                        }
+                        _ => self.others = None,
+                    }
+                }
+                _ => {
+                    self.found.left.special += 1;
+                    self.others = None;
+                }
+            }
+        }
+    }
+
+    fn add_file(&mut self, name: &CStr, named: &Named<'_>, facts: &Facts, system: System, is_followed: bool) {
+        if !self.shared.filter.wants(named, facts) {
+            match &mut self.others {
+                Some(others) if facts.bytes == 0 => others.push((name.to_bytes().to_vec(), None)),
+                _ => self.others = None,
+            }
+            return;
+        }
+        let (directory, files) = (&self.next.directory, &mut self.found.files);
+        let root = self.next.root.number;
+        let place =
+            self.places[usize::from(is_followed)].filter(|place| files.places[*place as usize].system == system);
+        let place = place.unwrap_or_else(|| {
+            directory.keep(1);
+            files.add_place(Place {
+                directory: Arc::clone(directory),
+                root,
+                is_followed,
+                system,
+            })
+        });
+        self.places[usize::from(is_followed)] = Some(place);
+        files.push(place, name.to_bytes(), facts);
+    }
+
+    /// Takes what a link leads to. Where inode numbers do not tell files apart, nobody would know that it is met twice.
+    fn follow(&mut self, name: &CStr, named: &Named<'_>) {
+        let facts = match statat(self.handle, name, AtFlags::empty()) {
+            Ok(stat) => Facts::new(&stat),
+            Err(Errno::NOENT | Errno::LOOP | Errno::NOTDIR) => {
+                self.found.left.links += 1;
+                self.others = None;
+                return;
+            }
+            Err(error) => return self.failed(name, "stat", error),
+        };
+        match facts.kind {
+            FileType::RegularFile => {
+                let target = openat(self.handle, name, FILE | seekless_sys::PATH_ONLY, Mode::empty());
+                let system = target.map(|target| self.shared.system(facts.device, target.as_fd()));
+                let is_elsewhere = facts.device != self.next.root.device && !self.shared.selection.other_file_systems;
+                match system {
+                    Err(error) => self.failed(name, "open", error),
+                    Ok(_) if is_elsewhere => self.found.left.other_file_systems += 1,
+                    Ok(system) if system.inodes_identify && !system.is_pseudo => {
+                        self.add_file(name, named, &facts, system, true);
+                    }
+                    Ok(_) => self.found.left.links += 1,
+                }
+            }
+            FileType::Directory if self.shared.filter.enters(named, self.next.above) => {
+                let directory = &self.next.directory;
+                let child = self.waiting(directory.linked_child(name, ()));
+                let path = directory.path_of(name.to_bytes());
+                self.shared.lock().later.insert(path, child);
+                self.others = None;
+            }
+            FileType::Directory => self.others = None,
+            _ => {
+                self.found.left.special += 1;
+                self.others = None;
+            }
+        }
+    }
+
+    fn waiting(&self, directory: Arc<Directory<1>>) -> Waiting<'a> {
+        Waiting {
+            directory,
+            root: self.next.root,
+            above: self.next.above + 1,
+            inode: None,
+            is_open: false,
+            ignored: self.ignored.clone(),
+        }
+    }
+
+    fn failed(&mut self, name: &CStr, action: &str, error: Errno) {
+        let path = self.next.directory.path_of(name.to_bytes());
+        self.found.failed(path, action, &error.into());
+        self.others = None;
+    }
+}

@@ -1,0 +1,130 @@
+//! Which files a walk is to find, and which directories it is to enter.
+
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+
+use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+use regex::bytes::Regex;
+
+use super::Facts;
+
+/// Which files are wanted: those of which all is true.
+#[derive(Debug)]
+pub struct Filter {
+    /// Their sizes.
+    pub bytes: RangeInclusive<u64>,
+    /// When they were last written to, in seconds since 1970.
+    pub modified: RangeInclusive<i64>,
+    /// Their owner, where only those of one are wanted.
+    pub owner: Option<u32>,
+    /// Directories between the root and a file, at most.
+    pub depth: usize,
+    /// One of these matches, where there are any.
+    pub include: Globs,
+    /// None of these matches, nor the name or path of a directory above.
+    pub exclude: Globs,
+    /// This matches the path.
+    pub regex: Option<Regex>,
+    /// Also what is in the trash, in snapshots, and on file systems that are no storage.
+    pub everything: bool,
+    /// Symbolic links are followed, and not only those that are named.
+    pub follows_links: bool,
+    /// What `.gitignore` and `.ignore` name is left out.
+    pub heeds_ignore_files: bool,
+}
+
+impl Default for Filter {
+    fn default() -> Self {
+        Self {
+            bytes: 0..=u64::MAX,
+            modified: i64::MIN..=i64::MAX,
+            owner: None,
+            depth: usize::MAX,
+            include: Globs::default(),
+            exclude: Globs::default(),
+            regex: None,
+            everything: false,
+            follows_links: false,
+            heeds_ignore_files: false,
+        }
+    }
+}
+
+/// Globs that match names where they hold no slash, and else paths from the root on.
+#[derive(Debug, Default)]
+pub struct Globs {
+    names: GlobSet,
+    paths: GlobSet,
+}
+
+impl Globs {
+    /// Reads globs: `*` and `?` stand for no slash, `**` for any directories.
+    ///
+    /// # Errors
+    /// What is wrong with one.
+    pub fn new(globs: &[impl AsRef<str>]) -> Result<Self, globset::Error> {
+        let [mut names, mut paths] = [GlobSetBuilder::new(), GlobSetBuilder::new()];
+        for glob in globs {
+            let glob = glob.as_ref();
+            let which = if glob.contains('/') { &mut paths } else { &mut names };
+            which.add(
+                GlobBuilder::new(glob.trim_start_matches('/'))
+                    .literal_separator(true)
+                    .build()?,
+            );
+        }
+        Ok(Self {
+            names: names.build()?,
+            paths: paths.build()?,
+        })
+    }
+
+    fn is_empty(&self) -> bool {
+        self.names.is_empty() && self.paths.is_empty()
+    }
+
+    fn match_any(&self, entry: &Named<'_>) -> bool {
+        (!self.names.is_empty() && self.names.is_match(entry.name))
+            || (!self.paths.is_empty() && self.paths.is_match((entry.path)()))
+    }
+}
+
+/// An entry, by its name and its path from the root on.
+pub(super) struct Named<'a> {
+    pub name: &'a Path,
+    pub path: &'a dyn Fn() -> PathBuf,
+}
+
+/// Directories that hold what was thrown away, or how all was at another time.
+const TRASH_AND_SNAPSHOTS: [&str; 6] = ["$RECYCLE.BIN", ".Trash", ".Trashes", ".snapshot", ".snapshots", ".zfs"];
+
+impl Filter {
+    pub(super) fn wants(&self, entry: &Named<'_>, facts: &Facts) -> bool {
+        self.bytes.contains(&facts.bytes)
+            && self.modified.contains(&facts.modified.0)
+            && self.owner.is_none_or(|owner| owner == facts.owner)
+            && (self.include.is_empty() || self.include.match_any(entry))
+            && !self.exclude.match_any(entry)
+            && self
+                .regex
+                .as_ref()
+                .is_none_or(|regex| regex.is_match((entry.path)().as_os_str().as_encoded_bytes()))
+    }
+
+    /// Whether a directory of so many above it is entered, as far as its name says.
+    pub(super) fn enters(&self, entry: &Named<'_>, above: usize) -> bool {
+        above < self.depth && !self.exclude.match_any(entry)
+    }
+
+    /// Whether a directory is left out because few want what is in it.
+    pub(super) fn leaves_out(&self, entry: &Named<'_>) -> bool {
+        let is_trash = |name: &str| {
+            TRASH_AND_SNAPSHOTS.contains(&name)
+                || name
+                    .strip_prefix(".Trash-")
+                    .is_some_and(|user| user.parse::<u32>().is_ok())
+                || (name == "Trash" && (entry.path)().ends_with(".local/share/Trash"))
+        };
+        !self.everything && entry.name.to_str().is_some_and(is_trash)
+    }
+}
