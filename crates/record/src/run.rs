@@ -445,7 +445,7 @@ documents! {
         /// The sittings it rests on; `None` if it rests on this run alone.
         #[serde(default)]
         pub sittings: Option<Sittings>,
-        /// The leader: the fastest, or a method that is not shown to be slower.
+        /// The leader: the fastest, or one that is not told apart from it.
         pub best: Option<String> => Text::Method,
         /// The best of those that wait for each call.
         pub best_synchronous: Option<String> => Text::Method,

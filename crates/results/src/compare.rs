@@ -102,7 +102,7 @@ impl Comparison {
         let counts = match (answer.contests, answer.faster, answer.slower) {
             (1, ..) => " One contest was compared.".to_owned(),
             (all, faster, slower) => format!(
-                " Of {all} contests, it is faster in {faster}, slower in {slower}, undecided in {}.",
+                " Of {all} contests, it is faster in {faster}, slower in {slower}, not told apart in {}.",
                 all - faster - slower
             ),
         };

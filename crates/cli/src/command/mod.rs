@@ -3,6 +3,7 @@
 mod bench;
 mod cache;
 pub mod cmp;
+mod dupes;
 mod generate;
 mod holes;
 mod manual;
@@ -65,6 +66,7 @@ enum Command {
     Storage(storage::Arguments),
     Cache(cache::Arguments),
     Cmp(cmp::Arguments),
+    Dupes(Box<dupes::Arguments>),
     Holes(holes::Arguments),
     Update(update::Arguments),
     Runs(runs::Arguments),
@@ -175,6 +177,7 @@ pub fn run(cli: Cli, configured: anyhow::Result<()>) -> Result<ExitCode, Failure
         Command::Cache(arguments) => cache::run(&arguments)?,
         // The arguments of `cmp` are parsed before clap sees them.
         Command::Cmp(_) => return Err(anyhow::anyhow!("cmp was not called as a command of its own").into()),
+        Command::Dupes(arguments) => return dupes::run(&arguments),
         Command::Holes(arguments) => holes::run(&arguments)?,
         Command::Update(arguments) => update::run(&arguments)?,
         Command::Runs(arguments) => runs::run(&arguments)?,

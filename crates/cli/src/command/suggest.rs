@@ -145,7 +145,7 @@ fn values(name: &str, current: &str, operations: &[Operation]) -> Vec<(String, S
             .to_vec(),
         "METHOD" | "GLOB" => methods(current, operations),
         "DIR" | "TREE" => vec![(format!("{PATHS}directories"), String::new())],
-        "PATH" | "UPDATES" | "FILE" | "FILE1" | "FILE2" => vec![files("")],
+        "PATH" | "REF" | "UPDATES" | "FILE" | "FILE1" | "FILE2" => vec![files("")],
         _ => name
             .strip_prefix("FILE")
             .map(|suffix| files(&format!(" {suffix}")))

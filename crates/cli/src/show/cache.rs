@@ -99,7 +99,7 @@ impl<'a> Lines<'a> {
         Self {
             page,
             format,
-            objects: format.json.map(Objects::new),
+            objects: format.json.map(|form| Objects::new(form, "results")),
             doing,
             top: BTreeMap::new(),
             files: 0,

@@ -138,7 +138,7 @@ impl<'a> HoleLines<'a> {
     pub fn new(page: Page<'a>, json: Option<JsonForm>, sum: Sum) -> Self {
         Self {
             page,
-            objects: json.map(Objects::new),
+            objects: json.map(|form| Objects::new(form, "results")),
             sum,
             files: 0,
             failed: 0,

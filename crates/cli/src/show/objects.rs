@@ -9,7 +9,7 @@ use super::visible::json_line;
 /// The form of JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JsonForm {
-    /// `{"results": [...], "summary": {...}}`
+    /// `{"results": [...], "summary": {...}}`, or another name of the list
     Document,
     /// One object per line, the summary last.
     Lines,
@@ -19,13 +19,19 @@ pub enum JsonForm {
 #[derive(Debug)]
 pub struct Objects {
     form: JsonForm,
+    /// The name of the list in a document.
+    list: &'static str,
     has_any: bool,
 }
 
 impl Objects {
     /// No object is written yet.
-    pub fn new(form: JsonForm) -> Self {
-        Self { form, has_any: false }
+    pub fn new(form: JsonForm, list: &'static str) -> Self {
+        Self {
+            form,
+            list,
+            has_any: false,
+        }
     }
 
     /// Writes one object.
@@ -33,7 +39,7 @@ impl Objects {
         let is_first = !std::mem::replace(&mut self.has_any, true);
         match self.form {
             JsonForm::Lines => writeln!(out, "{}", json_line(object)),
-            JsonForm::Document if is_first => write!(out, "{{\"results\": [\n{}", json_line(object)),
+            JsonForm::Document if is_first => write!(out, "{{\"{}\": [\n{}", self.list, json_line(object)),
             JsonForm::Document => write!(out, ",\n{}", json_line(object)),
         }
     }
@@ -44,7 +50,7 @@ impl Objects {
         match self.form {
             JsonForm::Lines => writeln!(out, "{summary}"),
             JsonForm::Document if self.has_any => writeln!(out, "\n],\n\"summary\": {summary}}}"),
-            JsonForm::Document => writeln!(out, "{{\"results\": [],\n\"summary\": {summary}}}"),
+            JsonForm::Document => writeln!(out, "{{\"{}\": [],\n\"summary\": {summary}}}", self.list),
         }
     }
 }
@@ -57,7 +63,7 @@ mod tests {
 
     fn written(form: JsonForm, objects: &[Value]) -> String {
         let mut out = Vec::new();
-        let mut list = Objects::new(form);
+        let mut list = Objects::new(form, "results");
         for object in objects {
             list.write(&mut out, object).unwrap();
         }

@@ -95,7 +95,7 @@ impl<'a> Differences<'a> {
             roots,
             form,
             objects: match form {
-                Form::Json(form) => Some(Objects::new(form)),
+                Form::Json(form) => Some(Objects::new(form, "results")),
                 _ => None,
             },
             last: None,

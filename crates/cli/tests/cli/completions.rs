@@ -116,7 +116,7 @@ fn options_are_offered_to_those_who_begin_one() {
 }
 
 /// Arguments whose values only their user knows.
-const FREE: [&str; 12] = [
+const FREE: [&str; 16] = [
     "TIME",
     "SIZE",
     "N",
@@ -129,6 +129,10 @@ const FREE: [&str; 12] = [
     "SKIP2",
     "SKIP[:SKIP]",
     "LIMIT",
+    "AGE",
+    "PATTERN",
+    "REGEX",
+    "UID",
 ];
 
 #[test]

@@ -96,7 +96,8 @@ fn prepare(place: &Place) {
         "my.toml",
         b"name = \"my\"\nabout = \"Mine\"\n[[contest]]\noperation = \"read\"\nmethods = [\"read/sync,block=1M\"]\nsizes = [\"1M\"]\n",
     );
-    let directories = iter::once("images".to_owned()).chain(["a", "b", "photos"].map(String::from));
+    let directories = iter::once("images".to_owned())
+        .chain(["a", "b", "photos", "backup", "laptop", "desktop", "music"].map(String::from));
     for directory in directories.chain(ELSEWHERE.map(|path| path[1..].to_owned())) {
         fs::create_dir_all(place.path(&directory)).unwrap();
         place.file(format!("{directory}/file"), &bytes);

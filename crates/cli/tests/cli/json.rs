@@ -139,7 +139,12 @@ fn json_is_one_document_in_every_command() {
         "holes dig --dry-run ODD gone",
         "holes dig ODD gone",
         "holes fill ODD sparse gone",
+        "dupes --quiet ODD gone .",
+        "dupes --dirs .",
+        "dupes empty",
         "holes fill -r empty",
+        "dupes --quiet ODD gone .",
+        "dupes --unique .",
         "holes punch ODD 0 4K",
         "holes punch gone 0 4K",
         "update ODD --from updates --dry-run",
@@ -175,12 +180,15 @@ fn lines_are_the_list_of_the_document_and_its_summary() {
         "holes show -r --map empty",
         "holes dig --dry-run ODD gone",
         "holes fill -r empty",
+        "dupes --quiet ODD gone .",
+        "dupes --unique .",
         "cmp -r one other",
         "cmp -r one one",
     ] {
         let lines = printed(&place, &format!("{line} --jsonl"));
         let document = printed(&place, &format!("{line} --json")).remove(0);
         let (summary, results) = lines.split_last().unwrap();
+        let listed = &document[if line.starts_with("dupes") { "groups" } else { "results" }];
         let without_time = |value: &Value| {
             let mut value = value.clone();
             value.as_object_mut().unwrap().remove("seconds");
@@ -188,10 +196,10 @@ fn lines_are_the_list_of_the_document_and_its_summary() {
         };
         // Dropping or warming has another result the second time.
         if !line.starts_with("cache") {
-            assert_eq!(document["results"], Value::from(results), "{line}");
+            assert_eq!(*listed, Value::from(results), "{line}");
             assert_eq!(without_time(&document["summary"]), without_time(summary), "{line}");
         }
-        assert_eq!(document["results"].as_array().unwrap().len(), results.len(), "{line}");
+        assert_eq!(listed.as_array().unwrap().len(), results.len(), "{line}");
         met.insert(
             line.split(" -")
                 .next()

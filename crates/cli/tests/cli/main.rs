@@ -12,6 +12,7 @@ mod comparing;
 mod completions;
 mod config;
 mod documents;
+mod dupes;
 mod experiments;
 mod exports;
 mod foreign;

@@ -104,7 +104,7 @@ fn the_answer_counts_contests_and_claims_nothing_of_few_rounds() {
     let told = comparison.answer_in_words();
     assert!(told.starts_with("The second run takes 0.6"), "{told}");
     assert!(
-        told.ends_with(". Of 3 contests, it is faster in 2, slower in 0, undecided in 1."),
+        told.ends_with(". Of 3 contests, it is faster in 2, slower in 0, not told apart in 1."),
         "{told}"
     );
     let same = words(&before, &of_contests(50, &[0.1, 0.1, 0.1], 12));

@@ -35,13 +35,13 @@ pub(super) fn sentence(judged: &Judged<'_>, best: Option<usize>, effects: &[Effe
             "Use {name}: all {apart} methods are equal within {}, and it is the simplest",
             percent(within)
         ),
-        Why::Simplest { of: 1 } | Why::Least => format!("Use {name}: {slower}; {apart} methods are tied"),
+        Why::Simplest { of: 1 } | Why::Least => format!("Use {name}: {slower}; {apart} methods are not told apart"),
         Why::Simplest { of } => {
             let cheap = percent(CHEAP);
             format!("Use {name}: {slower}, and the simplest of {of} methods known to be within {cheap} of the best")
         }
         Why::Undecided => format!(
-            "Undecided among {apart} methods. For now, use {name}: {slower}{}",
+            "Undecided: {apart} methods are not told apart. Until then, use {name}: {slower}{}",
             settled_by(judged)
         ),
     }];

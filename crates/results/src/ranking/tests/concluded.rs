@@ -105,7 +105,7 @@ fn what_varies_too_much_is_undecided_and_names_what_to_use_and_what_that_costs_a
         "{cost} {times}"
     );
     let until = format!(
-        "Undecided among 3 methods. For now, use {}: at most ",
+        "Undecided: 3 methods are not told apart. Until then, use {}: at most ",
         conclusion.until_decided.unwrap()
     );
     assert!(conclusion.sentence.starts_with(&until), "{}", conclusion.sentence);

@@ -1,0 +1,300 @@
+//! `seekless dupes`: files that are equal.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant, SystemTime};
+
+use anyhow::Context;
+use clap::{Args, ValueEnum};
+use etcetera::BaseStrategy as _;
+use regex::bytes::Regex;
+use seekless::method::parse_size;
+use seekless::plan::{self, Scan};
+use seekless::{Operation, Reader};
+use seekless_results::bytes;
+use seekless_tools::Stop;
+use seekless_tools::dupes::{self, Across, Found, Options, Progress};
+use seekless_tools::walk::{Filter, Globs, Selection};
+
+use super::{Failure, raise_open_files, unless_stopped};
+use crate::show::{
+    Activity, Amount, DuplicatesForm, JsonForm, LINE, counted, explained, files, seconds, show_duplicates, tell_why,
+    visible_path,
+};
+use crate::signals::stopping;
+
+/// Find files with equal contents.
+///
+/// Files of the same size are compared byte by byte. If more than 64 of them begin alike, their BLAKE3 digests are compared
+/// instead, unless --paranoid is given; the output marks these groups. Directories are searched recursively, hidden files
+/// included. Hard links to one file are not duplicates of each other. Nothing is changed. Files that were not in the page
+/// cache are dropped from it again.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  seekless dupes photos                        # groups of equal files
+  seekless dupes --min-size 1M --exclude .git .
+  seekless dupes --against backup photos       # photos that are in the backup
+  seekless dupes --isolate laptop desktop      # files that both have
+  seekless dupes --dirs music                  # whole directories, too
+  seekless dupes --unique photos               # files without a duplicate
+  seekless dupes --json . | jq '.summary'")]
+pub struct Arguments {
+    /// Files and directories
+    #[arg(value_name = "PATH", required_unless_present = "files_from")]
+    paths: Vec<PathBuf>,
+    /// Read more paths from FILE, one a line; `-` is standard input
+    #[arg(long, value_name = "FILE")]
+    files_from: Option<PathBuf>,
+    /// Paths of --files-from end with a zero byte
+    #[arg(long, short = '0', requires = "files_from")]
+    null: bool,
+    /// Do not enter directories of other file systems
+    #[arg(long, short = 'x')]
+    one_file_system: bool,
+    /// Search trash directories, read-only snapshots and file systems such as /proc, too
+    #[arg(long)]
+    all: bool,
+    /// Follow symbolic links in directories
+    #[arg(long, short = 'L')]
+    follow: bool,
+    /// Omit what .gitignore and .ignore files name
+    #[arg(long)]
+    ignore_files: bool,
+    /// Only files that match the glob PATTERN: their name or, for one with a slash, their path below PATH
+    #[arg(long, value_name = "PATTERN")]
+    include: Vec<String>,
+    /// Omit files and directories that match the glob PATTERN
+    #[arg(long, value_name = "PATTERN")]
+    exclude: Vec<String>,
+    /// Only files whose path below PATH matches
+    #[arg(long, value_name = "REGEX")]
+    regex: Option<Regex>,
+    /// Only files of SIZE or more; 0 includes empty files
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "1")]
+    min_size: u64,
+    /// Only files of SIZE or less
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    max_size: Option<u64>,
+    /// Enter at most N levels of directories
+    #[arg(long, value_name = "N")]
+    max_depth: Option<usize>,
+    /// Only files of this user ID
+    #[arg(long, value_name = "UID")]
+    owner: Option<u32>,
+    /// Only files modified within AGE, such as 7d or 12h
+    #[arg(long, value_name = "AGE", value_parser = parse_age)]
+    newer: Option<i64>,
+    /// Only files not modified within AGE
+    #[arg(long, value_name = "AGE", value_parser = parse_age)]
+    older: Option<i64>,
+    /// Find what is also in REF, whose files are not compared with each other
+    #[arg(long, value_name = "REF", conflicts_with_all = ["isolate", "unique"])]
+    against: Vec<PathBuf>,
+    /// Find only files that are equal in several PATHs
+    #[arg(long)]
+    isolate: bool,
+    /// Print files that have no duplicate
+    #[arg(long, conflicts_with_all = ["isolate", "against"])]
+    unique: bool,
+    /// List equal directories instead of the files in them
+    #[arg(long, conflicts_with = "unique")]
+    dirs: bool,
+    /// Compare bytes even if files are read more than once
+    #[arg(long, conflicts_with = "cache")]
+    paranoid: bool,
+    /// Keep BLAKE3 digests, and trust those of files that have not changed since
+    #[arg(long)]
+    cache: bool,
+    /// File with the digests [default: seekless/dupes.redb in the user's cache directory]
+    #[arg(long, value_name = "FILE", requires = "cache")]
+    cache_file: Option<PathBuf>,
+    /// Leave the files that were read in the page cache
+    #[arg(long)]
+    keep_cached: bool,
+    /// Output format
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    format: Format,
+    /// Short for --format json
+    #[arg(long, conflicts_with_all = ["format", "jsonl"])]
+    json: bool,
+    /// Short for --format jsonl
+    #[arg(long, conflicts_with = "format")]
+    jsonl: bool,
+    /// Hide progress
+    #[arg(long, short)]
+    quiet: bool,
+    /// Exit with 1 if anything is found
+    #[arg(long)]
+    exit_code: bool,
+    /// Explain on standard error how files were read, and why
+    #[arg(long)]
+    explain: bool,
+}
+
+/// How groups are written.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Format {
+    /// Sizes, paths, and a summary
+    Text,
+    /// Paths, one a line, and an empty line between groups
+    Fdupes,
+    /// A document with `groups` and `summary`
+    Json,
+    /// An object a line, the summary last
+    Jsonl,
+    /// A line a file: group, bytes, proof, path
+    Csv,
+    /// Paths, each followed by a zero byte, and a zero byte behind each group
+    Paths0,
+}
+
+/// An age as seconds.
+fn parse_age(text: &str) -> Result<i64, String> {
+    let duration = text.parse::<jiff::SignedDuration>();
+    let duration = duration.or_else(|_| {
+        let span = text.parse::<jiff::Span>()?;
+        // Days have 24 hours here.
+        span.to_duration(jiff::SpanRelativeTo::days_are_24_hours())
+    });
+    duration
+        .map(|age| age.as_secs())
+        .map_err(|_| "give an age such as 30m, 12h or 7d".to_owned())
+}
+
+pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    raise_open_files();
+    let filter = filter(arguments)?;
+    let mut paths = arguments.paths.clone();
+    if let Some(from) = &arguments.files_from {
+        paths.extend(paths_from(from, arguments.null)?);
+    }
+    let references = paths.len() as u32;
+    paths.extend(arguments.against.iter().cloned());
+    let selection = Selection::new(&paths, !arguments.one_file_system);
+    let across = match (arguments.isolate, arguments.against.is_empty()) {
+        (true, _) => Across::Roots,
+        (_, false) => Across::References(references),
+        _ => Across::Files,
+    };
+    let options = Options {
+        across,
+        is_paranoid: arguments.paranoid,
+        keeps_cached: arguments.keep_cached,
+        with_directories: arguments.dirs,
+        cache: arguments.cache.then(|| cache_file(arguments)).transpose()?,
+    };
+    let (stop, caught) = stopping(Stop::stop)?;
+    let started = Instant::now();
+    let work = |words: String, part: Option<f64>| Activity {
+        doing: "searching",
+        name: visible_path(&paths[0]),
+        amount: Amount::Words(words, part),
+    };
+    LINE.begin(!arguments.quiet, work(String::new(), None));
+    let tell = |progress: Progress| {
+        let part = |done: u64, of: u64| Some(done as f64 / of.max(1) as f64);
+        let (words, part) = match progress {
+            Progress::Listed(number) => (format!("{} listed", files(number)), None),
+            Progress::Read(done, of) => (format!("{done} of {} read", files(of)), part(done, of)),
+            Progress::Compared(done, of) => (format!("{} of {} compared", bytes(done), bytes(of)), part(done, of)),
+        };
+        LINE.set(work(words, part));
+    };
+    let found = dupes::find(&selection, &filter, &options, &stop, &tell);
+    LINE.end();
+    let form = match arguments.format {
+        _ if arguments.json => DuplicatesForm::Json(JsonForm::Document),
+        _ if arguments.jsonl => DuplicatesForm::Json(JsonForm::Lines),
+        Format::Text => DuplicatesForm::Text,
+        Format::Fdupes => DuplicatesForm::Names,
+        Format::Json => DuplicatesForm::Json(JsonForm::Document),
+        Format::Jsonl => DuplicatesForm::Json(JsonForm::Lines),
+        Format::Csv => DuplicatesForm::Csv,
+        Format::Paths0 => DuplicatesForm::Null,
+    };
+    let is_any = show_duplicates(&found, form, arguments.unique, references)?;
+    if arguments.explain {
+        explain(&paths[0], &found, started.elapsed());
+    }
+    unless_stopped(&caught)?;
+    if !found.failures.is_empty() {
+        return Err(Failure::Errors(Vec::new()));
+    }
+    Ok(ExitCode::from(u8::from(arguments.exit_code && is_any)))
+}
+
+fn filter(arguments: &Arguments) -> anyhow::Result<Filter> {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let now = now.map_or(0, |now| now.as_secs().cast_signed());
+    let before = |age: Option<i64>| age.map(|age| now.saturating_sub(age));
+    Ok(Filter {
+        bytes: arguments.min_size..=arguments.max_size.unwrap_or(u64::MAX),
+        modified: before(arguments.newer).unwrap_or(i64::MIN)..=before(arguments.older).unwrap_or(i64::MAX),
+        owner: arguments.owner,
+        depth: arguments.max_depth.unwrap_or(usize::MAX),
+        include: Globs::new(&arguments.include).context("--include")?,
+        exclude: Globs::new(&arguments.exclude).context("--exclude")?,
+        regex: arguments.regex.clone(),
+        everything: arguments.all,
+        follows_links: arguments.follow,
+        heeds_ignore_files: arguments.ignore_files,
+    })
+}
+
+/// Where digests are kept.
+fn cache_file(arguments: &Arguments) -> anyhow::Result<PathBuf> {
+    if let Some(file) = &arguments.cache_file {
+        return Ok(file.clone());
+    }
+    let directories = etcetera::choose_base_strategy().context("cannot find the user's cache directory: set HOME")?;
+    Ok(directories.cache_dir().join("seekless/dupes.redb"))
+}
+
+fn paths_from(file: &Path, is_null: bool) -> anyhow::Result<Vec<PathBuf>> {
+    let mut text = Vec::new();
+    let read = match file.as_os_str().as_bytes() {
+        b"-" => std::io::stdin().lock().read_to_end(&mut text),
+        _ => File::open(file).and_then(|mut file| file.read_to_end(&mut text)),
+    };
+    read.with_context(|| format!("{}: cannot read", file.display()))?;
+    let end = if is_null { b'\0' } else { b'\n' };
+    let names = text.split(|byte| *byte == end).filter(|name| !name.is_empty());
+    Ok(names.map(|name| std::ffi::OsStr::from_bytes(name).into()).collect())
+}
+
+fn explain(path: &Path, found: &Found, took: Duration) {
+    let [listing, grouping, reading, comparing] = found.steps.map(|step| seconds(step.as_secs_f64()));
+    let plan = &found.plan;
+    let (method, order) = if plan.is_by_place {
+        ("one by one", "their places on the device")
+    } else {
+        ("side by side", "their inodes")
+    };
+    let threads = counted(plan.batch.threads as u64, "thread");
+    let why = format!(
+        "{}; directories were listed in {listing}, and sizes grouped in {grouping}; {threads} read the beginnings of files of \
+         one size in the order of {order} in {reading}; files with equal beginnings were compared in {comparing}",
+        plan.why
+    );
+    let scan = Scan {
+        operation: Operation::Read,
+        files: found.read_files,
+        bytes: found.read_bytes,
+        resident: None,
+        threads: plan.batch.threads,
+    };
+    let scan = Reader::plan_many(path, &scan).ok();
+    tell_why("dupes", &explained(method, &why, scan.as_ref(), Some(took)));
+    for (method, why, number) in &found.large {
+        let why = format!(
+            "{why}; {} of {} or more",
+            counted(*number, "pair"),
+            bytes(plan::LARGE_BYTES)
+        );
+        tell_why("dupes", &explained(method, &why, None, None));
+    }
+}

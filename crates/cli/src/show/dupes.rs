@@ -1,0 +1,275 @@
+//! Groups of equal files.
+
+use std::io::{self, BufWriter, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use seekless_results::{bytes, visible};
+use seekless_tools::dupes::{Equal, EqualDirectories, Found, Group, Proof, Sum};
+use serde_json::{Value, json};
+
+use super::objects::{JsonForm, Objects};
+use super::page::{Page, Width};
+use super::units::{files, plural};
+use super::visible::{visible_path, with_path};
+use super::{BOLD, DIM, PLAIN};
+
+/// How groups are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DuplicatesForm {
+    /// For people.
+    Text,
+    /// Names alone, as they are, an empty line between groups.
+    Names,
+    /// Names alone, each ended by a zero byte, and each group by another.
+    Null,
+    /// A line for each name.
+    Csv,
+    /// Objects for programs.
+    Json(JsonForm),
+}
+
+impl DuplicatesForm {
+    /// What ends a name alone.
+    fn end(self) -> &'static [u8] {
+        if self == Self::Null { b"\0" } else { b"\n" }
+    }
+}
+
+/// Writes groups, those that save most first, or the files without a duplicate, to standard output; what could not be read, and
+/// what changed, to standard error. Files of paths from the number `references` on are marked. Tells whether there was anything
+/// to write.
+pub fn show_duplicates(found: &Found, form: DuplicatesForm, is_unique: bool, references: u32) -> io::Result<bool> {
+    // Standard error may be gone.
+    let say = |text: &str| drop(writeln!(super::progress::stderr(), "seekless dupes: {text}"));
+    for (path, reason) in found.failures.iter().chain(&found.changed) {
+        say(&format!("{}: {}", visible_path(path), visible(reason)));
+    }
+    if let Some(reason) = &found.cache_failure {
+        say(&visible(reason));
+    }
+    // The adapter for terminals would remove zero bytes.
+    let out: Box<dyn Write> = match form {
+        DuplicatesForm::Text => Box::new(super::progress::stdout()),
+        _ => Box::new(io::stdout().lock()),
+    };
+    let mut out = BufWriter::new(out);
+    let mut is_any = false;
+    let mut next = 1_u64;
+    let mut objects = match form {
+        DuplicatesForm::Json(form) => Some(Objects::new(form, "groups")),
+        _ => None,
+    };
+    if form == DuplicatesForm::Csv {
+        writeln!(out, "group,bytes,proof,device,inode,path")?;
+    }
+    for directories in &found.directories {
+        is_any = true;
+        match (form, &mut objects) {
+            (_, Some(objects)) => objects.write(&mut out, &directories_json(directories))?,
+            (DuplicatesForm::Text, _) => directories_text(&mut out, directories, references)?,
+            (DuplicatesForm::Csv, _) => {
+                for path in &directories.paths {
+                    write!(out, "{},{},directories,,,", next, directories.bytes)?;
+                    out.write_all(&quoted(path))?;
+                    out.write_all(b"\r\n")?;
+                }
+            }
+            (form, _) => {
+                let end = form.end();
+                for path in &directories.paths {
+                    out.write_all(path.as_os_str().as_bytes())?;
+                    out.write_all(end)?;
+                }
+                out.write_all(end)?;
+            }
+        }
+        next += 1;
+    }
+    let singles = is_unique.then(|| found.unique()).into_iter().flatten();
+    let groups = (!is_unique).then(|| found.groups()).into_iter().flatten();
+    for (number, group) in (next..).zip(singles.chain(groups)) {
+        is_any = true;
+        match (form, &mut objects) {
+            (_, Some(objects)) => objects.write(&mut out, &group_json(&group))?,
+            (DuplicatesForm::Csv, _) => {
+                for (file, path) in names(&group) {
+                    let proof = group.proof.name();
+                    let path = quoted(path);
+                    let (device, inode) = (file.device, file.inode);
+                    write!(out, "{number},{},{proof},{device},{inode},", group.bytes)?;
+                    out.write_all(&path)?;
+                    out.write_all(b"\r\n")?;
+                }
+            }
+            (DuplicatesForm::Text, _) => text(&mut out, &group, is_unique, references)?,
+            (form, _) => {
+                let end = form.end();
+                for (_, path) in names(&group) {
+                    out.write_all(path.as_os_str().as_bytes())?;
+                    out.write_all(end)?;
+                }
+                if !is_unique {
+                    out.write_all(end)?;
+                }
+            }
+        }
+    }
+    let sum = found.sum();
+    if let Some(objects) = &objects {
+        objects.finish(&mut out, &summary_json(found, &sum))?;
+    } else if form == DuplicatesForm::Text {
+        summary(&mut out, found, &sum)?;
+    }
+    out.flush()?;
+    Ok(is_any)
+}
+
+fn names(group: &Group) -> impl Iterator<Item = (&Equal, &Path)> {
+    group
+        .files
+        .iter()
+        .flat_map(|file| file.paths.iter().map(move |path| (file, path.as_path())))
+}
+
+fn directories_text(out: &mut impl Write, equal: &EqualDirectories, references: u32) -> io::Result<()> {
+    let (number, gain) = (equal.paths.len(), bytes(equal.gain_bytes));
+    let each = format!("{}, {}", files(equal.files), bytes(equal.bytes));
+    writeln!(
+        out,
+        "{BOLD}{number} directories of {each}{BOLD:#}{DIM}: {gain} to gain{DIM:#}"
+    )?;
+    for (path, root) in equal.paths.iter().zip(&equal.roots) {
+        let mark = mark(*root >= references, false);
+        writeln!(out, "  {}/{mark}", visible_path(path))?;
+    }
+    writeln!(out)
+}
+
+/// What is to be known of a path.
+fn mark(is_reference: bool, is_link: bool) -> String {
+    match (is_reference, is_link) {
+        (false, false) => String::new(),
+        (true, false) => format!("{DIM}  (reference){DIM:#}"),
+        (false, true) => format!("{DIM}  (same file){DIM:#}"),
+        (true, true) => format!("{DIM}  (reference, same file){DIM:#}"),
+    }
+}
+
+fn text(out: &mut impl Write, group: &Group, is_unique: bool, references: u32) -> io::Result<()> {
+    let indent = if is_unique { "" } else { "  " };
+    if !is_unique {
+        let proof = match group.proof {
+            Proof::Bytes => "",
+            Proof::Blake3 => ", by BLAKE3",
+            Proof::Cached => ", by BLAKE3 digests of an earlier search",
+        };
+        let (each, gain) = (bytes(group.bytes), bytes(group.gain_bytes));
+        let number = group.files.len();
+        writeln!(
+            out,
+            "{BOLD}{number} files of {each}{BOLD:#}{DIM}: {gain} to gain{proof}{DIM:#}"
+        )?;
+    }
+    for file in &group.files {
+        for (index, path) in file.paths.iter().enumerate() {
+            let mark = mark(file.root >= references, index > 0);
+            writeln!(out, "{indent}{}{mark}", visible_path(path))?;
+        }
+    }
+    if !is_unique {
+        writeln!(out)?;
+    }
+    Ok(())
+}
+
+fn summary(out: &mut impl Write, found: &Found, sum: &Sum) -> io::Result<()> {
+    let mut page = Page::new(out, Width::of_stdout());
+    let groups = plural(sum.groups, "group", "groups");
+    let duplicates = plural(sum.duplicates, "duplicate", "duplicates");
+    page.say(
+        PLAIN,
+        &format!(
+            "{}, {groups} of equal files, {duplicates}, {} to gain.",
+            files(found.files()),
+            bytes(sum.gain_bytes)
+        ),
+    )?;
+    let left = &found.left;
+    page.left_out(&[
+        (
+            found.changed.len() as u64,
+            "file that changed meanwhile",
+            "files that changed meanwhile",
+        ),
+        (left.links, "symbolic link", "symbolic links"),
+        (left.special, "device, FIFO or socket", "devices, FIFOs and sockets"),
+        (
+            left.other_file_systems,
+            "directory of another file system",
+            "directories of other file systems",
+        ),
+        (
+            found.left_out.len() as u64,
+            "trash directory, snapshot or virtual file system (--all)",
+            "trash directories, snapshots or virtual file systems (--all)",
+        ),
+    ])
+}
+
+fn directories_json(equal: &EqualDirectories) -> Value {
+    let paths = equal.paths.iter().zip(&equal.roots);
+    let paths = paths.map(|(path, root)| with_path(json!({"root": root}), "path", Some(path)));
+    json!({
+        "kind": "directories",
+        "files": equal.files,
+        "bytes": equal.bytes,
+        "gain_bytes": equal.gain_bytes,
+        "paths": paths.collect::<Vec<_>>(),
+    })
+}
+
+fn group_json(group: &Group) -> Value {
+    let files = group.files.iter().flat_map(|file| {
+        file.paths.iter().map(move |path| {
+            let figures = json!({
+                "device": file.device,
+                "inode": file.inode,
+                "modified_ns": file.modified_ns,
+                "changed_ns": file.changed_ns,
+                "own_bytes": file.own_bytes,
+                "root": file.root,
+            });
+            with_path(figures, "path", Some(path))
+        })
+    });
+    json!({
+        "kind": "group",
+        "bytes": group.bytes,
+        "proof": group.proof.name(),
+        "gain_bytes": group.gain_bytes,
+        "paths": files.collect::<Vec<_>>(),
+    })
+}
+
+fn summary_json(found: &Found, sum: &Sum) -> Value {
+    let mut summary = json!(sum);
+    summary["kind"] = "summary".into();
+    summary["files"] = found.files().into();
+    summary["failed"] = found.failures.len().into();
+    summary["changed"] = found.changed.len().into();
+    summary["equal_directories"] = found.directories.len().into();
+    summary["left_out"] = json!(found.left);
+    summary["stopped"] = found.is_stopped.into();
+    summary
+}
+
+/// A path as a field of CSV.
+fn quoted(path: &Path) -> Vec<u8> {
+    let bytes = path.as_os_str().as_bytes();
+    if !bytes.iter().any(|byte| b",\"\r\n".contains(byte)) {
+        return bytes.to_vec();
+    }
+    let inner = bytes.split(|byte| *byte == b'"').collect::<Vec<_>>().join(&b"\"\""[..]);
+    [b"\"", &inner[..], b"\""].concat()
+}

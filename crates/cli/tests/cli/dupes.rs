@@ -1,0 +1,222 @@
+//! `seekless dupes`: what it prints in each form, and its exit codes.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::time::{Duration, SystemTime};
+
+use serde_json::Value;
+
+use super::place::{Mount, Place};
+use super::unprivileged::Common;
+
+/// Three equal files, of which one has two names; two others that are equal; and one that is alone.
+fn planted() -> Place {
+    let place = Place::new();
+    for directory in ["one", "other"] {
+        fs::create_dir(place.path(directory)).unwrap();
+    }
+    for (name, content) in [
+        ("one/a", "same"),
+        ("one/b", "same"),
+        ("other/a", "same"),
+        ("one/long", "longer"),
+        ("other/long, too", "longer"),
+        ("other/alone", "SAME"),
+        ("other/empty", ""),
+    ] {
+        place.file(name, content.as_bytes());
+    }
+    fs::hard_link(place.path("one/a"), place.path("one/link")).unwrap();
+    place
+}
+
+#[test]
+fn text_has_groups_by_the_space_to_gain_and_a_summary() {
+    let place = planted();
+    let ended = place.run(&["dupes", "one", "other"]).succeeded();
+    let blocks = fs::metadata(place.path("one/a")).unwrap().blocks() * 512;
+    let gain = seekless_results::bytes;
+    let expected = format!(
+        "3 files of 4 B: {} to gain\n  one/a\n  one/link  (same file)\n  one/b\n  other/a\n\n2 files of 6 B: {} to gain\n  \
+         one/long\n  other/long, too\n\n6 files, 2 groups of equal files, 3 duplicates, {} to gain.\n",
+        gain(2 * blocks),
+        gain(blocks),
+        gain(3 * blocks),
+    );
+    assert_eq!((ended.stdout.as_str(), ended.stderr.as_str()), (expected.as_str(), ""));
+    assert_eq!(place.run(&["dupes", "--exit-code", "one"]).code, Some(1));
+    assert_eq!(place.run(&["dupes", "--exit-code", "other"]).code, Some(0));
+}
+
+#[test]
+fn names_alone_are_printed_as_they_are() {
+    let place = Place::new();
+    let odd = OsStr::from_bytes(b"x\ny \xff");
+    place.file("a", b"same");
+    place.file(odd, b"same");
+    let stdout = |format: &str| {
+        let output = place
+            .command()
+            .args(["dupes", ".", "--format", format])
+            .output()
+            .unwrap();
+        assert!(output.status.success());
+        output.stdout
+    };
+    assert_eq!(stdout("fdupes"), b"./a\n./x\ny \xff\n\n");
+    assert_eq!(stdout("paths0"), b"./a\0./x\ny \xff\0\0");
+    let csv = stdout("csv");
+    let lines: Vec<&[u8]> = csv.split(|byte| *byte == b'\r').collect();
+    assert!(lines[0].starts_with(b"group,bytes,proof,device,inode,path\n1,4,bytes,") && lines[0].ends_with(b",./a"));
+    assert!(lines[1].starts_with(b"\n1,4,bytes,") && lines[1].ends_with(b",\"./x\ny \xff\""));
+    let json: Value = serde_json::from_slice(&stdout("json")).unwrap();
+    assert_eq!(json["groups"][0]["paths"][1]["path_bytes"], "2e2f780a7920ff");
+    assert_eq!(json["summary"]["duplicates"], 1);
+}
+
+#[test]
+fn paths_come_from_a_file_too() {
+    let place = planted();
+    place.file("list", b"one/a\none/b\ngone\n");
+    place.file("list0", b"one/long\0other/long, too\0");
+    let ended = place.run(&["dupes", "--files-from", "list"]);
+    assert_eq!(
+        (ended.code, ended.stderr.contains("gone: cannot stat")),
+        (Some(2), true)
+    );
+    assert!(ended.stdout.starts_with("2 files of 4 B"), "{}", ended.stdout);
+    let ended = place.run(&["dupes", "--files-from", "list0", "-0"]).succeeded();
+    assert!(ended.stdout.starts_with("2 files of 6 B"), "{}", ended.stdout);
+    assert!(place.run(&["dupes"]).refused().contains("PATH"));
+}
+
+#[test]
+fn filters_leave_only_what_they_name() {
+    let place = Place::new();
+    for (name, bytes) in [
+        ("a/x.jpg", 10),
+        ("a/b/x.jpg", 10),
+        ("a/b/c/x.png", 10),
+        (".hidden/x.jpg", 10),
+        ("y.jpg", 20),
+        ("z.jpg", 20),
+    ] {
+        let path = place.path(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, vec![1; bytes]).unwrap();
+    }
+    let old = SystemTime::now() - Duration::from_hours(72);
+    let file = fs::File::options().write(true).open(place.path("a/x.jpg")).unwrap();
+    file.set_modified(old).unwrap();
+    let found = |options: &str| {
+        let words: Vec<&str> = options.split_whitespace().collect();
+        let ended = place.run(&[&["dupes", ".", "--format", "fdupes"], &words[..]].concat());
+        assert!(
+            ended.code == Some(0) && ended.stderr.is_empty(),
+            "{options}: {}",
+            ended.stderr
+        );
+        let mut names: Vec<&str> = ended.stdout.lines().filter(|line| !line.is_empty()).collect();
+        names.sort_unstable();
+        names.join(" ").replace("./", "")
+    };
+    let all = ".hidden/x.jpg a/b/c/x.png a/b/x.jpg a/x.jpg y.jpg z.jpg";
+    for (options, expected) in [
+        ("", all),
+        ("--include *.jpg", ".hidden/x.jpg a/b/x.jpg a/x.jpg y.jpg z.jpg"),
+        ("--include a/**", "a/b/c/x.png a/b/x.jpg a/x.jpg"),
+        ("--exclude .hidden --exclude *.png", "a/b/x.jpg a/x.jpg y.jpg z.jpg"),
+        ("--regex ^a/b/", "a/b/c/x.png a/b/x.jpg"),
+        ("--min-size 11", "y.jpg z.jpg"),
+        ("--max-size 19", ".hidden/x.jpg a/b/c/x.png a/b/x.jpg a/x.jpg"),
+        ("--max-depth 0", "y.jpg z.jpg"),
+        ("--max-depth 1", ".hidden/x.jpg a/x.jpg y.jpg z.jpg"),
+        ("--newer 1d", ".hidden/x.jpg a/b/c/x.png a/b/x.jpg y.jpg z.jpg"),
+        ("--older 1d", ""),
+        ("--owner 4294967294", ""),
+    ] {
+        assert_eq!(found(options), expected, "{options}");
+    }
+    for wrong in ["--exclude [", "--regex (", "--newer soon", "--min-size many"] {
+        let words: Vec<&str> = wrong.split_whitespace().collect();
+        place.run(&[&["dupes", "."], &words[..]].concat()).refused();
+    }
+}
+
+#[test]
+fn a_file_that_nobody_may_read_is_named_and_the_others_are_compared() {
+    let place = Common::new();
+    for (name, mode) in [("a", 0o644), ("b", 0o644), ("c", 0)] {
+        let path = place.directory().join("open").join(name);
+        fs::write(&path, "same").unwrap();
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let ended = place.run(&["dupes", "open"]);
+    assert_eq!(ended.code, Some(2));
+    assert_eq!(
+        ended.stderr,
+        "seekless dupes: open/c: Permission denied (os error 13)\n"
+    );
+    assert!(ended.stdout.starts_with("2 files of 4 B"), "{}", ended.stdout);
+}
+
+#[test]
+fn few_descriptors_are_enough() {
+    let place = Place::new();
+    for directory in 0..40 {
+        let path = place.path(format!("{directory}/below"));
+        fs::create_dir_all(&path).unwrap();
+        for file in 0..10 {
+            fs::write(path.join(file.to_string()), format!("{:>9000}", file % 3)).unwrap();
+        }
+    }
+    for limit in [24, 64] {
+        let ended = place.run_with_few_files(limit, &["dupes", ".", "--json"]).succeeded();
+        let json: Value = serde_json::from_str(&ended.stdout).unwrap();
+        let sizes = json["groups"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|group| group["paths"].as_array().unwrap().len());
+        let mut sizes: Vec<usize> = sizes.collect();
+        sizes.sort_unstable();
+        assert_eq!(sizes, [120, 120, 160], "{limit}: {}", ended.stderr);
+        let paranoid = place
+            .run_with_few_files(limit, &["dupes", "--paranoid", "--json", "."])
+            .succeeded();
+        assert_eq!(
+            paranoid.stdout.matches("\"proof\":\"bytes\"").count(),
+            3,
+            "{limit}: {}",
+            paranoid.stderr
+        );
+    }
+}
+
+#[test]
+fn what_a_bind_mount_shows_again_is_no_duplicate_and_is_told_by_one_name_every_time() {
+    let place = planted();
+    fs::create_dir_all(place.path("again/mounted")).unwrap();
+    let Some(_mount) = Mount::bind(&place.path("one"), &place.path("again/mounted")) else {
+        return;
+    };
+    let first = place.run(&["dupes", "--json", "."]).succeeded().stdout;
+    assert!(!first.contains("mounted") && first.contains("./one/a"), "{first}");
+    for _ in 0..10 {
+        assert_eq!(place.run(&["dupes", "--json", "."]).succeeded().stdout, first);
+    }
+}
+
+#[test]
+fn explaining_says_how_files_were_read() {
+    let place = planted();
+    let ended = place.run(&["dupes", "--explain", "."]).succeeded();
+    let first = ended.stderr.lines().next().unwrap();
+    assert!(
+        first.starts_with("seekless dupes: ") && first.contains("in the order of their"),
+        "{first}"
+    );
+    assert!(ended.stderr.contains("  predicted "), "{}", ended.stderr);
+}
