@@ -29,10 +29,12 @@ use crate::files::{open_regular, stat_open_regular};
 ///     ControlFlow::Continue(())
 /// })?;
 /// assert_eq!(text, b"234");
-/// // Write at an offset; the other bytes stay: seekless::write(Part::whole(&path).range(8..), b"ten".as_slice())?;
-/// assert_eq!(std::fs::read(&path)?, b"01234567ten"); // Copy within a file:
-/// seekless::copy(Part::of_file(&file).range(..2), Part::of_file(&file).range(4..))?; assert_eq!(std::fs::read(&path)?,
-/// b"01230167ten");
+/// // Write at an offset; the other bytes stay:
+/// seekless::write(Part::whole(&path).range(8..), b"ten".as_slice())?;
+/// assert_eq!(std::fs::read(&path)?, b"01234567ten");
+/// // Copy within a file:
+/// seekless::copy(Part::of_file(&file).range(..2), Part::of_file(&file).range(4..))?;
+/// assert_eq!(std::fs::read(&path)?, b"01230167ten");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
@@ -46,7 +48,8 @@ use crate::files::{open_regular, stat_open_regular};
 /// grows if the bytes reach past its end. Bytes that do not fit into the range are refused before anything is written.
 /// If a write fails, the part holds what was written until then.
 ///
-/// # Open files They are read and written at offsets, and the file's position is the same before and after.
+/// # Open files
+/// They are read and written at offsets, and the file's position is the same before and after.
 /// (`copy/sendfile`, and methods with `holes=skip`, move it meanwhile.) A method with `direct` needs a file that was
 /// opened with `O_DIRECT`; all others need one that was opened without it. `write-through` needs `O_DSYNC`. A file that
 /// was opened with `O_APPEND` cannot be written to. If a method does not support the file or the range, the error is

@@ -11,9 +11,10 @@
 //! let mut batch = Batch::new();
 //! batch.push(4000, &[42, 0, 0, 0])?;
 //! batch.push(8, b"any order")?;
-//! // The order and size of writes that cost least here; or any method by name. let how =
-//! Commit::by("update/planned,fsync".parse::<Choice>()?).safety(Safety::Journal); let done = commit(&path,
-//! &batch.resolve()?, &how)?; assert_eq!(done.requested_bytes, 13);
+//! // The order and size of writes that cost least here; or any method by name.
+//! let how = Commit::by("update/planned,fsync".parse::<Choice>()?).safety(Safety::Journal);
+//! let done = commit(&path, &batch.resolve()?, &how)?;
+//! assert_eq!(done.requested_bytes, 13);
 //! # assert_eq!(&std::fs::read(&path)?[8..17], b"any order");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
