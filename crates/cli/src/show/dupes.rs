@@ -126,10 +126,8 @@ pub fn show_duplicates(found: &Found, form: DuplicatesForm, is_unique: bool, ref
 }
 
 fn names(group: &Group) -> impl Iterator<Item = (&Equal, &Path)> {
-    group
-        .files
-        .iter()
-        .flat_map(|file| file.paths.iter().map(move |path| (file, path.as_path())))
+    let files = group.files.iter();
+    files.flat_map(|file| file.names.iter().map(move |name| (file, name.path.as_path())))
 }
 
 fn directories_text(out: &mut impl Write, equal: &EqualDirectories, references: u32) -> io::Result<()> {
@@ -172,9 +170,9 @@ fn text(out: &mut impl Write, group: &Group, is_unique: bool, references: u32) -
         )?;
     }
     for file in &group.files {
-        for (index, path) in file.paths.iter().enumerate() {
-            let mark = mark(file.root >= references, index > 0);
-            writeln!(out, "{indent}{}{mark}", visible_path(path))?;
+        for (index, name) in file.names.iter().enumerate() {
+            let mark = mark(name.root >= references, index > 0);
+            writeln!(out, "{indent}{}{mark}", visible_path(&name.path))?;
         }
     }
     if !is_unique {
@@ -231,16 +229,16 @@ fn directories_json(equal: &EqualDirectories) -> Value {
 
 fn group_json(group: &Group) -> Value {
     let files = group.files.iter().flat_map(|file| {
-        file.paths.iter().map(move |path| {
+        file.names.iter().map(move |name| {
             let figures = json!({
                 "device": file.device,
                 "inode": file.inode,
                 "modified_ns": file.modified_ns,
                 "changed_ns": file.changed_ns,
                 "own_bytes": file.own_bytes,
-                "root": file.root,
+                "root": name.root,
             });
-            with_path(figures, "path", Some(path))
+            with_path(figures, "path", Some(&name.path))
         })
     });
     json!({

@@ -77,7 +77,7 @@ impl Search<'_> {
             group.retain(|number| !is_told(&told, *number));
             let mut met = Met::default();
             for number in &group {
-                met.add(root(*number));
+                met.add([root(*number)]);
             }
             if !met.is_group(self.options.across) {
                 continue;

@@ -20,7 +20,7 @@ const CHUNK: usize = 256;
 const READ_AHEAD_BYTES: u64 = 128 << 10;
 
 /// Digest of the size and the beginning of a file, and its number.
-type Digest = (u64, u32);
+pub(super) type Digest = (u64, u32);
 
 /// What a thread finds.
 struct Part<'a> {
@@ -139,9 +139,9 @@ impl Search<'_> {
             std::iter::once(own).chain(others).collect::<Vec<_>>()
         });
         let mut found = Beginnings::default();
-        let mut digests = Vec::new();
+        let mut digests = Vec::with_capacity(parts.len());
         for part in parts {
-            digests.extend(part.digests);
+            digests.push(part.digests);
             found.failed.extend(part.failed);
             found.cold.extend(part.cold);
             if let Some(cache) = &self.cache {
@@ -152,18 +152,28 @@ impl Search<'_> {
                 );
             }
         }
+        found.groups = self.alike(digests);
+        self.put_in_order(numbers, &mut found.groups);
+        found
+    }
+
+    /// Files of one size with one digest.
+    pub fn alike(&self, parts: Vec<Vec<Digest>>) -> Vec<Vec<u32>> {
+        let mut digests = Vec::new();
+        digests.reserve_exact(parts.iter().map(Vec::len).sum());
+        for part in parts {
+            digests.extend(part);
+        }
         digests.sort_unstable();
+        let mut groups = Vec::new();
         for alike in digests.chunk_by_mut(|one, other| one.0 == other.0) {
             // One digest of two sizes is very rare.
             alike.sort_by_key(|(_, number)| self.files.get(*number).bytes);
             let sizes = alike.chunk_by(|one, other| self.files.get(one.1).bytes == self.files.get(other.1).bytes);
-            let groups = sizes.filter(|group| self.is_group(group.iter().map(|(_, number)| *number)));
-            found
-                .groups
-                .extend(groups.map(|group| group.iter().map(|(_, number)| *number).collect::<Vec<u32>>()));
+            let wanted = sizes.filter(|group| self.is_group(group.iter().map(|(_, number)| *number)));
+            groups.extend(wanted.map(|group| group.iter().map(|(_, number)| *number).collect::<Vec<u32>>()));
         }
-        self.put_in_order(numbers, &mut found.groups);
-        found
+        groups
     }
 
     /// Drops files from the page cache that were not there before, but for those that are read again.

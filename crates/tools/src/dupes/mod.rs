@@ -114,9 +114,7 @@ pub struct Group {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Equal {
     /// All of its names that were met.
-    pub paths: Vec<PathBuf>,
-    /// The number of the path, among those that were given, that led to it.
-    pub root: u32,
+    pub names: Vec<Name>,
     /// `st_dev` and `st_ino` (stat(2)).
     pub device: u64,
     /// See `device`.
@@ -128,6 +126,15 @@ pub struct Equal {
     /// The space that is free if all these names are removed: none where it has other names, nor what it shares with
     /// other files or snapshots.
     pub own_bytes: u64,
+}
+
+/// A name of a file.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Name {
+    /// Its path, from one that was given on.
+    pub path: PathBuf,
+    /// The number of that one.
+    pub root: u32,
 }
 
 /// What was found.
@@ -380,8 +387,7 @@ impl Found {
     fn equal(&self, Member { number, own_bytes }: Member) -> Equal {
         let listed = self.files.get(number);
         Equal {
-            paths: self.paths(number),
-            root: self.files.root(number),
+            names: self.names(number),
             device: listed.device,
             inode: listed.inode,
             modified_ns: listed.modified_ns,
@@ -390,14 +396,16 @@ impl Found {
         }
     }
 
-    fn paths(&self, number: u32) -> Vec<PathBuf> {
-        let mut paths: Vec<_> = all_names(&self.names, number)
-            .map(|name| self.files.path(name))
-            .collect();
-        paths.sort();
+    fn names(&self, number: u32) -> Vec<Name> {
+        let name = |number| Name {
+            path: self.files.path(number),
+            root: self.files.root(number),
+        };
+        let mut names: Vec<_> = all_names(&self.names, number).map(name).collect();
+        names.sort();
         // A file may be named, and be in a directory that was named.
-        paths.dedup();
-        paths
+        names.dedup_by(|next, first| next.path == first.path);
+        names
     }
 }
 
@@ -475,38 +483,42 @@ impl Search<'_> {
 
     /// Whether files that are equal are what is looked for.
     fn is_group(&self, numbers: impl IntoIterator<Item = u32>) -> bool {
+        if self.options.across == Across::Files {
+            return numbers.into_iter().nth(1).is_some();
+        }
         let mut met = Met::default();
         for number in numbers {
-            met.add(self.files.root(number));
+            met.add(self.names_of(number).map(|name| self.files.root(name)));
         }
         met.is_group(self.options.across)
     }
 }
 
-/// The roots of files that may be equal.
+/// Files that may be equal, and the roots of their names.
 #[derive(Clone, Copy, Default)]
 struct Met {
     files: u32,
-    least: u32,
-    most: u32,
+    /// The least and the greatest.
+    roots: Option<(u32, u32)>,
 }
 
 impl Met {
-    fn add(&mut self, root: u32) {
-        if self.files == 0 {
-            (self.least, self.most) = (root, root);
-        }
+    fn add(&mut self, roots: impl IntoIterator<Item = u32>) {
         self.files += 1;
-        self.least = self.least.min(root);
-        self.most = self.most.max(root);
+        for root in roots {
+            let (least, most) = self.roots.unwrap_or((root, root));
+            self.roots = Some((least.min(root), most.max(root)));
+        }
     }
 
     fn is_group(&self, across: Across) -> bool {
-        match across {
-            Across::Files => self.files > 1,
-            Across::Roots => self.least < self.most,
-            Across::References(first) => self.least < first && first <= self.most,
-        }
+        let (least, most) = self.roots.unwrap_or_default();
+        self.files > 1
+            && match across {
+                Across::Files => true,
+                Across::Roots => least < most,
+                Across::References(first) => least < first && first <= most,
+            }
     }
 }
 

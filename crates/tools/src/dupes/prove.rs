@@ -12,6 +12,7 @@ use seekless::plan::{FIRST_LOOK_BYTES, LARGE_BYTES};
 use seekless_sys::drop_from_cache;
 
 use super::{Class, Failed, Member, Progress, Proof, Search};
+use crate::Stop;
 use crate::tree::What;
 use crate::walk::{CHANGED, Facts};
 
@@ -73,7 +74,15 @@ impl Search<'_> {
             (self.tell)(Progress::Compared(done, of_bytes));
             proven
         };
-        let proven = self.map(groups, prove);
+        let is_large = |group: &&Vec<u32>| self.files.get(group[0]).bytes >= LARGE_BYTES;
+        let (large, small): (Vec<&Vec<u32>>, Vec<&Vec<u32>>) = groups.iter().partition(is_large);
+        let mut proven = self.map(&small, |group| prove(group));
+        // Large files are compared one group at a time, by all threads. One of these threads that waited for the others
+        // would begin with another group meanwhile, and might wait for itself.
+        for (alike, failures) in self.map(&large, |group| self.first_look(group)) {
+            proven.push((Vec::new(), failures));
+            proven.extend(alike.iter().map(prove));
+        }
         let (mut classes, mut failed) = (Vec::new(), Vec::new());
         for (proven, failures) in proven {
             let is_group = |class: &Class| self.is_group(class.files.iter().map(|member| member.number));
@@ -81,6 +90,34 @@ impl Search<'_> {
             failed.extend(failures);
         }
         (classes, failed)
+    }
+
+    /// Splits a group of large files by more of their beginnings.
+    fn first_look(&self, group: &[u32]) -> (Vec<Vec<u32>>, Vec<Failed>) {
+        if !self.plan.has_threads || group.len() > self.plan.most_open || self.cache.is_some() {
+            return (vec![group.to_vec()], Vec::new());
+        }
+        let (mut files, mut failed) = (Vec::with_capacity(group.len()), Vec::new());
+        for number in group {
+            match self.open(*number) {
+                Ok(open) => files.push(open),
+                Err(error) => failed.push((*number, error)),
+            }
+        }
+        let numbers = |class: &[usize]| class.iter().map(|file| files[*file].number).collect::<Vec<u32>>();
+        let is_wanted = |class: &[usize]| self.is_group(numbers(class));
+        let mut split = Split::new(files.len(), self.plan.blocks_bytes, self.stop, &is_wanted);
+        split.read(&files, 0..FIRST_LOOK_BYTES);
+        let alike: Vec<Vec<u32>> = split.classes().iter().map(|class| numbers(class)).collect();
+        self.read_bytes.fetch_add(split.read_bytes, Ordering::Relaxed);
+        failed.extend(split.failed.drain(..).map(|(file, error)| (files[file].number, error)));
+        for open in files
+            .iter()
+            .filter(|open| !alike.iter().flatten().any(|number| *number == open.number))
+        {
+            self.forget_open(open.number, &open.file);
+        }
+        (alike, failed)
     }
 
     fn prove(&self, group: &[u32]) -> (Vec<Class>, Vec<Failed>) {
@@ -175,7 +212,7 @@ impl Search<'_> {
                 .chain(twins.map(|(_, open)| open));
             are_wanted(&of_class.map(|open| open.number).collect::<Vec<_>>())
         };
-        let mut split = Split::new(files.len(), self.plan.blocks_bytes, &is_wanted);
+        let mut split = Split::new(files.len(), self.plan.blocks_bytes, self.stop, &is_wanted);
         let is_large = bytes >= LARGE_BYTES;
         let first = if is_large { FIRST_LOOK_BYTES } else { bytes };
         split.read(&files, 0..first);
@@ -382,6 +419,7 @@ struct Split<'w> {
     failed: Vec<(usize, io::Error)>,
     read_bytes: u64,
     blocks_bytes: [usize; 2],
+    stop: &'w Stop,
     /// Whether files that are equal are wanted; others are not read further.
     is_wanted: &'w (dyn Fn(&[usize]) -> bool + Sync),
 }
@@ -406,12 +444,18 @@ enum Next {
 }
 
 impl<'w> Split<'w> {
-    fn new(files: usize, blocks_bytes: [usize; 2], is_wanted: &'w (dyn Fn(&[usize]) -> bool + Sync)) -> Self {
+    fn new(
+        files: usize,
+        blocks_bytes: [usize; 2],
+        stop: &'w Stop,
+        is_wanted: &'w (dyn Fn(&[usize]) -> bool + Sync),
+    ) -> Self {
         Self {
             class: vec![Some(0); files],
             failed: Vec::new(),
             read_bytes: 0,
             blocks_bytes,
+            stop,
             is_wanted,
         }
     }
@@ -439,7 +483,7 @@ impl<'w> Split<'w> {
         let mut holes = vec![0; files.len()];
         let [mut block, last_block] = self.blocks_bytes;
         let mut at = range.start;
-        while at < range.end {
+        while at < range.end && !self.stop.is_stopped() {
             let classes = self.classes();
             if classes.is_empty() {
                 return;

@@ -26,7 +26,7 @@ fn found(root: &Path, min_bytes: u64, options: &Options) -> Groups {
         group
             .files
             .into_iter()
-            .map(|file| file.paths.into_iter().collect())
+            .map(|file| file.names.into_iter().map(|name| name.path).collect())
             .collect()
     });
     groups.collect()
@@ -163,7 +163,7 @@ fn only_groups_across_roots_or_with_references_are_found_where_these_are_asked_f
             let names = group
                 .files
                 .iter()
-                .map(|file| file.paths[0].file_name().unwrap().to_str().unwrap().to_owned());
+                .map(|file| file.names[0].path.file_name().unwrap().to_str().unwrap().to_owned());
             names.collect::<Vec<_>>().join(" ")
         };
         let mut groups: Vec<_> = found.groups().map(names).collect();
@@ -324,7 +324,7 @@ proptest! {
         for equal in left.values() {
             prop_assert_eq!(equal.len(), 1, "{:?}", equal);
         }
-        let grouped: BTreeSet<PathBuf> = found.groups().flat_map(|group| group.files).flat_map(|file| file.paths).collect();
+        let grouped: BTreeSet<PathBuf> = found.groups().flat_map(|group| group.files).flat_map(|file| file.names).map(|name| name.path).collect();
         let mut left: BTreeMap<_, Vec<PathBuf>> = BTreeMap::new();
         for path in paths(Option::is_some) {
             let bytes = all[path.strip_prefix(place.path()).unwrap()].clone().unwrap();
@@ -401,7 +401,7 @@ fn links_are_followed_where_that_is_asked_for_and_lead_to_nothing_twice() {
         };
         let files = found.groups().flat_map(|group| group.files);
         files
-            .map(|file| file.paths.into_iter().map(below).collect::<Vec<_>>())
+            .map(|file| file.names.into_iter().map(|name| below(name.path)).collect::<Vec<_>>())
             .collect::<Vec<_>>()
     };
     assert_eq!(names(false), Vec::<Vec<String>>::new());
@@ -428,7 +428,11 @@ fn ignore_files_are_heeded_where_that_is_asked_for() {
             ..Filter::default()
         };
         let found = find(&selection, &filter, &Options::default(), &Stop::default(), &|_| ());
-        let paths = found.groups().flat_map(|group| group.files).flat_map(|file| file.paths);
+        let paths = found
+            .groups()
+            .flat_map(|group| group.files)
+            .flat_map(|file| file.names)
+            .map(|name| name.path);
         let below = |path: PathBuf| path.strip_prefix(place.path()).unwrap().to_str().unwrap().to_owned();
         paths.map(below).collect::<Vec<_>>()
     };
@@ -458,7 +462,7 @@ fn a_cache_saves_reading_what_has_not_changed_and_is_not_believed_of_what_has() 
             let names = group
                 .files
                 .iter()
-                .map(|file| file.paths[0].file_name().unwrap().to_str().unwrap().to_owned());
+                .map(|file| file.names[0].path.file_name().unwrap().to_str().unwrap().to_owned());
             names.collect::<String>()
         };
         let groups: Vec<_> = found.groups().map(|group| (group.proof, names(group))).collect();
@@ -499,4 +503,107 @@ fn a_cache_that_cannot_be_used_is_told_and_the_search_goes_on() {
             .contains("cannot open the cache of digests")
     );
     assert_eq!((found.sum().groups, fs::read(foreign).unwrap()), (1, b"same".to_vec()));
+}
+
+#[test]
+fn a_file_with_names_below_several_roots_is_below_all_of_them() {
+    let place = tempfile::tempdir().unwrap();
+    let roots = ["one", "other"].map(|root| place.path().join(root));
+    for root in &roots {
+        fs::create_dir(root).unwrap();
+    }
+    fs::write(roots[0].join("a"), "same").unwrap();
+    fs::write(roots[0].join("b"), "same").unwrap();
+    fs::hard_link(roots[0].join("b"), roots[1].join("b")).unwrap();
+    fs::write(roots[0].join("c"), "alone").unwrap();
+    fs::hard_link(roots[0].join("c"), roots[1].join("c")).unwrap();
+    for _ in 0..20 {
+        let options = Options {
+            across: Across::Roots,
+            ..Options::default()
+        };
+        let selection = Selection::new(&roots, true);
+        let found = find(&selection, &Filter::default(), &options, &Stop::default(), &|_| ());
+        let names = |file: Equal| file.names.into_iter().map(|name| name.root).collect::<Vec<_>>();
+        let groups: Vec<Vec<_>> = found
+            .groups()
+            .map(|group| group.files.into_iter().map(names).collect())
+            .collect();
+        assert_eq!(groups, [vec![vec![0], vec![0, 1]]]);
+    }
+}
+
+/// Where the test of memory runs alone, as its child does.
+const ALONE: &str = "SEEKLESS_TEST_MEMORY";
+
+#[test]
+#[cfg(target_os = "linux")]
+fn ten_million_files_take_less_than_150_bytes_each() {
+    if std::env::var_os(ALONE).is_none() {
+        let name = "dupes::tests::ten_million_files_take_less_than_150_bytes_each";
+        let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+        let ended = child.args([name, "--exact"]).env(ALONE, "1").output().unwrap();
+        assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stdout));
+        return;
+    }
+    // Two of each size; of half of the sizes the beginnings are equal, too.
+    let files = Files::made(100_000, 100, |number| u64::from(number / 2) + 1);
+    let (mut numbers, names) = distinct(&files);
+    let stop = Stop::default();
+    let options = Options::default();
+    let process = ProcessFacts::here();
+    let search = Search {
+        files: &files,
+        plan: plan::duplicates(&process, &[], 0),
+        process,
+        options: &options,
+        stop: &stop,
+        tell: &|_| (),
+        done: AtomicU64::new(0),
+        read_bytes: AtomicU64::new(0),
+        threads: Threads::default(),
+        large: Large::default(),
+        names,
+        cold: HashSet::new(),
+        cache: None,
+        layouts: Layouts::default(),
+    };
+    search.drop_single_sizes(&mut numbers);
+    assert_eq!(numbers.len(), 10_000_000);
+    let digest = |number: u32| if number % 4 < 2 { number / 2 } else { number };
+    let parts = numbers.chunks(numbers.len() / 16).map(|part| {
+        part.iter()
+            .map(|number| (u64::from(digest(*number)), *number))
+            .collect()
+    });
+    let groups = search.alike(parts.collect());
+    assert!(groups.len() >= 2_500_000, "{}", groups.len());
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let most = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    let kib: u64 = most.trim().strip_suffix(" kB").unwrap().parse().unwrap();
+    println!("{} bytes a file", kib * 1024 / 10_000_000);
+    assert!(kib * 1024 < 150 * 10_000_000, "{kib} KiB");
+}
+
+#[test]
+fn many_pairs_of_large_files_are_compared_without_waiting_for_themselves() {
+    let place = tempfile::tempdir().unwrap();
+    for number in 0..40_u64 {
+        for name in ["a", "b"] {
+            let path = place.path().join(format!("{number}{name}"));
+            write(
+                &path,
+                &Content {
+                    bytes: (8 << 20) + number,
+                    is_sparse: number % 4 > 0,
+                    at: 100_000,
+                    byte: 1,
+                },
+            );
+        }
+    }
+    let options = Options::default();
+    for _ in 0..5 {
+        assert_eq!(find_below(place.path(), 1, &options).sum().groups, 40);
+    }
 }

@@ -7,14 +7,14 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{Access, AtFlags, FileType, Mode, accessat, openat, readlinkat, statat};
 use rustix::io::Errno;
 use seekless::files::Identity;
 use seekless::plan::BatchPlan;
-use seekless_sys::{file_system_of, is_mount_root};
+use seekless_sys::{NO_ATIME, file_system_of, is_mount_root};
 
 use super::file::{FILE, FOUND_FILE};
 use super::filter::Named;
@@ -40,6 +40,8 @@ struct Place {
     /// Whether the names are followed where they are links: somebody gave them, or wants links followed.
     is_followed: bool,
     system: System,
+    /// Whether files here are of others, who alone may ask for [`NO_ATIME`].
+    is_of_others: AtomicBool,
 }
 
 /// A regular file, as it was when it was listed.
@@ -112,6 +114,8 @@ struct Queue<'a> {
     later: BTreeMap<PathBuf, Waiting<'a>>,
     /// Threads that list one.
     at_work: usize,
+    /// Threads that wait for one.
+    asleep: usize,
     /// Directories that were listed: a bind mount shows one in two places.
     listed: HashSet<Identity>,
     /// What is known of the file systems, by their devices.
@@ -169,6 +173,31 @@ impl Files {
         found
     }
 
+    /// Files that nobody listed: `names` of them in each directory, of these sizes.
+    #[cfg(test)]
+    pub fn made(directories: u32, names: u32, bytes: impl Fn(u32) -> u64) -> Self {
+        let root = open_root(Path::new("/")).unwrap();
+        let mut facts = Facts::of(&root).unwrap();
+        let root = Directory::root([root], CString::default(), &Limit::new(1), ());
+        let mut files = Self::default();
+        for directory in 0..directories {
+            let name = CString::new(format!("directory {directory}")).unwrap();
+            let place = files.add_place(Place {
+                directory: root.child(&name, ()),
+                root: 0,
+                is_followed: false,
+                system: System::default(),
+                is_of_others: AtomicBool::new(false),
+            });
+            for name in 0..names {
+                let number = files.len();
+                (facts.inode, facts.bytes) = (number.into(), bytes(number));
+                files.push(place, format!("a file with the number {name}").as_bytes(), &facts);
+            }
+        }
+        files
+    }
+
     /// How many there are; they are named by their numbers.
     pub fn len(&self) -> u32 {
         self.all.len() as u32
@@ -215,8 +244,16 @@ impl Files {
         let handles = place.directory.handles().map_err(|(_, error)| error)?;
         let flags = if place.is_followed { FILE } else { FOUND_FILE };
         let open = |flags| openat(handles.borrowed()[0], self.name(number), flags, Mode::empty());
-        let file: File = match open(flags | seekless_sys::NO_ATIME) {
-            Err(Errno::PERM) => open(flags),
+        let opened = if place.is_of_others.load(Ordering::Relaxed) {
+            Err(Errno::PERM)
+        } else {
+            open(flags | NO_ATIME)
+        };
+        let file: File = match opened {
+            Err(Errno::PERM) => {
+                place.is_of_others.store(true, Ordering::Relaxed);
+                open(flags)
+            }
             opened => opened,
         }?
         .into();
@@ -334,6 +371,7 @@ impl<'a> Shared<'a> {
                     root: root.number,
                     is_followed: true,
                     system: root.system,
+                    is_of_others: AtomicBool::new(false),
                 });
                 found.files.push(place, path, &facts);
             }
@@ -351,9 +389,17 @@ impl<'a> Shared<'a> {
             (self.tell)(self.listed.fetch_add(new, Ordering::Relaxed) + new);
             let mut queue = self.lock();
             queue.at_work -= 1;
+            // This thread takes one of them. Waking all others for each directory would take longer than listing it.
+            let more = children.len().saturating_sub(1).min(queue.asleep);
+            let is_end = queue.at_work == 0 && queue.waiting.is_empty() && children.is_empty();
             queue.waiting.extend(children);
             drop(queue);
-            self.changed.notify_all();
+            if is_end {
+                self.changed.notify_all();
+            }
+            for _ in 0..more {
+                self.changed.notify_one();
+            }
         }
         found
     }
@@ -363,18 +409,24 @@ impl<'a> Shared<'a> {
         let mut queue = self.lock();
         loop {
             if self.stop.is_stopped() {
+                self.changed.notify_all();
                 return None;
             }
             let mut next = queue.waiting.pop();
             if next.is_none() && queue.at_work == 0 {
-                let (_, later) = queue.later.pop_first()?;
+                let Some((_, later)) = queue.later.pop_first() else {
+                    self.changed.notify_all();
+                    return None;
+                };
                 next = Some(later);
             }
             if next.is_some() {
                 queue.at_work += 1;
                 return next;
             }
+            queue.asleep += 1;
             queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            queue.asleep -= 1;
         }
     }
 
@@ -601,6 +653,7 @@ impl<'a> Sorter<'_, 'a> {
                 root,
                 is_followed,
                 system,
+                is_of_others: AtomicBool::new(false),
             })
         });
         self.places[usize::from(is_followed)] = Some(place);
