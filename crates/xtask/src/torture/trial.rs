@@ -18,7 +18,8 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use super::others::{act, open_first};
 use super::plan::{self, Injection, Interruption, Other, TrialPlan, What};
 use super::verdict::{
-    Acknowledged, Ending, Fault, LOST_WRITE, Model, Promise, Properties, Update, check_left, check_properties,
+    Acknowledged, Ending, Fault, LOST_APPEND, LOST_WRITE, Model, Promise, Properties, Update, check_left,
+    check_properties,
 };
 use crate::process::in_words;
 
@@ -395,7 +396,7 @@ impl Running<'_> {
         };
         let is_in_place = plan.command.label != "update replace";
         match model.check(&found) {
-            Some(fault) if fault.kind == LOST_WRITE && plan.outlasts_lease() && is_in_place => {
+            Some(fault) if [LOST_WRITE, LOST_APPEND].contains(&fault.kind) && plan.outlasts_lease() && is_in_place => {
                 report.known_limit = true;
                 let _ = write!(report.story, "; known limit: {}", fault.details);
             }

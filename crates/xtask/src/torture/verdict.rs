@@ -83,6 +83,8 @@ impl Fault {
 
 /// The kinds of lost writes, one of which the guide allows where seekless outlasts its lease.
 pub const LOST_WRITE: &str = "lost write";
+/// What others appended is missing.
+pub const LOST_APPEND: &str = "lost append";
 
 /// What the content of the file is judged by.
 pub struct Model<'a> {
@@ -173,7 +175,7 @@ impl Model<'_> {
         match length {
             _ if length < least => return is_not(least, "cut"),
             // Only appends reach behind the end.
-            _ if length < kept => return is_not(kept, "lost append"),
+            _ if length < kept => return is_not(kept, LOST_APPEND),
             _ if length > most => return is_not(most, "too long"),
             _ => {}
         }
@@ -219,7 +221,7 @@ impl Model<'_> {
                 continue;
             }
             let kind = match (certain, wanted) {
-                (Some(write), _) if write.is_append => "lost append",
+                (Some(write), _) if write.is_append => LOST_APPEND,
                 (Some(_), _) => LOST_WRITE,
                 (None, Wanted::All) if is_named() => "missing update",
                 (None, Wanted::None) if is_named() => "neither all nor nothing",
@@ -372,9 +374,9 @@ mod tests {
         for (ending, content) in [(Ending::Success, b"01AB456C89"), (Ending::Failure, b"0123456789")] {
             let fault = |tail: &[u8]| fault(Promise::AllOrNothing, ending, &appended, &[content, tail].concat());
             assert_eq!(fault(b"line\n"), None);
-            assert_eq!(fault(b"\0\0\0\0\0"), Some("lost append"));
-            assert_eq!(fault(b"lin"), Some("lost append"));
-            assert_eq!(fault(b""), Some("lost append"));
+            assert_eq!(fault(b"\0\0\0\0\0"), Some(LOST_APPEND));
+            assert_eq!(fault(b"lin"), Some(LOST_APPEND));
+            assert_eq!(fault(b""), Some(LOST_APPEND));
         }
         let between = by(5, b"x", false);
         let fault = |found: &[u8]| fault(Promise::EachByte, Ending::Success, &between, found);
