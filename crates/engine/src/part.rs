@@ -50,7 +50,8 @@ use crate::files::{open_regular, stat_open_regular};
 ///
 /// # Open files
 /// They are read and written at offsets, and the file's position is the same before and after.
-/// (`copy/sendfile`, and methods with `holes=skip`, move it meanwhile.) A method with `direct` needs a file that was
+/// (Comparing, and methods with `holes=skip`, move it meanwhile. `copy/sendfile` and `compare/stdio` open the file again,
+/// which only Linux can.) A method with `direct` needs a file that was
 /// opened with `O_DIRECT`; all others need one that was opened without it. `write-through` needs `O_DSYNC`. A file that
 /// was opened with `O_APPEND` cannot be written to. If a method does not support the file or the range, the error is
 /// [`Error::Unavailable`].

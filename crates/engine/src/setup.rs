@@ -23,7 +23,9 @@ pub(crate) struct Setup {
 
 impl Setup {
     pub fn new(method: &Method, longest_file_bytes: u64) -> Self {
-        let longest = longest_file_bytes.max(1).next_multiple_of(MEMORY_ALIGNMENT as u64);
+        // No system has longer files.
+        let longest = longest_file_bytes.clamp(1, i64::MAX as u64);
+        let longest = longest.next_multiple_of(MEMORY_ALIGNMENT as u64);
         let block_bytes = method
             .options()
             .block_bytes()

@@ -62,6 +62,16 @@ pub fn kill_group(leader: u32) -> io::Result<()> {
     }
 }
 
+/// Whether this process ignores a signal, as `nohup` starts programs: sigaction(2). No, if the system does not say.
+#[must_use]
+pub fn is_ignored(signal: i32) -> bool {
+    let mut action = MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: the new action may be null; the old one is memory for one `sigaction`, all that the call writes to.
+    let asked = unsafe { libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr()) };
+    // SAFETY: all of it is initialized, by zeros, which are a valid action, or by the call.
+    asked == 0 && unsafe { action.assume_init() }.sa_sigaction == libc::SIG_IGN
+}
+
 /// How many files this process may have open: getrlimit(2) `RLIMIT_NOFILE`.
 #[must_use]
 pub fn open_files_max() -> usize {

@@ -54,7 +54,8 @@ impl<'a> Pair<'a> {
 
     /// Whether both are the same part of the same file, if inode numbers identify files on their file system.
     pub fn is_one_file(&self) -> Result<bool> {
-        if !self.has_one_inode() || self.starts[0] != self.starts[1] {
+        let is_one_range = self.starts[0] == self.starts[1] && self.lengths[0] == self.lengths[1];
+        if !self.has_one_inode() || !is_one_range {
             return Ok(false);
         }
         self.both_are_on(|file| sys::inodes_identify(file))

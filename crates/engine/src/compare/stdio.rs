@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use seekless_sys::{Locking, Stdio, StdioEnd};
+use seekless_sys::{Access, Locking, Stdio, StdioEnd};
 
 use super::pair::Pair;
 use super::{CompareBytes, PrepareCompare};
@@ -53,5 +53,6 @@ fn open(pair: &Pair<'_>, file: usize, at: u64) -> Result<Stdio> {
     Ahead::within(side, 0..side.bytes)?;
     // dup, fdopen's fcntl, lseek and close; the reads are the C library's own.
     side.count_calls(4);
-    Stdio::new(&side.file, pair.starts[file] + at).map_err(|error| side.failed("open a stream", error))
+    let own = side.with_own_position(Access::Read)?;
+    Stdio::new(&own, pair.starts[file] + at).map_err(|error| side.failed("open a stream", error))
 }

@@ -3,7 +3,7 @@
 use std::io::{self, Seek, SeekFrom};
 use std::ops::Range;
 
-use seekless_sys::{self as sys, Support};
+use seekless_sys::{self as sys, Access, Support};
 
 use crate::error::Result;
 use crate::part::Part;
@@ -19,11 +19,12 @@ pub(super) fn copy_file_range(source: &Side<'_>, target: &Side<'_>, range: Range
 /// `copy/sendfile`: sendfile(2) moves as much as one call can.
 pub(super) fn sendfile(source: &Side<'_>, target: &Side<'_>, range: Range<u64>) -> Result<()> {
     // It writes at the target's position, unlike the others.
+    let file = target.with_own_position(Access::Overwrite)?;
     target.count_call();
-    let sought = (&*target.file).seek(SeekFrom::Start(target.place(range.start)));
+    let sought = (&*file).seek(SeekFrom::Start(target.place(range.start)));
     sought.map_err(|error| target.failed(("seek", target.place(range.start)), error))?;
     copy_by_call(source, target, range, "sendfile", |offset, length| {
-        sys::sendfile(&source.file, offset, &target.file, length)
+        sys::sendfile(&source.file, offset, &file, length)
     })
 }
 

@@ -33,7 +33,7 @@ use crate::files::{Identity, Stretch, require_regular, stat_regular, stretches};
 use crate::log;
 use crate::part::{FileOf, Part};
 use crate::setup::MEMORY_ALIGNMENT;
-use seekless_method::{AccessPattern, CachePolicy, Durability, Method, Preallocate};
+use seekless_method::{AccessPattern, CachePolicy, Durability, Method, Operation, Preallocate};
 
 /// Receives the progress of an operation, and can end it. A closure with these arguments implements it.
 pub trait Progress: Sync {
@@ -97,11 +97,13 @@ pub(crate) struct Side<'a> {
     /// Receives the progress.
     pub progress: Option<&'a dyn Progress>,
     calls: AtomicU64,
-    /// The position of a file that the caller opened.
+    /// Whether the caller opened the file: then other descriptors may share its position.
+    is_of_caller: bool,
+    /// The position of such a file, if the method moves it.
     restored: Option<Position>,
 }
 
-/// A file's position, restored at the end, because sendfile(2), `SEEK_DATA` and writes by std move it.
+/// A file's position, restored at the end, because `SEEK_DATA` moves it.
 struct Position(Arc<File>, u64);
 
 impl Drop for Position {
@@ -126,6 +128,7 @@ impl<'a> Side<'a> {
             visits: None,
             progress: None,
             calls: AtomicU64::new(calls),
+            is_of_caller: false,
             restored: None,
         }
     }
@@ -169,8 +172,9 @@ impl<'a> Side<'a> {
     /// Takes a file that the caller opened and will close, if its flags are those that the method needs.
     fn of_descriptor(part: &'a Part<'_>, file: BorrowedFd<'_>, method: &'a Method, access: Access) -> Result<Self> {
         let file = Arc::new(part.duplicate(file)?);
-        // dup, fstat, reading the flags, reading and restoring the position, close.
-        let mut side = Self::new(Arc::clone(&file), part.path(), method, 6);
+        // dup, fstat, reading the flags, close.
+        let mut side = Self::new(Arc::clone(&file), part.path(), method, 4);
+        side.is_of_caller = true;
         require_regular(side.path, &side.metadata()?)?;
         let opened = sys::opened_as(&file).map_err(|error| side.failed("read its open flags", error))?;
         let options = method.options();
@@ -190,10 +194,33 @@ impl<'a> Side<'a> {
             side.count_call();
             side.alignment = side.find_alignment()?;
         }
-        let position = (&*file).stream_position();
-        let position = position.map_err(|error| side.failed("read its position", error))?;
-        side.restored = Some(Position(file, position));
+        // Restoring it needlessly would disturb another thread that uses it.
+        if options.holes_skipped() || method.operation() == Operation::Compare {
+            side.count_calls(2);
+            let position = (&*file).stream_position();
+            let position = position.map_err(|error| side.failed("read its position", error))?;
+            side.restored = Some(Position(file, position));
+        }
         Ok(side)
+    }
+
+    /// The file with a position that nobody else moves.
+    pub fn with_own_position(&self, access: Access) -> Result<Arc<File>> {
+        if !self.is_of_caller {
+            return Ok(Arc::clone(&self.file));
+        }
+        let Some(path) = sys::descriptor_path(&self.file) else {
+            return Err(self.unavailable("other descriptors may share the position of an open file"));
+        };
+        // Reading the flags, open, close.
+        self.count_calls(3);
+        let opened = sys::opened_as(&self.file).map_err(|error| self.failed("read its open flags", error))?;
+        let how = Opening {
+            access,
+            direct: opened.direct,
+            write_through: opened.write_through,
+        };
+        self.support("open again", sys::open(&path, how)).map(Arc::new)
     }
 
     /// Takes a source that is already open. The method's cache policy must be the descriptor's.

@@ -12,7 +12,8 @@ use seekless_sys::{Access, Opening};
 
 use seekless::method::{CachePolicy, Durability};
 use seekless::{
-    Chunk, Consumer, Copier, Destination, Error, Job, Method, Operation, Part, Reader, Verdict, Writer, full_text,
+    Chunk, Comparer, Consumer, Copier, Destination, Error, Job, Method, Operation, Part, Reader, Verdict, Writer,
+    full_text,
 };
 
 use super::{available, directories, file_of, methods, sample, with_block};
@@ -303,6 +304,97 @@ fn a_range_is_copied_within_a_file_unless_it_overlaps_its_target() {
             assert!(
                 fs::read(&path).unwrap() == bytes,
                 "{method}: refused, and changed the file"
+            );
+        }
+    }
+}
+
+#[test]
+fn parts_of_one_file_are_compared_by_their_own_bytes_however_they_are_given() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut bytes = vec![b'A'; 4096];
+    bytes.extend([b'B'; 8192]);
+    bytes.extend([b'C'; 4096]);
+    let path = file_of(&directory, "file", &bytes);
+    for method in methods(Operation::Compare, directory.path()) {
+        let method = small(&method);
+        let file = open_for(&method, &path);
+        let mut comparer = Comparer::prepare_for(&method, FILE_BYTES as u64).unwrap();
+        for (one, other) in [
+            (0..4096, 4096..8192),
+            (4096..8192, 8192..12_288),
+            (0..4096, 0..8192),
+            (4096..12_288, 4096..8192),
+            (0..0, 0..4096),
+            (4096..8192, 4096..8192),
+        ] {
+            let cut = |range: &std::ops::Range<u64>| &bytes[range.start as usize..range.end as usize];
+            let differs = cut(&one).iter().zip(cut(&other)).position(|(one, other)| one != other);
+            let length = |range: &std::ops::Range<u64>| range.end - range.start;
+            let shorter = length(&one).min(length(&other));
+            let is_expected = |verdict: &Verdict| match (differs, verdict) {
+                (Some(at), Verdict::Differ { offset }) => at as u64 == *offset,
+                (None, Verdict::Ended { offset, .. }) => length(&one) != length(&other) && *offset == shorter,
+                (None, Verdict::Equal) => length(&one) == length(&other),
+                _ => false,
+            };
+            let parts = [
+                [
+                    Part::of_file(&file).range(one.clone()),
+                    Part::of_file(&file).range(other.clone()),
+                ],
+                [
+                    Part::whole(&path).range(one.clone()),
+                    Part::whole(&path).range(other.clone()),
+                ],
+            ];
+            for [a, b] in parts {
+                match comparer.compare(a, b) {
+                    Ok(done) => assert!(
+                        is_expected(&done.verdict),
+                        "{method}: {one:?} {other:?}: {:?}",
+                        done.verdict
+                    ),
+                    Err(error) => assert!(error.is_unavailable(), "{method}: {error}"),
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_copy_into_an_open_file_stays_right_while_another_thread_uses_the_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let bytes = sample(FILE_BYTES);
+    let path = file_of(&directory, "file", &bytes);
+    let source = file_of(&directory, "source", &vec![7; 65_536]);
+    let at = FILE_BYTES as u64 / 2 / 4096 * 4096;
+    for text in ["copy/sendfile,block=4K", "copy/sync,block=4K"] {
+        let method: Method = text.parse().unwrap();
+        let Ok(mut copier) = Copier::prepare_for(&method, FILE_BYTES as u64) else {
+            continue;
+        };
+        let file = File::options().read(true).write(true).open(&path).unwrap();
+        for _ in 0..20 {
+            fs::write(&path, &bytes).unwrap();
+            let is_done = std::sync::atomic::AtomicBool::new(false);
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    let mut reader =
+                        Reader::prepare_for(&"read/sync,block=4K".parse().unwrap(), FILE_BYTES as u64).unwrap();
+                    while !is_done.load(std::sync::atomic::Ordering::Relaxed) {
+                        reader
+                            .read(Part::of_file(&file).range(..4096), Keep::nothing())
+                            .unwrap();
+                    }
+                });
+                let done = copier.copy(Part::whole(&source), Part::of_file(&file).range(at..), Destination::New);
+                is_done.store(true, std::sync::atomic::Ordering::Relaxed);
+                done.unwrap();
+            });
+            assert!(
+                fs::read(&path).unwrap() == copied(&vec![7; 65_536], 0, 65_536, &bytes, at),
+                "{method}"
             );
         }
     }

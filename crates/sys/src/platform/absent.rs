@@ -102,6 +102,12 @@ pub fn readahead(_file: &File, _offset: u64, _len: usize) -> io::Result<Support<
     Ok(Support::Unavailable("readahead exists on Linux only"))
 }
 
+/// Only Linux has paths that open an open file again, with a position of its own.
+#[must_use]
+pub fn descriptor_path(_file: &File) -> Option<PathBuf> {
+    None
+}
+
 /// Only Linux lets reading leave the time of access as it is.
 pub const NO_ATIME: OFlags = OFlags::empty();
 

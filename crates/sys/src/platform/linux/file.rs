@@ -70,6 +70,12 @@ pub fn protection(path: &Path) -> io::Result<Support<Option<&'static str>>> {
     }))
 }
 
+/// A path that opens an open file again, with a position of its own.
+#[must_use]
+pub fn descriptor_path(file: &File) -> Option<PathBuf> {
+    Some(PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd())))
+}
+
 /// Reading leaves the time of access as it is: open(2) `O_NOATIME`, which only the owner and root may ask for.
 pub const NO_ATIME: OFlags = OFlags::NOATIME;
 
