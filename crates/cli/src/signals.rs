@@ -1,7 +1,6 @@
 //! Signals that ask to stop (Ctrl-C, SIGTERM, a closed terminal), and ignoring signals that would end the program
 //! silently.
 
-use std::io::IsTerminal;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -51,7 +50,7 @@ pub fn on_signal(stop: impl FnOnce(u8) + Send + 'static) -> anyhow::Result<Caugh
     let caught = Caught::default();
     let mut wanted = vec![SIGINT, SIGTERM];
     // Under nohup, the program must survive a closed terminal.
-    if std::io::stdin().is_terminal() || std::io::stdout().is_terminal() || std::io::stderr().is_terminal() {
+    if !seekless_sys::is_ignored(SIGHUP) {
         wanted.push(SIGHUP);
     }
     let mut signals = Signals::new(wanted).context("cannot catch signals")?;

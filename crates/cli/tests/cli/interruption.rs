@@ -110,6 +110,11 @@ fn stops_cleanly(signal: Signal, code: i32, send: fn(Pid, Signal) -> rustix::io:
 }
 
 #[test]
+fn a_hangup_stops_a_run_that_has_no_terminal() {
+    stops_cleanly(Signal::HUP, 129, kill_process);
+}
+
+#[test]
 fn sigint_stops_a_run_that_is_saved_and_reported() {
     stops_cleanly(Signal::INT, 130, kill_process);
 }

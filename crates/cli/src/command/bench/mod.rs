@@ -204,7 +204,7 @@ fn measure(arguments: &Arguments, stop: &Stop, caught: &Caught) -> Result<(), Fa
     let lock = measuring(caught, arguments.no_wait)?;
     // Read only now, to include runs that were saved while this one waited.
     if !arguments.alone {
-        bench.earlier = known(&bench, arguments.quiet)?;
+        bench.earlier = known(&bench, arguments.quiet);
     }
     let document = resumed.as_ref().map(|(document, _)| document);
     let mut progress = Progress::new(arguments.quiet, document);
@@ -276,18 +276,19 @@ fn tell_interrupted(run: &Run) {
 
 /// The earlier runs to combine with this one; prints what they conclude. Errors of a storage or of the store are
 /// reported when measuring and saving.
-fn known(bench: &Bench, quiet: bool) -> anyhow::Result<Vec<Run>> {
+fn known(bench: &Bench, quiet: bool) -> Vec<Run> {
     let Ok(new) = seekless_lab::unmeasured(bench) else {
-        return Ok(Vec::new());
+        return Vec::new();
     };
     let (earlier, unread) = earlier(bench.resume.as_ref().unwrap_or(&new));
     for error in unread {
         tracing::warn!("left out: {}", seekless::full_text(&error));
     }
     if !quiet {
-        show_known(&mut Page::stderr(), &new, &earlier)?;
+        // Standard error may be full.
+        let _ = show_known(&mut Page::stderr(), &new, &earlier);
     }
-    Ok(earlier)
+    earlier
 }
 
 /// How often a waiting bench checks whether it may measure.
