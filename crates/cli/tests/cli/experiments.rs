@@ -1,11 +1,11 @@
 //! Experiments of the user's own: external commands beside methods, and where a file is wrong.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStringExt;
 
 use seekless_record::{Cache, Status};
 
-use super::place::Place;
+use super::place::{Ended, Place, prepared};
 
 const CAT: &str = r#"
 name = "cat-or-us"
@@ -241,7 +241,6 @@ fn contests_with_other_programs_run_with_small_files() {
         let mut text = text
             .replace("files = 20000", "files = 300")
             .replace("files = 100000", "files = 300");
-        // Dropping all caches would disturb the tests beside this one.
         text = text.replace("cache = [\"warm\", \"cold\"]", "cache = [\"warm\"]");
         // Those of the machine may be large.
         for (name, tree) in [("small", "/usr"), ("smaller", ".cargo/registry/src")] {
@@ -250,8 +249,14 @@ fn contests_with_other_programs_run_with_small_files() {
             text = text.replace(&format!("tree = \"{tree}\""), &format!("tree = \"{name}\""));
         }
         place.file("peers.toml", text.as_bytes());
+        // Dropping all caches would disturb the tests beside this one.
+        let dropping: &[&str] = if text.contains("\"cold\"") {
+            &["--drop", "file"]
+        } else {
+            &[]
+        };
         let arguments = ["bench", "peers.toml", "--rounds", "1", "--size", "64K"];
-        let ended = place.run(&arguments).succeeded();
+        let ended = place.run(&[&arguments, dropping].concat()).succeeded();
         assert!(ended.stdout.contains("memory"), "{}", ended.stdout);
         let run = place.only_run();
         for entry in run.contests.iter().flat_map(|contest| &contest.entries) {
@@ -381,6 +386,46 @@ fn commands_read_an_existing_directory_which_stays_as_it_is() {
             .iter()
             .all(|contest| contest.tree == contests[0].tree && contest.files == 3)
     );
+}
+
+/// A plain file stands in for the system's, in a mount namespace of the command's own.
+#[test]
+fn all_caches_of_the_system_are_dropped_before_cold_trials_of_small_files_and_not_by_asking_whether_they_may_be() {
+    let mount = ["-m", "mount", "--bind", "/dev/null", "/proc/sys/vm/drop_caches"].map(OsStr::new);
+    if !prepared("unshare", &mount) {
+        println!("skipped: mounting over the system's file needs root");
+        return;
+    }
+    let place = Place::new();
+    std::fs::create_dir(place.path("mine")).unwrap();
+    place.file("mine/one", &[7; 5000]);
+    let tree = TREE.replace("\"warm\", ", "");
+    let written = |tree: &str, options: &[&str]| {
+        place.file("tree.toml", tree.as_bytes());
+        let caches = place.file("caches", b"not dropped");
+        let script = "mount --bind caches /proc/sys/vm/drop_caches && exec \"$0\" \"$@\"";
+        let mut command = place.command_of("unshare");
+        command
+            .args(["-m", "sh", "-c", script])
+            .arg(place.command().get_program());
+        let child = command.args(["bench", "--rounds", "1"]).args(options).spawn().unwrap();
+        let ended = Ended::of(child);
+        (ended.code, std::fs::read_to_string(caches).unwrap())
+    };
+    let not_dropped = |code| (Some(code), "not dropped".to_owned());
+    let missing = tree.replace("mine", "missing");
+    assert_eq!(written(&missing, &["tree.toml"]), not_dropped(2));
+    assert_eq!(written(&missing, &["tree.toml", "--drop", "system"]), not_dropped(2));
+    assert_eq!(written(&tree, &["tree.toml", "--drop", "file"]), not_dropped(0));
+    // As that run did.
+    assert_eq!(written(&tree, &["--like", "latest"]), not_dropped(0));
+    if place.saved()[0].contests[0].cache != Cache::Cold {
+        println!("skipped: nothing is cold in the tests' directory");
+        return;
+    }
+    assert!(place.saved().iter().all(|run| !run.contests[0].cold_metadata));
+    assert!(written(&tree, &["tree.toml"]).1.starts_with('3'));
+    assert!(place.saved().iter().any(|run| run.contests[0].cold_metadata));
 }
 
 #[test]

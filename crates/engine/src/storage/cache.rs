@@ -201,9 +201,22 @@ pub fn warm_file(path: impl AsRef<Path>) -> Result<Resident> {
 /// # Errors
 /// The system's. If the platform cannot do it, the error says what to do instead.
 pub fn drop_system() -> Result<()> {
+    of_system(sys::drop_system_caches())
+}
+
+/// Whether [`drop_system`] is allowed; drops nothing.
+///
+/// # Errors
+/// Those of [`drop_system`].
+#[doc(hidden)]
+pub fn may_drop_system() -> Result<()> {
+    of_system(sys::may_drop_system_caches())
+}
+
+fn of_system(answer: io::Result<Support<()>>) -> Result<()> {
     let path = Path::new("/proc/sys/vm/drop_caches");
-    let dropped = sys::drop_system_caches().and_then(Support::required);
-    dropped.map_err(|error| Error::system(path, "drop the system's caches", error))
+    let answer = answer.and_then(Support::required);
+    answer.map_err(|error| Error::system(path, "drop the system's caches", error))
 }
 
 /// The machine's memory, in bytes.

@@ -145,6 +145,11 @@ pub fn drop_system_caches() -> io::Result<Support<()>> {
     Ok(Support::Unavailable(MISSING))
 }
 
+/// `Unavailable`: Linux only.
+pub fn may_drop_system_caches() -> io::Result<Support<()>> {
+    Ok(Support::Unavailable(MISSING))
+}
+
 /// `Unavailable`: there is no `RWF_DONTCACHE`.
 pub fn read_at_dontcache(_file: &File, _bytes: &mut [u8], _offset: u64) -> io::Result<Support<usize>> {
     Ok(Support::Unavailable(

@@ -132,6 +132,11 @@ pub fn drop_system_caches() -> io::Result<Support<()>> {
     Ok(Support::Unavailable("only `sudo purge` can drop it"))
 }
 
+/// `Unavailable`: as dropping is.
+pub fn may_drop_system_caches() -> io::Result<Support<()>> {
+    drop_system_caches()
+}
+
 /// sys/clonefile.h: a symbolic link is cloned, not followed.
 const CLONE_NOFOLLOW: u32 = 1;
 

@@ -3,7 +3,7 @@
 //! Some of these calls succeed but do nothing on some file systems. The caller checks the result with [`residency`].
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 
@@ -112,9 +112,26 @@ pub fn drop_from_cache(file: &File) -> io::Result<Support<()>> {
 /// # Errors
 /// `PermissionDenied` for all but root.
 pub fn drop_system_caches() -> io::Result<Support<()>> {
+    let mut control = match drop_caches()? {
+        Support::Available(control) => control,
+        Support::Unavailable(reason) => return Ok(Support::Unavailable(reason)),
+    };
     rustix::fs::sync();
-    match std::fs::write("/proc/sys/vm/drop_caches", "3") {
-        Ok(()) => Ok(Support::Available(())),
+    control.write_all(b"3").map(Support::Available)
+}
+
+/// Whether [`drop_system_caches`] is allowed; drops nothing.
+///
+/// # Errors
+/// `PermissionDenied` for all but root.
+pub fn may_drop_system_caches() -> io::Result<Support<()>> {
+    Ok(drop_caches()?.map(drop))
+}
+
+/// The control file, open for writing. Opening it has no effect.
+fn drop_caches() -> io::Result<Support<File>> {
+    match File::options().write(true).open("/proc/sys/vm/drop_caches") {
+        Ok(file) => Ok(Support::Available(file)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             Ok(Support::Unavailable("the system has no /proc/sys/vm/drop_caches"))
         }
@@ -166,7 +183,7 @@ fn mincore_is_honest(file: &File) -> io::Result<bool> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::{Read, Seek, Write};
+    use std::io::{Read, Seek};
 
     use super::*;
 
