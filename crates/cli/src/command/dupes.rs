@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime};
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use clap::{Args, ValueEnum};
 use etcetera::BaseStrategy as _;
 use regex::bytes::Regex;
@@ -171,6 +171,9 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let mut paths = arguments.paths.clone();
     if let Some(from) = &arguments.files_from {
         paths.extend(paths_from(from, arguments.null)?);
+        if paths.is_empty() {
+            return Err(anyhow!("no paths in {}", read_from(from)).into());
+        }
     }
     let references = paths.len() as u32;
     paths.extend(arguments.against.iter().cloned());
@@ -254,13 +257,21 @@ fn cache_file(arguments: &Arguments) -> anyhow::Result<PathBuf> {
     Ok(directories.cache_dir().join("seekless/dupes.redb"))
 }
 
+/// The name of the file with paths, for messages.
+fn read_from(file: &Path) -> String {
+    match file.as_os_str().as_bytes() {
+        b"-" => "standard input".to_owned(),
+        _ => visible_path(file),
+    }
+}
+
 fn paths_from(file: &Path, is_null: bool) -> anyhow::Result<Vec<PathBuf>> {
     let mut text = Vec::new();
     let read = match file.as_os_str().as_bytes() {
         b"-" => std::io::stdin().lock().read_to_end(&mut text),
         _ => File::open(file).and_then(|mut file| file.read_to_end(&mut text)),
     };
-    read.with_context(|| format!("{}: cannot read", file.display()))?;
+    read.with_context(|| format!("{}: cannot read", read_from(file)))?;
     let end = if is_null { b'\0' } else { b'\n' };
     let names = text.split(|byte| *byte == end).filter(|name| !name.is_empty());
     Ok(names.map(|name| std::ffi::OsStr::from_bytes(name).into()).collect())

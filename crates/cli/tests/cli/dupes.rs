@@ -77,6 +77,28 @@ fn names_alone_are_printed_as_they_are() {
 }
 
 #[test]
+fn a_list_without_paths_is_an_error_that_names_it() {
+    let place = planted();
+    place.file("list", b"\n\n");
+    place.file("list0", b"\0");
+    for (options, name) in [
+        (&["list"][..], "list"),
+        (&["list", "--explain"], "list"),
+        (&["list0", "-0"], "list0"),
+        (&["list", "--against", "one"], "list"),
+        (&["-"], "standard input"),
+        (&["-", "--json", "--explain"], "standard input"),
+    ] {
+        let refusal = place.run(&[&["dupes", "--files-from"], options].concat()).refused();
+        assert_eq!(refusal, format!("seekless: no paths in {name}\n"), "{options:?}");
+    }
+    // Others may be named.
+    place.run(&["dupes", "--files-from", "list", "one"]).succeeded();
+    let refusal = place.run(&["dupes", "--files-from", "gone"]).refused();
+    assert!(refusal.starts_with("seekless: gone: cannot read: No such"), "{refusal}");
+}
+
+#[test]
 fn paths_come_from_a_file_too() {
     let place = planted();
     place.file("list", b"one/a\none/b\ngone\n");
