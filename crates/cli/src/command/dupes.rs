@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, anyhow};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use etcetera::BaseStrategy as _;
 use regex::bytes::Regex;
 use seekless::method::parse_size;
@@ -19,6 +19,7 @@ use seekless_tools::Stop;
 use seekless_tools::dupes::{self, Across, Found, Options, Progress};
 use seekless_tools::walk::{Filter, Globs, Selection};
 
+use super::values::{JsonOptions, Word, one_of};
 use super::{Failure, raise_open_files, unless_stopped};
 use crate::show::{
     Activity, Amount, DuplicatesForm, JsonForm, LINE, counted, explained, files, seconds, show_duplicates, tell_why,
@@ -41,7 +42,9 @@ Examples:
   seekless dupes --isolate laptop desktop      # files that both have
   seekless dupes --dirs music                  # whole directories, too
   seekless dupes --unique photos               # files without a duplicate
-  seekless dupes --json . | jq '.summary'")]
+  seekless dupes --json . | jq '.summary'",
+    mut_arg("json", |json| json.help("Short for --format json")),
+    mut_arg("jsonl", |jsonl| jsonl.help("Short for --format jsonl")))]
 pub struct Arguments {
     /// Files and directories
     #[arg(value_name = "PATH", required_unless_present = "files_from")]
@@ -116,14 +119,11 @@ pub struct Arguments {
     #[arg(long)]
     keep_cached: bool,
     /// Output format
-    #[arg(long, value_name = "FORMAT", default_value = "text")]
-    format: Format,
-    /// Short for --format json
-    #[arg(long, conflicts_with_all = ["format", "jsonl"])]
-    json: bool,
-    /// Short for --format jsonl
-    #[arg(long, conflicts_with = "format")]
-    jsonl: bool,
+    #[arg(long, value_name = "FORMAT", value_parser = one_of(FORMATS), default_value = "text",
+        conflicts_with_all = ["json", "jsonl"])]
+    format: DuplicatesForm,
+    #[command(flatten)]
+    json: JsonOptions,
     /// Hide progress
     #[arg(long, short)]
     quiet: bool,
@@ -135,22 +135,34 @@ pub struct Arguments {
     explain: bool,
 }
 
-/// How groups are written.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Format {
-    /// Sizes, paths, and a summary
-    Text,
-    /// Paths, one a line, and an empty line between groups
-    Fdupes,
-    /// A document with `groups` and `summary`
-    Json,
-    /// An object a line, the summary last
-    Jsonl,
-    /// A line a file: group, bytes, proof, path
-    Csv,
-    /// Paths, each followed by a zero byte, and a zero byte behind each group
-    Paths0,
-}
+const FORMATS: [Word<DuplicatesForm>; 6] = [
+    ("text", "Sizes, paths, and a summary", DuplicatesForm::Text),
+    (
+        "fdupes",
+        "Paths, one a line, and an empty line between groups",
+        DuplicatesForm::Names,
+    ),
+    (
+        "json",
+        "A document with `groups` and `summary`",
+        DuplicatesForm::Json(JsonForm::Document),
+    ),
+    (
+        "jsonl",
+        "An object a line, the summary last",
+        DuplicatesForm::Json(JsonForm::Lines),
+    ),
+    (
+        "csv",
+        "A line a file: group, bytes, proof, device, inode, path",
+        DuplicatesForm::Csv,
+    ),
+    (
+        "paths0",
+        "Paths, each followed by a zero byte, and a zero byte behind each group",
+        DuplicatesForm::Null,
+    ),
+];
 
 /// An age as seconds.
 fn parse_age(text: &str) -> Result<i64, String> {
@@ -209,16 +221,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     };
     let found = dupes::find(&selection, &filter, &options, &stop, &tell);
     LINE.end();
-    let form = match arguments.format {
-        _ if arguments.json => DuplicatesForm::Json(JsonForm::Document),
-        _ if arguments.jsonl => DuplicatesForm::Json(JsonForm::Lines),
-        Format::Text => DuplicatesForm::Text,
-        Format::Fdupes => DuplicatesForm::Names,
-        Format::Json => DuplicatesForm::Json(JsonForm::Document),
-        Format::Jsonl => DuplicatesForm::Json(JsonForm::Lines),
-        Format::Csv => DuplicatesForm::Csv,
-        Format::Paths0 => DuplicatesForm::Null,
-    };
+    let form = arguments.json.form().map_or(arguments.format, DuplicatesForm::Json);
     let is_any = show_duplicates(&found, form, arguments.unique, references)?;
     if arguments.explain {
         explain(&paths[0], &found, started.elapsed());

@@ -53,28 +53,20 @@ pub fn show_duplicates(found: &Found, form: DuplicatesForm, is_unique: bool, ref
         DuplicatesForm::Text => Box::new(super::progress::stdout()),
         _ => Box::new(io::stdout().lock()),
     };
-    let mut out = BufWriter::new(out);
     let mut is_any = false;
-    let mut next = 1_u64;
+    if form == DuplicatesForm::Csv {
+        return csv(out, found, is_unique);
+    }
+    let mut out = BufWriter::new(out);
     let mut objects = match form {
         DuplicatesForm::Json(form) => Some(Objects::new(form, "groups")),
         _ => None,
     };
-    if form == DuplicatesForm::Csv {
-        writeln!(out, "group,bytes,proof,device,inode,path")?;
-    }
     for directories in &found.directories {
         is_any = true;
         match (form, &mut objects) {
             (_, Some(objects)) => objects.write(&mut out, &directories_json(directories))?,
             (DuplicatesForm::Text, _) => directories_text(&mut out, directories, references)?,
-            (DuplicatesForm::Csv, _) => {
-                for path in &directories.paths {
-                    write!(out, "{},{},directories,,,", next, directories.bytes)?;
-                    out.write_all(&quoted(path))?;
-                    out.write_all(b"\r\n")?;
-                }
-            }
             (form, _) => {
                 let end = form.end();
                 for path in &directories.paths {
@@ -84,24 +76,11 @@ pub fn show_duplicates(found: &Found, form: DuplicatesForm, is_unique: bool, ref
                 out.write_all(end)?;
             }
         }
-        next += 1;
     }
-    let singles = is_unique.then(|| found.unique()).into_iter().flatten();
-    let groups = (!is_unique).then(|| found.groups()).into_iter().flatten();
-    for (number, group) in (next..).zip(singles.chain(groups)) {
+    for group in groups(found, is_unique) {
         is_any = true;
         match (form, &mut objects) {
             (_, Some(objects)) => objects.write(&mut out, &group_json(&group))?,
-            (DuplicatesForm::Csv, _) => {
-                for (file, path) in names(&group) {
-                    let proof = group.proof.name();
-                    let path = quoted(path);
-                    let (device, inode) = (file.device, file.inode);
-                    write!(out, "{number},{},{proof},{device},{inode},", group.bytes)?;
-                    out.write_all(&path)?;
-                    out.write_all(b"\r\n")?;
-                }
-            }
             (DuplicatesForm::Text, _) => text(&mut out, &group, is_unique, references)?,
             (form, _) => {
                 let end = form.end();
@@ -123,6 +102,44 @@ pub fn show_duplicates(found: &Found, form: DuplicatesForm, is_unique: bool, ref
     }
     out.flush()?;
     Ok(is_any)
+}
+
+/// The groups, or the files without a duplicate, each as a group.
+fn groups(found: &Found, is_unique: bool) -> impl Iterator<Item = Group> {
+    let singles = is_unique.then(|| found.unique()).into_iter().flatten();
+    singles.chain((!is_unique).then(|| found.groups()).into_iter().flatten())
+}
+
+/// Writes a line for each name, and tells whether there was any.
+fn csv(out: impl Write, found: &Found, is_unique: bool) -> io::Result<bool> {
+    let mut rows = csv::Writer::from_writer(out);
+    // The kind of the system's error must survive: a closed pipe is not a failure.
+    let unwritten = |error: csv::Error| match error.into_kind() {
+        csv::ErrorKind::Io(error) => error,
+        other => io::Error::other(format!("{other:?}")),
+    };
+    let mut row = |fields: [&[u8]; 6]| rows.write_record(fields).map_err(unwritten);
+    row([b"group", b"bytes", b"proof", b"device", b"inode", b"path"])?;
+    let mut number = 0_u64;
+    for directories in &found.directories {
+        number += 1;
+        let figures = [number, directories.bytes].map(|figure| figure.to_string());
+        let [number, bytes] = figures.each_ref().map(String::as_bytes);
+        for path in &directories.paths {
+            row([number, bytes, b"directories", b"", b"", path.as_os_str().as_bytes()])?;
+        }
+    }
+    for group in groups(found, is_unique) {
+        number += 1;
+        let proof = group.proof.name().as_bytes();
+        for (file, path) in names(&group) {
+            let figures = [number, group.bytes, file.device, file.inode].map(|figure| figure.to_string());
+            let [number, bytes, device, inode] = figures.each_ref().map(String::as_bytes);
+            row([number, bytes, proof, device, inode, path.as_os_str().as_bytes()])?;
+        }
+    }
+    rows.flush()?;
+    Ok(number > 0)
 }
 
 fn names(group: &Group) -> impl Iterator<Item = (&Equal, &Path)> {
@@ -260,14 +277,4 @@ fn summary_json(found: &Found, sum: &Sum) -> Value {
     summary["left_out"] = json!(found.left);
     summary["stopped"] = found.is_stopped.into();
     summary
-}
-
-/// A path as a field of CSV.
-fn quoted(path: &Path) -> Vec<u8> {
-    let bytes = path.as_os_str().as_bytes();
-    if !bytes.iter().any(|byte| b",\"\r\n".contains(byte)) {
-        return bytes.to_vec();
-    }
-    let inner = bytes.split(|byte| *byte == b'"').collect::<Vec<_>>().join(&b"\"\""[..]);
-    [b"\"", &inner[..], b"\""].concat()
 }

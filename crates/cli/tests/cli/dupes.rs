@@ -67,13 +67,63 @@ fn names_alone_are_printed_as_they_are() {
     };
     assert_eq!(stdout("fdupes"), b"./a\n./x\ny \xff\n\n");
     assert_eq!(stdout("paths0"), b"./a\0./x\ny \xff\0\0");
-    let csv = stdout("csv");
-    let lines: Vec<&[u8]> = csv.split(|byte| *byte == b'\r').collect();
-    assert!(lines[0].starts_with(b"group,bytes,proof,device,inode,path\n1,4,bytes,") && lines[0].ends_with(b",./a"));
-    assert!(lines[1].starts_with(b"\n1,4,bytes,") && lines[1].ends_with(b",\"./x\ny \xff\""));
     let json: Value = serde_json::from_slice(&stdout("json")).unwrap();
     assert_eq!(json["groups"][0]["paths"][1]["path_bytes"], "2e2f780a7920ff");
     assert_eq!(json["summary"]["duplicates"], 1);
+}
+
+#[test]
+fn csv_keeps_every_name_and_ends_its_lines_alike() {
+    let place = Place::new();
+    let names: [&[u8]; 5] = [b"a", b"b,c", b"d \"e\"", b"x\ny \xff", b"\r"];
+    for directory in ["one", "other"] {
+        fs::create_dir(place.path(directory)).unwrap();
+        for name in names {
+            fs::write(place.path(directory).join(OsStr::from_bytes(name)), name).unwrap();
+        }
+    }
+    place.file("alone", b"alone");
+    let rows = |options: &[&str]| {
+        let mut command = place.command();
+        let output = command.args(["dupes", "--format", "csv"]).args(options).output();
+        let output = output.unwrap();
+        assert!(output.status.success());
+        let ends = output.stdout.windows(2).filter(|pair| pair == b"\r\n").count();
+        assert_eq!(ends, 0, "{}", String::from_utf8_lossy(&output.stdout));
+        let mut reader = csv::Reader::from_reader(&output.stdout[..]);
+        assert_eq!(
+            reader.byte_headers().unwrap(),
+            ["group", "bytes", "proof", "device", "inode", "path"].as_slice()
+        );
+        reader.byte_records().map(Result::unwrap).collect::<Vec<_>>()
+    };
+    let groups = rows(&["one", "other"]);
+    assert_eq!(groups.len(), 2 * names.len());
+    for pair in groups.chunks(2) {
+        let path = |row: &csv::ByteRecord| place.path(OsStr::from_bytes(&row[5]));
+        let found = fs::read(path(&pair[0])).unwrap();
+        assert_eq!(fs::read(path(&pair[1])).unwrap(), found);
+        for row in pair {
+            assert_eq!(row[0], pair[0][0]);
+            let metadata = fs::metadata(path(row)).unwrap();
+            let figures = [metadata.len(), metadata.dev(), metadata.ino()].map(|figure| figure.to_string());
+            assert_eq!([&row[1], &row[3], &row[4]], figures.each_ref().map(String::as_bytes));
+            assert_eq!(&row[2], b"bytes");
+        }
+    }
+    let numbers: Vec<&[u8]> = groups.iter().map(|row| &row[0]).collect();
+    assert_eq!(numbers.concat(), b"1122334455");
+    let directories = rows(&["--dirs", "."]);
+    let paths: Vec<&[u8]> = directories.iter().map(|row| &row[5]).collect();
+    assert_eq!(paths, [b"./one".as_slice(), b"./other"]);
+    assert!(
+        directories
+            .iter()
+            .all(|row| row[2] == *b"directories" && row[3].is_empty())
+    );
+    let single = rows(&["--unique", "."]);
+    assert_eq!((single.len(), &single[0][5]), (1, b"./alone".as_slice()));
+    assert!(rows(&["alone"]).is_empty());
 }
 
 #[test]

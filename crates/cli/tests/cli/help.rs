@@ -162,6 +162,7 @@ fn a_closed_standard_output_ends_a_command_quietly() {
         &["generate", "man"],
         &["generate", "completions", "bash"],
         &["generate", "methods"],
+        &["dupes", "--format", "csv", "."],
     ] {
         let mut child = place.command().args(arguments).spawn().unwrap();
         drop(child.stdout.take());

@@ -215,7 +215,7 @@ fn lines_are_the_list_of_the_document_and_its_summary() {
         met.len() == commands.len() && commands.contains("cmp"),
         "{met:?} {commands:?}"
     );
-    for line in ["cache show .", "holes show plain", "cmp -r one other"] {
+    for line in ["cache show .", "holes show plain", "cmp -r one other", "dupes ."] {
         let ended = place.run(&words(&format!("{line} --json --jsonl"))).refused();
         assert!(ended.contains("cannot be used with"), "{line}: {ended}");
     }
@@ -271,6 +271,9 @@ fn an_output_that_cannot_be_written_is_an_error() {
         "cmp -r --json one other",
         "cmp --json plain updates",
         "holes show --json plain gone",
+        "dupes --format csv .",
+        "dupes --format fdupes .",
+        "dupes --json .",
         "runs --json",
     ] {
         let mut command = place.command();
