@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::process::Child;
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -66,6 +67,38 @@ fn a_second_bench_waits_until_the_first_ends_even_if_that_is_killed() {
     drop(first);
     assert_eq!(Ended::of(second).code, Some(0));
     place.bench(&["--no-wait"]).succeeded();
+}
+
+/// What is said before, such as what earlier runs conclude, is lost; the run is not.
+#[test]
+fn a_full_standard_error_ends_neither_waiting_nor_measuring() {
+    if !std::path::Path::new("/dev/full").exists() {
+        println!("skipped: there is no /dev/full");
+        return;
+    }
+    let place = Place::new();
+    let bench = || {
+        let mut command = place.command();
+        let full = fs::File::options().write(true).open("/dev/full").unwrap();
+        command.args(SMALL_BENCH).args(["read/sync,block=128K"]);
+        command.env("SEEKLESS_LOG", "debug").stderr(full).spawn().unwrap()
+    };
+    let first = Endless::start(&place);
+    let mut second = bench();
+    std::thread::sleep(Duration::from_millis(500));
+    assert_eq!(second.try_wait().unwrap(), None, "it waits");
+    drop(first);
+    Ended::of(second).succeeded();
+    assert_eq!(place.saved().len(), 1);
+    let third = Ended::of(bench()).succeeded();
+    assert!(third.stdout.contains("sync block=128K"), "{}", third.stdout);
+    let runs = place.saved();
+    assert_eq!(runs.len(), 2);
+    assert!(runs.iter().all(|run| !run.trials.is_empty()));
+    let mut export = place.command();
+    let full = fs::File::options().write(true).open("/dev/full").unwrap();
+    let exported = Ended::of(export.args(["runs", "export", "latest"]).stderr(full).spawn().unwrap());
+    assert!(exported.succeeded().stdout.starts_with('{'));
 }
 
 #[test]

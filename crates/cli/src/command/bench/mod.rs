@@ -220,7 +220,7 @@ fn measure(arguments: &Arguments, stop: &Stop, caught: &Caught) -> Result<(), Fa
     };
     // Saved before anything is printed: a reader may close our output early.
     let saved = progress.save(&run).map(Path::to_owned);
-    tell_size()?;
+    tell_size();
     let run = Concluded {
         shown: if arguments.alone {
             run.clone()
@@ -285,7 +285,6 @@ fn known(bench: &Bench, quiet: bool) -> Vec<Run> {
         tracing::warn!("left out: {}", seekless::full_text(&error));
     }
     if !quiet {
-        // Standard error may be full.
         let _ = show_known(&mut Page::stderr(), &new, &earlier);
     }
     earlier
@@ -313,7 +312,8 @@ fn measuring(caught: &Caught, no_wait: bool) -> Result<Option<MeasuringLock>, Fa
             return Err(anyhow!("another bench is measuring{who}; without --no-wait this one waits for it").into());
         }
         if told != Some(holder) {
-            writeln!(stderr(), "Another bench is measuring{who}: waiting until it ends.")?;
+            // Standard error may be full, here and below.
+            let _ = writeln!(stderr(), "Another bench is measuring{who}: waiting until it ends.");
             told = Some(holder);
         }
         std::thread::sleep(WAITING_STEP);
@@ -332,12 +332,11 @@ fn resumable(name: &OsStr) -> anyhow::Result<(Document, Run)> {
 }
 
 /// Warns if the store has become too large.
-fn tell_size() -> anyhow::Result<()> {
+fn tell_size() {
     let documents = config::store().and_then(|store| store.documents()).unwrap_or_default();
     if let Some(warning) = too_large(&documents) {
-        writeln!(stderr(), "{warning}")?;
+        let _ = writeln!(stderr(), "{warning}");
     }
-    Ok(())
 }
 
 fn show(mut page: Page<'_>, run: &Run, all: bool, saved: Option<&Path>, report: Option<&Path>) -> std::io::Result<()> {

@@ -74,7 +74,8 @@ pub fn export(store: &Store, arguments: &Export) -> anyhow::Result<()> {
     }
     if !arguments.anonymous {
         let advice = "The output contains the host name, paths and commands; --anonymous removes them.";
-        writeln!(anstream::stderr(), "{advice}")?;
+        // Standard error may be full.
+        let _ = writeln!(anstream::stderr(), "{advice}");
     }
     Ok(())
 }
