@@ -179,6 +179,114 @@ fn impossible_sizes_are_refused() {
 }
 
 #[test]
+fn sizes_near_2_to_the_64_are_refused_wherever_a_size_is_taken() {
+    let place = Place::new();
+    for name in ["file", "other"] {
+        place.file(name, b"bytes");
+    }
+    for size in [
+        "16E",
+        "16777215T",
+        "16777216T",
+        "18446744073709551615",
+        "18446744073709551616",
+        "4611686018427387905",
+    ] {
+        let block = format!("read/sync,block={size}");
+        for arguments in [
+            &["bench", "--size", size][..],
+            &["methods", &block],
+            &["holes", "punch", "file", size, "1"],
+            &["holes", "punch", "file", "0", size],
+            &["holes", "dig", "--min", size, "file"],
+            &["dupes", "--min-size", size, "."],
+            &["dupes", "--max-size", size, "."],
+            &["runs", "remove", "--down-to", size],
+            &["update", "file", "--memory", size],
+        ] {
+            let sentence = refused(&place, arguments);
+            let reason = if size == "16E" { "is not a size" } else { "is too large" };
+            assert!(
+                sentence.contains(&format!("`{size}` {reason}")),
+                "{arguments:?}: {sentence}"
+            );
+        }
+    }
+    // The largest size that is understood. Ends and sums of it do not fit into 64 bits.
+    let largest = "4194304T";
+    refused_with(
+        &place,
+        &["holes", "punch", "file", largest, largest],
+        &["cannot punch", "of 5"],
+    );
+    for line in [
+        "cmp --quiet -i 4194304T:4194304T file other",
+        "cmp --quiet -n 4194304T file other",
+        "holes dig --dry-run --min 4194304T file",
+        "dupes --min-size 4194304T .",
+        "runs remove --down-to 4194304T",
+        "update --dry-run --memory 4194304T --from empty file",
+    ] {
+        place.file("empty", b"");
+        place.run(&line.split_whitespace().collect::<Vec<_>>()).succeeded();
+    }
+}
+
+#[test]
+fn updates_near_2_to_the_64_are_refused() {
+    let place = Place::new();
+    place.file("file", b"bytes");
+    for (offset, told) in [
+        ("9223372036854775806", "ends past 2^63 - 1"),
+        ("18446744073709551614", "ends past 2^63 - 1"),
+        ("18446744073709551615", "ends past 2^63 - 1"),
+        ("18446744073709551616", "line 1 of the updates"),
+    ] {
+        place.file(
+            "updates",
+            format!("{{\"offset\": {offset}, \"text\": \"xx\"}}\n").as_bytes(),
+        );
+        for option in ["--grow", "--dry-run", "--safety=replace", "--safety=journal"] {
+            refused_with(&place, &["update", "file", "--from", "updates", option], &[told]);
+        }
+    }
+}
+
+#[test]
+fn files_that_no_storage_holds_are_refused_with_what_is_free_however_many_they_are() {
+    let place = Place::new();
+    let experiment = |operation: &str, rest: &str| {
+        format!(
+            "name = \"x\"\nabout = \"\"\n[[contest]]\noperation = \"{operation}\"\nmethods = [\"{operation}/sync*\"]\n\
+             sizes = [\"4194304T\"]\nfiles = 1000000\n{rest}"
+        )
+    };
+    place.file(
+        "read.toml",
+        experiment("read", "layout = [\"fragmented\"]\n").as_bytes(),
+    );
+    for operation in ["write", "copy", "compare", "update"] {
+        place.file(format!("{operation}.toml"), experiment(operation, "").as_bytes());
+    }
+    let sizes = ["--size", "4194304T", "--size", "4194303T", "--size", "4194302T"];
+    let sizes = [&sizes[..], &["--size", "4194301T", "--size", "4194300T"]].concat();
+    for experiments in [
+        &["read.toml", "write.toml", "copy.toml", "compare.toml", "update.toml"][..],
+        &[&["read", "write", "copy", "compare", "update"], &sizes[..]].concat(),
+        &["sustained", "--size", "4194304T"],
+        &["random", "--size", "4194304T"],
+    ] {
+        for time in [["--rounds", "10000"], ["--budget", "168h"]] {
+            refused_with(
+                &place,
+                &[&["bench"], experiments, &time].concat(),
+                &[" free ", "--size"],
+            );
+        }
+    }
+}
+
+#[test]
 fn impossible_budgets_and_rounds_are_refused() {
     let place = Place::new();
     for budget in ["0", "-5s", "1x", "", "nan", "inf", "365000h", "1ns"] {

@@ -12,6 +12,7 @@ use seekless_results::{has_target, may_read_less};
 use super::Runner;
 use super::apart::Apart;
 use super::place::TestFiles;
+use super::size::all_bytes;
 use super::trial::{Files, target_seed};
 use crate::cache_state;
 use crate::kernel::{Answer, Kernel};
@@ -42,7 +43,7 @@ impl Runner<'_> {
         let held = if is_write { Target::Overwrite } else { contest.target };
         trial.resident_after = cache_state::resident(files.held(held)).unwrap_or(None);
         // A file that is updated warm must not be read from the device.
-        let updated = contest.updates.map(|_| contest.size_bytes * u64::from(contest.files));
+        let updated = contest.updates.map(|_| all_bytes(contest));
         // A part of the last block may be read.
         let to_read = |file: &TestFile| file.allocated_bytes.map_or(file.bytes, |bytes| bytes.min(file.bytes));
         let allocated: u64 = files.read().map(to_read).sum();

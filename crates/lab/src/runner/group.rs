@@ -10,7 +10,7 @@ use seekless_results::{Decider, Group, has_small_files, planned_trials};
 use super::files::{laid_out, memory_for};
 use super::first_touch::FirstTouch;
 use super::place::layout_of;
-use super::size::{Speeds, contest_of, requests, trial_cost};
+use super::size::{Speeds, all_bytes, contest_of, requests, trial_cost};
 use super::{BenchError, Runner};
 use crate::cgroup::LEAST_BYTES;
 use crate::experiment::{ContestPlan, Layout, Size};
@@ -240,7 +240,7 @@ impl Runner<'_> {
 /// The bytes of all files that a trial reads.
 fn read_bytes(contest: &Contest) -> u64 {
     let has_second = contest.operation == Operation::Compare && contest.differ != Differ::Itself;
-    contest.size_bytes * u64::from(contest.files) * if has_second { 2 } else { 1 }
+    all_bytes(contest).saturating_mul(if has_second { 2 } else { 1 })
 }
 
 /// Why a command cannot be ranked with the methods of a contest: it would do less.

@@ -21,12 +21,13 @@ impl Runner<'_> {
         let likely = within_reach(groups, limit);
         // As if everything were twice as fast as expected.
         let reached = within_reach(groups, limit.map(|budget| budget * 2));
-        let (mut write_bytes, mut expected_write_bytes, mut most_space) = (0, 0, 0);
+        let (mut write_bytes, mut expected_write_bytes, mut most_space) = (0_u64, 0_u64, 0);
         let mut on_file_system = BTreeMap::<String, u64>::new();
         for storage in 0..self.places.len() {
             let needs = self.needs(reached, storage);
-            write_bytes += needs.most_written;
-            expected_write_bytes += self.needs(likely, storage).expected_written;
+            write_bytes = write_bytes.saturating_add(needs.most_written);
+            let expected = self.needs(likely, storage).expected_written;
+            expected_write_bytes = expected_write_bytes.saturating_add(expected);
             most_space = most_space.max(needs.space_bytes);
             let facts = &self.places[storage].facts;
             // Two directories of one file system share its space. Subvolumes of btrfs have numbers of their own, and
@@ -36,7 +37,7 @@ impl Runner<'_> {
                 None => facts.device_number_text(),
             };
             let needed = on_file_system.entry(shared).or_default();
-            *needed += needs.space_bytes;
+            *needed = needed.saturating_add(needs.space_bytes);
             if *needed > facts.free_bytes - facts.free_bytes / 10 {
                 let path = self.places[storage].directory.clone();
                 return Err(BenchError::NoSpace {
@@ -54,11 +55,10 @@ impl Runner<'_> {
             let sustained = contests
                 .map(|&contest| &self.run.contests[contest])
                 .filter(|contest| contest.sustained);
-            let sustained_bytes: u64 = sustained
-                .map(|contest| writers(contest) as u64 * written_bytes(contest))
-                .sum();
+            let sustained = sustained.map(|contest| written_bytes(contest).saturating_mul(writers(contest) as u64));
+            let sustained_bytes = sustained.fold(0, u64::saturating_add);
             expected_write_bytes = expected_write_bytes.min(most);
-            write_bytes = (write_bytes - sustained_bytes).min(2 * most) + sustained_bytes;
+            write_bytes = write_bytes.saturating_sub(sustained_bytes).min(2 * most) + sustained_bytes;
         }
         self.write_limit_bytes = Some(write_bytes);
         let expected = budget.unwrap_or(needed);
@@ -107,10 +107,11 @@ impl Runner<'_> {
             };
             // Files with random overwrites exist from the first trial on.
             if contest.random.is_none() {
-                needs.space_bytes = needs.space_bytes.max(made_bytes + bytes);
+                needs.space_bytes = needs.space_bytes.max(made_bytes.saturating_add(bytes));
             }
-            needs.expected_written += expected as u64 * bytes;
-            needs.most_written += most as u64 * bytes;
+            let with = |written: u64, trials: usize| written.saturating_add(bytes.saturating_mul(trials as u64));
+            needs.expected_written = with(needs.expected_written, expected);
+            needs.most_written = with(needs.most_written, most);
         }
         needs
     }
@@ -123,7 +124,9 @@ impl Runner<'_> {
         let contests = groups.iter().flat_map(|group| &group.contests);
         let made = contests.flat_map(|&contest| TestFiles::of(&self.run.contests[contest]));
         let here: BTreeSet<_> = made.filter(|(made_on, _)| *made_on == storage).collect();
-        here.iter().map(|(_, files)| files.written_bytes()).sum()
+        here.iter()
+            .map(|(_, files)| files.written_bytes())
+            .fold(0, u64::saturating_add)
     }
 
     /// The contests of groups whose trials write to a storage.
@@ -162,7 +165,7 @@ pub(super) fn written_bytes(contest: &Contest) -> u64 {
     let of_one = contest.random.map_or(contest.size_bytes, |random| {
         (u64::from(random.requests) * random.block_bytes).min(contest.size_bytes)
     });
-    of_one * u64::from(contest.files)
+    of_one.saturating_mul(u64::from(contest.files))
 }
 
 /// The groups that begin within a budget, one after the other; all of them without one.

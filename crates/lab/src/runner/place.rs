@@ -78,8 +78,8 @@ impl TestFiles {
     /// Bytes that are written to make all of them.
     pub fn written_bytes(&self) -> u64 {
         let times = if self.layout == Layout::Fragmented { 2 } else { 1 };
-        let of_one = times * self.layout.own_bytes().unwrap_or(self.bytes) - self.layout.hole_bytes();
-        of_one.saturating_mul(u64::from(self.count))
+        let of_one = self.layout.own_bytes().unwrap_or(self.bytes) - self.layout.hole_bytes();
+        of_one.saturating_mul(times * u64::from(self.count))
     }
 
     /// The name of one of them, with the prefix of its kind. In a tree, all kinds have the same names in their own

@@ -91,7 +91,7 @@ fn updating_cost(contest: &Contest) -> Duration {
     let of_file = contest
         .updates
         .map_or(0, |pattern| updates::count(&pattern, contest.size_bytes));
-    Duration::from_nanos((of_file * u64::from(contest.files)).saturating_mul(each))
+    Duration::from_nanos(of_file.saturating_mul(u64::from(contest.files)).saturating_mul(each))
 }
 
 /// Chooses the size for a plan: the largest for which the group of each cache state stays within `share`. Without a
@@ -172,7 +172,7 @@ fn request_time(depth: u32, cache: Cache, durability: Durability, speeds: &Speed
 
 /// The time of one trial, including preparation and checks.
 pub(super) fn trial_cost(contest: &Contest, speeds: &Speeds) -> Duration {
-    let bytes = (contest.size_bytes * u64::from(contest.files)) as f64;
+    let bytes = all_bytes(contest) as f64;
     let read = if contest.cache == Cache::Warm {
         bytes / speeds.warm_read
     } else {
@@ -193,7 +193,15 @@ pub(super) fn trial_cost(contest: &Contest, speeds: &Speeds) -> Duration {
         // Its file is made for each trial.
         (Operation::Update, None) => 2.0 * bytes / speeds.write + bytes / speeds.check,
     };
-    speeds.overhead + Duration::from_secs_f64(seconds) + updating_cost(contest)
+    speeds.overhead + Duration::from_secs_f64(seconds.min(LONGEST_SECONDS)) + updating_cost(contest)
+}
+
+/// A trial that would take longer is expected to take 30 years, so that sums of many do not overflow.
+const LONGEST_SECONDS: f64 = 1e9;
+
+/// The bytes of all files of a trial, not of a second set.
+pub(super) fn all_bytes(contest: &Contest) -> u64 {
+    contest.size_bytes.saturating_mul(u64::from(contest.files))
 }
 
 /// A trial covers several files if they are shorter than this.

@@ -14,7 +14,7 @@ use super::check::{STRAY_PART, WRONG, mode_of};
 use super::first_touch::{FirstTouch, UserFile, are_unchanged, test_files};
 use super::needs::{writes, written_bytes};
 use super::place::{Place, Role, TestFiles};
-use super::size::SEVERAL_BYTES;
+use super::size::{SEVERAL_BYTES, all_bytes};
 use super::{BenchError, Event, Runner};
 use crate::cache_state::{self, Judged, State};
 use crate::cgroup::MemoryGroup;
@@ -146,7 +146,7 @@ impl Runner<'_> {
             resident_before: state.resident,
             valid: state.wrong.is_none(),
             invalid: state.wrong,
-            compared_bytes: (files.chosen.is_some()).then(|| contest.size_bytes * u64::from(contest.files)),
+            compared_bytes: (files.chosen.is_some()).then(|| all_bytes(&contest)),
             ..report.trial.clone()
         };
         if let Some(seconds) = &trial.segment_seconds {
@@ -468,7 +468,7 @@ impl Runner<'_> {
 /// for 8 files of 1M in memory (standard error 4 %), by 5 % for a file of 16M or 64M (4 %), but not if the trial waits
 /// for a device.
 fn is_small_and_warm(contest: &Contest) -> bool {
-    contest.cache == Cache::Warm && contest.size_bytes * u64::from(contest.files) <= SEVERAL_BYTES
+    contest.cache == Cache::Warm && all_bytes(contest) <= SEVERAL_BYTES
 }
 
 /// How much longer than the budget a trial may take.
