@@ -8,6 +8,7 @@
 mod cache;
 mod directories;
 mod heads;
+mod layers;
 mod place;
 mod prove;
 #[cfg(test)]
@@ -385,7 +386,10 @@ impl Found {
     }
 
     fn equal(&self, Member { number, own_bytes }: Member) -> Equal {
-        let listed = self.files.get(number);
+        let path = |name: &u32| self.files.path(*name);
+        // Its numbers depend on its name where an overlay shows it.
+        let first = all_names(&self.names, number).min_by_key(path);
+        let listed = self.files.get(first.unwrap_or(number));
         Equal {
             names: self.names(number),
             device: listed.device,
@@ -412,11 +416,17 @@ impl Found {
 /// One name of each file, in the order of their inodes, and the others, each behind the first.
 fn distinct(files: &Files) -> (Vec<u32>, Vec<(u32, u32)>) {
     let mut numbers: Vec<u32> = (0..files.len()).collect();
-    let id = |number: u32| (files.get(number).device, files.get(number).inode);
-    numbers.sort_unstable_by_key(|number| (id(*number), *number));
+    let below = layers::below_overlays(files);
+    let own_id = |number: u32| (files.get(number).device, files.get(number).inode);
+    let id = |number: u32| below.get(&number).copied().unwrap_or_else(|| own_id(number));
+    // What is not shown by an overlay comes first, since its file system tells more.
+    numbers.sort_unstable_by_key(|number| (id(*number), below.contains_key(number), *number));
     let mut names = Vec::new();
     numbers.dedup_by(|next, first| {
-        let is_same = id(*next) == id(*first) && files.system(*next).inodes_identify;
+        let is_same = id(*next) == id(*first)
+            && [*next, *first]
+                .iter()
+                .all(|number| files.system(*number).inodes_identify);
         if is_same {
             names.push((*first, *next));
         }

@@ -234,6 +234,11 @@ impl Files {
         self.place(number).system
     }
 
+    /// Whether any of them is on an overlay.
+    pub fn has_overlay(&self) -> bool {
+        self.places.iter().any(|place| place.system.is_overlay)
+    }
+
     /// Opens a file where it was listed, for reading, and looks whether it still is what it was. Where the system lets us,
     /// reading leaves no trace in its time of access.
     ///

@@ -42,6 +42,7 @@ pub(crate) struct System {
     pub inodes_identify: bool,
     /// Whether files may share blocks.
     pub may_share: bool,
+    pub is_overlay: bool,
     pub(super) is_pseudo: bool,
     pub(super) is_btrfs: bool,
 }
@@ -51,6 +52,7 @@ impl System {
         Self {
             inodes_identify: found.inodes_identify,
             may_share: SHARING.contains(&found.type_name.as_str()),
+            is_overlay: found.type_name == "overlay",
             is_pseudo: found.is_pseudo,
             is_btrfs: found.type_name == "btrfs",
         }

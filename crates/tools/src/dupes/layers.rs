@@ -1,0 +1,96 @@
+//! Files that an overlay shows and that are listed in one of its layers, too. They are names of one file, although `st_dev`
+//! differs, and for a file that was copied up `st_ino`, too.
+
+use std::collections::HashMap;
+use std::ffi::{CString, OsStr};
+use std::fs;
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, FileType};
+use seekless::StorageFacts;
+
+use crate::walk::{Facts, Files};
+
+/// `st_dev` and `st_ino` (stat(2)).
+pub(super) type Id = (u64, u64);
+
+/// A mounted overlay.
+struct Overlay {
+    device: u64,
+    point: PathBuf,
+    /// The uppermost first.
+    layers: Vec<PathBuf>,
+}
+
+impl Overlay {
+    fn of(directory: &Path, device: u64) -> Option<Self> {
+        let facts = StorageFacts::of(directory).ok()?;
+        let options = facts.mount_options?;
+        let values = |name: &'static str| options.split(',').filter_map(move |option| option.strip_prefix(name));
+        let lower = values("lowerdir=").flat_map(|layers| layers.split(':'));
+        let layers = values("upperdir=").chain(lower).chain(values("lowerdir+="));
+        Some(Self {
+            device,
+            point: facts.mount_point?,
+            layers: layers.map(PathBuf::from).filter(|layer| layer.is_absolute()).collect(),
+        })
+    }
+}
+
+/// Of files that an overlay shows, the file of a layer that each is; only where another file system has one with the same times.
+pub(super) fn below_overlays(files: &Files) -> HashMap<u32, Id> {
+    let mut found = HashMap::new();
+    let device = |number: u32| files.get(number).device;
+    let mut numbers: Vec<u32> = (0..files.len()).collect();
+    let is_one = |numbers: &[u32]| numbers.iter().all(|number| device(*number) == device(numbers[0]));
+    if !files.has_overlay() || is_one(&numbers) {
+        return found;
+    }
+    // An overlay shows size and times as they are below.
+    let facts = |number: u32| {
+        let listed = files.get(number);
+        (listed.bytes, listed.changed_ns, listed.modified_ns)
+    };
+    numbers.sort_unstable_by_key(|number| facts(*number));
+    let mut overlays = Vec::new();
+    for alike in numbers.chunk_by(|one, other| facts(*one) == facts(*other)) {
+        if !is_one(alike) {
+            for number in alike.iter().filter(|number| files.system(**number).is_overlay) {
+                found.extend(below(files, *number, &mut overlays).map(|id| (*number, id)));
+            }
+        }
+    }
+    found
+}
+
+/// The file of a layer, where the layers can be reached by the paths that they were mounted by.
+fn below(files: &Files, number: u32, overlays: &mut Vec<Overlay>) -> Option<Id> {
+    let handles = files.directory(number).handles().ok()?;
+    let [directory] = handles.borrowed();
+    let directory = fs::read_link(format!("/proc/self/fd/{}", directory.as_raw_fd())).ok()?;
+    // Of a file that was named, the name is a path.
+    let path = directory.join(OsStr::from_bytes(files.name(number)));
+    let directory = path.parent()?;
+    let device = fs::metadata(directory).ok()?.dev();
+    let holds = |overlay: &&Overlay| overlay.device == device && path.starts_with(&overlay.point);
+    if overlays.iter().find(holds).is_none() {
+        overlays.push(Overlay::of(directory, device)?);
+    }
+    let overlay = overlays.iter().find(holds)?;
+    let name = path.strip_prefix(&overlay.point).ok()?;
+    let in_layer = |layer: &PathBuf| {
+        let path = CString::new(layer.join(name).into_os_string().into_encoded_bytes()).ok()?;
+        Facts::at(CWD, &path).ok()
+    };
+    // What is in a layer hides what has its name in those below.
+    let shown = overlay.layers.iter().find_map(in_layer)?;
+    let listed = files.get(number);
+    let is_same = shown.kind == FileType::RegularFile
+        && shown.bytes == listed.bytes
+        && shown.changed_ns == listed.changed_ns
+        && shown.modified_ns() == listed.modified_ns;
+    is_same.then_some((shown.device, shown.inode))
+}
