@@ -1,12 +1,12 @@
 //! Digests that are kept from one search to the next, each under all by which a changed file is known: device, inode, size,
 //! mtime and ctime. They are believed when duplicates are listed; whoever acts on one reads it again.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use redb::{Database, ReadOnlyTable, ReadableDatabase, TableDefinition, TableError};
+use redb::{Database, DatabaseError, ReadOnlyTable, ReadableDatabase, TableDefinition, TableError};
 
 use crate::walk::Listed;
 
@@ -22,6 +22,7 @@ const SETTLED_NS: i64 = 2_000_000_000;
 
 /// The digests of earlier searches, and what is added to them.
 pub(super) struct Cache {
+    path: PathBuf,
     database: Database,
     heads: Option<ReadOnlyTable<&'static Key, u64>>,
     contents: Option<ReadOnlyTable<&'static Key, &'static [u8; 32]>>,
@@ -48,7 +49,7 @@ impl Cache {
         if let Some(above) = path.parent() {
             std::fs::create_dir_all(above).map_err(|error| reason(&error))?;
         }
-        let database = Database::create(path).map_err(|error| reason(&error))?;
+        let database = checked(path).map_err(|error| reason(&error))?;
         let read = database.begin_read().map_err(|error| reason(&error))?;
         let heads = match read.open_table(HEADS) {
             Err(TableError::TableDoesNotExist(_)) => None,
@@ -60,6 +61,7 @@ impl Cache {
         };
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Ok(Self {
+            path: path.to_owned(),
             database,
             heads,
             contents,
@@ -120,9 +122,28 @@ impl Cache {
             }
             Ok(transaction.commit()?)
         };
+        let path = self.path.display();
         write()
             .err()
-            .map(|error| format!("cannot write to the cache of digests: {error}"))
+            .map(|error| format!("{path}: cannot write to the cache of digests: {error}"))
+    }
+}
+
+/// Opens a database whose checksums are right; made where there was none.
+fn checked(path: &Path) -> Result<Database, String> {
+    let open = || -> Result<Database, DatabaseError> {
+        let mut database = Database::create(path)?;
+        database.check_integrity()?;
+        Ok(database)
+    };
+    // Where a file is damaged, the library may panic.
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| ()));
+    let opened = std::panic::catch_unwind(open);
+    std::panic::set_hook(hook);
+    match opened {
+        Ok(opened) => opened.map_err(|error| error.to_string()),
+        Err(_) => Err("it is damaged; remove it".to_owned()),
     }
 }
 
