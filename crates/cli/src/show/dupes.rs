@@ -275,6 +275,7 @@ fn summary_json(found: &Found, sum: &Sum) -> Value {
     summary["changed"] = found.changed.len().into();
     summary["equal_directories"] = found.directories.len().into();
     summary["left_out"] = json!(found.left);
+    summary["left_out"]["directories"] = found.left_out.len().into();
     summary["stopped"] = found.is_stopped.into();
     summary
 }
