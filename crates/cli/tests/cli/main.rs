@@ -13,6 +13,8 @@ mod completions;
 mod config;
 mod documents;
 mod dupes;
+mod dupes_disks;
+mod dupes_faults;
 mod experiments;
 mod exports;
 mod foreign;

@@ -268,6 +268,13 @@ impl Mount {
         mounted.then(|| Self(directory.to_owned()))
     }
 
+    /// The file system of an image again, only to be read, with these options; prints why and returns `None` if that is not allowed.
+    pub fn image_again(image: &Path, options: &str, directory: &Path) -> Option<Self> {
+        let options = format!("ro,loop,{options}");
+        let options = ["-o", &options].map(OsStr::new);
+        Self::by("mount", &[&options[..], &[image.as_os_str()]].concat(), directory)
+    }
+
     /// A directory again, by FUSE; prints why and returns `None` if its program is missing or mounting is not allowed.
     pub fn bindfs(source: &Path, directory: &Path, options: &[&str]) -> Option<Self> {
         let options: Vec<_> = options.iter().map(OsStr::new).collect();
