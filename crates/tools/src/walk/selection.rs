@@ -59,8 +59,8 @@ impl System {
     }
 }
 
-/// File systems that have reflinks or snapshots.
-const SHARING: [&str; 4] = ["btrfs", "xfs", "bcachefs", "ocfs2"];
+/// File systems that have reflinks or snapshots, or show files of those that have.
+const SHARING: [&str; 5] = ["btrfs", "xfs", "bcachefs", "ocfs2", "overlay"];
 
 impl Root {
     /// Its path, as the name of a directory.
