@@ -701,3 +701,69 @@ fn digests_for_which_there_is_no_space_are_told_and_the_search_goes_on() {
     let is_right = |line: &String| line.contains("full/digests: cannot ") && line.contains("No space left on device");
     assert!(!told.is_empty() && told.iter().all(is_right), "{told:?}");
 }
+
+/// Moves, removes and makes directories with files until it is to stop.
+fn move_directories(tree: &Path, stop: &AtomicBool) {
+    let mut random = fastrand::Rng::with_seed(3);
+    let path = |number: usize| tree.join(format!("moving {number}"));
+    while !stop.load(Ordering::Relaxed) {
+        let (one, other) = (path(random.usize(..30)), path(random.usize(..30)));
+        match random.u32(..3) {
+            0 => drop(fs::rename(one, other)),
+            1 => drop(fs::remove_dir_all(one)),
+            _ => {
+                // It may be there.
+                let _ = fs::create_dir_all(one.join("below"));
+                for name in ["a", "b", "below/c"] {
+                    let _ = fs::write(one.join(name), bytes(1, 9000));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn directories_that_are_moved_or_removed_meanwhile_are_no_failures() {
+    let place = Place::new();
+    let tree = place.path("tree");
+    let mut expected = BTreeSet::new();
+    for directory in 0..40_u64 {
+        let path = tree.join(format!("static {directory}"));
+        fs::create_dir_all(&path).unwrap();
+        for name in ["a", "b", "c"] {
+            fs::write(path.join(name), bytes(1, 9000)).unwrap();
+            expected.insert(format!("tree/static {directory}/{name}"));
+        }
+    }
+    let stop = AtomicBool::new(false);
+    let ended: Vec<Ended> = std::thread::scope(|scope| {
+        scope.spawn(|| move_directories(&tree, &stop));
+        let arguments = ["dupes", "--json", "tree"];
+        // With few open files, directories are opened again and again.
+        let runs = (0..60).map(|run| match run % 3 {
+            0 => place.run_with_few_files(24, &arguments),
+            1 => place.run(&["dupes", "--json", "--dirs", "tree"]),
+            _ => place.run(&arguments),
+        });
+        let runs = runs.collect();
+        stop.store(true, Ordering::Relaxed);
+        runs
+    });
+    let mut told = BTreeSet::new();
+    for (run, ended) in ended.into_iter().enumerate() {
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        for line in ended.stderr.lines() {
+            assert!(line.contains("tree/moving "), "{line}");
+            told.insert(line.split_once(": ").unwrap().1.split_once(": ").unwrap().1.to_owned());
+        }
+        if run % 3 != 1 {
+            let seen = Seen::of(&ended);
+            let [group] = &Vec::from_iter(&seen.groups)[..] else {
+                panic!("{:?}", seen.groups);
+            };
+            let names: BTreeSet<String> = group.iter().flatten().cloned().collect();
+            assert!(names.is_superset(&expected));
+        }
+    }
+    println!("told: {told:?}");
+}

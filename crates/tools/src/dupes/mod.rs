@@ -28,7 +28,7 @@ use serde::Serialize;
 
 use crate::Stop;
 use crate::tree::large::Large;
-use crate::walk::{self, CHANGED, Files, Filter, Left, Selection, Unlisted};
+use crate::walk::{self, CHANGED, Files, Filter, GONE, Left, Selection, Unlisted};
 use cache::Cache;
 pub use directories::EqualDirectories;
 use heads::Beginnings;
@@ -234,6 +234,7 @@ pub fn find(selection: &Selection, filter: &Filter, options: &Options, stop: &St
         left,
         mut left_out,
         failures,
+        gone,
         directories,
     } = found;
     steps.end();
@@ -285,11 +286,11 @@ pub fn find(selection: &Selection, filter: &Filter, options: &Options, stop: &St
     let sum = Sum::of(&classes);
     let directories = search.equal_directories(&directories, &mut classes);
     classes.sort_by_cached_key(|class| (Reverse(class.gain_bytes()), search.first_path(class.files[0].number)));
-    let (mut changed, mut failures) = (Vec::new(), failures);
+    let (mut changed, mut failures) = (gone, failures);
     for (number, error) in failed {
         match error.kind() {
             CHANGED => changed.push((files.path(number), error.to_string())),
-            io::ErrorKind::NotFound => changed.push((files.path(number), "removed during the search".to_owned())),
+            io::ErrorKind::NotFound => changed.push((files.path(number), GONE.to_owned())),
             _ => failures.push((files.path(number), error.to_string())),
         }
     }

@@ -79,6 +79,9 @@ pub(crate) type Unlisted = (PathBuf, String);
 /// The kind of error where a file is not what it was when it was listed.
 pub(crate) const CHANGED: io::ErrorKind = io::ErrorKind::StaleNetworkFileHandle;
 
+/// What is said of what was listed and is there no more.
+pub(crate) const GONE: &str = "moved or removed during the search";
+
 /// What threads list together.
 struct Shared<'a> {
     selection: &'a Selection,
@@ -130,6 +133,8 @@ pub(crate) struct Found {
     /// Directories that few want to be entered.
     pub left_out: Vec<PathBuf>,
     pub failures: Vec<Unlisted>,
+    /// What was there, and is no more.
+    pub gone: Vec<Unlisted>,
     /// Where they were asked for.
     pub directories: Vec<Visited>,
 }
@@ -319,11 +324,16 @@ impl Found {
         self.left.add(&other.left);
         self.left_out.extend(other.left_out);
         self.failures.extend(other.failures);
+        self.gone.extend(other.gone);
         self.directories.extend(other.directories);
     }
 
     fn failed(&mut self, path: PathBuf, action: &str, error: &io::Error) {
-        self.failures.push((path, format!("cannot {action}: {error}")));
+        if error.kind() == io::ErrorKind::NotFound {
+            self.gone.push((path, GONE.to_owned()));
+        } else {
+            self.failures.push((path, format!("cannot {action}: {error}")));
+        }
     }
 }
 
@@ -606,7 +616,7 @@ impl<'a> Sorter<'_, 'a> {
                     Ok(facts) if facts.kind == FileType::RegularFile => {
                         self.add_file(name, &named, &facts, self.system, false);
                     }
-                    Ok(_) | Err(Errno::NOENT) => self.others = None,
+                    Ok(_) => self.others = None,
                     Err(error) => self.failed(name, "stat", error),
                 },
                 FileType::Directory if filter.leaves_out(&named) => {

@@ -312,7 +312,7 @@ fn join<'a, const TREES: usize, T: 'a>(
 
 /// The error if a directory is no longer where it was.
 fn moved() -> io::Error {
-    io::Error::other("it was moved or removed meanwhile")
+    io::Error::new(io::ErrorKind::NotFound, "it was moved or removed meanwhile")
 }
 
 /// Receives failures: the tree, the action, the system's reason.

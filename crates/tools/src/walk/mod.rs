@@ -21,7 +21,7 @@ mod listing;
 mod one;
 mod selection;
 
-pub(crate) use all::{CHANGED, Files, Found, Listed, Unlisted, Visited};
+pub(crate) use all::{CHANGED, Files, Found, GONE, Listed, Unlisted, Visited};
 pub(crate) use directory::{Directory, Handles, Limit, in_each};
 pub(crate) use each::{How, each_file};
 pub(crate) use facts::{Facts, kind_of, with_article};
