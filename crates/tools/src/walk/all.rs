@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::{CStr, CString, OsStr};
-use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -14,50 +13,15 @@ use rustix::fs::{Access, AtFlags, FileType, Mode, accessat, openat, readlinkat, 
 use rustix::io::Errno;
 use seekless::files::Identity;
 use seekless::plan::BatchPlan;
-use seekless_sys::{NO_ATIME, file_system_of, is_mount_root};
+use seekless_sys::{file_system_of, is_mount_root};
 
-use super::file::{FILE, FOUND_FILE};
+use super::file::FILE;
+use super::files::{Files, Place};
 use super::filter::Named;
 use super::ignored::Ignored;
 use super::selection::{Root, System};
 use super::{Directory, Facts, FileAt, Filter, Left, Limit, Listing, Selection, open_root};
 use crate::Stop;
-
-/// Files by their directories: 56 bytes for each, and its name.
-#[derive(Default)]
-pub(crate) struct Files {
-    places: Vec<Place>,
-    /// One after the other.
-    names: Vec<u8>,
-    all: Vec<Listed>,
-}
-
-/// What files were found in.
-struct Place {
-    directory: Arc<Directory<1>>,
-    /// The number of the root.
-    root: u32,
-    /// Whether the names are followed where they are links: somebody gave them, or wants links followed.
-    is_followed: bool,
-    system: System,
-    /// Whether files here are of others, who alone may ask for [`NO_ATIME`].
-    is_of_others: AtomicBool,
-}
-
-/// A regular file, as it was when it was listed.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Listed {
-    place: u32,
-    name_length: u16,
-    name_start: u64,
-    pub device: u64,
-    pub inode: u64,
-    pub bytes: u64,
-    /// When it was last written to, in ns since 1970.
-    pub modified_ns: i64,
-    /// When it last changed, in ns since 1970: see [`Facts::changed_ns`].
-    pub changed_ns: i64,
-}
 
 /// A directory that was listed.
 pub(crate) struct Visited {
@@ -75,9 +39,6 @@ pub(crate) type Other = (Vec<u8>, Option<Vec<u8>>);
 
 /// What could not be listed, and why.
 pub(crate) type Unlisted = (PathBuf, String);
-
-/// The kind of error where a file is not what it was when it was listed.
-pub(crate) const CHANGED: io::ErrorKind = io::ErrorKind::StaleNetworkFileHandle;
 
 /// What is said of what was listed and is there no more.
 pub(crate) const GONE: &str = "moved or removed during the search";
@@ -168,159 +129,17 @@ impl Files {
             let others = others.into_iter().filter_map(|thread| thread.join().ok());
             std::iter::once(own).chain(others).collect::<Vec<_>>()
         });
-        let sum = |count: fn(&Files) -> usize| parts.iter().map(|part| count(&part.files)).sum();
-        // At once: memory that was never touched takes none, and growing would need twice as much.
-        found.files.all.reserve_exact(sum(|files| files.all.len()));
-        found.files.names.reserve_exact(sum(|files| files.names.len()));
+        found.files.reserve(parts.iter().map(|part| &part.files));
         for part in parts {
             found.add(part);
         }
         found
     }
-
-    /// Files that nobody listed: `names` of them in each directory, of these sizes.
-    #[cfg(test)]
-    pub fn made(directories: u32, names: u32, bytes: impl Fn(u32) -> u64) -> Self {
-        let root = open_root(Path::new("/")).unwrap();
-        let mut facts = Facts::of(&root).unwrap();
-        let root = Directory::root([root], CString::default(), &Limit::new(1), ());
-        let mut files = Self::default();
-        for directory in 0..directories {
-            let name = CString::new(format!("directory {directory}")).unwrap();
-            let place = files.add_place(Place {
-                directory: root.child(&name, ()),
-                root: 0,
-                is_followed: false,
-                system: System::default(),
-                is_of_others: AtomicBool::new(false),
-            });
-            for name in 0..names {
-                let number = files.len();
-                (facts.inode, facts.bytes) = (number.into(), bytes(number));
-                files.push(place, format!("a file with the number {name}").as_bytes(), &facts);
-            }
-        }
-        files
-    }
-
-    /// How many there are; they are named by their numbers.
-    pub fn len(&self) -> u32 {
-        self.all.len() as u32
-    }
-
-    pub fn get(&self, number: u32) -> &Listed {
-        &self.all[number as usize]
-    }
-
-    fn place(&self, number: u32) -> &Place {
-        &self.places[self.get(number).place as usize]
-    }
-
-    /// The directory that a file was found in.
-    pub fn directory(&self, number: u32) -> &Arc<Directory<1>> {
-        &self.place(number).directory
-    }
-
-    pub fn name(&self, number: u32) -> &[u8] {
-        let file = self.get(number);
-        &self.names[file.name_start as usize..][..usize::from(file.name_length)]
-    }
-
-    /// The number of the root that a file is below.
-    pub fn root(&self, number: u32) -> u32 {
-        self.place(number).root
-    }
-
-    pub fn path(&self, number: u32) -> PathBuf {
-        self.place(number).directory.path_of(self.name(number))
-    }
-
-    pub fn system(&self, number: u32) -> System {
-        self.place(number).system
-    }
-
-    /// Whether any of them is on an overlay.
-    pub fn has_overlay(&self) -> bool {
-        self.places.iter().any(|place| place.system.is_overlay)
-    }
-
-    /// Opens a file where it was listed, for reading, and looks whether it still is what it was. Where the system lets us,
-    /// reading leaves no trace in its time of access.
-    ///
-    /// # Errors
-    /// The system's, and what happened to the file.
-    pub fn open(&self, number: u32) -> io::Result<(File, Facts)> {
-        let place = self.place(number);
-        let handles = place.directory.handles().map_err(|(_, error)| error)?;
-        let flags = if place.is_followed { FILE } else { FOUND_FILE };
-        let open = |flags| openat(handles.borrowed()[0], self.name(number), flags, Mode::empty());
-        let opened = if place.is_of_others.load(Ordering::Relaxed) {
-            Err(Errno::PERM)
-        } else {
-            open(flags | NO_ATIME)
-        };
-        let file: File = match opened {
-            Err(Errno::PERM) => {
-                place.is_of_others.store(true, Ordering::Relaxed);
-                open(flags)
-            }
-            opened => opened,
-        }?
-        .into();
-        let facts = Facts::of(&file)?;
-        self.get(number).check(&facts)?;
-        Ok((file, facts))
-    }
-
-    /// Adds a place, and gives its number.
-    fn add_place(&mut self, place: Place) -> u32 {
-        self.places.push(place);
-        self.places.len() as u32 - 1
-    }
-
-    fn push(&mut self, place: u32, name: &[u8], facts: &Facts) {
-        self.all.push(Listed {
-            place,
-            name_length: name.len() as u16,
-            name_start: self.names.len() as u64,
-            device: facts.device,
-            inode: facts.inode,
-            bytes: facts.bytes,
-            modified_ns: facts.modified_ns(),
-            changed_ns: facts.changed_ns,
-        });
-        self.names.extend_from_slice(name);
-    }
-}
-
-impl Listed {
-    /// Whether these are still the facts of this file.
-    ///
-    /// # Errors
-    /// What happened to it.
-    pub fn check(&self, now: &Facts) -> io::Result<()> {
-        if now.id() != Identity::new(self.device, self.inode) {
-            return Err(io::Error::new(CHANGED, "replaced by another file during the search"));
-        }
-        let is_same =
-            now.bytes == self.bytes && now.changed_ns == self.changed_ns && now.modified_ns() == self.modified_ns;
-        if !is_same {
-            return Err(io::Error::new(CHANGED, "changed during the search"));
-        }
-        Ok(())
-    }
 }
 
 impl Found {
     fn add(&mut self, other: Self) {
-        let (places, names) = (self.files.places.len() as u32, self.files.names.len() as u64);
-        self.files.places.extend(other.files.places);
-        self.files.names.extend(other.files.names);
-        self.files.all.extend(other.files.all.into_iter().map(|file| Listed {
-            place: file.place + places,
-            name_start: file.name_start + names,
-            ..file
-        }));
+        self.files.add(other.files);
         self.left.add(&other.left);
         self.left_out.extend(other.left_out);
         self.failures.extend(other.failures);
@@ -398,9 +217,9 @@ impl<'a> Shared<'a> {
     fn work(&self) -> Found {
         let mut found = Found::default();
         while let Some(next) = self.next() {
-            let before = found.files.all.len();
+            let before = found.files.len();
             let children = self.list(next, &mut found);
-            let new = (found.files.all.len() - before) as u64;
+            let new: u64 = (found.files.len() - before).into();
             (self.tell)(self.listed.fetch_add(new, Ordering::Relaxed) + new);
             let mut queue = self.lock();
             queue.at_work -= 1;
