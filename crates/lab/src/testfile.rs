@@ -353,7 +353,7 @@ fn check(
 ) -> io::Result<Result<u64, String>> {
     let size = fs::metadata(path)?.len();
     if size != bytes {
-        return Ok(Err(format!("it has {size} bytes instead of {bytes}")));
+        return Ok(Err(format!("it has {size} B instead of {bytes} B")));
     }
     let mut drawn = match part {
         Part::Whole => None,

@@ -344,7 +344,7 @@ fn ranges_and_kinds_that_make_no_sense_are_refused() {
     let place = Place::new();
     place.file("file", b"bytes");
     for (words, expected) in [
-        (&["punch", "file", "5", "1"][..], "cannot punch 1 bytes at byte 5 of 5"),
+        (&["punch", "file", "5", "1"][..], "cannot punch 1 B at byte 5 of 5"),
         (&["punch", "file", "0", "0"], "not be empty"),
         (&["punch", "file", "-1", "1"], "unexpected argument"),
         (&["punch", "file", "x", "1"], "invalid value 'x'"),

@@ -50,7 +50,7 @@ pub enum Error {
     },
     /// The file changed its size while it was read, so what was read is not the file.
     #[error(
-        "{}: the file {} from {expected_bytes} to {found_bytes} bytes while it was read{}; try again when nothing writes to it",
+        "{}: the file {} from {expected_bytes} B to {found_bytes} B while it was read{}; try again when nothing writes to it",
         path.display(), if found_bytes < expected_bytes { "shrank" } else { "grew" }, by(Some(*method))
     )]
     Resized {
@@ -64,7 +64,7 @@ pub enum Error {
         found_bytes: u64,
     },
     /// The program that watches the progress ended it.
-    #[error("{}: stopped after {done_bytes} bytes{}", path.display(), by(Some(*method)))]
+    #[error("{}: stopped after {done_bytes} B{}", path.display(), by(Some(*method)))]
     Stopped {
         /// The file.
         path: PathBuf,

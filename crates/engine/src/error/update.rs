@@ -290,9 +290,7 @@ impl Other {
 fn longer(bytes: u64) -> String {
     match bytes {
         0 => "; the file is unchanged".to_owned(),
-        _ => format!(
-            ", but the file stays {bytes} bytes longer, because another process has it open or wrote to the end"
-        ),
+        _ => format!(", but the file stays {bytes} B longer, because another process has it open or wrote to the end"),
     }
 }
 

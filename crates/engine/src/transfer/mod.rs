@@ -258,7 +258,7 @@ impl<'a> Side<'a> {
             .checked_add(bytes)
             .filter(|&end| i64::try_from(end).is_ok() && bytes <= part.bytes_max());
         let Some(end) = end else {
-            let why = format!("{bytes} bytes do not fit into a range of {}", part.bytes_max());
+            let why = format!("{bytes} B do not fit into a range of {} B", part.bytes_max());
             return Err(side.failed(("write", start), io::Error::new(io::ErrorKind::InvalidInput, why)));
         };
         let file_bytes = side.metadata()?.len();

@@ -285,7 +285,7 @@ fn what_others_append_while_an_update_runs_stays_when_it_is_undone() {
             assert!(error.contains("failed and was undone"), "{error}");
             let expected = [&sample(10_000), &b"a line\n"[..]].concat();
             assert!(fs::read(&path).unwrap() == expected, "{places:?}: {error}");
-            assert!(error.contains("7 bytes longer"), "{error}");
+            assert!(error.contains("7 B longer"), "{error}");
             assert_alone(&path);
         }
     }
@@ -318,7 +318,7 @@ fn what_an_update_that_is_undone_made_longer_is_cut_where_nobody_else_has_the_fi
             let failing = At::new(StepKind::Sync, 3, full);
             let how = by("update/sync", Safety::Journal);
             let error = commit_watched(&path, &updates(&[0, 20_000]), &how, &failing).unwrap_err();
-            assert!(error.to_string().contains("10007 bytes longer"), "{error}");
+            assert!(error.to_string().contains("10007 B longer"), "{error}");
             let expected = [sample(10_000), vec![0; 10_007]].concat();
             assert!(fs::read(&path).unwrap() == expected);
             drop(reader);

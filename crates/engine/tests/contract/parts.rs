@@ -460,7 +460,12 @@ fn what_cannot_be_done_with_an_open_file_is_refused_with_a_reason() {
         assert!(matches!(read, Err(Error::System { .. })), "{read:?}");
         refused(
             seekless::write(Part::whole(&path).range(2..4), b"three").map(drop),
-            "5 bytes",
+            "5 B do not fit into a range of 2 B",
+        );
+        let none = Part::whole(&path).range(2..2);
+        refused(
+            seekless::write(none, b"x").map(drop),
+            "1 B do not fit into a range of 0 B",
         );
         let through: Method = "write/sync,write-through".parse().unwrap();
         let both = File::options().read(true).write(true).open(&path).unwrap();

@@ -44,10 +44,7 @@ pub(super) fn updates(operation: Operation, text: Option<&Spanned<UpdatesText>>)
     let bytes = within(updates.bytes.as_ref(), USUAL.bytes, BYTES_MAX)?;
     let every_bytes = within(updates.every.as_ref(), USUAL.every_bytes.max(bytes), EVERY_MAX)?;
     if every_bytes < bytes {
-        return problem(
-            text,
-            format!("updates of {bytes} bytes every {every_bytes} bytes overlap"),
-        );
+        return problem(text, format!("updates of {bytes} B every {every_bytes} B overlap"));
     }
     let draw = match &updates.draw {
         None => USUAL.draw,

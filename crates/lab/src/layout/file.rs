@@ -63,7 +63,7 @@ pub fn verify(path: &Path, pieces: &Layout) -> io::Result<Result<(), String>> {
     let metadata = file.metadata()?;
     if metadata.len() != pieces.bytes() {
         return Ok(Err(format!(
-            "it has {} bytes instead of {}",
+            "it has {} B instead of {} B",
             metadata.len(),
             pieces.bytes()
         )));
@@ -142,12 +142,7 @@ mod tests {
             "{why}"
         );
         let longer = pieces("64K data, 1M hole, 128K data");
-        assert!(
-            verify(&path, &longer)
-                .unwrap()
-                .unwrap_err()
-                .contains("bytes instead of")
-        );
+        assert!(verify(&path, &longer).unwrap().unwrap_err().contains("B instead of"));
         assert_eq!(verify(&path, &sparse).unwrap(), Ok(()));
     }
 

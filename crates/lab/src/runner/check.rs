@@ -193,7 +193,7 @@ fn wrong_reading(contest: &Contest, sources: &[TestFile], visits: &[Visits], rep
         visits.iter().map(Visits::bytes).sum()
     };
     if report.trial.bytes != bytes {
-        return Some(format!("{} bytes were read instead of {bytes}", report.trial.bytes));
+        return Some(format!("{} B were read instead of {bytes} B", report.trial.bytes));
     }
     wrong
         .next()

@@ -34,7 +34,7 @@ pub enum Error {
         name: OsString,
     },
     /// A file changed its size while it was compared, so there is no verdict.
-    #[error("{}: the file changed from {expected_bytes} to {found_bytes} bytes while it was compared", name.display())]
+    #[error("{}: the file changed from {expected_bytes} B to {found_bytes} B while it was compared", name.display())]
     Changed {
         /// The file as it was named.
         name: OsString,

@@ -92,7 +92,7 @@ pub enum Error {
         path: PathBuf,
     },
     /// The range to punch is not in the file.
-    #[error("{}: cannot punch {length} bytes at byte {offset} of {bytes}: a hole must start in the file and not be empty", path.display())]
+    #[error("{}: cannot punch {length} B at byte {offset} of {bytes}: a hole must start in the file and not be empty", path.display())]
     Range {
         /// The file.
         path: PathBuf,

@@ -115,7 +115,7 @@ impl<'a> Held<'a> {
             return Err(Error::Differs {
                 path: self.path.to_owned(),
                 what: format!(
-                    "its size changed from {} to {} bytes",
+                    "its size changed from {} B to {} B",
                     self.metadata.len(),
                     metadata.len()
                 ),

@@ -150,8 +150,8 @@ impl Opened {
 fn change(before: &Facts, now: &Facts) -> Option<String> {
     let (was, is) = (before.bytes, now.bytes);
     match is.cmp(&was) {
-        std::cmp::Ordering::Less => Some(format!("it shrank from {was} to {is} bytes meanwhile")),
-        std::cmp::Ordering::Greater => Some(format!("it grew from {was} to {is} bytes meanwhile")),
+        std::cmp::Ordering::Less => Some(format!("it shrank from {was} B to {is} B meanwhile")),
+        std::cmp::Ordering::Greater => Some(format!("it grew from {was} B to {is} B meanwhile")),
         std::cmp::Ordering::Equal if before.modified != now.modified => Some("it was written to meanwhile".to_owned()),
         std::cmp::Ordering::Equal => None,
     }

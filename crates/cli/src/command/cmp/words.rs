@@ -8,7 +8,7 @@ use seekless_tools::cmp::{Difference, End, Error, Outcome, Verdict, octal_digits
 use serde_json::{Value, json};
 
 use super::options::{Arguments, Flag};
-use crate::show::{explained, json_line, with_path};
+use crate::show::{counted, explained, json_line, with_path};
 
 /// The message for a result, on standard output. `is_seen` is whether anybody reads it.
 pub(super) fn words(arguments: &Arguments, outcome: &Outcome, is_seen: bool) -> Vec<u8> {
@@ -89,7 +89,11 @@ pub(super) fn explanation(outcome: &Outcome, prefix: &OsStr) -> Vec<u8> {
         unread => format!(", {unread} of them unread"),
     };
     let way = &outcome.way;
-    let why = format!("{}; {} bytes compared{unread}", way.why, outcome.compared_bytes);
+    let why = format!(
+        "{}; {} compared{unread}",
+        way.why,
+        counted(outcome.compared_bytes, "byte")
+    );
     let planned = way.planned.as_ref();
     let text = explained(
         &way.method,
