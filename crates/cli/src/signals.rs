@@ -48,11 +48,9 @@ pub fn stopping<S: Clone + Default + Send + 'static>(ask: fn(&S)) -> anyhow::Res
 /// as an uncaught signal would.
 pub fn on_signal(stop: impl FnOnce(u8) + Send + 'static) -> anyhow::Result<Caught> {
     let caught = Caught::default();
-    let mut wanted = vec![SIGINT, SIGTERM];
-    // Under nohup, the program must survive a closed terminal.
-    if !seekless_sys::is_ignored(SIGHUP) {
-        wanted.push(SIGHUP);
-    }
+    // Under nohup, the program must survive a closed terminal, and after `trap '' INT`, Ctrl-C.
+    let wanted = [SIGINT, SIGTERM, SIGHUP];
+    let wanted = wanted.into_iter().filter(|&signal| !seekless_sys::is_ignored(signal));
     let mut signals = Signals::new(wanted).context("cannot catch signals")?;
     let seen = caught.clone();
     let watching = move || {

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Write;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
-use std::process::Child;
+use std::process::{Child, Command};
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -38,8 +38,12 @@ struct Stuck {
 
 impl Stuck {
     fn start(place: &Place) -> Self {
+        Self::by(place, place.command())
+    }
+
+    /// Started by this command, which may be a shell that gets the program.
+    fn by(place: &Place, mut command: Command) -> Self {
         place.file("stuck.toml", STUCK.as_bytes());
-        let mut command = place.command();
         // A group of its own, as a terminal's shell makes one.
         let child = command
             .args(["bench", "stuck.toml", "--rounds", "3"])
@@ -81,7 +85,7 @@ fn stops_cleanly(signal: Signal, code: i32, send: fn(Pid, Signal) -> rustix::io:
     let mut stuck = Stuck::start(&place);
     assert_eq!(scratch_directories(&place).len(), 1);
     send(stuck.pid(), signal).unwrap();
-    let child = std::mem::replace(&mut stuck.child, std::process::Command::new("true").spawn().unwrap());
+    let child = std::mem::replace(&mut stuck.child, Command::new("true").spawn().unwrap());
     let ended = Ended::of(child);
     assert_eq!(ended.code, Some(code), "{}", ended.stderr);
     assert!(
@@ -112,6 +116,25 @@ fn stops_cleanly(signal: Signal, code: i32, send: fn(Pid, Signal) -> rustix::io:
 #[test]
 fn a_hangup_stops_a_run_that_has_no_terminal() {
     stops_cleanly(Signal::HUP, 129, kill_process);
+}
+
+/// As nohup and scripts with a trap ask.
+#[test]
+fn signals_that_are_ignored_at_the_start_stay_ignored() {
+    let place = Place::new();
+    let mut shell = place.command_of("sh");
+    shell.args(["-c", "trap '' INT HUP; exec \"$0\" \"$@\""]);
+    shell.arg(place.command().get_program());
+    let mut stuck = Stuck::by(&place, shell);
+    for signal in [Signal::INT, Signal::HUP] {
+        kill_process_group(stuck.pid(), signal).unwrap();
+    }
+    sleep(Duration::from_millis(300));
+    assert!(stuck.child.try_wait().unwrap().is_none(), "it goes on");
+    kill_process(stuck.pid(), Signal::TERM).unwrap();
+    let child = std::mem::replace(&mut stuck.child, Command::new("true").spawn().unwrap());
+    assert_eq!(Ended::of(child).code, Some(143));
+    assert_eq!(place.only_run().ended, EndedHow::Interrupted);
 }
 
 #[test]

@@ -7,10 +7,12 @@ use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Arc, Once};
 use std::time::{Duration, Instant};
 
 use seekless_record::Run;
 use seekless_sys::Directory;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use tempfile::TempDir;
 
 /// No command of these tests takes longer; one that does is stuck.
@@ -27,6 +29,15 @@ pub struct Place {
 impl Place {
     /// Makes both.
     pub fn new() -> Self {
+        // Shells start background jobs, also of tests, without SIGINT. A handler is not inherited, but ignoring is.
+        static HEARD: Once = Once::new();
+        HEARD.call_once(|| {
+            for signal in [SIGINT, SIGTERM, SIGHUP] {
+                if seekless_sys::is_ignored(signal) {
+                    signal_hook::flag::register(signal, Arc::default()).expect("a handler");
+                }
+            }
+        });
         let all = tempfile::tempdir().expect("a temporary directory");
         fs::create_dir(all.path().join("work")).expect("a directory in it");
         Self { all }
