@@ -27,6 +27,7 @@ use tracing_subscriber::prelude::*;
 pub use show::{Page, Width, show_comparison, show_rankings, show_run};
 
 use command::{Cli, Failure};
+use seekless_results::visible;
 
 /// The exit code for bad input, and if something could not be done. 1 means that compared files differ.
 const EXIT_ERROR: u8 = 2;
@@ -104,8 +105,9 @@ fn is_closed_pipe(error: &anyhow::Error) -> bool {
 
 /// Prints the error to standard error, if that is open.
 fn complain(error: &anyhow::Error) {
+    // An error is one line, so a line break in it is part of a name.
     let sentence = format!("{error:#}");
-    let _ = writeln!(show::stderr(), "seekless: {}", show::visible_lines(&sentence));
+    let _ = writeln!(show::stderr(), "seekless: {}", visible(&show::shortened(&sentence)));
     for hint in hint::hints(error) {
         let _ = writeln!(show::stderr(), "hint: {hint}");
     }

@@ -41,7 +41,7 @@ pub use runs::{held_bytes, list_runs, runs_json, too_large};
 pub use storage::{Described, Found, show_storage, storage_json};
 pub use tree::{Differences, Form, show_same_size};
 pub use units::{counted, files, seconds};
-pub use visible::{json_line, json_text, reason_behind, visible_lines, visible_path, with_path};
+pub use visible::{json_line, json_text, reason_behind, shortened, visible_lines, visible_path, with_path};
 
 /// No style.
 pub const PLAIN: Style = Style::new();

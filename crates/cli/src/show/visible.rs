@@ -1,5 +1,6 @@
 //! Escaping texts, paths and JSON from outside for a terminal.
 
+use std::borrow::Cow;
 use std::fmt::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -11,6 +12,20 @@ use serde_json::{Value, json};
 /// A text that may have several lines, with its control characters shown as escapes.
 pub fn visible_lines(text: &str) -> String {
     text.split('\n').map(visible).collect::<Vec<_>>().join("\n")
+}
+
+/// The longest message that is shown as a whole; it may name two paths of any length that systems take.
+const LONGEST_MESSAGE: usize = 16 << 10;
+
+/// A message without its middle if it quotes a value of megabytes; both ends stay, since the reason may come last.
+pub fn shortened(message: &str) -> Cow<'_, str> {
+    const KEPT: usize = 1000;
+    if message.len() <= LONGEST_MESSAGE {
+        return message.into();
+    }
+    let start = &message[..message.floor_char_boundary(KEPT)];
+    let end = &message[message.ceil_char_boundary(message.len() - KEPT)..];
+    format!("{start} ... {end}").into()
 }
 
 /// A value as JSON in ASCII, on one line, which is safe for a terminal.
@@ -101,6 +116,19 @@ mod tests {
         assert_eq!(visible_lines("one\x07\ntwo"), "one\\u{7}\ntwo");
         let path = Path::new(OsStr::from_bytes(b"\xffx\x07\xc3\xa4"));
         assert_eq!(visible_path(path), "\\xffx\\u{7}ä");
+    }
+
+    #[test]
+    fn a_message_of_megabytes_keeps_its_ends() {
+        let most = "é".repeat(LONGEST_MESSAGE / 2);
+        assert_eq!(shortened(&most), most);
+        let message = format!("file:1:1: x{}x is no number", "é".repeat(1 << 20));
+        let shown = shortened(&message);
+        assert!(shown.len() < 2100, "{}", shown.len());
+        assert!(
+            shown.starts_with("file:1:1: xé") && shown.ends_with("éx is no number"),
+            "{shown}"
+        );
     }
 
     #[test]

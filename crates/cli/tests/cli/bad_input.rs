@@ -402,6 +402,55 @@ fn no_name_from_outside_reaches_a_terminal_as_a_command() {
 }
 
 #[test]
+fn a_line_break_in_a_name_begins_no_line_of_an_error() {
+    const NAME: &str = "a\nseekless: evil\x1b[2J";
+    let place = Place::new();
+    std::fs::create_dir(place.path("directory")).unwrap();
+    std::fs::create_dir(place.path(format!("directory/{NAME}"))).unwrap();
+    let below = format!("directory/{NAME}");
+    let (document, absent) = (format!("./{NAME}.json"), format!("absent/{NAME}.json"));
+    place.file(&document, b"{");
+    place.file("updates", b"");
+    assert!(prepared("mkfifo", &[place.path(NAME).as_os_str()]));
+    for arguments in [
+        &["holes", "show", &absent][..],
+        &["holes", "show", &below],
+        &["holes", "show", NAME],
+        &["holes", "dig", NAME],
+        &["holes", "fill", NAME],
+        &["holes", "punch", NAME, "0", "1"],
+        &["holes", "punch", &document, "9", "1"],
+        &["storage", &absent],
+        &["storage", NAME],
+        &["runs", "show", NAME],
+        &["runs", "show", &document],
+        &["runs", "show", &absent],
+        &["runs", "remove", NAME],
+        &["runs", "remove", &document],
+        &["runs", "compare", NAME, NAME],
+        &["runs", "import", &document],
+        &["runs", "import", &absent],
+        &["runs", "export", NAME],
+        &["report", &document],
+        &["bench", "--dir", &document],
+        &["bench", "--file", &below],
+        &["bench", "--like", NAME],
+        &["bench", &document],
+        &["methods", "--dir", &document],
+        &["cache", "show", &absent],
+        &["dupes", &absent],
+        &["update", NAME, "--from", "updates"],
+    ] {
+        let ended = place.run(arguments);
+        assert_eq!(ended.code, Some(2), "{arguments:?}: {}", ended.stderr);
+        let said = &ended.stderr;
+        assert!(!said.lines().any(|line| line.starts_with("seekless: evil")), "{said}");
+        assert!(said.contains("a\\nseekless: evil\\u{1b}[2J"), "{arguments:?}: {said}");
+        assert!(!said.contains('\x1b'), "{said}");
+    }
+}
+
+#[test]
 fn two_subvolumes_share_the_room_of_their_device() {
     let place = Place::new();
     let (directory, image) = (place.path("btrfs"), place.path("image"));
