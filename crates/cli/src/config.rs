@@ -105,14 +105,11 @@ fn check(text: Text) -> Checked<Config> {
     {
         return problem(given, format!("`{}` is not a budget: {message}", given.get_ref()));
     }
-    if let Some(runs) = text
-        .runs
-        .as_ref()
-        .filter(|runs| !Path::new(runs.get_ref()).is_absolute())
-    {
+    let is_path = |runs: &String| Path::new(runs).is_absolute() && !runs.contains('\0');
+    if let Some(runs) = text.runs.as_ref().filter(|runs| !is_path(runs.get_ref())) {
         return problem(
             runs,
-            "`runs` must be an absolute path; write, for example, `runs = \"/data/seekless\"`",
+            "`runs` must be an absolute path without zero bytes; write, for example, `runs = \"/data/seekless\"`",
         );
     }
     let colors = [

@@ -22,9 +22,11 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use rustix::process::{Resource, Rlimit};
+use seekless_results::visible;
 
 use crate::color::Color;
 use crate::config;
+use crate::show::shortened;
 use crate::signals::Caught;
 
 /// Finds the fastest way to read, write, copy and compare files on this storage.
@@ -148,7 +150,15 @@ pub fn parse() -> Result<Cli, clap::Error> {
     Cli::from_arg_matches(&command.try_get_matches()?)
 }
 
-/// Runs a command, if the user's configuration could be loaded.
+/// Warns that the defaults are used instead of the configuration, in a command that takes only colors from it.
+fn warn_unless(configured: anyhow::Result<()>) {
+    if let Err(error) = configured {
+        let sentence = format!("{error:#}");
+        tracing::warn!("{}; it is ignored here", visible(&shortened(&sentence)));
+    }
+}
+
+/// Runs a command. If it needs the user's configuration, that must have been loaded.
 pub fn run(cli: Cli, configured: anyhow::Result<()>) -> Result<ExitCode, Failure> {
     let is_of_lab = matches!(
         cli.command,
@@ -159,12 +169,11 @@ pub fn run(cli: Cli, configured: anyhow::Result<()>) -> Result<ExitCode, Failure
             | Command::WatchReadAhead { .. }
             | Command::Suggest(_)
     );
-    // The first two are started by a command that loaded it, and completion must not fail.
-    if !matches!(
-        cli.command,
-        Command::Trial | Command::WatchReadAhead { .. } | Command::Suggest(_)
-    ) {
-        configured?;
+    match cli.command {
+        Command::Bench(_) | Command::Runs(_) | Command::Report(_) => configured?,
+        // The first two are started by a command that loaded it, and completion is silent.
+        Command::Trial | Command::WatchReadAhead { .. } | Command::Suggest(_) => {}
+        _ => warn_unless(configured),
     }
     // The lab's commands do it themselves, or are part of a run. Completion changes nothing.
     if !is_of_lab {

@@ -33,14 +33,17 @@ fn the_file_gives_defaults_which_options_override() {
 }
 
 #[test]
-fn a_mistake_ends_every_command_and_says_where_it_is_and_what_to_write() {
+fn a_mistake_ends_commands_that_need_the_file_and_says_where_it_is_and_what_to_write() {
     let place = Place::new();
+    let long = format!("budget = \"{}\"", "s".repeat(4 << 20));
     for (text, told) in [
         ("budget = \"2m\"\nbudgett = \"2m\"\n", [":2:1: ", "budget"]),
         ("\nbudget = 90\n", [":2:10: ", "`budget = \"2m\"`"]),
         ("budget = \"soon\"", [":1:10: `soon` is not a budget: ", "as in 90s"]),
         ("budget = \"0\"", [":1:10: ", "1 second to 7 days"]),
         ("runs = \"seekless\"", [":1:8: ", "`runs = \"/data/seekless\"`"]),
+        ("runs = \"/data\\u0000\"", [":1:8: ", "without zero bytes"]),
+        (&long, [":1:10: `", "as in 90s"]),
         ("runs = [\"/data\"]", [":1:8: ", "`runs = \"/data/seekless\"`"]),
         ("color = \"sometimes\"", [":1:9: ", "auto, always, never"]),
         ("color = true", [":1:9: ", "`color = \"never\"`"]),
@@ -48,15 +51,25 @@ fn a_mistake_ends_every_command_and_says_where_it_is_and_what_to_write() {
     ] {
         let path = write(&place, text);
         place.file("one", b"one");
-        for arguments in [
-            &["runs"][..],
-            &["bench", "--list"],
-            &["cmp", "-r", ".", "."],
-            &["cache", "show", "one"],
-        ] {
+        for arguments in [&["runs"][..], &["bench", "--list"], &["report", "latest"]] {
             let sentence = place.run(arguments).refused();
-            assert!(sentence.starts_with("seekless: "), "{text}: {sentence}");
-            assert!(told.iter().all(|part| sentence.contains(part)), "{text}: {sentence}");
+            assert!(
+                sentence.starts_with("seekless: ") && sentence.len() < 3000,
+                "{sentence}"
+            );
+            assert!(told.iter().all(|part| sentence.contains(part)), "{sentence}");
+        }
+        for arguments in [
+            &["cmp", "-r", ".", "."][..],
+            &["cache", "show", "one"],
+            &["holes", "show", "one"],
+            &["update", "one", "--recover"],
+            &["dupes", "."],
+        ] {
+            let warning = place.run(arguments).succeeded().stderr;
+            assert!(warning.starts_with(" WARN ") && warning.len() < 3000, "{warning}");
+            assert!(told.iter().all(|part| warning.contains(part)), "{warning}");
+            assert!(warning.ends_with("; it is ignored here\n"), "{warning}");
         }
         // Those who look for help get it, and two files are compared without it.
         place.run(&["--help"]).succeeded();

@@ -75,7 +75,7 @@ pub fn compare_trees(words: Vec<OsString>, configured: anyhow::Result<()>) -> Re
     crate::read_ahead::put_back([]);
     let words = [OsString::from("seekless cmp")].into_iter().chain(words);
     let arguments = tree::Arguments::try_parse_from(words).unwrap_or_else(|error| crate::refuse(&error));
-    configured?;
+    super::warn_unless(configured);
     tree::run(&arguments)
 }
 
