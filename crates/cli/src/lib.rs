@@ -87,15 +87,23 @@ pub fn run() -> ExitCode {
     }
 }
 
-/// Ends the program as clap does, but shows control characters of the command line as escapes.
+/// Ends the program as clap does, but shows control characters of the command line as escapes, and fails if help cannot
+/// be written.
 pub(crate) fn refuse(error: &clap::Error) -> ! {
     let text = error.render().to_string();
     let shown = show::visible_lines(&text);
-    if shown == text {
-        error.exit();
+    if shown != text {
+        let _ = write!(show::stderr(), "{shown}");
+        std::process::exit(error.exit_code())
     }
-    let _ = write!(show::stderr(), "{shown}");
-    std::process::exit(error.exit_code())
+    let printed = error.print().and_then(|()| std::io::stdout().flush());
+    match printed {
+        Err(reason) if !error.use_stderr() && reason.kind() != ErrorKind::BrokenPipe => {
+            complain(&anyhow::Error::from(reason).context("cannot write the output"));
+            std::process::exit(EXIT_ERROR.into())
+        }
+        _ => std::process::exit(error.exit_code()),
+    }
 }
 
 fn is_closed_pipe(error: &anyhow::Error) -> bool {
