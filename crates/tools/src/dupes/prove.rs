@@ -110,7 +110,8 @@ impl Search<'_> {
         split.read(&files, 0..FIRST_LOOK_BYTES);
         let alike: Vec<Vec<u32>> = split.classes().iter().map(|class| numbers(class)).collect();
         self.read_bytes.fetch_add(split.read_bytes, Ordering::Relaxed);
-        failed.extend(split.failed.drain(..).map(|(file, error)| (files[file].number, error)));
+        let why = |(file, error): (usize, io::Error)| (files[file].number, self.why(&files[file], error));
+        failed.extend(split.failed.drain(..).map(why));
         for open in files
             .iter()
             .filter(|open| !alike.iter().flatten().any(|number| *number == open.number))
@@ -161,8 +162,12 @@ impl Search<'_> {
                 files.extend(part.into_iter().skip(usize::from(!files.is_empty())));
                 failed.extend(failures);
             }
-            let done: HashSet<u32> = files.iter().map(|member| member.number).collect();
             let unreadable: HashSet<u32> = failed.iter().map(|(number, _)| *number).collect();
+            if unreadable.contains(first) {
+                // Others may have been held against what it was before.
+                files.clear();
+            }
+            let done: HashSet<u32> = files.iter().map(|member| member.number).collect();
             let different = others.iter().copied().filter(|number| !done.contains(number));
             let different = different.filter(|number| !unreadable.contains(number)).collect();
             if files.len() > 1 {
@@ -183,6 +188,7 @@ impl Search<'_> {
         are_wanted: &(dyn Fn(&[u32]) -> bool + Sync),
         failed: &mut Vec<Failed>,
     ) -> Vec<Class> {
+        let mut failures: Vec<Failed> = Vec::new();
         let mut files: Vec<Open> = Vec::with_capacity(group.len());
         // Of files that share all their blocks, one is read for all.
         let mut layouts: HashMap<Layout, usize> = HashMap::new();
@@ -191,7 +197,7 @@ impl Search<'_> {
             let open = match self.open(*number) {
                 Ok(open) => open,
                 Err(error) => {
-                    failed.push((*number, error));
+                    failures.push((*number, error));
                     continue;
                 }
             };
@@ -226,12 +232,9 @@ impl Search<'_> {
         let mut classes = split.all_classes();
         // What is not wanted was not read to its end.
         classes.retain(|class| is_wanted(class));
-        failed.extend(
-            split
-                .failed
-                .drain(..)
-                .map(|(index, error)| (files[index].number, error)),
-        );
+        let why = |(index, error): (usize, io::Error)| (files[index].number, self.why(&files[index], error));
+        failures.extend(split.failed.drain(..).map(why));
+        let read_for_others: HashSet<u32> = twins.iter().map(|(first, _)| files[*first].number).collect();
         for (first, open) in twins {
             files.push(open);
             if let Some(class) = classes.iter_mut().find(|class| class.contains(&first)) {
@@ -247,10 +250,9 @@ impl Search<'_> {
             for index in class {
                 let open = &files[index];
                 // What was written to between two reads is neither what it was nor what it is.
-                let now = Facts::of(&open.file).map_err(io::Error::from);
-                match now.and_then(|now| self.files.get(open.number).check(&now)) {
+                match self.check(open) {
                     Ok(()) => members.push(open.member()),
-                    Err(error) => failed.push((open.number, error)),
+                    Err(error) => failures.push((open.number, error)),
                 }
             }
             if members.len() > 1 {
@@ -260,7 +262,29 @@ impl Search<'_> {
                 });
             }
         }
+        // What was read of it tells nothing about those that share the blocks that it had.
+        if failures.iter().any(|(number, _)| read_for_others.contains(number)) {
+            let lost: HashSet<u32> = failures.iter().map(|(number, _)| *number).collect();
+            let rest: Vec<u32> = group.iter().copied().filter(|number| !lost.contains(number)).collect();
+            drop(files);
+            equal = if rest.len() > 1 {
+                self.compare(&rest, are_wanted, &mut failures)
+            } else {
+                Vec::new()
+            };
+        }
+        failed.extend(failures);
         equal
+    }
+
+    /// Whether a file still is what it was when it was listed.
+    fn check(&self, open: &Open) -> io::Result<()> {
+        self.files.get(open.number).check(&Facts::of(&open.file)?)
+    }
+
+    /// Why a file could not be read: where it changed, that.
+    fn why(&self, open: &Open, error: io::Error) -> io::Error {
+        self.check(open).err().unwrap_or(error)
     }
 
     fn open(&self, number: u32) -> io::Result<Open> {
@@ -355,6 +379,7 @@ impl Search<'_> {
         let layout = self.layout(number, &file);
         let layouts = || self.layouts.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(digest) = layout.as_ref().and_then(|layout| layouts().get(layout).copied()) {
+            listed.check(&Facts::of(&file)?)?;
             return Ok(digested(digest, Proof::Blake3));
         }
         let mut hasher = blake3::Hasher::new();

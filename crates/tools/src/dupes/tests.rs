@@ -4,6 +4,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
 use proptest::prelude::*;
+use redb::ReadableDatabase as _;
 
 use super::*;
 
@@ -503,6 +504,35 @@ fn a_cache_that_cannot_be_used_is_told_and_the_search_goes_on() {
             .contains("cannot open the cache of digests")
     );
     assert_eq!((found.sum().groups, fs::read(foreign).unwrap()), (1, b"same".to_vec()));
+}
+
+#[test]
+fn a_cache_of_another_version_is_told_and_stays_as_it_is() {
+    let place = tempfile::tempdir().unwrap();
+    for name in ["a", "b"] {
+        fs::write(place.path().join(name), "same").unwrap();
+    }
+    // A table by the same name, with other columns.
+    let table: redb::TableDefinition<'_, u64, &str> = redb::TableDefinition::new("blake3-256");
+    let cache = place.path().join("digests");
+    let database = redb::Database::create(&cache).unwrap();
+    let transaction = database.begin_write().unwrap();
+    transaction.open_table(table).unwrap().insert(1, "a digest").unwrap();
+    transaction.commit().unwrap();
+    drop(database);
+    let options = Options {
+        cache: Some(cache.clone()),
+        ..Options::default()
+    };
+    for _ in 0..2 {
+        let found = find_below(place.path(), 1, &options);
+        let reason = found.cache_failure.as_ref().unwrap();
+        assert!(reason.contains("cannot open the cache of digests"), "{reason}");
+        assert_eq!(found.sum().groups, 1);
+    }
+    let database = redb::Database::create(&cache).unwrap();
+    let kept = database.begin_read().unwrap().open_table(table).unwrap();
+    assert_eq!(kept.get(1).unwrap().unwrap().value(), "a digest");
 }
 
 #[test]
