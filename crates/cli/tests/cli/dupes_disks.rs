@@ -86,12 +86,24 @@ pub fn search(place: &Place, arguments: &[&str]) -> Seen {
             .fold(ended.stdout.clone(), |text, proof| text.replace(proof, "\"bytes\""))
     };
     for other in others {
-        assert_eq!((other.code, &other.stderr), (first.code, &first.stderr));
+        assert_eq!((other.code, said(&other)), (first.code, said(&first)));
         let (here, there) = (printed(&first), printed(&other));
         let difference = here.lines().zip(there.lines()).find(|(here, there)| here != there);
         assert!(here == there, "{difference:?}");
     }
     Seen::of(&first)
+}
+
+/// What is on standard error, without the method by which a pair was compared.
+fn said(ended: &Ended) -> String {
+    let lines = ended
+        .stderr
+        .lines()
+        .map(|line| match (line.find(" (compare/"), line.find("): ")) {
+            (Some(start), Some(end)) => format!("{}{}", &line[..start], &line[end + 1..]),
+            _ => line.to_owned(),
+        });
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// Groups, written as `a b|c`: files of one group, the names of each separated by `|`.
@@ -116,7 +128,7 @@ pub fn sync(path: &Path) {
     seekless_sys::sync_file_system(&File::open(path).unwrap()).unwrap();
 }
 
-fn reflink(from: &Path, to: &Path) {
+pub fn reflink(from: &Path, to: &Path) {
     let arguments = [OsStr::new("--reflink=always"), from.as_os_str(), to.as_os_str()];
     assert!(prepared("cp", &arguments), "{}", to.display());
 }
@@ -487,6 +499,7 @@ fn what_is_unwritten_shared_or_dirty_on_btrfs_is_equal_where_its_bytes_are() {
 
 /// A million entries, most of them links, empty files and names of few files; one process makes them.
 #[test]
+#[cfg(target_os = "linux")]
 fn a_directory_of_a_million_entries_is_searched() {
     const ENTRIES: u32 = 1_000_000;
     let place = Place::new();
@@ -648,8 +661,13 @@ fn every_format_tells_odd_names_so_that_they_are_read_back() {
             let path = Path::new("tree")
                 .join(OsStr::from_bytes(directory))
                 .join(OsStr::from_bytes(name));
-            fs::create_dir_all(place.path(path.parent().unwrap())).unwrap();
-            fs::write(place.path(&path), format!("{:>1$}", "same", 10 + number)).unwrap();
+            let made = fs::create_dir_all(place.path(path.parent().unwrap()));
+            let made = made.and_then(|()| fs::write(place.path(&path), format!("{:>1$}", "same", 10 + number)));
+            if made.is_err() && std::str::from_utf8(name).is_err() {
+                println!("skipped: this file system refuses {name:?}");
+                continue;
+            }
+            made.unwrap();
             expected.insert(path);
         }
     }

@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
-use super::dupes_disks::{Groups, Names, Seen, bytes, disk, groups, resident_bytes, search, sync};
+use super::dupes_disks::{Groups, Names, Seen, bytes, disk, groups, reflink, resident_bytes, search, sync};
 use super::place::{Ended, Mount, Place};
 use super::unprivileged::{Common, NOBODY};
 
@@ -523,7 +523,8 @@ fn the_page_cache_is_left_as_it_was_unless_it_is_to_be_filled() {
                 let is_right = if options == ["--keep-cached"] {
                     *after > 0
                 } else {
-                    before == after
+                    // The system may have evicted a page of a file that was warmed.
+                    (*before > 0 && after >= before) || (*before == 0 && *after == 0)
                 };
                 assert!(
                     is_right,
@@ -766,4 +767,131 @@ fn directories_that_are_moved_or_removed_meanwhile_are_no_failures() {
         }
     }
     println!("told: {told:?}");
+}
+
+#[test]
+fn large_files_that_shrink_and_grow_meanwhile_are_told_and_others_are_compared() {
+    const LENGTH: u64 = LARGE_BYTES as u64 * 2;
+    let place = Place::new();
+    let tree = place.path("tree");
+    fs::create_dir(&tree).unwrap();
+    let path = |number: u64, name: &str| tree.join(format!("{number} {name}"));
+    // Pairs, and some of three; of each, the last changes.
+    let names = |number: u64| {
+        if number.is_multiple_of(2) {
+            &["a", "b", "changing"][..]
+        } else {
+            &["a", "changing"]
+        }
+    };
+    for number in 0..6 {
+        for name in names(number) {
+            fs::write(path(number, name), bytes(number, LARGE_BYTES * 2)).unwrap();
+        }
+    }
+    for name in ["a", "b"] {
+        fs::write(path(7, name), bytes(7, LARGE_BYTES * 2)).unwrap();
+    }
+    let stop = AtomicBool::new(false);
+    let ended: Vec<Ended> = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut random = fastrand::Rng::with_seed(5);
+            while !stop.load(Ordering::Relaxed) {
+                let number = random.u64(..6);
+                let file = File::options().write(true).open(path(number, "changing")).unwrap();
+                file.set_len(random.u64(..LENGTH)).unwrap();
+                std::thread::sleep(Duration::from_micros(random.u64(..3000)));
+                // As it was, and of its size again.
+                file.write_all_at(&bytes(number, LARGE_BYTES * 2), 0).unwrap();
+                std::thread::sleep(Duration::from_millis(random.u64(..40)));
+            }
+        });
+        let modes = [&[][..], &["--paranoid"], &["--cache", "--cache-file", "cache"]];
+        let runs = (0..18).map(|run| place.run(&[&["dupes", "--json"], modes[run % 3], &["tree"]].concat()));
+        let runs = runs.collect();
+        stop.store(true, Ordering::Relaxed);
+        runs
+    });
+    let mut told = BTreeSet::new();
+    for ended in &ended {
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        let seen = Seen::of(ended);
+        for number in [0, 2, 4, 7] {
+            let names = ["a", "b"].map(|name| Names::from([format!("tree/{number} {name}")]));
+            let is_there = |group: &&BTreeSet<Names>| names.iter().all(|names| group.contains(names));
+            let group = seen.groups.iter().find(is_there).unwrap();
+            assert!(group.len() == 2 || group.contains(&Names::from([format!("tree/{number} changing")])));
+        }
+        for (path, reason) in self::told(&seen) {
+            assert!(path.ends_with(" changing"), "{path}: {reason}");
+            told.insert(reason.to_owned());
+        }
+    }
+    println!("told: {told:?}");
+}
+
+#[test]
+fn a_file_that_loses_what_it_shares_meanwhile_makes_no_others_equal() {
+    const LENGTH: usize = 256 << 10;
+    let place = Place::new();
+    let Some(_mount) = disk(&place, "xfs") else { return };
+    let path = |number: u64, name: &str| place.path("disk").join(format!("{number} {name}"));
+    // Of one beginning: a file that changes, one that shares all with it, a copy, and two of what it changes to.
+    let old = |number: u64| bytes(number, LENGTH);
+    let new = |number: u64| {
+        let mut new = bytes(number, LENGTH);
+        new[5000..].reverse();
+        new
+    };
+    for number in 0..20 {
+        fs::write(path(number, "changing"), old(number)).unwrap();
+        reflink(&path(number, "changing"), &path(number, "twin"));
+        fs::write(path(number, "copy"), old(number)).unwrap();
+        for name in ["other", "another"] {
+            fs::write(path(number, name), new(number)).unwrap();
+        }
+    }
+    sync(&place.path("disk"));
+    let stop = AtomicBool::new(false);
+    let ended: Vec<Ended> = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                for number in 0..20 {
+                    let file = File::options().write(true).open(path(number, "changing")).unwrap();
+                    file.write_all_at(&new(number), 0).unwrap();
+                    let twin = File::open(path(number, "twin")).unwrap();
+                    rustix::fs::ioctl_ficlone(&file, &twin).unwrap();
+                }
+            }
+        });
+        let modes = [&[][..], &["--paranoid"]];
+        let runs = (0..30).map(|run| place.run(&[&["dupes", "--json"], modes[run % 2], &["disk"]].concat()));
+        let runs = runs.collect();
+        stop.store(true, Ordering::Relaxed);
+        runs
+    });
+    let mut told = 0;
+    for ended in &ended {
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        told += ended.stderr.lines().count();
+        let groups = Seen::of(ended).groups;
+        for number in 0..20 {
+            let has =
+                |group: &BTreeSet<Names>, name: &str| group.contains(&Names::from([format!("disk/{number} {name}")]));
+            for (one, other) in [("twin", "copy"), ("other", "another")] {
+                assert!(
+                    groups.iter().any(|group| has(group, one) && has(group, other)),
+                    "{number} {one} {other}: {}",
+                    ended.stderr
+                );
+            }
+            assert!(
+                !groups.iter().any(|group| has(group, "twin") && has(group, "other")),
+                "{number}: {}",
+                ended.stderr
+            );
+        }
+    }
+    println!("{told} were told");
+    assert!(told > 0);
 }
