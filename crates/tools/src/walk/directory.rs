@@ -7,10 +7,10 @@
 //! redirect the walk.
 
 use std::collections::BTreeMap;
-use std::ffi::{CStr, CString, OsStr};
+use std::ffi::{CStr, CString, OsString};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -305,9 +305,16 @@ fn join<'a, const TREES: usize, T: 'a>(
     name: &'a [u8],
 ) -> PathBuf {
     let names = std::iter::once(name).chain(above.map(|directory| directory.name.to_bytes()));
-    let mut names: Vec<_> = names.filter(|name| !name.is_empty()).collect();
-    names.reverse();
-    names.into_iter().map(OsStr::from_bytes).collect()
+    let names: Vec<_> = names.filter(|name| !name.is_empty()).collect();
+    // Pushing one name after the other onto a path would allocate several times: paths are most of what a search writes.
+    let mut path = Vec::with_capacity(names.iter().map(|name| name.len() + 1).sum());
+    for name in names.into_iter().rev() {
+        if path.last().is_some_and(|last| *last != b'/') {
+            path.push(b'/');
+        }
+        path.extend_from_slice(name);
+    }
+    OsString::from_vec(path).into()
 }
 
 /// The error if a directory is no longer where it was.
