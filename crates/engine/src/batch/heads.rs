@@ -34,11 +34,16 @@ pub trait Each<const N: usize> {
     fn take(&mut self, opened: Self::Opened, heads: Result<[&[u8]; N], Failed>);
 }
 
+/// A single group that is not in memory is read alone. The more of them come in a row, the more are read together.
+const GROWTH: usize = 4;
+
 /// Reads the heads of many small files, in one thread.
 pub struct Heads<const N: usize> {
     plan: BatchPlan,
     buffers: [Vec<u8>; N],
     ring: Lazy,
+    /// Groups to read together when the next one is not in memory.
+    room: usize,
 }
 
 /// A ring, created when it is first needed.
@@ -65,6 +70,7 @@ impl<const N: usize> Heads<N> {
             plan: plan.clone(),
             buffers: std::array::from_fn(|_| vec![0; plan.head_bytes[0]]),
             ring: if plan.has_rings { Lazy::Unmade } else { Lazy::Missing },
+            room: 1,
         }
     }
 
@@ -83,6 +89,7 @@ impl<const N: usize> Heads<N> {
             match self.read_resident(E::files(&opened)) {
                 Asked::Read(lengths) => {
                     each.take(opened, Ok(self.heads(lengths)));
+                    self.room = (self.room / 2).max(1);
                     continue;
                 }
                 Asked::Cold => cold.push(opened),
@@ -98,9 +105,10 @@ impl<const N: usize> Heads<N> {
             }
             // The following files are not tried without waiting: a read that would have to wait starts a request of its
             // own.
-            let room = self.plan.batch - cold.len();
+            let room = self.room - cold.len().min(self.room);
             cold.extend(items.by_ref().filter_map(|item| each.open(item)).take(room));
             self.read_cold(cold, each);
+            self.room = (self.room * GROWTH).min(self.plan.batch);
         }
     }
 
