@@ -80,14 +80,18 @@ impl SeekFacts {
 /// The plan for files on these devices, with so much memory to be had.
 #[must_use]
 pub fn duplicates(process: &ProcessFacts, devices: &[SeekFacts], memory_bytes: u64) -> DuplicatesPlan {
+    let open_files = process.open_files_max.saturating_sub(OWN_FILES);
+    let has_threads = open_files / 2 >= 2 * THREADS_OF_FILES;
+    let threads = if has_threads { THREADS_OF_FILES } else { 1 };
+    let most_open = (open_files / 2 / threads).clamp(2, MOST_OPEN);
+    let batch = batch(process);
+    // What neither files that are compared nor those of batches, each with a directory above, may need.
+    let spare = open_files.saturating_sub((threads * most_open).max(2 * batch.threads * (batch.batch + 1)));
     let batch = BatchPlan {
-        open_directories: (process.open_files_max / 4).clamp(1, OPEN_DIRECTORIES),
+        open_directories: spare.max(process.open_files_max / 4).clamp(1, OPEN_DIRECTORIES),
         head_bytes: [HEAD_BYTES; 2],
-        ..batch(process)
+        ..batch
     };
-    let open_files = process.open_files_max.saturating_sub(OWN_FILES) / 2;
-    let has_threads = open_files >= 2 * THREADS_OF_FILES;
-    let most_open = (open_files / if has_threads { THREADS_OF_FILES } else { 1 }).clamp(2, MOST_OPEN);
     let Some(why) = devices.iter().find_map(SeekFacts::why_by_place) else {
         let measured = devices.iter().filter_map(|device| device.seeks);
         let most = measured.map(|seeks| seeks.apart.saturating_sub(seeks.in_a_row)).max();
