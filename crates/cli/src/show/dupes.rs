@@ -49,15 +49,14 @@ pub fn show_duplicates(found: &Found, form: DuplicatesForm, is_unique: bool, ref
         say(&visible(reason));
     }
     // The adapter for terminals would remove zero bytes.
-    let out: Box<dyn Write> = match form {
-        DuplicatesForm::Text => Box::new(super::progress::stdout()),
-        _ => Box::new(io::stdout().lock()),
+    let mut out: Box<dyn Write> = match form {
+        DuplicatesForm::Text => Box::new(super::progress::buffered_stdout()),
+        _ => Box::new(BufWriter::new(io::stdout().lock())),
     };
     let mut is_any = false;
     if form == DuplicatesForm::Csv {
         return csv(out, found, is_unique);
     }
-    let mut out = BufWriter::new(out);
     let mut objects = match form {
         DuplicatesForm::Json(form) => Some(Objects::new(form, "groups")),
         _ => None,

@@ -6,7 +6,7 @@
 //! second.
 
 use std::collections::VecDeque;
-use std::io::{self, IsTerminal, Stderr, StderrLock, Stdout, StdoutLock, Write};
+use std::io::{self, BufWriter, IsTerminal, Stderr, StderrLock, Stdout, StdoutLock, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -276,6 +276,12 @@ impl<W: Write, T: IsTerminal> Cleared<W, T> {
 /// Standard output, for text.
 pub fn stdout() -> Cleared<AutoStream<StdoutLock<'static>>, Stdout> {
     Cleared::of(anstream::stdout().lock(), io::stdout())
+}
+
+/// Standard output, for much text: styles are removed, where they are, before lines are gathered, not after.
+pub fn buffered_stdout() -> impl Write {
+    let out = BufWriter::with_capacity(64 << 10, Cleared::of(io::stdout().lock(), io::stdout()));
+    AutoStream::new(Box::new(out) as Box<dyn Write>, AutoStream::choice(&io::stdout()))
 }
 
 /// Standard error, for text.
