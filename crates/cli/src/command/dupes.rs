@@ -226,8 +226,11 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     if arguments.explain {
         explain(&paths[0], &found, started.elapsed());
     }
+    let has_failures = !found.failures.is_empty();
+    // Ending the process frees it sooner than code that closes one directory after the other.
+    std::mem::forget(found);
     unless_stopped(&caught)?;
-    if !found.failures.is_empty() {
+    if has_failures {
         return Err(Failure::Errors(Vec::new()));
     }
     Ok(ExitCode::from(u8::from(arguments.exit_code && is_any)))
