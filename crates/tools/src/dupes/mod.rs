@@ -285,7 +285,10 @@ pub fn find(selection: &Selection, filter: &Filter, options: &Options, stop: &St
     }
     let sum = Sum::of(&classes);
     let directories = search.equal_directories(&directories, &mut classes);
-    classes.sort_by_cached_key(|class| (Reverse(class.gain_bytes()), search.first_path(class.files[0].number)));
+    classes.sort_by_cached_key(|class| Reverse(class.gain_bytes()));
+    for alike in classes.chunk_by_mut(|one, other| one.gain_bytes() == other.gain_bytes()) {
+        alike.sort_by_cached_key(|class| search.first_path(class.files[0].number));
+    }
     let (mut changed, mut failures) = (gone, failures);
     for (number, error) in failed {
         match error.kind() {
@@ -416,12 +419,16 @@ impl Found {
 
 /// One name of each file, in the order of their inodes, and the others, each behind the first.
 fn distinct(files: &Files) -> (Vec<u32>, Vec<(u32, u32)>) {
-    let mut numbers: Vec<u32> = (0..files.len()).collect();
     let below = layers::below_overlays(files);
     let own_id = |number: u32| (files.get(number).device, files.get(number).inode);
     let id = |number: u32| below.get(&number).copied().unwrap_or_else(|| own_id(number));
     // What is not shown by an overlay comes first, since its file system tells more.
-    numbers.sort_unstable_by_key(|number| (id(*number), below.contains_key(number), *number));
+    let key = |number| (id(number).1, below.contains_key(&number), number);
+    // Sorting keys is faster than sorting numbers of which each comparison looks up two files.
+    let mut keys: Vec<(u64, bool, u32)> = (0..files.len()).map(key).collect();
+    keys.sort_unstable();
+    let mut numbers: Vec<u32> = keys.into_iter().map(|(_, _, number)| number).collect();
+    numbers.sort_by_key(|number| id(*number).0);
     let mut names = Vec::new();
     numbers.dedup_by(|next, first| {
         let is_same = id(*next) == id(*first)
@@ -460,26 +467,25 @@ impl Search<'_> {
 
     /// Drops files of sizes that make no group; the others keep their order.
     fn drop_single_sizes(&self, numbers: &mut Vec<u32>) {
-        let bytes = |number: u32| self.files.get(number).bytes;
-        let id = |number: u32| (self.files.get(number).device, self.files.get(number).inode, number);
-        // A table of sizes would take more memory than files and names together.
-        numbers.sort_unstable_by_key(|number| bytes(*number));
-        let mut kept = 0;
-        let mut at = 0;
-        while at < numbers.len() {
-            let size = bytes(numbers[at]);
-            let length = numbers[at..]
-                .iter()
-                .take_while(|number| bytes(**number) == size)
-                .count();
-            if self.is_group(numbers[at..at + length].iter().copied()) {
-                numbers.copy_within(at..at + length, kept);
-                kept += length;
-            }
-            at += length;
+        let bytes = |number: &u32| self.files.get(*number).bytes;
+        // A table of all sizes would take more memory than files and names together.
+        let mut sizes: Vec<u64> = numbers.iter().map(bytes).collect();
+        sizes.sort_unstable();
+        let several = sizes.chunk_by(|one, other| one == other).filter(|same| same.len() > 1);
+        let several: Vec<u64> = several.map(|same| same[0]).collect();
+        drop(sizes);
+        numbers.retain(|number| several.binary_search(&bytes(number)).is_ok());
+        if self.options.across == Across::Files {
+            return;
         }
-        numbers.truncate(kept);
-        numbers.sort_unstable_by_key(|number| id(*number));
+        let mut met = vec![Met::default(); several.len()];
+        for number in &*numbers {
+            if let Ok(size) = several.binary_search(&bytes(number)) {
+                met[size].add(self.names_of(*number).map(|name| self.files.root(name)));
+            }
+        }
+        let is_group = |size: usize| met[size].is_group(self.options.across);
+        numbers.retain(|number| several.binary_search(&bytes(number)).is_ok_and(is_group));
     }
 
     /// The names of a file that were met.
