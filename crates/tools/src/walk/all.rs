@@ -453,11 +453,11 @@ impl<'a> Sorter<'_, 'a> {
                 FileType::Symlink if filter.follows_links => self.follow(name, &named),
                 FileType::Symlink => {
                     self.found.left.links += 1;
-                    match (&mut self.others, readlinkat(self.handle, name, Vec::new())) {
-                        (Some(others), Ok(target)) => {
-                            others.push((name.to_bytes().to_vec(), Some(target.into_bytes())));
+                    if let Some(others) = &mut self.others {
+                        match readlinkat(self.handle, name, Vec::new()) {
+                            Ok(target) => others.push((name.to_bytes().to_vec(), Some(target.into_bytes()))),
+                            Err(_) => self.others = None,
                         }
-                        _ => self.others = None,
                     }
                 }
                 _ => {
