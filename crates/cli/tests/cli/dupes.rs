@@ -282,6 +282,44 @@ fn what_a_bind_mount_shows_again_is_no_duplicate_and_is_told_by_one_name_every_t
 }
 
 #[test]
+fn a_bind_mount_of_the_same_inode_number_is_told_by_one_name_every_time() {
+    let place = Place::new();
+    let mut mounts = Vec::new();
+    for name in ["a", "b"] {
+        fs::create_dir(place.path(name)).unwrap();
+        let Some(mount) = Mount::tmpfs(&place.path(name), "size=4m") else {
+            return;
+        };
+        mounts.push(mount);
+    }
+    // The first directory of each tmpfs has one inode number.
+    for name in ["a/mounted", "b/own"] {
+        fs::create_dir(place.path(name)).unwrap();
+    }
+    let inode = |name: &str| fs::metadata(place.path(name)).unwrap().ino();
+    assert_eq!(inode("a/mounted"), inode("b/own"));
+    let Some(mount) = Mount::bind(&place.path("b/own"), &place.path("a/mounted")) else {
+        return;
+    };
+    mounts.push(mount);
+    for name in ["b/own/file", "b/file"] {
+        place.file(name, b"same");
+    }
+    for number in 0..100 {
+        for name in ["a", "b"] {
+            fs::create_dir(place.path(format!("{name}/{number}"))).unwrap();
+        }
+    }
+    for _ in 0..20 {
+        let ended = place.run(&["dupes", "--format", "fdupes", "a", "b"]).succeeded();
+        assert_eq!(ended.stdout, "b/file\nb/own/file\n\n");
+    }
+    while let Some(mount) = mounts.pop() {
+        drop(mount);
+    }
+}
+
+#[test]
 fn explaining_says_how_files_were_read() {
     let place = planted();
     let ended = place.run(&["dupes", "--explain", "."]).succeeded();

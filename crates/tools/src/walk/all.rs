@@ -62,8 +62,8 @@ struct Waiting<'a> {
     root: &'a Root,
     /// Directories above it, to the root.
     above: usize,
-    /// Its inode as it was listed; what is mounted on it has another.
-    inode: Option<u64>,
+    /// What it is if nothing is mounted on it: the device of the directory above, and the inode that was listed there.
+    listed: Option<Identity>,
     /// Whether it was opened before.
     is_open: bool,
     ignored: Option<Arc<Ignored>>,
@@ -180,7 +180,7 @@ impl<'a> Shared<'a> {
                     directory,
                     root,
                     above: 0,
-                    inode: None,
+                    listed: None,
                     is_open: false,
                     ignored: None,
                 }),
@@ -287,10 +287,10 @@ impl<'a> Shared<'a> {
             }
         };
         let [handle] = handles.borrowed();
-        if next.inode.is_some_and(|inode| inode != facts.inode) && is_mount_root(handle) {
+        if next.listed.is_some_and(|listed| listed != facts.id()) && is_mount_root(handle) {
             let path = directory.path_of(b"");
             let later = Waiting {
-                inode: None,
+                listed: None,
                 is_open: true,
                 ..next
             };
@@ -306,6 +306,7 @@ impl<'a> Shared<'a> {
                 shared: self,
                 next: &next,
                 handle,
+                device: facts.device,
                 system,
                 ignored: next.ignored.clone(),
                 places: [None; 2],
@@ -395,6 +396,7 @@ struct Sorter<'l, 'a> {
     shared: &'l Shared<'a>,
     next: &'l Waiting<'a>,
     handle: BorrowedFd<'l>,
+    device: u64,
     system: System,
     ignored: Option<Arc<Ignored>>,
     /// Of the files in it, and of those that its links lead to.
@@ -445,7 +447,7 @@ impl<'a> Sorter<'_, 'a> {
                 FileType::Directory if filter.enters(&named, self.next.above) => {
                     let child = self.waiting(directory.child(name, ()));
                     self.children.push(Waiting {
-                        inode: Some(entry.inode),
+                        listed: Some(Identity::new(self.device, entry.inode)),
                         ..child
                     });
                 }
@@ -539,7 +541,7 @@ impl<'a> Sorter<'_, 'a> {
             directory,
             root: self.next.root,
             above: self.next.above + 1,
-            inode: None,
+            listed: None,
             is_open: false,
             ignored: self.ignored.clone(),
         }
