@@ -188,8 +188,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         }
     }
     let references = paths.len() as u32;
-    paths.extend(arguments.against.iter().cloned());
-    let selection = Selection::new(&paths, !arguments.one_file_system);
+    let selection = Selection::new(&paths, !arguments.one_file_system).against(&arguments.against);
     let across = match (arguments.isolate, arguments.against.is_empty()) {
         (true, _) => Across::Roots,
         (_, false) => Across::References(references),

@@ -282,6 +282,97 @@ fn what_a_bind_mount_shows_again_is_no_duplicate_and_is_told_by_one_name_every_t
 }
 
 #[test]
+fn what_is_in_a_reference_is_a_reference_whatever_else_names_it() {
+    let place = Place::new();
+    for name in ["p/1", "b/1", "b/below/2"] {
+        fs::create_dir_all(place.path(name).parent().unwrap()).unwrap();
+        place.file(name, b"same");
+    }
+    fs::hard_link(place.path("b/1"), place.path("link")).unwrap();
+    std::os::unix::fs::symlink("b/below", place.path("to below")).unwrap();
+    let all = "3 files  b/1 (reference)  b/below/2 (reference)  p/1";
+    for (arguments, expected) in [
+        (&["p", "--against", "b"][..], all),
+        (&["p", "b", "--against", "b"], all),
+        (&["b", "p", "--against", "b"], all),
+        (&["p", "b/below", "--against", "b"], all),
+        (&["p", "b/below/2", "to below", "--against", "b"], all),
+        (&["b", "--against", "b"], ""),
+        (&["b/below", "--against", "b"], ""),
+        (&["b/1", "--against", "b"], ""),
+        (&["b/1", "b/below/2", "--against", "b/../b"], ""),
+        (&["b", "--against", "b/1"], "2 files  b/1 (reference)  b/below/2"),
+        (&["b", "--against", "b/below"], "2 files  b/1  b/below/2 (reference)"),
+        (&["b", "--against", "to below"], "2 files  b/1  to below/2 (reference)"),
+        // Another name of a file in a reference.
+        (
+            &["link", "p", "--against", "b/1"],
+            "2 files  b/1 (reference)  link (reference, same file)  p/1",
+        ),
+        (&["link", "--against", "b/1"], ""),
+        (&["link", "--against", "b"], ""),
+    ] {
+        let ended = place.run(&[&["dupes"], arguments].concat()).succeeded();
+        let lines = ended.stdout.lines().take_while(|line| !line.is_empty());
+        let lines = lines.map(|line| line.split(" of ").next().unwrap().replace("  (", " ("));
+        let found = lines.collect::<String>();
+        let found = if ended.stdout.contains("0 groups") { "" } else { &found };
+        let mut expected: Vec<&str> = expected.split("  ").collect();
+        let mut found: Vec<&str> = found.split("  ").collect();
+        for names in [&mut expected, &mut found] {
+            names.sort_unstable();
+        }
+        assert_eq!(found, expected, "{arguments:?}: {}", ended.stdout);
+    }
+    let ended = place
+        .run(&["dupes", "--json", "link", "p", "--against", "b/1"])
+        .succeeded();
+    let json: Value = serde_json::from_str(&ended.stdout).unwrap();
+    let roots = json["groups"][0]["paths"].as_array().unwrap().iter();
+    let roots: Vec<_> = roots
+        .map(|path| (path["path"].as_str().unwrap(), path["root"].as_u64().unwrap()))
+        .collect();
+    assert_eq!(roots, [("b/1", 2), ("link", 2), ("p/1", 1)]);
+}
+
+#[test]
+fn hard_links_that_are_named_one_by_one_are_one_file() {
+    let place = planted();
+    let lines = |stdout: &str| {
+        stdout
+            .lines()
+            .take_while(|line| !line.is_empty())
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    place.file("list", b"one/link\none/a\none/../one/a\nother/a\n");
+    for arguments in [
+        &["one/link", "one/a", "other/a", "./one/link"][..],
+        &["--files-from", "list"],
+    ] {
+        let ended = place.run(&[&["dupes"], arguments].concat()).succeeded();
+        assert_eq!(
+            lines(&ended.stdout)[1..],
+            ["  one/a", "  one/link  (same file)", "  other/a"]
+        );
+        assert!(ended.stdout.contains("\n2 files, 1 group"), "{}", ended.stdout);
+        let json = place
+            .run(&[&["dupes", "--json"], arguments].concat())
+            .succeeded()
+            .stdout;
+        let json: Value = serde_json::from_str(&json).unwrap();
+        let blocks = fs::metadata(place.path("one/a")).unwrap().blocks() * 512;
+        for path in json["groups"][0]["paths"].as_array().unwrap() {
+            assert_eq!(path["own_bytes"], blocks, "{path}");
+        }
+    }
+    // A file that is named, and in a directory that is named, has one name.
+    let ended = place.run(&["dupes", ".", "one/b", "./one/../one/b"]).succeeded();
+    let names = ["  ./one/a", "  ./one/link  (same file)", "  ./other/a", "  one/b"];
+    assert_eq!(lines(&ended.stdout)[1..], names);
+}
+
+#[test]
 fn a_bind_mount_of_the_same_inode_number_is_told_by_one_name_every_time() {
     let place = Place::new();
     let mut mounts = Vec::new();

@@ -241,6 +241,81 @@ fn what_files_share_below_an_overlay_is_no_gain() {
     assert_eq!(own, [1 << 20, 0, 0]);
 }
 
+#[test]
+fn where_inode_numbers_identify_no_files_none_is_a_duplicate_of_itself() {
+    for options in [&[][..], &["-o", "use_ino"]] {
+        let place = Place::new();
+        for name in ["source/d/x", "source/d/y", "source/copy", "source/h1"] {
+            fs::create_dir_all(place.path(name).parent().unwrap()).unwrap();
+            let seed = if name.ends_with("h1") { 2 } else { 1 };
+            fs::write(place.path(name), bytes(seed, 9000)).unwrap();
+        }
+        fs::create_dir(place.path("m")).unwrap();
+        fs::create_dir(place.path("bound")).unwrap();
+        fs::hard_link(place.path("source/h1"), place.path("source/h2")).unwrap();
+        let Some(fuse) = Mount::bindfs(&place.path("source"), &place.path("m"), options) else {
+            return;
+        };
+        std::os::unix::fs::symlink("m/d", place.path("to d")).unwrap();
+        let all = ["m/copy m/d/x m/d/y"];
+        for arguments in [
+            &["m"][..],
+            &["m", "m"],
+            &["m", "m/d"],
+            &["m/d", "m"],
+            &["m", "m/d/x", "m/d/../d/x"],
+            &["m", "m/copy", "m/d/y"],
+            &["."],
+            &[".", "m/d"],
+            &[".", "m/d/x"],
+        ] {
+            let mut arguments = arguments.to_vec();
+            arguments.extend(["--exclude", "source"]);
+            assert_eq!(search(&place, &arguments).groups, groups(&all), "{arguments:?}");
+        }
+        for (arguments, expected) in [
+            (&["m/d", "m/d"][..], &["m/d/x m/d/y"][..]),
+            (&["m/d/x", "m/d/x", "m/d/../d/x"], &[]),
+            (&["to d", "m/d"], &["to d/x to d/y"]),
+            (&["--isolate", "m", "m"], &[]),
+            (&["--isolate", "m/d", "m/d/x"], &["m/d/x m/d/y"]),
+            (&["m/copy", "--against", "m/copy"], &[]),
+            (&["m/copy", "--against", "m"], &[]),
+            (&["m/d", "--against", "m"], &[]),
+            (&["m", "--against", "m"], &[]),
+            (&["m", "--against", "m/d"], &["m/copy m/d/x m/d/y"]),
+            (&["m/d", "m/copy", "--against", "m/d/x"], &["m/copy m/d/x m/d/y"]),
+        ] {
+            let seen = search(&place, arguments);
+            let expected: Groups = expected
+                .iter()
+                .flat_map(|group| groups(&[&group.replace("to d", "to_d")]))
+                .collect();
+            let seen: Groups = seen
+                .groups
+                .iter()
+                .map(|group| {
+                    group
+                        .iter()
+                        .map(|names| names.iter().map(|name| name.replace(' ', "_")).collect())
+                        .collect()
+                })
+                .collect();
+            assert_eq!(seen, expected, "{arguments:?}");
+        }
+        // The same file by two mounts.
+        let Some(bound) = Mount::bind(&place.path("m"), &place.path("bound")) else {
+            return;
+        };
+        let found = search(&place, &["m/copy", "bound/copy"]).groups;
+        assert_eq!(found, Groups::new());
+        let found = search(&place, &["m/copy", "--against", "bound"]).groups;
+        assert_eq!(found, Groups::new());
+        drop(bound);
+        drop(fuse);
+    }
+}
+
 fn btrfs(place: &Place, arguments: &[&str]) -> bool {
     let mut command = place.command_of("btrfs");
     let output = command.args(["-q", "subvolume"]).args(arguments).output();

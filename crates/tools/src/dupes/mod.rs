@@ -57,8 +57,15 @@ pub enum Across {
     Files,
     /// Groups hold files of several of the paths that were named.
     Roots,
-    /// The paths from this one on are references: groups hold a file of a reference and one of another path.
+    /// Groups hold a file of a reference ([`Selection::against`]) and one of another path. References have the numbers from this
+    /// one on.
     References(u32),
+}
+
+impl Across {
+    fn is_reference(self, root: u32) -> bool {
+        matches!(self, Self::References(first) if root >= first)
+    }
 }
 
 /// How far a search is.
@@ -134,13 +141,14 @@ pub struct Equal {
 pub struct Name {
     /// Its path, from one that was given on.
     pub path: PathBuf,
-    /// The number of that one.
+    /// The number of that one; of a reference for all names of a file that is in one.
     pub root: u32,
 }
 
 /// What was found.
 pub struct Found {
     files: Files,
+    across: Across,
     /// Of files with several names, the first and another.
     names: Vec<(u32, u32)>,
     /// Those that save most first.
@@ -320,6 +328,7 @@ pub fn find(selection: &Selection, filter: &Filter, options: &Options, stop: &St
         cached: search.cache.as_ref().map_or(0, Cache::hits),
         plan: search.plan,
         steps: steps.took,
+        across: options.across,
         files,
     }
 }
@@ -405,9 +414,12 @@ impl Found {
     }
 
     fn names(&self, number: u32) -> Vec<Name> {
+        let root = |number| self.files.root(number);
+        let reference = all_names(&self.names, number).map(root).max();
+        let reference = reference.filter(|root| self.across.is_reference(*root));
         let name = |number| Name {
             path: self.files.path(number),
-            root: self.files.root(number),
+            root: reference.unwrap_or_else(|| root(number)),
         };
         let mut names: Vec<_> = all_names(&self.names, number).map(name).collect();
         names.sort();
@@ -422,6 +434,10 @@ fn distinct(files: &Files) -> (Vec<u32>, Vec<(u32, u32)>) {
     let below = layers::below_overlays(files);
     let own_id = |number: u32| (files.get(number).device, files.get(number).inode);
     let id = |number: u32| below.get(&number).copied().unwrap_or_else(|| own_id(number));
+    let facts = |number: u32| {
+        let listed = files.get(number);
+        (listed.bytes, listed.changed_ns, listed.modified_ns)
+    };
     // What is not shown by an overlay comes first, since its file system tells more.
     let key = |number| (id(number).1, below.contains_key(&number), number);
     // Sorting keys is faster than sorting numbers of which each comparison looks up two files.
@@ -429,12 +445,20 @@ fn distinct(files: &Files) -> (Vec<u32>, Vec<(u32, u32)>) {
     keys.sort_unstable();
     let mut numbers: Vec<u32> = keys.into_iter().map(|(_, _, number)| number).collect();
     numbers.sort_by_key(|number| id(*number).0);
+    if !files.are_numbers_sure() {
+        for alike in numbers.chunk_by_mut(|one, other| id(*one) == id(*other)) {
+            alike.sort_by_key(|number| facts(*number));
+        }
+    }
     let mut names = Vec::new();
     numbers.dedup_by(|next, first| {
-        let is_same = id(*next) == id(*first)
-            && [*next, *first]
+        let are_sure = || {
+            [*next, *first]
                 .iter()
-                .all(|number| files.system(*number).inodes_identify);
+                .all(|number| files.system(*number).inodes_identify)
+        };
+        // Else, it is better to miss that two are equal than to call a file its own duplicate.
+        let is_same = id(*next) == id(*first) && (facts(*next) == facts(*first) || are_sure());
         if is_same {
             names.push((*first, *next));
         }
@@ -495,7 +519,7 @@ impl Search<'_> {
 
     /// Whether a path that was given is a reference.
     fn is_reference(&self, root: u32) -> bool {
-        matches!(self.options.across, Across::References(first) if root >= first)
+        self.options.across.is_reference(root)
     }
 
     /// Whether files that are equal are what is looked for.
@@ -505,7 +529,13 @@ impl Search<'_> {
         }
         let mut met = Met::default();
         for number in numbers {
-            met.add(self.names_of(number).map(|name| self.files.root(name)));
+            let roots = self.names_of(number).map(|name| self.files.root(name));
+            if let Across::References(_) = self.options.across {
+                // What is in a reference is no candidate, whatever other names it has.
+                met.add(roots.max());
+            } else {
+                met.add(roots);
+            }
         }
         met.is_group(self.options.across)
     }

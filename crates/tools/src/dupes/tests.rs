@@ -154,7 +154,12 @@ fn only_groups_across_roots_or_with_references_are_found_where_these_are_asked_f
         }
     }
     let groups = |across| {
-        let selection = Selection::new(&roots, true);
+        let selection = match across {
+            Across::References(first) => {
+                Selection::new(&roots[..first as usize], true).against(&roots[first as usize..])
+            }
+            _ => Selection::new(&roots, true),
+        };
         let options = Options {
             across,
             ..Options::default()

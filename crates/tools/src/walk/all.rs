@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::{CStr, CString, OsStr};
+use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -19,7 +20,7 @@ use super::file::FILE;
 use super::files::{Files, Place};
 use super::filter::Named;
 use super::ignored::Ignored;
-use super::selection::{Root, System};
+use super::selection::{Root, System, place, place_of};
 use super::{Directory, Facts, FileAt, Filter, Left, Limit, Listing, Selection, open_root};
 use crate::Stop;
 
@@ -46,12 +47,15 @@ pub(crate) const GONE: &str = "moved or removed during the search";
 /// What threads list together.
 struct Shared<'a> {
     selection: &'a Selection,
+    /// Whether one directory may be listed by two paths.
+    has_several: bool,
     stop: &'a Stop,
     filter: &'a Filter,
     /// Whether directories are told, too.
     with_directories: bool,
     tell: &'a (dyn Fn(u64) + Sync),
     listed: AtomicU64,
+    limit: &'a Arc<Limit<1>>,
     queue: Mutex<Queue<'a>>,
     changed: Condvar,
 }
@@ -82,6 +86,8 @@ struct Queue<'a> {
     asleep: usize,
     /// Directories that were listed: a bind mount shows one in two places.
     listed: HashSet<Identity>,
+    /// Where directories are that were listed and that inode numbers do not tell apart.
+    places: HashSet<PathBuf>,
     /// What is known of the file systems, by their devices.
     systems: HashMap<u64, System>,
 }
@@ -110,28 +116,37 @@ impl Files {
         stop: &Stop,
         tell: &(dyn Fn(u64) + Sync),
     ) -> Found {
-        let shared = Shared {
-            selection,
-            stop,
-            filter,
-            with_directories,
-            tell,
-            listed: AtomicU64::new(0),
-            queue: Mutex::default(),
-            changed: Condvar::new(),
-        };
+        let limit = Limit::new(plan.open_directories);
         let mut found = Found::default();
-        shared.begin(plan, &mut found);
-        let parts = std::thread::scope(|scope| {
-            let spawn = |_| std::thread::Builder::new().spawn_scoped(scope, || shared.work()).ok();
-            let others: Vec<_> = (1..plan.threads).map_while(spawn).collect();
-            let own = shared.work();
-            let others = others.into_iter().filter_map(|thread| thread.join().ok());
-            std::iter::once(own).chain(others).collect::<Vec<_>>()
-        });
-        found.files.reserve(parts.iter().map(|part| &part.files));
-        for part in parts {
-            found.add(part);
+        let mut queue = Queue::default();
+        let has_several = selection.has_several();
+        // References come first: what is in them is not listed again.
+        for selection in selection.references().into_iter().chain([selection]) {
+            let shared = Shared {
+                selection,
+                has_several,
+                stop,
+                filter,
+                with_directories,
+                tell,
+                listed: AtomicU64::new(found.files.len().into()),
+                limit: &limit,
+                queue: Mutex::new(queue),
+                changed: Condvar::new(),
+            };
+            shared.begin(&mut found);
+            let parts = std::thread::scope(|scope| {
+                let spawn = |_| std::thread::Builder::new().spawn_scoped(scope, || shared.work()).ok();
+                let others: Vec<_> = (1..plan.threads).map_while(spawn).collect();
+                let own = shared.work();
+                let others = others.into_iter().filter_map(|thread| thread.join().ok());
+                std::iter::once(own).chain(others).collect::<Vec<_>>()
+            });
+            found.files.reserve(parts.iter().map(|part| &part.files));
+            for part in parts {
+                found.add(part);
+            }
+            queue = shared.queue.into_inner().unwrap_or_else(PoisonError::into_inner);
         }
         found
     }
@@ -158,21 +173,23 @@ impl Found {
 
 impl<'a> Shared<'a> {
     /// Queues the roots that are directories, and takes those that are files.
-    fn begin(&self, plan: &BatchPlan, found: &mut Found) {
-        let limit = Limit::new(plan.open_directories);
+    fn begin(&self, found: &mut Found) {
         let mut here: Option<Arc<Directory<1>>> = None;
-        for root in self.selection.roots() {
+        for root in self.selection.roots().iter().chain(self.selection.links()) {
             if let Some(reason) = &root.refused {
                 found.failures.push((root.path.clone(), reason.clone()));
+                continue;
+            }
+            if !root.is_directory && self.is_in_reference(&root.path) {
                 continue;
             }
             let opened = match &here {
                 Some(here) if !root.is_directory => Ok(Arc::clone(here)),
                 _ if root.is_directory => {
-                    open_root(&root.path).map(|opened| Directory::root([opened], root.name(), &limit, ()))
+                    open_root(&root.path).map(|opened| Directory::root([opened], root.name(), self.limit, ()))
                 }
                 _ => open_root(Path::new("."))
-                    .map(|opened| Directory::root([opened], CString::default(), &limit, ()))
+                    .map(|opened| Directory::root([opened], CString::default(), self.limit, ()))
                     .inspect(|directory| here = Some(Arc::clone(directory))),
             };
             match opened {
@@ -188,6 +205,18 @@ impl<'a> Shared<'a> {
                 Err(error) => found.failed(root.path.clone(), "open", &error),
             }
         }
+    }
+
+    /// Whether a file is a reference, or in a directory of one.
+    fn is_in_reference(&self, path: &Path) -> bool {
+        let Some(references) = self.selection.references() else {
+            return false;
+        };
+        let place = place(path);
+        let directory = place.parent().unwrap_or(&place);
+        let id = fs::metadata(directory).map(|metadata| Identity::of(&metadata));
+        let queue = self.lock();
+        references.is_at(&place) || queue.places.contains(directory) || id.is_ok_and(|id| queue.listed.contains(&id))
     }
 
     /// Adds a file that somebody named.
@@ -353,17 +382,26 @@ impl<'a> Shared<'a> {
             found.left_out.push(next.directory.path_of(b""));
             return None;
         }
-        if next.directory.is_link() && !system.inodes_identify {
+        let is_listed = if system.inodes_identify {
+            // What was named itself is listed below its own name.
+            if is_below && self.selection.contains(facts.id()) {
+                return None;
+            }
+            !self.lock().listed.insert(facts.id())
+        } else if next.directory.is_link() {
             found.left.links += 1;
             return None;
-        }
-        // What was named itself is listed below its own name.
-        if is_below && system.inodes_identify && self.selection.contains(facts.id()) {
-            return None;
-        }
-        let is_repeated = !self.lock().listed.insert(facts.id()) && system.inodes_identify;
-        found.left.repeated += u64::from(is_repeated);
-        (!is_repeated).then_some(system)
+        } else if self.has_several {
+            let place = place_of(directory, || next.directory.path_of(b""));
+            if is_below && self.selection.is_at(&place) {
+                return None;
+            }
+            !self.lock().places.insert(place)
+        } else {
+            false
+        };
+        found.left.repeated += u64::from(is_listed);
+        (!is_listed).then_some(system)
     }
 
     /// The file system of a device, as something open on it tells.
@@ -434,6 +472,7 @@ impl<'a> Sorter<'_, 'a> {
             }
             match entry.kind {
                 FileType::RegularFile => match Facts::at(self.handle, name) {
+                    Ok(facts) if self.is_named(name, &facts) => self.others = None,
                     Ok(facts) if facts.kind == FileType::RegularFile => {
                         self.add_file(name, &named, &facts, self.system, false);
                     }
@@ -468,6 +507,14 @@ impl<'a> Sorter<'_, 'a> {
                 }
             }
         }
+    }
+
+    /// Whether a file was named itself; then it is listed by that name.
+    fn is_named(&self, name: &CStr, facts: &Facts) -> bool {
+        let (selection, directory) = (self.shared.selection, &self.next.directory);
+        selection.may_name(facts.id(), self.system)
+            && selection
+                .is_at(&place_of(self.handle, || directory.path_of(b"")).join(OsStr::from_bytes(name.to_bytes())))
     }
 
     fn add_file(&mut self, name: &CStr, named: &Named<'_>, facts: &Facts, system: System, is_followed: bool) {

@@ -118,6 +118,11 @@ impl Files {
         self.place(number).system
     }
 
+    /// Whether no two of them have one inode number, but for hard links.
+    pub fn are_numbers_sure(&self) -> bool {
+        self.places.iter().all(|place| place.system.inodes_identify)
+    }
+
     /// Whether any of them is on an overlay.
     pub fn has_overlay(&self) -> bool {
         self.places.iter().any(|place| place.system.is_overlay)

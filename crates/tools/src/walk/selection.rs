@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::ffi::CString;
 use std::fs::{self, Metadata};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,17 @@ use crate::Stop;
 #[derive(Debug)]
 pub struct Selection {
     roots: Vec<Root>,
+    /// Files that were named by another of their hard links before.
+    links: Vec<Root>,
     ids: HashSet<Identity>,
+    /// Where all of them are, without symbolic links: this tells them apart where inode numbers do not.
+    places: HashSet<PathBuf>,
+    /// Whether one of them is a file.
+    has_files: bool,
+    /// What the others are compared with.
+    references: Option<Box<Self>>,
+    /// How many paths there are, those of references included.
+    paths: u32,
     pub(super) other_file_systems: bool,
 }
 
@@ -81,41 +91,100 @@ impl Selection {
     /// a regular file nor a directory, or not on a storage file system (`/proc`) fails when its turn comes; the others
     /// are processed.
     pub fn new<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>, other_file_systems: bool) -> Self {
+        Self::numbered(0, paths, other_file_systems)
+    }
+
+    /// Adds paths that the others are compared with. What is in both is a reference.
+    #[must_use]
+    pub fn against<P: AsRef<Path>>(self, paths: impl IntoIterator<Item = P>) -> Self {
+        let references = Self::numbered(self.paths, paths, self.other_file_systems);
+        Self {
+            paths: references.paths,
+            references: (!references.roots.is_empty()).then(|| Box::new(references)),
+            ..self
+        }
+    }
+
+    fn numbered<P: AsRef<Path>>(first: u32, paths: impl IntoIterator<Item = P>, other_file_systems: bool) -> Self {
         let mut selection = Self {
             roots: Vec::new(),
+            links: Vec::new(),
             ids: HashSet::new(),
+            places: HashSet::new(),
+            has_files: false,
+            references: None,
+            paths: first,
             other_file_systems,
         };
-        for (number, path) in (0..).zip(paths) {
-            let mut root = Root {
-                path: path.as_ref().to_owned(),
-                number,
-                is_directory: false,
-                device: 0,
-                system: System::default(),
-                refused: None,
-            };
-            match look(&root.path) {
-                Ok((metadata, system)) => {
-                    if !selection.ids.insert(Identity::of(&metadata)) && system.inodes_identify {
-                        continue;
-                    }
-                    root.is_directory = metadata.is_dir();
-                    root.device = metadata.dev();
-                    root.system = System::of(&system);
-                }
-                Err(reason) => root.refused = Some(reason),
-            }
-            selection.roots.push(root);
+        for path in paths {
+            selection.add(path.as_ref());
         }
         selection
+    }
+
+    fn add(&mut self, path: &Path) {
+        let mut root = Root {
+            path: path.to_owned(),
+            number: self.paths,
+            is_directory: false,
+            device: 0,
+            system: System::default(),
+            refused: None,
+        };
+        self.paths += 1;
+        match look(path) {
+            Ok((metadata, system)) => {
+                if !self.places.insert(place(path)) {
+                    return;
+                }
+                root.is_directory = metadata.is_dir();
+                self.has_files |= !root.is_directory;
+                root.device = metadata.dev();
+                root.system = System::of(&system);
+                if !self.ids.insert(Identity::of(&metadata)) && system.inodes_identify {
+                    if !root.is_directory {
+                        self.links.push(root);
+                    }
+                    return;
+                }
+            }
+            Err(reason) => root.refused = Some(reason),
+        }
+        self.roots.push(root);
     }
 
     pub(crate) fn roots(&self) -> &[Root] {
         &self.roots
     }
 
-    /// Whether a file with this identity was named itself; then it does not count again in its directory.
+    /// Other hard links of files among these.
+    pub(super) fn links(&self) -> &[Root] {
+        &self.links
+    }
+
+    pub(super) fn references(&self) -> Option<&Self> {
+        self.references.as_deref()
+    }
+
+    /// Whether several paths were named, so that one may be inside another.
+    pub(super) fn has_several(&self) -> bool {
+        self.roots.len() > 1 || self.references.is_some()
+    }
+
+    /// Whether a file or directory was named itself, here or as a reference, by where it is.
+    pub(super) fn is_at(&self, place: &Path) -> bool {
+        self.places.contains(place) || self.references().is_some_and(|references| references.is_at(place))
+    }
+
+    /// Whether a file may have been named itself, here or as a reference, as far as its identity tells.
+    pub(super) fn may_name(&self, id: Identity, system: System) -> bool {
+        (self.has_files && (!system.inodes_identify || self.contains(id)))
+            || self
+                .references()
+                .is_some_and(|references| references.may_name(id, system))
+    }
+
+    /// Whether a file or directory with this identity was named itself; then it does not count again in its directory.
     pub(crate) fn contains(&self, id: Identity) -> bool {
         self.ids.contains(&id)
     }
@@ -125,6 +194,16 @@ impl Selection {
     pub(crate) fn walk<'a>(&'a self, root: &'a Root, stop: &'a Stop) -> Walk<'a> {
         Walk::new(self, root, stop)
     }
+}
+
+/// Where something is, without symbolic links; its path if that is not known.
+pub(super) fn place(path: &Path) -> PathBuf {
+    fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
+}
+
+/// Where an open directory is.
+pub(super) fn place_of(directory: BorrowedFd<'_>, path: impl FnOnce() -> PathBuf) -> PathBuf {
+    fs::read_link(format!("/proc/self/fd/{}", directory.as_raw_fd())).unwrap_or_else(|_| place(&path()))
 }
 
 /// The metadata and file system of a path, or why it is refused.
