@@ -85,7 +85,20 @@ pub fn opened_as(file: &File) -> io::Result<OpenedAs> {
         direct: has(platform::DIRECT),
         write_through: has(platform::WRITE_THROUGH),
         append: has(OFlags::APPEND),
+        keeps_atime: has(platform::NO_ATIME),
     })
+}
+
+/// Opens something by `open` with `O_NOATIME` (open(2)), so that reading it does not change its time of access. Only the owner
+/// and root may ask for that; for others, `open` is called again without flags.
+///
+/// # Errors
+/// Those of `open`.
+pub fn without_atime<T>(open: impl Fn(OFlags) -> rustix::io::Result<T>) -> rustix::io::Result<T> {
+    match open(platform::NO_ATIME) {
+        Err(Errno::PERM) => open(OFlags::empty()),
+        opened => opened,
+    }
 }
 
 /// Opens a file in a directory (openat(2)). A new one gets `mode`, less the umask.
@@ -106,7 +119,12 @@ fn open_at(
     flags.set(platform::WRITE_THROUGH, how.write_through);
     let absent: &[Errno] = if how.direct { &[Errno::INVAL] } else { &[] };
     let opened = attempt(absent, "the file system has no direct I/O", || {
-        rustix::fs::openat(directory, path, flags, Mode::from_raw_mode(mode))
+        let open = |more| rustix::fs::openat(directory, path, flags | more, Mode::from_raw_mode(mode));
+        if how.keeps_atime {
+            without_atime(open)
+        } else {
+            open(OFlags::empty())
+        }
     })?;
     match opened.map(File::from) {
         // On platforms without the flag, this cannot be detected.

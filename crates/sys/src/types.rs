@@ -25,6 +25,8 @@ pub struct Opening {
     pub direct: bool,
     /// Every write returns with its data on the device: `O_DSYNC`.
     pub write_through: bool,
+    /// Reading does not change the time of access, where the system permits that: [`without_atime`](crate::without_atime).
+    pub keeps_atime: bool,
 }
 
 impl Opening {
@@ -35,6 +37,7 @@ impl Opening {
             access,
             direct: false,
             write_through: false,
+            keeps_atime: false,
         }
     }
 }
@@ -48,6 +51,8 @@ pub struct OpenedAs {
     pub write_through: bool,
     /// Every write goes to the end: `O_APPEND`.
     pub append: bool,
+    /// Reading does not change the time of access: `O_NOATIME`.
+    pub keeps_atime: bool,
 }
 
 /// The alignment that direct I/O on a file requires, in bytes.

@@ -474,6 +474,32 @@ fn the_time_of_access_stays_for_the_owner() {
 }
 
 #[test]
+fn times_of_access_of_directories_and_of_what_names_ignored_files_stay_too() {
+    let place = Place::new();
+    fs::create_dir(place.path("tree")).unwrap();
+    let Some(_mount) = Mount::tmpfs(&place.path("tree"), "strictatime,size=8m") else {
+        return;
+    };
+    fs::create_dir_all(place.path("tree/d/e")).unwrap();
+    for name in ["tree/d/a", "tree/d/e/b", "tree/d/e/c.o"] {
+        place.file(name, b"same");
+    }
+    place.file("tree/d/.gitignore", b"*.o\n");
+    let names = ["tree", "tree/d", "tree/d/e", "tree/d/.gitignore"];
+    let before = names.map(|name| accessed(&place.path(name)));
+    for arguments in [&["tree"][..], &["--dirs", "tree/d"], &["tree/d/e", "--against", "tree"]] {
+        let ended = place
+            .run(&[&["dupes", "--ignore-files"], arguments].concat())
+            .succeeded();
+        assert!(!ended.stdout.contains("c.o"), "{}", ended.stdout);
+        assert_eq!(names.map(|name| accessed(&place.path(name))), before, "{arguments:?}");
+    }
+    // Reading them otherwise changes it.
+    fs::read(place.path("tree/d/.gitignore")).unwrap();
+    assert_ne!(accessed(&place.path(names[3])), before[3]);
+}
+
+#[test]
 fn the_page_cache_is_left_as_it_was_unless_it_is_to_be_filled() {
     let place = Place::new();
     let Some(_mount) = disk(&place, "ext4") else { return };

@@ -116,6 +116,7 @@ const THROUGH: Opening = Opening {
     access: Access::Overwrite,
     direct: false,
     write_through: true,
+    keeps_atime: false,
 };
 
 /// The same on a device, by a file that `make` opens twice: for writing, and for write-through.

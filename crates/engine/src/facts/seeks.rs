@@ -107,6 +107,7 @@ fn time<const FILES: usize>(
 pub(super) fn open_direct(path: &Path) -> Option<File> {
     let direct = Opening {
         direct: true,
+        keeps_atime: true,
         ..Opening::plain(Access::Read)
     };
     sys::open(path, direct).ok()?.available()
@@ -153,6 +154,12 @@ pub(super) mod tests {
         if !are_cold(&[&paths[0], &paths[1]]) {
             return;
         }
+        let accessed = || {
+            paths
+                .each_ref()
+                .map(|path| std::fs::metadata(path).unwrap().accessed().unwrap())
+        };
+        let accessed_before = accessed();
         let before = read_bytes();
         let found = Seeks::between([(&paths[0], 0), (&paths[1], 0)], 20 << 20);
         // Of each run the blocks of one file, and as many of both in turn; fewer where the device takes its time.
@@ -169,6 +176,7 @@ pub(super) mod tests {
             assert_eq!(resident(path), Some(0.0), "measuring leaves files as they are");
         }
         assert!(Seeks::within(&paths[0], 20 << 20, 1).is_some_and(|found| found.apart > Duration::ZERO));
+        assert_eq!(accessed(), accessed_before);
         assert_eq!(
             Seeks::within(&paths[0], FILE_BLOCK_BYTES * FILE_READS, 1),
             None,

@@ -219,6 +219,7 @@ impl<'a> Side<'a> {
             access,
             direct: opened.direct,
             write_through: opened.write_through,
+            keeps_atime: opened.keeps_atime,
         };
         self.support("open again", sys::open(&path, how)).map(Arc::new)
     }
@@ -312,9 +313,9 @@ impl<'a> Side<'a> {
     ) -> Result<Self> {
         let options = method.options();
         let opening = Opening {
-            access,
             direct: options.cache() == CachePolicy::Direct,
             write_through: access != Access::Read && options.durability() == Durability::WriteThrough,
+            ..Opening::plain(access)
         };
         let action = match access {
             Access::Read => "open",

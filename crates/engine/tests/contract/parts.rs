@@ -104,9 +104,9 @@ fn is_direct(method: &Method) -> bool {
 /// A file open for reading and writing, as a method needs it.
 fn open_for(method: &Method, path: &Path) -> File {
     let how = Opening {
-        access: Access::Overwrite,
         direct: is_direct(method),
         write_through: method.options().durability() == Durability::WriteThrough,
+        ..Opening::plain(Access::Overwrite)
     };
     seekless_sys::open(path, how).unwrap().required().unwrap()
 }

@@ -226,11 +226,7 @@ struct Opening {
 impl Watch for Opening {
     fn before(&self, step: &Step<'_>) -> std::io::Result<()> {
         if step.kind == StepKind::Write && self.writes.fetch_add(1, Ordering::Relaxed) == 1 {
-            let how = seekless_sys::Opening {
-                access: seekless_sys::Access::Read,
-                direct: false,
-                write_through: false,
-            };
+            let how = seekless_sys::Opening::plain(seekless_sys::Access::Read);
             // Does not wait; the lease begins to end.
             assert!(seekless_sys::open(step.path, how).is_err());
         }

@@ -109,7 +109,7 @@ pub fn descriptor_path(_file: &File) -> Option<PathBuf> {
 }
 
 /// Only Linux lets reading leave the time of access as it is.
-pub const NO_ATIME: OFlags = OFlags::empty();
+pub(crate) const NO_ATIME: OFlags = OFlags::empty();
 
 /// Only Linux has handles that stand for a place alone.
 pub const PATH_ONLY: OFlags = OFlags::empty();

@@ -17,6 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::Errno;
 use seekless::files::Identity;
+use seekless_sys::without_atime;
 
 use super::Facts;
 
@@ -102,7 +103,8 @@ impl<const TREES: usize> Handles<TREES> {
     /// Opens the directories with a name in these.
     fn open(&self, name: &CStr, flags: OFlags, failed: Failures<'_>) -> Option<Arc<Self>> {
         let above = self.borrowed();
-        let one = |tree: usize| Ok(openat(above[tree], name, flags, Mode::empty())?);
+        let open = |tree: usize, flags| openat(above[tree], name, flags, Mode::empty());
+        let one = |tree: usize| Ok(without_atime(|more| open(tree, flags | more))?);
         Some(Arc::new(Self(in_each("open", failed, one)?)))
     }
 }

@@ -6,10 +6,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rustix::fs::{Mode, openat};
-use rustix::io::Errno;
+use rustix::fs::{Mode, OFlags, openat};
 use seekless::files::Identity;
-use seekless_sys::NO_ATIME;
+use seekless_sys::without_atime;
 
 use super::file::{FILE, FOUND_FILE};
 use super::selection::System;
@@ -32,7 +31,7 @@ pub(super) struct Place {
     /// Whether the names are followed where they are links: somebody gave them, or wants links followed.
     pub is_followed: bool,
     pub system: System,
-    /// Whether files here are of others, who alone may ask for [`NO_ATIME`].
+    /// Whether files here are of others, who alone may read without changing the time of access.
     pub is_of_others: AtomicBool,
 }
 
@@ -137,20 +136,18 @@ impl Files {
         let place = self.place(number);
         let handles = place.directory.handles().map_err(|(_, error)| error)?;
         let flags = if place.is_followed { FILE } else { FOUND_FILE };
-        let open = |flags| openat(handles.borrowed()[0], self.name(number), flags, Mode::empty());
-        let opened = if place.is_of_others.load(Ordering::Relaxed) {
-            Err(Errno::PERM)
-        } else {
-            open(flags | NO_ATIME)
-        };
-        let file: File = match opened {
-            Err(Errno::PERM) => {
+        let open = |more: OFlags| {
+            if more.is_empty() {
                 place.is_of_others.store(true, Ordering::Relaxed);
-                open(flags)
             }
-            opened => opened,
-        }?
-        .into();
+            openat(handles.borrowed()[0], self.name(number), flags | more, Mode::empty())
+        };
+        let opened = if place.is_of_others.load(Ordering::Relaxed) {
+            open(OFlags::empty())
+        } else {
+            without_atime(open)
+        };
+        let file: File = opened?.into();
         let facts = Facts::of(&file)?;
         self.get(number).check(&facts)?;
         Ok((file, facts))

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
-use rustix::fs::{Mode, OFlags, openat};
+use rustix::fs::{Mode, openat};
+use seekless_sys::without_atime;
 
 use super::Listing;
 use super::file::FOUND_FILE;
@@ -37,7 +38,7 @@ impl Ignored {
         let mut builder = GitignoreBuilder::new(below_root);
         for name in NAMES {
             if entries.iter().any(|entry| entries.name(entry) == name)
-                && let Ok(file) = openat(directory, name, FOUND_FILE | OFlags::RDONLY, Mode::empty())
+                && let Ok(file) = without_atime(|more| openat(directory, name, FOUND_FILE | more, Mode::empty()))
             {
                 let mut text = Vec::new();
                 let _ = std::fs::File::from(file).take(LIMIT_BYTES).read_to_end(&mut text);

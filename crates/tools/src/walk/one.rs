@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::{FileType, Mode, OFlags, SeekFrom};
-use seekless_sys::file_system_of;
+use seekless_sys::{file_system_of, without_atime};
 use serde::Serialize;
 
 use super::{Directory, Facts, FileAt, Limit, Listing, Root, Selection, is_sure};
@@ -271,7 +271,9 @@ impl Iterator for Walk<'_> {
 /// Opens a directory that the user named. A symbolic link is followed.
 pub(crate) fn open_root(path: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    Ok(rustix::fs::open(path, flags, Mode::empty())?)
+    Ok(without_atime(|more| {
+        rustix::fs::open(path, flags | more, Mode::empty())
+    })?)
 }
 
 fn path_of(bytes: &[u8]) -> PathBuf {
