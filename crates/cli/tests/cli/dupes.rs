@@ -146,6 +146,11 @@ fn a_list_without_paths_is_an_error_that_names_it() {
     place.run(&["dupes", "--files-from", "list", "one"]).succeeded();
     let refusal = place.run(&["dupes", "--files-from", "gone"]).refused();
     assert!(refusal.starts_with("seekless: gone: cannot read: No such"), "{refusal}");
+    let refusal = place.run(&["dupes", "--files-from", "go\nne"]).refused();
+    assert!(
+        refusal.starts_with("seekless: go\\nne: cannot read: No such"),
+        "{refusal}"
+    );
 }
 
 #[test]
