@@ -58,7 +58,7 @@ pub struct Arguments {
     /// Do not enter directories of other file systems
     #[arg(long, short = 'x')]
     one_file_system: bool,
-    /// Search trash directories, read-only snapshots and file systems such as /proc, too
+    /// Search trash directories and read-only snapshots, too
     #[arg(long)]
     all: bool,
     /// Follow symbolic links in directories

@@ -225,8 +225,8 @@ fn summary(out: &mut impl Write, found: &Found, sum: &Sum) -> io::Result<()> {
         ),
         (
             found.left_out.len() as u64,
-            "trash directory, snapshot or virtual file system (--all)",
-            "trash directories, snapshots or virtual file systems (--all)",
+            "trash directory or snapshot (--all)",
+            "trash directories or snapshots (--all)",
         ),
     ])
 }

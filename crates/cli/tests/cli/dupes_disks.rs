@@ -409,15 +409,29 @@ fn read_only_snapshots_are_left_out_and_told_unless_everything_is_wanted() {
     assert_eq!(seen.gain_bytes["disk/one/a"], blocks_bytes(&place.path("disk/one/c")));
     assert_eq!(seen.summary["left_out"]["directories"], 1);
     let text = place.run(&["dupes", "disk"]).succeeded().stdout;
-    assert!(
-        text.contains("1 trash directory, snapshot or virtual file system"),
-        "{text}"
-    );
+    assert!(text.contains("1 trash directory or snapshot (--all)"), "{text}");
     let with_all = groups(&[&format!("{here} disk/frozen/a disk/frozen/b")]);
     assert_eq!(search(&place, &["--all", "disk"]).groups, with_all);
     // What is named is searched.
     let named = groups(&["disk/frozen/a disk/frozen/b"]);
     assert_eq!(search(&place, &["disk/frozen"]).groups, named);
+}
+
+#[test]
+fn what_only_looks_like_files_is_never_searched() {
+    let place = Place::new();
+    fs::create_dir_all(place.path("tree/sys")).unwrap();
+    for name in ["tree/a", "tree/b"] {
+        place.file(name, b"same");
+    }
+    let Some(_mount) = Mount::bind(Path::new("/sys/module"), &place.path("tree/sys")) else {
+        return;
+    };
+    for arguments in [&["tree"][..], &["--all", "tree"]] {
+        let seen = search(&place, arguments);
+        assert_eq!((seen.groups, &*seen.stderr), (groups(&["tree/a tree/b"]), ""));
+        assert_eq!(seen.summary["left_out"]["other_file_systems"], 1);
+    }
 }
 
 /// Bytes of a file in the page cache.

@@ -376,9 +376,12 @@ impl<'a> Shared<'a> {
         }
         let system = self.system(facts.device, directory);
         let is_below = next.above > 0;
-        if !self.filter.everything
-            && (system.is_pseudo || (is_below && is_read_only_snapshot(directory, facts, system)))
-        {
+        // The sizes of its files are not their lengths.
+        if system.is_pseudo {
+            found.left.other_file_systems += 1;
+            return None;
+        }
+        if !self.filter.everything && is_below && is_read_only_snapshot(directory, facts, system) {
             found.left_out.push(next.directory.path_of(b""));
             return None;
         }

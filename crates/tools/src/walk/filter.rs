@@ -25,7 +25,7 @@ pub struct Filter {
     pub exclude: Globs,
     /// This matches the path.
     pub regex: Option<Regex>,
-    /// Also what is in the trash, in snapshots, and on file systems that are no storage.
+    /// Also what is in the trash and in snapshots.
     pub everything: bool,
     /// Symbolic links are followed, and not only those that are named.
     pub follows_links: bool,
