@@ -105,13 +105,22 @@ impl<E: Into<anyhow::Error>> From<E> for Failure {
     }
 }
 
-/// Raises the soft limit of open files, which is low, because walks hold directories open.
+/// Walks hold at most about so many descriptors.
+const DESCRIPTORS_MAX: u64 = 1 << 16;
+
+/// Raises the soft limit of open files, which is low, because walks hold directories open. Call it before threads are started.
 fn raise_open_files() {
     let limit = rustix::process::getrlimit(Resource::Nofile);
     let current = limit.maximum;
     // With a low limit, fewer directories are open at a time.
     if let Err(error) = rustix::process::setrlimit(Resource::Nofile, Rlimit { current, ..limit }) {
         tracing::debug!(%error, "the limit of open files stays");
+    }
+    // Linux doubles the table of descriptors when it is full, and a process with threads waits for all processors each time, 5
+    // to 20 ms. A high number makes the table large now. It is only a matter of time, so errors do not matter.
+    let highest = current.unwrap_or(u64::MAX).min(DESCRIPTORS_MAX) - 1;
+    if let Ok(any) = std::fs::File::open("/") {
+        drop(rustix::io::fcntl_dupfd_cloexec(&any, highest as i32));
     }
 }
 
