@@ -40,6 +40,8 @@ pub(super) struct Place {
 pub(crate) struct Listed {
     place: u32,
     name_length: u16,
+    /// Whether its inode number identifies it.
+    is_number_sure: bool,
     name_start: u64,
     pub device: u64,
     pub inode: u64,
@@ -182,6 +184,7 @@ impl Files {
         self.all.push(Listed {
             place,
             name_length: name.len() as u16,
+            is_number_sure: self.places[place as usize].system.inodes_identify,
             name_start: self.names.len() as u64,
             device: facts.device,
             inode: facts.inode,
@@ -199,7 +202,8 @@ impl Listed {
     /// # Errors
     /// What happened to it.
     pub fn check(&self, now: &Facts) -> io::Result<()> {
-        if now.id() != Identity::new(self.device, self.inode) {
+        // Elsewhere, a file that the system has forgotten may get another number.
+        if self.is_number_sure && now.id() != Identity::new(self.device, self.inode) {
             return Err(io::Error::new(CHANGED, "replaced by another file during the search"));
         }
         let is_same =
@@ -208,5 +212,30 @@ impl Listed {
             return Err(io::Error::new(CHANGED, "changed during the search"));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Stop;
+    use crate::walk::{Filter, Selection};
+
+    #[test]
+    fn a_file_with_another_inode_number_is_another_only_where_numbers_identify_files() {
+        let place = tempfile::tempdir().unwrap();
+        std::fs::write(place.path().join("file"), "content").unwrap();
+        let selection = Selection::new([place.path()], true);
+        let process = seekless::facts::ProcessFacts::here();
+        let plan = seekless::plan::duplicates(&process, &[], 0).batch;
+        let found = Files::list(&selection, &Filter::default(), false, &plan, &Stop::default(), &|_| ());
+        let mut files = found.files;
+        assert!(files.open(0).is_ok());
+        files.all[0].inode += 1;
+        assert_eq!(files.open(0).unwrap_err().kind(), CHANGED);
+        files.all[0].is_number_sure = false;
+        assert!(files.open(0).is_ok());
+        files.all[0].modified_ns -= 1;
+        assert_eq!(files.open(0).unwrap_err().kind(), CHANGED);
     }
 }
