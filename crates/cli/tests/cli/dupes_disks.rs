@@ -515,6 +515,33 @@ fn reflinks_on_btrfs_are_equal_without_being_read_and_free_nothing() {
     reflinks_on("btrfs");
 }
 
+#[test]
+fn a_reflink_that_was_cut_in_its_last_block_is_not_the_longer_file() {
+    let place = Place::new();
+    let Some(_mount) = disk(&place, "btrfs") else { return };
+    let content = bytes(1, 99_000);
+    let path = |name: &str| place.path("disk").join(name);
+    fs::write(path("long"), &content).unwrap();
+    sync(&path("long"));
+    let mut longer = vec!["disk/long".to_owned()];
+    let mut shorter = Vec::new();
+    // More than are open side by side.
+    for number in 0..70 {
+        let [long, short, copy] = ["long", "short", "copy"].map(|name| format!("{name}{number}"));
+        reflink(&path("long"), &path(&long));
+        reflink(&path("long"), &path(&short));
+        File::options().write(true).open(path(&short)).unwrap().set_len(98_700).unwrap();
+        fs::write(path(&copy), &content[..98_700]).unwrap();
+        longer.push(format!("disk/{long}"));
+        shorter.extend([format!("disk/{short}"), format!("disk/{copy}")]);
+    }
+    sync(&path("long"));
+    let expected = groups(&[&longer.join(" "), &shorter.join(" ")]);
+    for _ in 0..4 {
+        assert_eq!(search(&place, &["disk"]).groups, expected);
+    }
+}
+
 fn content_decides_on(kind: &str) {
     const LENGTH: usize = 1 << 20;
     let place = Place::new();

@@ -22,8 +22,8 @@ const SHARED_FROM_BYTES: u64 = 64 << 10;
 const PIECE_BYTES: u64 = 8 << 20;
 const PIECES_AHEAD: usize = 8;
 
-/// Where all blocks of a file lie, with its device.
-type Layout = (u64, Vec<Run>);
+/// Where all blocks of a file lie, with its device and size: the last block may be of files that end in it at several places.
+type Layout = (u64, u64, Vec<Run>);
 
 /// Digests of files that share all their blocks, by where these are.
 pub(super) type Layouts = Mutex<HashMap<Layout, blake3::Hash>>;
@@ -302,7 +302,7 @@ impl Search<'_> {
         let listed = self.files.get(number);
         let is_worth = listed.bytes >= SHARED_FROM_BYTES && self.files.system(number).may_share;
         let layout = is_worth.then(|| shared_layout(file)).and_then(Result::ok).flatten();
-        layout.map(|layout| (listed.device, layout))
+        layout.map(|layout| (listed.device, listed.bytes, layout))
     }
 
     /// Compares large files: a pair by the method that is planned for it, more of them side by side, in pieces that threads
