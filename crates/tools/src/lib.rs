@@ -14,5 +14,6 @@ pub mod walk;
 
 mod handle;
 mod stop;
+mod threads;
 
 pub use stop::Stop;

@@ -12,6 +12,7 @@ use seekless_sys::{Support, drop_from_cache, residency};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::{Failed, Progress, Search};
+use crate::threads::in_threads;
 
 /// Files that a thread takes at a time.
 const CHUNK: usize = 256;
@@ -131,13 +132,7 @@ impl Search<'_> {
             }
             part
         };
-        let parts = std::thread::scope(|scope| {
-            let spawn = |_| std::thread::Builder::new().spawn_scoped(scope, work).ok();
-            let others: Vec<_> = (1..self.plan.batch.threads).map_while(spawn).collect();
-            let own = work();
-            let others = others.into_iter().filter_map(|thread| thread.join().ok());
-            std::iter::once(own).chain(others).collect::<Vec<_>>()
-        });
+        let parts = in_threads(self.plan.batch.threads, work);
         let mut found = Beginnings::default();
         let mut digests = Vec::with_capacity(parts.len());
         for part in parts {

@@ -23,6 +23,7 @@ use super::ignored::Ignored;
 use super::selection::{Root, System, place, place_of};
 use super::{Directory, Facts, FileAt, Filter, Left, Limit, Listing, Selection, open_root};
 use crate::Stop;
+use crate::threads::in_threads;
 
 /// A directory that was listed.
 pub(crate) struct Visited {
@@ -135,13 +136,7 @@ impl Files {
                 changed: Condvar::new(),
             };
             shared.begin(&mut found);
-            let parts = std::thread::scope(|scope| {
-                let spawn = |_| std::thread::Builder::new().spawn_scoped(scope, || shared.work()).ok();
-                let others: Vec<_> = (1..plan.threads).map_while(spawn).collect();
-                let own = shared.work();
-                let others = others.into_iter().filter_map(|thread| thread.join().ok());
-                std::iter::once(own).chain(others).collect::<Vec<_>>()
-            });
+            let parts = in_threads(plan.threads, || shared.work());
             found.files.reserve(parts.iter().map(|part| &part.files));
             for part in parts {
                 found.add(part);
@@ -245,6 +240,7 @@ impl<'a> Shared<'a> {
 
     fn work(&self) -> Found {
         let mut found = Found::default();
+        let _unwinding = Unwinding(self);
         while let Some(next) = self.next() {
             let before = found.files.len();
             let children = self.list(next, &mut found);
@@ -419,6 +415,22 @@ impl<'a> Shared<'a> {
 
     fn lock(&self) -> MutexGuard<'_, Queue<'a>> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Lets the other threads end where one panics.
+struct Unwinding<'s, 'a>(&'s Shared<'a>);
+
+impl Drop for Unwinding<'_, '_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let mut queue = self.0.lock();
+            queue.waiting.clear();
+            queue.later.clear();
+            queue.at_work = queue.at_work.saturating_sub(1);
+            drop(queue);
+            self.0.changed.notify_all();
+        }
     }
 }
 
