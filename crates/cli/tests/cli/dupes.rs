@@ -234,7 +234,7 @@ fn a_file_that_nobody_may_read_is_named_and_the_others_are_compared() {
     assert_eq!(ended.code, Some(2));
     assert_eq!(
         ended.stderr,
-        "seekless dupes: open/c: Permission denied (os error 13)\n"
+        "seekless dupes: open/c: cannot open: Permission denied (os error 13)\n"
     );
     assert!(ended.stdout.starts_with("2 files of 4 B"), "{}", ended.stdout);
 }

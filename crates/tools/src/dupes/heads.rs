@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::fs::File;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -11,6 +12,7 @@ use seekless::plan::FIRST_BYTES as HEAD_BYTES;
 use seekless_sys::{Support, drop_from_cache, residency};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
+use super::failures::unread;
 use super::{Failed, Progress, Search};
 use crate::threads::in_threads;
 
@@ -42,7 +44,7 @@ impl Each<1> for Part<'_> {
         if self.search.stop.is_stopped() {
             return None;
         }
-        match self.search.files.open(number) {
+        match self.search.open_file(number) {
             Ok((file, _)) => Some((number, [Arc::new(file)])),
             Err(error) => {
                 self.failed.push((number, error));
@@ -72,9 +74,9 @@ impl Each<1> for Part<'_> {
             Ok([head]) if head.len() >= expected => &head[..expected],
             Ok(_) => match read_full(&file, &mut rest[..expected], 0) {
                 Ok(length) => &rest[..length],
-                Err(error) => return self.failed.push((number, error)),
+                Err(error) => return self.fail(number, &file, &error),
             },
-            Err((_, error)) => return self.failed.push((number, error)),
+            Err((_, error)) => return self.fail(number, &file, &error),
         };
         self.search.read_bytes.fetch_add(head.len() as u64, Ordering::Relaxed);
         let digest = (xxh3_64_with_seed(head, bytes), number);
@@ -82,6 +84,13 @@ impl Each<1> for Part<'_> {
         if self.search.cache.is_some() {
             self.new.push(digest);
         }
+    }
+}
+
+impl Part<'_> {
+    fn fail(&mut self, number: u32, file: &File, error: &io::Error) {
+        let cause = self.search.cause(number, file, unread(0, error));
+        self.failed.push((number, cause));
     }
 }
 

@@ -7,6 +7,7 @@
 
 mod cache;
 mod directories;
+mod failures;
 mod heads;
 mod layers;
 mod place;

@@ -11,6 +11,7 @@ use seekless::files::{Run, data_ranges, read_full, shared_bytes, shared_layout};
 use seekless::plan::{FIRST_LOOK_BYTES, LARGE_BYTES};
 use seekless_sys::drop_from_cache;
 
+use super::failures::unread;
 use super::{Class, Failed, Member, Progress, Proof, Search};
 use crate::Stop;
 use crate::tree::What;
@@ -110,8 +111,7 @@ impl Search<'_> {
         split.read(&files, 0..FIRST_LOOK_BYTES);
         let alike: Vec<Vec<u32>> = split.classes().iter().map(|class| numbers(class)).collect();
         self.read_bytes.fetch_add(split.read_bytes, Ordering::Relaxed);
-        let why = |(file, error): (usize, io::Error)| (files[file].number, self.why(&files[file], error));
-        failed.extend(split.failed.drain(..).map(why));
+        failed.extend(self.causes(&files, &mut split));
         for open in files
             .iter()
             .filter(|open| !alike.iter().flatten().any(|number| *number == open.number))
@@ -232,8 +232,7 @@ impl Search<'_> {
         let mut classes = split.all_classes();
         // What is not wanted was not read to its end.
         classes.retain(|class| is_wanted(class));
-        let why = |(index, error): (usize, io::Error)| (files[index].number, self.why(&files[index], error));
-        failures.extend(split.failed.drain(..).map(why));
+        failures.extend(self.causes(&files, &mut split));
         let read_for_others: HashSet<u32> = twins.iter().map(|(first, _)| files[*first].number).collect();
         for (first, open) in twins {
             files.push(open);
@@ -282,13 +281,16 @@ impl Search<'_> {
         self.files.get(open.number).check(&Facts::of(&open.file)?)
     }
 
-    /// Why a file could not be read: where it changed, that.
-    fn why(&self, open: &Open, error: io::Error) -> io::Error {
-        self.check(open).err().unwrap_or(error)
+    /// The files that could not be read, and why.
+    fn causes(&self, files: &[Open], split: &mut Split<'_>) -> Vec<Failed> {
+        let failed = split.failed.drain(..).map(|(index, error)| (&files[index], error));
+        failed
+            .map(|(open, error)| (open.number, self.cause(open.number, &open.file, error)))
+            .collect()
     }
 
     fn open(&self, number: u32) -> io::Result<Open> {
-        let (file, facts) = self.files.open(number)?;
+        let (file, facts) = self.open_file(number)?;
         Ok(Open {
             number,
             own_bytes: self.own_bytes(number, &file, &facts),
@@ -386,7 +388,8 @@ impl Search<'_> {
         let mut buffer = vec![0; self.plan.blocks_bytes[1].min(listed.bytes as usize)];
         let mut at = 0;
         while at < listed.bytes && !self.stop.is_stopped() {
-            let length = read_full(&file, &mut buffer, at)?;
+            let read = read_full(&file, &mut buffer, at);
+            let length = read.map_err(|error| self.cause(number, &file, unread(at, &error)))?;
             if length == 0 {
                 break;
             }
@@ -533,7 +536,7 @@ impl<'w> Split<'w> {
                             let failure = match read {
                                 Ok(read) if read == length => None,
                                 Ok(_) => Some(io::Error::new(CHANGED, "truncated during the search")),
-                                Err(error) => Some(error),
+                                Err(error) => Some(unread(at, &error)),
                             };
                             if let Some(error) = failure {
                                 self.fail(file, error);

@@ -568,6 +568,73 @@ fn a_file_with_names_below_several_roots_is_below_all_of_them() {
     }
 }
 
+/// A search of files that are listed, each with one name.
+fn search_of<'a>(files: &'a Files, options: &'a Options, stop: &'a Stop) -> Search<'a> {
+    let process = ProcessFacts::here();
+    Search {
+        files,
+        plan: plan::duplicates(&process, &[], 0),
+        process,
+        options,
+        stop,
+        tell: &|_| (),
+        done: AtomicU64::new(0),
+        read_bytes: AtomicU64::new(0),
+        threads: Threads::default(),
+        large: Large::default(),
+        names: Vec::new(),
+        cold: HashSet::new(),
+        cache: None,
+        layouts: Layouts::default(),
+    }
+}
+
+fn listed_below(root: &Path) -> Files {
+    let selection = Selection::new([root], true);
+    let plan = plan::batch(&ProcessFacts::here());
+    Files::list(&selection, &Filter::default(), false, &plan, &Stop::default(), &|_| ()).files
+}
+
+#[test]
+fn whatever_a_file_has_become_it_has_changed() {
+    let place = tempfile::tempdir().unwrap();
+    let path = |name: &str| place.path().join(name);
+    for name in ["link", "truncated", "socket"] {
+        fs::write(path(name), "same").unwrap();
+    }
+    let files = listed_below(place.path());
+    let (options, stop) = (Options::default(), Stop::default());
+    let search = search_of(&files, &options, &stop);
+    let number = |name: &str| {
+        (0..files.len())
+            .find(|number| files.name(*number) == name.as_bytes())
+            .unwrap()
+    };
+    let (open, _) = search.open_file(number("truncated")).unwrap();
+    File::options()
+        .write(true)
+        .truncate(true)
+        .open(path("truncated"))
+        .unwrap();
+    for name in ["link", "socket"] {
+        fs::remove_file(path(name)).unwrap();
+    }
+    std::os::unix::fs::symlink("truncated", path("link")).unwrap();
+    std::os::unix::net::UnixListener::bind(path("socket")).unwrap();
+    for name in ["link", "socket"] {
+        let error = search.open_file(number(name)).unwrap_err();
+        assert_eq!(
+            (error.kind(), error.to_string().as_str()),
+            (CHANGED, "replaced by another file during the search")
+        );
+    }
+    let error = search.cause(number("truncated"), &open, io::Error::other("a page is gone"));
+    assert_eq!(
+        (error.kind(), error.to_string().as_str()),
+        (CHANGED, "changed during the search")
+    );
+}
+
 /// Where the test of memory runs alone, as its child does.
 const ALONE: &str = "SEEKLESS_TEST_MEMORY";
 
@@ -586,22 +653,9 @@ fn ten_million_files_take_less_than_150_bytes_each() {
     let (mut numbers, names) = distinct(&files);
     let stop = Stop::default();
     let options = Options::default();
-    let process = ProcessFacts::here();
     let search = Search {
-        files: &files,
-        plan: plan::duplicates(&process, &[], 0),
-        process,
-        options: &options,
-        stop: &stop,
-        tell: &|_| (),
-        done: AtomicU64::new(0),
-        read_bytes: AtomicU64::new(0),
-        threads: Threads::default(),
-        large: Large::default(),
         names,
-        cold: HashSet::new(),
-        cache: None,
-        layouts: Layouts::default(),
+        ..search_of(&files, &options, &stop)
     };
     search.drop_single_sizes(&mut numbers);
     assert_eq!(numbers.len(), 10_000_000);
