@@ -7,6 +7,7 @@
 
 mod cache;
 mod directories;
+mod entries;
 mod failures;
 mod heads;
 mod layers;
@@ -113,7 +114,7 @@ pub struct Group {
     pub bytes: u64,
     /// How they were found to be equal.
     pub proof: Proof,
-    /// The space that is free if one of them stays.
+    /// The space that is free if one of them stays, or those that are in a reference.
     pub gain_bytes: u64,
     /// In the order of their paths.
     pub files: Vec<Equal>,
@@ -196,13 +197,26 @@ struct Class {
 struct Member {
     number: u32,
     own_bytes: u64,
+    /// Whether one of its names is in a reference.
+    is_reference: bool,
 }
 
 impl Class {
-    /// Where the one stays that frees least.
+    /// Files that may be removed: those that are in no reference; without references, all but one.
+    fn duplicates(&self) -> u64 {
+        let references = self.files.iter().filter(|member| member.is_reference).count();
+        (self.files.len() - references.max(1)) as u64
+    }
+
+    /// Where the references stay, or the one that frees least.
     fn gain_bytes(&self) -> u64 {
-        let own = self.files.iter().map(|member| member.own_bytes);
-        own.clone().sum::<u64>() - own.min().unwrap_or(0)
+        let own = |member: &Member| member.own_bytes;
+        let others = self.files.iter().filter(|member| !member.is_reference);
+        let sum = others.map(own).sum::<u64>();
+        if self.files.iter().any(|member| member.is_reference) {
+            return sum;
+        }
+        sum - self.files.iter().map(own).min().unwrap_or(0)
     }
 }
 
@@ -339,9 +353,9 @@ pub fn find(selection: &Selection, filter: &Filter, options: &Options, stop: &St
 pub struct Sum {
     /// Groups of equal files.
     pub groups: u64,
-    /// Files in them but for one of each.
+    /// Files in them that may be removed: all but one of each group, or all that are in no reference.
     pub duplicates: u64,
-    /// The space that is free if one file of each group stays.
+    /// The space that is free without them.
     pub gain_bytes: u64,
 }
 
@@ -349,7 +363,7 @@ impl Sum {
     fn of(classes: &[Class]) -> Self {
         Self {
             groups: classes.len() as u64,
-            duplicates: classes.iter().map(|class| class.files.len() as u64 - 1).sum(),
+            duplicates: classes.iter().map(Class::duplicates).sum(),
             gain_bytes: classes.iter().map(Class::gain_bytes).sum(),
         }
     }
@@ -379,7 +393,7 @@ impl Found {
             bytes: self.files.get(number).bytes,
             proof: Proof::Bytes,
             gain_bytes: 0,
-            files: vec![self.equal(Member { number, own_bytes: 0 })],
+            files: vec![self.equal(number, 0)],
         })
     }
 
@@ -395,11 +409,15 @@ impl Found {
             bytes: self.files.get(class.files[0].number).bytes,
             proof: class.proof,
             gain_bytes: class.gain_bytes(),
-            files: class.files.iter().map(|member| self.equal(*member)).collect(),
+            files: class
+                .files
+                .iter()
+                .map(|member| self.equal(member.number, member.own_bytes))
+                .collect(),
         })
     }
 
-    fn equal(&self, Member { number, own_bytes }: Member) -> Equal {
+    fn equal(&self, number: u32, own_bytes: u64) -> Equal {
         let path = |name: &u32| self.files.path(*name);
         // Its numbers depend on its name where an overlay shows it.
         let first = all_names(&self.names, number).min_by_key(path);

@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use seekless::files::{Run, data_ranges, read_full, shared_bytes, shared_layout};
+use seekless::files::{Run, data_ranges, read_full, shared_layout};
 use seekless::plan::{FIRST_LOOK_BYTES, LARGE_BYTES};
 use seekless_sys::drop_from_cache;
 
@@ -53,13 +53,6 @@ impl Open {
         } else {
             Next::Data
         })
-    }
-
-    fn member(&self) -> Member {
-        Member {
-            number: self.number,
-            own_bytes: self.own_bytes,
-        }
     }
 }
 
@@ -250,7 +243,7 @@ impl Search<'_> {
                 let open = &files[index];
                 // What was written to between two reads is neither what it was nor what it is.
                 match self.check(open) {
-                    Ok(()) => members.push(open.member()),
+                    Ok(()) => members.push(self.member(open.number, open.own_bytes)),
                     Err(error) => failures.push((open.number, error)),
                 }
             }
@@ -372,7 +365,7 @@ impl Search<'_> {
 
     fn digest_of(&self, number: u32) -> io::Result<Digested> {
         let Open { file, own_bytes, .. } = self.open(number)?;
-        let member = Member { number, own_bytes };
+        let member = self.member(number, own_bytes);
         let listed = self.files.get(number);
         let digested = |digest, proof| Digested { digest, member, proof };
         if let Some(digest) = self.cache.as_ref().and_then(|cache| cache.content(listed)) {
@@ -419,18 +412,6 @@ impl Search<'_> {
         }
     }
 
-    /// What of the space that a file takes is free if the names of it that were met are removed.
-    fn own_bytes(&self, number: u32, file: &File, facts: &Facts) -> u64 {
-        let names = self.names_of(number).count() as u64;
-        if facts.names > names {
-            return 0;
-        }
-        let shared = match self.files.system(number).may_share.then(|| shared_bytes(file)) {
-            Some(Ok(Some(shared))) => shared,
-            _ => 0,
-        };
-        facts.allocated_bytes.saturating_sub(shared)
-    }
 }
 
 /// The digest of a file.

@@ -596,6 +596,64 @@ fn listed_below(root: &Path) -> Files {
 }
 
 #[test]
+fn a_name_that_is_met_twice_or_is_a_symbolic_link_is_no_other_hard_link() {
+    let place = tempfile::tempdir().unwrap();
+    let path = |name: &str| place.path().join(name);
+    for directory in ["here", "elsewhere"] {
+        fs::create_dir(path(directory)).unwrap();
+    }
+    for name in ["1", "2"] {
+        fs::write(path("here").join(name), vec![7; 100_000]).unwrap();
+        fs::hard_link(path("here").join(name), path("elsewhere").join(name)).unwrap();
+        std::os::unix::fs::symlink(name, path("here").join(format!("link to {name}"))).unwrap();
+    }
+    let gain = |roots: &[&str], follows_links| {
+        let filter = Filter {
+            follows_links,
+            ..Filter::default()
+        };
+        let selection = Selection::new(roots.iter().map(|root| path(root)), true);
+        let sum = find(&selection, &filter, &Options::default(), &Stop::default(), &|_| ()).sum();
+        assert_eq!((sum.groups, sum.duplicates), (1, 1));
+        sum.gain_bytes
+    };
+    assert_eq!(gain(&["here"], false), 0);
+    assert_eq!(gain(&["here", "here/1", "here/2"], false), 0);
+    assert_eq!(gain(&["here"], true), 0);
+    let bytes = fs::metadata(path("here/1")).unwrap().blocks() * 512;
+    assert_eq!(gain(&["here", "elsewhere"], false), bytes);
+    assert_eq!(gain(&["here", "here/1", "elsewhere/2", "elsewhere/1"], true), bytes);
+}
+
+#[test]
+fn references_are_neither_duplicates_nor_space_to_gain() {
+    let place = tempfile::tempdir().unwrap();
+    let roots = ["photos", "backup"].map(|root| place.path().join(root));
+    for (root, names) in roots.iter().zip([&["1", "2"][..], &["1", "2", "3", "4"]]) {
+        for directory in ["a", "b"] {
+            fs::create_dir_all(root.join(directory)).unwrap();
+            for name in names {
+                fs::write(root.join(directory).join(name), vec![7; 100_000]).unwrap();
+            }
+        }
+    }
+    // A name of a reference, too.
+    fs::hard_link(roots[1].join("a/1"), roots[0].join("linked")).unwrap();
+    for with_directories in [false, true] {
+        let options = Options {
+            across: Across::References(1),
+            with_directories,
+            ..Options::default()
+        };
+        let selection = Selection::new(&roots[..1], true).against(&roots[1..]);
+        let found = find(&selection, &Filter::default(), &options, &Stop::default(), &|_| ());
+        let bytes = fs::metadata(roots[0].join("a/1")).unwrap().blocks() * 512;
+        let sum = found.sum();
+        assert_eq!((sum.groups, sum.duplicates, sum.gain_bytes), (1, 4, 4 * bytes));
+    }
+}
+
+#[test]
 fn whatever_a_file_has_become_it_has_changed() {
     let place = tempfile::tempdir().unwrap();
     let path = |name: &str| place.path().join(name);

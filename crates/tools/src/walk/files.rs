@@ -106,6 +106,11 @@ impl Files {
         &self.names[file.name_start as usize..][..usize::from(file.name_length)]
     }
 
+    /// Whether its name is followed where it is a symbolic link.
+    pub fn is_followed(&self, number: u32) -> bool {
+        self.place(number).is_followed
+    }
+
     /// The number of the root that a file is below.
     pub fn root(&self, number: u32) -> u32 {
         self.place(number).root
