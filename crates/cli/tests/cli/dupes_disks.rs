@@ -754,6 +754,36 @@ fn a_tree_that_is_three_thousand_directories_deep_is_searched_to_its_end() {
     assert!(removed.is_ok_and(|status| status.success()));
 }
 
+#[test]
+fn equal_trees_that_are_deep_take_little_memory() {
+    const KIB: u64 = 300_000;
+    let place = Place::new();
+    let name = "d".repeat(255);
+    for tree in ["a", "b"] {
+        fs::create_dir(place.path(tree)).unwrap();
+        let mut at = seekless_sys::Directory::open(&place.path(tree)).unwrap();
+        for _ in 0..2000 {
+            at = at.create_directory(name.as_ref(), 0o755).unwrap();
+        }
+        let mut file = at.create_file("file".as_ref(), 0o644).unwrap();
+        std::io::Write::write_all(&mut file, b"same").unwrap();
+    }
+    let mut limited = place.command_of("sh");
+    limited
+        .args([
+            "-c",
+            &format!("ulimit -d {KIB}; exec \"$0\" dupes --dirs --format fdupes ."),
+        ])
+        .arg(env!("CARGO_BIN_EXE_seekless"));
+    let ended = Ended::of(limited.spawn().unwrap()).succeeded();
+    assert_eq!(ended.stdout, "./a\n./b\n\n");
+    let removed = Command::new("rm")
+        .arg("-r")
+        .args(["a", "b"].map(|tree| place.path(tree)))
+        .status();
+    assert!(removed.is_ok_and(|status| status.success()));
+}
+
 /// A path as it is in the output of `--json`.
 fn path_in(value: &Value) -> PathBuf {
     let Some(digits) = value["path_bytes"].as_str() else {

@@ -1,7 +1,7 @@
 //! Directories that are equal: with the same names, each for an equal file, directory or link.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -26,7 +26,6 @@ pub struct EqualDirectories {
 /// What is known of a directory that was visited.
 struct Tree {
     parent: Option<usize>,
-    depth: usize,
     /// Names of files, by their number.
     files: Vec<u32>,
     /// Directories in it that were visited.
@@ -42,7 +41,12 @@ struct TreeSum {
     nodes: u64,
     files: u64,
     bytes: u64,
-    own_bytes: u64,
+}
+
+/// What of the space of files is their own, and which file a name is of.
+struct Own {
+    bytes: HashMap<u32, u64>,
+    first_names: HashMap<u32, u32>,
 }
 
 impl Search<'_> {
@@ -52,42 +56,38 @@ impl Search<'_> {
             return Vec::new();
         }
         let (mut trees, tree_of) = self.trees(visited);
-        self.classify(visited, &mut trees, classes);
-        let mut groups: HashMap<u32, Vec<usize>> = HashMap::new();
-        for (number, tree) in trees.iter().enumerate() {
-            if let Some(class) = tree.class.filter(|_| tree.sum.bytes > 0) {
-                groups.entry(class).or_default().push(number);
-            }
-        }
+        let mut order = from_the_top(&trees);
+        self.classify(visited, &mut trees, &order, classes);
+        let own = self.own(classes);
         let path = |number: usize| visited[number].directory.path_of(b"");
         let root = |number: usize| visited[number].root;
-        let mut groups: Vec<Vec<usize>> = groups.into_values().filter(|group| group.len() > 1).collect();
-        for group in &mut groups {
-            group.sort_by_cached_key(|number| (!self.is_reference(root(*number)), path(*number)));
-        }
-        // What holds others comes before them.
-        groups.sort_by_cached_key(|group| (Reverse(trees[group[0]].sum.nodes), path(group[0])));
-        let mut told: HashSet<usize> = HashSet::new();
-        let is_told = |told: &HashSet<usize>, number: usize| {
-            let above = std::iter::successors(Some(number), |number| trees[*number].parent);
-            above.into_iter().any(|number| told.contains(&number))
-        };
+        let is_reference = |number: &usize| self.is_reference(root(*number));
+        // What holds others comes before them, and equal ones stand together.
+        order.sort_by_key(|number| Reverse(key_of(&trees[*number])));
+        let mut told = vec![false; trees.len()];
         let mut equal = Vec::new();
-        for mut group in groups {
-            group.retain(|number| !is_told(&told, *number));
+        for alike in order.chunk_by(|one, other| key_of(&trees[*one]) == key_of(&trees[*other])) {
+            for number in alike {
+                told[*number] = trees[*number].parent.is_some_and(|parent| told[parent]);
+            }
+            let mut group: Vec<usize> = alike.iter().copied().filter(|number| !told[*number]).collect();
+            let TreeSum { files, bytes, .. } = trees[alike[0]].sum;
             let mut met = Met::default();
             for number in &group {
                 met.add([root(*number)]);
             }
-            if !met.is_group(self.options.across) {
+            if trees[alike[0]].class.is_none() || bytes == 0 || !met.is_group(self.options.across) {
                 continue;
             }
-            told.extend(&group[1..]);
-            let TreeSum { files, bytes, .. } = trees[group[0]].sum;
+            group.sort_by_cached_key(|number| (!is_reference(number), path(*number)));
+            for number in &group[1..] {
+                told[*number] = true;
+            }
+            let references = group.iter().filter(|number| is_reference(number)).count();
             equal.push(EqualDirectories {
                 files,
                 bytes,
-                gain_bytes: group[1..].iter().map(|number| trees[*number].sum.own_bytes).sum(),
+                gain_bytes: self.freed_by(&group[references.max(1)..], &trees, &own),
                 paths: group.iter().map(|number| path(*number)).collect(),
                 roots: group.iter().map(|number| root(*number)).collect(),
             });
@@ -96,9 +96,7 @@ impl Search<'_> {
             class.files.retain(|member| {
                 let trees = self.names_of(member.number).map(|name| tree_of.get(&self.key_of(name)));
                 // A file with a name elsewhere is told there.
-                trees
-                    .into_iter()
-                    .any(|tree| tree.is_none_or(|tree| !is_told(&told, *tree)))
+                trees.into_iter().any(|tree| tree.is_none_or(|tree| !told[*tree]))
             });
         }
         classes.retain(|class| self.is_group(class.files.iter().map(|member| member.number)));
@@ -112,13 +110,11 @@ impl Search<'_> {
         let tree_of: HashMap<usize, usize> = (0..).zip(visited).map(|(at, one)| (key(&one.directory), at)).collect();
         let mut trees: Vec<Tree> = Vec::with_capacity(visited.len());
         for one in visited {
-            let depth = std::iter::successors(one.directory.parent(), |above| above.parent()).count();
             trees.push(Tree {
                 parent: one
                     .directory
                     .parent()
                     .and_then(|parent| tree_of.get(&key(parent)).copied()),
-                depth,
                 files: Vec::new(),
                 children: Vec::new(),
                 class: None,
@@ -142,13 +138,48 @@ impl Search<'_> {
         Arc::as_ptr(self.files.directory(number)) as usize
     }
 
-    /// Gives directories with equal contents one number, the deepest first.
-    fn classify(&self, visited: &[Visited], trees: &mut [Tree], classes: &[Class]) {
-        let (known, own_bytes) = self.equal_files(classes);
-        let mut order: Vec<usize> = (0..trees.len()).collect();
-        order.sort_unstable_by_key(|number| Reverse(trees[*number].depth));
+    /// What is free without some directories and all in them: files that have all their names there.
+    fn freed_by(&self, removed: &[usize], trees: &[Tree], own: &Own) -> u64 {
+        let mut bytes = 0;
+        let mut several: HashMap<u32, u64> = HashMap::new();
+        let mut waiting = removed.to_vec();
+        while let Some(number) = waiting.pop() {
+            waiting.extend(&trees[number].children);
+            // A symbolic link is not the file.
+            let files = trees[number]
+                .files
+                .iter()
+                .filter(|file| !self.files.is_followed(**file));
+            for file in files {
+                let first = own.first_names.get(file).copied();
+                match own.bytes.get(&first.unwrap_or(*file)).copied() {
+                    Some(own) if first.is_none() => bytes += own,
+                    Some(_) => *several.entry(first.unwrap_or(*file)).or_default() += 1,
+                    None => {}
+                }
+            }
+        }
+        let all_gone = several.iter().filter(|(first, names)| **names >= self.entries(**first));
+        bytes + all_gone.map(|(first, _)| own.bytes[first]).sum::<u64>()
+    }
+
+    fn own(&self, classes: &[Class]) -> Own {
+        let members = classes.iter().flat_map(|class| &class.files);
+        let firsts = self
+            .names
+            .iter()
+            .flat_map(|(first, other)| [(*first, *first), (*other, *first)]);
+        Own {
+            bytes: members.map(|member| (member.number, member.own_bytes)).collect(),
+            first_names: firsts.collect(),
+        }
+    }
+
+    /// Gives directories with equal contents one number, the lowest first.
+    fn classify(&self, visited: &[Visited], trees: &mut [Tree], order: &[usize], classes: &[Class]) {
+        let known = self.equal_files(classes);
         let mut numbers: HashMap<blake3::Hash, u32> = HashMap::new();
-        for number in order {
+        for number in order.iter().rev().copied() {
             let mut sum = TreeSum {
                 nodes: 1,
                 ..TreeSum::default()
@@ -166,7 +197,6 @@ impl Search<'_> {
                 sum.files += 1;
                 sum.nodes += 1;
                 sum.bytes += self.files.get(*file).bytes;
-                sum.own_bytes += own_bytes.get(file).copied().unwrap_or(0);
                 match known.get(file) {
                     Some(class) => drop(entries.insert(self.files.name(*file), (b'f', class.to_le_bytes().to_vec()))),
                     None => is_known = false,
@@ -177,7 +207,6 @@ impl Search<'_> {
                 sum.nodes += below.nodes;
                 sum.files += below.files;
                 sum.bytes += below.bytes;
-                sum.own_bytes += below.own_bytes;
                 match trees[*child].class {
                     Some(class) => {
                         let name = visited[*child].directory.name().to_bytes();
@@ -202,15 +231,12 @@ impl Search<'_> {
         }
     }
 
-    /// The classes of files by their names, where they have another that is equal, or is the same file; and what of their space
-    /// is their own, by one of their names.
-    fn equal_files(&self, classes: &[Class]) -> (HashMap<u32, u32>, HashMap<u32, u64>) {
+    /// The classes of files by their names, where they have another that is equal, or is the same file.
+    fn equal_files(&self, classes: &[Class]) -> HashMap<u32, u32> {
         let mut known = HashMap::new();
-        let mut own_bytes = HashMap::new();
         for (number, class) in (0..).zip(classes) {
             for member in &class.files {
                 known.extend(self.names_of(member.number).map(|name| (name, number)));
-                own_bytes.insert(member.number, member.own_bytes);
             }
         }
         let mut next = classes.len() as u32;
@@ -221,6 +247,24 @@ impl Search<'_> {
                 next += 1;
             }
         }
-        (known, own_bytes)
+        known
     }
+}
+
+/// What equal directories have in common.
+fn key_of(tree: &Tree) -> (u64, Option<u32>) {
+    (tree.sum.nodes, tree.class)
+}
+
+/// All directories, each behind the one above it.
+fn from_the_top(trees: &[Tree]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..trees.len())
+        .filter(|number| trees[*number].parent.is_none())
+        .collect();
+    let mut at = 0;
+    while let Some(number) = order.get(at) {
+        order.extend(&trees[*number].children);
+        at += 1;
+    }
+    order
 }

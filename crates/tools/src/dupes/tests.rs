@@ -654,6 +654,60 @@ fn references_are_neither_duplicates_nor_space_to_gain() {
 }
 
 #[test]
+fn the_gain_of_directories_is_what_is_free_without_them_every_time() {
+    let place = tempfile::tempdir().unwrap();
+    for number in 0..10 {
+        let path = |name: &str| place.path().join(number.to_string()).join(name);
+        for directory in ["a", "b", "c", "d"] {
+            fs::create_dir_all(path(directory)).unwrap();
+        }
+        fs::write(path("a/x"), vec![number; 50_000]).unwrap();
+        fs::hard_link(path("a/x"), path("b/x")).unwrap();
+        fs::write(path("c/x"), vec![number; 50_000]).unwrap();
+        fs::hard_link(path("c/x"), path("d/x")).unwrap();
+    }
+    let bytes = fs::metadata(place.path().join("0/a/x")).unwrap().blocks() * 512;
+    for _ in 0..10 {
+        let options = Options {
+            with_directories: true,
+            ..Options::default()
+        };
+        let found = find_below(place.path(), 1, &options);
+        assert_eq!(found.directories.len(), 10);
+        for equal in found.directories {
+            assert_eq!((equal.paths.len(), equal.gain_bytes), (4, bytes));
+        }
+    }
+}
+
+#[test]
+fn directories_of_references_stay() {
+    let place = tempfile::tempdir().unwrap();
+    let roots = ["photos", "backup"].map(|root| place.path().join(root));
+    for directory in ["photos/a", "backup/a", "backup/b"] {
+        fs::create_dir_all(place.path().join(directory)).unwrap();
+        fs::write(place.path().join(directory).join("x"), vec![7; 50_000]).unwrap();
+    }
+    let options = Options {
+        across: Across::References(1),
+        with_directories: true,
+        ..Options::default()
+    };
+    let found = find(
+        &Selection::new(&roots[..1], true).against(&roots[1..]),
+        &Filter::default(),
+        &options,
+        &Stop::default(),
+        &|_| (),
+    );
+    let bytes = fs::metadata(place.path().join("photos/a/x")).unwrap().blocks() * 512;
+    let [equal] = &found.directories[..] else {
+        panic!("{:?}", found.directories)
+    };
+    assert_eq!((equal.paths.len(), equal.gain_bytes), (3, bytes));
+}
+
+#[test]
 fn whatever_a_file_has_become_it_has_changed() {
     let place = tempfile::tempdir().unwrap();
     let path = |name: &str| place.path().join(name);
