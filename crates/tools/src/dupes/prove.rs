@@ -124,7 +124,7 @@ impl Search<'_> {
             if fits {
                 self.compare(group, &is_group, &mut failed)
             } else {
-                self.compare_in_parts(group, &mut failed)
+                self.compare_many(group, &mut failed)
             }
         } else if fits && self.cache.is_none() {
             self.compare(group, &is_group, &mut failed)
@@ -134,7 +134,19 @@ impl Search<'_> {
         (classes, failed)
     }
 
-    /// Compares more files than are open side by side: the first with all others, then the first of those that are left.
+    /// Compares more files than are open side by side: those with one digest, since comparing each with each takes too long.
+    fn compare_many(&self, group: &[u32], failed: &mut Vec<Failed>) -> Vec<Class> {
+        let alike = self.digest(group, failed);
+        let numbers = |class: &Class| class.files.iter().map(|member| member.number).collect::<Vec<u32>>();
+        let mut alike: Vec<Vec<u32>> = alike.iter().map(numbers).collect();
+        alike.retain(|class| self.is_group(class.iter().copied()));
+        let cold = group.iter().copied().filter(|number| self.cold.contains(number));
+        self.forget(&cold.collect(), &alike);
+        let classes = alike.iter().flat_map(|class| self.compare_in_parts(class, failed));
+        classes.collect()
+    }
+
+    /// Compares the first file with all others, then the first of those that are left.
     fn compare_in_parts(&self, group: &[u32], failed: &mut Vec<Failed>) -> Vec<Class> {
         let mut classes = Vec::new();
         let mut rest = group.to_vec();
@@ -143,6 +155,9 @@ impl Search<'_> {
         {
             let compare = |part: &[u32]| {
                 let mut failed = Vec::new();
+                if self.stop.is_stopped() {
+                    return (Vec::new(), failed);
+                }
                 // Other parts may hold what makes it a group that is wanted.
                 let classes = self.compare(&[&[*first], part].concat(), &|_| true, &mut failed);
                 let equal = classes.into_iter().find(|class| class.files[0].number == *first);
@@ -154,6 +169,9 @@ impl Search<'_> {
                 // The first is in each part.
                 files.extend(part.into_iter().skip(usize::from(!files.is_empty())));
                 failed.extend(failures);
+            }
+            if self.stop.is_stopped() {
+                break;
             }
             let unreadable: HashSet<u32> = failed.iter().map(|(number, _)| *number).collect();
             if unreadable.contains(first) {

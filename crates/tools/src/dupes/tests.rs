@@ -596,6 +596,64 @@ fn listed_below(root: &Path) -> Files {
 }
 
 #[test]
+fn files_that_begin_alike_and_differ_are_read_a_few_times_at_most_to_compare_their_bytes() {
+    const FILES: u64 = 600;
+    let place = tempfile::tempdir().unwrap();
+    for number in 0..FILES {
+        let mut bytes = vec![7; 5_000];
+        bytes[4_500..4_508].copy_from_slice(&(number / 2 * 2).max(number.min(500)).to_le_bytes());
+        fs::write(place.path().join(number.to_string()), bytes).unwrap();
+    }
+    let options = Options {
+        is_paranoid: true,
+        ..Options::default()
+    };
+    let found = find_below(place.path(), 1, &options);
+    let groups: Vec<_> = found.groups().collect();
+    assert_eq!(groups.len(), 50);
+    assert!(
+        groups
+            .iter()
+            .all(|group| group.files.len() == 2 && group.proof == Proof::Bytes)
+    );
+    assert!(found.read_bytes < 3 * FILES * 5_000, "{}", found.read_bytes);
+}
+
+#[test]
+fn comparing_the_bytes_of_many_files_ends_when_it_is_to_stop() {
+    let place = tempfile::tempdir().unwrap();
+    for number in 0..3_000 {
+        fs::write(place.path().join(number.to_string()), "same").unwrap();
+    }
+    let options = Options {
+        is_paranoid: true,
+        ..Options::default()
+    };
+    let files = listed_below(place.path());
+    let group: Vec<u32> = (0..files.len()).collect();
+    for stops_first in [true, false] {
+        let stop = Stop::default();
+        let search = search_of(&files, &options, &stop);
+        std::thread::scope(|scope| {
+            if stops_first {
+                stop.stop();
+            } else {
+                scope.spawn(|| {
+                    while search.read_bytes.load(Ordering::Relaxed) < 4 * 3_500 {
+                        std::thread::yield_now();
+                    }
+                    stop.stop();
+                });
+            }
+            let started = Instant::now();
+            let (classes, failed) = search.prove_all(std::slice::from_ref(&group));
+            assert!(classes.is_empty() && failed.is_empty());
+            assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
+        });
+    }
+}
+
+#[test]
 fn a_name_that_is_met_twice_or_is_a_symbolic_link_is_no_other_hard_link() {
     let place = tempfile::tempdir().unwrap();
     let path = |name: &str| place.path().join(name);
