@@ -567,6 +567,40 @@ fn the_page_cache_is_left_as_it_was_unless_it_is_to_be_filled() {
     }
 }
 
+#[test]
+fn digests_of_files_whose_changes_do_not_show_are_neither_kept_nor_trusted() {
+    let place = Place::new();
+    let tree = cached(&place);
+    let mounted = place.path("mounted");
+    fs::create_dir(&mounted).unwrap();
+    let Some(mount) = Mount::bindfs(&tree, &mounted, &[]) else {
+        return;
+    };
+    let run = || {
+        place
+            .run(&["dupes", "--json", "--cache", "--cache-file", "digests", "mounted"])
+            .succeeded()
+    };
+    for _ in 0..2 {
+        let ended = run();
+        assert!(!ended.stdout.contains("cached blake3"), "{}", ended.stdout);
+        assert_eq!(Seen::of(&ended).groups.len(), 2);
+    }
+    drop(mount);
+    let Some(_mount) = Mount::tmpfs(&mounted, "size=1m") else {
+        return;
+    };
+    for name in ["a", "b"] {
+        fs::write(mounted.join(name), "same").unwrap();
+    }
+    std::thread::sleep(Duration::from_millis(2100));
+    for _ in 0..2 {
+        let ended = run();
+        assert!(!ended.stdout.contains("cached blake3"), "{}", ended.stdout);
+        assert_eq!(Seen::of(&ended).groups.len(), 1);
+    }
+}
+
 /// Files that are equal, and one that is changed without a trace in size and mtime.
 fn cached(place: &Place) -> PathBuf {
     let tree = place.path("tree");

@@ -140,6 +140,11 @@ pub fn unwritten_bytes(_file: &File) -> io::Result<Support<u64>> {
     Ok(Support::Unavailable("unwritten pages are reported on Linux only"))
 }
 
+/// `Unavailable`: Linux and macOS only.
+pub fn write_back(_file: &File) -> io::Result<Support<()>> {
+    Ok(Support::Unavailable(MISSING))
+}
+
 /// `Unavailable`: Linux only.
 pub fn drop_system_caches() -> io::Result<Support<()>> {
     Ok(Support::Unavailable(MISSING))

@@ -92,6 +92,13 @@ pub fn sync(file: &File) -> io::Result<()> {
     }
 }
 
+/// Writes what is unwritten of a file, without the device's cache: fsync(2).
+pub fn write_back(file: &File) -> io::Result<Support<()>> {
+    Ok(Support::Available(rustix::io::retry_on_intr(|| {
+        rustix::fs::fsync(file)
+    })?))
+}
+
 /// Switches the system's own read-ahead on, which `F_NOCACHE` switches off: fcntl(2) `F_RDAHEAD`.
 pub fn enable_read_ahead(file: &File) -> io::Result<Support<()>> {
     // SAFETY: F_RDAHEAD takes an integer; `file` keeps the descriptor open.

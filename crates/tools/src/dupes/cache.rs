@@ -1,41 +1,83 @@
-//! Digests that are kept from one search to the next, each under all by which a changed file is known: device, inode, size,
-//! mtime and ctime. They are believed when duplicates are listed; whoever acts on one reads it again.
+//! Digests that are kept from one search to the next: a row for each file, with size, mtime and ctime, by which it is known
+//! whether it has changed. They are believed when duplicates are listed; whoever acts on one reads it again.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use redb::{Database, DatabaseError, ReadOnlyTable, ReadableDatabase, TableDefinition, TableError};
+use redb::{Database, DatabaseError, ReadOnlyTable, ReadableDatabase, ReadableTable, TableDefinition, TableError};
+use seekless_sys::{Support, write_back};
 
-use crate::walk::Listed;
+use super::Search;
+use crate::walk::{Files, Listed};
 
-/// Device, inode, size, mtime, ctime: numbers of 8 bytes.
-type Key = [u8; 40];
+/// Device and inode.
+type Key = (u64, u64);
+/// Size, mtime and ctime.
+type Facts = (u64, i64, i64);
+/// A digest of the beginning, and one of all.
+type Digests<D> = (Option<u64>, Option<D>);
+/// The day is that of a search that met the file.
+type RowOf<'r> = (Facts, u32, Digests<&'r [u8; 32]>);
+type Row = RowOf<'static>;
 
-/// By the digest and the number of bytes that it is of.
-const HEADS: TableDefinition<'_, &Key, u64> = TableDefinition::new("xxh3-64 of 4096");
-const CONTENTS: TableDefinition<'_, &Key, &[u8; 32]> = TableDefinition::new("blake3-256");
+const FILES: TableDefinition<'_, Key, Row> = TableDefinition::new("xxh3-64 of 4096, blake3-256");
+/// When rows were looked through that are to be dropped.
+const CLEANED: TableDefinition<'_, (), u32> = TableDefinition::new("cleaned");
 
 /// A file that changed so little before the search may change again without a new time: clocks of file systems are coarse.
 const SETTLED_NS: i64 = 2_000_000_000;
+
+const DAY_NS: u128 = 86_400_000_000_000;
+/// What no search has met for so long is dropped.
+const KEPT_DAYS: u32 = 180;
+/// It is noted that often that a file was met.
+const NOTED_DAYS: u32 = 30;
 
 /// The digests of earlier searches, and what is added to them.
 pub(super) struct Cache {
     path: PathBuf,
     database: Database,
-    heads: Option<ReadOnlyTable<&'static Key, u64>>,
-    contents: Option<ReadOnlyTable<&'static Key, &'static [u8; 32]>>,
+    rows: Option<ReadOnlyTable<Key, Row>>,
     new: Mutex<New>,
     hits: AtomicU64,
     /// Only files that last changed before this are added.
     settled_before_ns: i64,
+    /// Days since 1970.
+    today: u32,
 }
 
 #[derive(Default)]
 struct New {
-    heads: Vec<(Key, u64)>,
-    contents: Vec<(Key, [u8; 32])>,
+    heads: Vec<(u32, u64)>,
+    contents: Vec<(u32, [u8; 32])>,
+    /// Files whose rows are old, and were met.
+    met: Vec<u32>,
+}
+
+impl New {
+    /// All files that there is anything of.
+    fn numbers(&self) -> Vec<u32> {
+        let heads = self.heads.iter().map(|(number, _)| *number);
+        let contents = self.contents.iter().map(|(number, _)| *number);
+        heads.chain(contents).chain(self.met.iter().copied()).collect()
+    }
+}
+
+impl Search<'_> {
+    /// The digests, if they tell something of a file.
+    pub(super) fn cache_of(&self, number: u32) -> Option<&Cache> {
+        self.cache.as_ref().filter(|_| self.files.system(number).tells_changes)
+    }
+
+    /// Whether digests of a file may be kept that is about to be read: whatever changes in it from now on shows in its times.
+    pub(super) fn may_keep(&self, number: u32, file: &File) -> bool {
+        self.cache_of(number)
+            .is_some_and(|cache| self.files.get(number).changed_ns < cache.settled_before_ns)
+            && matches!(write_back(file), Ok(Support::Available(())))
+    }
 }
 
 impl Cache {
@@ -51,11 +93,7 @@ impl Cache {
         }
         let database = checked(path).map_err(|error| reason(&error))?;
         let read = database.begin_read().map_err(|error| reason(&error))?;
-        let heads = match read.open_table(HEADS) {
-            Err(TableError::TableDoesNotExist(_)) => None,
-            opened => Some(opened.map_err(|error| reason(&error))?),
-        };
-        let contents = match read.open_table(CONTENTS) {
+        let rows = match read.open_table(FILES) {
             Err(TableError::TableDoesNotExist(_)) => None,
             opened => Some(opened.map_err(|error| reason(&error))?),
         };
@@ -63,36 +101,46 @@ impl Cache {
         Ok(Self {
             path: path.to_owned(),
             database,
-            heads,
-            contents,
+            rows,
             new: Mutex::default(),
             hits: AtomicU64::new(0),
             settled_before_ns: (now.as_nanos() as i64).saturating_sub(SETTLED_NS),
+            today: (now.as_nanos() / DAY_NS) as u32,
         })
     }
 
-    pub fn head(&self, file: &Listed) -> Option<u64> {
-        let found = self.heads.as_ref()?.get(&key(file)).ok()??;
-        Some(found.value())
+    /// The digest of the beginning of a file.
+    pub fn head(&self, number: u32, file: &Listed) -> Option<u64> {
+        self.digests(number, file)?.0
     }
 
-    pub fn content(&self, file: &Listed) -> Option<blake3::Hash> {
-        let found = self.contents.as_ref()?.get(&key(file)).ok()??;
+    /// The digest of all of a file.
+    pub fn content(&self, number: u32, file: &Listed) -> Option<blake3::Hash> {
+        let content = self.digests(number, file)?.1?;
         self.hits.fetch_add(1, Ordering::Relaxed);
-        Some(blake3::Hash::from_bytes(*found.value()))
+        Some(blake3::Hash::from_bytes(content))
     }
 
-    pub fn add_heads<'l>(&self, heads: impl Iterator<Item = (&'l Listed, u64)>) {
-        let settled = heads.filter(|(file, _)| file.changed_ns < self.settled_before_ns);
-        let mut new = self.new.lock().unwrap_or_else(PoisonError::into_inner);
-        new.heads.extend(settled.map(|(file, digest)| (key(file), digest)));
-    }
-
-    pub fn add_content(&self, file: &Listed, digest: blake3::Hash) {
-        if file.changed_ns < self.settled_before_ns {
-            let mut new = self.new.lock().unwrap_or_else(PoisonError::into_inner);
-            new.contents.push((key(file), *digest.as_bytes()));
+    fn digests(&self, number: u32, file: &Listed) -> Option<Digests<[u8; 32]>> {
+        let row = self.rows.as_ref()?.get(key(file)).ok()??;
+        let (_, day, _) = row.value();
+        let digests = still_true(row.value(), file)?;
+        if day.abs_diff(self.today) >= NOTED_DAYS {
+            self.added().met.push(number);
         }
+        Some(digests)
+    }
+
+    pub fn add_heads(&self, heads: impl Iterator<Item = (u32, u64)>) {
+        self.added().heads.extend(heads);
+    }
+
+    pub fn add_content(&self, number: u32, digest: blake3::Hash) {
+        self.added().contents.push((number, *digest.as_bytes()));
+    }
+
+    fn added(&self) -> MutexGuard<'_, New> {
+        self.new.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Digests of whole files that an earlier search had made.
@@ -101,31 +149,48 @@ impl Cache {
     }
 
     /// Writes what was added, in one transaction; or why that failed.
-    pub fn save(&self) -> Option<String> {
-        let mut new = std::mem::take(&mut *self.new.lock().unwrap_or_else(PoisonError::into_inner));
-        if new.heads.is_empty() && new.contents.is_empty() {
+    pub fn save(&self, files: &Files) -> Option<String> {
+        let mut new = std::mem::take(&mut *self.added());
+        let mut numbers = new.numbers();
+        if numbers.is_empty() {
             return None;
         }
+        numbers.sort_unstable_by_key(|number| (key(files.get(*number)), *number));
+        numbers.dedup();
         new.heads.sort_unstable();
         new.contents.sort_unstable();
-        let write = || -> Result<(), redb::Error> {
-            let transaction = self.database.begin_write()?;
-            {
-                let mut heads = transaction.open_table(HEADS)?;
-                for (key, digest) in &new.heads {
-                    heads.insert(key, digest)?;
-                }
-                let mut contents = transaction.open_table(CONTENTS)?;
-                for (key, digest) in &new.contents {
-                    contents.insert(key, digest)?;
-                }
-            }
-            Ok(transaction.commit()?)
-        };
+        let saved = without_panic(|| self.write(files, &numbers, &new).map_err(|error| error.to_string()));
         let path = self.path.display();
-        write()
+        saved
             .err()
             .map(|error| format!("{path}: cannot write to the cache of digests: {error}"))
+    }
+
+    fn write(&self, files: &Files, numbers: &[u32], new: &New) -> Result<(), redb::Error> {
+        let transaction = self.database.begin_write()?;
+        {
+            let mut rows = transaction.open_table(FILES)?;
+            for number in numbers {
+                let file = files.get(*number);
+                let old = rows.get(key(file))?;
+                let old = old.and_then(|row| still_true(row.value(), file));
+                let (mut head, mut content) = old.unwrap_or_default();
+                if let Ok(at) = new.heads.binary_search_by_key(number, |(number, _)| *number) {
+                    head = Some(new.heads[at].1);
+                }
+                if let Ok(at) = new.contents.binary_search_by_key(number, |(number, _)| *number) {
+                    content = Some(new.contents[at].1);
+                }
+                rows.insert(key(file), (facts(file), self.today, (head, content.as_ref())))?;
+            }
+            let mut cleaned = transaction.open_table(CLEANED)?;
+            let last = cleaned.get(())?.map_or(0, |day| day.value());
+            if last.abs_diff(self.today) >= NOTED_DAYS {
+                rows.retain(|_, (_, day, _)| day.saturating_add(KEPT_DAYS) >= self.today)?;
+                cleaned.insert((), self.today)?;
+            }
+        }
+        Ok(transaction.commit()?)
     }
 }
 
@@ -136,28 +201,64 @@ fn checked(path: &Path) -> Result<Database, String> {
         database.check_integrity()?;
         Ok(database)
     };
-    // Where a file is damaged, the library may panic.
+    without_panic(|| open().map_err(|error| error.to_string()))
+}
+
+/// What the library does with a file that may be damaged, where it may panic.
+fn without_panic<T>(act: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| ()));
-    let opened = std::panic::catch_unwind(open);
+    let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(act));
     std::panic::set_hook(hook);
-    match opened {
-        Ok(opened) => opened.map_err(|error| error.to_string()),
-        Err(_) => Err("it is damaged; remove it".to_owned()),
-    }
+    done.unwrap_or_else(|_| Err("it is damaged; remove it".to_owned()))
+}
+
+/// The digests of a row, if the file has not changed since.
+fn still_true((known, _, (head, content)): RowOf<'_>, file: &Listed) -> Option<Digests<[u8; 32]>> {
+    (known == facts(file)).then(|| (head, content.copied()))
 }
 
 fn key(file: &Listed) -> Key {
-    let numbers = [
-        file.device,
-        file.inode,
-        file.bytes,
-        file.modified_ns.cast_unsigned(),
-        file.changed_ns.cast_unsigned(),
-    ];
-    let mut key = [0; 40];
-    for (part, number) in key.chunks_exact_mut(8).zip(numbers) {
-        part.copy_from_slice(&number.to_be_bytes());
+    (file.device, file.inode)
+}
+
+fn facts(file: &Listed) -> Facts {
+    (file.bytes, file.modified_ns, file.changed_ns)
+}
+
+#[cfg(test)]
+mod tests {
+    use redb::ReadableTableMetadata;
+
+    use super::*;
+
+    /// A file has a row, whatever becomes of it, as long as searches meet it.
+    #[test]
+    fn digests_of_changed_files_take_the_place_of_old_ones_and_files_that_are_gone_are_dropped() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("cache");
+        let rows = |cache: &Cache| cache.rows.as_ref().map_or(0, |rows| rows.len().unwrap());
+        for size in 1..6 {
+            let files = Files::made(1, 100, |_| size);
+            let cache = Cache::open(&path).unwrap();
+            assert_eq!(rows(&cache), if size == 1 { 0 } else { 100 });
+            assert_eq!(cache.head(7, files.get(7)), None);
+            cache.add_heads((0..100).map(|number| (number, u64::from(number) + size)));
+            cache.add_content(7, blake3::hash(&[size as u8]));
+            assert_eq!(cache.save(&files), None);
+        }
+        let files = Files::made(1, 100, |_| 5);
+        for (day, expected) in [(0, 100), (29, 100), (31, 100), (200, 100), (400, 10)] {
+            let mut cache = Cache::open(&path).unwrap();
+            cache.today += day;
+            assert_eq!(rows(&cache), 100);
+            for number in 0..if day < 100 { 100 } else { 10 } {
+                assert_eq!(cache.head(number, files.get(number)), Some(u64::from(number) + 5));
+            }
+            assert_eq!(cache.content(7, files.get(7)), Some(blake3::hash(&[5])));
+            assert_eq!(cache.save(&files), None);
+            drop(cache);
+            assert_eq!(rows(&Cache::open(&path).unwrap()), expected, "{day}");
+        }
     }
-    key
 }

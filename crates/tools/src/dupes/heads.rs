@@ -38,14 +38,14 @@ struct Part<'a> {
 
 impl Each<1> for Part<'_> {
     type Item = u32;
-    type Opened = (u32, [Arc<File>; 1]);
+    type Opened = (u32, bool, [Arc<File>; 1]);
 
     fn open(&mut self, number: u32) -> Option<Self::Opened> {
         if self.search.stop.is_stopped() {
             return None;
         }
         match self.search.open_file(number) {
-            Ok((file, _)) => Some((number, [Arc::new(file)])),
+            Ok((file, _)) => Some((number, self.search.may_keep(number, &file), [Arc::new(file)])),
             Err(error) => {
                 self.failed.push((number, error));
                 None
@@ -53,11 +53,11 @@ impl Each<1> for Part<'_> {
         }
     }
 
-    fn files((_, files): &Self::Opened) -> &[Arc<File>; 1] {
+    fn files((.., files): &Self::Opened) -> &[Arc<File>; 1] {
         files
     }
 
-    fn cold(&mut self, (number, [file]): &Self::Opened, was_asked: bool) {
+    fn cold(&mut self, (number, _, [file]): &Self::Opened, was_asked: bool) {
         let resident_max = if was_asked { READ_AHEAD_BYTES } else { 0 };
         if let Ok(Support::Available(found)) = residency(file)
             && found.resident_bytes <= resident_max
@@ -66,7 +66,7 @@ impl Each<1> for Part<'_> {
         }
     }
 
-    fn take(&mut self, (number, [file]): Self::Opened, heads: Result<[&[u8]; 1], batch::Failed>) {
+    fn take(&mut self, (number, may_keep, [file]): Self::Opened, heads: Result<[&[u8]; 1], batch::Failed>) {
         let bytes = self.search.files.get(number).bytes;
         let mut rest = [0; HEAD_BYTES];
         let expected = bytes.min(HEAD_BYTES as u64) as usize;
@@ -81,7 +81,7 @@ impl Each<1> for Part<'_> {
         self.search.read_bytes.fetch_add(head.len() as u64, Ordering::Relaxed);
         let digest = (xxh3_64_with_seed(head, bytes), number);
         self.digests.push(digest);
-        if self.search.cache.is_some() {
+        if may_keep {
             self.new.push(digest);
         }
     }
@@ -126,8 +126,9 @@ impl Search<'_> {
                     break;
                 };
                 let mut unknown = chunk.to_vec();
-                if let Some(cache) = &self.cache {
-                    unknown.retain(|number| match cache.head(self.files.get(*number)) {
+                if self.cache.is_some() {
+                    let known = |number: u32| self.cache_of(number)?.head(number, self.files.get(number));
+                    unknown.retain(|number| match known(*number) {
                         Some(digest) => {
                             part.digests.push((digest, *number));
                             false
@@ -149,11 +150,7 @@ impl Search<'_> {
             found.failed.extend(part.failed);
             found.cold.extend(part.cold);
             if let Some(cache) = &self.cache {
-                cache.add_heads(
-                    part.new
-                        .iter()
-                        .map(|(digest, number)| (self.files.get(*number), *digest)),
-                );
+                cache.add_heads(part.new.iter().map(|(digest, number)| (*number, *digest)));
             }
         }
         found.groups = self.alike(digests);

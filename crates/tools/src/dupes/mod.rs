@@ -298,7 +298,7 @@ pub fn find(selection: &Selection, filter: &Filter, options: &Options, stop: &St
     steps.end();
     let (mut classes, more_failed) = search.prove_all(&groups);
     failed.extend(more_failed);
-    let cache_failure = cache_failure.or(search.cache.as_ref().and_then(Cache::save));
+    let cache_failure = cache_failure.or(search.cache.as_ref().and_then(|cache| cache.save(&files)));
     steps.end();
     let unreadable = failed.iter().map(|(number, _)| *number).collect();
     for class in &mut classes {

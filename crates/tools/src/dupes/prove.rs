@@ -386,7 +386,8 @@ impl Search<'_> {
         let member = self.member(number, own_bytes);
         let listed = self.files.get(number);
         let digested = |digest, proof| Digested { digest, member, proof };
-        if let Some(digest) = self.cache.as_ref().and_then(|cache| cache.content(listed)) {
+        let cache = self.cache_of(number);
+        if let Some(digest) = cache.and_then(|cache| cache.content(number, listed)) {
             return Ok(digested(digest, Proof::Cached));
         }
         let layout = self.layout(number, &file);
@@ -395,6 +396,7 @@ impl Search<'_> {
             listed.check(&Facts::of(&file)?)?;
             return Ok(digested(digest, Proof::Blake3));
         }
+        let may_keep = self.may_keep(number, &file);
         let mut hasher = blake3::Hasher::new();
         let mut buffer = vec![0; self.plan.blocks_bytes[1].min(listed.bytes as usize)];
         let mut at = 0;
@@ -412,8 +414,8 @@ impl Search<'_> {
         listed.check(&Facts::of(&file)?)?;
         let digest = hasher.finalize();
         if at >= listed.bytes {
-            if let Some(cache) = &self.cache {
-                cache.add_content(listed, digest);
+            if let Some(cache) = cache.filter(|_| may_keep) {
+                cache.add_content(number, digest);
             }
             if let Some(layout) = layout {
                 layouts().insert(layout, digest);

@@ -518,7 +518,7 @@ fn a_cache_of_another_version_is_told_and_stays_as_it_is() {
         fs::write(place.path().join(name), "same").unwrap();
     }
     // A table by the same name, with other columns.
-    let table: redb::TableDefinition<'_, u64, &str> = redb::TableDefinition::new("blake3-256");
+    let table: redb::TableDefinition<'_, u64, &str> = redb::TableDefinition::new("xxh3-64 of 4096, blake3-256");
     let cache = place.path().join("digests");
     let database = redb::Database::create(&cache).unwrap();
     let transaction = database.begin_write().unwrap();
@@ -803,6 +803,33 @@ fn whatever_a_file_has_become_it_has_changed() {
         (error.kind(), error.to_string().as_str()),
         (CHANGED, "changed during the search")
     );
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_digest_is_kept_of_what_is_written_back_so_that_later_writes_change_times() {
+    let place = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+    let tree = place.path().join("tree");
+    fs::create_dir(&tree).unwrap();
+    for name in ["a", "b"] {
+        fs::write(tree.join(name), vec![7; 20_000]).unwrap();
+    }
+    let unwritten = |name: &str| {
+        let found = seekless_sys::unwritten_bytes(&File::open(tree.join(name)).unwrap()).unwrap();
+        found.available()
+    };
+    std::thread::sleep(Duration::from_millis(2_100));
+    if unwritten("a").is_none_or(|bytes| bytes == 0) {
+        println!("skipped: nothing stays unwritten here, or the system does not tell");
+        return;
+    }
+    let options = Options {
+        cache: Some(place.path().join("cache")),
+        ..Options::default()
+    };
+    assert_eq!(find_below(&tree, 1, &options).sum().groups, 1);
+    assert_eq!(["a", "b"].map(unwritten), [Some(0); 2]);
+    assert_eq!(find_below(&tree, 1, &options).cached, 2);
 }
 
 /// Where the test of memory runs alone, as its child does.

@@ -53,6 +53,9 @@ pub(crate) struct System {
     /// Whether files may share blocks.
     pub may_share: bool,
     pub is_overlay: bool,
+    /// Whether device, inode, size and times tell that a file is what it was. In memory, what is written through maps leaves no
+    /// trace in times, and an overlay does not tell what of that is unwritten.
+    pub tells_changes: bool,
     pub(super) is_pseudo: bool,
     pub(super) is_btrfs: bool,
 }
@@ -63,6 +66,7 @@ impl System {
             inodes_identify: found.inodes_identify,
             may_share: SHARING.contains(&found.type_name.as_str()),
             is_overlay: found.type_name == "overlay",
+            tells_changes: found.inodes_identify && !["tmpfs", "ramfs", "overlay"].contains(&found.type_name.as_str()),
             is_pseudo: found.is_pseudo,
             is_btrfs: found.type_name == "btrfs",
         }
