@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use super::dupes_disks::{Groups, Names, Seen, bytes, disk, groups, reflink, resident_bytes, search, sync};
-use super::place::{Ended, Mount, Place};
+use super::place::{Ended, Mount, Place, wait_for};
 use super::unprivileged::{Common, NOBODY};
 
 /// From this size on, pairs are compared by the methods of the engine.
@@ -565,6 +565,58 @@ fn the_page_cache_is_left_as_it_was_unless_it_is_to_be_filled() {
         }
         fs::remove_file(place.path("cache")).unwrap();
     }
+}
+
+/// Drops a file from the page cache, once it is written.
+fn drop_written(path: &Path) {
+    seekless_sys::sync(&File::open(path).unwrap()).unwrap();
+    seekless::cache::drop_file(path).unwrap();
+}
+
+#[test]
+fn a_file_whose_beginning_is_known_by_its_digest_leaves_the_page_cache_when_it_was_read() {
+    let place = Place::new();
+    let Some(_mount) = disk(&place, "ext4") else { return };
+    for (name, seed) in [("a", 1), ("other", 2)] {
+        fs::write(place.path("disk").join(name), bytes(seed, 300_000)).unwrap();
+    }
+    sync(&place.path("disk"));
+    std::thread::sleep(Duration::from_millis(2100));
+    let run = || {
+        place
+            .run(&["dupes", "--json", "--cache", "--cache-file", "digests", "disk"])
+            .succeeded()
+    };
+    assert_eq!(Seen::of(&run()).groups.len(), 0);
+    fs::write(place.path("disk/new"), bytes(1, 300_000)).unwrap();
+    for name in ["a", "other", "new"] {
+        drop_written(&place.path("disk").join(name));
+    }
+    // Somebody has read this one.
+    fs::read(place.path("disk/other")).unwrap();
+    assert_eq!(Seen::of(&run()).groups, groups(&["disk/a disk/new"]));
+    let resident = ["a", "other", "new"].map(|name| resident_bytes(&place.path("disk").join(name)) > 0);
+    assert_eq!(resident, [false, true, false]);
+}
+
+#[test]
+fn what_was_read_until_ctrl_c_leaves_the_page_cache() {
+    let place = Place::new();
+    let Some(_mount) = disk(&place, "ext4") else { return };
+    let content = bytes(1, 100 << 20);
+    for name in ["a", "b", "c"] {
+        fs::write(place.path("disk").join(name), &content).unwrap();
+    }
+    for name in ["a", "b", "c"] {
+        drop_written(&place.path("disk").join(name));
+    }
+    let child = place.command().args(["dupes", "-q", "disk"]).spawn().unwrap();
+    let resident = || ["a", "b", "c"].map(|name| resident_bytes(&place.path("disk").join(name)));
+    wait_for("a file is read", || resident()[0] > 0);
+    rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::INT).unwrap();
+    let ended = Ended::of(child);
+    println!("{:?}: {}", ended.code, ended.stdout);
+    assert_eq!(resident(), [0; 3]);
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use seekless::batch::{self, Each, Heads};
 use seekless::files::read_full;
@@ -21,6 +22,9 @@ const CHUNK: usize = 256;
 
 /// Asking for the beginning of a file that is not in memory may bring so much of it.
 const READ_AHEAD_BYTES: u64 = 128 << 10;
+
+/// It is tried so often to drop what is being read ahead.
+const DROPPED_TIMES: u32 = 20;
 
 /// Digest of the size and the beginning of a file, and its number.
 pub(super) type Digest = (u64, u32);
@@ -104,6 +108,22 @@ pub(super) struct Beginnings {
     pub cold: HashSet<u32>,
 }
 
+/// Drops a file that was read a moment ago from the page cache.
+pub(super) fn drop_read(file: &File, bytes: u64) {
+    // What cannot be dropped stays, such as what the system still reads ahead.
+    let is_left = || {
+        bytes > READ_AHEAD_BYTES && matches!(residency(file), Ok(Support::Available(found)) if found.resident_bytes > 0)
+    };
+    let _ = drop_from_cache(file);
+    for _ in 0..DROPPED_TIMES {
+        if !is_left() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+        let _ = drop_from_cache(file);
+    }
+}
+
 impl Search<'_> {
     /// Reads the beginnings of files, which come in the order of their inodes.
     pub fn by_heads(&self, numbers: &[u32]) -> Beginnings {
@@ -183,8 +203,9 @@ impl Search<'_> {
         let mut numbers: Vec<u32> = cold.difference(&read_again).copied().collect();
         numbers.sort_unstable_by_key(|number| (self.files.get(*number).device, self.files.get(*number).inode));
         let _: Vec<()> = self.map(&numbers, |number| {
-            // It was read a moment ago; what cannot be dropped stays.
-            let _ = self.files.open(*number).and_then(|(file, _)| drop_from_cache(&file));
+            if let Ok((file, facts)) = self.files.open(*number) {
+                drop_read(&file, facts.bytes);
+            }
         });
     }
 }

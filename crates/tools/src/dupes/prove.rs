@@ -9,9 +9,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use seekless::files::{Run, data_ranges, read_full, shared_layout};
 use seekless::plan::{FIRST_LOOK_BYTES, LARGE_BYTES};
-use seekless_sys::drop_from_cache;
+use seekless_sys::{Support, residency};
 
 use super::failures::unread;
+use super::heads::drop_read;
 use super::{Class, Failed, Member, Progress, Proof, Search};
 use crate::Stop;
 use crate::tree::What;
@@ -82,6 +83,9 @@ impl Search<'_> {
             let is_group = |class: &Class| self.is_group(class.files.iter().map(|member| member.number));
             classes.extend(proven.into_iter().filter(is_group));
             failed.extend(failures);
+        }
+        if self.stop.is_stopped() {
+            self.forget(&self.cold, &[]);
         }
         (classes, failed)
     }
@@ -236,10 +240,10 @@ impl Search<'_> {
         if is_large && !self.stop.is_stopped() {
             self.compare_rest(&files, first..bytes, &mut split);
         }
+        self.read_bytes.fetch_add(split.read_bytes, Ordering::Relaxed);
         if self.stop.is_stopped() {
             return Vec::new();
         }
-        self.read_bytes.fetch_add(split.read_bytes, Ordering::Relaxed);
         let mut classes = split.all_classes();
         // What is not wanted was not read to its end.
         classes.retain(|class| is_wanted(class));
@@ -396,6 +400,8 @@ impl Search<'_> {
             listed.check(&Facts::of(&file)?)?;
             return Ok(digested(digest, Proof::Blake3));
         }
+        // Of what the cache knew, the beginning was not read.
+        let is_cold = self.cold.contains(&number) || (cache.is_some() && !self.options.keeps_cached && is_cold(&file));
         let may_keep = self.may_keep(number, &file);
         let mut hasher = blake3::Hasher::new();
         let mut buffer = vec![0; self.plan.blocks_bytes[1].min(listed.bytes as usize)];
@@ -410,7 +416,10 @@ impl Search<'_> {
             hasher.update(&buffer[..length]);
             at += length as u64;
         }
-        self.forget_open(number, &file);
+        // It is read again, to compare bytes.
+        if is_cold && !self.options.is_paranoid {
+            drop_read(&file, listed.bytes);
+        }
         listed.check(&Facts::of(&file)?)?;
         let digest = hasher.finalize();
         if at >= listed.bytes {
@@ -427,11 +436,14 @@ impl Search<'_> {
     /// Drops a file from the page cache that was not there before.
     fn forget_open(&self, number: u32, file: &File) {
         if self.cold.contains(&number) {
-            // What cannot be dropped stays.
-            let _ = drop_from_cache(file);
+            drop_read(file, self.files.get(number).bytes);
         }
     }
+}
 
+/// Whether nothing of a file is in memory.
+fn is_cold(file: &File) -> bool {
+    matches!(residency(file), Ok(Support::Available(found)) if found.resident_bytes == 0)
 }
 
 /// The digest of a file.
