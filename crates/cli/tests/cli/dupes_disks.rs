@@ -319,6 +319,24 @@ fn where_inode_numbers_identify_no_files_none_is_a_duplicate_of_itself() {
         assert_eq!(found, Groups::new());
         let found = search(&place, &["m/copy", "--against", "bound"]).groups;
         assert_eq!(found, Groups::new());
+        // So is a directory.
+        for (arguments, expected) in [
+            (&["m", "bound"][..], &["m/copy m/d/x m/d/y"][..]),
+            (&["m", "bound/d"], &["bound/d/x bound/d/y m/copy"]),
+            (&["bound/d", "m"], &["bound/d/x bound/d/y m/copy"]),
+            (&["--exclude", "source", "."], &["bound/copy bound/d/x bound/d/y"]),
+            (&["bound", "--against", "m"], &[]),
+            (&["m", "--against", "bound/d"], &["bound/d/x bound/d/y m/copy"]),
+        ] {
+            for option in [&[][..], &["--dirs"]] {
+                let seen = place
+                    .run(&[&["dupes", "--json"], option, arguments].concat())
+                    .succeeded();
+                // A directory among them has no device, which fails here.
+                assert_eq!(Seen::of(&seen).groups, groups(expected), "{arguments:?}");
+            }
+            assert_eq!(search(&place, arguments).groups, groups(expected), "{arguments:?}");
+        }
         drop(bound);
         drop(fuse);
     }

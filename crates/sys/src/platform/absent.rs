@@ -120,6 +120,12 @@ pub fn is_mount_root(_directory: impl AsFd) -> bool {
     false
 }
 
+/// Only Linux tells.
+#[must_use]
+pub fn mount_id(_directory: impl AsFd) -> Option<u64> {
+    None
+}
+
 /// Switches the system's own read-ahead on; only macOS has it per file (`F_RDAHEAD`).
 pub fn enable_read_ahead(_file: &File) -> io::Result<Support<()>> {
     Ok(Support::Unavailable("read-ahead is switched per file on macOS only"))

@@ -20,7 +20,7 @@ use super::file::FILE;
 use super::files::{Files, Place};
 use super::filter::Named;
 use super::ignored::Ignored;
-use super::selection::{Root, System, place, place_of};
+use super::selection::{Mounts, Root, System, place, place_of};
 use super::{Directory, Facts, FileAt, Filter, Left, Limit, Listing, Selection, open_root};
 use crate::Stop;
 use crate::threads::in_threads;
@@ -89,6 +89,7 @@ struct Queue<'a> {
     listed: HashSet<Identity>,
     /// Where directories are that were listed and that inode numbers do not tell apart.
     places: HashSet<PathBuf>,
+    mounts: Mounts,
     /// What is known of the file systems, by their devices.
     systems: HashMap<u64, System>,
 }
@@ -390,14 +391,17 @@ impl<'a> Shared<'a> {
         } else if next.directory.is_link() {
             found.left.links += 1;
             return None;
-        } else if self.has_several {
-            let place = place_of(directory, || next.directory.path_of(b""));
-            if is_below && self.selection.is_at(&place) {
+        } else if is_below && self.selection.is_mounted_at_another(directory, facts) {
+            return None;
+        } else {
+            let place = self
+                .has_several
+                .then(|| place_of(directory, || next.directory.path_of(b"")));
+            if is_below && place.as_ref().is_some_and(|place| self.selection.is_at(place)) {
                 return None;
             }
-            !self.lock().places.insert(place)
-        } else {
-            false
+            let mut queue = self.lock();
+            queue.mounts.add(directory, facts) || place.is_some_and(|place| !queue.places.insert(place))
         };
         found.left.repeated += u64::from(is_listed);
         (!is_listed).then_some(system)

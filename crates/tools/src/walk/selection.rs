@@ -1,6 +1,6 @@
 //! The files of a job: the paths that the user named, and walks of directories among them.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ffi::CString;
 use std::fs::{self, Metadata};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -9,9 +9,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use seekless::files::Identity;
-use seekless_sys::{FileSystem, file_system, inodes_identify};
+use seekless_sys::{FileSystem, file_system, inodes_identify, mount_id};
 
-use super::{Walk, kind_of, with_article};
+use super::{Facts, Walk, kind_of, open_root, with_article};
 use crate::Stop;
 
 /// Files and directories that the user named.
@@ -23,6 +23,8 @@ pub struct Selection {
     ids: HashSet<Identity>,
     /// Where all of them are, without symbolic links: this tells them apart where inode numbers do not.
     places: HashSet<PathBuf>,
+    /// The same for directories that several mounts show.
+    mounts: Mounts,
     /// Whether one of them is a file.
     has_files: bool,
     /// What the others are compared with.
@@ -115,6 +117,7 @@ impl Selection {
             links: Vec::new(),
             ids: HashSet::new(),
             places: HashSet::new(),
+            mounts: Mounts::default(),
             has_files: false,
             references: None,
             paths: first,
@@ -145,6 +148,9 @@ impl Selection {
                 self.has_files |= !root.is_directory;
                 root.device = metadata.dev();
                 root.system = System::of(&system);
+                if root.is_directory && !system.inodes_identify && self.mounts.show_again(path) {
+                    return;
+                }
                 if !self.ids.insert(Identity::of(&metadata)) && system.inodes_identify {
                     if !root.is_directory {
                         self.links.push(root);
@@ -180,6 +186,11 @@ impl Selection {
         self.places.contains(place) || self.references().is_some_and(|references| references.is_at(place))
     }
 
+    /// Whether a directory was named itself by its path below another mount.
+    pub(super) fn is_mounted_at_another(&self, directory: BorrowedFd<'_>, facts: &Facts) -> bool {
+        self.mounts.have(directory, facts)
+    }
+
     /// Whether a file may have been named itself, here or as a reference, as far as its identity tells.
     pub(super) fn may_name(&self, id: Identity, system: System) -> bool {
         (self.has_files && (!system.inodes_identify || self.contains(id)))
@@ -197,6 +208,36 @@ impl Selection {
     /// stops.
     pub(crate) fn walk<'a>(&'a self, root: &'a Root, stop: &'a Stop) -> Walk<'a> {
         Walk::new(self, root, stop)
+    }
+}
+
+/// Directories that inode numbers do not tell apart, by what tells them apart on one mount at least, and the first mount that
+/// shows each: a bind mount shows one in two places.
+#[derive(Debug, Default)]
+pub(super) struct Mounts(HashMap<(Identity, i64, i64), u64>);
+
+impl Mounts {
+    /// Whether another mount shows this directory, too.
+    fn have(&self, directory: BorrowedFd<'_>, facts: &Facts) -> bool {
+        let first = self.0.get(&Self::key(facts));
+        first.is_some_and(|first| mount_id(directory).is_some_and(|mount| mount != *first))
+    }
+
+    /// The same, and adds it.
+    pub(super) fn add(&mut self, directory: BorrowedFd<'_>, facts: &Facts) -> bool {
+        let Some(mount) = mount_id(directory) else {
+            return false;
+        };
+        *self.0.entry(Self::key(facts)).or_insert(mount) != mount
+    }
+
+    fn show_again(&mut self, path: &Path) -> bool {
+        let opened = open_root(path).and_then(|opened| Ok((Facts::of(&opened)?, opened)));
+        opened.is_ok_and(|(facts, opened)| self.add(opened.as_fd(), &facts))
+    }
+
+    fn key(facts: &Facts) -> (Identity, i64, i64) {
+        (facts.id(), facts.modified_ns(), facts.changed_ns)
     }
 }
 

@@ -89,6 +89,14 @@ pub fn is_mount_root(directory: impl AsFd) -> bool {
     found.is_ok_and(|found| found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
 }
 
+/// The number of the mount that shows an open directory: statx(2) `STATX_MNT_ID`, Linux 5.8.
+#[must_use]
+pub fn mount_id(directory: impl AsFd) -> Option<u64> {
+    let found = rustix::fs::statx(directory, c"", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID).ok()?;
+    let is_known = StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::MNT_ID);
+    is_known.then_some(found.stx_mnt_id)
+}
+
 /// Gives a file the flags of another that users may set (chattr(1)), such as `NOCOW`, `NOATIME` and `NODUMP`, its project, and
 /// what `xfs_io(8)` calls extsize and cowextsize: `FS_IOC_SETFLAGS` and `FS_IOC_FSSETXATTR`.
 /// Nothing is done where the file system has none.
