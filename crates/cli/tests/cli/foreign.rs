@@ -9,6 +9,7 @@ use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
 use seekless::update::{Batch, Commit, Safety, Step, StepKind, Watch, commit_watched, journal_path};
 use seekless::{Copier, Destination};
@@ -66,6 +67,17 @@ impl Foreign {
             "exfat" => Mount::exfat(&image, &directory),
             _ => Mount::overlay([&source, &path("upper"), &path("work")], &directory),
         };
+    }
+
+    /// Mounts it again. A program of FUSE holds its image a moment longer than it is mounted.
+    fn mount_again(&mut self) {
+        self.mount = None;
+        let until = Instant::now() + Duration::from_secs(20);
+        while self.mount.is_none() && Instant::now() < until {
+            self.mount();
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        assert!(self.mount.is_some(), "{} is mounted again", self.kind);
     }
 
     /// A file in it.
@@ -304,8 +316,7 @@ fn what_was_interrupted_is_recovered_when_the_file_system_is_mounted_again() {
         let made = File::options().write(true).create_new(true).mode(0o600).open(&journal);
         made.unwrap().write_all_at(&kept[1], 0).unwrap();
         fs::remove_file(foreign.place.path("mount/first")).unwrap();
-        foreign.mount = None;
-        foreign.mount();
+        foreign.mount_again();
         let refused = foreign.place.run(&["update", "mount/file", "--from", "/dev/null"]);
         assert!(
             refused.stderr.contains("--recover"),
