@@ -210,6 +210,9 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     };
     LINE.begin(!arguments.quiet, work(String::new(), None));
     let tell = |progress: Progress| {
+        if !LINE.is_due() {
+            return;
+        }
         let part = |done: u64, of: u64| Some(done as f64 / of.max(1) as f64);
         let (words, part) = match progress {
             Progress::Listed(number) => (format!("{} listed", files(number)), None),

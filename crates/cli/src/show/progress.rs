@@ -113,6 +113,13 @@ impl Line {
         });
     }
 
+    /// Whether it would be drawn now. Work that is told very often need not be put into words otherwise.
+    pub fn is_due(&self) -> bool {
+        let mut is_due = false;
+        self.with(|state, now| is_due = now >= state.next);
+        is_due
+    }
+
     /// Counts more bytes as done.
     pub fn add(&self, bytes: u64) {
         self.with(|state, now| {
