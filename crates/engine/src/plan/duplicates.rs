@@ -45,7 +45,7 @@ const BLOCKS_BYTES: [usize; 2] = [16 << 10, 64 << 10];
 const MOST_OPEN: usize = 64;
 /// Bytes of a file by which it is told from others of its size: most that differ do so here. Of 116,700 files in /usr that share
 /// a size, 88 % are alone after 4K; reading 16K of each took 1.05 times as long.
-pub const HEAD_BYTES: usize = 4 << 10;
+pub const FIRST_BYTES: usize = 4 << 10;
 /// Directories that stay open: more make nothing faster.
 const OPEN_DIRECTORIES: usize = 1 << 16;
 /// Descriptors that are the program's own.
@@ -89,7 +89,7 @@ pub fn duplicates(process: &ProcessFacts, devices: &[SeekFacts], memory_bytes: u
     let spare = open_files.saturating_sub((threads * most_open).max(2 * batch.threads * (batch.batch + 1)));
     let batch = BatchPlan {
         open_directories: spare.max(process.open_files_max / 4).clamp(1, OPEN_DIRECTORIES),
-        head_bytes: [HEAD_BYTES; 2],
+        head_bytes: [FIRST_BYTES; 2],
         ..batch
     };
     let Some(why) = devices.iter().find_map(SeekFacts::why_by_place) else {

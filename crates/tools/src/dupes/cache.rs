@@ -122,7 +122,7 @@ impl Cache {
     }
 
     fn digests(&self, number: u32, file: &Listed) -> Option<Digests<[u8; 32]>> {
-        let row = self.rows.as_ref()?.get(key(file)).ok()??;
+        let row = self.rows.as_ref()?.get(file.id()).ok()??;
         let (_, day, _) = row.value();
         let digests = still_true(row.value(), file)?;
         if day.abs_diff(self.today) >= NOTED_DAYS {
@@ -155,7 +155,7 @@ impl Cache {
         if numbers.is_empty() {
             return None;
         }
-        numbers.sort_unstable_by_key(|number| (key(files.get(*number)), *number));
+        numbers.sort_unstable_by_key(|number| (files.get(*number).id(), *number));
         numbers.dedup();
         new.heads.sort_unstable();
         new.contents.sort_unstable();
@@ -172,7 +172,7 @@ impl Cache {
             let mut rows = transaction.open_table(FILES)?;
             for number in numbers {
                 let file = files.get(*number);
-                let old = rows.get(key(file))?;
+                let old = rows.get(file.id())?;
                 let old = old.and_then(|row| still_true(row.value(), file));
                 let (mut head, mut content) = old.unwrap_or_default();
                 if let Ok(at) = new.heads.binary_search_by_key(number, |(number, _)| *number) {
@@ -181,7 +181,7 @@ impl Cache {
                 if let Ok(at) = new.contents.binary_search_by_key(number, |(number, _)| *number) {
                     content = Some(new.contents[at].1);
                 }
-                rows.insert(key(file), (facts(file), self.today, (head, content.as_ref())))?;
+                rows.insert(file.id(), (facts(file), self.today, (head, content.as_ref())))?;
             }
             let mut cleaned = transaction.open_table(CLEANED)?;
             let last = cleaned.get(())?.map_or(0, |day| day.value());
@@ -216,10 +216,6 @@ fn without_panic<T>(act: impl FnOnce() -> Result<T, String>) -> Result<T, String
 /// The digests of a row, if the file has not changed since.
 fn still_true((known, _, (head, content)): RowOf<'_>, file: &Listed) -> Option<Digests<[u8; 32]>> {
     (known == facts(file)).then(|| (head, content.copied()))
-}
-
-fn key(file: &Listed) -> Key {
-    (file.device, file.inode)
 }
 
 fn facts(file: &Listed) -> Facts {

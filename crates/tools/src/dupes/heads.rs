@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use seekless::batch::{self, Each, Heads};
 use seekless::files::read_full;
-use seekless::plan::FIRST_BYTES as HEAD_BYTES;
+use seekless::plan::FIRST_BYTES;
 use seekless_sys::{Support, drop_from_cache, residency};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -72,14 +72,17 @@ impl Each<1> for Part<'_> {
 
     fn take(&mut self, (number, may_keep, [file]): Self::Opened, heads: Result<[&[u8]; 1], batch::Failed>) {
         let bytes = self.search.files.get(number).bytes;
-        let mut rest = [0; HEAD_BYTES];
-        let expected = bytes.min(HEAD_BYTES as u64) as usize;
+        let mut again = Vec::new();
+        let expected = bytes.min(FIRST_BYTES as u64) as usize;
         let head = match heads {
             Ok([head]) if head.len() >= expected => &head[..expected],
-            Ok(_) => match read_full(&file, &mut rest[..expected], 0) {
-                Ok(length) => &rest[..length],
-                Err(error) => return self.fail(number, &file, &error),
-            },
+            Ok(_) => {
+                again.resize(expected, 0);
+                match read_full(&file, &mut again, 0) {
+                    Ok(length) => &again[..length],
+                    Err(error) => return self.fail(number, &file, &error),
+                }
+            }
             Err((_, error)) => return self.fail(number, &file, &error),
         };
         self.search.read_bytes.fetch_add(head.len() as u64, Ordering::Relaxed);
@@ -201,7 +204,7 @@ impl Search<'_> {
     pub fn forget(&self, cold: &HashSet<u32>, groups: &[Vec<u32>]) {
         let read_again: HashSet<u32> = groups.iter().flatten().copied().collect();
         let mut numbers: Vec<u32> = cold.difference(&read_again).copied().collect();
-        numbers.sort_unstable_by_key(|number| (self.files.get(*number).device, self.files.get(*number).inode));
+        numbers.sort_unstable_by_key(|number| self.files.get(*number).id());
         let _: Vec<()> = self.map(&numbers, |number| {
             if let Ok((file, facts)) = self.files.open(*number) {
                 drop_read(&file, facts.bytes);

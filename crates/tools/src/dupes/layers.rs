@@ -44,9 +44,12 @@ impl Overlay {
 pub(super) fn below_overlays(files: &Files) -> HashMap<u32, Id> {
     let mut found = HashMap::new();
     let device = |number: u32| files.get(number).device;
-    let mut numbers: Vec<u32> = (0..files.len()).collect();
     let is_one = |numbers: &[u32]| numbers.iter().all(|number| device(*number) == device(numbers[0]));
-    if !files.has_overlay() || is_one(&numbers) {
+    if !files.has_overlay() {
+        return found;
+    }
+    let mut numbers: Vec<u32> = (0..files.len()).collect();
+    if is_one(&numbers) {
         return found;
     }
     // An overlay shows size and times as they are below.

@@ -9,10 +9,12 @@ mod cache;
 mod directories;
 mod entries;
 mod failures;
+mod found;
 mod heads;
 mod layers;
 mod place;
 mod prove;
+mod split;
 #[cfg(test)]
 mod tests;
 
@@ -26,13 +28,14 @@ use std::time::{Duration, Instant};
 use seekless::batch::Threads;
 use seekless::facts::ProcessFacts;
 use seekless::plan::{self, DuplicatesPlan};
-use serde::Serialize;
 
 use crate::Stop;
 use crate::tree::large::Large;
-use crate::walk::{self, CHANGED, Files, Filter, GONE, Left, Selection, Unlisted};
+use crate::walk::{self, CHANGED, Files, Filter, GONE, Selection};
 use cache::Cache;
 pub use directories::EqualDirectories;
+use found::{Class, Member};
+pub use found::{Equal, Found, Group, Name, Proof, Sum};
 use heads::Beginnings;
 use prove::Layouts;
 
@@ -83,142 +86,6 @@ pub enum Progress {
 
 /// Who is told how far a search is, by any of its threads.
 pub type Tell<'a> = &'a (dyn Fn(Progress) + Sync);
-
-/// How files were found to be equal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Proof {
-    /// Their bytes were compared.
-    Bytes,
-    /// Their BLAKE3 digests, of 256 bits, are equal.
-    Blake3,
-    /// The same, and one of the digests at least was made in an earlier search.
-    Cached,
-}
-
-impl Proof {
-    /// Its word.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Bytes => "bytes",
-            Self::Blake3 => "blake3",
-            Self::Cached => "cached blake3",
-        }
-    }
-}
-
-/// Files with the same bytes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Group {
-    /// The size of each.
-    pub bytes: u64,
-    /// How they were found to be equal.
-    pub proof: Proof,
-    /// The space that is free if one of them stays, or those that are in a reference.
-    pub gain_bytes: u64,
-    /// In the order of their paths.
-    pub files: Vec<Equal>,
-}
-
-/// A file that equals others.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Equal {
-    /// All of its names that were met.
-    pub names: Vec<Name>,
-    /// `st_dev` and `st_ino` (stat(2)).
-    pub device: u64,
-    /// See `device`.
-    pub inode: u64,
-    /// When it was last written to (`st_mtime`), in ns since 1970.
-    pub modified_ns: i64,
-    /// When it last changed (`st_ctime`), in ns since 1970.
-    pub changed_ns: i64,
-    /// The space that is free if all these names are removed: none where it has other names, nor what it shares with
-    /// other files or snapshots.
-    pub own_bytes: u64,
-}
-
-/// A name of a file.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Name {
-    /// Its path, from one that was given on.
-    pub path: PathBuf,
-    /// The number of that one; of a reference for all names of a file that is in one.
-    pub root: u32,
-}
-
-/// What was found.
-pub struct Found {
-    files: Files,
-    across: Across,
-    /// Of files with several names, the first and another.
-    names: Vec<(u32, u32)>,
-    /// Those that save most first.
-    classes: Vec<Class>,
-    /// Directories that are equal, those that save most first.
-    pub directories: Vec<EqualDirectories>,
-    sum: Sum,
-    /// What the walk came upon beside files.
-    pub left: Left,
-    /// Directories that were left out because few want what is in them.
-    pub left_out: Vec<PathBuf>,
-    /// What could not be read, and why.
-    pub failures: Vec<Unlisted>,
-    /// Files that changed during the search, and how: they are in no group.
-    pub changed: Vec<Unlisted>,
-    /// Why digests could not be kept.
-    pub cache_failure: Option<String>,
-    /// Whether it was ended before its end: there may be more groups.
-    pub is_stopped: bool,
-    /// Files that could not be read.
-    failed: Vec<u32>,
-    /// The methods by which large files were compared, why, and how many pairs.
-    pub large: Vec<(String, String, u64)>,
-    /// Files of which anything was read, and the bytes that were.
-    pub read_files: u64,
-    /// See `read_files`.
-    pub read_bytes: u64,
-    /// Digests that an earlier search had made.
-    pub cached: u64,
-    /// How files were read, and why.
-    pub plan: DuplicatesPlan,
-    /// How long listing files, grouping them, reading their beginnings and comparing them took.
-    pub steps: [Duration; 4],
-}
-
-/// Files that are equal.
-struct Class {
-    proof: Proof,
-    files: Vec<Member>,
-}
-
-/// A file by its number, and what is its own of the space that it takes.
-#[derive(Clone, Copy)]
-struct Member {
-    number: u32,
-    own_bytes: u64,
-    /// Whether one of its names is in a reference.
-    is_reference: bool,
-}
-
-impl Class {
-    /// Files that may be removed: those that are in no reference; without references, all but one.
-    fn duplicates(&self) -> u64 {
-        let references = self.files.iter().filter(|member| member.is_reference).count();
-        (self.files.len() - references.max(1)) as u64
-    }
-
-    /// Where the references stay, or the one that frees least.
-    fn gain_bytes(&self) -> u64 {
-        let own = |member: &Member| member.own_bytes;
-        let others = self.files.iter().filter(|member| !member.is_reference);
-        let sum = others.map(own).sum::<u64>();
-        if self.files.iter().any(|member| member.is_reference) {
-            return sum;
-        }
-        sum - self.files.iter().map(own).min().unwrap_or(0)
-    }
-}
 
 /// A file that could not be read, and why.
 type Failed = (u32, io::Error);
@@ -348,111 +215,10 @@ pub fn find(selection: &Selection, filter: &Filter, options: &Options, stop: &St
     }
 }
 
-/// How much was found.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Sum {
-    /// Groups of equal files.
-    pub groups: u64,
-    /// Files in them that may be removed: all but one of each group, or all that are in no reference.
-    pub duplicates: u64,
-    /// The space that is free without them.
-    pub gain_bytes: u64,
-}
-
-impl Sum {
-    fn of(classes: &[Class]) -> Self {
-        Self {
-            groups: classes.len() as u64,
-            duplicates: classes.iter().map(Class::duplicates).sum(),
-            gain_bytes: classes.iter().map(Class::gain_bytes).sum(),
-        }
-    }
-}
-
-impl Found {
-    /// How much was found, in directories that are equal, too.
-    #[must_use]
-    pub fn sum(&self) -> Sum {
-        self.sum
-    }
-
-    /// Files that no other equals, in the order of their paths; none where all was to stop.
-    pub fn unique(&self) -> impl Iterator<Item = Group> {
-        let mut numbers: Vec<u32> = Vec::new();
-        if !self.is_stopped {
-            let members = self
-                .classes
-                .iter()
-                .flat_map(|class| class.files.iter().map(|member| member.number));
-            let others = self.names.iter().map(|(_, other)| *other);
-            let known: HashSet<u32> = members.chain(others).chain(self.failed.iter().copied()).collect();
-            numbers.extend((0..self.files.len()).filter(|number| !known.contains(number)));
-            numbers.sort_by_cached_key(|number| self.files.path(*number));
-        }
-        numbers.into_iter().map(|number| Group {
-            bytes: self.files.get(number).bytes,
-            proof: Proof::Bytes,
-            gain_bytes: 0,
-            files: vec![self.equal(number, 0)],
-        })
-    }
-
-    /// Files that were looked at, those with several names once.
-    #[must_use]
-    pub fn files(&self) -> u64 {
-        u64::from(self.files.len()) - self.names.len() as u64
-    }
-
-    /// The groups, those that save most first.
-    pub fn groups(&self) -> impl Iterator<Item = Group> {
-        self.classes.iter().map(|class| Group {
-            bytes: self.files.get(class.files[0].number).bytes,
-            proof: class.proof,
-            gain_bytes: class.gain_bytes(),
-            files: class
-                .files
-                .iter()
-                .map(|member| self.equal(member.number, member.own_bytes))
-                .collect(),
-        })
-    }
-
-    fn equal(&self, number: u32, own_bytes: u64) -> Equal {
-        let path = |name: &u32| self.files.path(*name);
-        // Its numbers depend on its name where an overlay shows it.
-        let first = all_names(&self.names, number).min_by_key(path);
-        let listed = self.files.get(first.unwrap_or(number));
-        Equal {
-            names: self.names(number),
-            device: listed.device,
-            inode: listed.inode,
-            modified_ns: listed.modified_ns,
-            changed_ns: listed.changed_ns,
-            own_bytes,
-        }
-    }
-
-    fn names(&self, number: u32) -> Vec<Name> {
-        let root = |number| self.files.root(number);
-        let reference = all_names(&self.names, number).map(root).max();
-        let reference = reference.filter(|root| self.across.is_reference(*root));
-        let name = |number| Name {
-            path: self.files.path(number),
-            root: reference.unwrap_or_else(|| root(number)),
-        };
-        let mut names: Vec<_> = all_names(&self.names, number).map(name).collect();
-        names.sort();
-        // A file may be named, and be in a directory that was named.
-        names.dedup_by(|next, first| next.path == first.path);
-        names
-    }
-}
-
 /// One name of each file, in the order of their inodes, and the others, each behind the first.
 fn distinct(files: &Files) -> (Vec<u32>, Vec<(u32, u32)>) {
     let below = layers::below_overlays(files);
-    let own_id = |number: u32| (files.get(number).device, files.get(number).inode);
-    let id = |number: u32| below.get(&number).copied().unwrap_or_else(|| own_id(number));
+    let id = |number: u32| below.get(&number).copied().unwrap_or_else(|| files.get(number).id());
     let facts = |number: u32| {
         let listed = files.get(number);
         (listed.bytes, listed.changed_ns, listed.modified_ns)

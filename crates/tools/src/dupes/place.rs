@@ -74,21 +74,13 @@ impl Search<'_> {
 
     /// Puts groups in the order of their first files.
     pub fn put_in_order(&self, numbers: &[u32], groups: &mut [Vec<u32>]) {
-        if self.plan.is_by_place {
-            let mut position = vec![0_u32; self.files.len() as usize];
-            for (at, number) in (0..).zip(numbers) {
-                position[*number as usize] = at;
-            }
-            for group in &mut *groups {
-                group.sort_unstable_by_key(|number| position[*number as usize]);
-            }
-            groups.sort_unstable_by_key(|group| position[group[0] as usize]);
-        } else {
-            let id = |number: &u32| (self.files.get(*number).device, self.files.get(*number).inode);
-            for group in &mut *groups {
-                group.sort_unstable_by_key(id);
-            }
-            groups.sort_unstable_by_key(|group| id(&group[0]));
+        let mut position = vec![0_u32; self.files.len() as usize];
+        for (at, number) in (0..).zip(numbers) {
+            position[*number as usize] = at;
         }
+        for group in &mut *groups {
+            group.sort_unstable_by_key(|number| position[*number as usize]);
+        }
+        groups.sort_unstable_by_key(|group| position[group[0] as usize]);
     }
 }

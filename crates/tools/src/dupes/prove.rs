@@ -7,16 +7,16 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use seekless::files::{Run, data_ranges, read_full, shared_layout};
+use seekless::files::{Run, read_full, shared_layout};
 use seekless::plan::{FIRST_LOOK_BYTES, LARGE_BYTES};
 use seekless_sys::{Support, residency};
 
 use super::failures::unread;
 use super::heads::drop_read;
+use super::split::{Open, Split};
 use super::{Class, Failed, Member, Progress, Proof, Search};
-use crate::Stop;
 use crate::tree::What;
-use crate::walk::{CHANGED, Facts};
+use crate::walk::Facts;
 
 /// Files that share all blocks are worth finding from this size on; the fewer bytes of others are read sooner.
 const SHARED_FROM_BYTES: u64 = 64 << 10;
@@ -29,33 +29,6 @@ type Layout = (u64, u64, Vec<Run>);
 
 /// Digests of files that share all their blocks, by where these are.
 pub(super) type Layouts = Mutex<HashMap<Layout, blake3::Hash>>;
-
-/// A file that is read beside others.
-struct Open {
-    number: u32,
-    file: Arc<File>,
-    own_bytes: u64,
-    /// Whether it has holes, as far as its size and blocks say.
-    is_sparse: bool,
-}
-
-impl Open {
-    /// Whether it has data or a hole at the start of a range; `hole` keeps the end of the last hole.
-    fn next(&self, range: Range<u64>, hole: &mut u64) -> io::Result<Next> {
-        if !self.is_sparse {
-            return Ok(Next::Data);
-        }
-        if *hole <= range.start {
-            let data = data_ranges(&self.file, range.clone()).next().transpose()?;
-            *hole = data.map_or(range.end, |data| data.start);
-        }
-        Ok(if *hole > range.start {
-            Next::Hole(*hole)
-        } else {
-            Next::Data
-        })
-    }
-}
 
 impl Search<'_> {
     /// Splits groups of files of one size into classes of equal ones; those that stand alone are left out.
@@ -451,164 +424,4 @@ struct Digested {
     digest: blake3::Hash,
     member: Member,
     proof: Proof,
-}
-
-/// Which of several files may be equal still.
-struct Split<'w> {
-    /// Of each file, the number of its class; `None` of one that failed.
-    class: Vec<Option<usize>>,
-    failed: Vec<(usize, io::Error)>,
-    read_bytes: u64,
-    blocks_bytes: [usize; 2],
-    stop: &'w Stop,
-    /// Whether files that are equal are wanted; others are not read further.
-    is_wanted: &'w (dyn Fn(&[usize]) -> bool + Sync),
-}
-
-impl Clone for Split<'_> {
-    /// Without the failures, which are told once.
-    fn clone(&self) -> Self {
-        Self {
-            class: self.class.clone(),
-            failed: Vec::new(),
-            read_bytes: 0,
-            ..*self
-        }
-    }
-}
-
-/// What comes next in a file that is read.
-enum Next {
-    Data,
-    /// Zeros that take no space, up to here.
-    Hole(u64),
-}
-
-impl<'w> Split<'w> {
-    fn new(
-        files: usize,
-        blocks_bytes: [usize; 2],
-        stop: &'w Stop,
-        is_wanted: &'w (dyn Fn(&[usize]) -> bool + Sync),
-    ) -> Self {
-        Self {
-            class: vec![Some(0); files],
-            failed: Vec::new(),
-            read_bytes: 0,
-            blocks_bytes,
-            stop,
-            is_wanted,
-        }
-    }
-
-    /// All classes, also those of a single file.
-    fn all_classes(&self) -> Vec<Vec<usize>> {
-        let mut order: Vec<usize> = (0..self.class.len())
-            .filter(|file| self.class[*file].is_some())
-            .collect();
-        order.sort_by_key(|file| self.class[*file]);
-        let classes = order.chunk_by(|one, other| self.class[*one] == self.class[*other]);
-        classes.map(<[usize]>::to_vec).collect()
-    }
-
-    /// The classes that are read further.
-    fn classes(&self) -> Vec<Vec<usize>> {
-        let mut classes = self.all_classes();
-        classes.retain(|class| class.len() > 1 && (self.is_wanted)(class));
-        classes
-    }
-
-    /// Reads a part of all files that do not stand alone, and splits them where they differ.
-    fn read(&mut self, files: &[Open], range: Range<u64>) {
-        let mut buffers: Vec<Vec<u8>> = vec![Vec::new(); files.len()];
-        let mut holes = vec![0; files.len()];
-        let [mut block, last_block] = self.blocks_bytes;
-        let mut at = range.start;
-        while at < range.end && !self.stop.is_stopped() {
-            let classes = self.classes();
-            if classes.is_empty() {
-                return;
-            }
-            let length = (range.end - at).min(block as u64) as usize;
-            let end = at + length as u64;
-            let mut next = range.end;
-            for class in classes {
-                let mut kinds: Vec<usize> = Vec::new();
-                for file in class {
-                    let open = &files[file];
-                    match open.next(at..range.end, &mut holes[file]) {
-                        Ok(Next::Hole(until)) if until >= end => {
-                            next = next.min(until);
-                            buffers[file].clear();
-                        }
-                        Ok(_) => {
-                            next = end;
-                            buffers[file].resize(length, 0);
-                            let read = read_full(&open.file, &mut buffers[file], at);
-                            self.read_bytes += length as u64;
-                            let failure = match read {
-                                Ok(read) if read == length => None,
-                                Ok(_) => Some(io::Error::new(CHANGED, "truncated during the search")),
-                                Err(error) => Some(unread(at, &error)),
-                            };
-                            if let Some(error) = failure {
-                                self.fail(file, error);
-                                continue;
-                            }
-                        }
-                        Err(error) => {
-                            self.fail(file, error);
-                            continue;
-                        }
-                    }
-                    let is_equal = |first: &&usize| equal(&buffers[**first], &buffers[file]);
-                    if let Some(first) = kinds.iter().find(is_equal) {
-                        self.class[file] = self.class[*first];
-                    } else {
-                        if !kinds.is_empty() {
-                            self.leave(file);
-                        }
-                        kinds.push(file);
-                    }
-                }
-            }
-            at = next.max(end);
-            block = (block * 2).min(last_block);
-        }
-    }
-
-    /// Gives a file a class of its own.
-    fn leave(&mut self, file: usize) {
-        let last = self.class.iter().flatten().max();
-        self.class[file] = last.map(|last| last + 1);
-    }
-
-    fn fail(&mut self, file: usize, error: io::Error) {
-        if self.class[file].take().is_some() {
-            self.failed.push((file, error));
-        }
-    }
-
-    /// Leaves in a class what is in one class in both.
-    fn refine(&mut self, other: Self) {
-        let mut numbers = HashMap::new();
-        for (class, other) in self.class.iter_mut().zip(&other.class) {
-            let pair = class.zip(*other);
-            *class = pair.map(|pair| {
-                let next = numbers.len();
-                *numbers.entry(pair).or_insert(next)
-            });
-        }
-        self.failed.extend(other.failed);
-        self.read_bytes += other.read_bytes;
-    }
-}
-
-/// Whether two blocks are equal; an empty one stands for zeros.
-fn equal(one: &[u8], other: &[u8]) -> bool {
-    match (one.is_empty(), other.is_empty()) {
-        (false, false) => one == other,
-        (true, _) => other.iter().all(|byte| *byte == 0),
-        (false, true) => one.iter().all(|byte| *byte == 0),
-    }
 }

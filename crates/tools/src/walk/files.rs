@@ -202,6 +202,11 @@ impl Files {
 }
 
 impl Listed {
+    /// `st_dev` and `st_ino` (stat(2)).
+    pub fn id(&self) -> (u64, u64) {
+        (self.device, self.inode)
+    }
+
     /// Whether these are still the facts of this file.
     ///
     /// # Errors
