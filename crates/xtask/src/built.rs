@@ -12,7 +12,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-use crate::process::{capture, run_reading};
+use crate::process::{capture, check_interrupt, run as run_program, run_reading};
 
 /// An executable with tests.
 pub struct Built {
@@ -29,7 +29,12 @@ pub struct Timed {
     pub name: String,
     /// Wall-clock seconds, beside whatever ran at the same time.
     pub seconds: f64,
+    /// Whether it failed beside other tests, and passed alone.
+    pub is_unstable: bool,
 }
+
+/// So many tests that failed are run again, each alone: more have a cause of their own.
+const RUN_AGAIN: usize = 3;
 
 /// The cargo that runs us, at the top of the workspace.
 pub fn cargo_command() -> Command {
@@ -98,6 +103,9 @@ fn build_with(arguments: &[&str]) -> Result<Vec<Built>> {
 }
 
 /// Runs those that are wanted, one after the other, with further arguments and variables.
+///
+/// The machine may take pages from the cache, or processors, while many tests run. A test that fails gets a second chance,
+/// alone, and is told.
 pub fn run(
     built: &[Built],
     is_wanted: impl Fn(&Built) -> bool,
@@ -107,32 +115,64 @@ pub fn run(
     let mut timed = Vec::new();
     for one in built.iter().filter(|one| is_wanted(one)) {
         println!("\n{} of {}", one.target, one.directory.display());
-        let mut command = Command::new(&one.executable);
+        let mut failed = Vec::new();
+        let ran = run_reading(&mut one.command(arguments, variables), |line| {
+            if let Some(test) = timing(line) {
+                if !test.has_passed {
+                    failed.push(test.name.to_owned());
+                }
+                timed.push(Timed {
+                    name: format!("{} {}", one.target, test.name),
+                    seconds: test.seconds,
+                    is_unstable: !test.has_passed,
+                });
+            }
+        });
+        check_interrupt()?;
+        if failed.is_empty() || failed.len() > RUN_AGAIN {
+            ran?;
+        }
+        for name in failed {
+            println!("\nagain, alone: {name}");
+            let arguments = [arguments, &["--exact", &name]].concat();
+            run_program(&mut one.command(&arguments, variables))?;
+        }
+    }
+    Ok(timed)
+}
+
+impl Built {
+    fn command(&self, arguments: &[&str], variables: &[(&str, &OsStr)]) -> Command {
+        let mut command = Command::new(&self.executable);
         command
-            .current_dir(&one.directory)
-            .env("CARGO_MANIFEST_DIR", &one.directory)
+            .current_dir(&self.directory)
+            .env("CARGO_MANIFEST_DIR", &self.directory)
             // What makes the stable harness tell times.
             .env("RUSTC_BOOTSTRAP", "1")
             .args(["-Zunstable-options", "--report-time"])
             .args(arguments)
             .envs(variables.iter().copied());
-        run_reading(&mut command, |line| {
-            if let Some((test, seconds)) = timing(line) {
-                timed.push(Timed {
-                    name: format!("{} {test}", one.target),
-                    seconds,
-                });
-            }
-        })?;
+        command
     }
-    Ok(timed)
 }
 
-/// The test and its seconds, of a line `test NAME ... ok <0.123s>`.
-fn timing(line: &str) -> Option<(&str, f64)> {
+/// What a line tells of a test.
+#[derive(Debug, PartialEq)]
+struct Told<'l> {
+    name: &'l str,
+    has_passed: bool,
+    seconds: f64,
+}
+
+/// The test of a line `test NAME ... ok <0.123s>`.
+fn timing(line: &str) -> Option<Told<'_>> {
     let (name, rest) = line.strip_prefix("test ")?.split_once(" ... ")?;
-    let (_, seconds) = rest.strip_suffix("s>")?.rsplit_once('<')?;
-    Some((name, seconds.parse().ok()?))
+    let (result, seconds) = rest.strip_suffix("s>")?.rsplit_once(" <")?;
+    Some(Told {
+        name,
+        has_passed: result == "ok",
+        seconds: seconds.parse().ok()?,
+    })
 }
 
 #[cfg(test)]
@@ -140,9 +180,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_seconds_of_a_test_are_read_from_its_line() {
-        assert_eq!(timing("test a::b ... ok <1.250s>"), Some(("a::b", 1.25)));
-        assert_eq!(timing("test a::b ... FAILED <0.000s>"), Some(("a::b", 0.0)));
+    fn result_and_seconds_of_a_test_are_read_from_its_line() {
+        for (result, has_passed) in [("ok", true), ("FAILED", false)] {
+            let told = Told {
+                name: "a::b",
+                has_passed,
+                seconds: 1.25,
+            };
+            assert_eq!(timing(&format!("test a::b ... {result} <1.250s>")), Some(told));
+        }
         for line in [
             "test a::b ... ok",
             "test a::b ... ignored, why",

@@ -1,7 +1,7 @@
 //! The project's one test command: set-up, formatting, lints, tests, real file systems, documentation.
 //!
 //! It stops at the first step that fails. Skipped tests are printed when they are skipped and again at the end, with
-//! the seconds of each step and the slowest tests.
+//! the seconds of each step, the slowest tests, and those that passed only when they were run again, alone.
 //!
 //! Nothing is compiled twice: all steps that run tests or the command use what [`built::build`] made of the whole workspace.
 
@@ -244,6 +244,12 @@ fn summarise(done: &[(Step, Duration, &str)], mut found: Found) {
     }
     for slow in found.timed.iter().take(SLOWEST) {
         println!("{:7.1} s  {}", slow.seconds, slow.name);
+    }
+    for unstable in found.timed.iter().filter(|test| test.is_unstable) {
+        println!(
+            "unstable: {} failed beside other tests, and passed alone",
+            unstable.name
+        );
     }
     for reason in found.skipped {
         println!("skipped: {reason}");
