@@ -122,10 +122,11 @@ impl BtrfsInfo {
 
 fn all_extents(file: &File, flags: u32) -> io::Result<Support<Vec<Extent>>> {
     let mut found: Vec<Extent> = Vec::new();
-    let mut page = Box::new(Fiemap {
+    // Not in a box: whether it would be made there, or copied there, depends on the rest of the program.
+    let mut page = Fiemap {
         header: FiemapHeader::default(),
         extents: [FiemapExtent::default(); PAGE_EXTENTS],
-    });
+    };
     let mut start = 0;
     loop {
         match fetch_page(file, start, flags, &mut page)? {
