@@ -22,7 +22,7 @@ use seekless_tools::walk::{Filter, Globs, Selection};
 use super::values::{JsonOptions, Word, one_of};
 use super::{Failure, raise_open_files, unless_stopped};
 use crate::show::{
-    Activity, Amount, DuplicatesForm, JsonForm, LINE, counted, explained, files, seconds, show_duplicates, tell_why,
+    Activity, Amount, DuplicatesForm, JsonForm, LINE, counted, explained, seconds, show_duplicates, tell_why,
     visible_path,
 };
 use crate::signals::stopping;
@@ -203,23 +203,16 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     };
     let (stop, caught) = stopping(Stop::stop)?;
     let started = Instant::now();
-    let work = |words: String, part: Option<f64>| Activity {
-        doing: "searching",
+    let work = Activity {
+        doing: "listing",
         name: visible_path(&paths[0]),
-        amount: Amount::Words(words, part),
+        amount: Amount::default(),
     };
-    LINE.begin(!arguments.quiet, work(String::new(), None));
-    let tell = |progress: Progress| {
-        if !LINE.is_due() {
-            return;
-        }
-        let part = |done: u64, of: u64| Some(done as f64 / of.max(1) as f64);
-        let (words, part) = match progress {
-            Progress::Listed(number) => (format!("{} listed", files(number)), None),
-            Progress::Read(done, of) => (format!("{done} of {} read", files(of)), part(done, of)),
-            Progress::Compared(done, of) => (format!("{} of {} compared", bytes(done), bytes(of)), part(done, of)),
-        };
-        LINE.set(work(words, part));
+    LINE.begin(!arguments.quiet, work);
+    let tell = |progress: Progress| match progress {
+        Progress::Listed(number) => LINE.moved("listing", number, Amount::Files(None)),
+        Progress::Read(done, of) => LINE.moved("reading", done, Amount::Files(Some(of))),
+        Progress::Compared(done, of) => LINE.moved("comparing", done, Amount::Bytes(Some(of))),
     };
     let found = dupes::find(&selection, &filter, &options, &stop, &tell);
     LINE.end();

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style};
-use seekless_results::{bytes, rate};
+use seekless_results::{bytes, files, rate, thousands};
 
 use super::page::{columns_of, head, tail};
 use super::units::nearest;
@@ -61,6 +61,8 @@ pub struct Activity {
 pub enum Amount {
     /// Bytes, counted as they are done; the total, if known.
     Bytes(Option<u64>),
+    /// The same for files.
+    Files(Option<u64>),
     /// A description of what is done, and its part of the whole, 0 to 1, if known.
     Words(String, Option<f64>),
 }
@@ -73,8 +75,9 @@ impl Default for Amount {
 
 struct State {
     work: Activity,
-    done_bytes: u64,
-    /// Times, and the bytes done by then.
+    /// Bytes or files.
+    done: u64,
+    /// Times, and what was done by then.
     samples: VecDeque<(Instant, u64)>,
     /// The earliest time to draw it.
     next: Instant,
@@ -88,7 +91,7 @@ impl Line {
         let now = Instant::now();
         let state = State {
             work,
-            done_bytes: 0,
+            done: 0,
             samples: VecDeque::from([(now, 0)]),
             next: now + SILENCE,
             is_drawn: false,
@@ -113,26 +116,23 @@ impl Line {
         });
     }
 
-    /// Whether it would be drawn now. Work that is told very often need not be put into words otherwise.
-    pub fn is_due(&self) -> bool {
-        let mut is_due = false;
-        self.with(|state, now| is_due = now >= state.next);
-        is_due
-    }
-
     /// Counts more bytes as done.
     pub fn add(&self, bytes: u64) {
         self.with(|state, now| {
-            state.done_bytes += bytes;
+            state.done += bytes;
             state.draw(now);
         });
     }
 
-    /// Sets the bytes done, and the total, if known.
-    pub fn moved(&self, done_bytes: u64, of_bytes: Option<u64>) {
+    /// Sets how much of the amount is done. What is being done has a rate of its own.
+    pub fn moved(&self, doing: &'static str, done: u64, amount: Amount) {
         self.with(|state, now| {
-            state.done_bytes = done_bytes;
-            state.work.amount = Amount::Bytes(of_bytes);
+            if state.work.doing != doing {
+                state.work.doing = doing;
+                state.samples = VecDeque::from([(now, done)]);
+            }
+            state.done = done;
+            state.work.amount = amount;
             state.draw(now);
         });
     }
@@ -176,25 +176,25 @@ impl State {
         // The last column stays empty, because a cursor there would wrap.
         let (part, text) = self
             .work
-            .fitted(self.done_bytes, self.rate(), usize::from(width).saturating_sub(1));
+            .fitted(self.done, self.rate(), usize::from(width).saturating_sub(1));
         let bar = part.map_or_else(String::new, |part| bar(part) + " ");
         write(&format!("\r{bar}{text}\x1b[K"));
         self.is_drawn = true;
     }
 
     fn sample(&mut self, now: Instant) {
-        self.samples.push_back((now, self.done_bytes));
+        self.samples.push_back((now, self.done));
         while self.samples.len() > 2 && now - self.samples[0].0 > RATED {
             self.samples.pop_front();
         }
     }
 
-    /// Bytes per second over the last seconds.
+    /// Bytes or files per second over the last seconds.
     fn rate(&self) -> Option<f64> {
         let (first, last) = (self.samples.front()?, self.samples.back()?);
         let seconds = (last.0 - first.0).as_secs_f64();
-        let bytes = last.1.saturating_sub(first.1);
-        (seconds > 0.0 && bytes > 0).then(|| bytes as f64 / seconds)
+        let done = last.1.saturating_sub(first.1);
+        (seconds > 0.0 && done > 0).then(|| done as f64 / seconds)
     }
 }
 
@@ -211,8 +211,8 @@ fn write(text: &str) {
 
 impl Activity {
     /// The part to draw as a bar, if there is room for one, and the text after it.
-    fn fitted(&self, done_bytes: u64, rate: Option<f64>, room: usize) -> (Option<f64>, String) {
-        let (part, figures) = self.figures(done_bytes, rate);
+    fn fitted(&self, done: u64, rate: Option<f64>, room: usize) -> (Option<f64>, String) {
+        let (part, figures) = self.figures(done, rate);
         let taken = columns_of(self.doing) + columns_of(&figures) + ": ".len();
         let name = columns_of(&self.name) + " ".len();
         let part = part.filter(|_| BAR + " ".len() + taken + name.min(NAME) <= room);
@@ -226,22 +226,34 @@ impl Activity {
         (part, head(&format!("{}{name}{colon}{figures}", self.doing), room))
     }
 
-    fn figures(&self, done_bytes: u64, per_second: Option<f64>) -> (Option<f64>, String) {
-        let of = match &self.amount {
+    fn figures(&self, done: u64, per_second: Option<f64>) -> (Option<f64>, String) {
+        let (of, is_files) = match &self.amount {
             Amount::Words(words, part) => return (*part, words.clone()),
-            Amount::Bytes(of) => *of,
+            Amount::Bytes(of) => (*of, false),
+            Amount::Files(of) => (*of, true),
         };
         let left = of.zip(per_second).map(|(of, per_second)| {
-            let left = of.saturating_sub(done_bytes) as f64 / per_second;
+            let left = of.saturating_sub(done) as f64 / per_second;
             whole_time(Duration::from_secs_f64(left.min(1e9)))
         });
+        let amounts = if is_files {
+            of.map_or_else(|| files(done), |of| format!("{} of {}", thousands(done), files(of)))
+        } else {
+            of.map_or_else(|| bytes(done), |of| format!("{} of {}", bytes(done), bytes(of)))
+        };
+        let rate = |per_second| {
+            if is_files {
+                format!("{per_second:.0} files/s")
+            } else {
+                rate(per_second)
+            }
+        };
         let figures = [
-            Some(bytes(done_bytes)),
-            of.map(|of| format!(" of {}", bytes(of))),
+            Some(amounts),
             per_second.map(|per_second| format!(", {}", rate(per_second))),
             left.map(|left| format!(", {left} left")),
         ];
-        let part = of.map(|of| done_bytes as f64 / of.max(1) as f64);
+        let part = of.map(|of| done as f64 / of.max(1) as f64);
         (part, figures.into_iter().flatten().collect())
     }
 }
@@ -336,6 +348,15 @@ mod tests {
             "[] comparing disk.img: 954 MiB of 3.73 GiB, 500 MB/s, 6 s left"
         );
         assert_eq!(text("", bytes(None), 99), "comparing: 954 MiB, 500 MB/s");
+        let files = |of| Amount::Files(of);
+        assert_eq!(
+            text("photos", files(Some(4_000_000_000)), 99),
+            "[] comparing photos: 1,000,000,000 of 4,000,000,000 files, 500000000 files/s, 6 s left"
+        );
+        assert_eq!(
+            text("photos", files(None), 99),
+            "comparing photos: 1,000,000,000 files, 500000000 files/s"
+        );
         let words = Amount::Words("3 files".to_owned(), None);
         assert_eq!(text("photos", words, 99), "comparing photos: 3 files");
     }
@@ -370,14 +391,14 @@ mod tests {
         let at = |seconds| now + Duration::from_secs(seconds);
         let mut state = State {
             work: Activity::default(),
-            done_bytes: 0,
+            done: 0,
             samples: VecDeque::from([(now, 0)]),
             next: now,
             is_drawn: false,
         };
         assert_eq!(state.rate(), None);
         for second in 1..=20 {
-            state.done_bytes += if second <= 10 { 1000 } else { 10 };
+            state.done += if second <= 10 { 1000 } else { 10 };
             state.sample(at(second));
         }
         assert_eq!(state.rate(), Some(10.0));

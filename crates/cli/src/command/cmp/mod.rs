@@ -172,7 +172,8 @@ fn progress(request: &Request) -> Option<Moved> {
         name: name.map_or_else(String::new, |name| visible_path(name.as_ref())),
         amount: Amount::Bytes(None),
     };
-    LINE.begin(true, work).then_some(|done, of| LINE.moved(done, of))
+    LINE.begin(true, work)
+        .then_some(|done, of| LINE.moved("comparing", done, Amount::Bytes(of)))
 }
 
 /// Whether standard output is /dev/null; then the first difference suffices.
