@@ -15,6 +15,7 @@ mod documents;
 mod dupes;
 mod dupes_disks;
 mod dupes_faults;
+mod dupes_like_jdupes;
 mod experiments;
 mod exports;
 mod foreign;
