@@ -46,6 +46,9 @@ const MOST_OPEN: usize = 64;
 /// Bytes of a file by which it is told from others of its size: most that differ do so here. Of 116,700 files in /usr that share
 /// a size, 88 % are alone after 4K; reading 16K of each took 1.05 times as long.
 pub const FIRST_BYTES: usize = 4 << 10;
+/// Files up to this size that begin alike and are open at one time are compared at once: opening a file takes longer than reading
+/// it.
+pub const WHOLE_BYTES: u64 = 16 << 10;
 /// Directories that stay open: more make nothing faster.
 const OPEN_DIRECTORIES: usize = 1 << 16;
 /// Descriptors that are the program's own.

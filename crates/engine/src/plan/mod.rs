@@ -38,7 +38,7 @@ pub use copy::copy;
 pub(crate) use copy::depends_on_sharing;
 pub(crate) use cost::Amounts;
 #[doc(hidden)]
-pub use duplicates::{DuplicatesPlan, FIRST_BYTES, SeekFacts, duplicates};
+pub use duplicates::{DuplicatesPlan, FIRST_BYTES, SeekFacts, WHOLE_BYTES, duplicates};
 #[doc(hidden)]
 pub use gaps::Gaps;
 #[doc(hidden)]

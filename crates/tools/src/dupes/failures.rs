@@ -5,8 +5,8 @@ use std::io;
 
 use rustix::io::Errno;
 
-use super::Search;
-use crate::walk::{CHANGED, Facts};
+use super::{Failed, Search};
+use crate::walk::{CHANGED, Facts, GONE, Unlisted};
 
 /// What opening a file tells that was a regular file.
 const REPLACED: [Errno; 3] = [Errno::LOOP, Errno::NOTDIR, Errno::NXIO];
@@ -26,10 +26,38 @@ impl Search<'_> {
         })
     }
 
+    /// The facts of an open file, if it still is what it was when it was listed.
+    pub(super) fn check(&self, number: u32, file: &File) -> io::Result<Facts> {
+        let facts = Facts::of(file)?;
+        self.files.get(number).check(&facts)?;
+        Ok(facts)
+    }
+
+    /// Adds files to those that changed, or to those that could not be read.
+    pub(super) fn sort_out(
+        &self,
+        failed: Vec<Failed>,
+        mut changed: Vec<Unlisted>,
+        mut failures: Vec<Unlisted>,
+    ) -> (Vec<Unlisted>, Vec<Unlisted>) {
+        for (number, error) in failed {
+            let path = self.files.path(number);
+            match error.kind() {
+                CHANGED => changed.push((path, error.to_string())),
+                io::ErrorKind::NotFound => changed.push((path, GONE.to_owned())),
+                _ => failures.push((path, error.to_string())),
+            }
+        }
+        for list in [&mut changed, &mut failures] {
+            list.sort();
+            list.dedup();
+        }
+        (changed, failures)
+    }
+
     /// Why a file could not be read: that it changed, if it did.
     pub(super) fn cause(&self, number: u32, file: &File, error: io::Error) -> io::Error {
-        let now = Facts::of(file).map_err(io::Error::from);
-        let changed = now.and_then(|now| self.files.get(number).check(&now));
+        let changed = self.check(number, file);
         changed.err().filter(|error| error.kind() == CHANGED).unwrap_or(error)
     }
 }

@@ -9,16 +9,16 @@ use std::time::Duration;
 
 use seekless::batch::{self, Each, Heads};
 use seekless::files::read_full;
-use seekless::plan::FIRST_BYTES;
+use seekless::plan::{FIRST_BYTES, WHOLE_BYTES};
 use seekless_sys::{Support, drop_from_cache, residency};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::failures::unread;
-use super::{Failed, Progress, Search};
+use super::{Failed, Member, Progress, Search, Twins};
 use crate::threads::in_threads;
 
-/// Files that a thread takes at a time.
-const CHUNK: usize = 256;
+/// Files that a thread takes at a time. A few in tests, so that equal files are of several chunks.
+const CHUNK: usize = if cfg!(test) { 4 } else { 256 };
 
 /// Asking for the beginning of a file that is not in memory may bring so much of it.
 const READ_AHEAD_BYTES: u64 = 128 << 10;
@@ -33,6 +33,10 @@ pub(super) type Digest = (u64, u32);
 struct Part<'a> {
     search: &'a Search<'a>,
     digests: Vec<Digest>,
+    /// Small files that are still open, and their digests.
+    open: Vec<(Digest, Arc<File>)>,
+    /// Files with the same bytes, and the one of them that has its digest above.
+    twins: Vec<(u32, Vec<Member>)>,
     /// What the cache did not know.
     new: Vec<Digest>,
     failed: Vec<Failed>,
@@ -87,14 +91,62 @@ impl Each<1> for Part<'_> {
         };
         self.search.read_bytes.fetch_add(head.len() as u64, Ordering::Relaxed);
         let digest = (xxh3_64_with_seed(head, bytes), number);
-        self.digests.push(digest);
         if may_keep {
             self.new.push(digest);
+        }
+        if self.search.cache.is_some() || bytes > WHOLE_BYTES {
+            self.digests.push(digest);
+            return;
+        }
+        self.open.push((digest, file));
+        if self.open.len() >= self.search.plan.batch.batch {
+            self.compare_open();
         }
     }
 }
 
 impl Part<'_> {
+    /// Compares the open files that begin alike, and closes all. Of those with equal bytes, one stands for all.
+    fn compare_open(&mut self) {
+        let mut open = std::mem::take(&mut self.open);
+        let bytes = |number: u32| self.search.files.get(number).bytes;
+        let key = |((digest, number), _): &(Digest, _)| (*digest, bytes(*number));
+        open.sort_unstable_by_key(key);
+        for alike in open.chunk_by(|one, other| key(one) == key(other)) {
+            match alike {
+                [(digest, _)] => self.digests.push(*digest),
+                _ => self.compare_alike(alike),
+            }
+        }
+        open.clear();
+        self.open = open;
+    }
+
+    fn compare_alike(&mut self, alike: &[(Digest, Arc<File>)]) {
+        let mut classes: Vec<(Vec<u8>, Vec<Member>)> = Vec::new();
+        for ((_, number), file) in alike {
+            let (content, member) = match self.search.read_whole(*number, file) {
+                Ok(read) => read,
+                Err(error) => {
+                    self.failed.push((*number, error));
+                    continue;
+                }
+            };
+            match classes.iter_mut().find(|(bytes, _)| *bytes == content) {
+                Some((_, class)) => class.push(member),
+                None => classes.push((content, vec![member])),
+            }
+        }
+        for (_, class) in classes {
+            let first = class[0].number;
+            let ((digest, _), _) = alike[0];
+            self.digests.push((digest, first));
+            if class.len() > 1 {
+                self.twins.push((first, class));
+            }
+        }
+    }
+
     fn fail(&mut self, number: u32, file: &File, error: &io::Error) {
         let cause = self.search.cause(number, file, unread(0, error));
         self.failed.push((number, cause));
@@ -128,13 +180,46 @@ pub(super) fn drop_read(file: &File, bytes: u64) {
 }
 
 impl Search<'_> {
-    /// Reads the beginnings of files, which come in the order of their inodes.
-    pub fn by_heads(&self, numbers: &[u32]) -> Beginnings {
+    /// The bytes of a small file.
+    fn read_whole(&self, number: u32, file: &File) -> io::Result<(Vec<u8>, Member)> {
+        let mut content = vec![0; self.files.get(number).bytes as usize];
+        let read = read_full(file, &mut content, 0);
+        read.map_err(|error| self.cause(number, file, unread(0, &error)))?;
+        self.read_bytes.fetch_add(content.len() as u64, Ordering::Relaxed);
+        // A file that was truncated has changed.
+        let facts = self.check(number, file)?;
+        Ok((content, self.member(number, self.own_bytes(number, file, &facts))))
+    }
+
+    /// Groups files by their beginnings.
+    pub fn by_heads(&mut self, numbers: &[u32]) -> Beginnings {
+        let mut found = Beginnings::default();
+        let mut digests = Vec::new();
+        let mut twins = Twins::new();
+        for part in self.read_heads(numbers) {
+            digests.push(part.digests);
+            twins.extend(part.twins);
+            found.failed.extend(part.failed);
+            found.cold.extend(part.cold);
+            if let Some(cache) = &self.cache {
+                cache.add_heads(part.new.iter().map(|(digest, number)| (*number, *digest)));
+            }
+        }
+        self.twins = twins;
+        found.groups = self.alike(digests);
+        self.put_in_order(numbers, &mut found.groups);
+        found
+    }
+
+    /// Reads the beginnings of files, in their order.
+    fn read_heads(&self, numbers: &[u32]) -> Vec<Part<'_>> {
         let next = AtomicUsize::new(0);
         let work = || {
             let mut part = Part {
                 search: self,
                 digests: Vec::new(),
+                open: Vec::new(),
+                twins: Vec::new(),
                 new: Vec::new(),
                 failed: Vec::new(),
                 cold: Vec::new(),
@@ -160,25 +245,13 @@ impl Search<'_> {
                     });
                 }
                 heads.read(unknown, &mut part);
+                part.compare_open();
                 let done = self.done.fetch_add(chunk.len() as u64, Ordering::Relaxed) + chunk.len() as u64;
                 (self.tell)(Progress::Read(done, numbers.len() as u64));
             }
             part
         };
-        let parts = in_threads(self.plan.batch.threads, work);
-        let mut found = Beginnings::default();
-        let mut digests = Vec::with_capacity(parts.len());
-        for part in parts {
-            digests.push(part.digests);
-            found.failed.extend(part.failed);
-            found.cold.extend(part.cold);
-            if let Some(cache) = &self.cache {
-                cache.add_heads(part.new.iter().map(|(digest, number)| (*number, *digest)));
-            }
-        }
-        found.groups = self.alike(digests);
-        self.put_in_order(numbers, &mut found.groups);
-        found
+        in_threads(self.plan.batch.threads, work)
     }
 
     /// Files of one size with one digest.
@@ -202,7 +275,8 @@ impl Search<'_> {
 
     /// Drops files from the page cache that were not there before, but for those that are read again.
     pub fn forget(&self, cold: &HashSet<u32>, groups: &[Vec<u32>]) {
-        let read_again: HashSet<u32> = groups.iter().flatten().copied().collect();
+        let read_again = groups.iter().filter(|group| group.len() > 1).flatten();
+        let read_again: HashSet<u32> = read_again.copied().collect();
         let mut numbers: Vec<u32> = cold.difference(&read_again).copied().collect();
         numbers.sort_unstable_by_key(|number| self.files.get(*number).id());
         let _: Vec<()> = self.map(&numbers, |number| {

@@ -19,7 +19,7 @@ mod split;
 mod tests;
 
 use std::cmp::Reverse;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,7 +31,7 @@ use seekless::plan::{self, DuplicatesPlan};
 
 use crate::Stop;
 use crate::tree::large::Large;
-use crate::walk::{self, CHANGED, Files, Filter, GONE, Selection};
+use crate::walk::{self, Files, Filter, Selection};
 use cache::Cache;
 pub use directories::EqualDirectories;
 use found::{Class, Member};
@@ -109,6 +109,8 @@ struct Search<'a> {
     cold: HashSet<u32>,
     cache: Option<Cache>,
     layouts: Layouts,
+    /// Files whose bytes were found equal when they were read, by one that stands for all of them until classes are complete.
+    twins: Twins,
 }
 
 /// Finds files that are equal, below the paths of a selection.
@@ -149,6 +151,7 @@ pub fn find(selection: &Selection, filter: &Filter, options: &Options, stop: &St
         cold: HashSet::new(),
         cache,
         layouts: Layouts::default(),
+        twins: Twins::default(),
     };
     search.drop_single_sizes(&mut numbers);
     search.look_at_devices(&mut numbers);
@@ -164,6 +167,7 @@ pub fn find(selection: &Selection, filter: &Filter, options: &Options, stop: &St
     }
     steps.end();
     let (mut classes, more_failed) = search.prove_all(&groups);
+    search.twins = Twins::new();
     failed.extend(more_failed);
     let cache_failure = cache_failure.or(search.cache.as_ref().and_then(|cache| cache.save(&files)));
     steps.end();
@@ -179,18 +183,7 @@ pub fn find(selection: &Selection, filter: &Filter, options: &Options, stop: &St
     for alike in classes.chunk_by_mut(|one, other| one.gain_bytes() == other.gain_bytes()) {
         alike.sort_by_cached_key(|class| search.first_path(class.files[0].number));
     }
-    let (mut changed, mut failures) = (gone, failures);
-    for (number, error) in failed {
-        match error.kind() {
-            CHANGED => changed.push((files.path(number), error.to_string())),
-            io::ErrorKind::NotFound => changed.push((files.path(number), GONE.to_owned())),
-            _ => failures.push((files.path(number), error.to_string())),
-        }
-    }
-    for list in [&mut changed, &mut failures] {
-        list.sort();
-        list.dedup();
-    }
+    let (changed, failures) = search.sort_out(failed, gone, failures);
     left_out.sort();
     Found {
         names: search.names,
@@ -307,10 +300,11 @@ impl Search<'_> {
         self.options.across.is_reference(root)
     }
 
-    /// Whether files that are equal are what is looked for.
+    /// Whether files that are equal, and those that equal them, are what is looked for.
     fn is_group(&self, numbers: impl IntoIterator<Item = u32>) -> bool {
+        let mut numbers = numbers.into_iter().flat_map(|number| self.with_twins(number));
         if self.options.across == Across::Files {
-            return numbers.into_iter().nth(1).is_some();
+            return numbers.nth(1).is_some();
         }
         let mut met = Met::default();
         for number in numbers {
@@ -325,6 +319,9 @@ impl Search<'_> {
         met.is_group(self.options.across)
     }
 }
+
+/// See [`Search::twins`].
+type Twins = HashMap<u32, Vec<Member>>;
 
 /// Files that may be equal, and the roots of their names.
 #[derive(Clone, Copy, Default)]

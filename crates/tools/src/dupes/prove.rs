@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use seekless::files::{Run, read_full, shared_layout};
-use seekless::plan::{FIRST_LOOK_BYTES, LARGE_BYTES};
+use seekless::plan::{FIRST_LOOK_BYTES, LARGE_BYTES, WHOLE_BYTES};
 use seekless_sys::{Support, residency};
 
 use super::failures::unread;
@@ -16,7 +16,6 @@ use super::heads::drop_read;
 use super::split::{Open, Split};
 use super::{Class, Failed, Member, Progress, Proof, Search};
 use crate::tree::What;
-use crate::walk::Facts;
 
 /// Files that share all blocks are worth finding from this size on; the fewer bytes of others are read sooner.
 const SHARED_FROM_BYTES: u64 = 64 << 10;
@@ -37,7 +36,7 @@ impl Search<'_> {
         let of_bytes = groups.iter().map(size).sum();
         self.done.store(0, Ordering::Relaxed);
         let prove = |group: &Vec<u32>| {
-            let proven = self.prove(group);
+            let proven = self.prove_with_twins(group);
             let done = self.done.fetch_add(size(group), Ordering::Relaxed) + size(group);
             (self.tell)(Progress::Compared(done, of_bytes));
             proven
@@ -91,13 +90,50 @@ impl Search<'_> {
         (alike, failed)
     }
 
+    /// A file and those with the same bytes that it stands for.
+    pub(super) fn with_twins(&self, number: u32) -> impl Iterator<Item = u32> {
+        let twins = self.twins.get(&number).map_or(&[][..], |twins| &twins[1..]);
+        std::iter::once(number).chain(twins.iter().map(|twin| twin.number))
+    }
+
+    /// Files of a group may stand for others.
+    fn prove_with_twins(&self, group: &[u32]) -> (Vec<Class>, Vec<Failed>) {
+        if !group.iter().any(|number| self.twins.contains_key(number)) {
+            return self.prove(group);
+        }
+        let (mut classes, failed) = if group.len() > 1 {
+            self.prove(group)
+        } else {
+            Default::default()
+        };
+        if !failed.is_empty() {
+            // What one stands for that changed is not known to equal others.
+            let all: Vec<u32> = group.iter().flat_map(|number| self.with_twins(*number)).collect();
+            return self.prove(&all);
+        }
+        let mut alone: Vec<u32> = group.to_vec();
+        for class in &mut classes {
+            let firsts: Vec<u32> = class.files.iter().map(|member| member.number).collect();
+            alone.retain(|number| !firsts.contains(number));
+            let twins = firsts.iter().filter_map(|first| self.twins.get(first));
+            class.files.extend(twins.flat_map(|twins| &twins[1..]));
+        }
+        let alone = alone.iter().filter_map(|number| self.twins.get(number));
+        classes.extend(alone.map(|twins| Class {
+            proof: Proof::Bytes,
+            files: twins.clone(),
+        }));
+        (classes, failed)
+    }
+
     fn prove(&self, group: &[u32]) -> (Vec<Class>, Vec<Failed>) {
         let mut failed = Vec::new();
         let fits = group.len() <= self.plan.most_open;
+        let is_small = self.cache.is_none() && self.files.get(group[0]).bytes <= WHOLE_BYTES;
         let is_group = |numbers: &[u32]| self.is_group(numbers.iter().copied());
         let classes = if self.stop.is_stopped() {
             Vec::new()
-        } else if self.options.is_paranoid {
+        } else if self.options.is_paranoid || is_small {
             if fits {
                 self.compare(group, &is_group, &mut failed)
             } else {
@@ -237,8 +273,8 @@ impl Search<'_> {
             for index in class {
                 let open = &files[index];
                 // What was written to between two reads is neither what it was nor what it is.
-                match self.check(open) {
-                    Ok(()) => members.push(self.member(open.number, open.own_bytes)),
+                match self.check(open.number, &open.file) {
+                    Ok(_) => members.push(self.member(open.number, open.own_bytes)),
                     Err(error) => failures.push((open.number, error)),
                 }
             }
@@ -262,11 +298,6 @@ impl Search<'_> {
         }
         failed.extend(failures);
         equal
-    }
-
-    /// Whether a file still is what it was when it was listed.
-    fn check(&self, open: &Open) -> io::Result<()> {
-        self.files.get(open.number).check(&Facts::of(&open.file)?)
     }
 
     /// The files that could not be read, and why.
@@ -370,7 +401,7 @@ impl Search<'_> {
         let layout = self.layout(number, &file);
         let layouts = || self.layouts.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(digest) = layout.as_ref().and_then(|layout| layouts().get(layout).copied()) {
-            listed.check(&Facts::of(&file)?)?;
+            self.check(number, &file)?;
             return Ok(digested(digest, Proof::Blake3));
         }
         // Of what the cache knew, the beginning was not read.
@@ -393,7 +424,7 @@ impl Search<'_> {
         if is_cold && !self.options.is_paranoid {
             drop_read(&file, listed.bytes);
         }
-        listed.check(&Facts::of(&file)?)?;
+        self.check(number, &file)?;
         let digest = hasher.finalize();
         if at >= listed.bytes {
             if let Some(cache) = cache.filter(|_| may_keep) {

@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use redb::ReadableDatabase as _;
 
 use super::*;
+use crate::walk::CHANGED;
 
 /// The files of each group: those of a file with several names are one.
 type Groups = BTreeSet<BTreeSet<BTreeSet<PathBuf>>>;
@@ -118,15 +119,23 @@ proptest! {
 #[test]
 fn more_equal_files_than_can_be_open_side_by_side_are_found_by_digests_or_by_bytes() {
     let place = tempfile::tempdir().unwrap();
-    for number in 0..300_u32 {
-        let mut bytes = vec![7; 10_000];
-        bytes[9_000] = (number % 3) as u8;
-        if number == 299 {
-            bytes[9_999] = 1;
+    let write = |length: usize| {
+        for number in 0..300_u32 {
+            let mut bytes = vec![7; length];
+            bytes[9_000] = (number % 3) as u8;
+            if number == 299 {
+                bytes[9_999] = 1;
+            }
+            fs::write(place.path().join(number.to_string()), bytes).unwrap();
         }
-        fs::write(place.path().join(number.to_string()), bytes).unwrap();
-    }
-    for (is_paranoid, proof) in [(false, Proof::Blake3), (true, Proof::Bytes)] {
+    };
+    let of_bytes = Proof::Bytes;
+    for (length, is_paranoid, proof) in [
+        (20_000, false, Proof::Blake3),
+        (20_000, true, of_bytes),
+        (10_000, false, of_bytes),
+    ] {
+        write(length);
         let options = Options {
             is_paranoid,
             ..Options::default()
@@ -204,6 +213,41 @@ fn a_file_that_changes_after_it_was_listed_is_told_and_in_no_group() {
         ("c", "No such file or directory (os error 2)"),
     ];
     assert_eq!(told, expected);
+}
+
+#[test]
+fn files_that_one_stands_for_are_one_group_still_when_that_one_changes() {
+    let place = tempfile::tempdir().unwrap();
+    let names: Vec<PathBuf> = (0..12).map(|number| place.path().join(number.to_string())).collect();
+    let mut sizes = BTreeSet::new();
+    for changes in &names {
+        for name in &names {
+            fs::write(name, "same").unwrap();
+        }
+        let selection = Selection::new([place.path()], true);
+        let tell = |progress| {
+            if matches!(progress, Progress::Read(done, all) if done == all) {
+                fs::write(changes, "else").unwrap();
+            }
+        };
+        let found = find(
+            &selection,
+            &Filter::default(),
+            &Options::default(),
+            &Stop::default(),
+            &tell,
+        );
+        let groups: Vec<BTreeSet<PathBuf>> = found
+            .groups()
+            .map(|group| group.files.into_iter().map(|file| file.names[0].path.clone()).collect())
+            .collect();
+        let told: Vec<&PathBuf> = found.changed.iter().map(|(path, _)| path).collect();
+        let [group] = &groups[..] else { panic!("{groups:?}") };
+        assert_eq!(told, if group.contains(changes) { vec![] } else { vec![changes] });
+        assert_eq!(group.len(), names.len() - told.len());
+        sizes.insert(group.len());
+    }
+    assert!(sizes.contains(&11), "none of them stood for others");
 }
 
 #[test]
@@ -586,6 +630,7 @@ fn search_of<'a>(files: &'a Files, options: &'a Options, stop: &'a Stop) -> Sear
         cold: HashSet::new(),
         cache: None,
         layouts: Layouts::default(),
+        twins: Twins::default(),
     }
 }
 
