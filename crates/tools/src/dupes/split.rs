@@ -106,7 +106,7 @@ impl<'w> Split<'w> {
 
     /// Reads a part of all files that do not stand alone, and splits them where they differ.
     pub fn read(&mut self, files: &[Open], range: Range<u64>) {
-        let mut buffers: Vec<Vec<u8>> = vec![Vec::new(); files.len()];
+        let mut buffers: Vec<Vec<u8>> = Vec::new();
         let mut holes = vec![0; files.len()];
         let [mut block, last_block] = self.blocks_bytes;
         let mut at = range.start;
@@ -119,18 +119,20 @@ impl<'w> Split<'w> {
             let end = at + length as u64;
             let mut next = range.end;
             for class in classes {
-                let mut kinds: Vec<usize> = Vec::new();
+                // The first file of each kind, and its block.
+                let mut kinds: Vec<(usize, Vec<u8>)> = Vec::new();
                 for file in class {
                     let open = &files[file];
+                    let mut buffer = buffers.pop().unwrap_or_default();
                     match open.next(at..range.end, &mut holes[file]) {
                         Ok(Next::Hole(until)) if until >= end => {
                             next = next.min(until);
-                            buffers[file].clear();
+                            buffer.clear();
                         }
                         Ok(_) => {
                             next = end;
-                            buffers[file].resize(length, 0);
-                            let read = read_full(&open.file, &mut buffers[file], at);
+                            buffer.resize(length, 0);
+                            let read = read_full(&open.file, &mut buffer, at);
                             self.read_bytes += length as u64;
                             let failure = match read {
                                 Ok(read) if read == length => None,
@@ -147,16 +149,17 @@ impl<'w> Split<'w> {
                             continue;
                         }
                     }
-                    let is_equal = |first: &&usize| equal(&buffers[**first], &buffers[file]);
-                    if let Some(first) = kinds.iter().find(is_equal) {
+                    if let Some((first, _)) = kinds.iter().find(|(_, block)| equal(block, &buffer)) {
                         self.class[file] = self.class[*first];
+                        buffers.push(buffer);
                     } else {
                         if !kinds.is_empty() {
                             self.leave(file);
                         }
-                        kinds.push(file);
+                        kinds.push((file, buffer));
                     }
                 }
+                buffers.extend(kinds.into_iter().map(|(_, block)| block));
             }
             at = next.max(end);
             block = (block * 2).min(last_block);
