@@ -29,7 +29,7 @@ use crate::signals::stopping;
 
 /// Find files with equal contents.
 ///
-/// Files of the same size are compared byte by byte. If more than 64 of them begin alike, their BLAKE3 digests are compared
+/// Files of the same size are compared byte by byte. If more than 64 of them over 16 KiB begin alike, their BLAKE3 digests are compared
 /// instead, unless --paranoid is given; the output marks these groups. Directories are searched recursively, hidden files
 /// included. Hard links to one file are not duplicates of each other. Nothing is changed. Files that were not in the page
 /// cache are dropped from it again.
@@ -58,7 +58,7 @@ pub struct Arguments {
     /// Do not enter directories of other file systems
     #[arg(long, short = 'x')]
     one_file_system: bool,
-    /// Search trash directories and read-only snapshots, too
+    /// Search trash directories and read-only snapshots, too; never /proc and the like, whose files are not as long as they say
     #[arg(long)]
     all: bool,
     /// Follow symbolic links in directories
