@@ -350,7 +350,7 @@ mod tests {
         assert_eq!(text("", bytes(None), 99), "comparing: 954 MiB, 500 MB/s");
         let files = |of| Amount::Files(of);
         assert_eq!(
-            text("photos", files(Some(4_000_000_000)), 99),
+            text("photos", files(Some(4_000_000_000)), 120),
             "[] comparing photos: 1,000,000,000 of 4,000,000,000 files, 500000000 files/s, 6 s left"
         );
         assert_eq!(
