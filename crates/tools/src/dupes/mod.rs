@@ -5,6 +5,7 @@
 //!
 //! Not here: how groups look (the command's business), and doing anything about them.
 
+pub mod act;
 mod cache;
 mod directories;
 mod entries;
