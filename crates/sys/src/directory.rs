@@ -5,8 +5,8 @@ use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, RawMode};
 use rustix::io::Errno;
@@ -266,6 +266,31 @@ impl Directory {
         platform::exchange(self.as_fd(), one, other)
     }
 
+    /// Renames a file, into another directory too, unless the new name is taken: renameat2(2) `RENAME_NOREPLACE`.
+    ///
+    /// # Errors
+    /// The system's; `EEXIST` where the new name is taken.
+    pub fn rename_new(&self, from: &OsStr, directory: &Self, to: &OsStr) -> io::Result<Support<()>> {
+        platform::rename_new(self.as_fd(), from, directory.as_fd(), to)
+    }
+
+    /// Makes a symbolic link with a target, which need not exist: symlinkat(2).
+    ///
+    /// # Errors
+    /// The system's; `EEXIST` where the name is taken.
+    pub fn make_link(&self, target: &Path, name: &OsStr) -> io::Result<()> {
+        Ok(rustix::fs::symlinkat(target, &self.file, name)?)
+    }
+
+    /// The target of a symbolic link: readlinkat(2).
+    ///
+    /// # Errors
+    /// The system's; `EINVAL` where the name is no link.
+    pub fn link_target(&self, name: &OsStr) -> io::Result<PathBuf> {
+        let target = rustix::fs::readlinkat(&self.file, name, Vec::new())?;
+        Ok(OsString::from_vec(target.into_bytes()).into())
+    }
+
     /// Stats the directory: fstat(2).
     ///
     /// # Errors
@@ -338,6 +363,21 @@ mod tests {
         assert!(directory.open_directory("link".as_ref()).is_err());
         assert!(!directory.entry("link".as_ref()).unwrap().is_file);
         assert_eq!(fs::read(&precious).unwrap(), b"precious");
+    }
+
+    #[test]
+    fn a_file_never_takes_a_name_that_is_taken_unless_that_is_asked_for() {
+        let place = tempfile::tempdir().unwrap();
+        let directory = Directory::open(place.path()).unwrap();
+        fs::write(place.path().join("one"), "1").unwrap();
+        directory.make_link(Path::new("nowhere"), "link".as_ref()).unwrap();
+        assert_eq!(directory.link_target("link".as_ref()).unwrap(), Path::new("nowhere"));
+        match directory.rename_new("one".as_ref(), &directory, "link".as_ref()) {
+            Ok(Support::Unavailable(why)) => return println!("skipped: {why}"),
+            refused => assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::AlreadyExists),
+        }
+        directory.rename_new("one".as_ref(), &directory, "two".as_ref()).unwrap();
+        assert_eq!(fs::read(place.path().join("two")).unwrap(), b"1");
     }
 
     #[test]

@@ -57,6 +57,16 @@ pub(crate) fn exchange(_directory: BorrowedFd<'_>, _one: &OsStr, _other: &OsStr)
     Ok(Support::Unavailable(MISSING))
 }
 
+/// `Unavailable`: Linux and macOS only.
+pub(crate) fn rename_new(
+    _from: BorrowedFd<'_>,
+    _name: &OsStr,
+    _to: BorrowedFd<'_>,
+    _new_name: &OsStr,
+) -> io::Result<Support<()>> {
+    Ok(Support::Unavailable(MISSING))
+}
+
 /// `Unavailable`: Linux only.
 pub fn die_with_parent() -> io::Result<Support<()>> {
     Ok(Support::Unavailable("processes end with their parent on Linux only"))
@@ -223,6 +233,11 @@ pub fn clone_file(_src: &File, _dst: &File) -> io::Result<Support<()>> {
     Ok(Support::Unavailable("open files can be cloned on Linux only"))
 }
 
+/// `Unavailable`: Linux only.
+pub fn share_range(_src: &File, _dst: &File, _offset: u64, _len: u64) -> io::Result<Support<Option<u64>>> {
+    Ok(Support::Unavailable("ranges of files are shared on Linux only"))
+}
+
 /// Makes `dst`, which must not exist, a clone of `src`; only macOS has this call (clonefile(2)).
 pub fn clone_path(_src: &Path, _dst: &Path) -> io::Result<Support<()>> {
     Ok(Support::Unavailable("clonefile exists on macOS only"))
@@ -316,6 +331,16 @@ pub fn protection(_path: &Path) -> io::Result<Support<Option<&'static str>>> {
 
 /// Nothing to copy: flags of inodes are known on Linux only.
 pub fn copy_inode_flags(_from: &File, _to: &File) -> io::Result<()> {
+    Ok(())
+}
+
+/// `Unavailable`: flags of inodes are known on Linux only.
+pub fn inode_flags(_file: &File) -> io::Result<Support<u32>> {
+    Ok(Support::Unavailable("flags of files are known on Linux only"))
+}
+
+/// Nothing to set: flags of inodes are known on Linux only.
+pub fn set_inode_flags(_file: &File, _flags: u32) -> io::Result<()> {
     Ok(())
 }
 

@@ -17,7 +17,7 @@ use rustix::io::Errno;
 use rustix::mm::MsyncFlags;
 
 pub use crate::absent::*;
-pub(crate) use crate::shared::exchange;
+pub(crate) use crate::shared::{exchange, rename_new};
 pub use crate::shared::{extended_attributes, remove_extended_attribute, set_extended_attribute};
 
 use crate::mincore;

@@ -19,6 +19,19 @@ pub(crate) fn exchange(directory: BorrowedFd<'_>, one: &OsStr, other: &OsStr) ->
     })
 }
 
+/// Renames a file, unless the new name is taken: renameat2(2) `RENAME_NOREPLACE`, on macOS `renameatx_np(2)` `RENAME_EXCL`.
+pub(crate) fn rename_new(
+    from: BorrowedFd<'_>,
+    name: &OsStr,
+    to: BorrowedFd<'_>,
+    new_name: &OsStr,
+) -> io::Result<Support<()>> {
+    let absent = [ABSENT, &[Errno::INVAL]].concat();
+    attempt(&absent, "the file system cannot rename without replacing", || {
+        rustix::fs::renameat_with(from, name, to, new_name, RenameFlags::NOREPLACE)
+    })
+}
+
 /// The extended attributes of an open file, sorted by name: flistxattr(2), fgetxattr(2). Empty if the file system has
 /// none.
 pub fn extended_attributes(file: BorrowedFd<'_>) -> io::Result<Support<ExtendedAttributes>> {

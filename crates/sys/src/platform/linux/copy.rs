@@ -3,7 +3,10 @@
 use std::fs::File;
 use std::io;
 
+use std::os::fd::AsRawFd;
+
 use rustix::io::Errno;
+use rustix::ioctl::{Updater, opcode};
 
 use crate::support::{ABSENT_FOR_PAIR, Support, attempt};
 
@@ -57,6 +60,56 @@ pub fn clone_file(src: &File, dst: &File) -> io::Result<Support<()>> {
     )
 }
 
+/// `struct file_dedupe_range` (linux/fs.h) with one `struct file_dedupe_range_info`.
+#[repr(C)]
+struct Dedupe {
+    src_offset: u64,
+    src_length: u64,
+    dest_count: u16,
+    reserved: [u16; 3],
+    dest_fd: i64,
+    dest_offset: u64,
+    bytes_deduped: u64,
+    status: i32,
+    reserved_of_info: u32,
+}
+
+const _: () = assert!(size_of::<Dedupe>() == 24 + 32);
+
+/// Makes a range of `dst` share the blocks of the same range of `src` if their bytes are equal, which the kernel checks:
+/// `ioctl_fideduperange(2)`. Returns the bytes that are shared now, which may be fewer than `len`; `None` if the bytes
+/// differ. `dst` may be open for reading only, if its owner asks. Its times stay as they are.
+pub fn share_range(src: &File, dst: &File, offset: u64, len: u64) -> io::Result<Support<Option<u64>>> {
+    const REASON: &str = "the file system cannot share blocks between these two files";
+    const DIFFERS: i32 = 1;
+    // The number of the call has the size of the structure without the ranges behind it.
+    const FIDEDUPERANGE: rustix::ioctl::Opcode = opcode::read_write::<[u64; 3]>(0x94, 54);
+    let mut ask = Dedupe {
+        src_offset: offset,
+        src_length: len,
+        dest_count: 1,
+        reserved: [0; 3],
+        dest_fd: dst.as_raw_fd().into(),
+        dest_offset: offset,
+        bytes_deduped: 0,
+        status: 0,
+        reserved_of_info: 0,
+    };
+    let asked = attempt(ABSENT_FOR_PAIR, REASON, || {
+        // SAFETY: the call reads and writes a `struct file_dedupe_range` with `dest_count` infos behind it, which is the
+        // layout and size of `Dedupe`; all bytes are a valid value of it.
+        unsafe { rustix::ioctl::ioctl(src, Updater::<FIDEDUPERANGE, Dedupe>::new(&mut ask)) }
+    })?;
+    if let Support::Unavailable(reason) = asked {
+        return Ok(Support::Unavailable(reason));
+    }
+    match ask.status {
+        0 => Ok(Support::Available(Some(ask.bytes_deduped))),
+        DIFFERS => Ok(Support::Available(None)),
+        error => attempt(ABSENT_FOR_PAIR, REASON, || Err(Errno::from_raw_os_error(-error))),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::io::{Read, Seek, Write};
@@ -101,6 +154,18 @@ mod tests {
         dst.write_all(b"ab").unwrap();
         assert_eq!(sendfile(&src, 3, &dst, 4).unwrap(), Support::Available(4));
         assert_eq!(contents(&mut dst), b"ab3456");
+    }
+
+    #[test]
+    fn only_equal_ranges_are_shared() {
+        let (src, mut dst) = (source(), source());
+        match share_range(&src, &dst, 0, 10).unwrap() {
+            Support::Available(shared) => assert_eq!(shared, Some(10)),
+            Support::Unavailable(reason) => return println!("skipped: {reason}"),
+        }
+        dst.write_all(b"x").unwrap();
+        assert_eq!(share_range(&src, &dst, 0, 10).unwrap(), Support::Available(None));
+        assert_eq!(contents(&mut dst)[9], b'9');
     }
 
     #[test]

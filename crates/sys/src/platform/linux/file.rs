@@ -128,6 +128,30 @@ pub fn copy_inode_flags(from: &File, to: &File) -> io::Result<()> {
     Ok(())
 }
 
+/// The flags of a file that users may set (chattr(1)): `FS_IOC_GETFLAGS`.
+///
+/// # Errors
+/// The system's.
+pub fn inode_flags(file: &File) -> io::Result<Support<u32>> {
+    Ok(match known(rustix::fs::ioctl_getflags(file))? {
+        Some(flags) => Support::Available((flags & INODE_FLAGS).bits()),
+        None => Support::Unavailable("the file system has no flags of files"),
+    })
+}
+
+/// Sets the flags by [`inode_flags`], and clears the others of these: `FS_IOC_SETFLAGS`.
+///
+/// # Errors
+/// The system's, where a flag cannot be set or cleared; btrfs takes `NOCOW` for an empty file only.
+pub fn set_inode_flags(file: &File, flags: u32) -> io::Result<()> {
+    let own = known(rustix::fs::ioctl_getflags(file))?.unwrap_or(IFlags::empty());
+    let wanted = (own - INODE_FLAGS) | (IFlags::from_bits_retain(flags) & INODE_FLAGS);
+    if wanted != own {
+        rustix::fs::ioctl_setflags(file, wanted)?;
+    }
+    Ok(())
+}
+
 /// The answer of a file system; `None` if it does not support the call.
 fn known<T>(told: rustix::io::Result<T>) -> rustix::io::Result<Option<T>> {
     match told {
