@@ -3,6 +3,7 @@
 //!
 //! Not here: methods, and opening files as methods say (`transfer`).
 
+mod attributes;
 mod beside;
 mod extents;
 mod hold;
@@ -11,6 +12,7 @@ mod identity;
 mod kind;
 mod read;
 
+pub use attributes::{Attributes, NotGiven};
 pub(crate) use beside::{is_name_of_empty, make_beside, make_for_a_moment, make_unnamed};
 pub use extents::{ExtentSummary, Run, allocated_bytes, extents, place, shared_bytes, shared_layout};
 pub use hold::{Lease, lock};
