@@ -8,6 +8,7 @@ pub mod cache;
 pub mod cmp;
 pub mod dupes;
 pub mod holes;
+pub mod json;
 pub mod tree;
 pub mod update;
 pub mod walk;

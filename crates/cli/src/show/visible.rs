@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use seekless_results::visible;
+pub use seekless_tools::json::with_path;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -67,20 +68,6 @@ pub fn visible_path(path: &Path) -> String {
         }
     }
     shown
-}
-
-/// Adds a path, or `null`, to an object. A path that is not UTF-8 is added a second time, as `NAME_bytes`, in
-/// hexadecimal digits.
-pub fn with_path(mut object: Value, name: &str, path: Option<&Path>) -> Value {
-    object[name] = path.map(Path::to_string_lossy).into();
-    if let Some(path) = path.filter(|path| path.to_str().is_none()) {
-        let mut digits = String::new();
-        for byte in path.as_os_str().as_bytes() {
-            let _ = write!(digits, "{byte:02x}");
-        }
-        object[format!("{name}_bytes")] = digits.into();
-    }
-    object
 }
 
 /// The text of an error after the path with which it begins.

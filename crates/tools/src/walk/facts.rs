@@ -1,6 +1,5 @@
 //! Facts about an entry: its kind from the directory, the rest from stat(2).
 
-use std::ffi::CStr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
 
@@ -56,7 +55,7 @@ impl Facts {
     }
 
     /// The facts of an entry, which is not opened or followed.
-    pub fn at(directory: BorrowedFd<'_>, name: &CStr) -> rustix::io::Result<Self> {
+    pub fn at(directory: BorrowedFd<'_>, name: impl rustix::path::Arg) -> rustix::io::Result<Self> {
         statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).map(|stat| Self::new(&stat))
     }
 

@@ -34,7 +34,7 @@ pub(crate) use listing::{Entry, Listing, merge};
 pub use one::Left;
 pub(crate) use one::{Walk, open_root};
 pub use selection::Selection;
-pub(crate) use selection::{Root, is_sure};
+pub(crate) use selection::{Root, System, is_sure};
 
 #[cfg(test)]
 mod tests;

@@ -63,7 +63,7 @@ pub(crate) struct System {
 }
 
 impl System {
-    pub(super) fn of(found: &FileSystem) -> Self {
+    pub fn of(found: &FileSystem) -> Self {
         Self {
             inodes_identify: found.inodes_identify,
             may_share: SHARING.contains(&found.type_name.as_str()),
