@@ -45,6 +45,17 @@ impl Large {
         is_watched: bool,
         stop: &Stop,
     ) -> Result<Option<u64>, Option<What>> {
+        self.compare_while(files, bytes, is_watched, &|| !stop.is_stopped())
+    }
+
+    /// The same, as long as `goes_on`.
+    pub fn compare_while(
+        &self,
+        files: &[Arc<File>; 2],
+        bytes: u64,
+        is_watched: bool,
+        goes_on: &dyn Fn() -> bool,
+    ) -> Result<Option<u64>, Option<What>> {
         // One pair at a time.
         let mut all = self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
         let paths = files.each_ref().map(|file| path_of(file).unwrap_or_default());
@@ -59,7 +70,7 @@ impl Large {
         let piece_bytes = if is_watched { TOLD_BYTES } else { PIECE_BYTES };
         let mut at = 0;
         let found = loop {
-            if stop.is_stopped() {
+            if !goes_on() {
                 break Err(None);
             }
             self.set_now(Some(LargePair {

@@ -1,12 +1,29 @@
 //! Undoing what a journal says, and the list of journals.
 //!
-//! Not here: writing journals.
+//! What is done is told by what the names lead to now, so undoing may be killed and begun again.
+//!
+//! Not here: writing journals, and settling those of killed runs.
 
+use std::ffi::OsStr;
+use std::fs::{File, FileTimes};
+use std::io;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
-use super::Error;
+use seekless::plan::usual;
+use seekless::update::{StepKind, Watch};
+use seekless::{Copier, Destination, Operation, Part};
+use seekless_sys::{self as sys, Support, name_file};
+use serde_json::json;
+
+use super::change::{required, time, unmake};
+use super::held::digest_of;
+use super::journal::{self, Came, Entry, Journal as Open, Kind, Lines, Name, before};
+use super::place::{Directories, Place};
+use super::settle::{is_link, settle};
+use super::{Error, Unwatched};
 use crate::Stop;
+use crate::walk::Facts;
 
 /// What a journal says of its run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,22 +63,95 @@ pub enum Undone {
     },
 }
 
+/// Receives what came of each name.
+pub type TellUndone<'a> = &'a dyn Fn(&Path, &Undone);
+
+/// Journals are kept for 90 days.
+const KEPT: Duration = Duration::from_secs(90 * 24 * 60 * 60);
+
 /// The journals, the newest first.
 ///
 /// # Errors
 /// If the directory cannot be read; one that does not exist has none.
 pub fn list(state_directory: &Path) -> Result<Vec<Journal>, Error> {
-    let _ = state_directory;
-    Ok(Vec::new())
+    let mut found = Vec::new();
+    for path in journal::all(&journal::directory(state_directory))? {
+        // One that is at work is locked, and can be read all the same.
+        let (lines, is_running) = match Open::open(&path)? {
+            Some(open) => (open.read(), false),
+            None => (Open::read_only(&path).and_then(|open| open.read()), true),
+        };
+        // What is not a journal is not listed.
+        let Ok(lines) = lines else { continue };
+        let names = |steps: &dyn Fn(&Entry) -> bool| -> u64 {
+            let chosen = lines.entries.iter().filter(|entry| steps(entry));
+            chosen.map(|entry| entry.names.len() as u64).sum()
+        };
+        found.push(Journal {
+            path,
+            started: lines.started,
+            action: lines.kind.name().to_owned(),
+            steps: names(&|entry| lines.came.get(&entry.step) == Some(&Came::Acted)),
+            undone: names(&|entry| lines.undone.get(&entry.step) == Some(&true)),
+            gained_bytes: lines.gained_bytes,
+            is_running,
+            is_complete: lines.is_complete,
+        });
+    }
+    found.reverse();
+    Ok(found)
 }
 
 /// Undoes what a journal says, the newest step first. What was undone is written in the journal: undoing again goes on.
 ///
 /// # Errors
 /// If the journal cannot be read or written, or its run is still at work.
-pub fn undo(journal: &Path, stop: &Stop, tell: &dyn Fn(&Path, &Undone)) -> Result<(), Error> {
-    let _ = (journal, stop, tell);
-    Ok(())
+pub fn undo(journal: &Path, stop: &Stop, tell: TellUndone<'_>) -> Result<(), Error> {
+    undo_watched(journal, stop, tell, &Unwatched)
+}
+
+/// The same; `watch` is called before each step.
+pub(crate) fn undo_watched(path: &Path, stop: &Stop, tell: TellUndone<'_>, watch: &dyn Watch) -> Result<(), Error> {
+    let mut journal = own(path)?;
+    let mut lines = journal.read()?;
+    let failed = |source| Error {
+        path: path.to_owned(),
+        action: "cannot undo",
+        source,
+    };
+    lines.require_own().map_err(failed)?;
+    if !lines.is_complete {
+        settle(&mut journal, &lines, watch)?;
+        lines = journal.read()?;
+    }
+    let mut undoing = Undoing {
+        kind: lines.kind,
+        journal,
+        directories: Directories::default(),
+        block: Vec::new(),
+        watch,
+        synced: None,
+    };
+    for entry in lines.entries.iter().rev() {
+        if stop.is_stopped() {
+            break;
+        }
+        undoing.step(entry, &lines, tell)?;
+    }
+    if let Some(file) = undoing.synced.take() {
+        let synced = sys::sync_file_system(&file);
+        synced.map_err(failed)?;
+    }
+    undoing.journal.sync(watch)
+}
+
+/// Opens a journal that is not at work.
+fn own(path: &Path) -> Result<Open, Error> {
+    Open::open(path)?.ok_or_else(|| Error {
+        path: path.to_owned(),
+        action: "cannot lock the journal",
+        source: io::Error::new(io::ErrorKind::WouldBlock, "its run, or an undo of it, is at work"),
+    })
 }
 
 /// Removes a journal: what it says can no longer be undone.
@@ -69,15 +159,343 @@ pub fn undo(journal: &Path, stop: &Stop, tell: &dyn Fn(&Path, &Undone)) -> Resul
 /// # Errors
 /// The system's, or that its run is still at work.
 pub fn forget(journal: &Path) -> Result<(), Error> {
-    let _ = journal;
-    Ok(())
+    let open = own(journal)?;
+    // What has no header is no journal.
+    open.read()?;
+    std::fs::remove_file(journal).map_err(|source| Error {
+        path: journal.to_owned(),
+        action: "cannot remove the journal",
+        source,
+    })
 }
 
-/// Removes journals that are older than 90 days; returns how many.
+/// Removes journals that are older than 90 days; returns how many. Those of killed runs stay until they are settled.
 ///
 /// # Errors
 /// If the directory cannot be read.
 pub fn expire(state_directory: &Path) -> Result<u64, Error> {
-    let _ = state_directory;
-    Ok(0)
+    expire_at(state_directory, SystemTime::now())
+}
+
+pub(super) fn expire_at(state_directory: &Path, now: SystemTime) -> Result<u64, Error> {
+    let mut count = 0;
+    for path in journal::all(&journal::directory(state_directory))? {
+        let Some(open) = Open::open(&path)? else { continue };
+        let Ok(lines) = open.read() else { continue };
+        let age = now.duration_since(lines.started).unwrap_or_default();
+        if age > KEPT && lines.is_complete && std::fs::remove_file(&path).is_ok() {
+            count += 1;
+        }
+    }
+    Ok(count)
+}
+
+/// An undo at work.
+struct Undoing<'a> {
+    kind: Kind,
+    journal: Open,
+    directories: Directories,
+    block: Vec<u8>,
+    watch: &'a dyn Watch,
+    /// A restored file, whose file system is synced in the end.
+    synced: Option<File>,
+}
+
+/// What a name leads to.
+enum Now {
+    /// The file that it led to before, or the one that was made for it.
+    Restored(Place),
+    /// What the run made of it.
+    Acted(Place),
+    /// Something else.
+    Other(String),
+}
+
+impl Undoing<'_> {
+    fn step(&mut self, entry: &Entry, lines: &Lines, tell: TellUndone<'_>) -> Result<(), Error> {
+        let nothing = |why: &str| Undone::Nothing { why: why.to_owned() };
+        let came = lines.came.get(&entry.step);
+        if came == Some(&Came::Left) || lines.undone.get(&entry.step) == Some(&true) {
+            return Ok(());
+        }
+        let told: Vec<Undone> = if came.is_none() {
+            let why = "the run was killed in this step, and its directory cannot be opened now";
+            entry.names.iter().map(|_| Undone::Failed { why: why.into() }).collect()
+        } else {
+            match self.kind {
+                Kind::Reflink => {
+                    let why = "it shares blocks with the kept file, but has its own bytes and metadata";
+                    entry.names.iter().map(|_| nothing(why)).collect()
+                }
+                Kind::Move => entry.names.iter().map(|name| self.move_back(entry, name)).collect(),
+                Kind::Remove | Kind::Hardlink | Kind::Symlink => self.restore(entry, lines)?,
+            }
+        };
+        for (name, undone) in entry.names.iter().zip(&told) {
+            tell(&name.path, undone);
+        }
+        let is_undone = !told.iter().any(|undone| matches!(undone, Undone::Failed { .. }));
+        self.journal
+            .add(&json!({"kind": "undone", "step": entry.step, "is_undone": is_undone}));
+        self.journal.write(self.watch)?;
+        self.directories.close();
+        Ok(())
+    }
+
+    fn move_back(&self, entry: &Entry, name: &Name) -> Undone {
+        let failed = |why: String| Undone::Failed { why };
+        let to = name.moved_to.as_deref().unwrap_or(Path::new("/"));
+        let places = self
+            .directories
+            .place(&name.path)
+            .and_then(|place| Ok((place, self.directories.place(to))));
+        let (place, there) = match places {
+            Ok((place, Ok(there))) => (place, there),
+            Ok((_, Err(error))) => return failed(format!("cannot open the directory of {}: {error}", to.display())),
+            Err(error) => return failed(format!("cannot open its directory: {error}")),
+        };
+        let is_target = |place: &Place| matches!(place.facts(), Ok(Some(found)) if entry.seen.is_inode(&found));
+        if !is_target(&there) {
+            if is_target(&place) {
+                unmake(name, &self.directories);
+                return Undone::Restored;
+            }
+            return failed(format!("{} is not the file that was moved there", to.display()));
+        }
+        let back = before(self.watch, StepKind::Rename, to)
+            .and_then(|()| required(there.directory.rename_new(&there.name, &place.directory, &place.name)));
+        match back {
+            Ok(()) => {
+                unmake(name, &self.directories);
+                Undone::Restored
+            }
+            Err(error) => failed(format!("cannot move it back from {}: {error}", to.display())),
+        }
+    }
+
+    /// Restores the names of a file that was removed or replaced by links: they become names of one file again.
+    fn restore(&mut self, entry: &Entry, lines: &Lines) -> Result<Vec<Undone>, Error> {
+        let restored = lines.restored.get(&entry.step).copied();
+        let mut source: Option<File> = None;
+        let mut told: Vec<Option<Undone>> = Vec::new();
+        let mut wanted = Vec::new();
+        for (at, name) in entry.names.iter().enumerate() {
+            match self.now(entry, name, restored) {
+                Ok(Now::Restored(place)) => {
+                    source = source.or_else(|| place.open().ok());
+                    told.push(Some(Undone::Restored));
+                }
+                Ok(Now::Acted(place)) => {
+                    wanted.push((at, place));
+                    told.push(None);
+                }
+                Ok(Now::Other(why)) => told.push(Some(Undone::Failed { why })),
+                Err(error) => told.push(Some(Undone::Failed {
+                    why: format!("cannot open its directory: {error}"),
+                })),
+            }
+        }
+        let copy = match (&source, wanted.first()) {
+            (None, Some((at, place))) => match self.copy(entry, place, &entry.names[*at]) {
+                Ok(copy) => Some(copy),
+                Err(why) => {
+                    for (at, _) in wanted.drain(..) {
+                        told[at] = Some(Undone::Failed { why: why.clone() });
+                    }
+                    None
+                }
+            },
+            _ => None,
+        };
+        if let Some(copy) = &copy {
+            self.journal.add(&json!({
+                "kind": "restoring",
+                "step": entry.step,
+                "device": copy.facts.device,
+                "inode": copy.facts.inode,
+            }));
+            self.journal.write(self.watch)?;
+        }
+        let file = copy.as_ref().map(|copy| &copy.file).or(source.as_ref());
+        let mut has_name = copy.as_ref().is_some_and(|copy| copy.is_named);
+        for (at, place) in wanted {
+            let Some(file) = file else { continue };
+            let given = self.give_name(entry, &entry.names[at], &place, file, has_name);
+            has_name = false;
+            told[at] = Some(match given {
+                Ok(()) => Undone::Restored,
+                Err(why) => Undone::Failed { why },
+            });
+        }
+        self.synced = copy.map(|copy| copy.file).or(self.synced.take());
+        let untold = || Undone::Failed {
+            why: "not tried".into(),
+        };
+        Ok(told.into_iter().map(|told| told.unwrap_or_else(untold)).collect())
+    }
+
+    /// What a name leads to, after what a killed undo left under its temporary name is removed.
+    fn now(&self, entry: &Entry, name: &Name, restored: Option<(u64, u64)>) -> io::Result<Now> {
+        let place = self.directories.place(&name.path)?;
+        let temporary = OsStr::new(&name.temporary);
+        let is_made = |found: &Facts| restored == Some((found.device, found.inode));
+        let is_restored = |found: &Facts| entry.seen.has_bytes(found) || is_made(found) && entry.seen.is_as_old(found);
+        if let Some(left) = place.facts_of(temporary)? {
+            let is_surplus = self.kind != Kind::Remove && is_link(entry, name, &place, &left, temporary);
+            if !is_surplus && !is_made(&left) {
+                let why = format!("there is an unknown file {}", place.beside(temporary).display());
+                return Ok(Now::Other(why));
+            }
+            before(self.watch, StepKind::Remove, &place.beside(temporary))?;
+            place.directory.remove_file(temporary)?;
+        }
+        Ok(match (place.facts()?, self.kind) {
+            (Some(found), _) if is_restored(&found) => Now::Restored(place),
+            (None, Kind::Remove) => Now::Acted(place),
+            (None, _) => Now::Other("it is gone; the link that took its place was removed or renamed".into()),
+            (Some(found), Kind::Hardlink | Kind::Symlink) if is_link(entry, name, &place, &found, &place.name) => {
+                Now::Acted(place)
+            }
+            (Some(_), _) => Now::Other("another file has its name now".into()),
+        })
+    }
+
+    /// Makes a copy of the kept file with the metadata of the one that was removed.
+    fn copy(&mut self, entry: &Entry, place: &Place, name: &Name) -> Result<Copy, String> {
+        let keep = entry.keep.display();
+        let kept = self.directories.place(&entry.keep).and_then(|kept| kept.open());
+        let kept = kept.map_err(|error| format!("cannot open the kept file {keep}: {error}"))?;
+        let changed = || format!("the kept file {keep} has changed since: its bytes are not those that the file had");
+        let metadata = kept.metadata().map_err(|error| format!("cannot stat {keep}: {error}"))?;
+        if !metadata.is_file() || metadata.len() != entry.seen.bytes {
+            return Err(changed());
+        }
+        let aside = place.beside(OsStr::new(&name.temporary));
+        let failed = |action: &'static str| move |error: io::Error| format!("cannot {action}: {error}");
+        before(self.watch, StepKind::Make, &aside).map_err(failed("make a new file"))?;
+        let made = match sys::unnamed_file(&place.directory).map_err(failed("make a new file"))? {
+            Support::Available((file, _)) => (file, None),
+            Support::Unavailable(_) => {
+                let file = place.directory.create_file(OsStr::new(&name.temporary), 0o600);
+                (file.map_err(failed("make a new file"))?, Some((place, name)))
+            }
+        };
+        let (file, named) = made;
+        let filled = self.fill(entry, &kept, &file).and_then(|is_equal| {
+            if is_equal {
+                Facts::of(&file).map_err(|error| format!("cannot stat the new file: {error}"))
+            } else {
+                Err(changed())
+            }
+        });
+        match filled {
+            Ok(facts) => Ok(Copy {
+                file,
+                facts,
+                is_named: named.is_some(),
+            }),
+            Err(why) => {
+                if let Some((place, name)) = named {
+                    let _ = place.directory.remove_file(OsStr::new(&name.temporary));
+                }
+                Err(why)
+            }
+        }
+    }
+
+    /// Fills a new file; whether its bytes are those that the removed file had.
+    fn fill(&mut self, entry: &Entry, kept: &File, new: &File) -> Result<bool, String> {
+        let failed = |action: &'static str| move |error: io::Error| format!("cannot {action}: {error}");
+        if let Some(flags) = entry.flags {
+            // Some can only be set on an empty file.
+            sys::set_inode_flags(new, flags).map_err(failed("restore its flags (lsattr)"))?;
+        }
+        match sys::clone_file(kept, new) {
+            Ok(Support::Available(())) => {}
+            _ => {
+                let from = Part::of_file(kept);
+                let copied = Copier::prepare(&usual(Operation::Copy))
+                    .and_then(|mut copier| copier.copy(from, Part::of_file(new), Destination::Overwrite));
+                copied.map_err(|error| format!("cannot copy: {}", seekless::full_text(&error)))?;
+            }
+        }
+        let length = new.metadata().map_err(failed("stat the new file"))?.len();
+        let digest = digest_of(new, length, &mut self.block, &|| true).map_err(failed("read the new file"))?;
+        if (length, &digest) != (entry.seen.bytes, &entry.digest) {
+            return Ok(false);
+        }
+        let given = entry.attributes.give(new);
+        given.map_err(|(attribute, error)| format!("cannot restore its {attribute}: {error}"))?;
+        let times = FileTimes::new()
+            .set_modified(time(entry.seen.modified_ns))
+            .set_accessed(time(entry.accessed_ns));
+        new.set_times(times).map_err(failed("restore its times"))?;
+        Ok(true)
+    }
+
+    /// Gives a file a name, if that leads to nothing, or to the link that the run made. `is_temporary` says that the file has
+    /// the temporary name already.
+    fn give_name(
+        &self,
+        entry: &Entry,
+        name: &Name,
+        place: &Place,
+        file: &File,
+        is_temporary: bool,
+    ) -> Result<(), String> {
+        let temporary = OsStr::new(&name.temporary);
+        let aside = place.beside(temporary);
+        let failed = |action: &'static str| move |error: io::Error| format!("cannot {action}: {error}");
+        let link = |called: &OsStr| {
+            let path = sys::descriptor_path(file).ok_or_else(|| io::Error::other("this system does not link open files"))?;
+            name_file(&path, &place.directory, called)
+        };
+        if self.kind == Kind::Remove {
+            let told = before(self.watch, StepKind::Make, &place.path);
+            let named = told.and_then(|()| {
+                if is_temporary {
+                    required(place.directory.rename_new(temporary, &place.directory, &place.name))
+                } else {
+                    link(&place.name)
+                }
+            });
+            return named.map_err(failed("give it its name"));
+        }
+        if !is_temporary {
+            let named = before(self.watch, StepKind::Make, &aside).and_then(|()| link(temporary));
+            named.map_err(failed("give the new file a name"))?;
+        }
+        let exchange = || {
+            before(self.watch, StepKind::Rename, &place.path)?;
+            required(place.directory.exchange(temporary, &place.name))
+        };
+        let discard = |why: String| {
+            let removed = before(self.watch, StepKind::Remove, &aside).and_then(|()| place.directory.remove_file(temporary));
+            match removed {
+                Ok(()) => why,
+                Err(error) => format!("{why}; cannot remove {}: {error}", aside.display()),
+            }
+        };
+        exchange().map_err(|error| discard(format!("cannot exchange names with the link: {error}")))?;
+        let is_ours = place
+            .facts_of(temporary)
+            .is_ok_and(|found| found.is_some_and(|found| is_link(entry, name, place, &found, temporary)));
+        if !is_ours {
+            let why = "another program replaced the link at that moment".to_owned();
+            return Err(match exchange() {
+                Ok(()) => discard(why),
+                Err(error) => format!("{why}; what it saved is {} ({error})", aside.display()),
+            });
+        }
+        let removed = before(self.watch, StepKind::Remove, &aside).and_then(|()| place.directory.remove_file(temporary));
+        removed.map_err(|error| format!("restored, but cannot remove the link {}: {error}", aside.display()))
+    }
+}
+
+/// A new file with the bytes and metadata of one that was removed.
+struct Copy {
+    file: File,
+    facts: Facts,
+    /// Whether it has the temporary name; else it has none.
+    is_named: bool,
 }

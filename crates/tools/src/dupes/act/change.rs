@@ -1,0 +1,333 @@
+//! Doing a step. What had the name is never overwritten: it is renamed, looked at, and put back if it is not the file that was
+//! compared.
+//!
+//! Not here: the proofs before, and the journal.
+
+use std::ffi::OsStr;
+use std::fs::FileTimes;
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use seekless::files::shared_bytes;
+use seekless::update::{StepKind, Watch};
+use seekless_sys::{Support, descriptor_path, name_file, share_range};
+
+use super::held::{Held, Holding, Kept, is_but_for_names};
+use super::journal::{Name, before};
+use super::place::{Directories, Place};
+use super::prepare::Prepared;
+use super::{Action, Outcome, STOPPED};
+use crate::walk::Facts;
+
+/// What came of one name.
+enum Unchanged {
+    /// It is what it was.
+    Left(String),
+    /// It is not.
+    Failed(String),
+}
+
+type Changed = Result<(), Unchanged>;
+
+/// The system's reason why a call changed nothing.
+fn left(action: &'static str) -> impl FnOnce(io::Error) -> Unchanged {
+    move |error| Unchanged::Left(format!("cannot {action}: {error}"))
+}
+
+pub(super) fn required(answer: io::Result<Support<()>>) -> io::Result<()> {
+    answer?.required()
+}
+
+/// Bytes that the kernel compares and shares in one call; longer calls take longer to be interrupted, and some file systems
+/// refuse them.
+const SHARED_AT_ONCE_BYTES: u64 = 16 << 20;
+
+/// Does a step.
+pub(super) fn act(prepared: &mut Prepared, action: &Action, holding: &mut Holding<'_>, watch: &dyn Watch) -> Outcome {
+    let kept = Arc::clone(&prepared.kept);
+    let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+    if *action == Action::Reflink {
+        return match reflink(prepared, &kept, holding, watch) {
+            Ok(gained_bytes) => Outcome::Done { gained_bytes },
+            Err(why) => Outcome::Left { why },
+        };
+    }
+    let names = prepared.places.len();
+    let names_before = prepared.held.facts.names;
+    for done in 0..names {
+        // Two paths may lead to one name, by a bind mount.
+        if prepared.held.facts.names == 0 {
+            break;
+        }
+        let why = match change(prepared, done, action, &mut kept, holding, watch) {
+            Ok(()) => continue,
+            Err(Unchanged::Left(why)) if done == 0 => return Outcome::Left { why },
+            Err(Unchanged::Left(why) | Unchanged::Failed(why)) => why,
+        };
+        let path = prepared.places[done].path.display();
+        return Outcome::Failed {
+            why: if done == 0 {
+                why
+            } else {
+                format!("done for {done} of {names} names; {path}: {why}")
+            },
+        };
+    }
+    let is_gone = !matches!(action, Action::Move { .. }) && names_before <= names as u64;
+    Outcome::Done {
+        gained_bytes: if is_gone { prepared.own_bytes } else { 0 },
+    }
+}
+
+/// Acts on one name of a file.
+fn change(
+    prepared: &mut Prepared,
+    at: usize,
+    action: &Action,
+    kept: &mut Kept,
+    holding: &mut Holding<'_>,
+    watch: &dyn Watch,
+) -> Changed {
+    let (place, name) = (&prepared.places[at], &prepared.entry.names[at]);
+    let held = &prepared.held;
+    require_unchanged(place, held, kept).map_err(Unchanged::Left)?;
+    match action {
+        Action::Remove => remove(place, name, held, watch)?,
+        Action::Hardlink => {
+            let linked = hardlink(place, name, held, kept, watch);
+            // A link that was removed again has changed the kept file, too.
+            let renewed = kept.held.renew();
+            holding.remember(&kept.held);
+            linked?;
+            renewed.map_err(|why| Unchanged::Failed(format!("the kept file: {why}")))?;
+        }
+        Action::Symlink { .. } => symlink(place, name, held, watch)?,
+        Action::Move { .. } => relocate(place, name, held, holding, watch)?,
+        Action::Reflink => {}
+    }
+    // Further names of the file are told by what it is now.
+    prepared.held.renew().map_err(Unchanged::Failed)
+}
+
+/// Fails unless a name still leads to the file that was compared, and it and the kept one are what they were.
+fn require_unchanged(place: &Place, held: &Held, kept: &Kept) -> Result<(), String> {
+    held.require_unchanged()?;
+    let unchanged = kept.held.require_unchanged();
+    unchanged.map_err(|why| format!("the kept file {}: {why}", kept.place.path.display()))?;
+    match place.facts() {
+        Ok(Some(found)) if found.id() == held.facts.id() => Ok(()),
+        Ok(_) => Err("another program replaced or removed it since it was compared".into()),
+        Err(error) => Err(format!("cannot stat: {error}")),
+    }
+}
+
+/// Looks whether what was renamed is the file that was compared, and nobody writes to it.
+fn look(place: &Place, name: &OsStr, held: &Held) -> Result<(), String> {
+    match place.facts_of(name) {
+        Ok(Some(found)) if found.id() != held.facts.id() => Err("another program replaced it at that moment".into()),
+        Ok(Some(found)) if !is_but_for_names(&found, &held.facts) => Err("it was changed at that moment".into()),
+        Ok(Some(_)) if held.is_alone() => Ok(()),
+        Ok(Some(_)) => Err("in use: another process is opening it for writing".into()),
+        Ok(None) => Err("another program renamed or removed it at that moment".into()),
+        Err(error) => Err(format!("cannot stat: {error}")),
+    }
+}
+
+fn remove(place: &Place, name: &Name, held: &Held, watch: &dyn Watch) -> Changed {
+    let temporary = OsStr::new(&name.temporary);
+    let aside = place.beside(temporary);
+    let renamed = before(watch, StepKind::Rename, &place.path)
+        .and_then(|()| required(place.directory.rename_new(&place.name, &place.directory, temporary)));
+    renamed.map_err(left("rename it"))?;
+    let removed = look(place, temporary, held).and_then(|()| {
+        let removed = before(watch, StepKind::Remove, &aside).and_then(|()| place.directory.remove_file(temporary));
+        removed.map_err(|error| format!("cannot remove it: {error}"))
+    });
+    let Err(why) = removed else { return Ok(()) };
+    let back = before(watch, StepKind::Rename, &aside)
+        .and_then(|()| required(place.directory.rename_new(temporary, &place.directory, &place.name)));
+    Err(match back {
+        Ok(()) => Unchanged::Left(why),
+        // Somebody removed it.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Unchanged::Left(why),
+        Err(error) => Unchanged::Failed(not_put_back(&why, &aside, &error)),
+    })
+}
+
+fn not_put_back(why: &str, aside: &Path, error: &io::Error) -> String {
+    format!(
+        "{why}; it cannot get its name back ({error}), and is now {}",
+        aside.display()
+    )
+}
+
+fn hardlink(place: &Place, name: &Name, held: &Held, kept: &Kept, watch: &dyn Watch) -> Changed {
+    let temporary = OsStr::new(&name.temporary);
+    let linked = before(watch, StepKind::Make, &place.beside(temporary)).and_then(|()| {
+        let path = descriptor_path(&kept.held.file);
+        let path = path.ok_or_else(|| io::Error::other("this system does not link open files"))?;
+        name_file(&path, &place.directory, temporary)
+    });
+    linked.map_err(left("make a hard link to the kept file"))?;
+    let is_ours = |found: &Facts| found.id() == kept.held.facts.id();
+    take_place(place, temporary, held, &is_ours, watch)
+}
+
+fn symlink(place: &Place, name: &Name, held: &Held, watch: &dyn Watch) -> Changed {
+    let temporary = OsStr::new(&name.temporary);
+    let target = name.link.as_deref().unwrap_or(Path::new(""));
+    let linked = before(watch, StepKind::Make, &place.beside(temporary))
+        .and_then(|()| place.directory.make_link(target, temporary));
+    linked.map_err(left("make a symbolic link"))?;
+    let made = place.facts_of(temporary).map_err(left("stat the symbolic link"))?;
+    let is_ours = |found: &Facts| made.is_some_and(|made| made.id() == found.id());
+    take_place(place, temporary, held, &is_ours, watch)
+}
+
+/// Exchanges names with a link that was made beside a file, and removes the file.
+fn take_place(
+    place: &Place,
+    temporary: &OsStr,
+    held: &Held,
+    is_ours: &dyn Fn(&Facts) -> bool,
+    watch: &dyn Watch,
+) -> Changed {
+    let aside = place.beside(temporary);
+    let exchange = || {
+        let told = before(watch, StepKind::Rename, &place.path);
+        told.and_then(|()| required(place.directory.exchange(temporary, &place.name)))
+    };
+    // The link that did not get the name, or lost it again.
+    let discard = |why: String| {
+        let found = place.facts_of(temporary);
+        if !matches!(&found, Ok(Some(found)) if is_ours(found)) {
+            return Unchanged::Failed(format!("{why}; what another program saved is {}", aside.display()));
+        }
+        let removed = before(watch, StepKind::Remove, &aside).and_then(|()| place.directory.remove_file(temporary));
+        match removed {
+            Ok(()) => Unchanged::Left(why),
+            Err(error) => Unchanged::Failed(format!("{why}; cannot remove the link {}: {error}", aside.display())),
+        }
+    };
+    if let Err(error) = exchange() {
+        return Err(discard(format!("cannot exchange names with the link: {error}")));
+    }
+    let removed = look(place, temporary, held).and_then(|()| {
+        let removed = before(watch, StepKind::Remove, &aside).and_then(|()| place.directory.remove_file(temporary));
+        removed.map_err(|error| format!("cannot remove it: {error}"))
+    });
+    let Err(why) = removed else { return Ok(()) };
+    // What another program saved over the link meanwhile stays.
+    let has_link = matches!(place.facts(), Ok(Some(found)) if is_ours(&found));
+    if !has_link {
+        let name = place.directory.rename_new(temporary, &place.directory, &place.name);
+        return Err(match required(name) {
+            Ok(()) => Unchanged::Left(why),
+            Err(error) => Unchanged::Failed(not_put_back(&why, &aside, &error)),
+        });
+    }
+    match exchange() {
+        Ok(()) => Err(discard(why)),
+        Err(error) => Err(Unchanged::Failed(not_put_back(&why, &aside, &error))),
+    }
+}
+
+fn relocate(place: &Place, name: &Name, held: &Held, holding: &Holding<'_>, watch: &dyn Watch) -> Changed {
+    let to = name.moved_to.as_deref().unwrap_or(Path::new("/"));
+    let made = before(watch, StepKind::Make, to).and_then(|()| destination(name, &holding.directories));
+    let moved = made.and_then(|there| {
+        before(watch, StepKind::Rename, &place.path)?;
+        required(place.directory.rename_new(&place.name, &there.directory, &there.name))?;
+        Ok(there)
+    });
+    let there = match moved {
+        Ok(there) => there,
+        Err(error) => {
+            unmake(name, &holding.directories);
+            return Err(Unchanged::Left(format!("cannot move it to {}: {error}", to.display())));
+        }
+    };
+    let Err(why) = look(&there, &there.name, held) else {
+        return Ok(());
+    };
+    let back = before(watch, StepKind::Rename, to)
+        .and_then(|()| required(there.directory.rename_new(&there.name, &place.directory, &place.name)));
+    Err(match back {
+        Ok(()) => {
+            unmake(name, &holding.directories);
+            Unchanged::Left(why)
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Unchanged::Left(why),
+        Err(error) => Unchanged::Failed(not_put_back(&why, to, &error)),
+    })
+}
+
+/// Opens the place that a file is moved to, and makes the directories that are missing, for this user alone: what was
+/// protected by the directories above stays protected.
+fn destination(name: &Name, directories: &Directories) -> io::Result<Place> {
+    let path = name.moved_to.as_deref().unwrap_or(Path::new("/"));
+    let above: Vec<&Path> = path.ancestors().skip(1).take(name.made as usize).collect();
+    for directory in above.into_iter().rev() {
+        let place = directories.place(directory)?;
+        match place.directory.create_directory(&place.name, 0o700) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
+        }
+    }
+    directories.place(path)
+}
+
+/// Removes the directories that were made for a file that is moved, if nothing is in them.
+pub(super) fn unmake(name: &Name, directories: &Directories) {
+    directories.close();
+    let path = name.moved_to.as_deref().unwrap_or(Path::new("/"));
+    for directory in path.ancestors().skip(1).take(name.made as usize) {
+        let removed = directories
+            .place(directory)
+            .and_then(|place| place.directory.remove_directory(&place.name));
+        if removed.is_err() {
+            return;
+        }
+    }
+    directories.close();
+}
+
+/// Makes a file share the blocks of the kept one; returns the space that is free.
+fn reflink(prepared: &mut Prepared, kept: &Kept, holding: &Holding<'_>, watch: &dyn Watch) -> Result<u64, String> {
+    let (place, held) = (&prepared.places[0], &prepared.held);
+    require_unchanged(place, held, kept)?;
+    let bytes = held.facts.bytes;
+    let mut at = 0;
+    while at < bytes {
+        if holding.stop.is_stopped() {
+            return Err(STOPPED.into());
+        }
+        let length = SHARED_AT_ONCE_BYTES.min(bytes - at);
+        let shared = before(watch, StepKind::Write, &place.path)
+            .and_then(|()| share_range(&kept.held.file, &held.file, at, length));
+        match shared.map_err(|error| format!("cannot share blocks: {error}"))? {
+            Support::Available(Some(shared)) if shared > 0 => at += shared,
+            Support::Available(Some(_)) => return Err("the file system shared no blocks".into()),
+            Support::Available(None) => return Err("differs from the kept file, says the file system".into()),
+            Support::Unavailable(reason) => return Err(reason.into()),
+        }
+    }
+    let now = Facts::of(&held.file).map_err(|error| format!("cannot stat: {error}"))?;
+    if now.modified != held.facts.modified && held.is_alone() {
+        let (seconds, more) = held.facts.modified;
+        let modified = time(seconds.saturating_mul(1_000_000_000).saturating_add(i64::from(more)));
+        let set = held.file.set_times(FileTimes::new().set_modified(modified));
+        set.map_err(|error| format!("blocks are shared, but its time cannot be restored: {error}"))?;
+    }
+    let shared = shared_bytes(&held.file).ok().flatten().unwrap_or(0);
+    let own_bytes = now.allocated_bytes.saturating_sub(shared);
+    Ok(prepared.own_bytes.saturating_sub(own_bytes))
+}
+
+/// A time in ns since 1970.
+pub(super) fn time(ns: i64) -> SystemTime {
+    let since = Duration::from_nanos(ns.unsigned_abs());
+    if ns < 0 { UNIX_EPOCH - since } else { UNIX_EPOCH + since }
+}

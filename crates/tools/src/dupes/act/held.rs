@@ -1,0 +1,346 @@
+//! The files of a step, open and held: they are what was searched, nobody writes to them, and their bytes are equal.
+//!
+//! Not here: what is done with them.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::fs::FileType;
+use seekless::error::NotAlone;
+use seekless::files::{Attributes, Lease, lock, read_full};
+use seekless::plan::LARGE_BYTES;
+use seekless_sys as sys;
+
+use super::place::{Behind, Directories, Place};
+use super::{Options, Seen, Step};
+use crate::Stop;
+use crate::tree::What;
+use crate::tree::large::Large;
+use crate::walk::{Facts, with_article};
+
+/// Contents of kept files up to this size stay in memory, to be compared with several files.
+const IN_MEMORY_BYTES: u64 = 128 << 10;
+const BLOCK_BYTES: usize = 128 << 10;
+
+/// Why nothing is proven about files of some file systems.
+pub(super) const UNSURE: &str = "on its file system, inode numbers do not identify files";
+
+/// Why a file is left alone.
+pub(super) type Refused = String;
+
+/// What holding files needs.
+pub(super) struct Holding<'a> {
+    pub options: &'a Options,
+    pub stop: &'a Stop,
+    pub directories: Directories,
+    large: Large,
+    is_root: bool,
+    /// What kept files are since our own links changed them.
+    renewed: HashMap<(u64, u64), Facts>,
+    /// The block of a file, and of another.
+    blocks: [Vec<u8>; 2],
+}
+
+/// A file that is open, locked and leased.
+pub(super) struct Held {
+    pub file: Arc<File>,
+    lease: Option<Lease>,
+    /// What it is expected to be.
+    pub facts: Facts,
+    pub behind: Behind,
+}
+
+/// A file that is kept.
+pub(super) struct Kept {
+    pub held: Held,
+    pub place: Place,
+    pub attributes: Attributes,
+    content: Option<Vec<u8>>,
+    /// BLAKE3 of its bytes, as digits.
+    pub digest: String,
+}
+
+impl Seen {
+    /// Whether a file is what it was.
+    pub(super) fn is(&self, now: &Facts) -> bool {
+        *self == Self::of(now)
+    }
+
+    pub(super) fn of(now: &Facts) -> Self {
+        Self {
+            device: now.device,
+            inode: now.inode,
+            bytes: now.bytes,
+            modified_ns: now.modified_ns(),
+            changed_ns: now.changed_ns,
+        }
+    }
+
+    pub(super) fn is_inode(&self, now: &Facts) -> bool {
+        (self.device, self.inode) == (now.device, now.inode)
+    }
+
+    /// Whether it is the file with its bytes, as far as size and time tell. The number of a file that was removed may be that
+    /// of a new one.
+    pub(super) fn has_bytes(&self, now: &Facts) -> bool {
+        self.is_inode(now) && self.is_as_old(now)
+    }
+
+    /// Whether a file has the size and the time of this one.
+    pub(super) fn is_as_old(&self, now: &Facts) -> bool {
+        (self.bytes, self.modified_ns) == (now.bytes, now.modified_ns())
+    }
+}
+
+/// Whether a file is what it was. The space that it takes may change without a write, when its blocks are allocated.
+fn is_same(one: &Facts, other: &Facts) -> bool {
+    (one.names, one.changed_ns) == (other.names, other.changed_ns) && is_but_for_names(one, other)
+}
+
+/// Whether a file differs from what it was only by what links and renames change: its names, and the time of that.
+pub(super) fn is_but_for_names(one: &Facts, other: &Facts) -> bool {
+    let same = |facts: &Facts| Facts {
+        names: 0,
+        changed_ns: 0,
+        allocated_bytes: 0,
+        ..*facts
+    };
+    same(one) == same(other)
+}
+
+impl Held {
+    /// Whether nobody opened the file for writing since the lease was taken.
+    pub fn is_alone(&self) -> bool {
+        self.lease.as_ref().is_none_or(Lease::stands)
+    }
+
+    /// Fails if the file is not what it was, or somebody wants to write to it.
+    pub fn require_unchanged(&self) -> Result<(), Refused> {
+        let now = Facts::of(&self.file).map_err(|error| format!("cannot stat: {error}"))?;
+        if !is_same(&now, &self.facts) {
+            return Err("changed since it was compared".into());
+        }
+        if !self.is_alone() {
+            return Err("in use: another process is opening it for writing".into());
+        }
+        Ok(())
+    }
+
+    /// Takes what the file is now for what it is expected to be, after our own calls changed its names.
+    ///
+    /// # Errors
+    /// Something else changed, too.
+    pub fn renew(&mut self) -> Result<(), Refused> {
+        let now = Facts::of(&self.file).map_err(|error| format!("cannot stat: {error}"))?;
+        if !is_but_for_names(&now, &self.facts) {
+            return Err("changed while links were made".into());
+        }
+        self.facts = now;
+        Ok(())
+    }
+}
+
+impl<'a> Holding<'a> {
+    pub fn new(options: &'a Options, stop: &'a Stop) -> Self {
+        Self {
+            options,
+            stop,
+            directories: Directories::default(),
+            large: Large::default(),
+            is_root: sys::effective_user() == 0,
+            renewed: HashMap::new(),
+            blocks: Default::default(),
+        }
+    }
+
+    /// Fails if root would act in a directory, or on a file, of another user.
+    pub fn require_owner(&self, place: &Place, facts: &Facts) -> Result<(), Refused> {
+        if !self.is_root || self.options.unsafe_owner {
+            return Ok(());
+        }
+        let directory = Facts::of(place.directory.as_fd()).map_err(|error| format!("cannot stat its directory: {error}"))?;
+        match (facts.owner, directory.owner) {
+            (0, 0) => Ok(()),
+            (0, owner) => Err(format!("its directory belongs to another user (ID {owner})")),
+            (owner, _) => Err(format!("belongs to another user (ID {owner})")),
+        }
+    }
+
+    /// Opens a file, which must be what it was, and keeps writers out.
+    pub fn hold(&self, place: &Place, expected: &Seen) -> Result<Held, Refused> {
+        // Before it is opened, because opening a device may have effects, and opening a file ends leases.
+        let found = place.facts().map_err(|error| format!("cannot stat: {error}"))?;
+        let found = found.ok_or("it is gone")?;
+        if found.kind != FileType::RegularFile {
+            return Err(format!("it is {} now", with_article(found.kind)));
+        }
+        let renewed = self.renewed.get(&(expected.device, expected.inode));
+        let is_expected = |now: &Facts| renewed.map_or_else(|| expected.is(now), |renewed| is_same(renewed, now));
+        if !is_expected(&found) {
+            return Err("changed since the search".into());
+        }
+        let file = place.open().map_err(|error| format!("cannot open: {error}"))?;
+        let file = Arc::new(file);
+        let behind = self.directories.behind(found.device, &file);
+        let behind = behind.map_err(|error| format!("cannot examine its file system: {error}"))?;
+        if !behind.system.inodes_identify {
+            return Err(UNSURE.into());
+        }
+        if !lock(&file, Duration::ZERO).map_err(|error| format!("cannot lock: {error}"))? {
+            return Err("in use: another process has locked it".into());
+        }
+        let lease = match Lease::against_writers(&file) {
+            Ok(lease) => Some(lease),
+            Err(_) if self.options.is_busy => None,
+            Err(why @ NotAlone::OpenForWriting) => return Err(format!("in use: {why}")),
+            Err(why) => return Err(format!("cannot keep other processes out: {why}")),
+        };
+        let facts = Facts::of(&file).map_err(|error| format!("cannot stat: {error}"))?;
+        if facts.kind != FileType::RegularFile || !is_expected(&facts) {
+            return Err("changed since the search".into());
+        }
+        Ok(Held {
+            file,
+            lease,
+            facts,
+            behind,
+        })
+    }
+
+    /// Opens the file that a step keeps.
+    pub fn keep(&mut self, step: &Step) -> Result<Kept, Refused> {
+        let of_kept = |why: Refused| format!("the kept file {}: {why}", step.keep.display());
+        self.keep_unnamed(step).map_err(of_kept)
+    }
+
+    fn keep_unnamed(&mut self, step: &Step) -> Result<Kept, Refused> {
+        let place = self.directories.place(&step.keep);
+        let place = place.map_err(|error| format!("cannot open its directory: {error}"))?;
+        let held = self.hold(&place, &step.keep_seen)?;
+        let attributes = Attributes::of(&held.file).map_err(|error| format!("cannot read its attributes: {error}"))?;
+        let (content, digest) = self.digest(&held)?;
+        Ok(Kept {
+            held,
+            place,
+            attributes,
+            content,
+            digest,
+        })
+    }
+
+    /// The digest of a file, and its bytes if they are few.
+    fn digest(&mut self, held: &Held) -> Result<(Option<Vec<u8>>, String), Refused> {
+        let bytes = held.facts.bytes;
+        let failed = |error: io::Error| format!("cannot read: {error}");
+        if bytes <= IN_MEMORY_BYTES {
+            let mut content = vec![0; bytes as usize];
+            let read = read_full(&held.file, &mut content, 0).map_err(failed)?;
+            if read < content.len() {
+                return Err("changed since the search".into());
+            }
+            let digest = blake3::hash(&content).to_hex().to_string();
+            return Ok((Some(content), digest));
+        }
+        let digest = digest_of(&held.file, bytes, &mut self.blocks[0], &|| {
+            !self.stop.is_stopped() && held.is_alone()
+        });
+        Ok((None, digest.map_err(failed)?))
+    }
+
+    /// Fails unless the bytes of a file equal those of the kept one. Gives up if somebody wants to write to one of them.
+    pub fn compare(&mut self, kept: &Kept, held: &Held) -> Result<(), Refused> {
+        let bytes = held.facts.bytes;
+        let differs = |at: u64| format!("differs from the kept file at byte {at}");
+        if bytes != kept.held.facts.bytes {
+            return Err("differs from the kept file in size".into());
+        }
+        let goes_on = || !self.stop.is_stopped() && held.is_alone() && kept.held.is_alone();
+        if bytes >= LARGE_BYTES {
+            let files = [Arc::clone(&kept.held.file), Arc::clone(&held.file)];
+            return match self.large.compare_while(&files, bytes, false, &goes_on) {
+                Ok(None) => Ok(()),
+                Ok(Some(at)) => Err(differs(at)),
+                Err(None) => Err(self.interrupted()),
+                Err(Some(What::Failed { reason, .. })) => Err(format!("cannot compare: {reason}")),
+                Err(Some(_)) => Err("cannot compare".into()),
+            };
+        }
+        let failed = |error: io::Error| format!("cannot read: {error}");
+        let [ours, theirs] = &mut self.blocks;
+        for blocks in [&mut *ours, &mut *theirs] {
+            blocks.resize(BLOCK_BYTES, 0);
+        }
+        let mut at = 0;
+        while at < bytes {
+            let length = (bytes - at).min(BLOCK_BYTES as u64) as usize;
+            let read = read_full(&held.file, &mut theirs[..length], at).map_err(failed)?;
+            let wanted = match &kept.content {
+                Some(content) => &content[at as usize..at as usize + length],
+                None => {
+                    let read = read_full(&kept.held.file, &mut ours[..length], at).map_err(failed)?;
+                    &ours[..read]
+                }
+            };
+            if theirs[..read] != *wanted {
+                let equal = theirs[..read].iter().zip(wanted).take_while(|(one, other)| one == other);
+                return Err(differs(at + equal.count() as u64));
+            }
+            at += length as u64;
+        }
+        Ok(())
+    }
+
+    fn interrupted(&self) -> Refused {
+        if self.stop.is_stopped() {
+            return super::STOPPED.into();
+        }
+        "in use: another process is opening it for writing".into()
+    }
+
+    /// Remembers what a kept file is since our own links changed it.
+    pub fn remember(&mut self, kept: &Held) {
+        self.renewed.insert((kept.facts.device, kept.facts.inode), kept.facts);
+    }
+}
+
+/// BLAKE3 of the first bytes of a file, as digits.
+pub(super) fn digest_of(file: &File, bytes: u64, block: &mut Vec<u8>, goes_on: &dyn Fn() -> bool) -> io::Result<String> {
+    block.resize(8 * BLOCK_BYTES, 0);
+    let mut digest = blake3::Hasher::new();
+    let mut at = 0;
+    while at < bytes {
+        if !goes_on() {
+            return Err(io::Error::new(io::ErrorKind::Interrupted, "stopped, or another process opens it for writing"));
+        }
+        let length = (bytes - at).min(block.len() as u64) as usize;
+        let read = read_full(file, &mut block[..length], at)?;
+        if read == 0 {
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it is shorter than it was"));
+        }
+        digest.update(&block[..read]);
+        at += read as u64;
+    }
+    Ok(digest.finalize().to_hex().to_string())
+}
+
+/// Why two paths may show one file, although their numbers differ or not.
+pub(super) fn one_file(kept: &Held, held: &Held, keep: &Path) -> Option<Refused> {
+    let (one, other) = (&kept.facts, &held.facts);
+    if one.id() == other.id() {
+        return Some(format!("it is the kept file: {} is another name of it", keep.display()));
+    }
+    // An overlay shows size and times as they are in its layers.
+    let is_shown = kept.behind.system.is_overlay || held.behind.system.is_overlay;
+    let same = |facts: &Facts| (facts.bytes, facts.modified_ns(), facts.changed_ns);
+    (is_shown && one.device != other.device && same(one) == same(other)).then(|| {
+        format!(
+            "it may be the kept file, shown by an overlay: {} has the same times",
+            keep.display()
+        )
+    })
+}

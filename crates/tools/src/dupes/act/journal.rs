@@ -1,0 +1,471 @@
+//! The journal of a run, in JSON lines: a header; each step before it is done; what came of it; an end. What is undone is
+//! added behind that.
+//!
+//! Not here: what is done about a journal that has no end (`settle`), and undoing (`undo`).
+
+use std::collections::BTreeMap;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use jiff::Timestamp;
+use seekless::files::Attributes;
+use seekless::update::{Step as Watched, StepKind, Watch};
+use serde_json::{Value, json};
+
+use super::{Action, Error, Outcome, Ran, Seen};
+use crate::json::{bytes_of, digits, path_in, with_path};
+
+const VERSION: u64 = 1;
+
+/// A name of a file, and what becomes of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Name {
+    pub path: PathBuf,
+    /// The name beside it that the file, or what takes its place, has in between.
+    pub temporary: String,
+    /// The target of the symbolic link that takes its place.
+    pub link: Option<PathBuf>,
+    /// Where it is moved to.
+    pub moved_to: Option<PathBuf>,
+    /// How many of the last directories of that path are made for it.
+    pub made: u64,
+}
+
+/// What is known of a step before it is done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub step: u64,
+    pub names: Vec<Name>,
+    pub seen: Seen,
+    pub keep: PathBuf,
+    pub keep_seen: Seen,
+    /// BLAKE3 of the bytes of both.
+    pub digest: String,
+    pub attributes: Attributes,
+    /// Flags (chattr(1)); `None` if the file system has none.
+    pub flags: Option<u32>,
+    pub accessed_ns: i64,
+    pub why: String,
+}
+
+impl Name {
+    fn to_json(&self) -> Value {
+        let name = with_path(json!({"temporary": self.temporary}), "path", Some(&self.path));
+        let name = match &self.link {
+            Some(link) => with_path(name, "link", Some(link)),
+            None => name,
+        };
+        match &self.moved_to {
+            Some(to) => {
+                let mut name = with_path(name, "moved_to", Some(to));
+                name["made"] = self.made.into();
+                name
+            }
+            None => name,
+        }
+    }
+
+    fn of(value: &Value) -> Option<Self> {
+        let temporary = value["temporary"].as_str()?.to_owned();
+        let is_name = !temporary.is_empty() && !temporary.contains('/') && temporary != "..";
+        Some(Self {
+            path: path_in(value, "path")?,
+            temporary: is_name.then_some(temporary)?,
+            link: path_in(value, "link"),
+            moved_to: path_in(value, "moved_to"),
+            made: value["made"].as_u64().unwrap_or(0),
+        })
+    }
+}
+
+impl Entry {
+    pub fn to_json(&self) -> Value {
+        let extended = self.attributes.extended.as_ref().map(|extended| {
+            let one = |(name, value): &(Vec<u8>, Vec<u8>)| json!([digits(name), digits(value)]);
+            extended.iter().map(one).collect::<Vec<_>>()
+        });
+        let entry = json!({
+            "kind": "step",
+            "step": self.step,
+            "names": self.names.iter().map(Name::to_json).collect::<Vec<_>>(),
+            "seen": self.seen,
+            "keep_seen": self.keep_seen,
+            "blake3": self.digest,
+            "mode": self.attributes.mode,
+            "owner": self.attributes.owner,
+            "group": self.attributes.group,
+            "extended_attributes": extended,
+            "flags": self.flags,
+            "accessed_ns": self.accessed_ns,
+            "why": self.why,
+        });
+        with_path(entry, "keep", Some(&self.keep))
+    }
+
+    fn of(value: &Value) -> Option<Self> {
+        let number = |name: &str| value[name].as_u64().and_then(|number| u32::try_from(number).ok());
+        let extended = match &value["extended_attributes"] {
+            Value::Null => None,
+            Value::Array(all) => {
+                let one = |pair: &Value| Some((bytes_of(pair[0].as_str()?)?, bytes_of(pair[1].as_str()?)?));
+                Some(all.iter().map(one).collect::<Option<Vec<_>>>()?)
+            }
+            _ => return None,
+        };
+        Some(Self {
+            step: value["step"].as_u64()?,
+            names: value["names"].as_array()?.iter().map(Name::of).collect::<Option<_>>()?,
+            seen: serde_json::from_value(value["seen"].clone()).ok()?,
+            keep: path_in(value, "keep")?,
+            keep_seen: serde_json::from_value(value["keep_seen"].clone()).ok()?,
+            digest: value["blake3"].as_str()?.to_owned(),
+            attributes: Attributes {
+                owner: number("owner")?,
+                group: number("group")?,
+                mode: number("mode")?,
+                extended,
+            },
+            flags: number("flags"),
+            accessed_ns: value["accessed_ns"].as_i64()?,
+            why: value["why"].as_str()?.to_owned(),
+        })
+    }
+}
+
+/// An action, without what it needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Remove,
+    Hardlink,
+    Symlink,
+    Reflink,
+    Move,
+}
+
+const KINDS: [(Kind, &str); 5] = [
+    (Kind::Remove, "remove"),
+    (Kind::Hardlink, "hardlink"),
+    (Kind::Symlink, "symlink"),
+    (Kind::Reflink, "reflink"),
+    (Kind::Move, "move"),
+];
+
+impl Kind {
+    pub fn of(action: &Action) -> Self {
+        match action {
+            Action::Remove => Self::Remove,
+            Action::Hardlink => Self::Hardlink,
+            Action::Symlink { .. } => Self::Symlink,
+            Action::Reflink => Self::Reflink,
+            Action::Move { .. } => Self::Move,
+        }
+    }
+
+    pub fn name(self) -> &'static str {
+        KINDS.iter().find(|(kind, _)| *kind == self).map_or("", |(_, name)| *name)
+    }
+}
+
+/// What came of a step, as far as a later reader needs it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Came {
+    /// Something was done.
+    Acted,
+    /// Nothing was changed.
+    Left,
+}
+
+/// A journal that was read.
+pub(super) struct Lines {
+    pub kind: Kind,
+    pub started: SystemTime,
+    pub entries: Vec<Entry>,
+    /// What came of steps, by their numbers.
+    pub came: BTreeMap<u64, Came>,
+    /// The device and inode of files that were made to undo a step.
+    pub restored: BTreeMap<u64, (u64, u64)>,
+    /// Steps of which nothing is left to undo.
+    pub undone: BTreeMap<u64, bool>,
+    pub gained_bytes: u64,
+    pub is_complete: bool,
+    machine: Option<String>,
+}
+
+/// A journal that lines are added to, and that is locked meanwhile.
+pub(super) struct Journal {
+    pub path: PathBuf,
+    file: File,
+    lines: Vec<u8>,
+}
+
+fn failed<'a>(path: &'a Path, action: &'static str) -> impl FnOnce(io::Error) -> Error + 'a {
+    move |source| Error {
+        path: path.to_owned(),
+        action,
+        source,
+    }
+}
+
+/// The directory of the journals.
+pub(super) fn directory(state: &Path) -> PathBuf {
+    state.join("dupes")
+}
+
+/// The journals in a directory, the oldest first.
+pub(super) fn all(directory: &Path) -> Result<Vec<PathBuf>, Error> {
+    let entries = match fs::read_dir(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(failed(directory, "cannot list the journals"))?,
+    };
+    let mut paths = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(failed(directory, "cannot list the journals"))?.path();
+        if path.extension().is_some_and(|extension| extension == "jsonl") {
+            paths.push(path);
+        }
+    }
+    paths.sort();
+    Ok(paths)
+}
+
+/// What tells this machine from others, where it has it: machine-id(5), or its name.
+fn machine() -> Option<String> {
+    let id = fs::read_to_string("/etc/machine-id").ok();
+    let id = id.map(|id| id.trim().to_owned()).filter(|id| !id.is_empty());
+    id.or_else(seekless_sys::host_name)
+}
+
+impl Journal {
+    /// Makes the journal of a run that begins.
+    pub fn make(directory: &Path, action: &Action, watch: &dyn Watch) -> Result<Self, Error> {
+        let mut builder = DirBuilder::new();
+        let made = builder.recursive(true).mode(0o700).create(directory);
+        made.map_err(failed(directory, "cannot make the directory of journals"))?;
+        let now = SystemTime::now();
+        let time = Timestamp::try_from(now).map_or_else(|_| "0".to_owned(), |time| time.strftime("%Y%m%dT%H%M%SZ").to_string());
+        let mut number = 0;
+        let (path, file) = loop {
+            let more = if number == 0 { String::new() } else { format!("-{number}") };
+            let path = directory.join(format!("{time}-{}{more}.jsonl", std::process::id()));
+            let how = OpenOptions::new().read(true).append(true).create_new(true).mode(0o600).open(&path);
+            match how {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
+                opened => break (path.clone(), opened.map_err(failed(&path, "cannot make the journal"))?),
+            }
+        };
+        let locked = file.try_lock().map_err(io::Error::from);
+        locked.map_err(failed(&path, "cannot lock the journal"))?;
+        let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();
+        let mut header = json!({
+            "kind": "journal",
+            "version": VERSION,
+            "action": Kind::of(action).name(),
+            "machine": machine(),
+            "process": std::process::id(),
+            "started_ns": since.as_nanos() as u64,
+        });
+        if let Action::Move { to } = action {
+            header = with_path(header, "to", Some(to));
+        }
+        let mut journal = Self {
+            path,
+            file,
+            lines: Vec::new(),
+        };
+        journal.add(&header);
+        let written = journal.write(watch).and_then(|()| {
+            let synced = File::open(directory).and_then(|directory| seekless_sys::sync(&directory));
+            synced.map_err(failed(directory, "cannot sync the directory of journals"))
+        });
+        if written.is_err() {
+            let _ = fs::remove_file(&journal.path);
+        }
+        written.map(|()| journal)
+    }
+
+    /// Opens a journal to add to it; `None` if its run is at work.
+    pub fn open(path: &Path) -> Result<Option<Self>, Error> {
+        let file = OpenOptions::new().read(true).append(true).open(path);
+        let file = file.map_err(failed(path, "cannot open the journal"))?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(fs::TryLockError::WouldBlock) => return Ok(None),
+            Err(fs::TryLockError::Error(error)) => return Err(failed(path, "cannot lock the journal")(error)),
+        }
+        let mut journal = Self {
+            path: path.to_owned(),
+            file,
+            lines: Vec::new(),
+        };
+        // A kill or a full disk may have cut off the last line.
+        if journal.tail(1).is_ok_and(|tail| tail != b"\n") {
+            journal.lines.push(b'\n');
+        }
+        Ok(Some(journal))
+    }
+
+    /// Opens a journal that another process may be adding to.
+    pub fn read_only(path: &Path) -> Result<Self, Error> {
+        let file = File::open(path).map_err(failed(path, "cannot open the journal"))?;
+        Ok(Self {
+            path: path.to_owned(),
+            file,
+            lines: Vec::new(),
+        })
+    }
+
+    /// Adds a line, which is written by the next call of [`Self::write`].
+    pub fn add(&mut self, line: &Value) {
+        self.lines.extend_from_slice(line.to_string().as_bytes());
+        self.lines.push(b'\n');
+    }
+
+    pub fn add_outcome(&mut self, step: u64, outcome: &Outcome) {
+        self.add(&match outcome {
+            Outcome::Done { gained_bytes } => {
+                json!({"kind": "outcome", "step": step, "outcome": "done", "gained_bytes": gained_bytes})
+            }
+            Outcome::Left { why } => json!({"kind": "outcome", "step": step, "outcome": "left", "why": why}),
+            Outcome::Failed { why } => json!({"kind": "outcome", "step": step, "outcome": "failed", "why": why}),
+        });
+    }
+
+    pub fn add_end(&mut self, ran: &Ran, was_killed: bool) {
+        self.add(&json!({
+            "kind": "end",
+            "done": ran.done,
+            "left": ran.left,
+            "failed": ran.failed,
+            "gained_bytes": ran.gained_bytes,
+            "was_stopped": ran.is_stopped,
+            "was_killed": was_killed,
+        }));
+    }
+
+    /// Writes the lines that were added.
+    pub fn write(&mut self, watch: &dyn Watch) -> Result<(), Error> {
+        if self.lines.is_empty() {
+            return Ok(());
+        }
+        let written = before(watch, StepKind::Write, &self.path).and_then(|()| self.file.write_all(&self.lines));
+        written.map_err(failed(&self.path, "cannot write the journal"))?;
+        self.lines.clear();
+        Ok(())
+    }
+
+    /// Writes the lines that were added, and brings the journal to the device.
+    pub fn sync(&mut self, watch: &dyn Watch) -> Result<(), Error> {
+        self.write(watch)?;
+        let synced = before(watch, StepKind::Sync, &self.path).and_then(|()| self.file.sync_data());
+        synced.map_err(failed(&self.path, "cannot sync the journal"))
+    }
+
+    /// Reads all of it.
+    pub fn read(&self) -> Result<Lines, Error> {
+        let mut text = Vec::new();
+        let mut file = &self.file;
+        let read = file.rewind().and_then(|()| file.read_to_end(&mut text));
+        read.map_err(failed(&self.path, "cannot read the journal"))?;
+        Lines::of(&text).map_err(failed(&self.path, "cannot read the journal"))
+    }
+
+    /// Whether its run ended: only the end of the file is read.
+    pub fn is_complete(&self) -> bool {
+        self.tail(64 << 10).is_ok_and(|tail| {
+            let mut lines = tail.rsplit(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+            let last = lines.next().and_then(|line| serde_json::from_slice::<Value>(line).ok());
+            let kind = last.as_ref().and_then(|line| line["kind"].as_str());
+            // What is undone follows the end.
+            kind.is_some_and(|kind| ["end", "restoring", "undone"].contains(&kind))
+        })
+    }
+
+    fn tail(&self, bytes: u64) -> io::Result<Vec<u8>> {
+        let mut file = &self.file;
+        let length = file.seek(SeekFrom::End(0))?;
+        file.seek(SeekFrom::Start(length.saturating_sub(bytes)))?;
+        let mut tail = Vec::new();
+        file.read_to_end(&mut tail)?;
+        Ok(tail)
+    }
+}
+
+/// Tells the watch of a step that follows.
+pub(super) fn before(watch: &dyn Watch, kind: StepKind, path: &Path) -> io::Result<()> {
+    watch.before(&Watched {
+        kind,
+        path,
+        offset: 0,
+        bytes: 0,
+    })
+}
+
+impl Lines {
+    /// Reads a journal. Lines that are cut off are passed over: what they say was not begun.
+    fn of(text: &[u8]) -> io::Result<Self> {
+        let mut lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        let header = lines.next().and_then(|line| serde_json::from_slice::<Value>(line).ok());
+        let header = header.filter(|header| header["kind"] == "journal");
+        let header = header.ok_or_else(|| invalid("not a journal"))?;
+        if header["version"] != VERSION {
+            return Err(invalid("a journal of another version of the program"));
+        }
+        let kind = KINDS.iter().find(|(_, name)| header["action"] == *name);
+        let kind = kind.ok_or_else(|| invalid("a journal of an unknown action"))?.0;
+        let since = std::time::Duration::from_nanos(header["started_ns"].as_u64().unwrap_or(0));
+        let mut read = Self {
+            kind,
+            started: UNIX_EPOCH + since,
+            entries: Vec::new(),
+            came: BTreeMap::new(),
+            restored: BTreeMap::new(),
+            undone: BTreeMap::new(),
+            gained_bytes: 0,
+            is_complete: false,
+            machine: header["machine"].as_str().map(str::to_owned),
+        };
+        for line in lines {
+            if let Ok(line) = serde_json::from_slice::<Value>(line) {
+                read.take(&line);
+            }
+        }
+        Ok(read)
+    }
+
+    fn take(&mut self, line: &Value) {
+        let step = line["step"].as_u64();
+        match (line["kind"].as_str(), step) {
+            (Some("step"), _) => self.entries.extend(Entry::of(line)),
+            (Some("outcome"), Some(step)) => {
+                let is_left = line["outcome"] == "left";
+                self.came.insert(step, if is_left { Came::Left } else { Came::Acted });
+                self.gained_bytes += line["gained_bytes"].as_u64().unwrap_or(0);
+            }
+            (Some("restoring"), Some(step)) => {
+                if let (Some(device), Some(inode)) = (line["device"].as_u64(), line["inode"].as_u64()) {
+                    self.restored.insert(step, (device, inode));
+                }
+            }
+            (Some("undone"), Some(step)) => {
+                self.undone.insert(step, line["is_undone"] == true);
+            }
+            (Some("end"), _) => self.is_complete = true,
+            _ => {}
+        }
+    }
+
+    /// Fails for a journal of another machine.
+    pub fn require_own(&self) -> io::Result<()> {
+        match (&self.machine, machine()) {
+            (Some(theirs), Some(ours)) if *theirs != ours => Err(invalid("the journal was made on another machine")),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn invalid(why: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, why)
+}

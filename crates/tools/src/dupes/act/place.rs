@@ -1,0 +1,174 @@
+//! Directories of paths, opened name by name without following links, and what their file systems promise.
+//!
+//! Not here: what is done with the files in them.
+
+use std::collections::HashMap;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::fd::AsFd;
+use std::path::{Component, Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustix::io::Errno;
+use seekless_sys::{Access, Directory, Opening, file_system_of};
+
+use crate::walk::{Facts, System};
+
+/// A name in an open directory.
+#[derive(Clone)]
+pub(super) struct Place {
+    pub directory: Arc<Directory>,
+    pub name: OsString,
+    pub path: PathBuf,
+}
+
+impl Place {
+    /// Stats a name in the directory; `None` if nothing has that name.
+    pub fn facts_of(&self, name: &OsStr) -> io::Result<Option<Facts>> {
+        match Facts::at(self.directory.as_fd(), name) {
+            Err(Errno::NOENT) => Ok(None),
+            found => Ok(Some(found?)),
+        }
+    }
+
+    /// Stats the file.
+    pub fn facts(&self) -> io::Result<Option<Facts>> {
+        self.facts_of(&self.name)
+    }
+
+    /// Opens the file for reading, which does not change its time of access. It may be of another kind by now.
+    pub fn open(&self) -> io::Result<std::fs::File> {
+        let how = Opening {
+            keeps_atime: true,
+            ..Opening::plain(Access::Read)
+        };
+        self.directory.open_file(&self.name, how)?.required()
+    }
+
+    /// The path of another name in the directory.
+    pub fn beside(&self, name: &OsStr) -> PathBuf {
+        self.path.with_file_name(name)
+    }
+}
+
+/// What a file system is like.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Behind {
+    pub system: System,
+    pub is_read_only: bool,
+}
+
+/// Open directories, each opened once.
+#[derive(Default)]
+pub(super) struct Directories {
+    open: Mutex<HashMap<PathBuf, Arc<Directory>>>,
+    systems: Mutex<HashMap<u64, Behind>>,
+}
+
+impl Directories {
+    /// The place that an absolute path names.
+    ///
+    /// # Errors
+    /// The system's; `ENOTDIR` or `ELOOP` for a path that leads through a link.
+    pub fn place(&self, path: &Path) -> io::Result<Place> {
+        let (Some(above), Some(name)) = (path.parent(), path.file_name()) else {
+            return Err(not_plain());
+        };
+        Ok(Place {
+            directory: self.directory(above)?,
+            name: name.to_owned(),
+            path: path.to_owned(),
+        })
+    }
+
+    /// The directory that an absolute path names.
+    ///
+    /// # Errors
+    /// As [`Self::place`].
+    pub fn directory(&self, path: &Path) -> io::Result<Arc<Directory>> {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(directory) = open.get(path) {
+            return Ok(Arc::clone(directory));
+        }
+        let mut directory = None;
+        for component in path.components() {
+            directory = Some(match (component, directory) {
+                (Component::RootDir, None) => Directory::open(Path::new("/"))?,
+                (Component::Normal(name), Some(above)) => Directory::open_directory(&above, name)?,
+                _ => return Err(not_plain()),
+            });
+        }
+        let directory = Arc::new(directory.ok_or_else(not_plain)?);
+        open.insert(path.to_owned(), Arc::clone(&directory));
+        Ok(directory)
+    }
+
+    /// Closes all directories.
+    pub fn close(&self) {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    /// What the file system of an open file or directory is like, by its `st_dev`.
+    pub fn behind(&self, device: u64, file: impl AsFd) -> io::Result<Behind> {
+        let mut systems = self.systems.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(behind) = systems.get(&device) {
+            return Ok(*behind);
+        }
+        let found = file_system_of(file)?;
+        let behind = Behind {
+            system: System::of(&found),
+            is_read_only: found.read_only,
+        };
+        systems.insert(device, behind);
+        Ok(behind)
+    }
+}
+
+fn not_plain() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::InvalidInput,
+        "not an absolute path without `..` that names a file",
+    )
+}
+
+/// The target of a symbolic link in a directory that leads to a path. Both paths are absolute and lead through no link.
+pub(super) fn relative(directory: &Path, to: &Path) -> PathBuf {
+    let shared = directory.components().zip(to.components());
+    let shared = shared.take_while(|(one, other)| one == other).count();
+    let up = directory.components().skip(shared).map(|_| Component::ParentDir);
+    up.chain(to.components().skip(shared)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn relative_targets_lead_from_the_directory_to_the_file() {
+        for (directory, to, target) in [
+            ("/a/b", "/a/b/f", "f"),
+            ("/a/b", "/a/c/f", "../c/f"),
+            ("/", "/f", "f"),
+            ("/a/bc", "/a/b/f", "../b/f"),
+            ("/a/b/c", "/f", "../../../f"),
+        ] {
+            assert_eq!(relative(Path::new(directory), Path::new(to)), Path::new(target));
+        }
+    }
+
+    #[test]
+    fn a_path_through_a_link_or_dots_names_nothing() {
+        let place = tempfile::tempdir().unwrap();
+        let root = place.path().canonicalize().unwrap();
+        std::fs::create_dir(root.join("real")).unwrap();
+        std::fs::write(root.join("real/file"), "x").unwrap();
+        std::os::unix::fs::symlink("real", root.join("link")).unwrap();
+        let directories = Directories::default();
+        assert!(directories.place(&root.join("real/file")).is_ok());
+        for path in ["link/file", "real/../real/file", "missing/file"] {
+            assert!(directories.place(&root.join(path)).is_err(), "{path}");
+        }
+        assert!(directories.place(Path::new("file")).is_err());
+        assert!(directories.place(Path::new("/")).is_err());
+    }
+}

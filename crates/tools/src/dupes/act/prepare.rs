@@ -1,0 +1,199 @@
+//! What is proven and written down of a step before it is done.
+//!
+//! Not here: doing it (`change`).
+
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use seekless::files::{Attributes, shared_bytes};
+use seekless_sys as sys;
+
+use super::held::{Held, Holding, Kept, Refused, one_file};
+use super::journal::{Entry, Name};
+use super::place::{Place, relative};
+use super::{Action, Step};
+use crate::walk::Facts;
+
+/// A file that is proven to equal the kept one, and what is done with it.
+pub(super) struct Prepared {
+    /// The number of the step.
+    pub step: usize,
+    pub held: Held,
+    pub kept: Arc<Mutex<Kept>>,
+    pub places: Vec<Place>,
+    pub entry: Entry,
+    /// The space that is free when all its names are gone, or it shares all its blocks.
+    pub own_bytes: u64,
+}
+
+/// Proves that a step may be done, and collects what the journal says of it. `run` is a text that only this run has.
+pub(super) fn prepare(
+    (number, step): (usize, &Step),
+    action: &Action,
+    kept: &Arc<Mutex<Kept>>,
+    holding: &mut Holding<'_>,
+    run: &str,
+) -> Result<Prepared, Refused> {
+    let locked = kept.lock().unwrap_or_else(PoisonError::into_inner);
+    let opened = |path: &PathBuf| holding.directories.place(path);
+    let places: Vec<Place> = step.paths.iter().map(opened).collect::<io::Result<_>>().map_err(unopened)?;
+    let first = places.first().ok_or("it has no path")?;
+    let held = holding.hold(first, &step.seen)?;
+    let keep = verify(&locked, step, holding)?;
+    if let Some(why) = one_file(&locked.held, &held, keep) {
+        return Err(why);
+    }
+    for place in &places {
+        let found = place.facts().map_err(|error| format!("cannot stat: {error}"))?;
+        if found.is_none_or(|found| !step.seen.is_inode(&found)) {
+            return Err(format!("{} is another file than at the search", place.path.display()));
+        }
+        holding.require_owner(place, &held.facts)?;
+    }
+    if matches!(action, Action::Hardlink | Action::Symlink { .. }) {
+        let of_kept = |why| format!("the kept file {}: {why}", keep.display());
+        holding.require_owner(&locked.place, &locked.held.facts).map_err(of_kept)?;
+    }
+    let attributes = Attributes::of(&held.file).map_err(|error| format!("cannot read its attributes: {error}"))?;
+    let devices = (held.facts.device, locked.held.facts.device);
+    fits(action, devices)?;
+    if *action == Action::Hardlink && !holding.options.ignore_metadata {
+        same_attributes(&attributes, &locked.attributes)?;
+    }
+    holding.compare(&locked, &held)?;
+    held.require_unchanged()?;
+    let metadata = held.file.metadata().map_err(|error| format!("cannot stat: {error}"))?;
+    let flags = sys::inode_flags(&held.file).map_err(|error| format!("cannot read its flags: {error}"))?;
+    let names = places.iter().enumerate();
+    let names = names.map(|(at, place)| {
+        let temporary = format!(".seekless-dupes-{run}-{number}-{at}");
+        name(place, keep, action, temporary, held.facts.device, holding)
+    });
+    let entry = Entry {
+        step: number as u64,
+        names: names.collect::<Result<_, _>>()?,
+        seen: super::Seen::of(&held.facts),
+        keep: keep.to_owned(),
+        keep_seen: super::Seen::of(&locked.held.facts),
+        digest: locked.digest.clone(),
+        attributes,
+        flags: flags.available(),
+        accessed_ns: metadata.atime().saturating_mul(1_000_000_000).saturating_add(metadata.atime_nsec()),
+        why: step.why.clone(),
+    };
+    let shared = match held.behind.system.may_share.then(|| shared_bytes(&held.file)) {
+        Some(Ok(Some(shared))) => shared,
+        _ => 0,
+    };
+    if *action == Action::Reflink && is_shared(&held, &locked.held) {
+        return Err("it shares all its blocks with the kept file".into());
+    }
+    drop(locked);
+    Ok(Prepared {
+        step: number,
+        own_bytes: held.facts.allocated_bytes.saturating_sub(shared),
+        held,
+        kept: Arc::clone(kept),
+        places,
+        entry,
+    })
+}
+
+pub(super) fn unopened(error: io::Error) -> Refused {
+    format!("cannot open its directory: {error}")
+}
+
+/// The path of the kept file, which leads to the open one.
+fn verify<'s>(kept: &Kept, step: &'s Step, holding: &Holding<'_>) -> Result<&'s Path, Refused> {
+    if kept.place.path == step.keep {
+        return Ok(&step.keep);
+    }
+    let place = holding.directories.place(&step.keep).map_err(unopened)?;
+    let found = place.facts().map_err(|error| format!("cannot stat the kept file: {error}"))?;
+    match found {
+        Some(found) if found.id() == kept.held.facts.id() => Ok(&step.keep),
+        _ => Err(format!("the kept file {} changed since the search", step.keep.display())),
+    }
+}
+
+/// Whether an action can be done with files of these devices.
+pub(super) fn fits(action: &Action, (one, kept): (u64, u64)) -> Result<(), Refused> {
+    let kind = match action {
+        Action::Hardlink => "hard links",
+        Action::Reflink => "shared blocks",
+        Action::Remove | Action::Symlink { .. } | Action::Move { .. } => return Ok(()),
+    };
+    if one == kept {
+        return Ok(());
+    }
+    Err(format!("is on another file system than the kept file: there are no {kind} between the two"))
+}
+
+/// Fails if a file would get other rights or attributes by becoming a name of the kept one.
+fn same_attributes(own: &Attributes, kept: &Attributes) -> Result<(), Refused> {
+    let differs = |what: &str| Err(format!("its {what} from that of the kept file, and hard links have only one"));
+    match () {
+        () if (own.owner, own.group) != (kept.owner, kept.group) => differs("owner or group differs"),
+        () if own.mode != kept.mode => differs("mode differs"),
+        () if own.extended != kept.extended => differs("access control list or another extended attribute differs"),
+        () => Ok(()),
+    }
+}
+
+/// Whether two files have the same blocks.
+fn is_shared(held: &Held, kept: &Held) -> bool {
+    if !held.behind.system.may_share || held.facts.bytes == 0 {
+        return held.facts.bytes == 0;
+    }
+    let layout = |held: &Held| seekless::files::shared_layout(&held.file).ok().flatten();
+    layout(held).is_some_and(|own| Some(own) == layout(kept))
+}
+
+fn name(
+    place: &Place,
+    keep: &Path,
+    action: &Action,
+    temporary: String,
+    device: u64,
+    holding: &Holding<'_>,
+) -> Result<Name, Refused> {
+    let above = place.path.parent().unwrap_or(Path::new("/"));
+    let mut name = Name {
+        path: place.path.clone(),
+        temporary,
+        link: None,
+        moved_to: None,
+        made: 0,
+    };
+    match action {
+        Action::Symlink { is_absolute: true } => name.link = Some(keep.to_owned()),
+        Action::Symlink { is_absolute: false } => name.link = Some(relative(above, keep)),
+        Action::Move { to } => {
+            let moved_to = to.join(place.path.strip_prefix("/").unwrap_or(&place.path));
+            name.made = missing(&moved_to, to, device, holding)?;
+            name.moved_to = Some(moved_to);
+        }
+        Action::Remove | Action::Hardlink | Action::Reflink => {}
+    }
+    Ok(name)
+}
+
+/// How many of the directories between `to`, which exists, and a path in it are missing. Fails on another file system.
+pub(super) fn missing(path: &Path, to: &Path, device: u64, holding: &Holding<'_>) -> Result<u64, Refused> {
+    let mut count = 0;
+    for above in path.ancestors().skip(1) {
+        match holding.directories.directory(above) {
+            Ok(directory) => {
+                let found = Facts::of(&*directory).map_err(|error| format!("cannot stat {}: {error}", above.display()))?;
+                let is_same = found.device == device;
+                let other = || format!("is on another file system than {}", above.display());
+                return is_same.then_some(count).ok_or_else(other);
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound && above != to => count += 1,
+            Err(error) => return Err(format!("cannot open {}: {error}", above.display())),
+        }
+    }
+    Ok(count)
+}
