@@ -27,6 +27,9 @@ use crate::walk::{Facts, with_article};
 const IN_MEMORY_BYTES: u64 = 128 << 10;
 const BLOCK_BYTES: usize = 128 << 10;
 
+/// How long to wait for a lock that another process holds, perhaps only because it is just starting a third.
+const PATIENCE: Duration = Duration::from_millis(40);
+
 /// Why nothing is proven about files of some file systems.
 pub(super) const UNSURE: &str = "on its file system, inode numbers do not identify files";
 
@@ -191,7 +194,7 @@ impl<'a> Holding<'a> {
         if !behind.system.inodes_identify {
             return Err(UNSURE.into());
         }
-        if !lock(&file, Duration::ZERO).map_err(|error| format!("cannot lock: {error}"))? {
+        if !lock(&file, PATIENCE).map_err(|error| format!("cannot lock: {error}"))? {
             return Err("in use: another process has locked it".into());
         }
         let lease = match Lease::against_writers(&file) {

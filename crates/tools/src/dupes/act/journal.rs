@@ -8,10 +8,10 @@ use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use jiff::Timestamp;
-use seekless::files::Attributes;
+use seekless::files::{Attributes, lock};
 use seekless::update::{Step as Watched, StepKind, Watch};
 use serde_json::{Value, json};
 
@@ -19,6 +19,8 @@ use super::{Action, Error, Outcome, Ran, Seen};
 use crate::json::{bytes_of, digits, path_in, with_path};
 
 const VERSION: u64 = 1;
+/// A process that was killed, or is just starting another, may hold a lock for a moment.
+const PATIENCE: Duration = Duration::from_millis(200);
 
 /// A name of a file, and what becomes of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -245,7 +247,7 @@ impl Journal {
         let made = builder.recursive(true).mode(0o700).create(directory);
         made.map_err(failed(directory, "cannot make the directory of journals"))?;
         let now = SystemTime::now();
-        let time = Timestamp::try_from(now).map_or_else(|_| "0".to_owned(), |time| time.strftime("%Y%m%dT%H%M%SZ").to_string());
+        let time = Timestamp::try_from(now).map_or_else(|_| "0".to_owned(), |time| time.strftime("%Y%m%dT%H%M%S%.6fZ").to_string());
         let mut number = 0;
         let (path, file) = loop {
             let more = if number == 0 { String::new() } else { format!("-{number}") };
@@ -290,10 +292,8 @@ impl Journal {
     pub fn open(path: &Path) -> Result<Option<Self>, Error> {
         let file = OpenOptions::new().read(true).append(true).open(path);
         let file = file.map_err(failed(path, "cannot open the journal"))?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(fs::TryLockError::WouldBlock) => return Ok(None),
-            Err(fs::TryLockError::Error(error)) => return Err(failed(path, "cannot lock the journal")(error)),
+        if !lock(&file, PATIENCE).map_err(failed(path, "cannot lock the journal"))? {
+            return Ok(None);
         }
         let mut journal = Self {
             path: path.to_owned(),
@@ -415,7 +415,7 @@ impl Lines {
         }
         let kind = KINDS.iter().find(|(_, name)| header["action"] == *name);
         let kind = kind.ok_or_else(|| invalid("a journal of an unknown action"))?.0;
-        let since = std::time::Duration::from_nanos(header["started_ns"].as_u64().unwrap_or(0));
+        let since = Duration::from_nanos(header["started_ns"].as_u64().unwrap_or(0));
         let mut read = Self {
             kind,
             started: UNIX_EPOCH + since,

@@ -122,7 +122,7 @@ pub enum Outcome {
 /// What a run did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ran {
-    /// The journal; `None` if nothing was begun.
+    /// The journal; `None` if nothing was done.
     pub journal: Option<PathBuf>,
     /// Steps that were done.
     pub done: u64,
@@ -204,6 +204,10 @@ pub(crate) fn run_watched(
     if let Some(journal) = &mut run.journal {
         journal.add_end(&run.ran, false);
         journal.write(watch)?;
+        // What says of nothing that was done is no use.
+        if run.ran.done + run.ran.failed == 0 && std::fs::remove_file(&journal.path).is_ok() {
+            run.ran.journal = None;
+        }
     }
     Ok(run.ran)
 }

@@ -16,12 +16,14 @@ use proptest::prelude::*;
 use rustix::fs::XattrFlags;
 use tempfile::TempDir;
 
-use super::undo::{Undone, undo, undo_watched};
+use super::undo::{Undone, undo_watched};
 use super::*;
 
 /// A tree of files below one directory, and a state directory beside it.
 struct Tree {
-    directory: TempDir,
+    /// The directory of both; removed in the end, unless another process owns it.
+    directory: PathBuf,
+    _owned: Option<TempDir>,
 }
 
 /// What a path leads to: its kind and bytes, mode, time, attributes, and the first path of the same file.
@@ -34,9 +36,13 @@ fn trees() -> Vec<Tree> {
             .map(|directory| tempfile::tempdir_in(directory).unwrap())
             .collect(),
     };
-    let made = directories.into_iter().map(|directory| {
-        fs::create_dir(directory.path().join("tree")).unwrap();
-        Tree { directory }
+    let made = directories.into_iter().map(|owned| {
+        let directory = owned.path().canonicalize().unwrap();
+        fs::create_dir(directory.join("tree")).unwrap();
+        Tree {
+            directory,
+            _owned: Some(owned),
+        }
     });
     made.collect()
 }
@@ -47,7 +53,7 @@ fn tree() -> Tree {
 
 impl Tree {
     fn root(&self) -> PathBuf {
-        self.directory.path().canonicalize().unwrap().join("tree")
+        self.directory.join("tree")
     }
 
     fn path(&self, name: impl AsRef<Path>) -> PathBuf {
@@ -66,7 +72,7 @@ impl Tree {
             is_busy: false,
             unsafe_owner: false,
             ignore_metadata: false,
-            state_directory: self.directory.path().join("state"),
+            state_directory: self.directory.join("state"),
         }
     }
 
@@ -193,7 +199,7 @@ fn is_lacking(outcomes: &[Outcome]) -> bool {
         _ => false,
     });
     if lacks {
-        println!("skipped: {outcomes:?}");
+        println!("skipped: {:?}", outcomes[0]);
     }
     lacks
 }
@@ -209,13 +215,16 @@ fn why(outcome: &Outcome) -> &str {
     }
 }
 
-/// A tree with a file that is kept, and several that equal it, with times and attributes of their own; and the steps.
-fn sample(tree: &Tree) -> Vec<Step> {
+/// Writes a file that is kept, and several that equal it, with times and attributes of their own.
+fn write_sample(tree: &Tree) {
+    if tree.root().exists() {
+        fs::remove_dir_all(tree.root()).unwrap();
+    }
     let bytes: Vec<u8> = (0..200_000_u32).map(|n| (n % 251) as u8).collect();
     fs::create_dir_all(tree.path("moved")).unwrap();
     let keep = tree.write("keep", &bytes);
     let one = tree.write("deep/er/one", &bytes);
-    let odd = tree.write(OsStr::from_bytes(b"deep/\xff odd\n"), &bytes);
+    let odd = tree.write(odd(), &bytes);
     let two = tree.write("two", &bytes);
     fs::hard_link(&two, tree.path("deep/two")).unwrap();
     tree.write("deep/other", b"precious");
@@ -223,11 +232,24 @@ fn sample(tree: &Tree) -> Vec<Step> {
         set_attribute(path, "same");
         age(path, seconds as u64);
     }
+}
+
+fn odd() -> &'static OsStr {
+    OsStr::from_bytes(b"deep/\xff odd\n")
+}
+
+fn sample_steps(tree: &Tree) -> Vec<Step> {
+    let keep = tree.path("keep");
     vec![
-        step(&[one], &keep),
-        step(&[odd], &keep),
-        step(&[two, tree.path("deep/two")], &keep),
+        step(&[tree.path("deep/er/one")], &keep),
+        step(&[tree.path(odd())], &keep),
+        step(&[tree.path("two"), tree.path("deep/two")], &keep),
     ]
+}
+
+fn sample(tree: &Tree) -> Vec<Step> {
+    write_sample(tree);
+    sample_steps(tree)
 }
 
 #[test]
@@ -275,8 +297,6 @@ fn each_action_does_what_it_says_and_is_undone() {
             assert_eq!(tree.journals()[0].undone, 4);
             undo::forget(&tree.journals()[0].path).unwrap();
             assert_eq!(tree.journals(), []);
-            fs::remove_dir_all(tree.root()).unwrap();
-            fs::create_dir(tree.root()).unwrap();
         }
     }
 }
@@ -319,32 +339,753 @@ fn child_that_is_killed() {
     let killing = Killing {
         left: left.parse::<u64>().unwrap().into(),
     };
-    let directory = tempfile::Builder::new().tempdir_in(root).unwrap();
-    let directory = {
-        // The tree of the parent, which removes it.
-        let _ = directory.keep().as_path().metadata().map(|_| ());
-        PathBuf::from(root)
+    let tree = Tree {
+        directory: root.into(),
+        _owned: None,
     };
-    for entry in fs::read_dir(&directory).unwrap() {
-        let entry = entry.unwrap();
-        if entry.file_name().as_bytes().starts_with(b".tmp") {
-            fs::remove_dir(entry.path()).unwrap();
-        }
-    }
-    let tree = std::mem::ManuallyDrop::new(Borrowed(directory));
     let options = tree.options();
     match job {
         "run" => {
-            let action = &tree.actions()[number.parse::<usize>().unwrap()];
-            let steps = tree.steps();
+            let action = &actions(&tree)[number.parse::<usize>().unwrap()];
+            let steps = sample_steps(&tree);
             run_watched(action, &steps, &options, &Stop::default(), &|_, _| (), &killing).unwrap();
         }
         "settle" => {
             run_watched(&Action::Remove, &[], &options, &Stop::default(), &|_, _| (), &killing).unwrap();
         }
         _ => {
-            let journals = undo::list(&options.state_directory).unwrap();
-            undo_watched(&journals[0].path, &Stop::default(), &|_, _| (), &killing).unwrap();
+            for journal in undo::list(&options.state_directory).unwrap() {
+                undo_watched(&journal.path, &Stop::default(), &|_, _| (), &killing).unwrap();
+            }
         }
+    }
+}
+
+/// Runs a child; whether it was killed before it was done.
+fn is_killed(tree: &Tree, action: usize, job: &str, left: u64) -> bool {
+    let words = format!("{}\t{action}\t{job}\t{left}", tree.directory.display());
+    let status = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "dupes::act::tests::child_that_is_killed"])
+        .env(CHILD, words)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .unwrap();
+    let is_killed = std::os::unix::process::ExitStatusExt::signal(&status).is_some();
+    assert!(status.success() || is_killed, "{action} {job} {left}: {status}");
+    is_killed
+}
+
+/// Whether all that a killed run left is a state before or after each of its steps: no path has wrong bytes, and none is left
+/// over.
+fn require_settled(tree: &Tree, before: &Snapshot, action: &Action) {
+    let now = tree.snapshot();
+    let moved = tree.path("moved");
+    for (path, (bytes, ..)) in &now {
+        let name = path.file_name().unwrap();
+        assert!(!name.as_bytes().starts_with(b".seekless"), "{}", path.display());
+        if let Some((was, ..)) = before.get(path) {
+            let is_link = path.is_symlink();
+            assert!(is_link || bytes == was, "{}", path.display());
+            assert!(!is_link || fs::read(path).unwrap() == *was);
+        } else {
+            assert!(path.starts_with(&moved), "{}", path.display());
+        }
+    }
+    for (path, (was, ..)) in before {
+        if !now.contains_key(path) {
+            assert!(matches!(action, Action::Remove | Action::Move { .. }), "{} is gone", path.display());
+            let elsewhere = now.values().any(|(bytes, ..)| bytes == was);
+            assert!(elsewhere, "the bytes of {} are gone", path.display());
+        }
+    }
+}
+
+fn forget_all(tree: &Tree) {
+    for journal in tree.journals() {
+        undo::forget(&journal.path).unwrap();
+    }
+}
+
+#[test]
+fn a_kill_before_any_change_is_settled_by_the_next_run_and_undone() {
+    for tree in trees() {
+        for (number, action) in actions(&tree).iter().enumerate() {
+            for left in 0.. {
+                write_sample(&tree);
+                let before = tree.snapshot();
+                let was_killed = is_killed(&tree, number, "run", left);
+                // Settling is killed as well, before its first change and its second.
+                let is_settled_twice = was_killed && is_killed(&tree, number, "settle", left % 3);
+                tree.run(&Action::Remove, &[]);
+                require_settled(&tree, &before, action);
+                tree.undo();
+                assert_eq!(tree.snapshot(), before, "{action:?}, killed before change {left}, {is_settled_twice}");
+                forget_all(&tree);
+                if !was_killed {
+                    println!("{action:?}: {left} changes");
+                    break;
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_killed_run_is_undone_without_a_run_before() {
+    let tree = tree();
+    for (number, action) in actions(&tree).iter().enumerate() {
+        for left in 0.. {
+            write_sample(&tree);
+            let before = tree.snapshot();
+            let was_killed = is_killed(&tree, number, "run", left);
+            tree.undo();
+            assert_eq!(tree.snapshot(), before, "{action:?}, killed before change {left}");
+            forget_all(&tree);
+            if !was_killed {
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn a_killed_undo_is_completed_by_the_next() {
+    for tree in trees() {
+        for (number, action) in actions(&tree).iter().enumerate() {
+            for left in 0.. {
+                let steps = sample(&tree);
+                let before = tree.snapshot();
+                tree.run(action, &steps);
+                let was_killed = is_killed(&tree, number, "undo", left);
+                tree.undo();
+                assert_eq!(tree.snapshot(), before, "{action:?}, killed before change {left}");
+                forget_all(&tree);
+                if !was_killed {
+                    break;
+                }
+            }
+        }
+    }
+}
+
+/// Does something before one of the changes.
+struct Meanwhile<F: Fn(&Watched<'_>) + Sync> {
+    left: AtomicU64,
+    act: F,
+}
+
+impl<F: Fn(&Watched<'_>) + Sync> Watch for Meanwhile<F> {
+    fn before(&self, step: &Watched<'_>) -> io::Result<()> {
+        if self.left.fetch_sub(1, Ordering::Relaxed) == 0 {
+            (self.act)(step);
+        }
+        Ok(())
+    }
+}
+
+fn meanwhile<F: Fn(&Watched<'_>) + Sync>(left: u64, act: F) -> Meanwhile<F> {
+    Meanwhile { left: left.into(), act }
+}
+
+#[test]
+fn what_another_program_saves_by_renaming_is_never_lost() {
+    for tree in trees() {
+        for action in actions(&tree) {
+            for left in 0.. {
+                let steps = sample(&tree);
+                let target = tree.path("deep/er/one");
+                let saved = tree.write("deep/er/saved", b"saved meanwhile");
+                let was_there = AtomicU64::new(0);
+                let save = meanwhile(left, |_| {
+                    was_there.store(1 + u64::from(target.exists()), Ordering::Relaxed);
+                    fs::rename(&saved, &target).unwrap();
+                });
+                tree.run_with(&action, &steps, &tree.options(), &save).unwrap();
+                let is_over = was_there.load(Ordering::Relaxed) == 0;
+                if !is_over {
+                    let found = fs::read(&target).unwrap();
+                    assert_eq!(found, b"saved meanwhile", "{action:?}, before change {left}");
+                }
+                // Undoing touches nothing that is not its own.
+                tree.undo();
+                assert!(is_over || fs::read(&target).unwrap() == b"saved meanwhile");
+                assert_eq!(fs::read(tree.path("deep/other")).unwrap(), b"precious");
+                forget_all(&tree);
+                if is_over {
+                    break;
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_file_that_changed_since_the_search_is_left_alone_even_if_its_times_were_put_back() {
+    for tree in trees() {
+        for action in actions(&tree) {
+            for (name, change) in [("deep/er/one", b'x'), ("keep", b'x'), ("deep/er/one", 0), ("keep", 0)] {
+                let steps = sample(&tree);
+                let path = tree.path(name);
+                let metadata = path.metadata().unwrap();
+                let mut bytes = fs::read(&path).unwrap();
+                bytes[1000] = change.max(bytes[1000]);
+                fs::write(&path, &bytes).unwrap();
+                let times = FileTimes::new().set_modified(metadata.modified().unwrap());
+                File::open(&path).unwrap().set_times(times).unwrap();
+                let before = tree.snapshot();
+                let outcomes = tree.run(&action, &steps[..1]);
+                assert!(why(&outcomes[0]).contains("changed since the search"), "{outcomes:?}");
+                assert_eq!(tree.snapshot(), before);
+                assert_eq!(tree.journals(), []);
+            }
+        }
+    }
+}
+
+#[test]
+fn files_that_differ_are_left_alone_whatever_the_search_said() {
+    for tree in trees() {
+        for action in actions(&tree) {
+            for bytes in [10_u32, 300_000, 9 << 20] {
+                write_sample(&tree);
+                let mut content = vec![1; bytes as usize];
+                let keep = tree.write("keep", &content);
+                content[bytes as usize - 1] = 2;
+                let other = tree.write("deep/er/one", &content);
+                let before = tree.snapshot();
+                let outcomes = tree.run(&action, &[step(&[other], &keep)]);
+                assert!(why(&outcomes[0]).contains("differs from the kept file at byte"), "{outcomes:?}");
+                assert_eq!(tree.snapshot(), before);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_last_copy_stays_even_if_every_file_is_to_go() {
+    for tree in trees() {
+        for action in actions(&tree) {
+            sample(&tree);
+            let paths = [tree.path("keep"), tree.path("deep/er/one"), tree.path(odd())];
+            let content = fs::read(&paths[0]).unwrap();
+            let cycle = [(0, 1), (1, 2), (2, 0)].map(|(one, other)| step(&[&paths[one]], &paths[other]));
+            for batch in [&cycle[..], &cycle[..1], &cycle[1..2], &cycle[2..]] {
+                tree.run(&action, batch);
+                let is_there = |path: &PathBuf| fs::read(path).is_ok_and(|bytes| bytes == content);
+                assert!(paths.iter().any(is_there), "{action:?}");
+            }
+            while !tree.journals().is_empty() {
+                tree.undo();
+                undo::forget(&tree.journals()[0].path).unwrap();
+            }
+            assert!(paths.iter().all(|path| fs::read(path).unwrap() == content), "{action:?}");
+        }
+    }
+}
+
+#[test]
+fn another_name_or_another_path_of_the_kept_file_is_left_alone() {
+    let tree = tree();
+    for action in actions(&tree) {
+        sample(&tree);
+        let keep = tree.path("keep");
+        fs::hard_link(&keep, tree.path("link")).unwrap();
+        symlink("deep", tree.path("linked")).unwrap();
+        symlink("keep", tree.path("symlink")).unwrap();
+        let before = tree.snapshot();
+        let through = Step {
+            paths: vec![tree.path("linked/er/one")],
+            ..step(&[tree.path("deep/er/one")], &keep)
+        };
+        let link_itself = Step {
+            paths: vec![tree.path("symlink")],
+            ..step(&[tree.path("deep/er/one")], &keep)
+        };
+        let dotted = Step {
+            paths: vec![tree.path("deep/../deep/er/one")],
+            ..step(&[tree.path("deep/er/one")], &keep)
+        };
+        let steps = [step(&[tree.path("link")], &keep), through, link_itself, dotted];
+        let outcomes = tree.run(&action, &steps);
+        assert!(why(&outcomes[0]).contains("another name of it"), "{outcomes:?}");
+        assert!(outcomes.iter().all(|outcome| matches!(outcome, Outcome::Left { .. })), "{outcomes:?}");
+        assert_eq!(tree.snapshot(), before);
+    }
+}
+
+/// Runs a program that changes mounts; whether it could.
+fn mounts(program: &str, arguments: &[&OsStr]) -> bool {
+    let done = Command::new(program).args(arguments).stderr(Stdio::null()).status();
+    let is_done = done.is_ok_and(|status| status.success());
+    if !is_done {
+        println!("skipped: {program} is not permitted here");
+    }
+    is_done
+}
+
+/// Unmounts in the end.
+struct Mounted(PathBuf);
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        mounts("umount", &[self.0.as_os_str()]);
+    }
+}
+
+#[test]
+fn a_file_that_is_shown_twice_by_a_bind_mount_or_an_overlay_is_left_alone() {
+    let tree = tree();
+    write_sample(&tree);
+    let keep = tree.path("deep/er/one");
+    let shown = tree.directory.join("shown");
+    let work = tree.directory.join("work");
+    for directory in [&shown, &work, &tree.directory.join("upper")] {
+        fs::create_dir(directory).unwrap();
+    }
+    let root = tree.root();
+    let bind: Vec<&OsStr> = vec!["--bind".as_ref(), root.as_ref(), shown.as_ref()];
+    let options = format!(
+        "lowerdir={0}/tree,upperdir={0}/upper,workdir={0}/work",
+        tree.directory.display()
+    );
+    let overlay: Vec<&OsStr> = ["-t", "overlay", "overlay", "-o", &options].into_iter().map(AsRef::as_ref).collect();
+    let overlay = [&overlay[..], &[shown.as_os_str()]].concat();
+    for mount in [bind, overlay] {
+        if !mounts("mount", &mount) {
+            return;
+        }
+        let _mounted = Mounted(shown.clone());
+        for action in actions(&tree) {
+            let before = tree.snapshot();
+            let outcomes = tree.run(&action, &[step(&[shown.join("deep/er/one")], &keep)]);
+            assert!(matches!(&outcomes[0], Outcome::Left { why } if why.contains("the kept file")), "{outcomes:?}");
+            assert_eq!(tree.snapshot(), before);
+        }
+    }
+}
+
+#[test]
+fn both_paths_of_a_name_that_a_bind_mount_shows_twice_are_acted_on_once() {
+    let tree = tree();
+    let shown = tree.directory.join("shown");
+    fs::create_dir(&shown).unwrap();
+    for action in [Action::Remove, Action::Hardlink, Action::Symlink { is_absolute: true }] {
+        write_sample(&tree);
+        if !mounts("mount", &["--bind".as_ref(), tree.root().as_os_str(), shown.as_os_str()]) {
+            return;
+        }
+        let _mounted = Mounted(shown.clone());
+        let before = tree.snapshot();
+        let both = [tree.path("deep/er/one"), shown.join("deep/er/one")];
+        let outcomes = tree.run(&action, &[step(&both, &tree.path("keep"))]);
+        assert!(is_done(&outcomes[0]), "{outcomes:?}");
+        tree.undo();
+        assert_eq!(tree.snapshot(), before, "{action:?}");
+        forget_all(&tree);
+    }
+}
+
+#[test]
+fn a_directory_that_is_swapped_for_a_link_leads_nowhere_else() {
+    for tree in trees() {
+        for action in actions(&tree) {
+            for left in 0.. {
+                let steps = sample(&tree);
+                let theirs = tree.write("theirs/one", b"precious");
+                let was_swapped = AtomicU64::new(0);
+                let swap = meanwhile(left, |_| {
+                    was_swapped.store(1, Ordering::Relaxed);
+                    fs::rename(tree.path("deep/er"), tree.path("deep/moved")).unwrap();
+                    symlink(tree.path("theirs"), tree.path("deep/er")).unwrap();
+                });
+                tree.run_with(&action, &steps, &tree.options(), &swap).unwrap();
+                assert_eq!(fs::read(&theirs).unwrap(), b"precious");
+                assert_eq!(fs::read_dir(tree.path("theirs")).unwrap().count(), 1);
+                tree.undo();
+                assert_eq!(fs::read(&theirs).unwrap(), b"precious");
+                assert_eq!(fs::read_dir(tree.path("theirs")).unwrap().count(), 1);
+                forget_all(&tree);
+                if was_swapped.load(Ordering::Relaxed) == 0 {
+                    break;
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_appended_or_changed_by_chmod_meanwhile_is_not_lost() {
+    for tree in trees() {
+        for action in actions(&tree) {
+            for left in 0.. {
+                let steps = sample(&tree);
+                let target = tree.path("deep/er/one");
+                let came = AtomicU64::new(0);
+                let change = meanwhile(left, |_| {
+                    came.store(1, Ordering::Relaxed);
+                    // Opening it for writing would wait for the lease of this very process.
+                    let _ = fs::set_permissions(&target, Permissions::from_mode(0o640));
+                });
+                let outcomes = tree.run_with(&action, &steps, &tree.options(), &change).unwrap();
+                let is_left = matches!(outcomes[0], Outcome::Left { .. });
+                if is_left && came.load(Ordering::Relaxed) == 1 {
+                    assert_eq!(target.metadata().unwrap().mode() & 0o777, 0o640, "{action:?} {left}");
+                }
+                tree.undo();
+                assert!(target.exists(), "{action:?} {left}");
+                forget_all(&tree);
+                if came.load(Ordering::Relaxed) == 0 {
+                    break;
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_file_that_another_process_opens_for_writing_meanwhile_keeps_its_name_and_what_is_written() {
+    for tree in trees() {
+        for action in actions(&tree) {
+            for left in 1.. {
+                let steps = sample(&tree);
+                let target = tree.path("deep/er/one");
+                let writer = Mutex::new(None);
+                let append = meanwhile(left, |_| {
+                    // It waits until the lease ends.
+                    let mut shell = Command::new("sh");
+                    shell.args(["-c", "printf appended >> \"$0\""]).arg(&target);
+                    *writer.lock().unwrap() = Some(shell.spawn().unwrap());
+                    std::thread::sleep(Duration::from_millis(60));
+                });
+                tree.run_with(&action, &steps, &tree.options(), &append).unwrap();
+                let Some(mut writer) = writer.into_inner().unwrap() else { break };
+                assert!(writer.wait().unwrap().success());
+                // The file, or, if it was acted on by then, what has its name.
+                let found = fs::read(&target).unwrap();
+                assert!(found.ends_with(b"appended"), "{action:?}, before change {left}");
+                forget_all(&tree);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_file_that_is_open_for_writing_or_locked_is_in_use() {
+    let tree = tree();
+    for action in actions(&tree) {
+        let steps = sample(&tree);
+        let before = tree.snapshot();
+        let writer = File::options().append(true).open(tree.path("deep/er/one")).unwrap();
+        let locked = File::open(tree.path(odd())).unwrap();
+        locked.lock().unwrap();
+        let outcomes = tree.run(&action, &steps[..2]);
+        for outcome in &outcomes {
+            assert!(why(outcome).starts_with("in use"), "{outcomes:?}");
+        }
+        assert_eq!(tree.snapshot(), before);
+        drop(locked);
+        let busy = Options {
+            is_busy: true,
+            ..tree.options()
+        };
+        let outcomes = tree.run_with(&action, &steps[..2], &busy, &Unwatched).unwrap();
+        assert!(is_lacking(&outcomes) || outcomes.iter().all(is_done), "{outcomes:?}");
+        drop(writer);
+        tree.undo();
+        assert_eq!(tree.snapshot(), before);
+        forget_all(&tree);
+    }
+}
+
+#[test]
+fn nothing_is_done_that_the_journal_cannot_hold() {
+    let tree = tree();
+    let small = tree.directory.join("state");
+    fs::create_dir(&small).unwrap();
+    if !mounts("mount", &["-t", "tmpfs", "-o", "size=16k", "tmpfs"].iter().map(AsRef::as_ref).chain([small.as_os_str()]).collect::<Vec<_>>()) {
+        return;
+    }
+    let _mounted = Mounted(small.clone());
+    for action in actions(&tree) {
+        write_sample(&tree);
+        let keep = tree.path("keep");
+        let content = fs::read(&keep).unwrap();
+        let steps: Vec<Step> = (0..40)
+            .map(|number| step(&[tree.write(format!("many/{number}"), &content)], &keep))
+            .collect();
+        let before = tree.snapshot();
+        if action == Action::Reflink && is_lacking(&tree.run(&action, &steps[..1])) {
+            continue;
+        }
+        let options = Options {
+            ignore_metadata: true,
+            ..tree.options()
+        };
+        let error = tree.run_with(&action, &steps, &options, &Unwatched).unwrap_err();
+        assert_eq!(error.source.kind(), io::ErrorKind::StorageFull, "{error}");
+        assert_eq!(tree.snapshot(), before, "{action:?}");
+        for journal in tree.journals() {
+            undo::undo(&journal.path, &Stop::default(), &|path, undone| panic!("{path:?} {undone:?}")).ok();
+            fs::remove_file(&journal.path).unwrap();
+        }
+        assert_eq!(tree.snapshot(), before, "{action:?}");
+    }
+}
+
+/// An access control list with one more user (acl(5)): `user::rw-`, `user:1234:r--`, `group::r--`, `mask::r--`, `other::---`.
+fn access_list() -> Vec<u8> {
+    let mut list = 2_u32.to_le_bytes().to_vec();
+    for (tag, rights, id) in [(1_u16, 6_u16, u32::MAX), (2, 4, 1234), (4, 4, u32::MAX), (16, 4, u32::MAX), (32, 0, u32::MAX)] {
+        list.extend_from_slice(&tag.to_le_bytes());
+        list.extend_from_slice(&rights.to_le_bytes());
+        list.extend_from_slice(&id.to_le_bytes());
+    }
+    list
+}
+
+#[test]
+fn metadata_of_what_was_removed_is_restored() {
+    for tree in trees() {
+        for action in actions(&tree) {
+            let steps = sample(&tree);
+            let path = tree.path("deep/er/one");
+            let is_root = sys::effective_user() == 0;
+            if is_root {
+                std::os::unix::fs::chown(&path, Some(1234), Some(4321)).unwrap();
+            }
+            fs::set_permissions(&path, Permissions::from_mode(0o4751)).unwrap();
+            set_attribute(&path, "its own");
+            let listed = rustix::fs::setxattr(&path, "system.posix_acl_access", &access_list(), XattrFlags::empty());
+            if let Err(error) = listed {
+                println!("no access control lists here: {error}");
+            }
+            let mut flagged = Command::new("chattr");
+            let _ = flagged.args(["+d"]).arg(&path).stderr(Stdio::null()).status();
+            let flags = || sys::inode_flags(&File::open(&path).unwrap()).unwrap();
+            let wanted = flags();
+            age(&path, 7);
+            let steps = [step(&steps[0].paths, &steps[0].keep)];
+            let before = tree.snapshot();
+            let owners = |path: &Path| (path.metadata().unwrap().uid(), path.metadata().unwrap().gid());
+            let owner = owners(&path);
+            let accessed = path.metadata().unwrap().atime_nsec();
+            let options = Options {
+                unsafe_owner: true,
+                ignore_metadata: true,
+                ..tree.options()
+            };
+            let outcomes = tree.run_with(&action, &steps, &options, &Unwatched).unwrap();
+            if !is_lacking(&outcomes) {
+                assert!(is_done(&outcomes[0]), "{outcomes:?}");
+            }
+            tree.undo();
+            assert_eq!(path.metadata().unwrap().atime_nsec(), accessed, "{action:?}");
+            assert_eq!(tree.snapshot(), before, "{action:?}");
+            assert_eq!((owners(&path), flags()), (owner, wanted), "{action:?}");
+            forget_all(&tree);
+        }
+    }
+}
+
+#[test]
+fn files_of_different_rights_become_one_only_if_that_is_asked_for() {
+    let tree = tree();
+    let changes: [&dyn Fn(&Path); 3] = [
+        &|path| fs::set_permissions(path, Permissions::from_mode(0o600)).unwrap(),
+        &|path| set_attribute(path, "its own"),
+        &|path| {
+            let _ = rustix::fs::setxattr(path, "system.posix_acl_access", &access_list(), XattrFlags::empty());
+        },
+    ];
+    for change in changes {
+        sample(&tree);
+        let path = tree.path("deep/er/one");
+        change(&path);
+        let before = tree.snapshot();
+        let steps = [step(&[path], &tree.path("keep"))];
+        let outcomes = tree.run(&Action::Hardlink, &steps);
+        assert!(why(&outcomes[0]).contains("hard links have only one"), "{outcomes:?}");
+        assert_eq!(tree.snapshot(), before);
+        let options = Options {
+            ignore_metadata: true,
+            ..tree.options()
+        };
+        assert!(is_done(&tree.run_with(&Action::Hardlink, &steps, &options, &Unwatched).unwrap()[0]));
+        forget_all(&tree);
+    }
+}
+
+#[test]
+fn root_leaves_files_and_directories_of_others_alone() {
+    if sys::effective_user() != 0 {
+        return println!("skipped: not root");
+    }
+    let tree = tree();
+    for owned in ["deep/er", "deep/er/one"] {
+        for action in actions(&tree) {
+            sample(&tree);
+            std::os::unix::fs::chown(tree.path(owned), Some(1234), None).unwrap();
+            let steps = [step(&[tree.path("deep/er/one")], &tree.path("keep"))];
+            let before = tree.snapshot();
+            for why in [
+                why(&tree.run(&action, &steps)[0]).to_owned(),
+                check(&action, &steps, &tree.options())[0].1.clone(),
+            ] {
+                assert!(why.contains("belongs to another user"), "{why}");
+            }
+            assert_eq!(tree.snapshot(), before);
+        }
+    }
+}
+
+#[test]
+fn undoing_restores_nothing_wrong() {
+    for tree in trees() {
+        for action in [Action::Remove, Action::Hardlink, Action::Symlink { is_absolute: false }] {
+            for changed in ["bytes", "size", "gone", "taken"] {
+                let steps = sample(&tree);
+                assert!(tree.run(&action, &steps[..1]).iter().all(is_done));
+                let (keep, path) = (tree.path("keep"), tree.path("deep/er/one"));
+                match changed {
+                    "bytes" => {
+                        let mut bytes = fs::read(&keep).unwrap();
+                        bytes[100_000] ^= 1;
+                        fs::write(&keep, bytes).unwrap();
+                    }
+                    "size" => fs::write(&keep, "short").unwrap(),
+                    "gone" => fs::rename(&keep, tree.path("kept elsewhere")).unwrap(),
+                    _ => {
+                        fs::write(tree.path("saved"), "saved").unwrap();
+                        fs::rename(tree.path("saved"), &path).unwrap();
+                    }
+                }
+                let before = tree.snapshot();
+                let undone = tree.undo();
+                assert!(matches!(&undone[..], [(_, Undone::Failed { .. })]), "{action:?} {changed}: {undone:?}");
+                assert_eq!(tree.snapshot(), before, "{action:?} {changed}");
+                forget_all(&tree);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_stopped_run_says_so_of_all_that_is_left() {
+    let tree = tree();
+    let steps = sample(&tree);
+    let before = tree.snapshot();
+    let stop = Stop::default();
+    let told = Mutex::new(Vec::new());
+    let watch = meanwhile(5, |_| stop.stop());
+    let tell = |number: usize, outcome: &Outcome| told.lock().unwrap().push((number, outcome.clone()));
+    let ran = run_watched(&Action::Remove, &steps, &tree.options(), &stop, &tell, &watch).unwrap();
+    assert!(ran.is_stopped && ran.left > 0, "{ran:?}");
+    assert_eq!(told.into_inner().unwrap().len(), 3);
+    tree.undo();
+    assert_eq!(tree.snapshot(), before);
+}
+
+#[test]
+fn journals_go_after_90_days_and_are_private() {
+    let tree = tree();
+    let steps = sample(&tree);
+    tree.run(&Action::Remove, &steps[..1]);
+    let state = tree.options().state_directory;
+    let journal = tree.journals()[0].clone();
+    assert_eq!(journal.path.metadata().unwrap().mode() & 0o777, 0o600);
+    assert_eq!(state.join("dupes").metadata().unwrap().mode() & 0o777, 0o700);
+    let day = Duration::from_secs(24 * 60 * 60);
+    assert_eq!(undo::expire_at(&state, journal.started + 89 * day).unwrap(), 0);
+    assert_eq!(undo::expire_at(&state, journal.started + 91 * day).unwrap(), 1);
+    assert_eq!(tree.journals(), []);
+}
+
+#[test]
+fn a_journal_of_another_machine_or_of_nothing_is_refused() {
+    let tree = tree();
+    let steps = sample(&tree);
+    tree.run(&Action::Remove, &steps);
+    let before = tree.snapshot();
+    let path = tree.journals()[0].path.clone();
+    let text = fs::read_to_string(&path).unwrap();
+    let (header, rest) = text.split_once('\n').unwrap();
+    let mut header: serde_json::Value = serde_json::from_str(header).unwrap();
+    header["machine"] = "another".into();
+    for text in [format!("{header}\n{rest}"), String::new(), "{}\n".into()] {
+        fs::write(&path, text).unwrap();
+        undo::undo(&path, &Stop::default(), &|_, _| ()).unwrap_err();
+        assert_eq!(tree.snapshot(), before);
+    }
+    // A line that is cut off says of a step that was not begun.
+    let cut = &text[..text.rfind("\"kind\":\"end\"").unwrap()];
+    fs::write(&path, cut).unwrap();
+    tree.undo();
+    assert_eq!(fs::read(tree.path("two")).unwrap(), fs::read(tree.path("keep")).unwrap());
+}
+
+#[test]
+fn more_steps_than_a_batch_has_are_done_and_undone() {
+    for tree in trees() {
+        for action in actions(&tree) {
+            write_sample(&tree);
+            let keep = tree.write("kept", b"small");
+            let steps: Vec<Step> = (0..300)
+                .map(|number| step(&[tree.write(format!("many/{}/{number}", number % 3), b"small")], &keep))
+                .collect();
+            let before = tree.snapshot();
+            let outcomes = tree.run(&action, &steps);
+            assert!(is_lacking(&outcomes) || action == Action::Reflink || outcomes.iter().all(is_done), "{outcomes:?}");
+            tree.undo();
+            assert_eq!(tree.snapshot(), before);
+            forget_all(&tree);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
+    #[test]
+    fn whatever_is_done_to_a_tree_is_undone(
+        files in prop::collection::vec((0..3_u8, 0..3_u8, 0..4_usize, any::<bool>()), 2..12),
+        pairs in prop::collection::vec((0..12_usize, 0..12_usize), 1..8),
+        action in 0..6_usize,
+        stops_at in 0..200_u64,
+    ) {
+        let tree = tree();
+        fs::create_dir(tree.path("moved")).unwrap();
+        let mut paths: Vec<PathBuf> = Vec::new();
+        for (number, (content, directory, size, is_link)) in files.into_iter().enumerate() {
+            let name = format!("{directory}/{number}");
+            let size = [0, 5, 5000, 200_000][size];
+            if is_link && let Some(first) = paths.last() {
+                fs::create_dir_all(tree.path(&name).parent().unwrap()).unwrap();
+                fs::hard_link(first, tree.path(&name)).unwrap();
+                paths.push(tree.path(&name));
+            } else {
+                paths.push(tree.write(&name, &vec![content; size]));
+            }
+        }
+        let of = |number: usize| &paths[number % paths.len()];
+        let steps: Vec<Step> = pairs.into_iter().map(|(one, other)| step(&[of(one)], of(other))).collect();
+        let action = &actions(&tree)[action];
+        let before = tree.snapshot();
+        let stop = Stop::default();
+        let watch = meanwhile(stops_at, |_| stop.stop());
+        run_watched(action, &steps, &tree.options(), &stop, &|_, _| (), &watch).unwrap();
+        let contents = |snapshot: &Snapshot| -> BTreeSet<Vec<u8>> {
+            let files = snapshot.iter().filter(|(path, _)| path.is_file() && !path.is_symlink());
+            files.map(|(_, (bytes, ..))| bytes.clone()).collect()
+        };
+        let now = contents(&tree.snapshot());
+        prop_assert!(before.values().all(|(bytes, mode, ..)| mode & 0o170_000 != 0o100_000 || now.contains(bytes)));
+        tree.undo();
+        let mut after = tree.snapshot();
+        // Names of one file that were not given together are files of their own then.
+        let mut wanted = before;
+        for found in after.values_mut().chain(wanted.values_mut()) {
+            found.4 = PathBuf::new();
+        }
+        prop_assert_eq!(after, wanted);
     }
 }
