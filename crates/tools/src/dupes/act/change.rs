@@ -7,7 +7,6 @@ use std::ffi::OsStr;
 use std::fs::FileTimes;
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use seekless::files::shared_bytes;
@@ -45,23 +44,26 @@ pub(super) fn required(answer: io::Result<Support<()>>) -> io::Result<()> {
 const SHARED_AT_ONCE_BYTES: u64 = 16 << 20;
 
 /// Does a step.
-pub(super) fn act(prepared: &mut Prepared, action: &Action, holding: &mut Holding<'_>, watch: &dyn Watch) -> Outcome {
-    let kept = Arc::clone(&prepared.kept);
-    let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+pub(super) fn act(
+    prepared: &Prepared,
+    action: &Action,
+    acting: (&Holding<'_>, &Directories),
+    watch: &dyn Watch,
+) -> Outcome {
     if *action == Action::Reflink {
-        return match reflink(prepared, &kept, holding, watch) {
+        return match reflink(prepared, acting.0, watch) {
             Ok(gained_bytes) => Outcome::Done { gained_bytes },
             Err(why) => Outcome::Left { why },
         };
     }
     let names = prepared.places.len();
-    let names_before = prepared.held.facts.names;
+    let names_before = prepared.held.facts().names;
     for done in 0..names {
         // Two paths may lead to one name, by a bind mount.
-        if prepared.held.facts.names == 0 {
+        if prepared.held.facts().names == 0 {
             break;
         }
-        let why = match change(prepared, done, action, &mut kept, holding, watch) {
+        let why = match change(prepared, done, action, acting, watch) {
             Ok(()) => continue,
             Err(Unchanged::Left(why)) if done == 0 => return Outcome::Left { why },
             Err(Unchanged::Left(why) | Unchanged::Failed(why)) => why,
@@ -83,15 +85,14 @@ pub(super) fn act(prepared: &mut Prepared, action: &Action, holding: &mut Holdin
 
 /// Acts on one name of a file.
 fn change(
-    prepared: &mut Prepared,
+    prepared: &Prepared,
     at: usize,
     action: &Action,
-    kept: &mut Kept,
-    holding: &mut Holding<'_>,
+    (holding, directories): (&Holding<'_>, &Directories),
     watch: &dyn Watch,
 ) -> Changed {
     let (place, name) = (&prepared.places[at], &prepared.entry.names[at]);
-    let held = &prepared.held;
+    let (held, kept) = (&prepared.held, &*prepared.kept);
     require_unchanged(place, held, kept).map_err(Unchanged::Left)?;
     match action {
         Action::Remove => remove(place, name, held, watch)?,
@@ -104,7 +105,7 @@ fn change(
             renewed.map_err(|why| Unchanged::Failed(format!("the kept file: {why}")))?;
         }
         Action::Symlink { .. } => symlink(place, name, held, watch)?,
-        Action::Move { .. } => relocate(place, name, held, holding, watch)?,
+        Action::Move { .. } => relocate(place, name, held, directories, watch)?,
         Action::Reflink => {}
     }
     // Further names of the file are told by what it is now.
@@ -117,7 +118,7 @@ fn require_unchanged(place: &Place, held: &Held, kept: &Kept) -> Result<(), Stri
     let unchanged = kept.held.require_unchanged();
     unchanged.map_err(|why| format!("the kept file {}: {why}", kept.place.path.display()))?;
     match place.facts() {
-        Ok(Some(found)) if found.id() == held.facts.id() => Ok(()),
+        Ok(Some(found)) if found.id() == held.facts().id() => Ok(()),
         Ok(_) => Err("another program replaced or removed it since it was compared".into()),
         Err(error) => Err(format!("cannot stat: {error}")),
     }
@@ -126,8 +127,8 @@ fn require_unchanged(place: &Place, held: &Held, kept: &Kept) -> Result<(), Stri
 /// Looks whether what was renamed is the file that was compared, and nobody writes to it.
 fn look(place: &Place, name: &OsStr, held: &Held) -> Result<(), String> {
     match place.facts_of(name) {
-        Ok(Some(found)) if found.id() != held.facts.id() => Err("another program replaced it at that moment".into()),
-        Ok(Some(found)) if !is_but_for_names(&found, &held.facts) => Err("it was changed at that moment".into()),
+        Ok(Some(found)) if found.id() != held.facts().id() => Err("another program replaced it at that moment".into()),
+        Ok(Some(found)) if !is_but_for_names(&found, &held.facts()) => Err("it was changed at that moment".into()),
         Ok(Some(_)) if held.is_alone() => Ok(()),
         Ok(Some(_)) => Err("in use: another process is opening it for writing".into()),
         Ok(None) => Err("another program renamed or removed it at that moment".into()),
@@ -171,7 +172,7 @@ fn hardlink(place: &Place, name: &Name, held: &Held, kept: &Kept, watch: &dyn Wa
         name_file(&path, &place.directory, temporary)
     });
     linked.map_err(left("make a hard link to the kept file"))?;
-    let is_ours = |found: &Facts| found.id() == kept.held.facts.id();
+    let is_ours = |found: &Facts| found.id() == kept.held.facts().id();
     take_place(place, temporary, held, &is_ours, watch)
 }
 
@@ -234,9 +235,9 @@ fn take_place(
     }
 }
 
-fn relocate(place: &Place, name: &Name, held: &Held, holding: &Holding<'_>, watch: &dyn Watch) -> Changed {
+fn relocate(place: &Place, name: &Name, held: &Held, directories: &Directories, watch: &dyn Watch) -> Changed {
     let to = name.moved_to.as_deref().unwrap_or(Path::new("/"));
-    let made = before(watch, StepKind::Make, to).and_then(|()| destination(name, &holding.directories));
+    let made = before(watch, StepKind::Make, to).and_then(|()| destination(name, directories));
     let moved = made.and_then(|there| {
         before(watch, StepKind::Rename, &place.path)?;
         required(place.directory.rename_new(&place.name, &there.directory, &there.name))?;
@@ -245,7 +246,7 @@ fn relocate(place: &Place, name: &Name, held: &Held, holding: &Holding<'_>, watc
     let there = match moved {
         Ok(there) => there,
         Err(error) => {
-            unmake(name, &holding.directories);
+            unmake(name, directories);
             return Err(Unchanged::Left(format!("cannot move it to {}: {error}", to.display())));
         }
     };
@@ -256,7 +257,7 @@ fn relocate(place: &Place, name: &Name, held: &Held, holding: &Holding<'_>, watc
         .and_then(|()| required(there.directory.rename_new(&there.name, &place.directory, &place.name)));
     Err(match back {
         Ok(()) => {
-            unmake(name, &holding.directories);
+            unmake(name, directories);
             Unchanged::Left(why)
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Unchanged::Left(why),
@@ -295,10 +296,10 @@ pub(super) fn unmake(name: &Name, directories: &Directories) {
 }
 
 /// Makes a file share the blocks of the kept one; returns the space that is free.
-fn reflink(prepared: &mut Prepared, kept: &Kept, holding: &Holding<'_>, watch: &dyn Watch) -> Result<u64, String> {
-    let (place, held) = (&prepared.places[0], &prepared.held);
+fn reflink(prepared: &Prepared, holding: &Holding<'_>, watch: &dyn Watch) -> Result<u64, String> {
+    let (place, held, kept) = (&prepared.places[0], &prepared.held, &*prepared.kept);
     require_unchanged(place, held, kept)?;
-    let bytes = held.facts.bytes;
+    let bytes = held.facts().bytes;
     let mut at = 0;
     while at < bytes {
         if holding.stop.is_stopped() {
@@ -315,8 +316,8 @@ fn reflink(prepared: &mut Prepared, kept: &Kept, holding: &Holding<'_>, watch: &
         }
     }
     let now = Facts::of(&held.file).map_err(|error| format!("cannot stat: {error}"))?;
-    if now.modified != held.facts.modified && held.is_alone() {
-        let (seconds, more) = held.facts.modified;
+    if now.modified != held.facts().modified && held.is_alone() {
+        let (seconds, more) = held.facts().modified;
         let modified = time(seconds.saturating_mul(1_000_000_000).saturating_add(i64::from(more)));
         let set = held.file.set_times(FileTimes::new().set_modified(modified));
         set.map_err(|error| format!("blocks are shared, but its time cannot be restored: {error}"))?;

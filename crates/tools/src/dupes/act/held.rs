@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rustix::fs::FileType;
@@ -16,7 +16,7 @@ use seekless::files::{Attributes, Lease, lock, read_full};
 use seekless::plan::LARGE_BYTES;
 use seekless_sys as sys;
 
-use super::place::{Behind, Directories, Place};
+use super::place::{Behind, Directories, Place, Systems};
 use super::{Options, Seen, Step};
 use crate::Stop;
 use crate::tree::What;
@@ -40,13 +40,13 @@ pub(super) type Refused = String;
 pub(super) struct Holding<'a> {
     pub options: &'a Options,
     pub stop: &'a Stop,
-    pub directories: Directories,
+    pub systems: Systems,
     large: Large,
     is_root: bool,
     /// What kept files are since our own links changed them.
-    renewed: HashMap<(u64, u64), Facts>,
+    renewed: Mutex<HashMap<(u64, u64), Facts>>,
     /// The block of a file, and of another.
-    blocks: [Vec<u8>; 2],
+    blocks: Mutex<[Vec<u8>; 2]>,
 }
 
 /// A file that is open, locked and leased.
@@ -54,7 +54,7 @@ pub(super) struct Held {
     pub file: Arc<File>,
     lease: Option<Lease>,
     /// What it is expected to be.
-    pub facts: Facts,
+    facts: Mutex<Facts>,
     pub behind: Behind,
 }
 
@@ -117,6 +117,11 @@ pub(super) fn is_but_for_names(one: &Facts, other: &Facts) -> bool {
 }
 
 impl Held {
+    /// What the file is expected to be.
+    pub fn facts(&self) -> Facts {
+        *self.facts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Whether nobody opened the file for writing since the lease was taken.
     pub fn is_alone(&self) -> bool {
         self.lease.as_ref().is_none_or(Lease::stands)
@@ -125,7 +130,7 @@ impl Held {
     /// Fails if the file is not what it was, or somebody wants to write to it.
     pub fn require_unchanged(&self) -> Result<(), Refused> {
         let now = Facts::of(&self.file).map_err(|error| format!("cannot stat: {error}"))?;
-        if !is_same(&now, &self.facts) {
+        if !is_same(&now, &self.facts()) {
             return Err("changed since it was compared".into());
         }
         if !self.is_alone() {
@@ -138,12 +143,13 @@ impl Held {
     ///
     /// # Errors
     /// Something else changed, too.
-    pub fn renew(&mut self) -> Result<(), Refused> {
+    pub fn renew(&self) -> Result<(), Refused> {
         let now = Facts::of(&self.file).map_err(|error| format!("cannot stat: {error}"))?;
-        if !is_but_for_names(&now, &self.facts) {
+        let mut facts = self.facts.lock().unwrap_or_else(PoisonError::into_inner);
+        if !is_but_for_names(&now, &facts) {
             return Err("changed while links were made".into());
         }
-        self.facts = now;
+        *facts = now;
         Ok(())
     }
 }
@@ -153,11 +159,11 @@ impl<'a> Holding<'a> {
         Self {
             options,
             stop,
-            directories: Directories::default(),
+            systems: Systems::default(),
             large: Large::default(),
             is_root: sys::effective_user() == 0,
-            renewed: HashMap::new(),
-            blocks: Default::default(),
+            renewed: Mutex::default(),
+            blocks: Mutex::default(),
         }
     }
 
@@ -182,14 +188,14 @@ impl<'a> Holding<'a> {
         if found.kind != FileType::RegularFile {
             return Err(format!("it is {} now", with_article(found.kind)));
         }
-        let renewed = self.renewed.get(&(expected.device, expected.inode));
-        let is_expected = |now: &Facts| renewed.map_or_else(|| expected.is(now), |renewed| is_same(renewed, now));
+        let renewed = self.renewed_of(expected);
+        let is_expected = |now: &Facts| renewed.map_or_else(|| expected.is(now), |renewed| is_same(&renewed, now));
         if !is_expected(&found) {
             return Err("changed since the search".into());
         }
         let file = place.open().map_err(|error| format!("cannot open: {error}"))?;
         let file = Arc::new(file);
-        let behind = self.directories.behind(found.device, &file);
+        let behind = self.systems.of(found.device, &file);
         let behind = behind.map_err(|error| format!("cannot examine its file system: {error}"))?;
         if !behind.system.inodes_identify {
             return Err(UNSURE.into());
@@ -210,19 +216,19 @@ impl<'a> Holding<'a> {
         Ok(Held {
             file,
             lease,
-            facts,
+            facts: facts.into(),
             behind,
         })
     }
 
     /// Opens the file that a step keeps.
-    pub fn keep(&mut self, step: &Step) -> Result<Kept, Refused> {
+    pub fn keep(&self, step: &Step, directories: &Directories) -> Result<Kept, Refused> {
         let of_kept = |why: Refused| format!("the kept file {}: {why}", step.keep.display());
-        self.keep_unnamed(step).map_err(of_kept)
+        self.keep_unnamed(step, directories).map_err(of_kept)
     }
 
-    fn keep_unnamed(&mut self, step: &Step) -> Result<Kept, Refused> {
-        let place = self.directories.place(&step.keep);
+    fn keep_unnamed(&self, step: &Step, directories: &Directories) -> Result<Kept, Refused> {
+        let place = directories.place(&step.keep);
         let place = place.map_err(|error| format!("cannot open its directory: {error}"))?;
         let held = self.hold(&place, &step.keep_seen)?;
         let attributes = Attributes::of(&held.file).map_err(|error| format!("cannot read its attributes: {error}"))?;
@@ -237,8 +243,8 @@ impl<'a> Holding<'a> {
     }
 
     /// The digest of a file, and its bytes if they are few.
-    fn digest(&mut self, held: &Held) -> Result<(Option<Vec<u8>>, String), Refused> {
-        let bytes = held.facts.bytes;
+    fn digest(&self, held: &Held) -> Result<(Option<Vec<u8>>, String), Refused> {
+        let bytes = held.facts().bytes;
         let failed = |error: io::Error| format!("cannot read: {error}");
         if bytes <= IN_MEMORY_BYTES {
             let mut content = vec![0; bytes as usize];
@@ -249,17 +255,18 @@ impl<'a> Holding<'a> {
             let digest = blake3::hash(&content).to_hex().to_string();
             return Ok((Some(content), digest));
         }
-        let digest = digest_of(&held.file, bytes, &mut self.blocks[0], &|| {
+        let mut blocks = self.blocks.lock().unwrap_or_else(PoisonError::into_inner);
+        let digest = digest_of(&held.file, bytes, &mut blocks[0], &|| {
             !self.stop.is_stopped() && held.is_alone()
         });
         Ok((None, digest.map_err(failed)?))
     }
 
     /// Fails unless the bytes of a file equal those of the kept one. Gives up if somebody wants to write to one of them.
-    pub fn compare(&mut self, kept: &Kept, held: &Held) -> Result<(), Refused> {
-        let bytes = held.facts.bytes;
+    pub fn compare(&self, kept: &Kept, held: &Held) -> Result<(), Refused> {
+        let bytes = held.facts().bytes;
         let differs = |at: u64| format!("differs from the kept file at byte {at}");
-        if bytes != kept.held.facts.bytes {
+        if bytes != kept.held.facts().bytes {
             return Err("differs from the kept file in size".into());
         }
         let goes_on = || !self.stop.is_stopped() && held.is_alone() && kept.held.is_alone();
@@ -274,7 +281,8 @@ impl<'a> Holding<'a> {
             };
         }
         let failed = |error: io::Error| format!("cannot read: {error}");
-        let [ours, theirs] = &mut self.blocks;
+        let mut blocks = self.blocks.lock().unwrap_or_else(PoisonError::into_inner);
+        let [ours, theirs] = &mut *blocks;
         for blocks in [&mut *ours, &mut *theirs] {
             blocks.resize(BLOCK_BYTES, 0);
         }
@@ -305,9 +313,16 @@ impl<'a> Holding<'a> {
         "in use: another process is opening it for writing".into()
     }
 
+    fn renewed_of(&self, file: &Seen) -> Option<Facts> {
+        let renewed = self.renewed.lock().unwrap_or_else(PoisonError::into_inner);
+        renewed.get(&(file.device, file.inode)).copied()
+    }
+
     /// Remembers what a kept file is since our own links changed it.
-    pub fn remember(&mut self, kept: &Held) {
-        self.renewed.insert((kept.facts.device, kept.facts.inode), kept.facts);
+    pub fn remember(&self, kept: &Held) {
+        let facts = kept.facts();
+        let mut renewed = self.renewed.lock().unwrap_or_else(PoisonError::into_inner);
+        renewed.insert((facts.device, facts.inode), facts);
     }
 }
 
@@ -333,7 +348,7 @@ pub(super) fn digest_of(file: &File, bytes: u64, block: &mut Vec<u8>, goes_on: &
 
 /// Why two paths may show one file, although their numbers differ or not.
 pub(super) fn one_file(kept: &Held, held: &Held, keep: &Path) -> Option<Refused> {
-    let (one, other) = (&kept.facts, &held.facts);
+    let (one, other) = (&kept.facts(), &held.facts());
     if one.id() == other.id() {
         return Some(format!("it is the kept file: {} is another name of it", keep.display()));
     }

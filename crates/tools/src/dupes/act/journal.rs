@@ -203,6 +203,19 @@ pub(super) struct Journal {
     lines: Vec<u8>,
 }
 
+/// A journal that is to be brought to the device.
+pub(super) struct Syncing {
+    path: PathBuf,
+    file: File,
+}
+
+impl Syncing {
+    pub fn sync(self, watch: &dyn Watch) -> Result<(), Error> {
+        let synced = before(watch, StepKind::Sync, &self.path).and_then(|()| self.file.sync_data());
+        synced.map_err(failed(&self.path, "cannot sync the journal"))
+    }
+}
+
 fn failed<'a>(path: &'a Path, action: &'static str) -> impl FnOnce(io::Error) -> Error + 'a {
     move |source| Error {
         path: path.to_owned(),
@@ -359,8 +372,16 @@ impl Journal {
     /// Writes the lines that were added, and brings the journal to the device.
     pub fn sync(&mut self, watch: &dyn Watch) -> Result<(), Error> {
         self.write(watch)?;
-        let synced = before(watch, StepKind::Sync, &self.path).and_then(|()| self.file.sync_data());
-        synced.map_err(failed(&self.path, "cannot sync the journal"))
+        self.syncing()?.sync(watch)
+    }
+
+    /// What brings the lines that are written to the device, while others may be added.
+    pub fn syncing(&self) -> Result<Syncing, Error> {
+        let file = self.file.try_clone();
+        Ok(Syncing {
+            path: self.path.clone(),
+            file: file.map_err(failed(&self.path, "cannot sync the journal"))?,
+        })
     }
 
     /// Reads all of it.

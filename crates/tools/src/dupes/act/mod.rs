@@ -20,8 +20,11 @@ use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use seekless::update::{Step as Watched, StepKind, Watch};
@@ -32,6 +35,7 @@ use crate::Stop;
 use crate::walk::Facts;
 use held::{Holding, Kept, Refused};
 use journal::{Journal, before};
+use place::Directories;
 use prepare::{Prepared, fits, prepare};
 
 /// What is done with a file that equals another.
@@ -184,32 +188,40 @@ pub(crate) fn run_watched(
     tell: Tell<'_>,
     watch: &dyn Watch,
 ) -> Result<Ran, Error> {
-    settle::all(&journal::directory(&options.state_directory), watch)?;
-    let mut run = Run {
+    let directory = journal::directory(&options.state_directory);
+    settle::all(&directory, watch)?;
+    let run = Run {
         action,
         holding: Holding::new(options, stop),
-        journal: None,
-        synced: HashSet::new(),
+        directory,
+        journal: Mutex::new(None),
         name: run_name(),
-        ran: Ran::default(),
+        ran: Mutex::default(),
         tell,
         watch,
     };
-    let mut rest = steps.iter().enumerate();
-    while !stop.is_stopped() && run.batch(&mut rest)? {}
-    for (number, _) in rest {
+    let next = thread::scope(|scope| {
+        // The next steps are proven, and the journal is synced, while a batch is done.
+        let (sender, batches) = sync_channel(0);
+        let own = &run;
+        let prepare = move || own.prepare_all(steps, &sender);
+        let preparing = thread::Builder::new().spawn_scoped(scope, prepare);
+        let preparing = preparing.map_err(|source| Error {
+            path: run.directory.clone(),
+            action: "cannot start a thread",
+            source,
+        });
+        let done = preparing.and_then(|preparing| {
+            let done = batches.into_iter().try_for_each(|batch| run.act(batch));
+            Ok((preparing.join().unwrap_or_else(|panic| resume_unwind(panic)), done))
+        });
+        let (prepared, done) = done?;
+        done.and(prepared)
+    })?;
+    for number in next..steps.len() {
         run.count(number, &Outcome::Left { why: STOPPED.into() });
     }
-    run.ran.is_stopped = stop.is_stopped();
-    if let Some(journal) = &mut run.journal {
-        journal.add_end(&run.ran, false);
-        journal.write(watch)?;
-        // What says of nothing that was done is no use.
-        if run.ran.done + run.ran.failed == 0 && std::fs::remove_file(&journal.path).is_ok() {
-            run.ran.journal = None;
-        }
-    }
-    Ok(run.ran)
+    run.end()
 }
 
 /// A text for temporary names that no other run has.
@@ -222,119 +234,186 @@ fn run_name() -> String {
 struct Run<'a> {
     action: &'a Action,
     holding: Holding<'a>,
-    journal: Option<Journal>,
-    /// The file systems that were synced.
-    synced: HashSet<u64>,
+    /// The directory of journals.
+    directory: PathBuf,
+    journal: Mutex<Option<Journal>>,
     name: String,
-    ran: Ran,
+    ran: Mutex<Ran>,
     tell: Tell<'a>,
     watch: &'a dyn Watch,
 }
 
-/// Kept files of a batch, by device and inode; or why they cannot be relied on.
-type AllKept = HashMap<(u64, u64), Result<Arc<Mutex<Kept>>, Refused>>;
+/// What the steps of a batch are proven with.
+#[derive(Default)]
+struct Proving {
+    directories: Directories,
+    /// Kept files, by device and inode, or why they cannot be relied on.
+    kept: HashMap<(u64, u64), Result<Arc<Kept>, Refused>>,
+    /// Those that may still be held by a batch that is done meanwhile.
+    before: HashMap<(u64, u64), Weak<Kept>>,
+    /// The file systems that were synced.
+    synced: HashSet<u64>,
+}
 
 impl Run<'_> {
-    /// Does the next steps; whether there may be more.
-    fn batch<'s>(&mut self, steps: &mut impl Iterator<Item = (usize, &'s Step)>) -> Result<bool, Error> {
+    /// Proves steps and writes them in the journal, batch by batch. Returns the number of the first step that was not tried.
+    fn prepare_all(&self, steps: &[Step], batches: &SyncSender<Vec<Prepared>>) -> Result<usize, Error> {
+        // Two batches are open at a time, each with as many kept files and directories in the worst case.
         let most = BATCH.min(sys::open_files_max() / 8).max(1);
-        let mut prepared: Vec<Prepared> = Vec::new();
-        let mut all_kept = AllKept::new();
-        let mut bytes = 0;
-        let mut is_end = true;
-        for (number, step) in steps {
-            match self.prepare(number, step, &mut all_kept) {
-                Ok(one) => prepared.push(one),
-                Err(why) => self.count(number, &Outcome::Left { why }),
-            }
-            bytes += step.seen.bytes;
-            if prepared.len() == most || all_kept.len() == most || bytes > BATCH_BYTES || self.holding.stop.is_stopped() {
-                is_end = false;
-                break;
-            }
-        }
-        if !prepared.is_empty() {
-            self.write_down(&prepared)?;
-            for mut one in prepared {
-                let outcome = if self.holding.stop.is_stopped() {
-                    Outcome::Left { why: STOPPED.into() }
-                } else {
-                    change::act(&mut one, self.action, &mut self.holding, self.watch)
-                };
-                if let Some(journal) = &mut self.journal {
-                    journal.add_outcome(one.entry.step, &outcome);
+        let mut proving = Proving::default();
+        let mut next = 0;
+        while next < steps.len() && !self.holding.stop.is_stopped() {
+            let mut prepared: Vec<Prepared> = Vec::new();
+            let mut bytes = 0;
+            while let Some(step) = steps.get(next) {
+                match self.prepare(next, step, &mut proving) {
+                    Ok(one) => prepared.push(one),
+                    Err(why) => self.count(next, &Outcome::Left { why }),
                 }
-                self.count(one.step, &outcome);
+                next += 1;
+                bytes += step.seen.bytes;
+                let is_full = prepared.len() == most || proving.kept.len() == most || bytes > BATCH_BYTES;
+                if is_full || self.holding.stop.is_stopped() {
+                    break;
+                }
             }
+            if !prepared.is_empty() {
+                self.write_down(&prepared)?;
+                if batches.send(prepared).is_err() {
+                    // Acting failed.
+                    break;
+                }
+            }
+            proving.end_batch();
         }
-        self.holding.directories.close();
-        if let Some(journal) = &mut self.journal {
-            journal.write(self.watch)?;
-        }
-        Ok(!is_end)
+        Ok(next)
     }
 
     /// Proves that a step may be done.
-    fn prepare(&mut self, number: usize, step: &Step, all_kept: &mut AllKept) -> Result<Prepared, Refused> {
+    fn prepare(&self, number: usize, step: &Step, proving: &mut Proving) -> Result<Prepared, Refused> {
         let id = |seen: &Seen| (seen.device, seen.inode);
         if id(&step.seen) == id(&step.keep_seen) {
             return Err(format!("it is the kept file: {} is another name of it", step.keep.display()));
         }
-        let kept = all_kept.entry(id(&step.keep_seen)).or_insert_with(|| {
-            let kept = self.holding.keep(step)?;
-            Ok(Arc::new(Mutex::new(kept)))
-        });
-        let kept = kept.as_ref().map_err(Clone::clone)?;
-        let prepared = prepare((number, step), self.action, kept, &mut self.holding, &self.name)?;
-        if *self.action != Action::Reflink {
-            let kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = proving.keep(id(&step.keep_seen), || self.holding.keep(step, &Directories::default()))?;
+        let prepared = prepare(
+            (number, step),
+            self.action,
+            &kept,
+            (&self.holding, &proving.directories),
+            &self.name,
+        )?;
+        let device = kept.held.facts().device;
+        if *self.action != Action::Reflink && !proving.synced.contains(&device) {
             // What relies on a file that is not on its device yet would be lost with it.
-            self.sync_once(kept.held.facts.device, &kept.held.file)
-                .map_err(|error| format!("cannot sync the file system of the kept file: {error}"))?;
+            let synced = before(self.watch, StepKind::Sync, &step.keep).and_then(|()| self.sync(&kept.held.file));
+            if synced.map_err(|error| format!("cannot sync the file system of the kept file: {error}"))? {
+                proving.synced.insert(device);
+            }
         }
         Ok(prepared)
     }
 
-    fn sync_once(&mut self, device: u64, file: &File) -> io::Result<()> {
-        if self.synced.contains(&device) {
-            return Ok(());
+    /// Syncs the file system of a file; whether that is all of it.
+    fn sync(&self, file: &File) -> io::Result<bool> {
+        match sys::sync_file_system(file)? {
+            Support::Available(()) => Ok(true),
+            Support::Unavailable(_) => sys::sync(file).map(|()| false),
         }
-        before(self.watch, StepKind::Sync, Path::new("/"))?;
-        if let Support::Unavailable(_) = sys::sync_file_system(file)? {
-            // Each kept file, where one file system alone cannot be synced.
-            return sys::sync(file);
-        }
-        self.synced.insert(device);
-        Ok(())
     }
 
     /// Writes steps in the journal, and brings it to the device.
-    fn write_down(&mut self, prepared: &[Prepared]) -> Result<(), Error> {
-        let journal = match &mut self.journal {
-            Some(journal) => journal,
-            none => {
-                let directory = journal::directory(&self.holding.options.state_directory);
-                let made = Journal::make(&directory, self.action, self.watch)?;
-                self.ran.journal = Some(made.path.clone());
-                none.insert(made)
-            }
+    fn write_down(&self, prepared: &[Prepared]) -> Result<(), Error> {
+        let mut journal = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
+        let open = match &mut *journal {
+            Some(open) => open,
+            none => none.insert(Journal::make(&self.directory, self.action, self.watch)?),
         };
         for one in prepared {
-            journal.add(&one.entry.to_json());
+            open.add(&one.entry.to_json());
         }
-        journal.sync(self.watch)
+        open.write(self.watch)?;
+        let syncing = open.syncing()?;
+        drop(journal);
+        syncing.sync(self.watch)
     }
 
-    fn count(&mut self, number: usize, outcome: &Outcome) {
+    /// Does the steps of a batch.
+    fn act(&self, batch: Vec<Prepared>) -> Result<(), Error> {
+        let directories = Directories::default();
+        let mut outcomes = Vec::with_capacity(batch.len());
+        for one in batch {
+            let outcome = if self.holding.stop.is_stopped() {
+                Outcome::Left { why: STOPPED.into() }
+            } else {
+                change::act(&one, self.action, (&self.holding, &directories), self.watch)
+            };
+            self.count(one.step, &outcome);
+            outcomes.push((one.entry.step, outcome));
+        }
+        let mut journal = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(journal) = &mut *journal else { return Ok(()) };
+        for (step, outcome) in &outcomes {
+            journal.add_outcome(*step, outcome);
+        }
+        journal.write(self.watch)
+    }
+
+    fn count(&self, number: usize, outcome: &Outcome) {
+        let mut ran = self.ran.lock().unwrap_or_else(PoisonError::into_inner);
         match outcome {
             Outcome::Done { gained_bytes } => {
-                self.ran.done += 1;
-                self.ran.gained_bytes += gained_bytes;
+                ran.done += 1;
+                ran.gained_bytes += gained_bytes;
             }
-            Outcome::Left { .. } => self.ran.left += 1,
-            Outcome::Failed { .. } => self.ran.failed += 1,
+            Outcome::Left { .. } => ran.left += 1,
+            Outcome::Failed { .. } => ran.failed += 1,
         }
+        drop(ran);
         (self.tell)(number, outcome);
+    }
+
+    /// Writes the end of the journal.
+    fn end(self) -> Result<Ran, Error> {
+        let mut ran = self.ran.into_inner().unwrap_or_else(PoisonError::into_inner);
+        ran.is_stopped = self.holding.stop.is_stopped();
+        let journal = self.journal.into_inner().unwrap_or_else(PoisonError::into_inner);
+        if let Some(mut journal) = journal {
+            journal.add_end(&ran, false);
+            journal.write(self.watch)?;
+            // What says of nothing that was done is no use.
+            if ran.done + ran.failed > 0 || std::fs::remove_file(&journal.path).is_err() {
+                ran.journal = Some(journal.path);
+            }
+        }
+        Ok(ran)
+    }
+}
+
+impl Proving {
+    /// The kept file of a step, which is opened once for all that are done at a time.
+    fn keep(
+        &mut self,
+        id: (u64, u64),
+        open: impl FnOnce() -> Result<Kept, Refused>,
+    ) -> Result<Arc<Kept>, Refused> {
+        let before = &self.before;
+        let kept = self.kept.entry(id).or_insert_with(|| {
+            let held = before.get(&id).and_then(Weak::upgrade);
+            match held.filter(|kept| kept.held.is_alone()) {
+                Some(kept) => Ok(kept),
+                None => open().map(Arc::new),
+            }
+        });
+        kept.clone()
+    }
+
+    fn end_batch(&mut self) {
+        self.directories.close();
+        self.before.retain(|_, kept| kept.strong_count() > 0);
+        let kept = self.kept.drain();
+        self.before
+            .extend(kept.filter_map(|(id, kept)| Some((id, Arc::downgrade(&kept.ok()?)))));
     }
 }
 
@@ -343,20 +422,21 @@ impl Run<'_> {
 pub fn check(action: &Action, steps: &[Step], options: &Options) -> Vec<(usize, String)> {
     let stop = Stop::default();
     let holding = Holding::new(options, &stop);
+    let directories = Directories::default();
     let mut found = Vec::new();
     for (number, step) in steps.iter().enumerate() {
         if number % BATCH == 0 {
-            holding.directories.close();
+            directories.close();
         }
-        found.extend(refused(action, step, &holding).err().map(|why| (number, why)));
+        found.extend(refused(action, step, &holding, &directories).err().map(|why| (number, why)));
     }
     found
 }
 
 /// Fails with the reason why a step will not be done.
-fn refused(action: &Action, step: &Step, holding: &Holding<'_>) -> Result<(), Refused> {
+fn refused(action: &Action, step: &Step, holding: &Holding<'_>, directories: &Directories) -> Result<(), Refused> {
     let facts = |path: &Path| {
-        let place = holding.directories.place(path).map_err(prepare::unopened)?;
+        let place = directories.place(path).map_err(prepare::unopened)?;
         let found = place.facts().map_err(|error| format!("cannot stat: {error}"))?;
         Ok::<_, Refused>((place, found.ok_or("it is gone")?))
     };
@@ -379,7 +459,7 @@ fn refused(action: &Action, step: &Step, holding: &Holding<'_>) -> Result<(), Re
         }
         holding.require_owner(&place, &found)?;
         fits(action, (found.device, kept.device))?;
-        let behind = holding.directories.behind(found.device, place.directory.as_fd());
+        let behind = holding.systems.of(found.device, place.directory.as_fd());
         let behind = behind.map_err(|error| format!("cannot examine its file system: {error}"))?;
         match () {
             () if behind.is_read_only => return Err("its file system is mounted read-only".into()),
@@ -400,7 +480,7 @@ fn refused(action: &Action, step: &Step, holding: &Holding<'_>) -> Result<(), Re
             }
         }
         if let Action::Move { to } = action {
-            prepare::missing(&to.join(path.strip_prefix("/").unwrap_or(path)), to, found.device, holding)?;
+            prepare::missing(&to.join(path.strip_prefix("/").unwrap_or(path)), to, found.device, directories)?;
         }
     }
     Ok(())

@@ -62,8 +62,11 @@ pub(super) struct Behind {
 #[derive(Default)]
 pub(super) struct Directories {
     open: Mutex<HashMap<PathBuf, Arc<Directory>>>,
-    systems: Mutex<HashMap<u64, Behind>>,
 }
+
+/// What file systems are like, by their `st_dev`.
+#[derive(Default)]
+pub(super) struct Systems(Mutex<HashMap<u64, Behind>>);
 
 impl Directories {
     /// The place that an absolute path names.
@@ -107,10 +110,12 @@ impl Directories {
     pub fn close(&self) {
         self.open.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
+}
 
-    /// What the file system of an open file or directory is like, by its `st_dev`.
-    pub fn behind(&self, device: u64, file: impl AsFd) -> io::Result<Behind> {
-        let mut systems = self.systems.lock().unwrap_or_else(PoisonError::into_inner);
+impl Systems {
+    /// What the file system of an open file or directory is like.
+    pub fn of(&self, device: u64, file: impl AsFd) -> io::Result<Behind> {
+        let mut systems = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(behind) = systems.get(&device) {
             return Ok(*behind);
         }

@@ -5,14 +5,14 @@
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use seekless::files::{Attributes, shared_bytes};
 use seekless_sys as sys;
 
 use super::held::{Held, Holding, Kept, Refused, one_file};
 use super::journal::{Entry, Name};
-use super::place::{Place, relative};
+use super::place::{Directories, Place, relative};
 use super::{Action, Step};
 use crate::walk::Facts;
 
@@ -21,7 +21,7 @@ pub(super) struct Prepared {
     /// The number of the step.
     pub step: usize,
     pub held: Held,
-    pub kept: Arc<Mutex<Kept>>,
+    pub kept: Arc<Kept>,
     pub places: Vec<Place>,
     pub entry: Entry,
     /// The space that is free when all its names are gone, or it shares all its blocks.
@@ -32,52 +32,54 @@ pub(super) struct Prepared {
 pub(super) fn prepare(
     (number, step): (usize, &Step),
     action: &Action,
-    kept: &Arc<Mutex<Kept>>,
-    holding: &mut Holding<'_>,
+    kept: &Arc<Kept>,
+    (holding, directories): (&Holding<'_>, &Directories),
     run: &str,
 ) -> Result<Prepared, Refused> {
-    let locked = kept.lock().unwrap_or_else(PoisonError::into_inner);
-    let opened = |path: &PathBuf| holding.directories.place(path);
+    let opened = |path: &PathBuf| directories.place(path);
     let places: Vec<Place> = step.paths.iter().map(opened).collect::<io::Result<_>>().map_err(unopened)?;
     let first = places.first().ok_or("it has no path")?;
     let held = holding.hold(first, &step.seen)?;
-    let keep = verify(&locked, step, holding)?;
-    if let Some(why) = one_file(&locked.held, &held, keep) {
+    let keep = verify(kept, step, directories)?;
+    if let Some(why) = one_file(&kept.held, &held, keep) {
         return Err(why);
     }
-    for place in &places {
+    for (at, place) in places.iter().enumerate() {
+        holding.require_owner(place, &held.facts())?;
+        if at == 0 {
+            continue;
+        }
         let found = place.facts().map_err(|error| format!("cannot stat: {error}"))?;
         if found.is_none_or(|found| !step.seen.is_inode(&found)) {
             return Err(format!("{} is another file than at the search", place.path.display()));
         }
-        holding.require_owner(place, &held.facts)?;
     }
     if matches!(action, Action::Hardlink | Action::Symlink { .. }) {
         let of_kept = |why| format!("the kept file {}: {why}", keep.display());
-        holding.require_owner(&locked.place, &locked.held.facts).map_err(of_kept)?;
+        holding.require_owner(&kept.place, &kept.held.facts()).map_err(of_kept)?;
     }
     let attributes = Attributes::of(&held.file).map_err(|error| format!("cannot read its attributes: {error}"))?;
-    let devices = (held.facts.device, locked.held.facts.device);
+    let devices = (held.facts().device, kept.held.facts().device);
     fits(action, devices)?;
     if *action == Action::Hardlink && !holding.options.ignore_metadata {
-        same_attributes(&attributes, &locked.attributes)?;
+        same_attributes(&attributes, &kept.attributes)?;
     }
-    holding.compare(&locked, &held)?;
+    holding.compare(kept, &held)?;
     held.require_unchanged()?;
     let metadata = held.file.metadata().map_err(|error| format!("cannot stat: {error}"))?;
     let flags = sys::inode_flags(&held.file).map_err(|error| format!("cannot read its flags: {error}"))?;
     let names = places.iter().enumerate();
     let names = names.map(|(at, place)| {
         let temporary = format!(".seekless-dupes-{run}-{number}-{at}");
-        name(place, keep, action, temporary, held.facts.device, holding)
+        name(place, keep, action, temporary, held.facts().device, directories)
     });
     let entry = Entry {
         step: number as u64,
         names: names.collect::<Result<_, _>>()?,
-        seen: super::Seen::of(&held.facts),
+        seen: super::Seen::of(&held.facts()),
         keep: keep.to_owned(),
-        keep_seen: super::Seen::of(&locked.held.facts),
-        digest: locked.digest.clone(),
+        keep_seen: super::Seen::of(&kept.held.facts()),
+        digest: kept.digest.clone(),
         attributes,
         flags: flags.available(),
         accessed_ns: metadata.atime().saturating_mul(1_000_000_000).saturating_add(metadata.atime_nsec()),
@@ -87,13 +89,12 @@ pub(super) fn prepare(
         Some(Ok(Some(shared))) => shared,
         _ => 0,
     };
-    if *action == Action::Reflink && is_shared(&held, &locked.held) {
+    if *action == Action::Reflink && is_shared(&held, &kept.held) {
         return Err("it shares all its blocks with the kept file".into());
     }
-    drop(locked);
     Ok(Prepared {
         step: number,
-        own_bytes: held.facts.allocated_bytes.saturating_sub(shared),
+        own_bytes: held.facts().allocated_bytes.saturating_sub(shared),
         held,
         kept: Arc::clone(kept),
         places,
@@ -106,14 +107,14 @@ pub(super) fn unopened(error: io::Error) -> Refused {
 }
 
 /// The path of the kept file, which leads to the open one.
-fn verify<'s>(kept: &Kept, step: &'s Step, holding: &Holding<'_>) -> Result<&'s Path, Refused> {
+fn verify<'s>(kept: &Kept, step: &'s Step, directories: &Directories) -> Result<&'s Path, Refused> {
     if kept.place.path == step.keep {
         return Ok(&step.keep);
     }
-    let place = holding.directories.place(&step.keep).map_err(unopened)?;
+    let place = directories.place(&step.keep).map_err(unopened)?;
     let found = place.facts().map_err(|error| format!("cannot stat the kept file: {error}"))?;
     match found {
-        Some(found) if found.id() == kept.held.facts.id() => Ok(&step.keep),
+        Some(found) if found.id() == kept.held.facts().id() => Ok(&step.keep),
         _ => Err(format!("the kept file {} changed since the search", step.keep.display())),
     }
 }
@@ -144,8 +145,8 @@ fn same_attributes(own: &Attributes, kept: &Attributes) -> Result<(), Refused> {
 
 /// Whether two files have the same blocks.
 fn is_shared(held: &Held, kept: &Held) -> bool {
-    if !held.behind.system.may_share || held.facts.bytes == 0 {
-        return held.facts.bytes == 0;
+    if !held.behind.system.may_share || held.facts().bytes == 0 {
+        return held.facts().bytes == 0;
     }
     let layout = |held: &Held| seekless::files::shared_layout(&held.file).ok().flatten();
     layout(held).is_some_and(|own| Some(own) == layout(kept))
@@ -157,7 +158,7 @@ fn name(
     action: &Action,
     temporary: String,
     device: u64,
-    holding: &Holding<'_>,
+    directories: &Directories,
 ) -> Result<Name, Refused> {
     let above = place.path.parent().unwrap_or(Path::new("/"));
     let mut name = Name {
@@ -172,7 +173,7 @@ fn name(
         Action::Symlink { is_absolute: false } => name.link = Some(relative(above, keep)),
         Action::Move { to } => {
             let moved_to = to.join(place.path.strip_prefix("/").unwrap_or(&place.path));
-            name.made = missing(&moved_to, to, device, holding)?;
+            name.made = missing(&moved_to, to, device, directories)?;
             name.moved_to = Some(moved_to);
         }
         Action::Remove | Action::Hardlink | Action::Reflink => {}
@@ -181,10 +182,10 @@ fn name(
 }
 
 /// How many of the directories between `to`, which exists, and a path in it are missing. Fails on another file system.
-pub(super) fn missing(path: &Path, to: &Path, device: u64, holding: &Holding<'_>) -> Result<u64, Refused> {
+pub(super) fn missing(path: &Path, to: &Path, device: u64, directories: &Directories) -> Result<u64, Refused> {
     let mut count = 0;
     for above in path.ancestors().skip(1) {
-        match holding.directories.directory(above) {
+        match directories.directory(above) {
             Ok(directory) => {
                 let found = Facts::of(&*directory).map_err(|error| format!("cannot stat {}: {error}", above.display()))?;
                 let is_same = found.device == device;

@@ -756,7 +756,7 @@ fn a_file_that_another_process_opens_for_writing_meanwhile_keeps_its_name_and_wh
                     let mut shell = Command::new("sh");
                     shell.args(["-c", "printf appended >> \"$0\""]).arg(&target);
                     *writer.lock().unwrap() = Some(shell.spawn().unwrap());
-                    std::thread::sleep(Duration::from_millis(60));
+                    thread::sleep(Duration::from_millis(60));
                 });
                 tree.run_with(&action, &steps, &tree.options(), &append).unwrap();
                 let Some(mut writer) = writer.into_inner().unwrap() else { break };
