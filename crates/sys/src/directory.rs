@@ -376,7 +376,9 @@ mod tests {
             Ok(Support::Unavailable(why)) => return println!("skipped: {why}"),
             refused => assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::AlreadyExists),
         }
-        directory.rename_new("one".as_ref(), &directory, "two".as_ref()).unwrap();
+        directory
+            .rename_new("one".as_ref(), &directory, "two".as_ref())
+            .unwrap();
         assert_eq!(fs::read(place.path().join("two")).unwrap(), b"1");
     }
 

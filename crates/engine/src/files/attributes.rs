@@ -57,8 +57,7 @@ impl Attributes {
         // Before the mode is set, because attributes inherited from the directory, such as a default access control
         // list, may grant access to others.
         if let Some(extended) = &self.extended {
-            Self::give_extended(extended, file)
-                .map_err(failed("extended attributes"))?;
+            Self::give_extended(extended, file).map_err(failed("extended attributes"))?;
         }
         // The mode comes last, because changing the owner clears set-user-ID.
         file.set_permissions(Permissions::from_mode(self.mode))

@@ -108,8 +108,11 @@ fn change(
         Action::Move { .. } => relocate(place, name, held, directories, watch)?,
         Action::Reflink => {}
     }
+    if at + 1 == prepared.places.len() {
+        return Ok(());
+    }
     // Further names of the file are told by what it is now.
-    prepared.held.renew().map_err(Unchanged::Failed)
+    held.renew().map_err(Unchanged::Failed)
 }
 
 /// Fails unless a name still leads to the file that was compared, and it and the kept one are what they were.

@@ -172,7 +172,8 @@ impl<'a> Holding<'a> {
         if !self.is_root || self.options.unsafe_owner {
             return Ok(());
         }
-        let directory = Facts::of(place.directory.as_fd()).map_err(|error| format!("cannot stat its directory: {error}"))?;
+        let directory =
+            Facts::of(place.directory.as_fd()).map_err(|error| format!("cannot stat its directory: {error}"))?;
         match (facts.owner, directory.owner) {
             (0, 0) => Ok(()),
             (0, owner) => Err(format!("its directory belongs to another user (ID {owner})")),
@@ -298,7 +299,10 @@ impl<'a> Holding<'a> {
                 }
             };
             if theirs[..read] != *wanted {
-                let equal = theirs[..read].iter().zip(wanted).take_while(|(one, other)| one == other);
+                let equal = theirs[..read]
+                    .iter()
+                    .zip(wanted)
+                    .take_while(|(one, other)| one == other);
                 return Err(differs(at + equal.count() as u64));
             }
             at += length as u64;
@@ -327,18 +331,29 @@ impl<'a> Holding<'a> {
 }
 
 /// BLAKE3 of the first bytes of a file, as digits.
-pub(super) fn digest_of(file: &File, bytes: u64, block: &mut Vec<u8>, goes_on: &dyn Fn() -> bool) -> io::Result<String> {
+pub(super) fn digest_of(
+    file: &File,
+    bytes: u64,
+    block: &mut Vec<u8>,
+    goes_on: &dyn Fn() -> bool,
+) -> io::Result<String> {
     block.resize(8 * BLOCK_BYTES, 0);
     let mut digest = blake3::Hasher::new();
     let mut at = 0;
     while at < bytes {
         if !goes_on() {
-            return Err(io::Error::new(io::ErrorKind::Interrupted, "stopped, or another process opens it for writing"));
+            return Err(io::Error::new(
+                io::ErrorKind::Interrupted,
+                "stopped, or another process opens it for writing",
+            ));
         }
         let length = (bytes - at).min(block.len() as u64) as usize;
         let read = read_full(file, &mut block[..length], at)?;
         if read == 0 {
-            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it is shorter than it was"));
+            return Err(io::Error::new(
+                io::ErrorKind::UnexpectedEof,
+                "it is shorter than it was",
+            ));
         }
         digest.update(&block[..read]);
         at += read as u64;

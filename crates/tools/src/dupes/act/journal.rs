@@ -167,7 +167,10 @@ impl Kind {
     }
 
     pub fn name(self) -> &'static str {
-        KINDS.iter().find(|(kind, _)| *kind == self).map_or("", |(_, name)| *name)
+        KINDS
+            .iter()
+            .find(|(kind, _)| *kind == self)
+            .map_or("", |(_, name)| *name)
     }
 }
 
@@ -260,12 +263,24 @@ impl Journal {
         let made = builder.recursive(true).mode(0o700).create(directory);
         made.map_err(failed(directory, "cannot make the directory of journals"))?;
         let now = SystemTime::now();
-        let time = Timestamp::try_from(now).map_or_else(|_| "0".to_owned(), |time| time.strftime("%Y%m%dT%H%M%S%.6fZ").to_string());
+        let time = Timestamp::try_from(now).map_or_else(
+            |_| "0".to_owned(),
+            |time| time.strftime("%Y%m%dT%H%M%S%.6fZ").to_string(),
+        );
         let mut number = 0;
         let (path, file) = loop {
-            let more = if number == 0 { String::new() } else { format!("-{number}") };
+            let more = if number == 0 {
+                String::new()
+            } else {
+                format!("-{number}")
+            };
             let path = directory.join(format!("{time}-{}{more}.jsonl", std::process::id()));
-            let how = OpenOptions::new().read(true).append(true).create_new(true).mode(0o600).open(&path);
+            let how = OpenOptions::new()
+                .read(true)
+                .append(true)
+                .create_new(true)
+                .mode(0o600)
+                .open(&path);
             match how {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
                 opened => break (path.clone(), opened.map_err(failed(&path, "cannot make the journal"))?),

@@ -155,8 +155,8 @@ pub struct Error {
 /// Receives the outcome of each step by its number, from any thread.
 pub type Tell<'a> = &'a (dyn Fn(usize, &Outcome) + Sync);
 
-/// Steps that are proven, written in the journal and synced together.
-const BATCH: usize = 128;
+/// Steps that are proven, written in the journal and synced together: syncing takes as long as some hundred steps.
+const BATCH: usize = 512;
 /// Files of a batch, after which it ends: nobody can write to them until it is done.
 const BATCH_BYTES: u64 = 64 << 20;
 /// Why a step was not begun.
@@ -258,8 +258,8 @@ struct Proving {
 impl Run<'_> {
     /// Proves steps and writes them in the journal, batch by batch. Returns the number of the first step that was not tried.
     fn prepare_all(&self, steps: &[Step], batches: &SyncSender<Vec<Prepared>>) -> Result<usize, Error> {
-        // Two batches are open at a time, each with as many kept files and directories in the worst case.
-        let most = BATCH.min(sys::open_files_max() / 8).max(1);
+        // Two batches are open at a time. A step may need two more files and two directories.
+        let most_open = (sys::open_files_max() * 7 / 16).saturating_sub(8);
         let mut proving = Proving::default();
         let mut next = 0;
         while next < steps.len() && !self.holding.stop.is_stopped() {
@@ -272,7 +272,8 @@ impl Run<'_> {
                 }
                 next += 1;
                 bytes += step.seen.bytes;
-                let is_full = prepared.len() == most || proving.kept.len() == most || bytes > BATCH_BYTES;
+                let is_open = prepared.len() + proving.open();
+                let is_full = prepared.len() == BATCH || is_open >= most_open || bytes > BATCH_BYTES;
                 if is_full || self.holding.stop.is_stopped() {
                     break;
                 }
@@ -293,7 +294,10 @@ impl Run<'_> {
     fn prepare(&self, number: usize, step: &Step, proving: &mut Proving) -> Result<Prepared, Refused> {
         let id = |seen: &Seen| (seen.device, seen.inode);
         if id(&step.seen) == id(&step.keep_seen) {
-            return Err(format!("it is the kept file: {} is another name of it", step.keep.display()));
+            return Err(format!(
+                "it is the kept file: {} is another name of it",
+                step.keep.display()
+            ));
         }
         let kept = proving.keep(id(&step.keep_seen), || self.holding.keep(step, &Directories::default()))?;
         let prepared = prepare(
@@ -392,11 +396,7 @@ impl Run<'_> {
 
 impl Proving {
     /// The kept file of a step, which is opened once for all that are done at a time.
-    fn keep(
-        &mut self,
-        id: (u64, u64),
-        open: impl FnOnce() -> Result<Kept, Refused>,
-    ) -> Result<Arc<Kept>, Refused> {
+    fn keep(&mut self, id: (u64, u64), open: impl FnOnce() -> Result<Kept, Refused>) -> Result<Arc<Kept>, Refused> {
         let before = &self.before;
         let kept = self.kept.entry(id).or_insert_with(|| {
             let held = before.get(&id).and_then(Weak::upgrade);
@@ -406,6 +406,11 @@ impl Proving {
             }
         });
         kept.clone()
+    }
+
+    /// The number of files and directories that are open.
+    fn open(&self) -> usize {
+        2 * self.kept.len() + self.directories.len()
     }
 
     fn end_batch(&mut self) {
@@ -428,7 +433,11 @@ pub fn check(action: &Action, steps: &[Step], options: &Options) -> Vec<(usize, 
         if number % BATCH == 0 {
             directories.close();
         }
-        found.extend(refused(action, step, &holding, &directories).err().map(|why| (number, why)));
+        found.extend(
+            refused(action, step, &holding, &directories)
+                .err()
+                .map(|why| (number, why)),
+        );
     }
     found
 }
@@ -476,11 +485,18 @@ fn refused(action: &Action, step: &Step, holding: &Holding<'_>, directories: &Di
         if *action == Action::Hardlink && !holding.options.ignore_metadata {
             let rights = |facts: &Facts| (facts.owner, facts.group, facts.mode);
             if rights(&found) != rights(&kept) {
-                return Err("its owner, group or mode differs from that of the kept file, and hard links have only one".into());
+                return Err(
+                    "its owner, group or mode differs from that of the kept file, and hard links have only one".into(),
+                );
             }
         }
         if let Action::Move { to } = action {
-            prepare::missing(&to.join(path.strip_prefix("/").unwrap_or(path)), to, found.device, directories)?;
+            prepare::missing(
+                &to.join(path.strip_prefix("/").unwrap_or(path)),
+                to,
+                found.device,
+                directories,
+            )?;
         }
     }
     Ok(())

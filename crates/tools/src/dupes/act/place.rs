@@ -106,6 +106,11 @@ impl Directories {
         Ok(directory)
     }
 
+    /// The number of open directories.
+    pub fn len(&self) -> usize {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
     /// Closes all directories.
     pub fn close(&self) {
         self.open.lock().unwrap_or_else(PoisonError::into_inner).clear();

@@ -37,7 +37,12 @@ pub(super) fn prepare(
     run: &str,
 ) -> Result<Prepared, Refused> {
     let opened = |path: &PathBuf| directories.place(path);
-    let places: Vec<Place> = step.paths.iter().map(opened).collect::<io::Result<_>>().map_err(unopened)?;
+    let places: Vec<Place> = step
+        .paths
+        .iter()
+        .map(opened)
+        .collect::<io::Result<_>>()
+        .map_err(unopened)?;
     let first = places.first().ok_or("it has no path")?;
     let held = holding.hold(first, &step.seen)?;
     let keep = verify(kept, step, directories)?;
@@ -56,7 +61,9 @@ pub(super) fn prepare(
     }
     if matches!(action, Action::Hardlink | Action::Symlink { .. }) {
         let of_kept = |why| format!("the kept file {}: {why}", keep.display());
-        holding.require_owner(&kept.place, &kept.held.facts()).map_err(of_kept)?;
+        holding
+            .require_owner(&kept.place, &kept.held.facts())
+            .map_err(of_kept)?;
     }
     let attributes = Attributes::of(&held.file).map_err(|error| format!("cannot read its attributes: {error}"))?;
     let devices = (held.facts().device, kept.held.facts().device);
@@ -65,7 +72,6 @@ pub(super) fn prepare(
         same_attributes(&attributes, &kept.attributes)?;
     }
     holding.compare(kept, &held)?;
-    held.require_unchanged()?;
     let metadata = held.file.metadata().map_err(|error| format!("cannot stat: {error}"))?;
     let flags = sys::inode_flags(&held.file).map_err(|error| format!("cannot read its flags: {error}"))?;
     let names = places.iter().enumerate();
@@ -82,7 +88,10 @@ pub(super) fn prepare(
         digest: kept.digest.clone(),
         attributes,
         flags: flags.available(),
-        accessed_ns: metadata.atime().saturating_mul(1_000_000_000).saturating_add(metadata.atime_nsec()),
+        accessed_ns: metadata
+            .atime()
+            .saturating_mul(1_000_000_000)
+            .saturating_add(metadata.atime_nsec()),
         why: step.why.clone(),
     };
     let shared = match held.behind.system.may_share.then(|| shared_bytes(&held.file)) {
@@ -112,10 +121,15 @@ fn verify<'s>(kept: &Kept, step: &'s Step, directories: &Directories) -> Result<
         return Ok(&step.keep);
     }
     let place = directories.place(&step.keep).map_err(unopened)?;
-    let found = place.facts().map_err(|error| format!("cannot stat the kept file: {error}"))?;
+    let found = place
+        .facts()
+        .map_err(|error| format!("cannot stat the kept file: {error}"))?;
     match found {
         Some(found) if found.id() == kept.held.facts().id() => Ok(&step.keep),
-        _ => Err(format!("the kept file {} changed since the search", step.keep.display())),
+        _ => Err(format!(
+            "the kept file {} changed since the search",
+            step.keep.display()
+        )),
     }
 }
 
@@ -129,12 +143,18 @@ pub(super) fn fits(action: &Action, (one, kept): (u64, u64)) -> Result<(), Refus
     if one == kept {
         return Ok(());
     }
-    Err(format!("is on another file system than the kept file: there are no {kind} between the two"))
+    Err(format!(
+        "is on another file system than the kept file: there are no {kind} between the two"
+    ))
 }
 
 /// Fails if a file would get other rights or attributes by becoming a name of the kept one.
 fn same_attributes(own: &Attributes, kept: &Attributes) -> Result<(), Refused> {
-    let differs = |what: &str| Err(format!("its {what} from that of the kept file, and hard links have only one"));
+    let differs = |what: &str| {
+        Err(format!(
+            "its {what} from that of the kept file, and hard links have only one"
+        ))
+    };
     match () {
         () if (own.owner, own.group) != (kept.owner, kept.group) => differs("owner or group differs"),
         () if own.mode != kept.mode => differs("mode differs"),
@@ -187,7 +207,8 @@ pub(super) fn missing(path: &Path, to: &Path, device: u64, directories: &Directo
     for above in path.ancestors().skip(1) {
         match directories.directory(above) {
             Ok(directory) => {
-                let found = Facts::of(&*directory).map_err(|error| format!("cannot stat {}: {error}", above.display()))?;
+                let found =
+                    Facts::of(&*directory).map_err(|error| format!("cannot stat {}: {error}", above.display()))?;
                 let is_same = found.device == device;
                 let other = || format!("is on another file system than {}", above.display());
                 return is_same.then_some(count).ok_or_else(other);

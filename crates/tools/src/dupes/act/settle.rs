@@ -135,14 +135,22 @@ fn settle_name(
     let aside = place.beside(temporary);
     let is_target = |found: &Option<Facts>| found.is_some_and(|found| entry.seen.has_bytes(&found));
     let Some(left) = place.facts_of(temporary)? else {
-        return Ok(Ok(if is_target(&found) { Found::NotBegun } else { Found::Done }));
+        return Ok(Ok(if is_target(&found) {
+            Found::NotBegun
+        } else {
+            Found::Done
+        }));
     };
     let has_links = matches!(kind, Kind::Hardlink | Kind::Symlink);
     if has_links && is_link(entry, name, place, &left, temporary) && !entry.seen.is_inode(&left) {
         // The link that has not got the name, or lost it again.
         before(watch, StepKind::Remove, &aside)?;
         place.directory.remove_file(temporary)?;
-        return Ok(Ok(if is_target(&found) { Found::NotBegun } else { Found::Done }));
+        return Ok(Ok(if is_target(&found) {
+            Found::NotBegun
+        } else {
+            Found::Done
+        }));
     }
     // The file that had the name, or what another program had saved under it.
     match found {

@@ -310,7 +310,10 @@ fn what_is_gained_is_the_space_of_files_whose_last_name_is_gone() {
     fs::hard_link(&two, tree.path("elsewhere")).unwrap();
     sys::sync_file_system(&File::open(&keep).unwrap()).unwrap();
     let outcomes = tree.run(&Action::Remove, &[step(&[one], &keep), step(&[two], &keep)]);
-    assert!(matches!(outcomes[0], Outcome::Done { gained_bytes } if gained_bytes >= 100_000), "{outcomes:?}");
+    assert!(
+        matches!(outcomes[0], Outcome::Done { gained_bytes } if gained_bytes >= 100_000),
+        "{outcomes:?}"
+    );
     assert_eq!(outcomes[1], Outcome::Done { gained_bytes: 0 });
 }
 
@@ -349,6 +352,18 @@ fn child_that_is_killed() {
             let action = &actions(&tree)[number.parse::<usize>().unwrap()];
             let steps = sample_steps(&tree);
             run_watched(action, &steps, &options, &Stop::default(), &|_, _| (), &killing).unwrap();
+        }
+        "many" => {
+            let action = &actions(&tree)[number.parse::<usize>().unwrap()];
+            run_watched(
+                action,
+                &many_steps(&tree),
+                &options,
+                &Stop::default(),
+                &|_, _| (),
+                &killing,
+            )
+            .unwrap();
         }
         "settle" => {
             run_watched(&Action::Remove, &[], &options, &Stop::default(), &|_, _| (), &killing).unwrap();
@@ -394,7 +409,11 @@ fn require_settled(tree: &Tree, before: &Snapshot, action: &Action) {
     }
     for (path, (was, ..)) in before {
         if !now.contains_key(path) {
-            assert!(matches!(action, Action::Remove | Action::Move { .. }), "{} is gone", path.display());
+            assert!(
+                matches!(action, Action::Remove | Action::Move { .. }),
+                "{} is gone",
+                path.display()
+            );
             let elsewhere = now.values().any(|(bytes, ..)| bytes == was);
             assert!(elsewhere, "the bytes of {} are gone", path.display());
         }
@@ -420,7 +439,11 @@ fn a_kill_before_any_change_is_settled_by_the_next_run_and_undone() {
                 tree.run(&Action::Remove, &[]);
                 require_settled(&tree, &before, action);
                 tree.undo();
-                assert_eq!(tree.snapshot(), before, "{action:?}, killed before change {left}, {is_settled_twice}");
+                assert_eq!(
+                    tree.snapshot(),
+                    before,
+                    "{action:?}, killed before change {left}, {is_settled_twice}"
+                );
                 forget_all(&tree);
                 if !was_killed {
                     println!("{action:?}: {left} changes");
@@ -555,7 +578,10 @@ fn files_that_differ_are_left_alone_whatever_the_search_said() {
                 let other = tree.write("deep/er/one", &content);
                 let before = tree.snapshot();
                 let outcomes = tree.run(&action, &[step(&[other], &keep)]);
-                assert!(why(&outcomes[0]).contains("differs from the kept file at byte"), "{outcomes:?}");
+                assert!(
+                    why(&outcomes[0]).contains("differs from the kept file at byte"),
+                    "{outcomes:?}"
+                );
                 assert_eq!(tree.snapshot(), before);
             }
         }
@@ -579,7 +605,10 @@ fn the_last_copy_stays_even_if_every_file_is_to_go() {
                 tree.undo();
                 undo::forget(&tree.journals()[0].path).unwrap();
             }
-            assert!(paths.iter().all(|path| fs::read(path).unwrap() == content), "{action:?}");
+            assert!(
+                paths.iter().all(|path| fs::read(path).unwrap() == content),
+                "{action:?}"
+            );
         }
     }
 }
@@ -609,7 +638,10 @@ fn another_name_or_another_path_of_the_kept_file_is_left_alone() {
         let steps = [step(&[tree.path("link")], &keep), through, link_itself, dotted];
         let outcomes = tree.run(&action, &steps);
         assert!(why(&outcomes[0]).contains("another name of it"), "{outcomes:?}");
-        assert!(outcomes.iter().all(|outcome| matches!(outcome, Outcome::Left { .. })), "{outcomes:?}");
+        assert!(
+            outcomes.iter().all(|outcome| matches!(outcome, Outcome::Left { .. })),
+            "{outcomes:?}"
+        );
         assert_eq!(tree.snapshot(), before);
     }
 }
@@ -649,7 +681,10 @@ fn a_file_that_is_shown_twice_by_a_bind_mount_or_an_overlay_is_left_alone() {
         "lowerdir={0}/tree,upperdir={0}/upper,workdir={0}/work",
         tree.directory.display()
     );
-    let overlay: Vec<&OsStr> = ["-t", "overlay", "overlay", "-o", &options].into_iter().map(AsRef::as_ref).collect();
+    let overlay: Vec<&OsStr> = ["-t", "overlay", "overlay", "-o", &options]
+        .into_iter()
+        .map(AsRef::as_ref)
+        .collect();
     let overlay = [&overlay[..], &[shown.as_os_str()]].concat();
     for mount in [bind, overlay] {
         if !mounts("mount", &mount) {
@@ -659,7 +694,10 @@ fn a_file_that_is_shown_twice_by_a_bind_mount_or_an_overlay_is_left_alone() {
         for action in actions(&tree) {
             let before = tree.snapshot();
             let outcomes = tree.run(&action, &[step(&[shown.join("deep/er/one")], &keep)]);
-            assert!(matches!(&outcomes[0], Outcome::Left { why } if why.contains("the kept file")), "{outcomes:?}");
+            assert!(
+                matches!(&outcomes[0], Outcome::Left { why } if why.contains("the kept file")),
+                "{outcomes:?}"
+            );
             assert_eq!(tree.snapshot(), before);
         }
     }
@@ -672,7 +710,10 @@ fn both_paths_of_a_name_that_a_bind_mount_shows_twice_are_acted_on_once() {
     fs::create_dir(&shown).unwrap();
     for action in [Action::Remove, Action::Hardlink, Action::Symlink { is_absolute: true }] {
         write_sample(&tree);
-        if !mounts("mount", &["--bind".as_ref(), tree.root().as_os_str(), shown.as_os_str()]) {
+        if !mounts(
+            "mount",
+            &["--bind".as_ref(), tree.root().as_os_str(), shown.as_os_str()],
+        ) {
             return;
         }
         let _mounted = Mounted(shown.clone());
@@ -759,7 +800,9 @@ fn a_file_that_another_process_opens_for_writing_meanwhile_keeps_its_name_and_wh
                     thread::sleep(Duration::from_millis(60));
                 });
                 tree.run_with(&action, &steps, &tree.options(), &append).unwrap();
-                let Some(mut writer) = writer.into_inner().unwrap() else { break };
+                let Some(mut writer) = writer.into_inner().unwrap() else {
+                    break;
+                };
                 assert!(writer.wait().unwrap().success());
                 // The file, or, if it was acted on by then, what has its name.
                 let found = fs::read(&target).unwrap();
@@ -803,7 +846,14 @@ fn nothing_is_done_that_the_journal_cannot_hold() {
     let tree = tree();
     let small = tree.directory.join("state");
     fs::create_dir(&small).unwrap();
-    if !mounts("mount", &["-t", "tmpfs", "-o", "size=16k", "tmpfs"].iter().map(AsRef::as_ref).chain([small.as_os_str()]).collect::<Vec<_>>()) {
+    if !mounts(
+        "mount",
+        &["-t", "tmpfs", "-o", "size=16k", "tmpfs"]
+            .iter()
+            .map(AsRef::as_ref)
+            .chain([small.as_os_str()])
+            .collect::<Vec<_>>(),
+    ) {
         return;
     }
     let _mounted = Mounted(small.clone());
@@ -837,7 +887,13 @@ fn nothing_is_done_that_the_journal_cannot_hold() {
 /// An access control list with one more user (acl(5)): `user::rw-`, `user:1234:r--`, `group::r--`, `mask::r--`, `other::---`.
 fn access_list() -> Vec<u8> {
     let mut list = 2_u32.to_le_bytes().to_vec();
-    for (tag, rights, id) in [(1_u16, 6_u16, u32::MAX), (2, 4, 1234), (4, 4, u32::MAX), (16, 4, u32::MAX), (32, 0, u32::MAX)] {
+    for (tag, rights, id) in [
+        (1_u16, 6_u16, u32::MAX),
+        (2, 4, 1234),
+        (4, 4, u32::MAX),
+        (16, 4, u32::MAX),
+        (32, 0, u32::MAX),
+    ] {
         list.extend_from_slice(&tag.to_le_bytes());
         list.extend_from_slice(&rights.to_le_bytes());
         list.extend_from_slice(&id.to_le_bytes());
@@ -912,7 +968,9 @@ fn files_of_different_rights_become_one_only_if_that_is_asked_for() {
             ignore_metadata: true,
             ..tree.options()
         };
-        assert!(is_done(&tree.run_with(&Action::Hardlink, &steps, &options, &Unwatched).unwrap()[0]));
+        assert!(is_done(
+            &tree.run_with(&Action::Hardlink, &steps, &options, &Unwatched).unwrap()[0]
+        ));
         forget_all(&tree);
     }
 }
@@ -963,7 +1021,10 @@ fn undoing_restores_nothing_wrong() {
                 }
                 let before = tree.snapshot();
                 let undone = tree.undo();
-                assert!(matches!(&undone[..], [(_, Undone::Failed { .. })]), "{action:?} {changed}: {undone:?}");
+                assert!(
+                    matches!(&undone[..], [(_, Undone::Failed { .. })]),
+                    "{action:?} {changed}: {undone:?}"
+                );
                 assert_eq!(tree.snapshot(), before, "{action:?} {changed}");
                 forget_all(&tree);
             }
@@ -1022,24 +1083,65 @@ fn a_journal_of_another_machine_or_of_nothing_is_refused() {
     let cut = &text[..text.rfind("\"kind\":\"end\"").unwrap()];
     fs::write(&path, cut).unwrap();
     tree.undo();
-    assert_eq!(fs::read(tree.path("two")).unwrap(), fs::read(tree.path("keep")).unwrap());
+    assert_eq!(
+        fs::read(tree.path("two")).unwrap(),
+        fs::read(tree.path("keep")).unwrap()
+    );
+}
+
+const MANY: usize = 2 * BATCH + 100;
+
+/// More equal files than two batches have.
+fn write_many(tree: &Tree) {
+    write_sample(tree);
+    tree.write("kept", b"small");
+    for number in 0..MANY {
+        tree.write(format!("many/{}/{number}", number % 3), b"small");
+    }
+}
+
+fn many_steps(tree: &Tree) -> Vec<Step> {
+    let path = |number: usize| tree.path(format!("many/{}/{number}", number % 3));
+    (0..MANY)
+        .map(|number| step(&[path(number)], &tree.path("kept")))
+        .collect()
 }
 
 #[test]
 fn more_steps_than_a_batch_has_are_done_and_undone() {
     for tree in trees() {
         for action in actions(&tree) {
-            write_sample(&tree);
-            let keep = tree.write("kept", b"small");
-            let steps: Vec<Step> = (0..300)
-                .map(|number| step(&[tree.write(format!("many/{}/{number}", number % 3), b"small")], &keep))
-                .collect();
+            write_many(&tree);
             let before = tree.snapshot();
-            let outcomes = tree.run(&action, &steps);
-            assert!(is_lacking(&outcomes) || action == Action::Reflink || outcomes.iter().all(is_done), "{outcomes:?}");
+            let outcomes = tree.run(&action, &many_steps(&tree));
+            // Small files may be stored where blocks cannot be shared.
+            assert!(
+                action == Action::Reflink || outcomes.iter().all(is_done),
+                "{outcomes:?}"
+            );
             tree.undo();
             assert_eq!(tree.snapshot(), before);
             forget_all(&tree);
+        }
+    }
+}
+
+#[test]
+fn a_kill_while_one_batch_is_done_and_the_next_is_written_down_is_settled() {
+    let tree = tree();
+    for (number, action) in actions(&tree).iter().enumerate() {
+        for left in [3, 50, 900, 1100, 1700, 2100, 2400] {
+            write_many(&tree);
+            let before = tree.snapshot();
+            let was_killed = is_killed(&tree, number, "many", left);
+            tree.run(&Action::Remove, &[]);
+            require_settled(&tree, &before, action);
+            tree.undo();
+            assert_eq!(tree.snapshot(), before, "{action:?}, killed before change {left}");
+            forget_all(&tree);
+            if !was_killed {
+                break;
+            }
         }
     }
 }

@@ -366,7 +366,9 @@ impl Undoing<'_> {
         let kept = self.directories.place(&entry.keep).and_then(|kept| kept.open());
         let kept = kept.map_err(|error| format!("cannot open the kept file {keep}: {error}"))?;
         let changed = || format!("the kept file {keep} has changed since: its bytes are not those that the file had");
-        let metadata = kept.metadata().map_err(|error| format!("cannot stat {keep}: {error}"))?;
+        let metadata = kept
+            .metadata()
+            .map_err(|error| format!("cannot stat {keep}: {error}"))?;
         if !metadata.is_file() || metadata.len() != entry.seen.bytes {
             return Err(changed());
         }
@@ -447,7 +449,8 @@ impl Undoing<'_> {
         let aside = place.beside(temporary);
         let failed = |action: &'static str| move |error: io::Error| format!("cannot {action}: {error}");
         let link = |called: &OsStr| {
-            let path = sys::descriptor_path(file).ok_or_else(|| io::Error::other("this system does not link open files"))?;
+            let path =
+                sys::descriptor_path(file).ok_or_else(|| io::Error::other("this system does not link open files"))?;
             name_file(&path, &place.directory, called)
         };
         if self.kind == Kind::Remove {
@@ -470,7 +473,8 @@ impl Undoing<'_> {
             required(place.directory.exchange(temporary, &place.name))
         };
         let discard = |why: String| {
-            let removed = before(self.watch, StepKind::Remove, &aside).and_then(|()| place.directory.remove_file(temporary));
+            let removed =
+                before(self.watch, StepKind::Remove, &aside).and_then(|()| place.directory.remove_file(temporary));
             match removed {
                 Ok(()) => why,
                 Err(error) => format!("{why}; cannot remove {}: {error}", aside.display()),
@@ -487,7 +491,8 @@ impl Undoing<'_> {
                 Err(error) => format!("{why}; what it saved is {} ({error})", aside.display()),
             });
         }
-        let removed = before(self.watch, StepKind::Remove, &aside).and_then(|()| place.directory.remove_file(temporary));
+        let removed =
+            before(self.watch, StepKind::Remove, &aside).and_then(|()| place.directory.remove_file(temporary));
         removed.map_err(|error| format!("restored, but cannot remove the link {}: {error}", aside.display()))
     }
 }
