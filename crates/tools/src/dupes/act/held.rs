@@ -291,12 +291,11 @@ impl<'a> Holding<'a> {
         while at < bytes {
             let length = (bytes - at).min(BLOCK_BYTES as u64) as usize;
             let read = read_full(&held.file, &mut theirs[..length], at).map_err(failed)?;
-            let wanted = match &kept.content {
-                Some(content) => &content[at as usize..at as usize + length],
-                None => {
-                    let read = read_full(&kept.held.file, &mut ours[..length], at).map_err(failed)?;
-                    &ours[..read]
-                }
+            let wanted = if let Some(content) = &kept.content {
+                &content[at as usize..at as usize + length]
+            } else {
+                let read = read_full(&kept.held.file, &mut ours[..length], at).map_err(failed)?;
+                &ours[..read]
             };
             if theirs[..read] != *wanted {
                 let equal = theirs[..read]

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -286,7 +286,11 @@ impl Journal {
                 opened => break (path.clone(), opened.map_err(failed(&path, "cannot make the journal"))?),
             }
         };
-        let locked = file.try_lock().map_err(io::Error::from);
+        // Another process may be looking whether its run was killed.
+        let locked = lock(&file, PATIENCE).and_then(|is_locked| {
+            let is_locked = is_locked.then_some(());
+            is_locked.ok_or_else(|| io::ErrorKind::WouldBlock.into())
+        });
         locked.map_err(failed(&path, "cannot lock the journal"))?;
         let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();
         let mut header = json!({
@@ -320,6 +324,13 @@ impl Journal {
     pub fn open(path: &Path) -> Result<Option<Self>, Error> {
         let file = OpenOptions::new().read(true).append(true).open(path);
         let file = file.map_err(failed(path, "cannot open the journal"))?;
+        let owner = file.metadata().map_err(failed(path, "cannot stat the journal"))?.uid();
+        if owner != seekless_sys::effective_user() {
+            // It could make this user write files wherever its owner likes.
+            return Err(failed(path, "cannot use the journal")(invalid(
+                "it belongs to another user",
+            )));
+        }
         if !lock(&file, PATIENCE).map_err(failed(path, "cannot lock the journal"))? {
             return Ok(None);
         }

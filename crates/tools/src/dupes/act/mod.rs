@@ -211,11 +211,9 @@ pub(crate) fn run_watched(
             action: "cannot start a thread",
             source,
         });
-        let done = preparing.and_then(|preparing| {
-            let done = batches.into_iter().try_for_each(|batch| run.act(batch));
-            Ok((preparing.join().unwrap_or_else(|panic| resume_unwind(panic)), done))
-        });
-        let (prepared, done) = done?;
+        let preparing = preparing?;
+        let done = batches.into_iter().try_for_each(|batch| run.act(batch));
+        let prepared = preparing.join().unwrap_or_else(|panic| resume_unwind(panic));
         done.and(prepared)
     })?;
     for number in next..steps.len() {
@@ -228,6 +226,14 @@ pub(crate) fn run_watched(
 fn run_name() -> String {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     format!("{:x}-{:x}", std::process::id(), since.as_nanos() as u64)
+}
+
+/// Syncs the file system of a file, or the file where that alone can be done; whether it was all of it.
+fn sync_file_system(file: &File) -> io::Result<bool> {
+    match sys::sync_file_system(file)? {
+        Support::Available(()) => Ok(true),
+        Support::Unavailable(_) => sys::sync(file).map(|()| false),
+    }
 }
 
 /// A run at work.
@@ -310,20 +316,13 @@ impl Run<'_> {
         let device = kept.held.facts().device;
         if *self.action != Action::Reflink && !proving.synced.contains(&device) {
             // What relies on a file that is not on its device yet would be lost with it.
-            let synced = before(self.watch, StepKind::Sync, &step.keep).and_then(|()| self.sync(&kept.held.file));
+            let synced =
+                before(self.watch, StepKind::Sync, &step.keep).and_then(|()| sync_file_system(&kept.held.file));
             if synced.map_err(|error| format!("cannot sync the file system of the kept file: {error}"))? {
                 proving.synced.insert(device);
             }
         }
         Ok(prepared)
-    }
-
-    /// Syncs the file system of a file; whether that is all of it.
-    fn sync(&self, file: &File) -> io::Result<bool> {
-        match sys::sync_file_system(file)? {
-            Support::Available(()) => Ok(true),
-            Support::Unavailable(_) => sys::sync(file).map(|()| false),
-        }
     }
 
     /// Writes steps in the journal, and brings it to the device.
@@ -445,7 +444,7 @@ pub fn check(action: &Action, steps: &[Step], options: &Options) -> Vec<(usize, 
 /// Fails with the reason why a step will not be done.
 fn refused(action: &Action, step: &Step, holding: &Holding<'_>, directories: &Directories) -> Result<(), Refused> {
     let facts = |path: &Path| {
-        let place = directories.place(path).map_err(prepare::unopened)?;
+        let place = directories.place(path).map_err(|error| prepare::unopened(&error))?;
         let found = place.facts().map_err(|error| format!("cannot stat: {error}"))?;
         Ok::<_, Refused>((place, found.ok_or("it is gone")?))
     };

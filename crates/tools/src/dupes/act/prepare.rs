@@ -42,7 +42,7 @@ pub(super) fn prepare(
         .iter()
         .map(opened)
         .collect::<io::Result<_>>()
-        .map_err(unopened)?;
+        .map_err(|error| unopened(&error))?;
     let first = places.first().ok_or("it has no path")?;
     let held = holding.hold(first, &step.seen)?;
     let keep = verify(kept, step, directories)?;
@@ -111,7 +111,7 @@ pub(super) fn prepare(
     })
 }
 
-pub(super) fn unopened(error: io::Error) -> Refused {
+pub(super) fn unopened(error: &io::Error) -> Refused {
     format!("cannot open its directory: {error}")
 }
 
@@ -120,7 +120,7 @@ fn verify<'s>(kept: &Kept, step: &'s Step, directories: &Directories) -> Result<
     if kept.place.path == step.keep {
         return Ok(&step.keep);
     }
-    let place = directories.place(&step.keep).map_err(unopened)?;
+    let place = directories.place(&step.keep).map_err(|error| unopened(&error))?;
     let found = place
         .facts()
         .map_err(|error| format!("cannot stat the kept file: {error}"))?;

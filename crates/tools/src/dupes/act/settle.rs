@@ -48,13 +48,10 @@ pub(super) fn settle(journal: &mut Journal, lines: &Lines, watch: &dyn Watch) ->
         if lines.came.contains_key(&entry.step) {
             continue;
         }
-        let outcome = match step(entry, lines.kind, &directories, watch) {
-            Ok(outcome) => outcome,
+        let Ok(outcome) = step(entry, lines.kind, &directories, watch) else {
             // Its file system may be mounted again later.
-            Err(_) => {
-                are_all_settled = false;
-                continue;
-            }
+            are_all_settled = false;
+            continue;
         };
         match &outcome {
             Outcome::Done { .. } => ran.done += 1,

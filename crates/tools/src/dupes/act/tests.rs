@@ -80,6 +80,7 @@ impl Tree {
         self.run_with(action, steps, &self.options(), &Unwatched).unwrap()
     }
 
+    #[allow(clippy::unused_self, reason = "its options name the tree")]
     fn run_with(
         &self,
         action: &Action,
@@ -304,9 +305,9 @@ fn each_action_does_what_it_says_and_is_undone() {
 #[test]
 fn what_is_gained_is_the_space_of_files_whose_last_name_is_gone() {
     let tree = tree();
-    let keep = tree.write("keep", &[1; 100_000]);
-    let one = tree.write("one", &[1; 100_000]);
-    let two = tree.write("two", &[1; 100_000]);
+    let keep = tree.write("keep", &vec![1; 100_000]);
+    let one = tree.write("one", &vec![1; 100_000]);
+    let two = tree.write("two", &vec![1; 100_000]);
     fs::hard_link(&two, tree.path("elsewhere")).unwrap();
     sys::sync_file_system(&File::open(&keep).unwrap()).unwrap();
     let outcomes = tree.run(&Action::Remove, &[step(&[one], &keep), step(&[two], &keep)]);
@@ -1057,10 +1058,89 @@ fn journals_go_after_90_days_and_are_private() {
     let journal = tree.journals()[0].clone();
     assert_eq!(journal.path.metadata().unwrap().mode() & 0o777, 0o600);
     assert_eq!(state.join("dupes").metadata().unwrap().mode() & 0o777, 0o700);
-    let day = Duration::from_secs(24 * 60 * 60);
+    let day = Duration::from_hours(24);
     assert_eq!(undo::expire_at(&state, journal.started + 89 * day).unwrap(), 0);
     assert_eq!(undo::expire_at(&state, journal.started + 91 * day).unwrap(), 1);
     assert_eq!(tree.journals(), []);
+}
+
+#[test]
+fn a_journal_of_another_user_is_refused() {
+    if sys::effective_user() != 0 {
+        return println!("skipped: not root");
+    }
+    let tree = tree();
+    tree.run(&Action::Remove, &sample(&tree));
+    let path = tree.journals()[0].path.clone();
+    std::os::unix::fs::chown(&path, Some(1234), None).unwrap();
+    let error = undo::undo(&path, &Stop::default(), &|_, _| ()).unwrap_err();
+    assert!(error.to_string().contains("belongs to another user"), "{error}");
+    undo::forget(&path).unwrap_err();
+}
+
+#[test]
+fn what_cannot_be_done_is_said_beforehand() {
+    let tree = tree();
+    let said = |action: &Action, steps: &[Step]| check(action, steps, &tree.options());
+    for action in actions(&tree) {
+        let steps = sample(&tree);
+        let found = said(&action, &steps);
+        if action == Action::Reflink && !found.is_empty() {
+            assert!(
+                found.iter().all(|(_, why)| why.contains("cannot share blocks")),
+                "{found:?}"
+            );
+            continue;
+        }
+        assert_eq!(found, [], "{action:?}");
+        fs::write(tree.path("two"), "changed").unwrap();
+        let found = said(&action, &steps);
+        assert!(
+            matches!(&found[..], [(2, why)] if why.contains("changed since")),
+            "{found:?}"
+        );
+    }
+    let steps = sample(&tree);
+    let flagged = |flag: &str| {
+        let mut command = Command::new("chattr");
+        let changed = command.arg(flag).arg(&steps[0].paths[0]).stderr(Stdio::null()).status();
+        changed.is_ok_and(|status| status.success())
+    };
+    if flagged("+i") {
+        let immutable = [step(&steps[0].paths, &steps[0].keep)];
+        let found = said(&Action::Remove, &immutable);
+        let outcomes = tree.run(&Action::Remove, &immutable);
+        flagged("-i");
+        assert!(found[0].1.contains("immutable"), "{found:?}");
+        assert!(matches!(outcomes[0], Outcome::Left { .. }), "{outcomes:?}");
+    }
+    let other = tree.directory.join("other");
+    fs::create_dir(&other).unwrap();
+    let tmpfs: [&OsStr; 4] = ["-t".as_ref(), "tmpfs".as_ref(), "tmpfs".as_ref(), other.as_ref()];
+    if !mounts("mount", &tmpfs) {
+        return;
+    }
+    let _mounted = Mounted(other.clone());
+    let keep = other.join("keep");
+    fs::copy(tree.path("keep"), &keep).unwrap();
+    let crossing = [step(&steps[0].paths, &keep)];
+    for action in [Action::Hardlink, Action::Reflink, Action::Move { to: other.clone() }] {
+        let found = said(&action, &crossing);
+        assert!(found[0].1.contains("file system"), "{found:?}");
+        let outcomes = tree.run(&action, &crossing);
+        assert!(why(&outcomes[0]).contains("on another file system"), "{outcomes:?}");
+    }
+    let backwards = [step(&[&keep], &steps[0].keep)];
+    if mounts("mount", &["-o".as_ref(), "remount,ro".as_ref(), other.as_os_str()]) {
+        let found = said(&Action::Remove, &backwards);
+        assert!(found[0].1.contains("read-only"), "{found:?}");
+        assert!(matches!(tree.run(&Action::Remove, &backwards)[0], Outcome::Left { .. }));
+        mounts("mount", &["-o".as_ref(), "remount,rw".as_ref(), other.as_os_str()]);
+    }
+    let before = tree.snapshot();
+    assert!(is_done(&tree.run(&Action::Remove, &crossing)[0]));
+    tree.undo();
+    assert_eq!(tree.snapshot(), before);
 }
 
 #[test]

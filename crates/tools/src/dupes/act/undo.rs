@@ -10,6 +10,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use rustix::fs::FileType;
 use seekless::plan::usual;
 use seekless::update::{StepKind, Watch};
 use seekless::{Copier, Destination, Operation, Part};
@@ -67,7 +68,7 @@ pub enum Undone {
 pub type TellUndone<'a> = &'a dyn Fn(&Path, &Undone);
 
 /// Journals are kept for 90 days.
-const KEPT: Duration = Duration::from_secs(90 * 24 * 60 * 60);
+const KEPT: Duration = Duration::from_hours(90 * 24);
 
 /// The journals, the newest first.
 ///
@@ -77,11 +78,12 @@ pub fn list(state_directory: &Path) -> Result<Vec<Journal>, Error> {
     let mut found = Vec::new();
     for path in journal::all(&journal::directory(state_directory))? {
         // One that is at work is locked, and can be read all the same.
-        let (lines, is_running) = match Open::open(&path)? {
-            Some(open) => (open.read(), false),
-            None => (Open::read_only(&path).and_then(|open| open.read()), true),
+        let (lines, is_running) = match Open::open(&path) {
+            Ok(Some(open)) => (open.read(), false),
+            Ok(None) => (Open::read_only(&path).and_then(|open| open.read()), true),
+            Err(error) => (Err(error), false),
         };
-        // What is not a journal is not listed.
+        // What is not a journal, or not one of this user, is not listed.
         let Ok(lines) = lines else { continue };
         let names = |steps: &dyn Fn(&Entry) -> bool| -> u64 {
             let chosen = lines.entries.iter().filter(|entry| steps(entry));
@@ -180,7 +182,7 @@ pub fn expire(state_directory: &Path) -> Result<u64, Error> {
 pub(super) fn expire_at(state_directory: &Path, now: SystemTime) -> Result<u64, Error> {
     let mut count = 0;
     for path in journal::all(&journal::directory(state_directory))? {
-        let Some(open) = Open::open(&path)? else { continue };
+        let Ok(Some(open)) = Open::open(&path) else { continue };
         let Ok(lines) = open.read() else { continue };
         let age = now.duration_since(lines.started).unwrap_or_default();
         if age > KEPT && lines.is_complete && std::fs::remove_file(&path).is_ok() {
@@ -228,7 +230,7 @@ impl Undoing<'_> {
                     entry.names.iter().map(|_| nothing(why)).collect()
                 }
                 Kind::Move => entry.names.iter().map(|name| self.move_back(entry, name)).collect(),
-                Kind::Remove | Kind::Hardlink | Kind::Symlink => self.restore(entry, lines)?,
+                Kind::Remove | Kind::Hardlink | Kind::Symlink => self.restore(entry, lines),
             }
         };
         for (name, undone) in entry.names.iter().zip(&told) {
@@ -248,7 +250,7 @@ impl Undoing<'_> {
         let places = self
             .directories
             .place(&name.path)
-            .and_then(|place| Ok((place, self.directories.place(to))));
+            .map(|place| (place, self.directories.place(to)));
         let (place, there) = match places {
             Ok((place, Ok(there))) => (place, there),
             Ok((_, Err(error))) => return failed(format!("cannot open the directory of {}: {error}", to.display())),
@@ -274,7 +276,7 @@ impl Undoing<'_> {
     }
 
     /// Restores the names of a file that was removed or replaced by links: they become names of one file again.
-    fn restore(&mut self, entry: &Entry, lines: &Lines) -> Result<Vec<Undone>, Error> {
+    fn restore(&mut self, entry: &Entry, lines: &Lines) -> Vec<Undone> {
         let restored = lines.restored.get(&entry.step).copied();
         let mut source: Option<File> = None;
         let mut told: Vec<Option<Undone>> = Vec::new();
@@ -307,15 +309,6 @@ impl Undoing<'_> {
             },
             _ => None,
         };
-        if let Some(copy) = &copy {
-            self.journal.add(&json!({
-                "kind": "restoring",
-                "step": entry.step,
-                "device": copy.facts.device,
-                "inode": copy.facts.inode,
-            }));
-            self.journal.write(self.watch)?;
-        }
         let file = copy.as_ref().map(|copy| &copy.file).or(source.as_ref());
         let mut has_name = copy.as_ref().is_some_and(|copy| copy.is_named);
         for (at, place) in wanted {
@@ -331,7 +324,7 @@ impl Undoing<'_> {
         let untold = || Undone::Failed {
             why: "not tried".into(),
         };
-        Ok(told.into_iter().map(|told| told.unwrap_or_else(untold)).collect())
+        told.into_iter().map(|told| told.unwrap_or_else(untold)).collect()
     }
 
     /// What a name leads to, after what a killed undo left under its temporary name is removed.
@@ -363,7 +356,13 @@ impl Undoing<'_> {
     /// Makes a copy of the kept file with the metadata of the one that was removed.
     fn copy(&mut self, entry: &Entry, place: &Place, name: &Name) -> Result<Copy, String> {
         let keep = entry.keep.display();
-        let kept = self.directories.place(&entry.keep).and_then(|kept| kept.open());
+        let kept = self.directories.place(&entry.keep).and_then(|kept| {
+            // Opening a device may have effects.
+            let is_file = kept.facts()?.is_none_or(|found| found.kind == FileType::RegularFile);
+            is_file
+                .then(|| kept.open())
+                .ok_or_else(|| io::Error::other("not a regular file"))?
+        });
         let kept = kept.map_err(|error| format!("cannot open the kept file {keep}: {error}"))?;
         let changed = || format!("the kept file {keep} has changed since: its bytes are not those that the file had");
         let metadata = kept
@@ -383,17 +382,12 @@ impl Undoing<'_> {
             }
         };
         let (file, named) = made;
-        let filled = self.fill(entry, &kept, &file).and_then(|is_equal| {
-            if is_equal {
-                Facts::of(&file).map_err(|error| format!("cannot stat the new file: {error}"))
-            } else {
-                Err(changed())
-            }
-        });
-        match filled {
-            Ok(facts) => Ok(Copy {
+        let filled = self
+            .write_down(entry, &file)
+            .and_then(|()| self.fill(entry, &kept, &file));
+        match filled.and_then(|is_equal| if is_equal { Ok(()) } else { Err(changed()) }) {
+            Ok(()) => Ok(Copy {
                 file,
-                facts,
                 is_named: named.is_some(),
             }),
             Err(why) => {
@@ -405,6 +399,18 @@ impl Undoing<'_> {
         }
     }
 
+    /// Writes in the journal which file is made to undo a step, before it has a name.
+    fn write_down(&mut self, entry: &Entry, new: &File) -> Result<(), String> {
+        let made = Facts::of(new).map_err(|error| format!("cannot stat the new file: {error}"))?;
+        self.journal.add(&json!({
+            "kind": "restoring",
+            "step": entry.step,
+            "device": made.device,
+            "inode": made.inode,
+        }));
+        self.journal.write(self.watch).map_err(|error| error.to_string())
+    }
+
     /// Fills a new file; whether its bytes are those that the removed file had.
     fn fill(&mut self, entry: &Entry, kept: &File, new: &File) -> Result<bool, String> {
         let failed = |action: &'static str| move |error: io::Error| format!("cannot {action}: {error}");
@@ -412,14 +418,11 @@ impl Undoing<'_> {
             // Some can only be set on an empty file.
             sys::set_inode_flags(new, flags).map_err(failed("restore its flags (lsattr)"))?;
         }
-        match sys::clone_file(kept, new) {
-            Ok(Support::Available(())) => {}
-            _ => {
-                let from = Part::of_file(kept);
-                let copied = Copier::prepare(&usual(Operation::Copy))
-                    .and_then(|mut copier| copier.copy(from, Part::of_file(new), Destination::Overwrite));
-                copied.map_err(|error| format!("cannot copy: {}", seekless::full_text(&error)))?;
-            }
+        if !matches!(sys::clone_file(kept, new), Ok(Support::Available(()))) {
+            let from = Part::of_file(kept);
+            let copied = Copier::prepare(&usual(Operation::Copy))
+                .and_then(|mut copier| copier.copy(from, Part::of_file(new), Destination::Overwrite));
+            copied.map_err(|error| format!("cannot copy: {}", seekless::full_text(&error)))?;
         }
         let length = new.metadata().map_err(failed("stat the new file"))?.len();
         let digest = digest_of(new, length, &mut self.block, &|| true).map_err(failed("read the new file"))?;
@@ -500,7 +503,6 @@ impl Undoing<'_> {
 /// A new file with the bytes and metadata of one that was removed.
 struct Copy {
     file: File,
-    facts: Facts,
     /// Whether it has the temporary name; else it has none.
     is_named: bool,
 }
