@@ -390,9 +390,12 @@ impl Journal {
             return Ok(());
         }
         let written = before(watch, StepKind::Write, &self.path).and_then(|()| self.file.write_all(&self.lines));
-        written.map_err(failed(&self.path, "cannot write the journal"))?;
         self.lines.clear();
-        Ok(())
+        if written.is_err() {
+            // The last line may be cut off; what follows begins a line.
+            self.lines.push(b'\n');
+        }
+        written.map_err(failed(&self.path, "cannot write the journal"))
     }
 
     /// Writes the lines that were added, and brings the journal to the device.

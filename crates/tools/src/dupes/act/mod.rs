@@ -155,8 +155,9 @@ pub struct Error {
 /// Receives the outcome of each step by its number, from any thread.
 pub type Tell<'a> = &'a (dyn Fn(usize, &Outcome) + Sync);
 
-/// Steps that are proven, written in the journal and synced together: syncing takes as long as some hundred steps.
-const BATCH: usize = 512;
+/// Steps that are proven, written in the journal and synced together: syncing takes as long as some hundred steps. Small ones
+/// let tests reach several batches with few files.
+const BATCH: usize = if cfg!(test) { 16 } else { 512 };
 /// Files of a batch, after which it ends: nobody can write to them until it is done.
 const BATCH_BYTES: u64 = 64 << 20;
 /// Why a step was not begun.

@@ -32,6 +32,8 @@ pub(super) fn all(directory: &Path, watch: &dyn Watch) -> Result<(), Error> {
             && !journal.is_complete()
             && let Ok(lines) = journal.read()
             && !lines.is_complete
+            // Its paths lead elsewhere on another machine, which may share the directory of journals.
+            && lines.require_own().is_ok()
         {
             settle(&mut journal, &lines, watch)?;
         }
