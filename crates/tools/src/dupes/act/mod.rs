@@ -14,6 +14,7 @@ mod prepare;
 mod settle;
 #[cfg(test)]
 mod tests;
+pub mod rules;
 pub mod undo;
 
 use std::collections::{HashMap, HashSet};
