@@ -5,6 +5,7 @@
 //! Not here: finding out what a file is (`copies`), and acting.
 
 use std::cmp::{Ordering, Reverse};
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fmt;
 use std::os::unix::ffi::OsStrExt;
@@ -252,28 +253,35 @@ pub fn choose(copies: &[Copy], rules: &[Rule], is_linked: bool) -> Choice {
     }
     let least = rules.iter().filter_map(Rule::at_least).max().unwrap_or(1);
     // Copies that count come first. Those that do not are counted where there are no others.
-    for is_poor in [false, true] {
-        for &number in order.iter().filter(|number| copies[**number].is_poor() == is_poor) {
-            let stay = |number: &&usize| reasons[**number].is_some() && (is_poor || !copies[**number].is_poor());
-            if order.iter().filter(stay).count() >= least {
-                break;
+    order.sort_by_key(|number| copies[*number].is_poor());
+    let poor = order.partition_point(|number| !copies[*number].is_poor());
+    let staying = |reasons: &[Option<Reason>], among: &[usize]| {
+        let stays = |number: &&usize| reasons[**number].is_some();
+        among.iter().filter(stays).count()
+    };
+    for among in [&order[..poor], &order[..]] {
+        let mut missing = least.saturating_sub(staying(&reasons, among));
+        for &number in among {
+            if missing > 0 && reasons[number].is_none() {
+                missing -= 1;
+                reasons[number] = Some(match least {
+                    1 => Reason::LastCopy,
+                    least => Reason::Rule(Rule::AtLeast(least).to_string()),
+                });
             }
-            let reason = match least {
-                1 => Reason::LastCopy,
-                least => Reason::Rule(Rule::AtLeast(least).to_string()),
-            };
-            reasons[number].get_or_insert(reason);
         }
     }
-    order.sort_by_key(|number| copies[*number].is_poor());
-    if is_linked {
-        for &number in &order {
-            let device = copies[number].seen.device;
-            let is_kept = |other: &usize| reasons[*other].is_some() && copies[*other].seen.device == device;
-            if !order.iter().any(is_kept) {
-                reasons[number] = Some(Reason::LastThere);
-            }
-        }
+    // What is kept for others: the best of all, or of each file system.
+    let device = |number: usize| if is_linked { copies[number].seen.device } else { 0 };
+    let mut keepers = HashMap::new();
+    for &number in order.iter().filter(|number| reasons[**number].is_some()) {
+        keepers.entry(device(number)).or_insert(number);
+    }
+    for &number in &order {
+        keepers.entry(device(number)).or_insert_with(|| {
+            reasons[number] = Some(Reason::LastThere);
+            number
+        });
     }
     let mut choice = Choice {
         bytes: copies.first().map_or(0, |copy| copy.seen.bytes),
@@ -287,10 +295,9 @@ pub fn choose(copies: &[Copy], rules: &[Rule], is_linked: bool) -> Choice {
             choice.kept.extend(paths.into_iter().map(|path| (path, reason.clone())));
             continue;
         }
-        let serves = |other: &&usize| !is_linked || copies[**other].seen.device == copy.seen.device;
-        let kept = order.iter().filter(serves).find_map(|other| {
-            let reason = reasons[*other].as_ref()?;
-            Some((&copies[*other], copies[*other].best_name()?, reason))
+        let kept = keepers.get(&device(number)).and_then(|&keeper| {
+            let reason = reasons[keeper].as_ref()?;
+            Some((&copies[keeper], copies[keeper].best_name()?, reason))
         });
         if let Some((kept, name, reason)) = kept {
             let mut paths: Vec<_> = copy.names.iter().map(|name| name.path.clone()).collect();
