@@ -118,13 +118,26 @@ impl Filter {
 
     /// Whether a directory is left out because few want what is in it.
     pub(super) fn leaves_out(&self, entry: &Named<'_>) -> bool {
-        let is_trash = |name: &str| {
-            TRASH_AND_SNAPSHOTS.contains(&name)
-                || name
-                    .strip_prefix(".Trash-")
-                    .is_some_and(|user| user.parse::<u32>().is_ok())
-                || (name == "Trash" && (entry.path)().ends_with(".local/share/Trash"))
-        };
-        !self.everything && entry.name.to_str().is_some_and(is_trash)
+        !self.everything && is_trash(entry.name, || (entry.path)())
     }
+}
+
+/// Whether a directory of this name holds what was thrown away, or how all was at another time.
+fn is_trash(name: &Path, path: impl FnOnce() -> PathBuf) -> bool {
+    name.to_str().is_some_and(|name| {
+        TRASH_AND_SNAPSHOTS.contains(&name)
+            || name
+                .strip_prefix(".Trash-")
+                .is_some_and(|user| user.parse::<u32>().is_ok())
+            || (name == "Trash" && path().ends_with(".local/share/Trash"))
+    })
+}
+
+/// Whether a directory, or one above it, holds what was thrown away, or how all was at another time.
+pub(crate) fn is_in_trash(directory: &Path) -> bool {
+    let mut all = directory.ancestors();
+    all.any(|directory| {
+        let name = directory.file_name().map(Path::new);
+        name.is_some_and(|name| is_trash(name, || directory.to_owned()))
+    })
 }

@@ -29,6 +29,7 @@ pub(crate) use facts::{Facts, kind_of, with_article};
 pub(crate) use file::FOUND_FILE;
 pub use file::FileAt;
 pub(crate) use files::{CHANGED, Files, Listed};
+pub(crate) use filter::is_in_trash;
 pub use filter::{Filter, Globs};
 pub(crate) use listing::{Entry, Listing, merge};
 pub use one::Left;

@@ -14,6 +14,10 @@ mod prepare;
 mod settle;
 #[cfg(test)]
 mod tests;
+pub mod copies;
+pub mod origin;
+pub mod plan;
+pub mod report;
 pub mod rules;
 pub mod undo;
 

@@ -274,14 +274,16 @@ pub fn choose(copies: &[Copy], rules: &[Rule], is_linked: bool) -> Choice {
     // What is kept for others: the best of all, or of each file system.
     let device = |number: usize| if is_linked { copies[number].seen.device } else { 0 };
     let mut keepers = HashMap::new();
-    for &number in order.iter().filter(|number| reasons[**number].is_some()) {
-        keepers.entry(device(number)).or_insert(number);
-    }
-    for &number in &order {
-        keepers.entry(device(number)).or_insert_with(|| {
-            reasons[number] = Some(Reason::LastThere);
-            number
-        });
+    for among in [&order[..poor], &order[poor..]] {
+        for &number in among.iter().filter(|number| reasons[**number].is_some()) {
+            keepers.entry(device(number)).or_insert(number);
+        }
+        for &number in among {
+            keepers.entry(device(number)).or_insert_with(|| {
+                reasons[number] = Some(Reason::LastThere);
+                number
+            });
+        }
     }
     let mut choice = Choice {
         bytes: copies.first().map_or(0, |copy| copy.seen.bytes),
@@ -657,7 +659,7 @@ mod tests {
                 prop_assert!(!is_linked || keeper.seen.device == target.seen.device);
                 let counts = |copy: &Copy| stays(copy) && !copy.is_poor();
                 let is_there = |copy: &Copy| !is_linked || copy.seen.device == target.seen.device;
-                prop_assert!(!keeper.is_poor() || !copies.iter().any(|copy| counts(copy) && is_there(copy)));
+                prop_assert!(!keeper.is_poor() || (target.is_poor() && !copies.iter().any(|copy| counts(copy) && is_there(copy))));
             }
             let mut turned = copies.clone();
             turned.reverse();

@@ -1,0 +1,162 @@
+//! What the rules need to know of equal files: absolute paths, and which copies count.
+//!
+//! Not here: what follows from it (`rules`).
+
+use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Access, AtFlags, CWD, accessat};
+use rustix::io::Errno;
+
+use super::Seen;
+use super::origin::Origin;
+use super::rules::{Copy, Fixed, Name};
+use crate::dupes::{Equal, Group};
+use crate::walk::is_in_trash;
+
+/// The directories of files.
+#[derive(Debug)]
+pub struct Places<'a> {
+    origin: &'a Origin,
+    /// Those of the paths that were given.
+    devices: HashSet<u64>,
+    references: Vec<&'a Path>,
+    known: HashMap<PathBuf, Place>,
+}
+
+/// What a directory is, by a path of it.
+#[derive(Clone, Debug)]
+struct Place {
+    /// Without links and `..`.
+    path: PathBuf,
+    /// Whether it is in the trash or in a read-only snapshot.
+    is_poor: bool,
+}
+
+impl<'a> Places<'a> {
+    /// For files of a search.
+    #[must_use]
+    pub fn new(origin: &'a Origin) -> Self {
+        let references = origin.roots.iter().filter(|root| root.is_reference);
+        Self {
+            origin,
+            devices: origin.roots.iter().map(|root| root.device).collect(),
+            references: references.map(|root| root.path.as_path()).collect(),
+            known: HashMap::new(),
+        }
+    }
+
+    /// The files of a group, and those that have no place any more, with the reason.
+    pub fn copies(&mut self, group: &Group) -> (Vec<Copy>, Vec<(PathBuf, String)>) {
+        let (mut copies, mut gone) = (Vec::new(), Vec::new());
+        for file in &group.files {
+            match self.copy(file, group.bytes) {
+                Ok(copy) => copies.push(copy),
+                Err(lost) => gone.push(lost),
+            }
+        }
+        (copies, gone)
+    }
+
+    fn copy(&mut self, file: &Equal, bytes: u64) -> Result<Copy, (PathBuf, String)> {
+        let mut copy = Copy {
+            names: Vec::new(),
+            seen: Seen {
+                device: file.device,
+                inode: file.inode,
+                bytes,
+                modified_ns: file.modified_ns,
+                changed_ns: file.changed_ns,
+            },
+            own_bytes: file.own_bytes,
+            fixed: None,
+        };
+        for name in &file.names {
+            let path = self
+                .absolute(&name.path)
+                .map_err(|reason| (name.path.clone(), reason))?;
+            let root = self.origin.roots.get(name.root as usize);
+            if self.is_root_reference(name.root) || self.is_reference(&path) {
+                copy.fixed = Some(Fixed::Reference);
+            }
+            let below = |root: &super::origin::Root| {
+                let rest = name.path.strip_prefix(&root.given).ok()?;
+                let is_whole = rest.as_os_str().is_empty();
+                Some(if is_whole {
+                    root.path.clone()
+                } else {
+                    root.path.join(rest)
+                })
+            };
+            // Links above a path that was given are the user's; those behind it may lead anywhere.
+            if copy.fixed.is_none() && root.and_then(below).as_ref() != Some(&path) {
+                copy.fixed = Some(Fixed::Link);
+            }
+            // A report may write one path in several ways.
+            if copy.names.iter().any(|known| known.path == path) {
+                continue;
+            }
+            copy.names.push(Name {
+                is_poor: self.is_poor(&path, file.device),
+                path,
+                given: name.path.clone(),
+                root: name.root,
+            });
+        }
+        Ok(copy)
+    }
+
+    /// Whether the path with this number is a reference.
+    pub(super) fn is_root_reference(&self, root: u32) -> bool {
+        let root = self.origin.roots.get(root as usize);
+        root.is_some_and(|root| root.is_reference)
+    }
+
+    /// Whether a path is in a reference.
+    #[must_use]
+    pub fn is_reference(&self, path: &Path) -> bool {
+        self.references.iter().any(|reference| path.starts_with(reference))
+    }
+
+    /// Whether nobody should rely on the file with this absolute path: it is in the trash, in a read-only snapshot, or on a
+    /// device on which nothing was named.
+    pub fn is_poor(&mut self, path: &Path, device: u64) -> bool {
+        let place = path.parent().and_then(|parent| self.place(parent).ok());
+        !self.devices.contains(&device) || place.is_none_or(|place| place.is_poor)
+    }
+
+    /// An absolute path, whose directory has no links and no `..` in it. The file itself is not followed.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn absolute(&mut self, path: &Path) -> Result<PathBuf, String> {
+        let path = self.origin.directory.join(path);
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+            return Err("is not the path of a file".to_owned());
+        };
+        let place = self.place(parent);
+        let place = place.map_err(|error| format!("its directory cannot be found: {error}"))?;
+        Ok(place.path.join(name))
+    }
+
+    fn place(&mut self, directory: &Path) -> io::Result<Place> {
+        if let Some(place) = self.known.get(directory) {
+            return Ok(place.clone());
+        }
+        let path = fs::canonicalize(directory)?;
+        let place = Place {
+            is_poor: is_in_trash(&path) || is_snapshot(&path),
+            path,
+        };
+        self.known.insert(directory.to_owned(), place.clone());
+        Ok(place)
+    }
+}
+
+/// Whether nobody can write here though the file system is mounted for writing, as in a read-only snapshot of btrfs.
+fn is_snapshot(directory: &Path) -> bool {
+    accessat(CWD, directory, Access::WRITE_OK, AtFlags::empty()) == Err(Errno::ROFS)
+        && seekless_sys::file_system(directory).is_ok_and(|found| !found.read_only)
+}

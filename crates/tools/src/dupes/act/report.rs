@@ -1,0 +1,216 @@
+//! Reading back what a search wrote as JSON, to act on it later.
+//!
+//! A file that does not prove itself is refused with its place in the report; the others are taken.
+//!
+//! Not here: writing reports (the command), and deciding what stays (`rules`).
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use super::Seen;
+use super::copies::Places;
+use super::origin::{Origin, Prover, whole_path_in};
+use crate::dupes::{Equal, Group, Name, Proof};
+
+/// What a report says that is true now.
+#[derive(Debug)]
+pub struct Report {
+    /// Where it was made.
+    pub origin: Origin,
+    /// Groups of files that still are what they were.
+    pub groups: Vec<Group>,
+    /// What was refused.
+    pub refused: Vec<Refused>,
+}
+
+/// A part of a report or plan that is not believed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// Where it is, as in `line 3`.
+    pub place: String,
+    /// The file, if the part names one.
+    pub path: Option<PathBuf>,
+    /// Why.
+    pub why: String,
+}
+
+/// An object of a report, where it is, or why there is none.
+type Part = (String, Result<Value, String>);
+
+/// Reads the report of `seekless dupes --json` or `--jsonl`.
+///
+/// # Errors
+/// What is wrong with it as a whole.
+pub fn read(text: &[u8]) -> Result<Report, String> {
+    let (parts, summary) = split(text)?;
+    let mut origin =
+        Origin::read(&summary.ok_or("it has no summary: it is incomplete, or not a report of seekless dupes")?)?;
+    let mut report = (Vec::new(), Vec::new());
+    let mut prover = Prover::new(&origin);
+    let mut places = Places::new(&origin);
+    for (place, part) in parts {
+        let refuse = |path, why| Refused {
+            place: place.clone(),
+            path,
+            why,
+        };
+        let group = part.and_then(|part| group(&part, &origin));
+        let proven = group.map(|group| proven(group, &mut prover, &mut places));
+        match proven {
+            Ok((group, refused)) => {
+                report
+                    .1
+                    .extend(refused.into_iter().map(|(path, why)| refuse(Some(path), why)));
+                report.0.extend(group);
+            }
+            Err(why) => report.1.push(refuse(None, why)),
+        }
+    }
+    drop((prover, places));
+    origin.forget_devices();
+    for group in &report.0 {
+        for file in &group.files {
+            let path = origin.directory.join(&file.names[0].path);
+            origin.meet(file.device, &path);
+        }
+    }
+    let (groups, refused) = report;
+    Ok(Report {
+        origin,
+        groups,
+        refused,
+    })
+}
+
+/// The groups of a document, or of lines, and the summary.
+fn split(text: &[u8]) -> Result<(Vec<Part>, Option<Value>), String> {
+    let whole = serde_json::from_slice::<Value>(text);
+    if let Ok(mut whole) = whole {
+        if let Some(groups) = whole.get_mut("groups").map(Value::take) {
+            let Value::Array(groups) = groups else {
+                return Err("`groups` is not a list".to_owned());
+            };
+            let parts = groups.into_iter().enumerate();
+            let parts = parts.map(|(at, group)| (format!("group {}", at + 1), Ok(group)));
+            return Ok((parts.collect(), whole.get_mut("summary").map(Value::take)));
+        }
+    } else if text.trim_ascii_start().starts_with(b"{\"groups\"") {
+        return Err(format!("it is not JSON: {}", whole.unwrap_err()));
+    }
+    let (mut parts, mut summary) = (Vec::new(), None);
+    for (at, line) in text.split(|byte| *byte == b'\n').enumerate() {
+        if line.trim_ascii().is_empty() {
+            continue;
+        }
+        let part = serde_json::from_slice::<Value>(line).map_err(|error| format!("not JSON: {error}"));
+        match part {
+            Ok(part) if part.get("kind").is_some_and(|kind| kind == "summary") => {
+                if summary.replace(part).is_some() {
+                    return Err("it has several summaries: name one report".to_owned());
+                }
+            }
+            part => parts.push((format!("line {}", at + 1), part)),
+        }
+    }
+    Ok((parts, summary))
+}
+
+/// A group as it was written, with the names of each file together.
+fn group(part: &Value, origin: &Origin) -> Result<Group, String> {
+    match part.get("kind").and_then(Value::as_str) {
+        Some("group") => {}
+        Some("directories") => return Err("whole directories are not acted on; search without --dirs".to_owned()),
+        _ => return Err("it is not a group of files".to_owned()),
+    }
+    let bytes = part.get("bytes").and_then(Value::as_u64).ok_or("`bytes` is missing")?;
+    let paths = part
+        .get("paths")
+        .and_then(Value::as_array)
+        .ok_or("`paths` is missing")?;
+    let mut files: Vec<Equal> = Vec::new();
+    let mut names = HashSet::new();
+    let mut numbers = std::collections::HashMap::new();
+    for (at, entry) in paths.iter().enumerate() {
+        let missing = |name: &str| format!("path {}: `{name}` is missing or damaged", at + 1);
+        let unsigned = |name: &str| entry.get(name).and_then(Value::as_u64).ok_or_else(|| missing(name));
+        let signed = |name: &str| entry.get(name).and_then(Value::as_i64).ok_or_else(|| missing(name));
+        let path = whole_path_in(entry, "path").ok_or_else(|| missing("path"))?;
+        let root = unsigned("root")?;
+        let root = u32::try_from(root)
+            .ok()
+            .filter(|root| (*root as usize) < origin.roots.len());
+        let root = root.ok_or_else(|| format!("path {}: its root is not in the list of roots", at + 1))?;
+        if !names.insert(path.clone()) {
+            return Err(format!("path {} is there twice", at + 1));
+        }
+        let file = Equal {
+            names: Vec::new(),
+            device: unsigned("device")?,
+            inode: unsigned("inode")?,
+            modified_ns: signed("modified_ns")?,
+            changed_ns: signed("changed_ns")?,
+            own_bytes: unsigned("own_bytes")?,
+        };
+        let number = *numbers.entry((file.device, file.inode)).or_insert_with(|| {
+            files.push(file.clone());
+            files.len() - 1
+        });
+        let known = &mut files[number];
+        if (known.modified_ns, known.changed_ns) != (file.modified_ns, file.changed_ns) {
+            return Err(format!("path {} has the inode of another, and other times", at + 1));
+        }
+        known.names.push(Name { path, root });
+    }
+    Ok(Group {
+        bytes,
+        proof: Proof::Bytes,
+        gain_bytes: 0,
+        files,
+    })
+}
+
+/// What of a group still is what it was; and the rest, with the reasons.
+fn proven(
+    mut group: Group,
+    prover: &mut Prover<'_>,
+    places: &mut Places<'_>,
+) -> (Option<Group>, Vec<(PathBuf, String)>) {
+    let mut refused = Vec::new();
+    let mut is_reference_lost = false;
+    let bytes = group.bytes;
+    group.files.retain_mut(|file| {
+        let was = Seen {
+            device: file.device,
+            inode: file.inode,
+            bytes,
+            modified_ns: file.modified_ns,
+            changed_ns: file.changed_ns,
+        };
+        let names = file.names.iter().map(|name| {
+            let path = places.absolute(&name.path);
+            let proven = path.and_then(|path| prover.prove(&path, &was));
+            proven.map_err(|why| (name.path.clone(), why))
+        });
+        // All names of a file are acted on, or none.
+        match names.collect::<Result<Vec<Seen>, _>>() {
+            Ok(now) => {
+                file.device = now.first().map_or(file.device, |now| now.device);
+                true
+            }
+            Err(reason) => {
+                is_reference_lost |= file.names.iter().any(|name| places.is_root_reference(name.root));
+                refused.push(reason);
+                false
+            }
+        }
+    });
+    let has_reference =
+        (group.files.iter()).any(|file| file.names.iter().any(|name| places.is_root_reference(name.root)));
+    // Without it, its copies would be chosen among as if nothing had been compared with it.
+    if is_reference_lost && !has_reference {
+        return (None, refused);
+    }
+    (Some(group), refused)
+}
