@@ -14,14 +14,13 @@ use seekless_results::bytes;
 use seekless_tools::Stop;
 use seekless_tools::holes::{self, Dig, Dug, Filled, Shown};
 use seekless_tools::walk::{FileAt, Selection};
-use signal_hook::consts::SIGIO;
 
 use super::values::JsonOptions;
-use super::{Failure, raise_open_files, unless_printed, unless_stopped, unwritten};
+use super::{Failure, expect_wishes, raise_open_files, unless_printed, unless_stopped, unwritten};
 use crate::show::{
     Activity, Amount, HoleLines, LINE, Page, Picture, Sum, Width, show_punched, stdout, tell_scan, visible_path,
 };
-use crate::signals::{stopping, survive};
+use crate::signals::stopping;
 
 /// Show the holes of files, turn zeros into holes, and punch and fill holes.
 ///
@@ -201,11 +200,6 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
             Ok(told.with_context(|| unwritten(Some(&done)))?)
         }
     }
-}
-
-/// If another process opens a file under lease, the kernel sends this process SIGIO, which would end it.
-fn expect_wishes() -> anyhow::Result<()> {
-    survive(SIGIO).context("cannot catch SIGIO")
 }
 
 /// Works on each file. `reads` is the verb of the progress line and how often the bytes are read; `done` is the

@@ -20,14 +20,16 @@ use std::ffi::OsString;
 use std::io::{stdin, stdout};
 use std::process::ExitCode;
 
+use anyhow::Context as _;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use rustix::process::{Resource, Rlimit};
 use seekless_results::visible;
+use signal_hook::consts::SIGIO;
 
 use crate::color::Color;
 use crate::config;
 use crate::show::shortened;
-use crate::signals::Caught;
+use crate::signals::{Caught, survive};
 
 /// Finds the fastest way to read, write, copy and compare files on this storage.
 #[derive(Debug, Parser)]
@@ -122,6 +124,11 @@ fn raise_open_files() {
     if let Ok(any) = std::fs::File::open("/") {
         drop(rustix::io::fcntl_dupfd_cloexec(&any, highest as i32));
     }
+}
+
+/// If another process opens a file under lease, the kernel sends this process SIGIO, which would end it.
+fn expect_wishes() -> anyhow::Result<()> {
+    survive(SIGIO).context("cannot catch SIGIO")
 }
 
 /// Fails if a signal stopped the command.

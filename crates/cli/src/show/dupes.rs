@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use seekless_results::{bytes, visible};
+use seekless_tools::dupes::act::origin::Origin;
 use seekless_tools::dupes::{Equal, EqualDirectories, Found, Group, Proof, Sum};
 use serde_json::{Value, json};
 
@@ -38,16 +39,15 @@ impl DuplicatesForm {
 
 /// Writes groups, those that save most first, or the files without a duplicate, to standard output; what could not be read, and
 /// what changed, to standard error. Files of paths from the number `references` on are marked. Tells whether there was anything
-/// to write.
-pub fn show_duplicates(found: &Found, form: DuplicatesForm, is_unique: bool, references: u32) -> io::Result<bool> {
-    // Standard error may be gone.
-    let say = |text: &str| drop(writeln!(super::progress::stderr(), "seekless dupes: {text}"));
-    for (path, reason) in found.failures.iter().chain(&found.changed) {
-        say(&format!("{}: {}", visible_path(path), visible(reason)));
-    }
-    if let Some(reason) = &found.cache_failure {
-        say(&visible(reason));
-    }
+/// to write. JSON says in its summary where it was found, so that it can be acted on.
+pub fn show_duplicates(
+    found: &Found,
+    form: DuplicatesForm,
+    is_unique: bool,
+    references: u32,
+    mut origin: Option<Origin>,
+) -> io::Result<bool> {
+    show_failures(found);
     // The adapter for terminals would remove zero bytes.
     let mut out: Box<dyn Write> = match form {
         DuplicatesForm::Text => Box::new(super::progress::buffered_stdout()),
@@ -78,6 +78,9 @@ pub fn show_duplicates(found: &Found, form: DuplicatesForm, is_unique: bool, ref
     }
     for group in groups(found, is_unique) {
         is_any = true;
+        if let Some(origin) = &mut origin {
+            (group.files.iter()).for_each(|file| origin.meet(file.device, &file.names[0].path));
+        }
         match (form, &mut objects) {
             (_, Some(objects)) => objects.write(&mut out, &group_json(&group))?,
             (DuplicatesForm::Text, _) => text(&mut out, &group, is_unique, references)?,
@@ -95,12 +98,29 @@ pub fn show_duplicates(found: &Found, form: DuplicatesForm, is_unique: bool, ref
     }
     let sum = found.sum();
     if let Some(objects) = &objects {
-        objects.finish(&mut out, &summary_json(found, &sum))?;
+        let summary = summary_json(found, &sum);
+        let summary = match &origin {
+            Some(origin) => origin.write(summary),
+            None => summary,
+        };
+        objects.finish(&mut out, &summary)?;
     } else if form == DuplicatesForm::Text {
         summary(&mut out, found, &sum)?;
     }
     out.flush()?;
     Ok(is_any)
+}
+
+/// Writes to standard error what could not be read, and what changed.
+pub fn show_failures(found: &Found) {
+    // Standard error may be gone.
+    let say = |text: &str| drop(writeln!(super::progress::stderr(), "seekless dupes: {text}"));
+    for (path, reason) in found.failures.iter().chain(&found.changed) {
+        say(&format!("{}: {}", visible_path(path), visible(reason)));
+    }
+    if let Some(reason) = &found.cache_failure {
+        say(&visible(reason));
+    }
 }
 
 /// The groups, or the files without a duplicate, each as a group.

@@ -1,5 +1,6 @@
 //! Terminal output: tables, bars, sentences and JSON.
 
+mod act;
 mod bench;
 mod cache;
 mod comparison;
@@ -24,10 +25,11 @@ mod visible;
 
 use anstyle::{AnsiColor, Style};
 
+pub use act::{Acts, journal_json, list_journals, name_of};
 pub use bench::Progress;
 pub use cache::{Format, Lines};
 pub use comparison::show_comparison;
-pub use dupes::{DuplicatesForm, show_duplicates};
+pub use dupes::{DuplicatesForm, show_duplicates, show_failures};
 pub use explain::{explained, tell_scan, tell_why};
 pub use holes::{HoleLines, Picture, Sum, show_punched};
 pub use known::show_known;

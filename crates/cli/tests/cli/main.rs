@@ -13,6 +13,7 @@ mod completions;
 mod config;
 mod documents;
 mod dupes;
+mod dupes_act;
 mod dupes_disks;
 mod dupes_faults;
 mod dupes_like_jdupes;

@@ -85,6 +85,7 @@ impl Place {
             .current_dir(self.directory())
             .env("XDG_DATA_HOME", self.all.path().join("data"))
             .env("XDG_CONFIG_HOME", self.all.path().join("config"))
+            .env("XDG_STATE_HOME", self.all.path().join("state"))
             .env("HOME", self.all.path().join("home"))
             .env_remove("SEEKLESS_LOG")
             .stdin(Stdio::null())
@@ -110,6 +111,20 @@ impl Place {
     /// Runs the command to its end.
     pub fn run<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Ended {
         let child = self.command().args(arguments).spawn().expect("the command starts");
+        Ended::of(child)
+    }
+
+    /// Runs the command to its end, with this on standard input.
+    pub fn run_fed(&self, arguments: &[&str], input: &[u8]) -> Ended {
+        let mut command = self.command();
+        let mut child = command
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .spawn()
+            .expect("the command starts");
+        let mut stdin = child.stdin.take().expect("its input");
+        stdin.write_all(input).expect("the command reads its input");
+        drop(stdin);
         Ended::of(child)
     }
 

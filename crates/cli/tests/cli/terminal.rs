@@ -18,13 +18,13 @@ const FULL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../record/testdata/full
 const STORED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../record/testdata/runs");
 
 /// A terminal with this many columns.
-struct Terminal {
+pub struct Terminal {
     ours: OwnedFd,
     theirs: File,
 }
 
 impl Terminal {
-    fn of(columns: u16) -> Self {
+    pub fn of(columns: u16) -> Self {
         let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&ours).unwrap();
         unlockpt(&ours).unwrap();
@@ -52,17 +52,26 @@ impl Terminal {
         let mut child = command.spawn().unwrap();
         // The end of its output is seen once no process has the terminal open.
         drop((command, self.theirs));
-        let mut ours = File::from(self.ours);
-        let reader: JoinHandle<Vec<u8>> = thread::spawn(move || {
-            let (mut all, mut buffer) = (Vec::new(), [0; 4096]);
-            while let Ok(read @ 1..) = ours.read(&mut buffer) {
-                all.extend(&buffer[..read]);
-            }
-            all
-        });
+        let reader = read(self.ours);
         feed(child.stdin.take());
         child.wait().unwrap();
         String::from_utf8(reader.join().unwrap()).unwrap()
+    }
+
+    /// Runs a command with its input on the terminal, too, where this answer waits. Returns what it prints, and its exit code.
+    pub fn answer(self, mut command: Command, answer: &str) -> (String, Option<i32>) {
+        rustix::io::write(&self.ours, answer.as_bytes()).unwrap();
+        let theirs = || self.theirs.try_clone().unwrap();
+        let mut child = command
+            .stdin(theirs())
+            .stdout(theirs())
+            .stderr(theirs())
+            .spawn()
+            .unwrap();
+        drop((command, self.theirs));
+        let reader = read(self.ours);
+        let code = child.wait().unwrap().code();
+        (String::from_utf8(reader.join().unwrap()).unwrap(), code)
     }
 
     fn run(columns: u16, place: &Place, arguments: &[&str]) -> String {
@@ -70,6 +79,18 @@ impl Terminal {
         command.args(arguments);
         Self::of(columns).start(command, |_| {})
     }
+}
+
+/// Reads all that is printed on a terminal.
+fn read(ours: OwnedFd) -> JoinHandle<Vec<u8>> {
+    let mut ours = File::from(ours);
+    thread::spawn(move || {
+        let (mut all, mut buffer) = (Vec::new(), [0; 4096]);
+        while let Ok(read @ 1..) = ours.read(&mut buffer) {
+            all.extend(&buffer[..read]);
+        }
+        all
+    })
 }
 
 /// The screen in the end.

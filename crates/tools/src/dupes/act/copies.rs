@@ -11,7 +11,7 @@ use rustix::fs::{Access, AtFlags, CWD, accessat};
 use rustix::io::Errno;
 
 use super::Seen;
-use super::origin::Origin;
+use super::origin::{Origin, Root};
 use super::rules::{Copy, Fixed, Name};
 use crate::dupes::{Equal, Group};
 use crate::walk::is_in_trash;
@@ -74,14 +74,17 @@ impl<'a> Places<'a> {
             fixed: None,
         };
         for name in &file.names {
-            let path = self
-                .absolute(&name.path)
-                .map_err(|reason| (name.path.clone(), reason))?;
-            let root = self.origin.roots.get(name.root as usize);
+            let lost = |reason| (name.path.clone(), reason);
+            let mut path = self.absolute(&name.path).map_err(lost)?;
+            let is_link = fs::symlink_metadata(&path).is_ok_and(|found| found.is_symlink());
+            if is_link {
+                path = fs::canonicalize(&path).map_err(|error| lost(format!("cannot be found: {error}")))?;
+            }
             if self.is_root_reference(name.root) || self.is_reference(&path) {
                 copy.fixed = Some(Fixed::Reference);
             }
-            let below = |root: &super::origin::Root| {
+            let root = self.origin.roots.get(name.root as usize);
+            let below = |root: &Root| {
                 let rest = name.path.strip_prefix(&root.given).ok()?;
                 let is_whole = rest.as_os_str().is_empty();
                 Some(if is_whole {
@@ -91,7 +94,7 @@ impl<'a> Places<'a> {
                 })
             };
             // Links above a path that was given are the user's; those behind it may lead anywhere.
-            if copy.fixed.is_none() && root.and_then(below).as_ref() != Some(&path) {
+            if copy.fixed.is_none() && (is_link || root.and_then(below).as_ref() != Some(&path)) {
                 copy.fixed = Some(Fixed::Link);
             }
             // A report may write one path in several ways.

@@ -183,7 +183,7 @@ impl<'a> Prover<'a> {
             _ => format!("cannot stat: {error}"),
         })?;
         if !found.is_file() {
-            return Err("is no longer a regular file".to_owned());
+            return Err("is not a regular file".to_owned());
         }
         let was = self.origin.file_systems.get(&seen.device);
         let was = was.ok_or("the file system with its device number is not in the list")?;

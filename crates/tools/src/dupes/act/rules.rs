@@ -210,8 +210,8 @@ impl fmt::Display for Reason {
 pub struct Choice {
     /// The size of each file.
     pub bytes: u64,
-    /// Paths of files that stay, and why; the names of one file follow each other.
-    pub kept: Vec<(PathBuf, Reason)>,
+    /// Files that stay, by all their names, and why.
+    pub kept: Vec<(Vec<PathBuf>, String)>,
     /// What is done, and the space that each file has of its own.
     pub steps: Vec<(Step, u64)>,
 }
@@ -294,7 +294,7 @@ pub fn choose(copies: &[Copy], rules: &[Rule], is_linked: bool) -> Choice {
         if let Some(reason) = &reasons[number] {
             let mut paths: Vec<_> = copy.names.iter().map(|name| name.path.clone()).collect();
             paths.sort();
-            choice.kept.extend(paths.into_iter().map(|path| (path, reason.clone())));
+            choice.kept.push((paths, reason.to_string()));
             continue;
         }
         let kept = keepers.get(&device(number)).and_then(|&keeper| {
@@ -408,11 +408,10 @@ mod tests {
     /// What stays of three files: `path why`, in the order of the paths.
     fn kept(copies: &[Copy], texts: &[&str]) -> Vec<String> {
         let choice = choose(copies, &rules(texts), false);
-        let mut kept: Vec<_> = choice
-            .kept
-            .iter()
-            .map(|(path, why)| format!("{} {why}", path.display()))
-            .collect();
+        let each = |(paths, why): &(Vec<PathBuf>, String)| -> Vec<String> {
+            paths.iter().map(|path| format!("{} {why}", path.display())).collect()
+        };
+        let mut kept: Vec<_> = choice.kept.iter().flat_map(each).collect();
         kept.sort();
         kept
     }
@@ -633,7 +632,7 @@ mod tests {
             is_linked: bool,
         ) {
             let choice = choose(&copies, &rules, is_linked);
-            let kept: HashSet<&Path> = choice.kept.iter().map(|(path, _)| path.as_path()).collect();
+            let kept: HashSet<&Path> = choice.kept.iter().flat_map(|(paths, _)| paths).map(PathBuf::as_path).collect();
             let stays = |copy: &Copy| copy.names.iter().all(|name| kept.contains(name.path.as_path()));
             let goes = |copy: &Copy| copy.names.iter().all(|name| !kept.contains(name.path.as_path()));
             let least = rules.iter().filter_map(Rule::at_least).max().unwrap_or(1);

@@ -1,4 +1,7 @@
-//! `seekless dupes`: files that are equal.
+//! `seekless dupes`: files that are equal, and what is done with them.
+
+mod act;
+mod undo;
 
 use std::fs::File;
 use std::io::Read;
@@ -8,7 +11,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, anyhow};
-use clap::Args;
+use clap::{ArgGroup, Args, Subcommand};
 use etcetera::BaseStrategy as _;
 use regex::bytes::Regex;
 use seekless::method::parse_size;
@@ -16,25 +19,36 @@ use seekless::plan::{self, Scan};
 use seekless::{Operation, Reader};
 use seekless_results::bytes;
 use seekless_tools::Stop;
-use seekless_tools::dupes::{self, Across, Found, Options, Progress};
+use seekless_tools::dupes::act::origin::Origin;
+use seekless_tools::dupes::{self, Across, Found, Group, Options, Progress};
 use seekless_tools::walk::{Filter, Globs, Selection};
 
 use super::values::{JsonOptions, Word, one_of};
 use super::{Failure, raise_open_files, unless_stopped};
 use crate::show::{
-    Activity, Amount, DuplicatesForm, JsonForm, LINE, counted, explained, seconds, show_duplicates, tell_why,
+    Activity, Amount, DuplicatesForm, JsonForm, LINE, counted, explained, seconds, show_duplicates, show_failures, tell_why,
     visible_path,
 };
-use crate::signals::stopping;
+use crate::signals::{Caught, stopping};
+use act::{ACTIONS, How, Kind, Searched};
 
 /// Find files with equal contents.
 ///
 /// Files of the same size are compared byte by byte. If more than 64 of them over 16 KiB begin alike, their BLAKE3 digests are compared
 /// instead, unless --paranoid is given; the output marks these groups. Directories are searched recursively, hidden files
-/// included. Hard links to one file are not duplicates of each other. Nothing is changed. Files that were not in the page
-/// cache are dropped from it again.
+/// included. Hard links to one file are not duplicates of each other. Nothing is changed without --action. Files that were not
+/// in the page cache are dropped from it again.
+///
+/// With --action, the rules of --keep decide which files of a group stay, and the others are removed, linked or moved: after
+/// a question, or with --yes. `seekless dupes undo` restores them. To name a directory `act` or `undo`, write `./act`.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    disable_help_subcommand = true,
+    group(ArgGroup::new("what")),
+    mut_arg("action", |action| action.group("what")),
+    after_help = "\
 Examples:
   seekless dupes photos                        # groups of equal files
   seekless dupes --min-size 1M --exclude .git .
@@ -42,10 +56,14 @@ Examples:
   seekless dupes --isolate laptop desktop      # files that both have
   seekless dupes --dirs music                  # whole directories, too
   seekless dupes --unique photos               # files without a duplicate
-  seekless dupes --json . | jq '.summary'",
+  seekless dupes --json . | jq '.summary'
+  seekless dupes --action hardlink --keep oldest photos
+  seekless dupes --action remove --against backup --dry-run photos",
     mut_arg("json", |json| json.help("Short for --format json")),
     mut_arg("jsonl", |jsonl| jsonl.help("Short for --format jsonl")))]
 pub struct Arguments {
+    #[command(subcommand)]
+    command: Option<Command>,
     /// Files and directories
     #[arg(value_name = "PATH", required_unless_present = "files_from")]
     paths: Vec<PathBuf>,
@@ -133,6 +151,18 @@ pub struct Arguments {
     /// Explain on standard error how files were read, and why
     #[arg(long)]
     explain: bool,
+    /// What is done with the files that do not stay
+    #[arg(long, value_name = "ACTION", value_parser = one_of(ACTIONS), help_heading = "Options for acting",
+        conflicts_with_all = ["unique", "format", "exit_code"])]
+    action: Option<Kind>,
+    #[command(flatten)]
+    how: How,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Act(Box<act::ActArguments>),
+    Undo(undo::UndoArguments),
 }
 
 const FORMATS: [Word<DuplicatesForm>; 6] = [
@@ -178,7 +208,18 @@ fn parse_age(text: &str) -> Result<i64, String> {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    match &arguments.command {
+        Some(Command::Act(arguments)) => return act::run(arguments),
+        Some(Command::Undo(arguments)) => return undo::run(arguments),
+        None => {}
+    }
     raise_open_files();
+    if let Some(kind) = arguments.action {
+        require_files(arguments, kind)?;
+        arguments
+            .how
+            .check(kind, !arguments.against.is_empty(), &arguments.json)?;
+    }
     let filter = filter(arguments)?;
     let mut paths = arguments.paths.clone();
     if let Some(from) = &arguments.files_from {
@@ -217,7 +258,14 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let found = dupes::find(&selection, &filter, &options, &stop, &tell);
     LINE.end();
     let form = arguments.json.form().map_or(arguments.format, DuplicatesForm::Json);
-    let is_any = show_duplicates(&found, form, arguments.unique, references)?;
+    let origin = || Origin::here(&paths, &arguments.against).context("cannot find the working directory");
+    if let Some(kind) = arguments.action {
+        return act(arguments, kind, &found, origin()?, &caught, || {
+            explain(&paths[0], &found, started.elapsed());
+        });
+    }
+    let origin = matches!(form, DuplicatesForm::Json(_)).then(origin).transpose()?;
+    let is_any = show_duplicates(&found, form, arguments.unique, references, origin)?;
     if arguments.explain {
         explain(&paths[0], &found, started.elapsed());
     }
@@ -229,6 +277,48 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         return Err(Failure::Errors(Vec::new()));
     }
     Ok(ExitCode::from(u8::from(arguments.exit_code && is_any)))
+}
+
+/// Fails if whole directories are to be acted on.
+fn require_files(arguments: &Arguments, kind: Kind) -> anyhow::Result<()> {
+    match kind {
+        _ if !arguments.dirs => Ok(()),
+        Kind::Move | Kind::Reflink => Err(anyhow!(
+            "--dirs: whole directories cannot be acted on yet; omit --dirs to act on the files in them"
+        )),
+        _ => Err(anyhow!(
+            "--dirs: only move and reflink may act on whole directories, because links and removal would leave empty \
+             directories; omit --dirs to act on the files in them"
+        )),
+    }
+}
+
+/// Acts on what was found.
+fn act(
+    arguments: &Arguments,
+    kind: Kind,
+    found: &Found,
+    mut origin: Origin,
+    caught: &Caught,
+    explain: impl Fn(),
+) -> Result<ExitCode, Failure> {
+    show_failures(found);
+    if arguments.explain {
+        explain();
+    }
+    unless_stopped(caught)?;
+    let groups: Vec<Group> = found.groups().collect();
+    for file in groups.iter().flat_map(|group| &group.files) {
+        origin.meet(file.device, &file.names[0].path);
+    }
+    let from = arguments.files_from.as_deref();
+    let searched = Searched {
+        origin,
+        groups,
+        has_failures: !found.failures.is_empty(),
+        is_stdin_used: from.is_some_and(|from| from == Path::new("-")),
+    };
+    act::act_on(kind, &arguments.how, searched, &arguments.json, arguments.quiet)
 }
 
 fn filter(arguments: &Arguments) -> anyhow::Result<Filter> {

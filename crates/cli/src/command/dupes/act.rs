@@ -1,0 +1,502 @@
+//! `seekless dupes act` and `seekless dupes --action`: what is done with duplicates, by rules for what stays.
+//!
+//! Not here: the rules, and acting (`tools`); what it looks like (`show`).
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, BufRead, BufReader, IsTerminal, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Mutex;
+
+use anyhow::{Context, anyhow, bail};
+use clap::builder::{OsStringValueParser, TypedValueParser};
+use clap::{ArgGroup, Args};
+use etcetera::BaseStrategy as _;
+use seekless_tools::Stop;
+use seekless_tools::dupes::Group;
+use seekless_tools::dupes::act::copies::Places;
+use seekless_tools::dupes::act::origin::Origin;
+use seekless_tools::dupes::act::plan::{self, Agreed, Plan};
+use seekless_tools::dupes::act::report::{self, Refused};
+use seekless_tools::dupes::act::rules::{Choice, RULES, Rule, choose};
+use seekless_tools::dupes::act::{self, Action, Options, Outcome, Step};
+
+use crate::command::values::{JsonOptions, Word, one_of};
+use crate::command::{Failure, expect_wishes, raise_open_files, unless_stopped};
+use crate::output::Output;
+use crate::show::{Activity, Acts, Amount, JsonForm, LINE, json_line, visible_path};
+use crate::signals::stopping;
+
+/// Remove, link or move duplicates that a search found.
+///
+/// Reads what `seekless dupes --json` or --jsonl printed, decides by the rules of --keep which files stay, prints what
+/// will be done, and asks. A file stays if any rule says so, and one of each group always stays. Right before anything is
+/// done with a file, it must be what it was when it was searched, nobody may have it open for writing, and its bytes are
+/// compared with the file that stays. `seekless dupes undo` restores the files.
+///
+/// The exit code is 0 if everything was done, 1 if a file was left alone, and 2 if something failed or a part of the
+/// report was refused.
+#[derive(Debug, Args)]
+#[command(
+    group(ArgGroup::new("what").multiple(false).required(true)),
+    mut_arg("action", |action| action.group("what")),
+    mut_arg("plan", |plan| plan.group("what")),
+    after_help = "\
+Examples:
+  seekless dupes --json photos > report           # search now,
+  seekless dupes act remove --keep oldest --from report   # act later
+  seekless dupes act hardlink --keep first --from report --dry-run
+  seekless dupes act move --to /data/old --keep 'path:photos/**' --keep newest --from report
+  seekless dupes act remove --keep newest --from report --plan-file plan
+  seekless dupes act --plan plan                  # after editing it
+
+ACTION and RULE are explained in `seekless dupes --help`.")]
+pub struct ActArguments {
+    /// What is done with the files that do not stay
+    #[arg(value_name = "ACTION", value_parser = one_of(ACTIONS))]
+    action: Option<Kind>,
+    /// Read the report from FILE; `-` is standard input
+    #[arg(long, value_name = "FILE", default_value = "-", conflicts_with = "plan")]
+    from: PathBuf,
+    /// Do what a plan says (see --plan-file); lines that are changed wrongly are refused
+    #[arg(long, value_name = "FILE")]
+    plan: Option<PathBuf>,
+    #[command(flatten)]
+    json: JsonOptions,
+    /// Hide progress
+    #[arg(long, short)]
+    quiet: bool,
+    #[command(flatten)]
+    how: How,
+}
+
+/// How duplicates are acted on.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Options for acting")]
+pub struct How {
+    /// What stays: newest, oldest, shortest, longest (path), first (of PATHs), name:GLOB, path:GLOB, not-under:DIR (what is
+    /// elsewhere), at-least:N
+    #[arg(long, value_name = "RULE", requires = "what",
+        value_parser = OsStringValueParser::new().try_map(|text: OsString| Rule::parse(&text)))]
+    keep: Vec<Rule>,
+    /// Directory to move files to, with their whole paths; on the same file system
+    #[arg(long, value_name = "DIR", requires = "what")]
+    to: Option<PathBuf>,
+    /// Make symbolic links with absolute targets
+    #[arg(long, requires = "what")]
+    absolute: bool,
+    /// Also act on files that may be open for writing, or whose file system cannot tell
+    #[arg(long, requires = "what")]
+    busy: bool,
+    /// As root, also act in directories of other users
+    #[arg(long, requires = "what")]
+    unsafe_owner: bool,
+    /// Make hard links even if owner, mode, ACL or extended attributes differ
+    #[arg(long, requires = "what")]
+    ignore_metadata: bool,
+    /// Act without asking
+    #[arg(long, short, requires = "what")]
+    yes: bool,
+    /// Print what would be done; change nothing
+    #[arg(long, requires = "what", conflicts_with = "yes")]
+    dry_run: bool,
+    /// Write what would be done to FILE, a line a file; change nothing
+    #[arg(long, value_name = "FILE", requires = "what", conflicts_with_all = ["yes", "dry_run"])]
+    plan_file: Option<PathBuf>,
+}
+
+/// An action, as it is named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Remove,
+    Hardlink,
+    Symlink,
+    Reflink,
+    Move,
+}
+
+pub const ACTIONS: [Word<Kind>; 5] = [
+    ("remove", "Remove files", Kind::Remove),
+    (
+        "hardlink",
+        "Replace files with hard links to the file that stays",
+        Kind::Hardlink,
+    ),
+    (
+        "symlink",
+        "Replace files with symbolic links to the file that stays",
+        Kind::Symlink,
+    ),
+    (
+        "reflink",
+        "Let files share the blocks of the file that stays",
+        Kind::Reflink,
+    ),
+    ("move", "Move files below the directory --to", Kind::Move),
+];
+
+/// What is to be done, before it is shown.
+struct Work {
+    action: Action,
+    origin: Option<Origin>,
+    choices: Vec<Choice>,
+    refused: Vec<Refused>,
+    /// Groups in which every file stays.
+    whole: u64,
+    /// Whether standard input was read to its end.
+    is_stdin_used: bool,
+    /// Whether the search had errors.
+    has_failures: bool,
+}
+
+/// What a search found, to act on.
+pub struct Searched {
+    pub origin: Origin,
+    pub groups: Vec<Group>,
+    pub has_failures: bool,
+    pub is_stdin_used: bool,
+}
+
+pub fn run(arguments: &ActArguments) -> Result<ExitCode, Failure> {
+    raise_open_files();
+    let how = &arguments.how;
+    if let Some(file) = &arguments.plan {
+        if !how.keep.is_empty() || how.to.is_some() || how.absolute || how.plan_file.is_some() {
+            return Err(
+                anyhow!("--plan takes no --keep, --to, --absolute or --plan-file: the plan says what is done").into(),
+            );
+        }
+        let (text, is_stdin_used) = text_of(file)?;
+        let read =
+            plan::read(&text).map_err(|why| anyhow!("{}: cannot use the plan: {why}", super::read_from(file)))?;
+        return Work::of_plan(read, is_stdin_used).finish(how, &arguments.json, arguments.quiet);
+    }
+    let kind = arguments.action.context("name an action")?;
+    let (action, rules) = how.action(kind)?;
+    let file = &arguments.from;
+    if super::read_from(file) == "standard input" && io::stdin().is_terminal() {
+        return Err(
+            anyhow!("no report: name a file with --from, or pipe the output of `seekless dupes --json` in").into(),
+        );
+    }
+    let (text, is_stdin_used) = text_of(file)?;
+    let read =
+        report::read(&text).map_err(|why| anyhow!("{}: cannot use the report: {why}", super::read_from(file)))?;
+    drop(text);
+    let searched = Searched {
+        origin: read.origin,
+        groups: read.groups,
+        has_failures: false,
+        is_stdin_used,
+    };
+    let mut work = Work::of_groups(action, &rules, searched)?;
+    work.refused.splice(0..0, read.refused);
+    work.finish(how, &arguments.json, arguments.quiet)
+}
+
+/// Acts on what a search found.
+pub fn act_on(kind: Kind, how: &How, searched: Searched, json: &JsonOptions, quiet: bool) -> Result<ExitCode, Failure> {
+    let (action, rules) = how.action(kind)?;
+    Work::of_groups(action, &rules, searched)?.finish(how, json, quiet)
+}
+
+impl How {
+    /// Fails before a search if what is asked for cannot be done.
+    pub fn check(&self, kind: Kind, has_references: bool, json: &JsonOptions) -> anyhow::Result<()> {
+        self.action(kind)?;
+        self.require_rules(has_references)?;
+        self.require_answer(json.form())
+    }
+
+    fn action(&self, kind: Kind) -> anyhow::Result<(Action, Vec<Rule>)> {
+        if self.to.is_some() != (kind == Kind::Move) {
+            bail!(if self.to.is_some() {
+                "only move takes --to"
+            } else {
+                "move needs --to DIR"
+            });
+        }
+        if self.absolute && kind != Kind::Symlink {
+            bail!("only symlink takes --absolute");
+        }
+        if self.ignore_metadata && kind != Kind::Hardlink {
+            bail!("only hardlink takes --ignore-metadata");
+        }
+        let action = match kind {
+            Kind::Remove => Action::Remove,
+            Kind::Hardlink => Action::Hardlink,
+            Kind::Symlink => Action::Symlink {
+                is_absolute: self.absolute,
+            },
+            Kind::Reflink => Action::Reflink,
+            Kind::Move => Action::Move {
+                to: directory("--to", self.to.as_deref().unwrap_or(Path::new(".")))?,
+            },
+        };
+        let resolved = self.keep.iter().map(|rule| match rule {
+            Rule::NotUnder(path) => directory("--keep not-under", path).map(Rule::NotUnder),
+            other => Ok(other.clone()),
+        });
+        Ok((action, resolved.collect::<anyhow::Result<_>>()?))
+    }
+
+    fn require_rules(&self, has_references: bool) -> anyhow::Result<()> {
+        if self.keep.is_empty() && !has_references {
+            bail!("say which files stay with --keep RULE; rules are {RULES}");
+        }
+        Ok(())
+    }
+
+    /// JSON has no place for a question, or for where a plan is.
+    fn require_answer(&self, json: Option<JsonForm>) -> anyhow::Result<()> {
+        if json.is_some() && self.plan_file.is_some() {
+            bail!("--plan-file takes no --json or --jsonl: a plan is JSON lines");
+        }
+        if json.is_some() && !self.yes && !self.dry_run {
+            bail!("--json and --jsonl do not ask; use --yes or --dry-run");
+        }
+        Ok(())
+    }
+
+    fn options(&self) -> anyhow::Result<Options> {
+        Ok(Options {
+            is_busy: self.busy,
+            unsafe_owner: self.unsafe_owner,
+            ignore_metadata: self.ignore_metadata,
+            state_directory: state_directory()?,
+        })
+    }
+}
+
+/// A directory as an absolute path without links.
+fn directory(option: &str, path: &Path) -> anyhow::Result<PathBuf> {
+    let shown = visible_path(path);
+    let found = fs::canonicalize(path).with_context(|| format!("{option}: {shown}: cannot find it"))?;
+    if !found.is_dir() {
+        bail!("{option}: {shown}: is not a directory");
+    }
+    Ok(found)
+}
+
+/// Where journals are kept.
+pub fn state_directory() -> anyhow::Result<PathBuf> {
+    let directories = etcetera::choose_base_strategy().context("cannot find the user's state directory: set HOME")?;
+    let state = directories.state_dir().unwrap_or_else(|| directories.data_dir());
+    Ok(state.join("seekless"))
+}
+
+fn text_of(file: &Path) -> anyhow::Result<(Vec<u8>, bool)> {
+    let shown = super::read_from(file);
+    let is_stdin = file == Path::new("-");
+    let mut text = Vec::new();
+    let read = if is_stdin {
+        io::stdin().lock().read_to_end(&mut text)
+    } else {
+        fs::File::open(file).and_then(|mut file| file.read_to_end(&mut text))
+    };
+    read.with_context(|| format!("{shown}: cannot read"))?;
+    Ok((text, is_stdin))
+}
+
+impl Work {
+    fn of_plan(plan: Plan, is_stdin_used: bool) -> Self {
+        let by_keep = plan.steps.chunk_by(|(one, _), (other, _)| one.keep == other.keep);
+        let choice = |steps: &[(Step, u64)]| Choice {
+            bytes: steps[0].0.seen.bytes,
+            kept: vec![(vec![steps[0].0.keep.clone()], steps[0].0.why.clone())],
+            steps: steps.to_vec(),
+        };
+        Self {
+            action: plan.action,
+            origin: None,
+            choices: by_keep.map(choice).collect(),
+            refused: plan.refused,
+            whole: 0,
+            is_stdin_used,
+            has_failures: false,
+        }
+    }
+
+    fn of_groups(action: Action, rules: &[Rule], searched: Searched) -> anyhow::Result<Self> {
+        let Searched {
+            origin,
+            groups,
+            has_failures,
+            is_stdin_used,
+        } = searched;
+        if rules.is_empty() && !origin.roots.iter().any(|root| root.is_reference) {
+            bail!("say which files stay with --keep RULE; rules are {RULES}");
+        }
+        let is_linked = matches!(action, Action::Hardlink | Action::Reflink);
+        let (mut choices, mut refused, mut whole) = (Vec::new(), Vec::new(), 0);
+        let (mut places, mut agreed) = (Places::new(&origin), Agreed::default());
+        for group in &groups {
+            let (copies, gone) = places.copies(group);
+            refused.extend(gone.into_iter().map(|(path, why)| Refused {
+                place: String::new(),
+                path: Some(path),
+                why,
+            }));
+            let mut choice = choose(&copies, rules, is_linked);
+            choice.steps.retain(|(step, _)| match agreed.add(step) {
+                Ok(()) => true,
+                Err(why) => {
+                    refused.push(Refused {
+                        place: String::new(),
+                        path: Some(step.paths[0].clone()),
+                        why,
+                    });
+                    false
+                }
+            });
+            if choice.steps.is_empty() {
+                whole += 1;
+            } else {
+                choices.push(choice);
+            }
+        }
+        Ok(Self {
+            action,
+            origin: Some(origin),
+            choices,
+            refused,
+            whole,
+            is_stdin_used,
+            has_failures,
+        })
+    }
+
+    /// Shows what is to be done, asks, does it, and says what was done.
+    fn finish(self, how: &How, json: &JsonOptions, quiet: bool) -> Result<ExitCode, Failure> {
+        let form = json.form();
+        how.require_answer(form)?;
+        let options = how.options()?;
+        let (stop, caught) = stopping(Stop::stop)?;
+        expect_wishes()?;
+        let steps: Vec<Step> = self
+            .choices
+            .iter()
+            .flat_map(|choice| &choice.steps)
+            .map(|(step, _)| step.clone())
+            .collect();
+        LINE.begin(!quiet, progress("checking", 0, steps.len()));
+        let mut left: Vec<Option<String>> = vec![None; steps.len()];
+        for (number, why) in act::check(&self.action, &steps, &options) {
+            left[number] = Some(why);
+        }
+        LINE.end();
+        let mut acts = Acts::new(&self.action, form);
+        for refused in &self.refused {
+            acts.refused(refused)?;
+        }
+        if let Some(file) = &how.plan_file {
+            self.write(file, &left, &mut acts)?;
+            return self.ended(&acts);
+        }
+        acts.plan(&self.choices, &left, self.whole, how.dry_run)?;
+        unless_stopped(&caught)?;
+        if how.dry_run {
+            acts.finish()?;
+            return self.ended(&acts);
+        }
+        let chosen = steps.into_iter().zip(&left).filter(|(_, left)| left.is_none());
+        let chosen: Vec<Step> = chosen.map(|(step, _)| step).collect();
+        if !chosen.is_empty() && !how.yes && !self.is_agreed(chosen.len())? {
+            acts.nothing_done()?;
+            return self.ended(&acts);
+        }
+        let acted = self.act(&chosen, &options, &stop, &mut acts, quiet);
+        acts.finish()?;
+        acted?;
+        unless_stopped(&caught)?;
+        self.ended(&acts)
+    }
+
+    fn act(&self, steps: &[Step], options: &Options, stop: &Stop, acts: &mut Acts, quiet: bool) -> Result<(), Failure> {
+        if steps.is_empty() {
+            return Ok(());
+        }
+        LINE.begin(!quiet, progress("acting", 0, steps.len()));
+        let shared = Mutex::new((&mut *acts, 0, Ok(())));
+        let tell = |number: usize, outcome: &Outcome| {
+            let mut shared = shared.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            shared.1 += 1;
+            if LINE.is_due() {
+                LINE.set(progress("acting", shared.1, steps.len()));
+            }
+            let told = shared.0.outcome(&steps[number], outcome);
+            if shared.2.is_ok() {
+                shared.2 = told;
+            }
+        };
+        let ran = act::run(&self.action, steps, options, stop, &tell);
+        LINE.end();
+        let (_, _, told) = shared.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let ran = ran?;
+        acts.ran(ran);
+        told.context("files were acted on, but the output cannot be written")?;
+        Ok(())
+    }
+
+    /// Asks on the terminal.
+    fn is_agreed(&self, files: usize) -> anyhow::Result<bool> {
+        let unasked = || anyhow!("cannot ask without a terminal; use --yes to act, or --dry-run to see the plan only");
+        let mut terminal: Box<dyn BufRead> = if self.is_stdin_used {
+            Box::new(BufReader::new(fs::File::open("/dev/tty").map_err(|_| unasked())?))
+        } else if io::stdin().is_terminal() {
+            Box::new(io::stdin().lock())
+        } else {
+            return Err(unasked());
+        };
+        if !io::stderr().is_terminal() {
+            return Err(unasked());
+        }
+        let files = crate::show::files(files as u64);
+        write!(crate::show::stderr(), "Act on {files}? [y/N] ").and_then(|()| crate::show::stderr().flush())?;
+        let mut answer = String::new();
+        terminal.read_line(&mut answer).context("cannot read the answer")?;
+        Ok(["y", "yes"].contains(&answer.trim().to_ascii_lowercase().as_str()))
+    }
+
+    /// Writes the plan to a file.
+    fn write(&self, file: &Path, left: &[Option<String>], acts: &mut Acts) -> anyhow::Result<()> {
+        let output = Output::prepare(file)?;
+        let origin = self.origin.as_ref().context("a plan is not written again")?;
+        let mut text = json_line(&plan::header(&self.action, origin)) + "\n";
+        let steps = self.choices.iter().flat_map(|choice| &choice.steps);
+        let mut written = 0;
+        for ((step, own_bytes), left) in steps.zip(left) {
+            if let Some(why) = left {
+                acts.left(step, why)?;
+                continue;
+            }
+            written += 1;
+            text += &json_line(&plan::line(&self.action, step, *own_bytes));
+            text.push('\n');
+        }
+        let is_stdout = output.is_stdout();
+        output.write(text.as_bytes())?;
+        if !is_stdout {
+            acts.written(file, written)?;
+        }
+        Ok(())
+    }
+
+    /// The exit code.
+    fn ended(&self, acts: &Acts) -> Result<ExitCode, Failure> {
+        if self.has_failures || !self.refused.is_empty() || acts.has_failed() {
+            return Err(Failure::Errors(Vec::new()));
+        }
+        Ok(ExitCode::from(u8::from(acts.has_left())))
+    }
+}
+
+fn progress(doing: &'static str, done: usize, of: usize) -> Activity {
+    let files = crate::show::files(of as u64);
+    Activity {
+        doing,
+        name: String::new(),
+        amount: Amount::Words(format!("{done} of {files}"), Some(done as f64 / of.max(1) as f64)),
+    }
+}

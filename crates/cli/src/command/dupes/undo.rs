@@ -1,0 +1,133 @@
+//! `seekless dupes undo`: restoring what was done with duplicates, and the journals that tell it.
+//!
+//! Not here: undoing (`tools`).
+
+use std::cell::Cell;
+use std::ffi::OsStr;
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, anyhow};
+use clap::Args;
+use seekless_results::visible;
+use seekless_tools::Stop;
+use seekless_tools::dupes::act::undo::{self, Journal, Undone};
+
+use super::act::state_directory;
+use crate::command::{Failure, expect_wishes, raise_open_files, unless_stopped};
+use crate::show::{PLAIN, Page, files, journal_json, list_journals, name_of, stderr, visible_path};
+use crate::signals::stopping;
+
+/// Undo what was done with duplicates.
+///
+/// Removed files are copied back from the file that stayed, moved files come back, and links become files again, with their
+/// owner, mode, times and attributes. If the file that stayed has changed since, that is said and nothing is restored from
+/// it. Without JOURNAL, the last run that is not undone is undone. Journals are kept for 90 days.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  seekless dupes undo                # the last run
+  seekless dupes undo --list         # all that can be undone
+  seekless dupes undo --forget JOURNAL")]
+pub struct UndoArguments {
+    /// The journal: its name in --list, or its path
+    #[arg(value_name = "JOURNAL")]
+    journal: Option<PathBuf>,
+    /// List the journals, the newest first
+    #[arg(long, conflicts_with_all = ["journal", "forget"])]
+    list: bool,
+    /// Remove JOURNAL: what was done can no longer be undone
+    #[arg(long, requires = "journal")]
+    forget: bool,
+    /// Print the list as JSON lines
+    #[arg(long, requires = "list")]
+    jsonl: bool,
+}
+
+pub fn run(arguments: &UndoArguments) -> Result<ExitCode, Failure> {
+    raise_open_files();
+    let state = state_directory()?;
+    if arguments.list {
+        let journals = undo::list(&state)?;
+        let mut page = Page::stdout();
+        if arguments.jsonl {
+            for journal in &journals {
+                writeln!(page, "{}", journal_json(journal, &started(journal)))?;
+            }
+        } else {
+            list_journals(&mut page, &journals, &started)?;
+        }
+        page.flush()?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let journal = match &arguments.journal {
+        Some(name) => named(name, &state)?,
+        None => last(&undo::list(&state)?)?,
+    };
+    if arguments.forget {
+        undo::forget(&journal)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let (stop, caught) = stopping(Stop::stop)?;
+    expect_wishes()?;
+    let [restored, nothing, failed] = [const { Cell::new(0_u64) }; 3];
+    let tell = |path: &Path, undone: &Undone| {
+        let (count, told) = match undone {
+            Undone::Restored => (&restored, None),
+            Undone::Nothing { why } => (&nothing, Some(("nothing to undo", why))),
+            Undone::Failed { why } => (&failed, Some(("not restored", why))),
+        };
+        count.set(count.get() + 1);
+        if let Some((what, why)) = told {
+            // Standard error may be gone.
+            let _ = writeln!(
+                stderr(),
+                "seekless dupes: {}: {what}: {}",
+                visible_path(path),
+                visible(why)
+            );
+        }
+    };
+    undo::undo(&journal, &stop, &tell)?;
+    let mut words = format!("{} restored", files(restored.get()));
+    for (count, what) in [(&nothing, "with nothing to undo"), (&failed, "not restored")] {
+        if count.get() > 0 {
+            words += &format!(", {} {what}", count.get());
+        }
+    }
+    let mut page = Page::stdout();
+    page.say(PLAIN, &(words + "."))?;
+    page.flush()?;
+    unless_stopped(&caught)?;
+    if failed.get() > 0 {
+        return Err(Failure::Errors(Vec::new()));
+    }
+    Ok(ExitCode::from(u8::from(nothing.get() > 0)))
+}
+
+fn started(journal: &Journal) -> String {
+    let zoned = jiff::Zoned::try_from(journal.started);
+    zoned.map_or_else(|_| "?".to_owned(), |at| at.strftime("%Y-%m-%d %H:%M:%S").to_string())
+}
+
+/// The journal that a word names: by its name in the list, or by a path.
+fn named(name: &Path, state: &Path) -> anyhow::Result<PathBuf> {
+    if name.as_os_str().as_bytes().contains(&b'/') {
+        return Ok(name.to_owned());
+    }
+    let journals = undo::list(state)?;
+    let is_it = |journal: &&Journal| {
+        journal.path.file_name() == Some(name.as_os_str()) || OsStr::new(&name_of(journal)) == name.as_os_str()
+    };
+    let found = journals.iter().find(is_it).map(|journal| journal.path.clone());
+    found.with_context(|| format!("{}: no such journal; --list lists them", visible_path(name)))
+}
+
+/// The newest that is not undone.
+fn last(journals: &[Journal]) -> anyhow::Result<PathBuf> {
+    let is_open = |journal: &&Journal| !journal.is_complete || journal.undone < journal.steps;
+    let found = journals.iter().find(is_open).map(|journal| journal.path.clone());
+    found.ok_or_else(|| anyhow!("there is nothing to undo"))
+}

@@ -1,0 +1,344 @@
+//! What is done with duplicates: the plan, what came of it, and the journals by which it can be undone.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use seekless_results::{bytes, visible};
+use seekless_tools::dupes::act::report::Refused;
+use seekless_tools::dupes::act::rules::Choice;
+use seekless_tools::dupes::act::undo::Journal;
+use seekless_tools::dupes::act::{Action, Outcome, Ran, Step, plan};
+use serde_json::{Value, json};
+
+use super::objects::{JsonForm, Objects};
+use super::page::{Page, Width};
+use super::progress::buffered_stdout;
+use super::table::{TableRow, TextTable};
+use super::units::{counted, files};
+use super::visible::{json_line, visible_path, with_path};
+use super::{BOLD, DIM, PLAIN, WARNING};
+
+/// Writes a plan, and what came of its steps.
+pub struct Acts {
+    objects: Option<Objects>,
+    action: Action,
+    directory: PathBuf,
+    planned: u64,
+    planned_bytes: u64,
+    refused: u64,
+    left: u64,
+    failed: u64,
+    ran: Option<Ran>,
+}
+
+/// The width of the column before the paths.
+const WORD: usize = 8;
+
+impl Acts {
+    /// Nothing is written yet.
+    pub fn new(action: &Action, json: Option<JsonForm>) -> Self {
+        Self {
+            objects: json.map(|form| Objects::new(form, "results")),
+            action: action.clone(),
+            directory: std::env::current_dir().unwrap_or_default(),
+            planned: 0,
+            planned_bytes: 0,
+            refused: 0,
+            left: 0,
+            failed: 0,
+            ran: None,
+        }
+    }
+
+    /// Whether a step failed.
+    pub fn has_failed(&self) -> bool {
+        self.failed > 0
+    }
+
+    /// Whether a file was left alone that was to be acted on.
+    pub fn has_left(&self) -> bool {
+        self.left > 0
+    }
+
+    /// A path as people know it: from here on.
+    fn shown(&self, path: &Path) -> String {
+        visible_path(path.strip_prefix(&self.directory).unwrap_or(path))
+    }
+
+    /// Writes a part of a report or plan that is not believed, to standard error, too.
+    pub fn refused(&mut self, refused: &Refused) -> io::Result<()> {
+        self.refused += 1;
+        let path = refused.path.as_deref().map(|path| self.shown(path));
+        let place = (!refused.place.is_empty()).then(|| refused.place.clone());
+        let words: Vec<String> = [place, path].into_iter().flatten().collect();
+        say(&format!("refused: {}: {}", words.join(", "), visible(&refused.why)));
+        let object = json!({"kind": "refused", "place": refused.place, "reason": refused.why});
+        self.object(&with_path(object, "path", refused.path.as_deref()))
+    }
+
+    /// Writes what stays, why, and what will be done, except for steps with a reason in `left`.
+    pub fn plan(
+        &mut self,
+        choices: &[Choice],
+        left: &[Option<String>],
+        whole: u64,
+        is_dry_run: bool,
+    ) -> io::Result<()> {
+        let mut page = page();
+        let mut reasons = left.iter();
+        for choice in choices {
+            if self.objects.is_none() {
+                let each = bytes(choice.bytes);
+                writeln!(page, "{BOLD}Equal files of {each}{BOLD:#}")?;
+                for (paths, why) in &choice.kept {
+                    for (index, path) in paths.iter().enumerate() {
+                        let why = if index > 0 { "same file" } else { why };
+                        let (path, why) = (self.shown(path), visible(why));
+                        writeln!(page, "  {:WORD$}  {path}{DIM}  ({why}){DIM:#}", "keep")?;
+                    }
+                }
+            }
+            for (step, own_bytes) in &choice.steps {
+                let why = reasons.next().and_then(Option::as_ref);
+                if why.is_some() {
+                    self.left += 1;
+                } else {
+                    self.planned += 1;
+                    self.planned_bytes += own_bytes;
+                }
+                let object = || match why {
+                    Some(why) => Some(self.step_json(step, "left", Some(why))),
+                    None => is_dry_run.then(|| self.step_json(step, "planned", None)),
+                };
+                if self.objects.is_some() {
+                    if let Some(object) = object() {
+                        self.object(&object)?;
+                    }
+                    continue;
+                }
+                for (index, path) in step.paths.iter().enumerate() {
+                    let path = self.shown(path);
+                    let same = if index > 0 { "  (same file)" } else { "" };
+                    match why {
+                        Some(why) => {
+                            let why = visible(why);
+                            writeln!(
+                                page,
+                                "  {WARNING}{:WORD$}{WARNING:#}  {path}{DIM}{same}  ({why}){DIM:#}",
+                                "leave"
+                            )?;
+                        }
+                        None => writeln!(page, "  {:WORD$}  {path}{DIM}{same}{DIM:#}", plan::word(&self.action))?,
+                    }
+                }
+            }
+            if self.objects.is_none() {
+                writeln!(page)?;
+            }
+        }
+        if self.objects.is_none() {
+            let mut words = match self.planned {
+                0 => "Nothing to do".to_owned(),
+                planned => format!("{} to {}", files(planned), plan::word(&self.action)),
+            };
+            if self.planned > 0 && !matches!(self.action, Action::Move { .. }) {
+                words += &format!(", {} to gain", bytes(self.planned_bytes));
+            }
+            page.say(PLAIN, &(words + "."))?;
+            page.left_out(&[
+                (
+                    whole,
+                    "group in which every file stays",
+                    "groups in which every file stays",
+                ),
+                (self.left, "file that is left alone", "files that are left alone"),
+                (self.refused, "refused entry", "refused entries"),
+            ])?;
+        }
+        page.flush()
+    }
+
+    /// Notes a file that is left alone, before a plan is written.
+    pub fn left(&mut self, step: &Step, why: &str) -> io::Result<()> {
+        self.outcome(step, &Outcome::Left { why: why.to_owned() })
+    }
+
+    /// Writes what came of a step: to standard error if it was not done.
+    pub fn outcome(&mut self, step: &Step, outcome: &Outcome) -> io::Result<()> {
+        let (word, why) = match outcome {
+            Outcome::Done { .. } => ("done", None),
+            Outcome::Left { why } => {
+                self.left += 1;
+                ("left", Some(why.as_str()))
+            }
+            Outcome::Failed { why } => {
+                self.failed += 1;
+                ("failed", Some(why.as_str()))
+            }
+        };
+        if let Some(why) = why {
+            let told = if word == "left" { "left alone" } else { "failed" };
+            say(&format!("{}: {told}: {}", self.shown(&step.paths[0]), visible(why)));
+        }
+        let mut object = self.step_json(step, word, why);
+        if let Outcome::Done { gained_bytes } = outcome {
+            object["gained_bytes"] = (*gained_bytes).into();
+        }
+        self.object(&object)
+    }
+
+    /// Notes what a run did.
+    pub fn ran(&mut self, ran: Ran) {
+        self.ran = Some(ran);
+    }
+
+    /// Says that the answer was no.
+    pub fn nothing_done(&mut self) -> io::Result<()> {
+        let mut page = page();
+        self.left += self.planned;
+        page.say(PLAIN, "Nothing was done.")?;
+        page.flush()
+    }
+
+    /// Says where a plan is.
+    pub fn written(&mut self, file: &Path, steps: u64) -> io::Result<()> {
+        let mut page = page();
+        let (shown, steps) = (visible_path(file), counted(steps, "step"));
+        let words = format!("{steps} written to {shown}. To do them: seekless dupes act --plan {shown}");
+        page.say(PLAIN, &words)?;
+        page.flush()
+    }
+
+    /// Writes the sum of what was done.
+    pub fn finish(&mut self) -> io::Result<()> {
+        let mut page = page();
+        let ran = self.ran.clone().unwrap_or_default();
+        if let Some(objects) = &self.objects {
+            let summary = json!({
+                "kind": "summary",
+                "action": plan::word(&self.action),
+                "planned": self.planned,
+                "planned_bytes": self.planned_bytes,
+                "done": ran.done,
+                "gained_bytes": ran.gained_bytes,
+                "left": self.left,
+                "failed": self.failed,
+                "refused": self.refused,
+                "stopped": ran.is_stopped,
+            });
+            objects.finish(&mut page, &with_path(summary, "journal", ran.journal.as_deref()))?;
+        } else if self.ran.is_some() {
+            let word = match self.action {
+                Action::Remove => "removed",
+                Action::Hardlink => "replaced with hard links",
+                Action::Symlink { .. } => "replaced with symbolic links",
+                Action::Reflink => "share blocks now",
+                Action::Move { .. } => "moved",
+            };
+            let mut words = format!("{} {word}", files(ran.done));
+            if !matches!(self.action, Action::Move { .. }) {
+                words += &format!(", {} gained", bytes(ran.gained_bytes));
+            }
+            for (number, what) in [(ran.left, "left alone"), (ran.failed, "failed")] {
+                if number > 0 {
+                    words += &format!(", {number} {what}");
+                }
+            }
+            words += if ran.is_stopped {
+                "; stopped before the end."
+            } else {
+                "."
+            };
+            if ran.done > 0 && ran.journal.is_some() {
+                words += " To undo: seekless dupes undo";
+            }
+            page.say(PLAIN, &words)?;
+        }
+        page.flush()
+    }
+
+    fn object(&mut self, object: &Value) -> io::Result<()> {
+        let Some(objects) = &mut self.objects else {
+            return Ok(());
+        };
+        let mut page = page();
+        objects.write(&mut page, object)?;
+        page.flush()
+    }
+
+    fn step_json(&self, step: &Step, outcome: &str, why: Option<&str>) -> Value {
+        let mut object = plan::line(&self.action, step, 0);
+        if let Some(fields) = object.as_object_mut() {
+            fields.remove("own_bytes");
+        }
+        object["outcome"] = outcome.into();
+        object["reason"] = why.into();
+        object
+    }
+}
+
+fn page() -> Page<'static> {
+    Page::new(buffered_stdout(), Width::of_stdout())
+}
+
+/// Standard error may be gone.
+fn say(text: &str) {
+    drop(writeln!(super::progress::stderr(), "seekless dupes: {text}"));
+}
+
+/// Writes a table of journals.
+pub fn list_journals(
+    page: &mut Page<'_>,
+    journals: &[Journal],
+    started: &dyn Fn(&Journal) -> String,
+) -> io::Result<()> {
+    if journals.is_empty() {
+        return page.say(PLAIN, "No journals.");
+    }
+    let row = |journal: &Journal| TableRow {
+        name: name_of(journal),
+        cells: vec![
+            started(journal),
+            journal.action.clone(),
+            journal.steps.to_string(),
+            bytes(journal.gained_bytes),
+            state_of(journal).to_owned(),
+        ],
+        ..TableRow::default()
+    };
+    let heads = ["started", "action", "names", "gained", ""];
+    TextTable::new(Some("Journals"), &heads, journals.iter().map(row)).print(page, &[3, 0])
+}
+
+/// Writes a journal as an object on a line.
+pub fn journal_json(journal: &Journal, started: &str) -> String {
+    let object = json!({
+        "kind": "journal",
+        "name": name_of(journal),
+        "started": started,
+        "action": journal.action,
+        "names": journal.steps,
+        "undone": journal.undone,
+        "gained_bytes": journal.gained_bytes,
+        "state": state_of(journal),
+    });
+    json_line(&with_path(object, "path", Some(&journal.path)))
+}
+
+/// The name by which people name a journal.
+pub fn name_of(journal: &Journal) -> String {
+    journal
+        .path
+        .file_stem()
+        .map_or_else(String::new, |name| visible_path(Path::new(name)))
+}
+
+fn state_of(journal: &Journal) -> &'static str {
+    match journal {
+        Journal { is_running: true, .. } => "running",
+        Journal { undone, steps, .. } if undone >= steps && *steps > 0 => "undone",
+        Journal { undone: 1.., .. } => "partly undone",
+        Journal { is_complete: false, .. } => "interrupted",
+        _ => "done",
+    }
+}

@@ -1,0 +1,1016 @@
+//! `seekless dupes act`, `--action` and `undo` as users see them: rules, reports and plans read back, asking, exit codes.
+//!
+//! Whatever is refused, no content may be lost: each test that acts looks for it afterwards.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, symlink};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use serde_json::{Value, json};
+
+use super::place::{Ended, Place};
+use super::terminal::Terminal;
+
+/// Equal files `b/long-name` (mtime 20), `a/x.raw` (30) and `c` (10), and another file.
+fn three() -> Place {
+    let place = Place::new();
+    for directory in ["a", "b"] {
+        fs::create_dir(place.path(directory)).unwrap();
+    }
+    for (name, seconds) in [("b/long-name", 20), ("a/x.raw", 30), ("c", 10)] {
+        let path = place.file(name, b"same");
+        let time = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+        File::options()
+            .write(true)
+            .open(path)
+            .unwrap()
+            .set_modified(time)
+            .unwrap();
+    }
+    place.file("other", b"other");
+    place
+}
+
+/// Regular files below a directory that are no links, by path.
+fn files(place: &Place) -> BTreeMap<String, Vec<u8>> {
+    fn walk(at: &Path, below: &str, found: &mut BTreeMap<String, Vec<u8>>) {
+        for entry in fs::read_dir(at).unwrap() {
+            let entry = entry.unwrap();
+            let name = format!("{below}{}", entry.file_name().to_string_lossy());
+            let kind = entry.file_type().unwrap();
+            if kind.is_dir() {
+                walk(&entry.path(), &format!("{name}/"), found);
+            } else if kind.is_file() {
+                found.insert(name, fs::read(entry.path()).unwrap());
+            }
+        }
+    }
+    let mut found = BTreeMap::new();
+    walk(&place.directory(), "", &mut found);
+    found
+}
+
+fn names(place: &Place) -> Vec<String> {
+    files(place).into_keys().collect()
+}
+
+/// Which of the equal files are there.
+fn left(place: &Place) -> Vec<String> {
+    let same = files(place).into_iter().filter(|(_, content)| content == b"same");
+    same.map(|(name, _)| name).collect()
+}
+
+fn report(place: &Place, arguments: &[&str]) -> Value {
+    let all = [&["dupes", "--json"], arguments].concat();
+    serde_json::from_str(&place.run(&all).succeeded().stdout).unwrap()
+}
+
+/// Acts on a report.
+fn act_on(place: &Place, report: &Value, arguments: &[&str]) -> Ended {
+    place.file("report", report.to_string().as_bytes());
+    let ended = place.run(&[&["dupes", "act"], arguments, &["--from", "report"]].concat());
+    fs::remove_file(place.path("report")).unwrap();
+    ended
+}
+
+#[test]
+fn what_stays_follows_the_rules() {
+    for (rules, expected) in [
+        (&["newest"][..], &["a/x.raw"][..]),
+        (&["oldest"], &["c"]),
+        (&["shortest"], &["c"]),
+        (&["longest"], &["b/long-name"]),
+        (&["first"], &["a/x.raw"]),
+        (&["name:*.raw"], &["a/x.raw"]),
+        (&["path:b/**", "name:*.raw"], &["a/x.raw", "b/long-name"]),
+        (&["not-under:b"], &["a/x.raw", "c"]),
+        (&["not-under b"], &["a/x.raw", "c"]),
+        (&["oldest", "at-least:2"], &["b/long-name", "c"]),
+        (&["oldest", "at-least 3"], &["a/x.raw", "b/long-name", "c"]),
+        (&["oldest", "name:*.raw"], &["a/x.raw", "c"]),
+        (&["name:none"], &["a/x.raw"]),
+    ] {
+        let keep: Vec<&str> = rules.iter().flat_map(|rule| ["--keep", rule]).collect();
+        let place = three();
+        let all = [&["dupes", "--action", "remove", "--yes", "."], &keep[..]].concat();
+        place.run(&all).succeeded();
+        assert_eq!(left(&place), expected, "{rules:?}");
+        let place = three();
+        let report = report(&place, &["."]);
+        act_on(&place, &report, &[&["remove", "--yes"], &keep[..]].concat()).succeeded();
+        assert_eq!(left(&place), expected, "{rules:?}");
+    }
+    // The order of the paths that are given.
+    let place = three();
+    let all = ["dupes", "--action", "remove", "--yes", "--keep", "first", "c", "b", "a"];
+    place.run(&all).succeeded();
+    assert_eq!(left(&place), ["c"]);
+}
+
+#[test]
+fn a_dry_run_shows_what_stays_why_and_what_is_done_and_changes_nothing() {
+    let place = three();
+    fs::hard_link(place.path("c"), place.path("link")).unwrap();
+    let before = files(&place);
+    let arguments = ["dupes", "--action", "remove", "--keep", "newest", "--dry-run", "."];
+    let ended = place.run(&arguments).succeeded();
+    let gain = seekless_results::bytes(2 * 512 * fs::metadata(place.path("c")).unwrap().blocks());
+    let expected = format!(
+        "Equal files of 4 B\n  keep      a/x.raw  (newest)\n  remove    b/long-name\n  remove    c\n  remove    link  (same file)\n\n\
+         2 files to remove, {gain} to gain.\n"
+    );
+    assert_eq!((ended.stdout.as_str(), ended.stderr.as_str()), (expected.as_str(), ""));
+    assert_eq!(files(&place), before);
+}
+
+#[test]
+fn without_yes_it_asks_on_a_terminal_and_only_yes_is_yes() {
+    for (answer, is_done) in [
+        ("y\n", true),
+        ("YES\n", true),
+        ("n\n", false),
+        ("\n", false),
+        ("yy\n", false),
+        ("\u{4}", false),
+    ] {
+        let place = three();
+        let mut command = place.command();
+        command.args(["dupes", "--action", "remove", "--keep", "newest", "."]);
+        let (printed, code) = Terminal::of(100).answer(command, answer);
+        assert!(printed.contains("Act on 2 files? [y/N]"), "{printed}");
+        assert!(printed.contains("a/x.raw"), "{printed}");
+        assert_eq!(code, Some(i32::from(!is_done)), "{answer:?} {printed}");
+        assert_eq!(left(&place).len(), if is_done { 1 } else { 3 }, "{answer:?}");
+        assert_eq!(printed.contains("Nothing was done."), !is_done, "{printed}");
+    }
+}
+
+#[test]
+fn without_a_terminal_it_neither_asks_nor_acts() {
+    let place = three();
+    let before = files(&place);
+    let whole = report(&place, &["."]);
+    for ended in [
+        place.run(&["dupes", "--action", "remove", "--keep", "newest", "."]),
+        act_on(&place, &whole, &["remove", "--keep", "newest"]),
+    ] {
+        assert_eq!(ended.code, Some(2));
+        assert!(ended.stderr.contains("use --yes"), "{}", ended.stderr);
+    }
+    for form in ["--json", "--jsonl"] {
+        let ended = place.run(&["dupes", "--action", "remove", "--keep", "newest", form, "."]);
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""));
+        assert!(ended.stderr.contains("do not ask"), "{}", ended.stderr);
+    }
+    assert_eq!(files(&place), before);
+}
+
+#[test]
+fn nothing_is_done_without_a_rule_unless_there_is_a_reference() {
+    let place = three();
+    let refused = place.run(&["dupes", "--action", "remove", "--yes", "."]);
+    assert_eq!(refused.code, Some(2));
+    assert!(
+        refused.stderr.contains("--keep RULE; rules are newest, oldest"),
+        "{}",
+        refused.stderr
+    );
+    let whole = report(&place, &["."]);
+    let refused = act_on(&place, &whole, &["remove", "--yes"]);
+    assert_eq!(refused.code, Some(2));
+    assert_eq!(left(&place).len(), 3);
+    place
+        .run(&["dupes", "--action", "remove", "--yes", "--against", "a", "."])
+        .succeeded();
+    assert_eq!(left(&place), ["a/x.raw"]);
+}
+
+#[test]
+fn everything_in_a_reference_stays() {
+    for is_report in [false, true] {
+        let place = three();
+        place.file("a/twin", b"same");
+        fs::hard_link(place.path("a/twin"), place.path("b/link")).unwrap();
+        if is_report {
+            let report = report(&place, &["--against", "a", "b", "c"]);
+            act_on(&place, &report, &["remove", "--yes"]).succeeded();
+        } else {
+            place
+                .run(&["dupes", "--action", "remove", "--yes", "--against", "a", "b", "c"])
+                .succeeded();
+        }
+        assert_eq!(left(&place), ["a/twin", "a/x.raw", "b/link"]);
+    }
+    // A report that denies it is a reference: where the path is decides.
+    let place = three();
+    let mut forged = report(&place, &["--against", "a", "b", "c"]);
+    for path in forged["groups"][0]["paths"].as_array_mut().unwrap() {
+        path["root"] = 0.into();
+    }
+    let ended = act_on(&place, &forged, &["remove", "--keep", "oldest", "--yes"]);
+    assert!(left(&place).contains(&"a/x.raw".to_owned()), "{}", ended.stderr);
+}
+
+#[test]
+fn a_reference_that_changed_leaves_its_group_alone() {
+    let place = three();
+    let report = report(&place, &["--against", "a", "b", "c"]);
+    fs::write(place.path("a/x.raw"), "SAME").unwrap();
+    let ended = act_on(&place, &report, &["remove", "--keep", "oldest", "--yes"]);
+    assert_eq!(ended.code, Some(2));
+    assert!(
+        ended.stderr.contains("group 1, a/x.raw: changed since the search"),
+        "{}",
+        ended.stderr
+    );
+    assert_eq!(left(&place), ["b/long-name", "c"]);
+}
+
+#[test]
+fn a_copy_in_the_trash_is_not_the_last_one() {
+    let place = three();
+    fs::create_dir(place.path(".Trash-0")).unwrap();
+    fs::rename(place.path("a/x.raw"), place.path(".Trash-0/x.raw")).unwrap();
+    let all = ["dupes", "--all", "--action", "remove", "--yes", "--keep", "newest", "."];
+    let ended = place.run(&all).succeeded();
+    assert_eq!(left(&place), [".Trash-0/x.raw", "b/long-name"]);
+    assert!(ended.stdout.contains("b/long-name  (last copy)"), "{}", ended.stdout);
+    // Links rely on the copy that counts.
+    let place = three();
+    fs::create_dir(place.path(".Trash-0")).unwrap();
+    fs::rename(place.path("a/x.raw"), place.path(".Trash-0/x.raw")).unwrap();
+    let all = [
+        "dupes", "--all", "--action", "symlink", "--yes", "--keep", "newest", ".",
+    ];
+    place.run(&all).succeeded();
+    assert_eq!(fs::read_link(place.path("c")).unwrap(), Path::new("b/long-name"));
+}
+
+#[test]
+fn names_of_one_file_are_no_copies_and_go_together() {
+    let place = Place::new();
+    place.file("one", b"same");
+    fs::hard_link(place.path("one"), place.path("two")).unwrap();
+    let all = ["dupes", "--action", "remove", "--yes", "--keep", "newest", "."];
+    let ended = place.run(&all).succeeded();
+    assert!(ended.stdout.contains("Nothing to do"), "{}", ended.stdout);
+    assert_eq!(left(&place), ["one", "two"]);
+    place.file("zero", b"same");
+    place
+        .run(&["dupes", "--action", "remove", "--yes", "--keep", "name:zero", "."])
+        .succeeded();
+    assert_eq!(left(&place), ["zero"]);
+    place.run(&["dupes", "undo"]).succeeded();
+    assert_eq!(left(&place), ["one", "two", "zero"]);
+    let inode = |name| fs::metadata(place.path(name)).unwrap().ino();
+    assert_eq!(inode("one"), inode("two"));
+    // A report that calls them two files with one inode is not believed, and one that names them apart keeps them together.
+    let mut forged = report(&place, &["."]);
+    let group = &mut forged["groups"][0];
+    group["paths"]
+        .as_array_mut()
+        .unwrap()
+        .retain(|path| path["path"] != "./zero");
+    act_on(&place, &forged, &["remove", "--keep", "newest", "--yes"]).succeeded();
+    assert_eq!(left(&place), ["one", "two", "zero"]);
+}
+
+#[test]
+fn a_file_behind_a_symbolic_link_stays() {
+    let place = three();
+    fs::create_dir(place.path("searched")).unwrap();
+    symlink("../a", place.path("searched/way")).unwrap();
+    symlink("../c", place.path("searched/file")).unwrap();
+    place.file("searched/own", b"same");
+    let all = [
+        "dupes",
+        "-L",
+        "--action",
+        "remove",
+        "--yes",
+        "--keep",
+        "at-least:1",
+        "searched",
+    ];
+    let ended = place.run(&all).succeeded();
+    assert!(ended.stdout.contains("behind a symbolic link"), "{}", ended.stdout);
+    assert_eq!(left(&place), ["a/x.raw", "b/long-name", "c"]);
+    // A link that was named itself leads to its target, which stays as well.
+    let place = three();
+    symlink("c", place.path("named")).unwrap();
+    let all = [
+        "dupes",
+        "--action",
+        "remove",
+        "--yes",
+        "--keep",
+        "name:*.raw",
+        "named",
+        "a",
+    ];
+    place.run(&all).succeeded();
+    assert_eq!(left(&place).len(), 3);
+    // A directory that was named by a link is what the user meant.
+    symlink("b", place.path("way")).unwrap();
+    let all = [
+        "dupes",
+        "--action",
+        "remove",
+        "--yes",
+        "--keep",
+        "name:*.raw",
+        "way",
+        "a",
+    ];
+    place.run(&all).succeeded();
+    assert_eq!(left(&place), ["a/x.raw", "c"]);
+}
+
+#[test]
+fn each_action_does_what_it_says_and_is_undone() {
+    let inode = |place: &Place, name: &str| fs::symlink_metadata(place.path(name)).unwrap().ino();
+    let run = |place: &Place, arguments: &[&str]| {
+        let all = [&["dupes", "--action"], arguments, &["--yes", "--keep", "name:c", "."]].concat();
+        place.run(&all).succeeded()
+    };
+    type Look = fn(&Place);
+    let cases: [(&[&str], Look); 5] = [
+        (&["remove"], |place| assert_eq!(left(place), ["c"])),
+        (&["hardlink"], |place| {
+            let number = |name| fs::metadata(place.path(name)).unwrap().ino();
+            assert_eq!((number("a/x.raw"), number("b/long-name")), (number("c"), number("c")));
+        }),
+        (&["symlink"], |place| {
+            assert_eq!(fs::read_link(place.path("a/x.raw")).unwrap(), Path::new("../c"));
+        }),
+        (&["symlink", "--absolute"], |place| {
+            let expected = fs::canonicalize(place.path("c")).unwrap();
+            assert_eq!(fs::read_link(place.path("a/x.raw")).unwrap(), expected);
+        }),
+        (&["move", "--to", "away"], |place| {
+            let all = names(place);
+            let moved = all.iter().filter(|name| name.starts_with("away/"));
+            assert_eq!((all.contains(&"c".to_owned()), moved.count()), (true, 2), "{all:?}");
+        }),
+    ];
+    for (arguments, look) in cases {
+        let place = three();
+        fs::create_dir(place.path("away")).unwrap();
+        let before: Vec<_> = files(&place).into_iter().collect();
+        let old = inode(&place, "c");
+        let ended = run(&place, arguments);
+        assert!(
+            ended.stdout.contains("To undo: seekless dupes undo"),
+            "{}",
+            ended.stdout
+        );
+        look(&place);
+        assert_eq!(inode(&place, "c"), old);
+        let listed = place.run(&["dupes", "undo", "--list"]).succeeded().stdout;
+        assert!(listed.contains(arguments[0]) && listed.contains("done"), "{listed}");
+        let undone = place.run(&["dupes", "undo"]).succeeded();
+        assert!(undone.stdout.contains("2 files restored."), "{}", undone.stdout);
+        let after: Vec<_> = files(&place).into_iter().collect();
+        assert_eq!(after, before, "{arguments:?}");
+        assert_eq!(
+            fs::metadata(place.path("a/x.raw")).unwrap().mtime(),
+            30,
+            "{arguments:?}"
+        );
+        let again = place.run(&["dupes", "undo"]);
+        assert_eq!(again.code, Some(2));
+        assert!(again.stderr.contains("nothing to undo"), "{}", again.stderr);
+    }
+}
+
+#[test]
+fn a_journal_is_named_listed_and_forgotten() {
+    let place = three();
+    assert!(
+        place
+            .run(&["dupes", "undo", "--list"])
+            .succeeded()
+            .stdout
+            .contains("No journals")
+    );
+    place
+        .run(&["dupes", "--action", "remove", "--yes", "--keep", "name:c", "."])
+        .succeeded();
+    let line = place.run(&["dupes", "undo", "--list", "--jsonl"]).succeeded().stdout;
+    let journal: Value = serde_json::from_str(&line).unwrap();
+    assert_eq!(
+        (&journal["action"], &journal["state"]),
+        (&json!("remove"), &json!("done"))
+    );
+    let name = journal["name"].as_str().unwrap();
+    assert_eq!(place.run(&["dupes", "undo", "no-such"]).code, Some(2));
+    assert_eq!(place.run(&["dupes", "undo", "--forget"]).code, Some(2));
+    place.run(&["dupes", "undo", name]).succeeded();
+    assert_eq!(left(&place).len(), 3);
+    place.run(&["dupes", "undo", "--forget", name]).succeeded();
+    assert!(!Path::new(journal["path"].as_str().unwrap()).exists());
+}
+
+#[test]
+fn a_report_is_read_as_document_lines_and_from_a_pipe_with_any_name() {
+    for form in ["--json", "--jsonl"] {
+        let place = Place::new();
+        let odd: [&[u8]; 4] = [b"x\ny \xff", b"\"\\", b"\xe2\x82", b"a\xef\xbf\xbd"];
+        for directory in ["one", "other"] {
+            fs::create_dir(place.path(directory)).unwrap();
+            for name in odd {
+                fs::write(place.path(directory).join(OsStr::from_bytes(name)), name).unwrap();
+            }
+        }
+        let report = place.run(&["dupes", form, "one", "other"]).succeeded().stdout;
+        let ended = place.run_fed(
+            &["dupes", "act", "remove", "--keep", "first", "--yes"],
+            report.as_bytes(),
+        );
+        ended.succeeded();
+        let names = |directory: &str| fs::read_dir(place.path(directory)).unwrap().count();
+        assert_eq!((names("one"), names("other")), (4, 0), "{form}");
+        place.run(&["dupes", "undo"]).succeeded();
+        assert_eq!(names("other"), 4);
+    }
+}
+
+#[test]
+fn a_report_is_used_from_another_directory() {
+    let place = three();
+    let report = report(&place, &["."]);
+    fs::create_dir(place.path("elsewhere")).unwrap();
+    let file = place.file("elsewhere/report", report.to_string().as_bytes());
+    let mut command = place.command();
+    command.current_dir(place.path("elsewhere"));
+    command
+        .args(["dupes", "act", "remove", "--keep", "oldest", "--yes", "--from"])
+        .arg(file);
+    assert!(command.output().unwrap().status.success());
+    assert_eq!(left(&place), ["c"]);
+}
+
+#[test]
+fn a_report_that_is_not_of_here_or_incomplete_is_refused_as_a_whole() {
+    let place = three();
+    let good = report(&place, &["."]);
+    type Change = fn(&mut Value);
+    let changes: [(Change, &str); 9] = [
+        (|report| report["summary"]["machine"] = "0123".into(), "another machine"),
+        (|report| report["summary"]["version"] = 2.into(), "version 2"),
+        (|report| report["summary"]["version"] = Value::Null, "version"),
+        (
+            |report| drop(report["summary"].as_object_mut().unwrap().remove("version")),
+            "older version",
+        ),
+        (|report| report["summary"]["directory"] = "relative".into(), "directory"),
+        (
+            |report| drop(report["summary"].as_object_mut().unwrap().remove("roots")),
+            "roots",
+        ),
+        (
+            |report| report["summary"]["roots"][0]["path"] = "relative".into(),
+            "roots",
+        ),
+        (
+            |report| report["summary"]["file_systems"] = json!([{"device": "x"}]),
+            "file_systems",
+        ),
+        (
+            |report| drop(report.as_object_mut().unwrap().remove("summary")),
+            "summary",
+        ),
+    ];
+    for (change, reason) in changes {
+        let mut report = good.clone();
+        change(&mut report);
+        let ended = act_on(&place, &report, &["remove", "--keep", "newest", "--yes"]);
+        assert_eq!(ended.code, Some(2), "{reason}");
+        assert!(ended.stderr.contains(reason), "{reason}: {}", ended.stderr);
+    }
+    let text = good.to_string();
+    for text in ["", "x", "{}", "[]", "null", &text[..text.len() / 2]] {
+        place.file("broken", text.as_bytes());
+        let ended = place.run(&[
+            "dupes", "act", "remove", "--keep", "newest", "--yes", "--from", "broken",
+        ]);
+        assert_eq!(ended.code, Some(2), "{text}");
+        fs::remove_file(place.path("broken")).unwrap();
+    }
+    assert_eq!(left(&place).len(), 3);
+}
+
+#[test]
+fn a_group_that_does_not_prove_itself_is_refused_with_its_place_and_the_rest_goes_on() {
+    type Change = fn(&mut Value);
+    let changes: [(Change, &str); 16] = [
+        (|group| drop(group.as_object_mut().unwrap().remove("bytes")), "`bytes`"),
+        (|group| group["bytes"] = 5.into(), "changed since"),
+        (|group| group["bytes"] = (-4).into(), "`bytes`"),
+        (|group| group["kind"] = "directories".into(), "--dirs"),
+        (|group| group["kind"] = "x".into(), "not a group"),
+        (|group| drop(group.as_object_mut().unwrap().remove("paths")), "`paths`"),
+        (
+            |group| drop(group["paths"][1].as_object_mut().unwrap().remove("inode")),
+            "path 2: `inode`",
+        ),
+        (
+            |group| group["paths"][1]["changed_ns"] = 1.5.into(),
+            "path 2: `changed_ns`",
+        ),
+        (|group| group["paths"][1]["root"] = 9.into(), "root"),
+        (|group| group["paths"][1]["path_bytes"] = "zz".into(), "path 2: `path`"),
+        (
+            |group| group["paths"][1]["path_bytes"] = "6162".into(),
+            "path 2: `path`",
+        ),
+        (|group| group["paths"][1]["path"] = "./c\u{0}".into(), "path 2: `path`"),
+        (|group| group["paths"][1]["path"] = "".into(), "path 2: `path`"),
+        (
+            |group| group["paths"][1]["path"] = group["paths"][0]["path"].clone(),
+            "twice",
+        ),
+        (|group| *group = json!(7), "not a group"),
+        (|group| group["paths"][1] = json!("./c"), "path 2"),
+    ];
+    for (change, reason) in changes {
+        let place = three();
+        fs::create_dir(place.path("more")).unwrap();
+        for name in ["more/1", "more/2"] {
+            place.file(name, b"more");
+        }
+        let mut report = report(&place, &["."]);
+        let groups = report["groups"].as_array_mut().unwrap();
+        let at = groups
+            .iter()
+            .position(|group| group["paths"].as_array().unwrap().len() == 3)
+            .unwrap();
+        change(&mut groups[at]);
+        let ended = act_on(&place, &report, &["remove", "--keep", "oldest", "--yes"]);
+        assert_eq!(ended.code, Some(2), "{reason}: {}", ended.stderr);
+        assert!(
+            ended.stderr.contains(&format!("refused: group {}", at + 1)),
+            "{}",
+            ended.stderr
+        );
+        assert!(ended.stderr.contains(reason), "{reason}: {}", ended.stderr);
+        assert_eq!(left(&place).len(), 3, "{reason}");
+        assert_eq!(names(&place).iter().filter(|name| name.starts_with("more/")).count(), 1);
+    }
+}
+
+#[test]
+fn a_file_that_is_not_what_it_was_is_refused_and_the_rest_of_its_group_goes_on() {
+    type Change = fn(&Place);
+    let changes: [(Change, &str); 6] = [
+        (
+            |place| fs::write(place.path("a/x.raw"), "SAME").unwrap(),
+            "changed since",
+        ),
+        (
+            |place| fs::remove_file(place.path("a/x.raw")).unwrap(),
+            "no longer exists",
+        ),
+        (
+            |place| {
+                fs::remove_file(place.path("a/x.raw")).unwrap();
+                symlink("../c", place.path("a/x.raw")).unwrap();
+            },
+            "not a regular file",
+        ),
+        (
+            |place| {
+                // With its times put back.
+                let path = place.path("a/x.raw");
+                let time = fs::metadata(&path).unwrap().modified().unwrap();
+                fs::write(&path, "SAME").unwrap();
+                File::options()
+                    .write(true)
+                    .open(&path)
+                    .unwrap()
+                    .set_modified(time)
+                    .unwrap();
+            },
+            "changed since",
+        ),
+        (
+            |place| {
+                fs::copy(place.path("a/x.raw"), place.path("a/new")).unwrap();
+                fs::rename(place.path("a/new"), place.path("a/x.raw")).unwrap();
+            },
+            "another inode",
+        ),
+        (
+            |place| {
+                fs::rename(place.path("a"), place.path("z")).unwrap();
+                symlink("z", place.path("a")).unwrap();
+            },
+            "",
+        ),
+    ];
+    for (change, reason) in changes {
+        let place = three();
+        let report = report(&place, &["."]);
+        change(&place);
+        let ended = act_on(&place, &report, &["remove", "--keep", "oldest", "--yes"]);
+        if reason.is_empty() {
+            // A directory that became a link: what is behind it stays.
+            ended.succeeded();
+            assert_eq!(left(&place), ["c", "z/x.raw"]);
+            continue;
+        }
+        assert_eq!(ended.code, Some(2), "{reason}");
+        assert!(
+            ended.stderr.contains(&format!("a/x.raw: {reason}")) || ended.stderr.contains(reason),
+            "{}",
+            ended.stderr
+        );
+        assert!(left(&place).contains(&"c".to_owned()));
+        assert!(!place.path("b/long-name").exists(), "{reason}");
+    }
+}
+
+#[test]
+fn a_file_in_two_groups_is_not_kept_in_one_and_acted_on_in_the_other() {
+    let place = three();
+    let mut forged = report(&place, &["."]);
+    let group = forged["groups"][0].clone();
+    let only = |first: &str, second: &str| {
+        let mut group = group.clone();
+        let chosen = |path: &Value| path["path"] == first || path["path"] == second;
+        group["paths"].as_array_mut().unwrap().retain(chosen);
+        group
+    };
+    // `oldest` keeps c and b/long-name, by turns; c alone must not end as the file that all rely on and that goes.
+    forged["groups"] = json!([
+        only("./b/long-name", "./a/x.raw"),
+        only("./c", "./b/long-name"),
+        only("./c", "./a/x.raw")
+    ]);
+    let ended = act_on(&place, &forged, &["remove", "--keep", "oldest", "--yes"]);
+    assert_eq!(ended.code, Some(2));
+    assert!(
+        ended.stderr.contains("is kept for another file before"),
+        "{}",
+        ended.stderr
+    );
+    assert_eq!(left(&place), ["b/long-name", "c"]);
+}
+
+/// Writes a plan that keeps `c` and removes the others, and gives its lines.
+fn planned(place: &Place, action: &[&str]) -> Vec<Value> {
+    let all = [
+        &["dupes", "--action"],
+        action,
+        &["--keep", "name:c", "--plan-file", "plan", "a", "b", "c"],
+    ]
+    .concat();
+    let ended = place.run(&all).succeeded();
+    assert!(ended.stdout.contains("2 steps written to plan"), "{}", ended.stdout);
+    let text = fs::read_to_string(place.path("plan")).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn carry_out(place: &Place, lines: &[Value], more: &[&str]) -> Ended {
+    let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    place.file("plan", text.as_bytes());
+    place.run(&[&["dupes", "act", "--plan", "plan", "--yes"], more].concat())
+}
+
+#[test]
+fn a_plan_is_written_edited_and_carried_out() {
+    let place = three();
+    let lines = planned(&place, &["remove"]);
+    assert_eq!(left(&place).len(), 3);
+    assert_eq!((lines.len(), &lines[0]["kind"]), (3, &json!("plan")));
+    let ended = carry_out(&place, &lines[..2], &[]).succeeded();
+    assert!(ended.stdout.contains("keep      c  (name:c)"), "{}", ended.stdout);
+    assert_eq!(left(&place), ["b/long-name", "c"]);
+    // The other line still holds; the first is done.
+    let ended = carry_out(&place, &lines, &[]);
+    assert_eq!(ended.code, Some(2));
+    assert!(
+        ended.stderr.contains("refused: line 2, a/x.raw: no longer exists"),
+        "{}",
+        ended.stderr
+    );
+    assert_eq!(left(&place), ["c"]);
+}
+
+#[test]
+fn a_line_of_a_plan_that_is_changed_wrongly_is_refused_and_the_rest_is_done() {
+    type Change = fn(&mut Value, &Value);
+    let changes: [(Change, &str); 15] = [
+        (
+            |line, _| {
+                let path = line["file"]["paths"][0]["path"].take();
+                line["file"]["paths"][0]["path"] = line["keep"]["path"].take();
+                line["keep"]["path"] = path;
+            },
+            "another inode",
+        ),
+        (
+            |line, other| line["file"]["paths"] = other["file"]["paths"].clone(),
+            "another inode",
+        ),
+        (|line, _| line["file"]["inode"] = 1.into(), "another inode"),
+        (|line, _| line["file"]["changed_ns"] = 1.into(), "changed since"),
+        (|line, _| line["file"]["device"] = 1.into(), "not in the list"),
+        (|line, _| line["keep"]["modified_ns"] = 1.into(), "changed since"),
+        (|line, _| line["action"] = "move".into(), "not that of the header"),
+        (|line, _| line["kind"] = "x".into(), "not a step"),
+        (|line, _| line["keep"] = line["file"].clone(), "`keep`"),
+        (|line, _| line["file"]["paths"][0]["path"] = "a/x.raw".into(), "`paths`"),
+        (|line, _| line["file"]["paths"] = json!([]), "`paths`"),
+        (
+            |line, _| {
+                let path = line["file"]["paths"][0]["path"]
+                    .as_str()
+                    .unwrap()
+                    .replace("/a/", "/b/../a/");
+                line["file"]["paths"][0]["path"] = path.into();
+            },
+            "`..`",
+        ),
+        (
+            |line, _| {
+                let path = line["file"]["paths"][0].clone();
+                line["file"]["paths"].as_array_mut().unwrap().push(path.clone());
+                line["keep"] = line["file"].clone();
+                line["keep"]["path"] = path["path"].clone();
+            },
+            "it is the file that is kept",
+        ),
+        (
+            |line, _| line["file"]["paths"][0]["path_bytes"] = "2f".into(),
+            "`paths`",
+        ),
+        (|line, other| *line = other.clone(), "acted on before"),
+    ];
+    for (change, reason) in changes {
+        let place = three();
+        let mut lines = planned(&place, &["remove"]);
+        let other = lines[2].clone();
+        change(&mut lines[1], &other);
+        // The changed line comes last, since of two that contradict each other the second is refused.
+        lines.swap(1, 2);
+        let ended = carry_out(&place, &lines, &[]);
+        assert_eq!(ended.code, Some(2), "{reason}: {}", ended.stderr);
+        assert!(ended.stderr.contains("refused: line 3"), "{reason}: {}", ended.stderr);
+        assert!(ended.stderr.contains(reason), "{reason}: {}", ended.stderr);
+        assert_eq!(left(&place), ["a/x.raw", "c"], "{reason}");
+    }
+}
+
+#[test]
+fn a_plan_with_another_header_does_nothing() {
+    type Change = fn(&mut Vec<Value>);
+    let changes: [(Change, &str); 6] = [
+        (|lines| lines[0]["action"] = "hardlink".into(), "not that of the header"),
+        (|lines| lines[0]["action"] = "move".into(), "`to`"),
+        (|lines| lines[0]["action"] = "x".into(), "`action`"),
+        (|lines| lines[0]["machine"] = "x".into(), "another machine"),
+        (|lines| drop(lines.remove(0)), "header"),
+        (|lines| lines[0]["file_systems"] = json!([]), "not in the list"),
+    ];
+    for (change, reason) in changes {
+        let place = three();
+        let mut lines = planned(&place, &["remove"]);
+        change(&mut lines);
+        let ended = carry_out(&place, &lines, &[]);
+        assert_eq!(ended.code, Some(2));
+        assert!(ended.stderr.contains(reason), "{reason}: {}", ended.stderr);
+        assert_eq!(left(&place).len(), 3);
+    }
+    let place = three();
+    let lines = planned(&place, &["remove"]);
+    for more in [
+        &["--keep", "newest"][..],
+        &["--to", "a"],
+        &["--absolute"],
+        &["--from", "x"],
+    ] {
+        assert_eq!(carry_out(&place, &lines, more).code, Some(2), "{more:?}");
+    }
+    assert_eq!(left(&place).len(), 3);
+}
+
+#[test]
+fn a_plan_cannot_be_turned_against_a_reference_the_trash_or_itself() {
+    // Both files of a line exchanged, with what they were: a choice of the user's, unless it goes against a reference.
+    let swap = |line: &mut Value| {
+        let (file, mut keep) = (line["file"].take(), line["keep"].take());
+        let mut now_kept = file.clone();
+        now_kept["path"] = file["paths"][0]["path"].clone();
+        keep["paths"] = json!([{"path": keep["path"]}]);
+        (line["file"], line["keep"]) = (keep, now_kept);
+    };
+    let place = three();
+    let mut lines = planned(&place, &["remove"]);
+    swap(&mut lines[1]);
+    let ended = carry_out(&place, &lines, &[]);
+    assert_eq!(ended.code, Some(2));
+    assert!(ended.stderr.contains("line 3"), "{}", ended.stderr);
+    assert_eq!(left(&place), ["a/x.raw", "b/long-name"]);
+
+    let place = three();
+    place
+        .run(&[
+            "dupes",
+            "--action",
+            "remove",
+            "--against",
+            "c",
+            "--plan-file",
+            "plan",
+            "a",
+            "b",
+        ])
+        .succeeded();
+    let text = fs::read_to_string(place.path("plan")).unwrap();
+    let mut lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    swap(&mut lines[1]);
+    let ended = carry_out(&place, &lines, &[]);
+    assert!(ended.stderr.contains("is in a reference"), "{}", ended.stderr);
+    assert!(left(&place).contains(&"c".to_owned()));
+
+    let place = three();
+    fs::create_dir(place.path(".Trash-0")).unwrap();
+    fs::rename(place.path("a/x.raw"), place.path(".Trash-0/x")).unwrap();
+    let all = [
+        "dupes",
+        "--all",
+        "--action",
+        "remove",
+        "--keep",
+        "name:c",
+        "--plan-file",
+        "plan",
+        ".",
+    ];
+    place.run(&all).succeeded();
+    let text = fs::read_to_string(place.path("plan")).unwrap();
+    let mut lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let at = lines.iter().position(|line| {
+        line["file"]["paths"][0]["path"]
+            .as_str()
+            .is_some_and(|path| path.contains("Trash"))
+    });
+    let at = at.unwrap();
+    swap(&mut lines[at]);
+    let ended = carry_out(&place, &[lines[0].clone(), lines[at].clone()], &[]);
+    assert!(ended.stderr.contains("in the trash"), "{}", ended.stderr);
+    assert_eq!(left(&place).len(), 3);
+}
+
+#[test]
+fn what_does_not_fit_together_is_refused_before_anything_is_searched() {
+    let place = three();
+    for (arguments, reason) in [
+        (&["--action", "move", "--keep", "newest"][..], "move needs --to"),
+        (&["--action", "move", "--keep", "newest", "--to", "none"], "cannot find"),
+        (
+            &["--action", "move", "--keep", "newest", "--to", "c"],
+            "not a directory",
+        ),
+        (
+            &["--action", "remove", "--keep", "newest", "--to", "a"],
+            "only move takes --to",
+        ),
+        (
+            &["--action", "remove", "--keep", "newest", "--absolute"],
+            "only symlink",
+        ),
+        (
+            &["--action", "remove", "--keep", "newest", "--ignore-metadata"],
+            "only hardlink",
+        ),
+        (
+            &["--action", "remove", "--keep", "newest", "--dirs"],
+            "only move and reflink",
+        ),
+        (
+            &["--action", "reflink", "--keep", "newest", "--dirs"],
+            "cannot be acted on yet",
+        ),
+        (&["--action", "remove", "--keep", "not-under:none"], "cannot find"),
+        (&["--action", "remove", "--keep", "biggest"], "rules are newest"),
+        (
+            &["--action", "remove", "--keep", "newest", "--unique"],
+            "cannot be used with",
+        ),
+        (
+            &["--action", "remove", "--keep", "newest", "--plan-file", "p", "--json"],
+            "JSON lines",
+        ),
+        (&["--action", "burn", "--keep", "newest"], "possible values"),
+        (&["--keep", "newest"], "required"),
+        (&["--yes"], "required"),
+    ] {
+        let all = [&["dupes"], arguments, &["--yes", "."]].concat();
+        let all: Vec<&str> = if arguments.contains(&"--plan-file") || arguments == ["--yes"] {
+            all.into_iter()
+                .filter(|word| *word != "--yes" || arguments == ["--yes"])
+                .collect::<Vec<_>>()
+        } else {
+            all
+        };
+        let all: Vec<&str> = if arguments == ["--yes"] {
+            vec!["dupes", "--yes", "."]
+        } else {
+            all
+        };
+        let ended = place.run(&all);
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{arguments:?}");
+        assert!(ended.stderr.contains(reason), "{arguments:?}: {}", ended.stderr);
+    }
+    assert_eq!(left(&place).len(), 3);
+}
+
+#[test]
+fn directories_named_like_commands_are_searched() {
+    let place = Place::new();
+    for name in ["act", "undo", "help"] {
+        fs::create_dir(place.path(name)).unwrap();
+        place.file(format!("{name}/file"), b"same");
+    }
+    for paths in [&["./act", "undo"][..], &["help", "act"], &["--", "act", "undo"]] {
+        let found = place.run(&[&["dupes"], paths].concat()).succeeded();
+        assert!(found.stdout.contains("2 files of 4 B"), "{paths:?} {}", found.stdout);
+    }
+}
+
+#[test]
+fn json_tells_each_step_and_the_sum() {
+    let place = three();
+    let dry = place
+        .run(&[
+            "dupes",
+            "--action",
+            "remove",
+            "--keep",
+            "oldest",
+            "--dry-run",
+            "--json",
+            ".",
+        ])
+        .succeeded();
+    let document: Value = serde_json::from_str(&dry.stdout).unwrap();
+    let outcomes: BTreeSet<&str> = document["results"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|step| step["outcome"].as_str().unwrap())
+        .collect();
+    assert_eq!(outcomes, BTreeSet::from(["planned"]));
+    assert_eq!(
+        (&document["summary"]["planned"], &document["summary"]["done"]),
+        (&json!(2), &json!(0))
+    );
+    let done = place
+        .run(&[
+            "dupes", "--action", "remove", "--keep", "oldest", "--yes", "--jsonl", ".",
+        ])
+        .succeeded();
+    let lines: Vec<Value> = done
+        .stdout
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(lines.len(), 3);
+    assert!(
+        lines[..2]
+            .iter()
+            .all(|step| step["outcome"] == "done" && step["gained_bytes"].is_u64())
+    );
+    assert_eq!(lines[2]["done"], 2);
+    assert!(PathBuf::from(lines[2]["journal"].as_str().unwrap()).exists());
+    let none = place
+        .run(&[
+            "dupes", "--action", "remove", "--keep", "oldest", "--yes", "--json", ".",
+        ])
+        .succeeded();
+    let document: Value = serde_json::from_str(&none.stdout).unwrap();
+    assert_eq!(
+        (&document["results"], &document["summary"]["done"]),
+        (&json!([]), &json!(0))
+    );
+}
+
+#[test]
+fn a_file_that_is_open_for_writing_is_left_alone_and_the_exit_code_is_1() {
+    let place = three();
+    let open = File::options().append(true).open(place.path("a/x.raw")).unwrap();
+    let all = ["dupes", "--action", "remove", "--keep", "oldest", "--yes", "."];
+    let ended = place.run(&all);
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    assert!(ended.stderr.contains("a/x.raw"), "{}", ended.stderr);
+    assert_eq!(left(&place), ["a/x.raw", "c"]);
+    place.run(&[&all[..], &["--busy"]].concat()).succeeded();
+    assert_eq!(left(&place), ["c"]);
+    drop(open);
+}
