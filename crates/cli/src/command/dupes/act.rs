@@ -43,15 +43,22 @@ use crate::signals::stopping;
     mut_arg("action", |action| action.group("what")),
     mut_arg("plan", |plan| plan.group("what")),
     after_help = "\
+Rules of --keep; a file stays if any of them says so:
+  newest, oldest         the file of each group with the latest or earliest mtime
+  shortest, longest      the file with the shortest or longest path
+  first                  the first file, in the order of the PATHs of the search
+  name:GLOB, path:GLOB   files with a name or path that matches
+  not-under:DIR          files that are not below DIR
+  at-least:N             N files of each group, in the order of the other rules
+If several orders are given, the first decides, and the next decide ties; then the order of the paths decides.
+
 Examples:
-  seekless dupes --json photos > report           # search now,
+  seekless dupes --json photos > report                   # search now,
   seekless dupes act remove --keep oldest --from report   # act later
   seekless dupes act hardlink --keep first --from report --dry-run
-  seekless dupes act move --to /data/old --keep 'path:photos/**' --keep newest --from report
+  seekless dupes act move --to /data/old --keep 'path:photos/**' --from report
   seekless dupes act remove --keep newest --from report --plan-file plan
-  seekless dupes act --plan plan                  # after editing it
-
-ACTION and RULE are explained in `seekless dupes --help`.")]
+  seekless dupes act --plan plan                          # after editing it")]
 pub struct ActArguments {
     /// What is done with the files that do not stay
     #[arg(value_name = "ACTION", value_parser = one_of(ACTIONS))]
@@ -75,8 +82,8 @@ pub struct ActArguments {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Options for acting")]
 pub struct How {
-    /// What stays: newest, oldest, shortest, longest (path), first (of PATHs), name:GLOB, path:GLOB, not-under:DIR (what is
-    /// elsewhere), at-least:N
+    /// Which files stay: newest, oldest, shortest, longest, first, name:GLOB, path:GLOB, not-under:DIR, at-least:N (see
+    /// `seekless dupes act --help`)
     #[arg(long, value_name = "RULE", requires = "what",
         value_parser = OsStringValueParser::new().try_map(|text: OsString| Rule::parse(&text)))]
     keep: Vec<Rule>,
