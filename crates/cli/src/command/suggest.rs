@@ -19,6 +19,7 @@ use seekless::{Method, Operation};
 use seekless_lab::experiment::Experiment;
 use seekless_lab::store::IMPORTED;
 use seekless_results::Origin;
+use seekless_tools::dupes::act::rules::RULES;
 
 use super::Cli;
 use super::update::names::{SHORT_NAMES, written_out};
@@ -144,14 +145,23 @@ fn values(name: &str, current: &str, operations: &[Operation]) -> Vec<(String, S
             .map(|operation| (operation.to_string(), String::new()))
             .to_vec(),
         "METHOD" | "GLOB" => methods(current, operations),
+        "RULE" => RULES
+            .split(", ")
+            .map(|rule| (until_value(rule), String::new()))
+            .collect(),
         "DIR" | "TREE" => vec![(format!("{PATHS}directories"), String::new())],
-        "PATH" | "REF" | "UPDATES" | "FILE" | "FILE1" | "FILE2" => vec![files("")],
+        "PATH" | "REF" | "JOURNAL" | "UPDATES" | "FILE" | "FILE1" | "FILE2" => vec![files("")],
         _ => name
             .strip_prefix("FILE")
             .map(|suffix| files(&format!(" {suffix}")))
             .into_iter()
             .collect(),
     }
+}
+
+/// A rule as far as it is the same for all values.
+fn until_value(rule: &str) -> String {
+    rule.split_inclusive(':').next().unwrap_or_default().to_owned()
 }
 
 fn experiments() -> Vec<(String, String)> {

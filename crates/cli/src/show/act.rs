@@ -15,7 +15,7 @@ use super::page::{Page, Width};
 use super::progress::buffered_stdout;
 use super::table::{TableRow, TextTable};
 use super::units::{counted, files};
-use super::visible::{json_line, visible_path, with_path};
+use super::visible::{visible_path, with_path};
 use super::{BOLD, DIM, PLAIN, WARNING};
 
 /// Writes a plan, and what came of its steps.
@@ -310,10 +310,9 @@ pub fn list_journals(
     TextTable::new(Some("Journals"), &heads, journals.iter().map(row)).print(page, &[3, 0])
 }
 
-/// Writes a journal as an object on a line.
-pub fn journal_json(journal: &Journal, started: &str) -> String {
+/// A journal as an object.
+pub fn journal_json(journal: &Journal, started: &str) -> Value {
     let object = json!({
-        "kind": "journal",
         "name": name_of(journal),
         "started": started,
         "action": journal.action,
@@ -322,7 +321,7 @@ pub fn journal_json(journal: &Journal, started: &str) -> String {
         "gained_bytes": journal.gained_bytes,
         "state": state_of(journal),
     });
-    json_line(&with_path(object, "path", Some(&journal.path)))
+    with_path(object, "path", Some(&journal.path))
 }
 
 /// The name by which people name a journal.

@@ -400,8 +400,9 @@ fn a_journal_is_named_listed_and_forgotten() {
     place
         .run(&["dupes", "--action", "remove", "--yes", "--keep", "name:c", "."])
         .succeeded();
-    let line = place.run(&["dupes", "undo", "--list", "--jsonl"]).succeeded().stdout;
-    let journal: Value = serde_json::from_str(&line).unwrap();
+    let line = place.run(&["dupes", "undo", "--list", "--json"]).succeeded().stdout;
+    let journals: Value = serde_json::from_str(&line).unwrap();
+    let journal = &journals[0];
     assert_eq!(
         (&journal["action"], &journal["state"]),
         (&json!("remove"), &json!("done"))
@@ -511,7 +512,7 @@ fn a_group_that_does_not_prove_itself_is_refused_with_its_place_and_the_rest_goe
         (|group| drop(group.as_object_mut().unwrap().remove("bytes")), "`bytes`"),
         (|group| group["bytes"] = 5.into(), "changed since"),
         (|group| group["bytes"] = (-4).into(), "`bytes`"),
-        (|group| group["kind"] = "directories".into(), "--dirs"),
+        (|group| group["kind"] = "directories".into(), "whole directories"),
         (|group| group["kind"] = "x".into(), "not a group"),
         (|group| drop(group.as_object_mut().unwrap().remove("paths")), "`paths`"),
         (

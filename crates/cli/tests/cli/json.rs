@@ -96,6 +96,7 @@ fn printed(place: &Place, line: &str) -> Vec<Value> {
 fn json_is_one_document_in_every_command() {
     let place = place();
     let mut met = BTreeSet::new();
+    place.file("report", place.run(&["dupes", "--json", "."]).stdout.as_bytes());
     let commands = with_option("json");
     for line in [
         "runs",
@@ -145,6 +146,9 @@ fn json_is_one_document_in_every_command() {
         "holes fill -r empty",
         "dupes --quiet ODD gone .",
         "dupes --unique .",
+        "dupes act remove --keep first --dry-run --from report",
+        "dupes act remove --keep first --from gone --yes",
+        "dupes undo --list",
         "holes punch ODD 0 4K",
         "holes punch gone 0 4K",
         "update ODD --from updates --dry-run",
@@ -171,6 +175,7 @@ fn json_is_one_document_in_every_command() {
 fn lines_are_the_list_of_the_document_and_its_summary() {
     let place = place();
     let mut met = BTreeSet::new();
+    place.file("report", place.run(&["dupes", "--json", "."]).stdout.as_bytes());
     for line in [
         "cache show ODD gone plain",
         "cache show empty",
@@ -182,13 +187,18 @@ fn lines_are_the_list_of_the_document_and_its_summary() {
         "holes fill -r empty",
         "dupes --quiet ODD gone .",
         "dupes --unique .",
+        "dupes act remove --keep first --dry-run --from report",
         "cmp -r one other",
         "cmp -r one one",
     ] {
         let lines = printed(&place, &format!("{line} --jsonl"));
         let document = printed(&place, &format!("{line} --json")).remove(0);
         let (summary, results) = lines.split_last().unwrap();
-        let listed = &document[if line.starts_with("dupes") { "groups" } else { "results" }];
+        let listed = &document[if line.starts_with("dupes -") {
+            "groups"
+        } else {
+            "results"
+        }];
         let without_time = |value: &Value| {
             let mut value = value.clone();
             value.as_object_mut().unwrap().remove("seconds");

@@ -56,7 +56,7 @@ Examples:
   seekless dupes --json photos > report                   # search now,
   seekless dupes act remove --keep oldest --from report   # act later
   seekless dupes act hardlink --keep first --from report --dry-run
-  seekless dupes act move --to /data/old --keep 'path:photos/**' --from report
+  seekless dupes act move --to old --keep 'path:photos/**' --from report
   seekless dupes act remove --keep newest --from report --plan-file plan
   seekless dupes act --plan plan                          # after editing it")]
 pub struct ActArguments {
@@ -80,7 +80,7 @@ pub struct ActArguments {
 
 /// How duplicates are acted on.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Options for acting")]
+#[command(next_help_heading = "Acting")]
 pub struct How {
     /// Which files stay: newest, oldest, shortest, longest, first, name:GLOB, path:GLOB, not-under:DIR, at-least:N (see
     /// `seekless dupes act --help`)

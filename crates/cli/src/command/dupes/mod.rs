@@ -152,7 +152,7 @@ pub struct Arguments {
     #[arg(long)]
     explain: bool,
     /// What is done with the files that do not stay
-    #[arg(long, value_name = "ACTION", value_parser = one_of(ACTIONS), help_heading = "Options for acting",
+    #[arg(long, value_name = "ACTION", value_parser = one_of(ACTIONS), help_heading = "Acting",
         conflicts_with_all = ["unique", "format", "exit_code"])]
     action: Option<Kind>,
     #[command(flatten)]

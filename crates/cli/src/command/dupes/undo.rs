@@ -17,7 +17,7 @@ use seekless_tools::dupes::act::undo::{self, Journal, Undone};
 
 use super::act::state_directory;
 use crate::command::{Failure, expect_wishes, raise_open_files, unless_stopped};
-use crate::show::{PLAIN, Page, files, journal_json, list_journals, name_of, stderr, visible_path};
+use crate::show::{PLAIN, Page, files, journal_json, json_text, list_journals, name_of, stderr, visible_path};
 use crate::signals::stopping;
 
 /// Undo what was done with duplicates.
@@ -41,9 +41,9 @@ pub struct UndoArguments {
     /// Remove JOURNAL: what was done can no longer be undone
     #[arg(long, requires = "journal")]
     forget: bool,
-    /// Print the list as JSON lines
+    /// Print the list as one JSON document
     #[arg(long, requires = "list")]
-    jsonl: bool,
+    json: bool,
 }
 
 pub fn run(arguments: &UndoArguments) -> Result<ExitCode, Failure> {
@@ -52,10 +52,9 @@ pub fn run(arguments: &UndoArguments) -> Result<ExitCode, Failure> {
     if arguments.list {
         let journals = undo::list(&state)?;
         let mut page = Page::stdout();
-        if arguments.jsonl {
-            for journal in &journals {
-                writeln!(page, "{}", journal_json(journal, &started(journal)))?;
-            }
+        if arguments.json {
+            let all = journals.iter().map(|journal| journal_json(journal, &started(journal)));
+            write!(page, "{}", json_text(&all.collect::<Vec<_>>())?)?;
         } else {
             list_journals(&mut page, &journals, &started)?;
         }

@@ -121,7 +121,7 @@ fn split(text: &[u8]) -> Result<(Vec<Part>, Option<Value>), String> {
 fn group(part: &Value, origin: &Origin) -> Result<Group, String> {
     match part.get("kind").and_then(Value::as_str) {
         Some("group") => {}
-        Some("directories") => return Err("whole directories are not acted on; search without --dirs".to_owned()),
+        Some("directories") => return Err("whole directories are not acted on: search for files".to_owned()),
         _ => return Err("it is not a group of files".to_owned()),
     }
     let bytes = part.get("bytes").and_then(Value::as_u64).ok_or("`bytes` is missing")?;
