@@ -41,7 +41,11 @@ fn page(command: &Command, name: &str, related: &[&str]) -> std::io::Result<Vec<
     let examples = examples(&help);
     let of = name.split('-').nth(1);
     let is_of = |(.., commands): &&Row| commands.is_empty() || of.is_none_or(|of| commands.contains(&of));
-    let exit = if name == "seekless-cmp" { EXIT_OF_CMP } else { EXIT };
+    let exit = match name.as_str() {
+        "seekless-cmp" => EXIT_OF_CMP,
+        "seekless-dupes" | "seekless-dupes-act" | "seekless-dupes-undo" => EXIT_OF_DUPES,
+        _ => EXIT,
+    };
     let has_commands = command.has_subcommands();
     let man = Man::new(command).title(name.to_uppercase());
     // The empty date must be written, or the next argument takes its place.
@@ -173,6 +177,19 @@ const EXIT_OF_CMP: &[(&str, &str)] = &[
     ("128 + n", "Ended by signal n."),
 ];
 
+const EXIT_OF_DUPES: &[(&str, &str)] = &[
+    ("0", "Done."),
+    (
+        "1",
+        "A file was left alone, or nothing was done since the answer was no; with --exit-code, something was found.",
+    ),
+    (
+        "2",
+        "Bad input, a part of a report or plan that was refused, or something that failed; the reason is on standard error.",
+    ),
+    ("128 + n", "Ended by signal n."),
+];
+
 /// A name, its meaning, and the commands to which it applies; an empty list means all commands.
 type Row = (&'static str, &'static str, &'static [&'static str]);
 
@@ -204,6 +221,11 @@ const ENVIRONMENT: &[Row] = &[
         "Directory of user data, by default ~/.local/share.",
         &["bench", "runs", "report"],
     ),
+    (
+        "XDG_STATE_HOME",
+        "Directory of what programs remember, by default ~/.local/state.",
+        &["dupes"],
+    ),
 ];
 
 const FILES: &[Row] = &[
@@ -227,6 +249,11 @@ const FILES: &[Row] = &[
         "$XDG_DATA_HOME/seekless/sittings.log",
         "The output of measurements in the background (--sittings).",
         &["bench"],
+    ),
+    (
+        "$XDG_STATE_HOME/seekless/dupes/",
+        "Journals of what was done with duplicates, by which seekless dupes undo restores it; kept for 90 days.",
+        &["dupes"],
     ),
     (
         "seekless-scratch-*",
