@@ -41,7 +41,7 @@ fn page(command: &Command, name: &str, related: &[&str]) -> std::io::Result<Vec<
     let examples = examples(&help);
     let of = name.split('-').nth(1);
     let is_of = |(.., commands): &&Row| commands.is_empty() || of.is_none_or(|of| commands.contains(&of));
-    let exit = match name.as_str() {
+    let exit = match name {
         "seekless-cmp" => EXIT_OF_CMP,
         "seekless-dupes" | "seekless-dupes-act" | "seekless-dupes-undo" => EXIT_OF_DUPES,
         _ => EXIT,

@@ -19,7 +19,7 @@ const ELSEWHERE: [&str; 6] = [
 
 /// Lines that are not run as written: in a line that begins so, the text is replaced by the other. If that is empty,
 /// the line is not run.
-const OTHERWISE: [(&str, &str, &str); 7] = [
+const OTHERWISE: [(&str, &str, &str); 8] = [
     // The name of a run is its day.
     ("seekless runs compare 2026-11-20", "2026-11-20 latest", "earlier later"),
     // The whole system is too much.
@@ -29,6 +29,8 @@ const OTHERWISE: [(&str, &str, &str); 7] = [
     // These need files that are not in memory, and a run that was interrupted: tests of their own have them.
     ("seekless bench --first-touch", "", ""),
     ("seekless bench --resume", "", ""),
+    // Nothing was done before it.
+    ("seekless dupes undo", "", ""),
     // They build the project.
     ("cargo", "", ""),
     ("python3", "", ""),

@@ -87,7 +87,7 @@ pub fn read(text: &[u8]) -> Result<Plan, String> {
     let header: Value =
         serde_json::from_slice(first).map_err(|error| format!("the first line is not JSON: {error}"))?;
     if header.get("kind").is_none_or(|kind| kind != "plan") {
-        return Err("the first line is not the header of a plan (--plan-file writes one)".to_owned());
+        return Err("the first line is not the header of a plan".to_owned());
     }
     let origin = Origin::read(&header)?;
     let action = action_of(&header)?;
