@@ -187,6 +187,11 @@ impl Acts {
         self.object(&object)
     }
 
+    /// Counts a step that was not begun.
+    pub fn skip(&mut self) {
+        self.left += 1;
+    }
+
     /// Notes what a run did.
     pub fn ran(&mut self, ran: Ran) {
         self.ran = Some(ran);

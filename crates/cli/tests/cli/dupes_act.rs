@@ -508,7 +508,15 @@ fn a_report_that_is_not_of_here_or_incomplete_is_refused_as_a_whole() {
 #[test]
 fn a_group_that_does_not_prove_itself_is_refused_with_its_place_and_the_rest_goes_on() {
     type Change = fn(&mut Value);
-    let changes: [(Change, &str); 16] = [
+    let changes: [(Change, &str); 18] = [
+        (
+            |group| group["paths"][1]["path"] = "../c".into(),
+            "path 2 is below none",
+        ),
+        (
+            |group| group["paths"][1]["path"] = "./b/../c".into(),
+            "path 2 is below none",
+        ),
         (|group| drop(group.as_object_mut().unwrap().remove("bytes")), "`bytes`"),
         (|group| group["bytes"] = 5.into(), "changed since"),
         (|group| group["bytes"] = (-4).into(), "`bytes`"),
@@ -1014,4 +1022,90 @@ fn a_file_that_is_open_for_writing_is_left_alone_and_the_exit_code_is_1() {
     place.run(&[&all[..], &["--busy"]].concat()).succeeded();
     assert_eq!(left(&place), ["c"]);
     drop(open);
+}
+
+#[test]
+fn a_line_of_a_report_that_is_damaged_is_refused_and_the_rest_goes_on() {
+    let place = three();
+    let report = place.run(&["dupes", "--jsonl", "."]).succeeded().stdout;
+    let arguments = ["dupes", "act", "remove", "--keep", "oldest", "--yes"];
+    for (input, reason) in [
+        (report.lines().next().unwrap().to_owned(), "no summary"),
+        (report.repeat(2), "several summaries"),
+        (String::new(), "no summary"),
+    ] {
+        let ended = place.run_fed(&arguments, input.as_bytes());
+        assert_eq!(ended.code, Some(2));
+        assert!(ended.stderr.contains(reason), "{}", ended.stderr);
+        assert_eq!(left(&place).len(), 3);
+    }
+    let ended = place.run_fed(&arguments, format!("{{\"kind\": \"gr\n{report}").as_bytes());
+    assert_eq!(ended.code, Some(2));
+    assert!(ended.stderr.contains("refused: line 1: not JSON"), "{}", ended.stderr);
+    assert_eq!(left(&place), ["c"]);
+}
+
+#[test]
+fn a_step_of_a_plan_for_a_file_that_nobody_searched_is_refused() {
+    let place = three();
+    let mut lines = planned(&place, &["remove"]);
+    let outside = place.file("outside", b"same");
+    let found = fs::metadata(&outside).unwrap();
+    let file = &mut lines[1]["file"];
+    file["inode"] = found.ino().into();
+    file["modified_ns"] = (found.mtime() * 1_000_000_000 + found.mtime_nsec()).into();
+    file["changed_ns"] = (found.ctime() * 1_000_000_000 + found.ctime_nsec()).into();
+    file["paths"][0]["path"] = fs::canonicalize(&outside).unwrap().to_str().into();
+    let ended = carry_out(&place, &lines, &[]);
+    assert!(
+        ended.stderr.contains("not below a path that was searched"),
+        "{}",
+        ended.stderr
+    );
+    assert_eq!(left(&place), ["a/x.raw", "c", "outside"]);
+}
+
+#[test]
+fn what_was_moved_is_not_moved_again() {
+    let place = three();
+    fs::create_dir(place.path("away")).unwrap();
+    let all = [
+        "dupes", "--action", "move", "--to", "away", "--keep", "oldest", "--yes", ".",
+    ];
+    place.run(&all).succeeded();
+    let moved = names(&place);
+    let ended = place.run(&all).succeeded();
+    assert!(ended.stdout.contains("Nothing to do"), "{}", ended.stdout);
+    assert_eq!(names(&place), moved);
+}
+
+#[test]
+fn nothing_is_done_if_the_plan_cannot_be_printed() {
+    let place = three();
+    let mut command = place.command_of("bash");
+    let line = "\"$0\" dupes --action remove --keep newest --yes . | true; exit ${PIPESTATUS[0]}";
+    let path = place.command().get_program().to_owned();
+    let output = command.args(["-c", line]).arg(path).output().unwrap();
+    // The reader may end after it was written to.
+    if output.status.code() == Some(2) {
+        assert!(String::from_utf8_lossy(&output.stderr).contains("nothing was done"));
+        assert_eq!(left(&place).len(), 3);
+    } else {
+        assert_eq!(left(&place), ["a/x.raw"]);
+    }
+}
+
+#[test]
+fn ctrl_c_is_an_answer() {
+    let place = three();
+    let mut command = place.command();
+    command.args(["dupes", "--action", "remove", "--keep", "newest", "."]);
+    let terminal = Terminal::of(100);
+    let mut child = terminal.waiting(command);
+    std::thread::sleep(Duration::from_millis(700));
+    assert!(child.try_wait().unwrap().is_none(), "it waits for an answer");
+    let process = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(process, rustix::process::Signal::INT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(left(&place).len(), 3);
 }

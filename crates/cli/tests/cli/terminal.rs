@@ -58,6 +58,17 @@ impl Terminal {
         String::from_utf8(reader.join().unwrap()).unwrap()
     }
 
+    /// Starts a command that has all on the terminal, where nobody answers.
+    pub fn waiting(&self, mut command: Command) -> std::process::Child {
+        let theirs = || self.theirs.try_clone().unwrap();
+        command
+            .stdin(theirs())
+            .stdout(theirs())
+            .stderr(theirs())
+            .spawn()
+            .unwrap()
+    }
+
     /// Runs a command with its input on the terminal, too, where this answer waits. Returns what it prints, and its exit code.
     pub fn answer(self, mut command: Command, answer: &str) -> (String, Option<i32>) {
         rustix::io::write(&self.ours, answer.as_bytes()).unwrap();

@@ -7,7 +7,8 @@ use std::fs;
 use std::io::{self, BufRead, BufReader, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError, mpsc};
+use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use clap::builder::{OsStringValueParser, TypedValueParser};
@@ -26,7 +27,7 @@ use crate::command::values::{JsonOptions, Word, one_of};
 use crate::command::{Failure, expect_wishes, raise_open_files, unless_stopped};
 use crate::output::Output;
 use crate::show::{Activity, Acts, Amount, JsonForm, LINE, json_line, visible_path};
-use crate::signals::stopping;
+use crate::signals::{Caught, stopping};
 
 /// Remove, link or move duplicates that a search found.
 ///
@@ -112,6 +113,9 @@ pub struct How {
     #[arg(long, value_name = "FILE", requires = "what", conflicts_with_all = ["yes", "dry_run"])]
     plan_file: Option<PathBuf>,
 }
+
+/// How often it is looked for a signal while a question waits.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// An action, as it is named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -339,7 +343,10 @@ impl Work {
         let (mut choices, mut refused, mut whole) = (Vec::new(), Vec::new(), 0);
         let (mut places, mut agreed) = (Places::new(&origin), Agreed::default());
         for group in &groups {
-            let (copies, gone) = places.copies(group);
+            let (mut copies, gone) = places.copies(group);
+            if let Action::Move { to } = &action {
+                copies.iter_mut().for_each(|copy| copy.stay_below(to));
+            }
             refused.extend(gone.into_iter().map(|(path, why)| Refused {
                 place: String::new(),
                 path: Some(path),
@@ -401,7 +408,11 @@ impl Work {
             self.write(file, &left, &mut acts)?;
             return self.ended(&acts);
         }
-        acts.plan(&self.choices, &left, self.whole, how.dry_run)?;
+        let shown = acts.plan(&self.choices, &left, self.whole, how.dry_run);
+        if let Err(error) = shown {
+            // Not as the source: a reader that is gone is no success here.
+            return Err(anyhow!("nothing was done, because the plan cannot be printed: {error}").into());
+        }
         unless_stopped(&caught)?;
         if how.dry_run {
             acts.finish()?;
@@ -409,7 +420,7 @@ impl Work {
         }
         let chosen = steps.into_iter().zip(&left).filter(|(_, left)| left.is_none());
         let chosen: Vec<Step> = chosen.map(|(step, _)| step).collect();
-        if !chosen.is_empty() && !how.yes && !self.is_agreed(chosen.len())? {
+        if !chosen.is_empty() && !how.yes && !self.is_agreed(chosen.len(), &caught)? {
             acts.nothing_done()?;
             return self.ended(&acts);
         }
@@ -427,8 +438,13 @@ impl Work {
         LINE.begin(!quiet, progress("acting", 0, steps.len()));
         let shared = Mutex::new((&mut *acts, 0, Ok(())));
         let tell = |number: usize, outcome: &Outcome| {
-            let mut shared = shared.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
             shared.1 += 1;
+            // There may be many, and the last line says it.
+            if stop.is_stopped() && matches!(outcome, Outcome::Left { .. }) {
+                shared.0.skip();
+                return;
+            }
             if LINE.is_due() {
                 LINE.set(progress("acting", shared.1, steps.len()));
             }
@@ -439,31 +455,43 @@ impl Work {
         };
         let ran = act::run(&self.action, steps, options, stop, &tell);
         LINE.end();
-        let (_, _, told) = shared.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let ran = ran?;
+        let (_, _, told) = shared.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let ran = ran.map_err(unsourced)?;
         acts.ran(ran);
         told.context("files were acted on, but the output cannot be written")?;
         Ok(())
     }
 
-    /// Asks on the terminal.
-    fn is_agreed(&self, files: usize) -> anyhow::Result<bool> {
+    /// Asks on the terminal. A signal is no answer, and ends the question.
+    fn is_agreed(&self, files: usize, caught: &Caught) -> Result<bool, Failure> {
         let unasked = || anyhow!("cannot ask without a terminal; use --yes to act, or --dry-run to see the plan only");
-        let mut terminal: Box<dyn BufRead> = if self.is_stdin_used {
+        let mut terminal: Box<dyn BufRead + Send> = if self.is_stdin_used {
             Box::new(BufReader::new(fs::File::open("/dev/tty").map_err(|_| unasked())?))
         } else if io::stdin().is_terminal() {
-            Box::new(io::stdin().lock())
+            Box::new(BufReader::new(io::stdin()))
         } else {
-            return Err(unasked());
+            return Err(unasked().into());
         };
         if !io::stderr().is_terminal() {
-            return Err(unasked());
+            return Err(unasked().into());
         }
         let files = crate::show::files(files as u64);
         write!(crate::show::stderr(), "Act on {files}? [y/N] ").and_then(|()| crate::show::stderr().flush())?;
-        let mut answer = String::new();
-        terminal.read_line(&mut answer).context("cannot read the answer")?;
-        Ok(["y", "yes"].contains(&answer.trim().to_ascii_lowercase().as_str()))
+        let (send, answered) = mpsc::channel();
+        std::thread::Builder::new().spawn(move || {
+            let mut answer = String::new();
+            let read = terminal.read_line(&mut answer).map(|_| answer);
+            send.send(read)
+        })?;
+        loop {
+            match answered.recv_timeout(LOOK_AGAIN) {
+                Ok(read) => {
+                    let answer = read.context("cannot read the answer")?;
+                    return Ok(["y", "yes"].contains(&answer.trim().to_ascii_lowercase().as_str()));
+                }
+                Err(_) => unless_stopped(caught)?,
+            }
+        }
     }
 
     /// Writes the plan to a file.
@@ -497,6 +525,11 @@ impl Work {
         }
         Ok(ExitCode::from(u8::from(acts.has_left())))
     }
+}
+
+/// The error of the core, whose words include those of its source.
+pub fn unsourced(error: act::Error) -> anyhow::Error {
+    anyhow!("{error}")
 }
 
 fn progress(doing: &'static str, done: usize, of: usize) -> Activity {

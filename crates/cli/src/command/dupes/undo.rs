@@ -15,7 +15,7 @@ use seekless_results::visible;
 use seekless_tools::Stop;
 use seekless_tools::dupes::act::undo::{self, Journal, Undone};
 
-use super::act::state_directory;
+use super::act::{state_directory, unsourced};
 use crate::command::{Failure, expect_wishes, raise_open_files, unless_stopped};
 use crate::show::{PLAIN, Page, files, journal_json, json_text, list_journals, name_of, stderr, visible_path};
 use crate::signals::stopping;
@@ -50,7 +50,7 @@ pub fn run(arguments: &UndoArguments) -> Result<ExitCode, Failure> {
     raise_open_files();
     let state = state_directory()?;
     if arguments.list {
-        let journals = undo::list(&state)?;
+        let journals = undo::list(&state).map_err(unsourced)?;
         let mut page = Page::stdout();
         if arguments.json {
             let all = journals.iter().map(|journal| journal_json(journal, &started(journal)));
@@ -63,10 +63,10 @@ pub fn run(arguments: &UndoArguments) -> Result<ExitCode, Failure> {
     }
     let journal = match &arguments.journal {
         Some(name) => named(name, &state)?,
-        None => last(&undo::list(&state)?)?,
+        None => last(&undo::list(&state).map_err(unsourced)?)?,
     };
     if arguments.forget {
-        undo::forget(&journal)?;
+        undo::forget(&journal).map_err(unsourced)?;
         return Ok(ExitCode::SUCCESS);
     }
     let (stop, caught) = stopping(Stop::stop)?;
@@ -89,7 +89,7 @@ pub fn run(arguments: &UndoArguments) -> Result<ExitCode, Failure> {
             );
         }
     };
-    undo::undo(&journal, &stop, &tell)?;
+    undo::undo(&journal, &stop, &tell).map_err(unsourced)?;
     let mut words = format!("{} restored", files(restored.get()));
     for (count, what) in [(&nothing, "with nothing to undo"), (&failed, "not restored")] {
         if count.get() > 0 {
@@ -116,7 +116,7 @@ fn named(name: &Path, state: &Path) -> anyhow::Result<PathBuf> {
     if name.as_os_str().as_bytes().contains(&b'/') {
         return Ok(name.to_owned());
     }
-    let journals = undo::list(state)?;
+    let journals = undo::list(state).map_err(unsourced)?;
     let is_it = |journal: &&Journal| {
         journal.path.file_name() == Some(name.as_os_str()) || OsStr::new(&name_of(journal)) == name.as_os_str()
     };

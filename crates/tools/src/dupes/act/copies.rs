@@ -123,6 +123,11 @@ impl<'a> Places<'a> {
         self.references.iter().any(|reference| path.starts_with(reference))
     }
 
+    /// Whether a path is one of those that were given, or below it.
+    pub(super) fn is_below_a_root(&self, path: &Path) -> bool {
+        self.origin.roots.iter().any(|root| path.starts_with(&root.path))
+    }
+
     /// Whether nobody should rely on the file with this absolute path: it is in the trash, in a read-only snapshot, or on a
     /// device on which nothing was named.
     pub fn is_poor(&mut self, path: &Path, device: u64) -> bool {

@@ -204,6 +204,9 @@ fn proven(
     if step.paths.iter().any(|path| places.is_reference(path)) {
         return refuse("is in a reference, where everything stays");
     }
+    if !step.paths.iter().all(|path| places.is_below_a_root(path)) {
+        return refuse("is not below a path that was searched");
+    }
     let device = step.seen.device;
     let is_linked = matches!(action, Action::Hardlink | Action::Reflink);
     if is_linked && device != step.keep_seen.device {

@@ -5,13 +5,13 @@
 //! Not here: writing reports (the command), and deciding what stays (`rules`).
 
 use std::collections::HashSet;
-use std::path::PathBuf;
+use std::path::{Component, Path, PathBuf};
 
 use serde_json::Value;
 
 use super::Seen;
 use super::copies::Places;
-use super::origin::{Origin, Prover, whole_path_in};
+use super::origin::{Origin, Prover, Root, whole_path_in};
 use crate::dupes::{Equal, Group, Name, Proof};
 
 /// What a report says that is true now.
@@ -142,6 +142,11 @@ fn group(part: &Value, origin: &Origin) -> Result<Group, String> {
             .ok()
             .filter(|root| (*root as usize) < origin.roots.len());
         let root = root.ok_or_else(|| format!("path {}: its root is not in the list of roots", at + 1))?;
+        let own = &origin.roots[root as usize];
+        // All names of a file in a reference have its number, wherever they are.
+        if !is_below(own, &path) && !origin.roots.iter().any(|root| is_below(root, &path)) {
+            return Err(format!("path {} is below none of the roots", at + 1));
+        }
         if !names.insert(path.clone()) {
             return Err(format!("path {} is there twice", at + 1));
         }
@@ -169,6 +174,12 @@ fn group(part: &Value, origin: &Origin) -> Result<Group, String> {
         gain_bytes: 0,
         files,
     })
+}
+
+/// Whether a search of this root may have named a path so.
+fn is_below(root: &Root, path: &Path) -> bool {
+    let rest = path.strip_prefix(&root.given);
+    rest.is_ok_and(|rest| rest.components().all(|part| matches!(part, Component::Normal(_))))
 }
 
 /// What of a group still is what it was; and the rest, with the reasons.

@@ -178,6 +178,8 @@ pub enum Fixed {
     Reference,
     /// A symbolic link led to it.
     Link,
+    /// It is where files are moved to.
+    Moved,
 }
 
 /// Why a file stays.
@@ -198,6 +200,7 @@ impl fmt::Display for Reason {
         to.write_str(match self {
             Self::Fixed(Fixed::Reference) => "reference",
             Self::Fixed(Fixed::Link) => "behind a symbolic link",
+            Self::Fixed(Fixed::Moved) => "moved already",
             Self::Rule(rule) => rule,
             Self::LastCopy => "last copy",
             Self::LastThere => "last copy on this file system",
@@ -217,6 +220,14 @@ pub struct Choice {
 }
 
 impl Copy {
+    /// Keeps a file that is below this directory where it is, and does not count it.
+    pub fn stay_below(&mut self, directory: &Path) {
+        for name in self.names.iter_mut().filter(|name| name.path.starts_with(directory)) {
+            name.is_poor = true;
+            self.fixed.get_or_insert(Fixed::Moved);
+        }
+    }
+
     fn is_poor(&self) -> bool {
         self.names.iter().all(|name| name.is_poor)
     }
