@@ -57,8 +57,7 @@ pub fn read(text: &[u8]) -> Result<Report, String> {
             why,
         };
         let group = part.and_then(|part| group(&part, &origin));
-        let proven = group.map(|group| proven(group, &mut prover, &mut places));
-        match proven {
+        match group.map(|group| proven(group, &mut prover, &mut places)) {
             Ok((group, refused)) => {
                 report
                     .1
@@ -201,8 +200,8 @@ fn proven(
         };
         let names = file.names.iter().map(|name| {
             let path = places.absolute(&name.path);
-            let proven = path.and_then(|path| prover.prove(&path, &was));
-            proven.map_err(|why| (name.path.clone(), why))
+            let now = path.and_then(|path| prover.prove(&path, &was));
+            now.map_err(|why| (name.path.clone(), why))
         });
         // All names of a file are acted on, or none.
         match names.collect::<Result<Vec<Seen>, _>>() {
