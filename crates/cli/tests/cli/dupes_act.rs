@@ -205,7 +205,14 @@ fn everything_in_a_reference_stays() {
         }
         assert_eq!(left(&place), ["a/twin", "a/x.raw", "b/link"]);
     }
-    // A report that denies it is a reference: where the path is decides.
+    // A report that denies that it is one.
+    let place = three();
+    let mut forged = report(&place, &["--against", "a", "b", "c"]);
+    forged["summary"]["roots"][2]["is_reference"] = false.into();
+    let ended = act_on(&place, &forged, &["remove", "--keep", "oldest", "--yes"]);
+    assert!(ended.stderr.contains("was edited"), "{}", ended.stderr);
+    assert_eq!(left(&place).len(), 3);
+    // Or that a file is in it: where the path is decides.
     let place = three();
     let mut forged = report(&place, &["--against", "a", "b", "c"]);
     for path in forged["groups"][0]["paths"].as_array_mut().unwrap() {
@@ -475,11 +482,11 @@ fn a_report_that_is_not_of_here_or_incomplete_is_refused_as_a_whole() {
         ),
         (
             |report| report["summary"]["roots"][0]["path"] = "relative".into(),
-            "roots",
+            "was edited",
         ),
         (
             |report| report["summary"]["file_systems"] = json!([{"device": "x"}]),
-            "file_systems",
+            "was edited",
         ),
         (
             |report| drop(report.as_object_mut().unwrap().remove("summary")),
@@ -779,12 +786,12 @@ fn a_line_of_a_plan_that_is_changed_wrongly_is_refused_and_the_rest_is_done() {
 fn a_plan_with_another_header_does_nothing() {
     type Change = fn(&mut Vec<Value>);
     let changes: [(Change, &str); 6] = [
-        (|lines| lines[0]["action"] = "hardlink".into(), "not that of the header"),
-        (|lines| lines[0]["action"] = "move".into(), "`to`"),
-        (|lines| lines[0]["action"] = "x".into(), "`action`"),
+        (|lines| lines[0]["action"] = "hardlink".into(), "was edited"),
+        (|lines| lines[0]["action"] = "move".into(), "was edited"),
+        (|lines| lines[0]["action"] = "x".into(), "was edited"),
         (|lines| lines[0]["machine"] = "x".into(), "another machine"),
         (|lines| drop(lines.remove(0)), "header"),
-        (|lines| lines[0]["file_systems"] = json!([]), "not in the list"),
+        (|lines| lines[0]["file_systems"] = json!([]), "was edited"),
     ];
     for (change, reason) in changes {
         let place = three();

@@ -241,10 +241,11 @@ fn no_page_is_wider_than_sixty_columns() {
     let place = Place::new();
     place.bench(&["--size", "2M"]).succeeded();
     place.bench::<&str>(&[]).succeeded();
-    for directory in ["one", "other"] {
+    for directory in ["one", "other", "pair"] {
         fs::create_dir(place.path(directory)).unwrap();
         place.file(format!("{directory}/file"), directory.as_bytes());
     }
+    place.file("pair/file-2", b"pair");
     place.file("big", &vec![7; 3_000_000]);
     File::create(place.path("sparse")).unwrap().set_len(1 << 30).unwrap();
     place.file(
@@ -263,6 +264,10 @@ fn no_page_is_wider_than_sixty_columns() {
         "cache drop big",
         "cmp -r one other",
         "cmp --same-size .",
+        "dupes --action remove --keep newest --dry-run pair",
+        "dupes --action hardlink --keep newest --yes pair",
+        "dupes undo --list",
+        "dupes undo",
         "holes show --scan big sparse",
         "holes show --map sparse",
         "holes dig --dry-run big sparse",

@@ -77,7 +77,8 @@ impl Origin {
         self.file_systems.clear();
     }
 
-    /// Writes it into an object.
+    /// Writes it into an object, with a digest of all that is in the object: edits of groups and steps are meant, and prove
+    /// themselves; who is a reference does not.
     #[must_use]
     pub fn write(&self, object: Value) -> Value {
         let mut object = with_path(object, "directory", Some(&self.directory));
@@ -90,6 +91,7 @@ impl Origin {
         object["roots"] = self.roots.iter().map(root).collect();
         let system = |(device, name): (&u64, &String)| json!({"device": device, "name": name});
         object["file_systems"] = self.file_systems.iter().map(system).collect();
+        object["digest"] = digest(&object).into();
         object
     }
 
@@ -130,6 +132,11 @@ impl Origin {
         };
         let roots: Option<_> = list("roots")?.iter().map(root).collect();
         let file_systems: Option<_> = list("file_systems")?.iter().map(system).collect();
+        if object.get("digest").and_then(Value::as_str) != Some(&digest(object)) {
+            return Err(
+                "where it was made, or what it was made of, was edited; only groups and steps may be".to_owned(),
+            );
+        }
         Ok(Self {
             machine: machine(),
             directory,
@@ -137,6 +144,16 @@ impl Origin {
             file_systems: file_systems.ok_or_else(|| missing("file_systems"))?,
         })
     }
+}
+
+/// Of an object without its digest.
+fn digest(object: &Value) -> String {
+    let mut object = object.clone();
+    if let Some(fields) = object.as_object_mut() {
+        fields.remove("digest");
+    }
+    let digest = blake3::derive_key("seekless dupes: where a report was made", object.to_string().as_bytes());
+    crate::json::digits(&digest[..16])
 }
 
 fn device_of(path: &Path) -> u64 {
@@ -262,7 +279,7 @@ mod tests {
         let origin = here(place.path());
         let object = origin.write(json!({}));
         assert_eq!(Origin::read(&object), Ok(origin));
-        for key in ["version", "machine", "directory", "roots", "file_systems"] {
+        for key in ["version", "machine", "directory", "roots", "file_systems", "digest"] {
             for value in [
                 None,
                 Some(json!(null)),
