@@ -1,5 +1,6 @@
 //! What is done with duplicates: the plan, what came of it, and the journals by which it can be undone.
 
+use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -118,17 +119,21 @@ impl Acts {
                 }
                 for (index, path) in step.paths.iter().enumerate() {
                     let path = self.shown(path);
-                    let same = if index > 0 { "  (same file)" } else { "" };
+                    let same = if index > 0 {
+                        format!("{DIM}  (same file){DIM:#}")
+                    } else {
+                        String::new()
+                    };
                     match why {
                         Some(why) => {
                             let why = visible(why);
                             writeln!(
                                 page,
-                                "  {WARNING}{:WORD$}{WARNING:#}  {path}{DIM}{same}  ({why}){DIM:#}",
+                                "  {WARNING}{:WORD$}{WARNING:#}  {path}{same}{DIM}  ({why}){DIM:#}",
                                 "leave"
                             )?;
                         }
-                        None => writeln!(page, "  {:WORD$}  {path}{DIM}{same}{DIM:#}", plan::word(&self.action))?,
+                        None => writeln!(page, "  {:WORD$}  {path}{same}", plan::word(&self.action))?,
                     }
                 }
             }
@@ -142,7 +147,7 @@ impl Acts {
                 planned => format!("{} to {}", files(planned), plan::word(&self.action)),
             };
             if self.planned > 0 && !matches!(self.action, Action::Move { .. }) {
-                words += &format!(", {} to gain", bytes(self.planned_bytes));
+                let _ = write!(words, ", {} to gain", bytes(self.planned_bytes));
             }
             page.say(PLAIN, &(words + "."))?;
             page.left_out(&[
@@ -206,7 +211,7 @@ impl Acts {
     }
 
     /// Says where a plan is.
-    pub fn written(&mut self, file: &Path, steps: u64) -> io::Result<()> {
+    pub fn written(file: &Path, steps: u64) -> io::Result<()> {
         let mut page = page();
         let (shown, steps) = (visible_path(file), counted(steps, "step"));
         let words = format!("{steps} written to {shown}. To do them: seekless dupes act --plan {shown}");
@@ -242,11 +247,11 @@ impl Acts {
             };
             let mut words = format!("{} {word}", files(ran.done));
             if !matches!(self.action, Action::Move { .. }) {
-                words += &format!(", {} gained", bytes(ran.gained_bytes));
+                let _ = write!(words, ", {} gained", bytes(ran.gained_bytes));
             }
             for (number, what) in [(ran.left, "left alone"), (ran.failed, "failed")] {
                 if number > 0 {
-                    words += &format!(", {number} {what}");
+                    let _ = write!(words, ", {number} {what}");
                 }
             }
             words += if ran.is_stopped {

@@ -339,12 +339,12 @@ fn a_file_behind_a_symbolic_link_stays() {
 
 #[test]
 fn each_action_does_what_it_says_and_is_undone() {
+    type Look = fn(&Place);
     let inode = |place: &Place, name: &str| fs::symlink_metadata(place.path(name)).unwrap().ino();
     let run = |place: &Place, arguments: &[&str]| {
         let all = [&["dupes", "--action"], arguments, &["--yes", "--keep", "name:c", "."]].concat();
         place.run(&all).succeeded()
     };
-    type Look = fn(&Place);
     let cases: [(&[&str], Look); 5] = [
         (&["remove"], |place| assert_eq!(left(place), ["c"])),
         (&["hardlink"], |place| {
@@ -464,9 +464,9 @@ fn a_report_is_used_from_another_directory() {
 
 #[test]
 fn a_report_that_is_not_of_here_or_incomplete_is_refused_as_a_whole() {
+    type Change = fn(&mut Value);
     let place = three();
     let good = report(&place, &["."]);
-    type Change = fn(&mut Value);
     let changes: [(Change, &str); 9] = [
         (|report| report["summary"]["machine"] = "0123".into(), "another machine"),
         (|report| report["summary"]["version"] = 2.into(), "version 2"),
@@ -692,7 +692,10 @@ fn planned(place: &Place, action: &[&str]) -> Vec<Value> {
 }
 
 fn carry_out(place: &Place, lines: &[Value], more: &[&str]) -> Ended {
-    let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    let text: String = lines
+        .iter()
+        .flat_map(|line| [line.to_string(), "\n".to_owned()])
+        .collect();
     place.file("plan", text.as_bytes());
     place.run(&[&["dupes", "act", "--plan", "plan", "--yes"], more].concat())
 }

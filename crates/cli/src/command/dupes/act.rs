@@ -345,7 +345,9 @@ impl Work {
         for group in &groups {
             let (mut copies, gone) = places.copies(group);
             if let Action::Move { to } = &action {
-                copies.iter_mut().for_each(|copy| copy.stay_below(to));
+                for copy in &mut copies {
+                    copy.stay_below(to);
+                }
             }
             refused.extend(gone.into_iter().map(|(path, why)| Refused {
                 place: String::new(),
@@ -456,7 +458,7 @@ impl Work {
         let ran = act::run(&self.action, steps, options, stop, &tell);
         LINE.end();
         let (_, _, told) = shared.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let ran = ran.map_err(unsourced)?;
+        let ran = ran.map_err(|error| unsourced(&error))?;
         acts.ran(ran);
         told.context("files were acted on, but the output cannot be written")?;
         Ok(())
@@ -513,7 +515,7 @@ impl Work {
         let is_stdout = output.is_stdout();
         output.write(text.as_bytes())?;
         if !is_stdout {
-            acts.written(file, written)?;
+            Acts::written(file, written)?;
         }
         Ok(())
     }
@@ -528,7 +530,7 @@ impl Work {
 }
 
 /// The error of the core, whose words include those of its source.
-pub fn unsourced(error: act::Error) -> anyhow::Error {
+pub fn unsourced(error: &act::Error) -> anyhow::Error {
     anyhow!("{error}")
 }
 

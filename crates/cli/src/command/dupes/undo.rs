@@ -4,6 +4,7 @@
 
 use std::cell::Cell;
 use std::ffi::OsStr;
+use std::fmt::Write as _;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -50,7 +51,7 @@ pub fn run(arguments: &UndoArguments) -> Result<ExitCode, Failure> {
     raise_open_files();
     let state = state_directory()?;
     if arguments.list {
-        let journals = undo::list(&state).map_err(unsourced)?;
+        let journals = undo::list(&state).map_err(|error| unsourced(&error))?;
         let mut page = Page::stdout();
         if arguments.json {
             let all = journals.iter().map(|journal| journal_json(journal, &started(journal)));
@@ -63,10 +64,10 @@ pub fn run(arguments: &UndoArguments) -> Result<ExitCode, Failure> {
     }
     let journal = match &arguments.journal {
         Some(name) => named(name, &state)?,
-        None => last(&undo::list(&state).map_err(unsourced)?)?,
+        None => last(&undo::list(&state).map_err(|error| unsourced(&error))?)?,
     };
     if arguments.forget {
-        undo::forget(&journal).map_err(unsourced)?;
+        undo::forget(&journal).map_err(|error| unsourced(&error))?;
         return Ok(ExitCode::SUCCESS);
     }
     let (stop, caught) = stopping(Stop::stop)?;
@@ -89,11 +90,11 @@ pub fn run(arguments: &UndoArguments) -> Result<ExitCode, Failure> {
             );
         }
     };
-    undo::undo(&journal, &stop, &tell).map_err(unsourced)?;
+    undo::undo(&journal, &stop, &tell).map_err(|error| unsourced(&error))?;
     let mut words = format!("{} restored", files(restored.get()));
     for (count, what) in [(&nothing, "with nothing to undo"), (&failed, "not restored")] {
         if count.get() > 0 {
-            words += &format!(", {} {what}", count.get());
+            let _ = write!(words, ", {} {what}", count.get());
         }
     }
     let mut page = Page::stdout();
@@ -116,7 +117,7 @@ fn named(name: &Path, state: &Path) -> anyhow::Result<PathBuf> {
     if name.as_os_str().as_bytes().contains(&b'/') {
         return Ok(name.to_owned());
     }
-    let journals = undo::list(state).map_err(unsourced)?;
+    let journals = undo::list(state).map_err(|error| unsourced(&error))?;
     let is_it = |journal: &&Journal| {
         journal.path.file_name() == Some(name.as_os_str()) || OsStr::new(&name_of(journal)) == name.as_os_str()
     };

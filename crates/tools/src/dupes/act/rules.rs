@@ -555,7 +555,7 @@ mod tests {
         let mut copies = three();
         copies[2].seen.device = 2;
         let choice = choose(&copies, &rules(&["oldest"]), true);
-        let kept: Vec<_> = choice.kept.iter().map(|(_, why)| why.to_string()).collect();
+        let kept: Vec<_> = choice.kept.iter().map(|(_, why)| why.as_str()).collect();
         assert_eq!(kept, ["oldest", "last copy on this file system"]);
         assert_eq!(choice.steps.len(), 1);
         assert_eq!(choice.steps[0].0.keep, Path::new("/work/b/long-name"));
