@@ -396,7 +396,7 @@ impl Work {
             .flat_map(|choice| &choice.steps)
             .map(|(step, _)| step.clone())
             .collect();
-        LINE.begin(!quiet, progress("checking", 0, steps.len()));
+        LINE.begin(!quiet, progress("checking", steps.len()));
         let mut left: Vec<Option<String>> = vec![None; steps.len()];
         for (number, why) in act::check(&self.action, &steps, &options) {
             left[number] = Some(why);
@@ -437,7 +437,7 @@ impl Work {
         if steps.is_empty() {
             return Ok(());
         }
-        LINE.begin(!quiet, progress("acting", 0, steps.len()));
+        LINE.begin(!quiet, progress("acting", steps.len()));
         let shared = Mutex::new((&mut *acts, 0, Ok(())));
         let tell = |number: usize, outcome: &Outcome| {
             let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
@@ -447,9 +447,7 @@ impl Work {
                 shared.0.skip();
                 return;
             }
-            if LINE.is_due() {
-                LINE.set(progress("acting", shared.1, steps.len()));
-            }
+            LINE.moved("acting", shared.1, Amount::Files(Some(steps.len() as u64)));
             let told = shared.0.outcome(&steps[number], outcome);
             if shared.2.is_ok() {
                 shared.2 = told;
@@ -534,11 +532,10 @@ pub fn unsourced(error: &act::Error) -> anyhow::Error {
     anyhow!("{error}")
 }
 
-fn progress(doing: &'static str, done: usize, of: usize) -> Activity {
-    let files = crate::show::files(of as u64);
+fn progress(doing: &'static str, of: usize) -> Activity {
     Activity {
         doing,
         name: String::new(),
-        amount: Amount::Words(format!("{done} of {files}"), Some(done as f64 / of.max(1) as f64)),
+        amount: Amount::Files(Some(of as u64)),
     }
 }

@@ -26,8 +26,8 @@ use seekless_tools::walk::{Filter, Globs, Selection};
 use super::values::{JsonOptions, Word, one_of};
 use super::{Failure, raise_open_files, unless_stopped};
 use crate::show::{
-    Activity, Amount, DuplicatesForm, JsonForm, LINE, counted, explained, seconds, show_duplicates, show_failures, tell_why,
-    visible_path,
+    Activity, Amount, DuplicatesForm, JsonForm, LINE, counted, explained, seconds, show_duplicates, show_failures,
+    tell_why, visible_path,
 };
 use crate::signals::{Caught, stopping};
 use act::{ACTIONS, How, Kind, Searched};

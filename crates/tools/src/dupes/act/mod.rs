@@ -7,18 +7,18 @@
 //! Not here: which file of a group is kept, plans, and how outcomes look (the command's business).
 
 mod change;
+pub mod copies;
 mod held;
 mod journal;
+pub mod origin;
 mod place;
+pub mod plan;
 mod prepare;
+pub mod report;
+pub mod rules;
 mod settle;
 #[cfg(test)]
 mod tests;
-pub mod copies;
-pub mod origin;
-pub mod plan;
-pub mod report;
-pub mod rules;
 pub mod undo;
 
 use std::collections::{HashMap, HashSet};
