@@ -44,7 +44,7 @@ pub(crate) struct Facts {
 }
 
 /// A time in ns since 1970.
-fn nanoseconds(seconds: i64, more: u32) -> i64 {
+pub(crate) fn nanoseconds(seconds: i64, more: u32) -> i64 {
     seconds.saturating_mul(1_000_000_000).saturating_add(i64::from(more))
 }
 

@@ -42,8 +42,11 @@ pub(super) struct Entry {
     pub step: u64,
     pub names: Vec<Name>,
     pub seen: Seen,
+    /// When it was made, where its file system says so.
+    pub born_ns: Option<i64>,
     pub keep: PathBuf,
     pub keep_seen: Seen,
+    pub keep_born_ns: Option<i64>,
     /// BLAKE3 of the bytes of both.
     pub digest: String,
     pub attributes: Attributes,
@@ -94,7 +97,9 @@ impl Entry {
             "step": self.step,
             "names": self.names.iter().map(Name::to_json).collect::<Vec<_>>(),
             "seen": self.seen,
+            "born_ns": self.born_ns,
             "keep_seen": self.keep_seen,
+            "keep_born_ns": self.keep_born_ns,
             "blake3": self.digest,
             "mode": self.attributes.mode,
             "owner": self.attributes.owner,
@@ -121,7 +126,9 @@ impl Entry {
             step: value["step"].as_u64()?,
             names: value["names"].as_array()?.iter().map(Name::of).collect::<Option<_>>()?,
             seen: serde_json::from_value(value["seen"].clone()).ok()?,
+            born_ns: value["born_ns"].as_i64(),
             keep: path_in(value, "keep")?,
+            keep_born_ns: value["keep_born_ns"].as_i64(),
             keep_seen: serde_json::from_value(value["keep_seen"].clone()).ok()?,
             digest: value["blake3"].as_str()?.to_owned(),
             attributes: Attributes {
@@ -428,8 +435,12 @@ impl Journal {
             let mut lines = tail.rsplit(|byte| *byte == b'\n').filter(|line| !line.is_empty());
             let last = lines.next().and_then(|line| serde_json::from_slice::<Value>(line).ok());
             let kind = last.as_ref().and_then(|line| line["kind"].as_str());
-            // What is undone follows the end.
-            kind.is_some_and(|kind| ["end", "restoring", "undone"].contains(&kind))
+            match kind {
+                Some("end") => true,
+                // What is undone follows the end, if there is one.
+                Some("restoring" | "undone") => self.read().is_ok_and(|lines| lines.is_complete),
+                _ => false,
+            }
         })
     }
 

@@ -19,6 +19,7 @@ pub mod rules;
 mod settle;
 #[cfg(test)]
 mod tests;
+mod twin;
 pub mod undo;
 
 use std::collections::{HashMap, HashSet};

@@ -38,11 +38,16 @@ impl Place {
 
     /// Opens the file for reading, which does not change its time of access. It may be of another kind by now.
     pub fn open(&self) -> io::Result<std::fs::File> {
+        self.open_of(&self.name)
+    }
+
+    /// The same with a name in the directory.
+    pub fn open_of(&self, name: &OsStr) -> io::Result<std::fs::File> {
         let how = Opening {
             keeps_atime: true,
             ..Opening::plain(Access::Read)
         };
-        self.directory.open_file(&self.name, how)?.required()
+        self.directory.open_file(name, how)?.required()
     }
 
     /// The path of another name in the directory.

@@ -13,6 +13,7 @@ use seekless_sys as sys;
 use super::held::{Held, Holding, Kept, Refused, one_file};
 use super::journal::{Entry, Name};
 use super::place::{Directories, Place, relative};
+use super::twin::born_ns;
 use super::{Action, Step};
 use crate::walk::Facts;
 
@@ -83,8 +84,10 @@ pub(super) fn prepare(
         step: number as u64,
         names: names.collect::<Result<_, _>>()?,
         seen: super::Seen::of(&held.facts()),
+        born_ns: born_ns(&held.file),
         keep: keep.to_owned(),
         keep_seen: super::Seen::of(&kept.held.facts()),
+        keep_born_ns: born_ns(&kept.held.file),
         digest: kept.digest.clone(),
         attributes,
         flags: flags.available(),

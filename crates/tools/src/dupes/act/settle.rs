@@ -6,7 +6,6 @@ use std::ffi::OsStr;
 use std::io;
 use std::path::Path;
 
-use rustix::fs::FileType;
 use seekless::update::{StepKind, Watch};
 
 use super::change::required;
@@ -100,16 +99,6 @@ fn step(entry: &Entry, kind: Kind, directories: &Directories, watch: &dyn Watch)
     })
 }
 
-/// What a link that takes the place of a file is.
-pub(super) fn is_link(entry: &Entry, name: &Name, place: &Place, found: &Facts, called: &OsStr) -> bool {
-    match &name.link {
-        Some(target) => {
-            found.kind == FileType::Symlink && place.directory.link_target(called).is_ok_and(|link| link == *target)
-        }
-        None => entry.keep_seen.is_inode(found),
-    }
-}
-
 /// Puts back what a kill left half done. The inner error says what only the user can decide.
 fn settle_name(
     (entry, kind): (&Entry, Kind),
@@ -141,7 +130,7 @@ fn settle_name(
         }));
     };
     let has_links = matches!(kind, Kind::Hardlink | Kind::Symlink);
-    if has_links && is_link(entry, name, place, &left, temporary) && !entry.seen.is_inode(&left) {
+    if has_links && !entry.seen.is_inode(&left) && entry.is_surplus(name, place, temporary, directories) {
         // The link that has not got the name, or lost it again.
         before(watch, StepKind::Remove, &aside)?;
         place.directory.remove_file(temporary)?;
@@ -158,13 +147,10 @@ fn settle_name(
             required(place.directory.rename_new(temporary, &place.directory, &place.name))?;
             Ok(Ok(Found::NotBegun))
         }
-        Some(found) if has_links && is_link(entry, name, place, &found, &place.name) => {
+        Some(_) if has_links && entry.is_link(name, place, &place.name, directories) => {
             before(watch, StepKind::Rename, &place.path)?;
             required(place.directory.exchange(temporary, &place.name))?;
-            let is_link = place
-                .facts_of(temporary)?
-                .is_some_and(|left| is_link(entry, name, place, &left, temporary));
-            if is_link {
+            if entry.is_link(name, place, temporary, directories) {
                 before(watch, StepKind::Remove, &aside)?;
                 place.directory.remove_file(temporary)?;
             }

@@ -1274,3 +1274,106 @@ proptest! {
         prop_assert_eq!(after, wanted);
     }
 }
+
+/// Makes an edit of a file that has the name of a link, after the kept file was saved anew: its inode is the last with it.
+fn save_anew_and_edit(tree: &Tree) {
+    let (keep, path) = (tree.path("keep"), tree.path("deep/er/one"));
+    fs::copy(&keep, tree.path("new")).unwrap();
+    fs::rename(tree.path("new"), &keep).unwrap();
+    fs::write(&path, "precious").unwrap();
+}
+
+#[test]
+fn undoing_a_hard_link_leaves_what_was_written_to_it_since() {
+    for tree in trees() {
+        let steps = sample(&tree);
+        assert!(tree.run(&Action::Hardlink, &steps[..1]).iter().all(is_done));
+        save_anew_and_edit(&tree);
+        let before = tree.snapshot();
+        let undone = tree.undo();
+        assert!(matches!(&undone[..], [(_, Undone::Failed { .. })]), "{undone:?}");
+        assert_eq!(tree.snapshot(), before);
+    }
+}
+
+#[test]
+fn undoing_takes_no_new_file_with_a_reused_inode_number_for_the_old_one() {
+    for tree in trees() {
+        for action in [Action::Hardlink, Action::Move { to: tree.path("moved") }] {
+            let steps = sample(&tree);
+            assert!(tree.run(&action, &steps[..1]).iter().all(is_done));
+            let keep = tree.path("keep");
+            let one = tree.path("deep/er/one");
+            let shown = match &action {
+                Action::Move { to } => to.join(one.strip_prefix("/").unwrap()),
+                _ => one,
+            };
+            let used = shown.metadata().unwrap().ino();
+            fs::copy(&keep, tree.path("saved")).unwrap();
+            fs::remove_file(&keep).unwrap();
+            fs::remove_file(&shown).unwrap();
+            fs::write(&shown, "precious").unwrap();
+            fs::rename(tree.path("saved"), &keep).unwrap();
+            println!("the number is used again: {}", used == shown.metadata().unwrap().ino());
+            let before = tree.snapshot();
+            let undone = tree.undo();
+            assert!(
+                matches!(&undone[..], [(_, Undone::Failed { .. })]),
+                "{action:?}: {undone:?}"
+            );
+            assert_eq!(tree.snapshot(), before, "{action:?}");
+            forget_all(&tree);
+        }
+    }
+}
+
+#[test]
+fn settling_a_killed_run_leaves_what_was_written_to_a_link_since() {
+    for tree in trees() {
+        for left in 0.. {
+            let steps = sample(&tree);
+            let was_killed = is_killed(&tree, 1, "run", left);
+            if tree.path("deep/er/one").metadata().unwrap().ino() == steps[0].keep_seen.inode {
+                save_anew_and_edit(&tree);
+                let other = [tree.write("v/1", b"x"), tree.write("v/2", b"x")];
+                tree.run(&Action::Remove, &[step(&other[1..], &other[0])]);
+                assert_eq!(
+                    fs::read(tree.path("deep/er/one")).unwrap(),
+                    b"precious",
+                    "killed before change {left}"
+                );
+            }
+            forget_all(&tree);
+            if !was_killed {
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn two_runs_are_undone_one_after_the_other() {
+    for tree in trees() {
+        for first in [Action::Hardlink, Action::Move { to: tree.path("moved") }] {
+            let steps = sample(&tree);
+            let other = tree.write("other", &fs::read(tree.path("keep")).unwrap());
+            age(&other, 9);
+            let before = tree.snapshot();
+            assert!(tree.run(&first, &steps[..1]).iter().all(is_done));
+            let one = tree.path("deep/er/one");
+            let gone = match &first {
+                Action::Move { to } => vec![to.join(one.strip_prefix("/").unwrap())],
+                _ => vec![tree.path("keep"), one],
+            };
+            assert!(tree.run(&Action::Remove, &[step(&gone, &other)]).iter().all(is_done));
+            tree.undo();
+            let journals = tree.journals();
+            let told = Mutex::new(Vec::new());
+            let tell = |_: &Path, undone: &Undone| told.lock().unwrap().push(undone.clone());
+            undo::undo(&journals[1].path, &Stop::default(), &tell).unwrap();
+            assert_eq!(*told.lock().unwrap(), [Undone::Restored], "{first:?}");
+            assert_eq!(tree.snapshot(), before, "{first:?}");
+            forget_all(&tree);
+        }
+    }
+}

@@ -21,7 +21,8 @@ use super::change::{required, time, unmake};
 use super::held::digest_of;
 use super::journal::{self, Came, Entry, Journal as Open, Kind, Lines, Name, before};
 use super::place::{Directories, Place};
-use super::settle::{is_link, settle};
+use super::settle::settle;
+use super::twin::is_born;
 use super::{Error, Unwatched};
 use crate::Stop;
 use crate::walk::Facts;
@@ -247,23 +248,25 @@ impl Undoing<'_> {
     fn move_back(&self, entry: &Entry, name: &Name) -> Undone {
         let failed = |why: String| Undone::Failed { why };
         let to = name.moved_to.as_deref().unwrap_or(Path::new("/"));
-        let places = self
-            .directories
-            .place(&name.path)
-            .map(|place| (place, self.directories.place(to)));
-        let (place, there) = match places {
-            Ok((place, Ok(there))) => (place, there),
-            Ok((_, Err(error))) => return failed(format!("cannot open the directory of {}: {error}", to.display())),
+        let place = match self.directories.place(&name.path) {
+            Ok(place) => place,
             Err(error) => return failed(format!("cannot open its directory: {error}")),
         };
-        let is_target = |place: &Place| matches!(place.facts(), Ok(Some(found)) if entry.seen.is_inode(&found));
-        if !is_target(&there) {
-            if is_target(&place) {
+        let is_target = |place: &Place| entry.is_at(place, &place.name);
+        // A killed undo may have removed the directory.
+        let there = self.directories.place(to);
+        let there = match there {
+            Ok(there) if is_target(&there) => there,
+            _ if is_target(&place) => {
                 unmake(name, &self.directories);
                 return Undone::Restored;
             }
-            return failed(format!("{} is not the file that was moved there", to.display()));
-        }
+            Ok(_) => {
+                let why = "is not the file that was moved there, or has changed since";
+                return failed(format!("{} {why}", to.display()));
+            }
+            Err(error) => return failed(format!("cannot open the directory of {}: {error}", to.display())),
+        };
         let back = before(self.watch, StepKind::Rename, to)
             .and_then(|()| required(there.directory.rename_new(&there.name, &place.directory, &place.name)));
         match back {
@@ -332,22 +335,39 @@ impl Undoing<'_> {
         let place = self.directories.place(&name.path)?;
         let temporary = OsStr::new(&name.temporary);
         let is_made = |found: &Facts| restored == Some((found.device, found.inode));
-        let is_restored = |found: &Facts| entry.seen.has_bytes(found) || is_made(found) && entry.seen.is_as_old(found);
+        let is_old = || place.open().is_ok_and(|file| is_born(entry.born_ns, &file));
+        let is_restored = |found: &Facts| {
+            let is_it = || entry.seen.is_inode(found) && is_old();
+            entry.seen.is_as_old(found) && (is_made(found) || is_it())
+        };
         if let Some(left) = place.facts_of(temporary)? {
-            let is_surplus = self.kind != Kind::Remove && is_link(entry, name, &place, &left, temporary);
-            if !is_surplus && !is_made(&left) {
-                let why = format!("there is an unknown file {}", place.beside(temporary).display());
-                return Ok(Now::Other(why));
+            let aside = place.beside(temporary);
+            let is_surplus =
+                || self.kind != Kind::Remove && entry.is_surplus(name, &place, temporary, &self.directories);
+            if is_made(&left) || is_surplus() {
+                before(self.watch, StepKind::Remove, &aside)?;
+                place.directory.remove_file(temporary)?;
+            } else if !entry.is_at(&place, temporary) {
+                return Ok(Now::Other(format!("there is an unknown file {}", aside.display())));
+            } else if place.facts()?.is_none() {
+                before(self.watch, StepKind::Rename, &aside)?;
+                required(place.directory.rename_new(temporary, &place.directory, &place.name))?;
+            } else {
+                let why = "another file has its name now; what was there before is";
+                return Ok(Now::Other(format!("{why} {}", aside.display())));
             }
-            before(self.watch, StepKind::Remove, &place.beside(temporary))?;
-            place.directory.remove_file(temporary)?;
         }
         Ok(match (place.facts()?, self.kind) {
             (Some(found), _) if is_restored(&found) => Now::Restored(place),
             (None, Kind::Remove) => Now::Acted(place),
             (None, _) => Now::Other("it is gone; the link that took its place was removed or renamed".into()),
-            (Some(found), Kind::Hardlink | Kind::Symlink) if is_link(entry, name, &place, &found, &place.name) => {
+            (Some(_), Kind::Hardlink | Kind::Symlink)
+                if entry.is_link(name, &place, &place.name, &self.directories) =>
+            {
                 Now::Acted(place)
+            }
+            (Some(found), Kind::Hardlink) if entry.keep_seen.is_inode(&found) => {
+                Now::Other("the file that it was linked to has changed since".into())
             }
             (Some(_), _) => Now::Other("another file has its name now".into()),
         })
@@ -484,10 +504,7 @@ impl Undoing<'_> {
             }
         };
         exchange().map_err(|error| discard(format!("cannot exchange names with the link: {error}")))?;
-        let is_ours = place
-            .facts_of(temporary)
-            .is_ok_and(|found| found.is_some_and(|found| is_link(entry, name, place, &found, temporary)));
-        if !is_ours {
+        if !entry.is_link(name, place, temporary, &self.directories) {
             let why = "another program replaced the link at that moment".to_owned();
             return Err(match exchange() {
                 Ok(()) => discard(why),
