@@ -59,6 +59,11 @@ impl Facts {
         statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).map(|stat| Self::new(&stat))
     }
 
+    /// The facts of what an entry leads to: links are followed.
+    pub fn behind(directory: BorrowedFd<'_>, name: impl rustix::path::Arg) -> rustix::io::Result<Self> {
+        statat(directory, name, AtFlags::empty()).map(|stat| Self::new(&stat))
+    }
+
     // The fields' types differ between systems.
     #[allow(
         clippy::cast_sign_loss,

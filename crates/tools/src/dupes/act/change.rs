@@ -104,7 +104,7 @@ fn change(
             linked?;
             renewed.map_err(|why| Unchanged::Failed(format!("the kept file: {why}")))?;
         }
-        Action::Symlink { .. } => symlink(place, name, held, watch)?,
+        Action::Symlink { .. } => symlink(place, name, held, kept, watch)?,
         Action::Move { .. } => relocate(place, name, held, directories, watch)?,
         Action::Reflink => {}
     }
@@ -176,10 +176,19 @@ fn hardlink(place: &Place, name: &Name, held: &Held, kept: &Kept, watch: &dyn Wa
     });
     linked.map_err(left("make a hard link to the kept file"))?;
     let is_ours = |found: &Facts| found.id() == kept.held.facts().id();
-    take_place(place, temporary, held, &is_ours, watch)
+    take_place(
+        place,
+        temporary,
+        held,
+        &Link {
+            is_ours: &is_ours,
+            leads: &|_| Ok(()),
+        },
+        watch,
+    )
 }
 
-fn symlink(place: &Place, name: &Name, held: &Held, watch: &dyn Watch) -> Changed {
+fn symlink(place: &Place, name: &Name, held: &Held, kept: &Kept, watch: &dyn Watch) -> Changed {
     let temporary = OsStr::new(&name.temporary);
     let target = name.link.as_deref().unwrap_or(Path::new(""));
     let linked = before(watch, StepKind::Make, &place.beside(temporary))
@@ -187,17 +196,34 @@ fn symlink(place: &Place, name: &Name, held: &Held, watch: &dyn Watch) -> Change
     linked.map_err(left("make a symbolic link"))?;
     let made = place.facts_of(temporary).map_err(left("stat the symbolic link"))?;
     let is_ours = |found: &Facts| made.is_some_and(|made| made.id() == found.id());
-    take_place(place, temporary, held, &is_ours, watch)
+    // Its path was proven before: directories may have been renamed since.
+    let leads = |called: &OsStr| match place.facts_behind(called) {
+        Ok(Some(found)) if found.id() == kept.held.facts().id() => Ok(()),
+        _ => Err("the link would not lead to the kept file: a directory was renamed or replaced".to_owned()),
+    };
+    take_place(
+        place,
+        temporary,
+        held,
+        &Link {
+            is_ours: &is_ours,
+            leads: &leads,
+        },
+        watch,
+    )
+}
+
+/// A link that is to take the place of a file.
+struct Link<'a> {
+    /// Whether what has a name is the link.
+    is_ours: &'a dyn Fn(&Facts) -> bool,
+    /// Fails unless the link leads to the kept file by this name.
+    leads: &'a dyn Fn(&OsStr) -> Result<(), String>,
 }
 
 /// Exchanges names with a link that was made beside a file, and removes the file.
-fn take_place(
-    place: &Place,
-    temporary: &OsStr,
-    held: &Held,
-    is_ours: &dyn Fn(&Facts) -> bool,
-    watch: &dyn Watch,
-) -> Changed {
+fn take_place(place: &Place, temporary: &OsStr, held: &Held, link: &Link<'_>, watch: &dyn Watch) -> Changed {
+    let is_ours = link.is_ours;
     let aside = place.beside(temporary);
     let exchange = || {
         let told = before(watch, StepKind::Rename, &place.path);
@@ -215,11 +241,15 @@ fn take_place(
             Err(error) => Unchanged::Failed(format!("{why}; cannot remove the link {}: {error}", aside.display())),
         }
     };
+    (link.leads)(temporary).map_err(&discard)?;
     if let Err(error) = exchange() {
         return Err(discard(format!("cannot exchange names with the link: {error}")));
     }
     let removed = look(place, temporary, held).and_then(|()| {
-        let removed = before(watch, StepKind::Remove, &aside).and_then(|()| place.directory.remove_file(temporary));
+        let told = before(watch, StepKind::Remove, &aside);
+        told.map_err(|error| format!("cannot remove it: {error}"))?;
+        (link.leads)(&place.name)?;
+        let removed = place.directory.remove_file(temporary);
         removed.map_err(|error| format!("cannot remove it: {error}"))
     });
     let Err(why) = removed else { return Ok(()) };

@@ -366,12 +366,21 @@ pub(super) fn one_file(kept: &Held, held: &Held, keep: &Path) -> Option<Refused>
     if one.id() == other.id() {
         return Some(format!("it is the kept file: {} is another name of it", keep.display()));
     }
-    // An overlay shows size and times as they are in its layers.
-    let is_shown = kept.behind.system.is_overlay || held.behind.system.is_overlay;
-    let same = |facts: &Facts| (facts.bytes, facts.modified_ns(), facts.changed_ns);
-    (is_shown && one.device != other.device && same(one) == same(other)).then(|| {
+    if one.device == other.device {
+        return None;
+    }
+    // An overlay shows files of its layers, perhaps with metadata of its own.
+    if kept.behind.system.is_overlay || held.behind.system.is_overlay {
+        return Some(format!(
+            "it may be the kept file, shown by an overlay: {} is on another file system",
+            keep.display()
+        ));
+    }
+    // One image may be mounted by two devices.
+    let same = |facts: &Facts| (facts.inode, facts.bytes, facts.modified_ns(), facts.changed_ns);
+    (same(one) == same(other)).then(|| {
         format!(
-            "it may be the kept file, shown by an overlay: {} has the same times",
+            "it may be the kept file, shown by another device: {} has the same number and times",
             keep.display()
         )
     })

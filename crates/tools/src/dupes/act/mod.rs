@@ -460,8 +460,7 @@ fn refused(action: &Action, step: &Step, holding: &Holding<'_>, directories: &Di
     if !step.keep_seen.is(&kept) {
         return Err(of_kept("changed since the search".into()));
     }
-    let has_links = matches!(action, Action::Hardlink | Action::Symlink { .. });
-    if has_links {
+    if *action != Action::Reflink {
         holding.require_owner(&kept_place, &kept).map_err(of_kept)?;
     }
     if *action == Action::Hardlink {

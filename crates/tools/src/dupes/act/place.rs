@@ -31,6 +31,14 @@ impl Place {
         }
     }
 
+    /// Stats what a name leads to, through links; `None` if it leads to nothing.
+    pub fn facts_behind(&self, name: &OsStr) -> io::Result<Option<Facts>> {
+        match Facts::behind(self.directory.as_fd(), name) {
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(None),
+            found => Ok(Some(found?)),
+        }
+    }
+
     /// Stats the file.
     pub fn facts(&self) -> io::Result<Option<Facts>> {
         self.facts_of(&self.name)

@@ -60,7 +60,8 @@ pub(super) fn prepare(
             return Err(format!("{} is another file than at the search", place.path.display()));
         }
     }
-    if matches!(action, Action::Hardlink | Action::Symlink { .. }) {
+    // Its owner could remove it, and with it the last copy.
+    if *action != Action::Reflink {
         let of_kept = |why| format!("the kept file {}: {why}", keep.display());
         holding
             .require_owner(&kept.place, &kept.held.facts())

@@ -1377,3 +1377,51 @@ fn two_runs_are_undone_one_after_the_other() {
         }
     }
 }
+
+#[test]
+fn a_symbolic_link_that_would_not_lead_to_the_kept_file_is_not_left() {
+    for tree in trees() {
+        for is_absolute in [false, true] {
+            for left in 0.. {
+                sample(&tree);
+                let keep = tree.write("k/keep", &fs::read(tree.path("keep")).unwrap());
+                let one = tree.path("deep/er/one");
+                let bytes = fs::read(&one).unwrap();
+                let is_over = AtomicU64::new(1);
+                let swap = meanwhile(left, |_| {
+                    let is_alone = fs::read_dir(tree.path("deep/er")).unwrap().count() == 1;
+                    if one.is_symlink() && is_alone {
+                        // All is done but for the journal.
+                        return;
+                    }
+                    is_over.store(0, Ordering::Relaxed);
+                    fs::rename(tree.path("k"), tree.path("l")).unwrap();
+                    tree.write("k/keep", b"different");
+                });
+                let outcomes = tree.run_with(
+                    &Action::Symlink { is_absolute },
+                    &[step(&[&one], &keep)],
+                    &tree.options(),
+                    &swap,
+                );
+                let is_over = is_over.load(Ordering::Relaxed) == 1;
+                let outcomes = outcomes.unwrap();
+                if is_over {
+                    assert!(is_done(&outcomes[0]), "{outcomes:?}");
+                } else {
+                    assert!(
+                        matches!(&outcomes[0], Outcome::Left { .. }),
+                        "before change {left}: {outcomes:?}"
+                    );
+                    assert_eq!(fs::read(&one).unwrap(), bytes);
+                    assert!(!one.is_symlink());
+                }
+                fs::remove_dir_all(tree.root()).unwrap();
+                forget_all(&tree);
+                if is_over {
+                    break;
+                }
+            }
+        }
+    }
+}
