@@ -350,8 +350,7 @@ fn reflink(prepared: &Prepared, holding: &Holding<'_>, watch: &dyn Watch) -> Res
     }
     let now = Facts::of(&held.file).map_err(|error| format!("cannot stat: {error}"))?;
     if now.modified != held.facts().modified && held.is_alone() {
-        let (seconds, more) = held.facts().modified;
-        let modified = time(seconds.saturating_mul(1_000_000_000).saturating_add(i64::from(more)));
+        let modified = time(held.facts().modified);
         let set = held.file.set_times(FileTimes::new().set_modified(modified));
         set.map_err(|error| format!("blocks are shared, but its time cannot be restored: {error}"))?;
     }
@@ -360,8 +359,13 @@ fn reflink(prepared: &Prepared, holding: &Holding<'_>, watch: &dyn Watch) -> Res
     Ok(prepared.own_bytes.saturating_sub(own_bytes))
 }
 
-/// A time in ns since 1970.
-pub(super) fn time(ns: i64) -> SystemTime {
-    let since = Duration::from_nanos(ns.unsigned_abs());
-    if ns < 0 { UNIX_EPOCH - since } else { UNIX_EPOCH + since }
+/// A time in seconds and ns since 1970.
+pub(super) fn time((seconds, more): (i64, u32)) -> SystemTime {
+    let since = Duration::from_secs(seconds.unsigned_abs());
+    let whole = if seconds < 0 {
+        UNIX_EPOCH - since
+    } else {
+        UNIX_EPOCH + since
+    };
+    whole + Duration::from_nanos(more.into())
 }

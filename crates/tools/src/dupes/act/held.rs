@@ -181,6 +181,22 @@ impl<'a> Holding<'a> {
         }
     }
 
+    /// Fails in a directory that only lets owners remove files, if the files of this step are of others: a link that was made
+    /// could not be removed again.
+    pub fn require_removable(&self, place: &Place, files: &[&Facts]) -> Result<(), Refused> {
+        let directory =
+            Facts::of(place.directory.as_fd()).map_err(|error| format!("cannot stat its directory: {error}"))?;
+        let user = sys::effective_user();
+        let is_free = self.is_root || directory.mode & 0o1000 == 0 || directory.owner == user;
+        match files.iter().find(|file| !is_free && file.owner != user) {
+            Some(file) => Err(format!(
+                "in its directory only owners may remove files (sticky bit), and the owner is another user (ID {})",
+                file.owner
+            )),
+            None => Ok(()),
+        }
+    }
+
     /// Opens a file, which must be what it was, and keeps writers out.
     pub fn hold(&self, place: &Place, expected: &Seen) -> Result<Held, Refused> {
         // Before it is opened, because opening a device may have effects, and opening a file ends leases.

@@ -52,7 +52,9 @@ pub(super) struct Entry {
     pub attributes: Attributes,
     /// Flags (chattr(1)); `None` if the file system has none.
     pub flags: Option<u32>,
-    pub accessed_ns: i64,
+    /// Seconds and ns since 1970: years after 2262 do not fit into ns alone.
+    pub modified: (i64, u32),
+    pub accessed: (i64, u32),
     pub why: String,
 }
 
@@ -106,7 +108,8 @@ impl Entry {
             "group": self.attributes.group,
             "extended_attributes": extended,
             "flags": self.flags,
-            "accessed_ns": self.accessed_ns,
+            "modified": self.modified,
+            "accessed": self.accessed,
             "why": self.why,
         });
         with_path(entry, "keep", Some(&self.keep))
@@ -138,7 +141,8 @@ impl Entry {
                 extended,
             },
             flags: number("flags"),
-            accessed_ns: value["accessed_ns"].as_i64()?,
+            modified: serde_json::from_value(value["modified"].clone()).ok()?,
+            accessed: serde_json::from_value(value["accessed"].clone()).ok()?,
             why: value["why"].as_str()?.to_owned(),
         })
     }

@@ -472,6 +472,7 @@ fn refused(action: &Action, step: &Step, holding: &Holding<'_>, directories: &Di
             return Err("changed since the search".into());
         }
         holding.require_owner(&place, &found)?;
+        holding.require_removable(&place, &prepare::touched(action, &found, &kept))?;
         fits(action, (found.device, kept.device))?;
         let behind = holding.systems.of(found.device, place.directory.as_fd());
         let behind = behind.map_err(|error| format!("cannot examine its file system: {error}"))?;

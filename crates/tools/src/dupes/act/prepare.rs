@@ -50,8 +50,13 @@ pub(super) fn prepare(
     if let Some(why) = one_file(&kept.held, &held, keep) {
         return Err(why);
     }
+    let is_broken_up = |held: &Held| held.behind.system.is_overlay && held.facts().names > 1;
+    if is_broken_up(&held) || *action == Action::Hardlink && is_broken_up(&kept.held) {
+        return Err("an overlay may break up its hard links, or those of the kept file, when one is changed".into());
+    }
     for (at, place) in places.iter().enumerate() {
         holding.require_owner(place, &held.facts())?;
+        holding.require_removable(place, &touched(action, &held.facts(), &kept.held.facts()))?;
         if at == 0 {
             continue;
         }
@@ -92,10 +97,8 @@ pub(super) fn prepare(
         digest: kept.digest.clone(),
         attributes,
         flags: flags.available(),
-        accessed_ns: metadata
-            .atime()
-            .saturating_mul(1_000_000_000)
-            .saturating_add(metadata.atime_nsec()),
+        modified: held.facts().modified,
+        accessed: (metadata.atime(), u32::try_from(metadata.atime_nsec()).unwrap_or(0)),
         why: step.why.clone(),
     };
     let shared = match held.behind.system.may_share.then(|| shared_bytes(&held.file)) {
@@ -134,6 +137,15 @@ fn verify<'s>(kept: &Kept, step: &'s Step, directories: &Directories) -> Result<
             "the kept file {} changed since the search",
             step.keep.display()
         )),
+    }
+}
+
+/// The files whose names in a directory come and go.
+pub(super) fn touched<'f>(action: &Action, held: &'f Facts, kept: &'f Facts) -> Vec<&'f Facts> {
+    match action {
+        Action::Hardlink => vec![held, kept],
+        Action::Remove | Action::Symlink { .. } | Action::Move { .. } => vec![held],
+        Action::Reflink => Vec::new(),
     }
 }
 

@@ -1425,3 +1425,45 @@ fn a_symbolic_link_that_would_not_lead_to_the_kept_file_is_not_left() {
         }
     }
 }
+
+#[test]
+fn times_that_do_not_fit_into_nanoseconds_are_restored() {
+    for tree in trees() {
+        let steps = sample(&tree);
+        let one = tree.path("deep/er/one");
+        let time = UNIX_EPOCH + Duration::new(13_000_000_000, 5);
+        let times = FileTimes::new().set_modified(time).set_accessed(time);
+        File::open(&one).unwrap().set_times(times).unwrap();
+        let both = |path: &Path| {
+            let found = path.metadata().unwrap();
+            (found.modified().unwrap(), found.accessed().unwrap())
+        };
+        let before = both(&one);
+        let steps = [Step {
+            seen: seen(&one),
+            ..steps[0].clone()
+        }];
+        assert!(tree.run(&Action::Remove, &steps).iter().all(is_done));
+        assert!(matches!(&tree.undo()[..], [(_, Undone::Restored)]));
+        assert_eq!(both(&one), before);
+    }
+}
+
+#[test]
+fn root_removes_nothing_that_only_another_user_keeps() {
+    if sys::effective_user() != 0 {
+        println!("skipped: only root can make files of others");
+        return;
+    }
+    for tree in trees() {
+        sample(&tree);
+        let keep = tree.write("theirs/keep", &fs::read(tree.path("keep")).unwrap());
+        for path in [keep.parent().unwrap(), &keep] {
+            std::os::unix::fs::chown(path, Some(1234), None).unwrap();
+        }
+        let before = tree.snapshot();
+        let outcomes = tree.run(&Action::Remove, &[step(&[tree.path("deep/er/one")], &keep)]);
+        assert!(why(&outcomes[0]).contains("another user"), "{outcomes:?}");
+        assert_eq!(tree.snapshot(), before);
+    }
+}

@@ -4,6 +4,8 @@
 //!
 //! Not here: writing journals, and settling those of killed runs.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry as Slot;
 use std::ffi::OsStr;
 use std::fs::{File, FileTimes};
 use std::io;
@@ -14,7 +16,7 @@ use rustix::fs::FileType;
 use seekless::plan::usual;
 use seekless::update::{StepKind, Watch};
 use seekless::{Copier, Destination, Operation, Part};
-use seekless_sys::{self as sys, Support, name_file};
+use seekless_sys::{self as sys, Access, Opening, Support, name_file};
 use serde_json::json;
 
 use super::change::{required, time, unmake};
@@ -133,7 +135,7 @@ pub(crate) fn undo_watched(path: &Path, stop: &Stop, tell: TellUndone<'_>, watch
         directories: Directories::default(),
         block: Vec::new(),
         watch,
-        synced: None,
+        written: BTreeMap::new(),
     };
     for entry in lines.entries.iter().rev() {
         if stop.is_stopped() {
@@ -141,9 +143,8 @@ pub(crate) fn undo_watched(path: &Path, stop: &Stop, tell: TellUndone<'_>, watch
         }
         undoing.step(entry, &lines, tell)?;
     }
-    if let Some(file) = undoing.synced.take() {
-        let synced = sys::sync_file_system(&file);
-        synced.map_err(failed)?;
+    for directory in undoing.written.values() {
+        super::sync_file_system(directory).map_err(failed)?;
     }
     undoing.journal.sync(watch)
 }
@@ -200,8 +201,8 @@ struct Undoing<'a> {
     directories: Directories,
     block: Vec<u8>,
     watch: &'a dyn Watch,
-    /// A restored file, whose file system is synced in the end.
-    synced: Option<File>,
+    /// A directory of each file system that was written to, by its device: they are synced in the end.
+    written: BTreeMap<u64, File>,
 }
 
 /// What a name leads to.
@@ -235,6 +236,9 @@ impl Undoing<'_> {
             }
         };
         for (name, undone) in entry.names.iter().zip(&told) {
+            if matches!(undone, Undone::Restored) {
+                self.note_written(&name.path);
+            }
             tell(&name.path, undone);
         }
         let is_undone = !told.iter().any(|undone| matches!(undone, Undone::Failed { .. }));
@@ -243,6 +247,20 @@ impl Undoing<'_> {
         self.journal.write(self.watch)?;
         self.directories.close();
         Ok(())
+    }
+
+    /// Notes the file system of a path, which is synced in the end.
+    fn note_written(&mut self, path: &Path) {
+        let Ok(directory) = self.directories.directory(path.parent().unwrap_or(Path::new("/"))) else {
+            return;
+        };
+        if let Ok(facts) = Facts::of(&*directory)
+            && let Slot::Vacant(vacant) = self.written.entry(facts.device)
+            // The handle of a directory is one for lookups, and cannot be synced.
+            && let Ok(Support::Available(file)) = directory.open_file(OsStr::new("."), Opening::plain(Access::Read))
+        {
+            vacant.insert(file);
+        }
     }
 
     fn move_back(&self, entry: &Entry, name: &Name) -> Undone {
@@ -323,7 +341,6 @@ impl Undoing<'_> {
                 Err(why) => Undone::Failed { why },
             });
         }
-        self.synced = copy.map(|copy| copy.file).or(self.synced.take());
         let untold = || Undone::Failed {
             why: "not tried".into(),
         };
@@ -452,8 +469,8 @@ impl Undoing<'_> {
         let given = entry.attributes.give(new);
         given.map_err(|(attribute, error)| format!("cannot restore its {attribute}: {error}"))?;
         let times = FileTimes::new()
-            .set_modified(time(entry.seen.modified_ns))
-            .set_accessed(time(entry.accessed_ns));
+            .set_modified(time(entry.modified))
+            .set_accessed(time(entry.accessed));
         new.set_times(times).map_err(failed("restore its times"))?;
         Ok(true)
     }
