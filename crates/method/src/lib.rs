@@ -15,6 +15,7 @@ mod mechanism;
 mod options;
 mod parse;
 mod size;
+mod visible;
 
 use std::fmt;
 
@@ -33,6 +34,7 @@ pub use options::{
     Preallocate, Setting, Tried, UpdateOrder, Value, differing_options,
 };
 pub use size::{format_size, parse_size};
+pub use visible::visible;
 
 /// Increased whenever a mechanism moves bytes in another way, so that times from before are no longer comparable.
 pub const REVISION: u32 = 1;

@@ -11,6 +11,7 @@ pub mod holes;
 pub mod json;
 pub mod tree;
 pub mod update;
+pub mod visible;
 pub mod walk;
 
 mod handle;

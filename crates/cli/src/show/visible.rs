@@ -1,12 +1,12 @@
-//! Escaping texts, paths and JSON from outside for a terminal.
+//! Escaping texts and JSON from outside for a terminal.
 
 use std::borrow::Cow;
 use std::fmt::Write;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use seekless_results::visible;
 pub use seekless_tools::json::with_path;
+pub use seekless_tools::visible::visible_path;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -58,18 +58,6 @@ fn ascii(json: String) -> String {
     ascii
 }
 
-/// A path with escapes for control characters and for bytes that are not UTF-8, as in `\xff`.
-pub fn visible_path(path: &Path) -> String {
-    let mut shown = String::new();
-    for chunk in path.as_os_str().as_bytes().utf8_chunks() {
-        shown.push_str(&visible(chunk.valid()));
-        for byte in chunk.invalid() {
-            let _ = write!(shown, "\\x{byte:02x}");
-        }
-    }
-    shown
-}
-
 /// The text of an error after the path with which it begins.
 pub fn reason_behind(path: &Path, error: &anyhow::Error) -> String {
     let text = format!("{error:#}");
@@ -87,6 +75,7 @@ pub fn object(kind: &str, figures: impl Serialize, path: Option<&Path>) -> Value
 #[cfg(test)]
 mod tests {
     use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
 
     use super::*;
 
@@ -101,8 +90,6 @@ mod tests {
     #[test]
     fn what_a_terminal_would_obey_is_written_out() {
         assert_eq!(visible_lines("one\x07\ntwo"), "one\\u{7}\ntwo");
-        let path = Path::new(OsStr::from_bytes(b"\xffx\x07\xc3\xa4"));
-        assert_eq!(visible_path(path), "\\xffx\\u{7}ä");
     }
 
     #[test]
