@@ -18,6 +18,7 @@ use super::journal::{Name, before};
 use super::place::{Directories, Place};
 use super::prepare::Prepared;
 use super::{Action, Outcome, STOPPED};
+use crate::visible::visible_path;
 use crate::walk::Facts;
 
 /// What came of one name.
@@ -68,7 +69,7 @@ pub(super) fn act(
             Err(Unchanged::Left(why)) if done == 0 => return Outcome::Left { why },
             Err(Unchanged::Left(why) | Unchanged::Failed(why)) => why,
         };
-        let path = prepared.places[done].path.display();
+        let path = visible_path(&prepared.places[done].path);
         return Outcome::Failed {
             why: if done == 0 {
                 why
@@ -119,7 +120,7 @@ fn change(
 fn require_unchanged(place: &Place, held: &Held, kept: &Kept) -> Result<(), String> {
     held.require_unchanged()?;
     let unchanged = kept.held.require_unchanged();
-    unchanged.map_err(|why| format!("the kept file {}: {why}", kept.place.path.display()))?;
+    unchanged.map_err(|why| format!("the kept file {}: {why}", visible_path(&kept.place.path)))?;
     match place.facts() {
         Ok(Some(found)) if found.id() == held.facts().id() => Ok(()),
         Ok(_) => Err("another program replaced or removed it since it was compared".into()),
@@ -163,7 +164,7 @@ fn remove(place: &Place, name: &Name, held: &Held, watch: &dyn Watch) -> Changed
 fn not_put_back(why: &str, aside: &Path, error: &io::Error) -> String {
     format!(
         "{why}; it cannot get its name back ({error}), and is now {}",
-        aside.display()
+        visible_path(aside)
     )
 }
 
@@ -233,12 +234,15 @@ fn take_place(place: &Place, temporary: &OsStr, held: &Held, link: &Link<'_>, wa
     let discard = |why: String| {
         let found = place.facts_of(temporary);
         if !matches!(&found, Ok(Some(found)) if is_ours(found)) {
-            return Unchanged::Failed(format!("{why}; what another program saved is {}", aside.display()));
+            return Unchanged::Failed(format!("{why}; what another program saved is {}", visible_path(&aside)));
         }
         let removed = before(watch, StepKind::Remove, &aside).and_then(|()| place.directory.remove_file(temporary));
         match removed {
             Ok(()) => Unchanged::Left(why),
-            Err(error) => Unchanged::Failed(format!("{why}; cannot remove the link {}: {error}", aside.display())),
+            Err(error) => Unchanged::Failed(format!(
+                "{why}; cannot remove the link {}: {error}",
+                visible_path(&aside)
+            )),
         }
     };
     (link.leads)(temporary).map_err(&discard)?;

@@ -21,6 +21,7 @@ use super::{Options, Seen, Step};
 use crate::Stop;
 use crate::tree::What;
 use crate::tree::large::Large;
+use crate::visible::visible_path;
 use crate::walk::{Facts, with_article};
 
 /// Contents of kept files up to this size stay in memory, to be compared with several files.
@@ -240,7 +241,7 @@ impl<'a> Holding<'a> {
 
     /// Opens the file that a step keeps.
     pub fn keep(&self, step: &Step, directories: &Directories) -> Result<Kept, Refused> {
-        let of_kept = |why: Refused| format!("the kept file {}: {why}", step.keep.display());
+        let of_kept = |why: Refused| format!("the kept file {}: {why}", visible_path(&step.keep));
         self.keep_unnamed(step, directories).map_err(of_kept)
     }
 
@@ -380,7 +381,10 @@ pub(super) fn digest_of(
 pub(super) fn one_file(kept: &Held, held: &Held, keep: &Path) -> Option<Refused> {
     let (one, other) = (&kept.facts(), &held.facts());
     if one.id() == other.id() {
-        return Some(format!("it is the kept file: {} is another name of it", keep.display()));
+        return Some(format!(
+            "it is the kept file: {} is another name of it",
+            visible_path(keep)
+        ));
     }
     if one.device == other.device {
         return None;
@@ -389,7 +393,7 @@ pub(super) fn one_file(kept: &Held, held: &Held, keep: &Path) -> Option<Refused>
     if kept.behind.system.is_overlay || held.behind.system.is_overlay {
         return Some(format!(
             "it may be the kept file, shown by an overlay: {} is on another file system",
-            keep.display()
+            visible_path(keep)
         ));
     }
     // One image may be mounted by two devices.
@@ -397,7 +401,7 @@ pub(super) fn one_file(kept: &Held, held: &Held, keep: &Path) -> Option<Refused>
     (same(one) == same(other)).then(|| {
         format!(
             "it may be the kept file, shown by another device: {} has the same number and times",
-            keep.display()
+            visible_path(keep)
         )
     })
 }

@@ -15,6 +15,7 @@ use super::journal::{Entry, Name};
 use super::place::{Directories, Place, relative};
 use super::twin::born_ns;
 use super::{Action, Step};
+use crate::visible::visible_path;
 use crate::walk::Facts;
 
 /// A file that is proven to equal the kept one, and what is done with it.
@@ -62,12 +63,15 @@ pub(super) fn prepare(
         }
         let found = place.facts().map_err(|error| format!("cannot stat: {error}"))?;
         if found.is_none_or(|found| !step.seen.is_inode(&found)) {
-            return Err(format!("{} is another file than at the search", place.path.display()));
+            return Err(format!(
+                "{} is another file than at the search",
+                visible_path(&place.path)
+            ));
         }
     }
     // Its owner could remove it, and with it the last copy.
     if *action != Action::Reflink {
-        let of_kept = |why| format!("the kept file {}: {why}", keep.display());
+        let of_kept = |why| format!("the kept file {}: {why}", visible_path(keep));
         holding
             .require_owner(&kept.place, &kept.held.facts())
             .map_err(of_kept)?;
@@ -135,7 +139,7 @@ fn verify<'s>(kept: &Kept, step: &'s Step, directories: &Directories) -> Result<
         Some(found) if found.id() == kept.held.facts().id() => Ok(&step.keep),
         _ => Err(format!(
             "the kept file {} changed since the search",
-            step.keep.display()
+            visible_path(&step.keep)
         )),
     }
 }
@@ -224,13 +228,13 @@ pub(super) fn missing(path: &Path, to: &Path, device: u64, directories: &Directo
         match directories.directory(above) {
             Ok(directory) => {
                 let found =
-                    Facts::of(&*directory).map_err(|error| format!("cannot stat {}: {error}", above.display()))?;
+                    Facts::of(&*directory).map_err(|error| format!("cannot stat {}: {error}", visible_path(above)))?;
                 let is_same = found.device == device;
-                let other = || format!("is on another file system than {}", above.display());
+                let other = || format!("is on another file system than {}", visible_path(above));
                 return is_same.then_some(count).ok_or_else(other);
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound && above != to => count += 1,
-            Err(error) => return Err(format!("cannot open {}: {error}", above.display())),
+            Err(error) => return Err(format!("cannot open {}: {error}", visible_path(above))),
         }
     }
     Ok(count)

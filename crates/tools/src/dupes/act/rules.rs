@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use globset::{GlobBuilder, GlobMatcher};
 
 use super::{Seen, Step};
+use crate::visible::visible_path;
 
 /// A rule for what stays.
 #[derive(Clone, Debug)]
@@ -100,9 +101,10 @@ impl Rule {
         let (word, rest) = bytes.split_at(at.unwrap_or(bytes.len()));
         let rest = OsStr::from_bytes(rest.get(1..).unwrap_or_default());
         match word {
-            b"name" | b"path" | b"not-under" | b"at-least" if rest.is_empty() => {
-                Err(format!("`{}` needs a value; rules are {RULES}", text.display()))
-            }
+            b"name" | b"path" | b"not-under" | b"at-least" if rest.is_empty() => Err(format!(
+                "`{}` needs a value; rules are {RULES}",
+                visible_path(Path::new(text))
+            )),
             b"name" if rest.as_bytes().contains(&b'/') => Err("a name has no slash; use path:GLOB".to_owned()),
             b"name" => Glob::new(rest).map(Self::Name),
             b"path" => Glob::new(rest).map(Self::Path),
@@ -138,7 +140,7 @@ impl fmt::Display for Rule {
             Self::Order(order) => to.write_str(order.name()),
             Self::Name(glob) => write!(to, "name:{}", glob.text),
             Self::Path(glob) => write!(to, "path:{}", glob.text),
-            Self::NotUnder(directory) => write!(to, "not-under:{}", directory.display()),
+            Self::NotUnder(directory) => write!(to, "not-under:{}", visible_path(directory)),
             Self::AtLeast(number) => write!(to, "at-least:{number}"),
         }
     }

@@ -27,6 +27,7 @@ use super::settle::settle;
 use super::twin::is_born;
 use super::{Error, Unwatched};
 use crate::Stop;
+use crate::visible::visible_path;
 use crate::walk::Facts;
 
 /// What a journal says of its run.
@@ -281,9 +282,9 @@ impl Undoing<'_> {
             }
             Ok(_) => {
                 let why = "is not the file that was moved there, or has changed since";
-                return failed(format!("{} {why}", to.display()));
+                return failed(format!("{} {why}", visible_path(to)));
             }
-            Err(error) => return failed(format!("cannot open the directory of {}: {error}", to.display())),
+            Err(error) => return failed(format!("cannot open the directory of {}: {error}", visible_path(to))),
         };
         let back = before(self.watch, StepKind::Rename, to)
             .and_then(|()| required(there.directory.rename_new(&there.name, &place.directory, &place.name)));
@@ -292,7 +293,7 @@ impl Undoing<'_> {
                 unmake(name, &self.directories);
                 Undone::Restored
             }
-            Err(error) => failed(format!("cannot move it back from {}: {error}", to.display())),
+            Err(error) => failed(format!("cannot move it back from {}: {error}", visible_path(to))),
         }
     }
 
@@ -365,13 +366,13 @@ impl Undoing<'_> {
                 before(self.watch, StepKind::Remove, &aside)?;
                 place.directory.remove_file(temporary)?;
             } else if !entry.is_at(&place, temporary) {
-                return Ok(Now::Other(format!("there is an unknown file {}", aside.display())));
+                return Ok(Now::Other(format!("there is an unknown file {}", visible_path(&aside))));
             } else if place.facts()?.is_none() {
                 before(self.watch, StepKind::Rename, &aside)?;
                 required(place.directory.rename_new(temporary, &place.directory, &place.name))?;
             } else {
                 let why = "another file has its name now; what was there before is";
-                return Ok(Now::Other(format!("{why} {}", aside.display())));
+                return Ok(Now::Other(format!("{why} {}", visible_path(&aside))));
             }
         }
         Ok(match (place.facts()?, self.kind) {
@@ -392,7 +393,7 @@ impl Undoing<'_> {
 
     /// Makes a copy of the kept file with the metadata of the one that was removed.
     fn copy(&mut self, entry: &Entry, place: &Place, name: &Name) -> Result<Copy, String> {
-        let keep = entry.keep.display();
+        let keep = visible_path(&entry.keep);
         let kept = self.directories.place(&entry.keep).and_then(|kept| {
             // Opening a device may have effects.
             let is_file = kept.facts()?.is_none_or(|found| found.kind == FileType::RegularFile);
@@ -517,7 +518,7 @@ impl Undoing<'_> {
                 before(self.watch, StepKind::Remove, &aside).and_then(|()| place.directory.remove_file(temporary));
             match removed {
                 Ok(()) => why,
-                Err(error) => format!("{why}; cannot remove {}: {error}", aside.display()),
+                Err(error) => format!("{why}; cannot remove {}: {error}", visible_path(&aside)),
             }
         };
         exchange().map_err(|error| discard(format!("cannot exchange names with the link: {error}")))?;
@@ -525,12 +526,12 @@ impl Undoing<'_> {
             let why = "another program replaced the link at that moment".to_owned();
             return Err(match exchange() {
                 Ok(()) => discard(why),
-                Err(error) => format!("{why}; what it saved is {} ({error})", aside.display()),
+                Err(error) => format!("{why}; what it saved is {} ({error})", visible_path(&aside)),
             });
         }
         let removed =
             before(self.watch, StepKind::Remove, &aside).and_then(|()| place.directory.remove_file(temporary));
-        removed.map_err(|error| format!("restored, but cannot remove the link {}: {error}", aside.display()))
+        removed.map_err(|error| format!("restored, but cannot remove the link {}: {error}", visible_path(&aside)))
     }
 }
 
