@@ -4,9 +4,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -906,7 +906,7 @@ fn what_does_not_fit_together_is_refused_before_anything_is_searched() {
         ),
         (
             &["--action", "remove", "--keep", "newest", "--ignore-metadata"],
-            "only hardlink",
+            "only hardlink and symlink",
         ),
         (
             &["--action", "remove", "--keep", "newest", "--dirs"],
@@ -1118,4 +1118,22 @@ fn ctrl_c_is_an_answer() {
     rustix::process::kill_process(process, rustix::process::Signal::INT).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(130));
     assert_eq!(left(&place).len(), 3);
+}
+
+#[test]
+fn a_path_gets_no_weaker_rights_by_a_symbolic_link_unless_that_is_asked_for() {
+    let place = three();
+    fs::set_permissions(place.path("c"), Permissions::from_mode(0o666)).unwrap();
+    fs::remove_file(place.path("b/long-name")).unwrap();
+    let all = ["dupes", "--action", "symlink", "--keep", "name:c", "--yes", "."];
+    let ended = place.run(&all);
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    assert!(
+        ended.stdout.contains("a symbolic link would give the rights"),
+        "{}",
+        ended.stdout
+    );
+    assert_eq!(left(&place), ["a/x.raw", "c"]);
+    place.run(&[&all[..], &["--ignore-metadata"]].concat()).succeeded();
+    assert_eq!(left(&place), ["c"]);
 }

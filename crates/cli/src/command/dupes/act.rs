@@ -97,10 +97,11 @@ pub struct How {
     /// Also act on files that may be open for writing, or whose file system cannot tell
     #[arg(long, requires = "what")]
     busy: bool,
-    /// As root, also act in directories of other users
+    /// As root, also act on files of other users, and below directories that they own or may write to
     #[arg(long, requires = "what")]
     unsafe_owner: bool,
-    /// Make hard links even if owner, mode, ACL or extended attributes differ
+    /// Make hard links even if owner, mode, ACL or extended attributes differ, and symbolic links even if the file that stays
+    /// has another owner, or its mode or ACL gives more rights
     #[arg(long, requires = "what")]
     ignore_metadata: bool,
     /// Act without asking
@@ -231,8 +232,8 @@ impl How {
         if self.absolute && kind != Kind::Symlink {
             bail!("only symlink takes --absolute");
         }
-        if self.ignore_metadata && kind != Kind::Hardlink {
-            bail!("only hardlink takes --ignore-metadata");
+        if self.ignore_metadata && !matches!(kind, Kind::Hardlink | Kind::Symlink) {
+            bail!("only hardlink and symlink take --ignore-metadata");
         }
         let action = match kind {
             Kind::Remove => Action::Remove,

@@ -168,18 +168,19 @@ impl<'a> Holding<'a> {
         }
     }
 
-    /// Fails if root would act in a directory, or on a file, of another user.
+    /// Fails if root would act on a file of another user, or below a directory in which another user decides what its path
+    /// leads to.
     pub fn require_owner(&self, place: &Place, facts: &Facts) -> Result<(), Refused> {
         if !self.is_root || self.options.unsafe_owner {
             return Ok(());
         }
-        let directory =
-            Facts::of(place.directory.as_fd()).map_err(|error| format!("cannot stat its directory: {error}"))?;
-        match (facts.owner, directory.owner) {
-            (0, 0) => Ok(()),
-            (0, owner) => Err(format!("its directory belongs to another user (ID {owner})")),
-            (owner, _) => Err(format!("belongs to another user (ID {owner})")),
+        if facts.owner != 0 {
+            return Err(format!("belongs to another user (ID {})", facts.owner));
         }
+        place
+            .exposed
+            .as_ref()
+            .map_or(Ok(()), |exposed| Err(exposed.to_string()))
     }
 
     /// Fails in a directory that only lets owners remove files, if the files of this step are of others: a link that was made

@@ -7,6 +7,7 @@
 //! Not here: which file of a group is kept, plans, and how outcomes look (the command's business).
 
 mod change;
+mod check;
 pub mod copies;
 mod held;
 mod journal;
@@ -25,7 +26,6 @@ pub mod undo;
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io;
-use std::os::fd::AsFd;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -38,11 +38,12 @@ use seekless_sys::{self as sys, Support};
 use serde::{Deserialize, Serialize};
 
 use crate::Stop;
-use crate::walk::Facts;
+use crate::visible::visible_path;
+pub use check::check;
 use held::{Holding, Kept, Refused};
 use journal::{Journal, before};
 use place::Directories;
-use prepare::{Prepared, fits, prepare};
+use prepare::{Prepared, prepare};
 
 /// What is done with a file that equals another.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,9 +102,10 @@ pub struct Options {
     /// Whether files are acted on that the system grants no lease on, because they are open for writing or the file
     /// system has no leases.
     pub is_busy: bool,
-    /// Whether root acts in directories, and on files, of other users.
+    /// Whether root acts on files of other users, and below directories that others own or may write to.
     pub unsafe_owner: bool,
-    /// Whether files of different owner, mode or extended attributes become hard links of one file.
+    /// Whether files of different owner, mode or extended attributes become hard links of one file, and symbolic links may
+    /// lead to a file of another owner or with more rights.
     pub ignore_metadata: bool,
     /// The directory for the state of programs: `dupes/` in it has the journals.
     pub state_directory: PathBuf,
@@ -148,7 +150,7 @@ pub struct Ran {
 
 /// Why nothing, or nothing more, was done.
 #[derive(Debug, thiserror::Error)]
-#[error("{}: {action}: {source}", path.display())]
+#[error("{}: {action}: {source}", visible_path(path))]
 pub struct Error {
     /// A journal, or the directory of journals.
     pub path: PathBuf,
@@ -309,7 +311,7 @@ impl Run<'_> {
         if id(&step.seen) == id(&step.keep_seen) {
             return Err(format!(
                 "it is the kept file: {} is another name of it",
-                step.keep.display()
+                visible_path(&step.keep)
             ));
         }
         let kept = proving.keep(id(&step.keep_seen), || self.holding.keep(step, &Directories::default()))?;
@@ -425,93 +427,5 @@ impl Proving {
         let kept = self.kept.drain();
         self.before
             .extend(kept.filter_map(|(id, kept)| Some((id, Arc::downgrade(&kept.ok()?)))));
-    }
-}
-
-/// Steps that will not be done, as far as can be said without reading files, and why.
-#[must_use]
-pub fn check(action: &Action, steps: &[Step], options: &Options) -> Vec<(usize, String)> {
-    let stop = Stop::default();
-    let holding = Holding::new(options, &stop);
-    let directories = Directories::default();
-    let mut found = Vec::new();
-    for (number, step) in steps.iter().enumerate() {
-        if number % BATCH == 0 {
-            directories.close();
-        }
-        found.extend(
-            refused(action, step, &holding, &directories)
-                .err()
-                .map(|why| (number, why)),
-        );
-    }
-    found
-}
-
-/// Fails with the reason why a step will not be done.
-fn refused(action: &Action, step: &Step, holding: &Holding<'_>, directories: &Directories) -> Result<(), Refused> {
-    let facts = |path: &Path| {
-        let place = directories.place(path).map_err(|error| prepare::unopened(&error))?;
-        let found = place.facts().map_err(|error| format!("cannot stat: {error}"))?;
-        Ok::<_, Refused>((place, found.ok_or("it is gone")?))
-    };
-    let of_kept = |why: Refused| format!("the kept file {}: {why}", step.keep.display());
-    let (kept_place, kept) = facts(&step.keep).map_err(of_kept)?;
-    if !step.keep_seen.is(&kept) {
-        return Err(of_kept("changed since the search".into()));
-    }
-    if *action != Action::Reflink {
-        holding.require_owner(&kept_place, &kept).map_err(of_kept)?;
-    }
-    if *action == Action::Hardlink {
-        require_changeable(&step.keep).map_err(of_kept)?;
-    }
-    for path in &step.paths {
-        let (place, found) = facts(path)?;
-        if !step.seen.is(&found) {
-            return Err("changed since the search".into());
-        }
-        holding.require_owner(&place, &found)?;
-        holding.require_removable(&place, &prepare::touched(action, &found, &kept))?;
-        fits(action, (found.device, kept.device))?;
-        let behind = holding.systems.of(found.device, place.directory.as_fd());
-        let behind = behind.map_err(|error| format!("cannot examine its file system: {error}"))?;
-        match () {
-            () if behind.is_read_only => return Err("its file system is mounted read-only".into()),
-            () if !behind.system.inodes_identify => return Err(held::UNSURE.into()),
-            () if *action == Action::Reflink && !behind.system.may_share => {
-                return Err("its file system cannot share blocks between files".into());
-            }
-            () => {}
-        }
-        require_changeable(path)?;
-        if let Some(above) = path.parent().filter(|_| *action != Action::Reflink) {
-            require_changeable(above).map_err(|why| format!("its directory: {why}"))?;
-        }
-        if *action == Action::Hardlink && !holding.options.ignore_metadata {
-            let rights = |facts: &Facts| (facts.owner, facts.group, facts.mode);
-            if rights(&found) != rights(&kept) {
-                return Err(
-                    "its owner, group or mode differs from that of the kept file, and hard links have only one".into(),
-                );
-            }
-        }
-        if let Action::Move { to } = action {
-            prepare::missing(
-                &to.join(path.strip_prefix("/").unwrap_or(path)),
-                to,
-                found.device,
-                directories,
-            )?;
-        }
-    }
-    Ok(())
-}
-
-/// Fails for what is immutable or append-only.
-fn require_changeable(path: &Path) -> Result<(), Refused> {
-    match sys::protection(path) {
-        Ok(Support::Available(Some(protection))) => Err(protection.to_owned()),
-        _ => Ok(()),
     }
 }

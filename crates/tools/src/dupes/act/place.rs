@@ -4,14 +4,16 @@
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
+use std::fmt;
 use std::io;
 use std::os::fd::AsFd;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::io::Errno;
-use seekless_sys::{Access, Directory, Opening, file_system_of};
+use seekless_sys::{self as sys, Access, Directory, Opening, file_system_of};
 
+use crate::visible::visible_path;
 use crate::walk::{Facts, System};
 
 /// A name in an open directory.
@@ -20,6 +22,16 @@ pub(super) struct Place {
     pub directory: Arc<Directory>,
     pub name: OsString,
     pub path: PathBuf,
+    /// The first directory of its path in which not only root decides what names lead to.
+    pub exposed: Option<Arc<Exposed>>,
+}
+
+/// A directory that another user owns or may write to. In one with the sticky bit, users may only add names.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Exposed {
+    path: PathBuf,
+    owner: u32,
+    mode: u32,
 }
 
 impl Place {
@@ -64,6 +76,31 @@ impl Place {
     }
 }
 
+impl Exposed {
+    fn of(path: &Path, facts: &Facts) -> Option<Self> {
+        let is_shared = facts.mode & 0o022 != 0 && facts.mode & 0o1000 == 0;
+        (facts.owner != 0 || is_shared).then(|| Self {
+            path: path.to_owned(),
+            owner: facts.owner,
+            mode: facts.mode,
+        })
+    }
+}
+
+impl fmt::Display for Exposed {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = visible_path(&self.path);
+        match self.owner {
+            0 => write!(
+                to,
+                "other users may write to the directory {path} (mode {:04o})",
+                self.mode
+            ),
+            owner => write!(to, "the directory {path} belongs to another user (ID {owner})"),
+        }
+    }
+}
+
 /// What a file system is like.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Behind {
@@ -74,7 +111,13 @@ pub(super) struct Behind {
 /// Open directories, each opened once.
 #[derive(Default)]
 pub(super) struct Directories {
-    open: Mutex<HashMap<PathBuf, Arc<Directory>>>,
+    open: Mutex<HashMap<PathBuf, Opened>>,
+}
+
+#[derive(Clone)]
+struct Opened {
+    directory: Arc<Directory>,
+    exposed: Option<Arc<Exposed>>,
 }
 
 /// What file systems are like, by their `st_dev`.
@@ -90,10 +133,12 @@ impl Directories {
         let (Some(above), Some(name)) = (path.parent(), path.file_name()) else {
             return Err(not_plain());
         };
+        let Opened { directory, exposed } = self.opened(above)?;
         Ok(Place {
-            directory: self.directory(above)?,
+            directory,
             name: name.to_owned(),
             path: path.to_owned(),
+            exposed,
         })
     }
 
@@ -102,21 +147,33 @@ impl Directories {
     /// # Errors
     /// As [`Self::place`].
     pub fn directory(&self, path: &Path) -> io::Result<Arc<Directory>> {
+        self.opened(path).map(|opened| opened.directory)
+    }
+
+    fn opened(&self, path: &Path) -> io::Result<Opened> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(directory) = open.get(path) {
-            return Ok(Arc::clone(directory));
+        if let Some(opened) = open.get(path) {
+            return Ok(opened.clone());
         }
-        let mut directory = None;
+        let is_root = sys::effective_user() == 0;
+        let (mut directory, mut exposed) = (None, None);
+        let mut above = PathBuf::new();
         for component in path.components() {
-            directory = Some(match (component, directory) {
+            above.push(component);
+            let next = match (component, directory) {
                 (Component::RootDir, None) => Directory::open(Path::new("/"))?,
                 (Component::Normal(name), Some(above)) => Directory::open_directory(&above, name)?,
                 _ => return Err(not_plain()),
-            });
+            };
+            if is_root && exposed.is_none() {
+                exposed = Exposed::of(&above, &Facts::of(&next)?).map(Arc::new);
+            }
+            directory = Some(next);
         }
         let directory = Arc::new(directory.ok_or_else(not_plain)?);
-        open.insert(path.to_owned(), Arc::clone(&directory));
-        Ok(directory)
+        let opened = Opened { directory, exposed };
+        open.insert(path.to_owned(), opened.clone());
+        Ok(opened)
     }
 
     /// The number of open directories.

@@ -2,6 +2,7 @@
 //!
 //! Not here: doing it (`change`).
 
+use std::borrow::Cow;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -47,7 +48,8 @@ pub(super) fn prepare(
         .map_err(|error| unopened(&error))?;
     let first = places.first().ok_or("it has no path")?;
     let held = holding.hold(first, &step.seen)?;
-    let keep = verify(kept, step, directories)?;
+    let kept_place = verify(kept, step, directories)?;
+    let keep = step.keep.as_path();
     if let Some(why) = one_file(&kept.held, &held, keep) {
         return Err(why);
     }
@@ -73,14 +75,14 @@ pub(super) fn prepare(
     if *action != Action::Reflink {
         let of_kept = |why| format!("the kept file {}: {why}", visible_path(keep));
         holding
-            .require_owner(&kept.place, &kept.held.facts())
+            .require_owner(&kept_place, &kept.held.facts())
             .map_err(of_kept)?;
     }
     let attributes = Attributes::of(&held.file).map_err(|error| format!("cannot read its attributes: {error}"))?;
     let devices = (held.facts().device, kept.held.facts().device);
     fits(action, devices)?;
-    if *action == Action::Hardlink && !holding.options.ignore_metadata {
-        same_attributes(&attributes, &kept.attributes)?;
+    if !holding.options.ignore_metadata {
+        keeps_rights(action, &attributes, &kept.attributes)?;
     }
     holding.compare(kept, &held)?;
     let metadata = held.file.metadata().map_err(|error| format!("cannot stat: {error}"))?;
@@ -126,17 +128,17 @@ pub(super) fn unopened(error: &io::Error) -> Refused {
     format!("cannot open its directory: {error}")
 }
 
-/// The path of the kept file, which leads to the open one.
-fn verify<'s>(kept: &Kept, step: &'s Step, directories: &Directories) -> Result<&'s Path, Refused> {
+/// The place that a step names for the kept file, which is the open one.
+fn verify<'k>(kept: &'k Kept, step: &Step, directories: &Directories) -> Result<Cow<'k, Place>, Refused> {
     if kept.place.path == step.keep {
-        return Ok(&step.keep);
+        return Ok(Cow::Borrowed(&kept.place));
     }
     let place = directories.place(&step.keep).map_err(|error| unopened(&error))?;
     let found = place
         .facts()
         .map_err(|error| format!("cannot stat the kept file: {error}"))?;
     match found {
-        Some(found) if found.id() == kept.held.facts().id() => Ok(&step.keep),
+        Some(found) if found.id() == kept.held.facts().id() => Ok(Cow::Owned(place)),
         _ => Err(format!(
             "the kept file {} changed since the search",
             visible_path(&step.keep)
@@ -168,19 +170,57 @@ pub(super) fn fits(action: &Action, (one, kept): (u64, u64)) -> Result<(), Refus
     ))
 }
 
-/// Fails if a file would get other rights or attributes by becoming a name of the kept one.
-fn same_attributes(own: &Attributes, kept: &Attributes) -> Result<(), Refused> {
-    let differs = |what: &str| {
+/// Fails if a file, once it is a name of the kept one or a link to it, would have other attributes, or would let somebody do
+/// more with its path.
+pub(super) fn keeps_rights(action: &Action, own: &Attributes, kept: &Attributes) -> Result<(), Refused> {
+    let of_hardlink = |what: &str| {
         Err(format!(
             "its {what} from that of the kept file, and hard links have only one"
         ))
     };
-    match () {
-        () if (own.owner, own.group) != (kept.owner, kept.group) => differs("owner or group differs"),
-        () if own.mode != kept.mode => differs("mode differs"),
-        () if own.extended != kept.extended => differs("access control list or another extended attribute differs"),
-        () => Ok(()),
+    let of_symlink = |what: &str| {
+        Err(format!(
+            "its {what}, and a symbolic link would give the rights of that file"
+        ))
+    };
+    let owners = |file: &Attributes| (file.owner, file.group);
+    match action {
+        Action::Hardlink if owners(own) != owners(kept) => of_hardlink("owner or group differs"),
+        Action::Hardlink if own.mode != kept.mode => of_hardlink("mode differs"),
+        Action::Hardlink if own.extended != kept.extended => {
+            of_hardlink("access control list or another extended attribute differs")
+        }
+        Action::Symlink { .. } if own.owner != kept.owner => of_symlink("owner is not that of the kept file"),
+        Action::Symlink { .. } if gives_more(own, kept) => {
+            of_symlink("mode or access control list gives less than that of the kept file")
+        }
+        _ => Ok(()),
     }
+}
+
+/// Whether somebody may do more with the kept file than with one of the same owner.
+fn gives_more(own: &Attributes, kept: &Attributes) -> bool {
+    let is_in_group = own.group == kept.group;
+    let lists = [own, kept].map(|file| -> Vec<_> {
+        let all = file.extended.iter().flatten();
+        all.filter(|(name, _)| name.starts_with(b"system.")).collect()
+    });
+    // With a list, the bits of the group are a mask, and a user may be named who gets less than others.
+    if lists[0] != lists[1] || !(lists[0].is_empty() || is_in_group) {
+        return true;
+    }
+    let [of_owner, of_group, of_others] = [6, 3, 0].map(|shift| move |file: &Attributes| file.mode >> shift & 7);
+    let is_more = |kept: u32, own: u32| kept & !own != 0;
+    // Running it with the rights of its owner or group.
+    is_more(kept.mode & 0o6000, own.mode & 0o6000)
+        || is_more(of_owner(kept), of_owner(own))
+        || is_more(of_others(kept), of_others(own))
+        || is_more(of_group(kept), of_group(own))
+        // Members of one group are others for the other file.
+        || !is_in_group
+            && (kept.mode & 0o2000 != 0
+                || is_more(of_group(kept), of_others(own))
+                || is_more(of_others(kept), of_group(own)))
 }
 
 /// Whether two files have the same blocks.
@@ -238,4 +278,40 @@ pub(super) fn missing(path: &Path, to: &Path, device: u64, directories: &Directo
         }
     }
     Ok(count)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Whether a user who is in groups and not the owner may do something with a file: path_resolution(7).
+    fn may(file: &Attributes, groups: &[u32], wish: u32) -> bool {
+        let shift = if groups.contains(&file.group) { 3 } else { 0 };
+        file.mode >> shift & wish == wish
+    }
+
+    proptest! {
+        #[test]
+        fn a_file_gives_more_if_some_user_may_do_something_that_the_other_refuses(
+            own_mode in 0..0o1000_u32,
+            kept_mode in 0..0o1000_u32,
+            kept_group in 1..3_u32,
+        ) {
+            let [own, kept] = [(own_mode, 1), (kept_mode, kept_group)].map(|(mode, group)| Attributes {
+                owner: 0,
+                group,
+                mode,
+                extended: None,
+            });
+            let users: [&[u32]; 4] = [&[], &[1], &[2], &[1, 2]];
+            let more = (1..8).any(|wish| {
+                let of_owner = |file: &Attributes| file.mode >> 6 & wish == wish;
+                let by_groups = |groups: &&[u32]| may(&kept, groups, wish) && !may(&own, groups, wish);
+                of_owner(&kept) && !of_owner(&own) || users.iter().any(by_groups)
+            });
+            prop_assert_eq!(gives_more(&own, &kept), more);
+        }
+    }
 }

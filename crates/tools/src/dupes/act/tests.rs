@@ -18,6 +18,7 @@ use tempfile::TempDir;
 
 use super::undo::{Undone, undo_watched};
 use super::*;
+use crate::walk::Facts;
 
 /// A tree of files below one directory, and a state directory beside it.
 struct Tree {
@@ -1465,5 +1466,144 @@ fn root_removes_nothing_that_only_another_user_keeps() {
         let outcomes = tree.run(&Action::Remove, &[step(&[tree.path("deep/er/one")], &keep)]);
         assert!(why(&outcomes[0]).contains("another user"), "{outcomes:?}");
         assert_eq!(tree.snapshot(), before);
+    }
+}
+
+#[test]
+fn a_symbolic_link_gives_nobody_more_rights_than_the_file_gave() {
+    type Change = fn(&Path, &Path);
+    let mode = |path: &Path, mode| fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    let tree = tree();
+    let link = Action::Symlink { is_absolute: false };
+    let make = || {
+        sample(&tree);
+        (tree.path("deep/er/one"), tree.path("keep"))
+    };
+    let mut cases: Vec<(Box<dyn Fn(&Path, &Path)>, &str)> = Vec::new();
+    for (own, kept, is_refused) in [
+        (0o644, 0o644, false),
+        (0o644, 0o600, false),
+        (0o666, 0o444, false),
+        (0o644, 0o666, true),
+        (0o600, 0o604, true),
+        (0o444, 0o644, true),
+        (0o755, 0o4755, true),
+    ] {
+        let change = move |one: &Path, keep: &Path| {
+            mode(one, own);
+            mode(keep, kept);
+        };
+        cases.push((Box::new(change), if is_refused { "mode" } else { "" }));
+    }
+    let listed: Change = |_, path| {
+        let _ = rustix::fs::setxattr(path, "system.posix_acl_access", &access_list(), XattrFlags::empty());
+    };
+    cases.push((Box::new(listed), "access control list"));
+    let both: Change = |one, keep| {
+        for path in [one, keep] {
+            let _ = rustix::fs::setxattr(path, "system.posix_acl_access", &access_list(), XattrFlags::empty());
+        }
+    };
+    cases.push((Box::new(both), ""));
+    if sys::effective_user() == 0 {
+        let owner: Change = |_, path| std::os::unix::fs::chown(path, Some(1234), None).unwrap();
+        let group: Change = |_, path| std::os::unix::fs::chown(path, None, Some(1234)).unwrap();
+        let group_more: Change = |one, path| {
+            for path in [one, path] {
+                fs::set_permissions(path, Permissions::from_mode(0o664)).unwrap();
+            }
+            std::os::unix::fs::chown(path, None, Some(1234)).unwrap();
+        };
+        cases.extend([
+            (Box::new(owner) as Box<dyn Fn(&Path, &Path)>, "owner"),
+            (Box::new(group), ""),
+            (Box::new(group_more), "mode"),
+        ]);
+    }
+    let options = Options {
+        unsafe_owner: true,
+        ..tree.options()
+    };
+    for (number, (change, reason)) in cases.iter().enumerate() {
+        let (one, keep) = make();
+        change(&one, &keep);
+        let steps = [step(&[&one], &keep)];
+        let before = tree.snapshot();
+        let outcomes = tree.run_with(&link, &steps, &options, &Unwatched).unwrap();
+        if reason.is_empty() {
+            assert!(is_done(&outcomes[0]), "{number}: {outcomes:?}");
+            assert_eq!(check(&link, &steps, &options).len(), 1, "it is done");
+            forget_all(&tree);
+            continue;
+        }
+        assert!(why(&outcomes[0]).contains(reason), "{number}: {outcomes:?}");
+        assert_eq!(tree.snapshot(), before);
+        // An access control list is seen when the file is open.
+        if *reason != "access control list" {
+            let found = check(&link, &steps, &options);
+            assert!(matches!(&found[..], [(0, why)] if why.contains(reason)), "{found:?}");
+        }
+        let ignoring = Options {
+            ignore_metadata: true,
+            ..options.clone()
+        };
+        assert!(is_done(
+            &tree.run_with(&link, &steps, &ignoring, &Unwatched).unwrap()[0]
+        ));
+        forget_all(&tree);
+    }
+}
+
+#[test]
+fn root_relies_on_no_path_that_leads_through_a_directory_of_others() {
+    if sys::effective_user() != 0 {
+        return println!("skipped: not root");
+    }
+    let tree = tree();
+    let [foreign, shared, grouped, sticky]: [fn(&Path); 4] = [
+        |path| std::os::unix::fs::chown(path, Some(1234), None).unwrap(),
+        |path| fs::set_permissions(path, Permissions::from_mode(0o777)).unwrap(),
+        |path| fs::set_permissions(path, Permissions::from_mode(0o775)).unwrap(),
+        |path| fs::set_permissions(path, Permissions::from_mode(0o1777)).unwrap(),
+    ];
+    for action in actions(&tree) {
+        for name in ["a", "a/b", "a/b/c", "k", "k/b", "k/b/c"] {
+            for (change, reason) in [
+                (foreign, "belongs to another user (ID 1234)"),
+                (shared, "other users may write to the directory"),
+                (grouped, "other users may write to the directory"),
+                (sticky, ""),
+            ] {
+                sample(&tree);
+                let bytes = fs::read(tree.path("keep")).unwrap();
+                let (one, keep) = (tree.write("a/b/c/one", &bytes), tree.write("k/b/c/keep", &bytes));
+                change(&tree.path(name));
+                let steps = [step(&[&one], &keep)];
+                let before = tree.snapshot();
+                let found = check(&action, &steps, &tree.options());
+                let outcomes = tree.run(&action, &steps);
+                if is_lacking(&outcomes) {
+                    continue;
+                }
+                // A reflink relies on nothing: the bytes are its own.
+                if reason.is_empty() || action == Action::Reflink && name.starts_with('k') {
+                    assert!(found.is_empty(), "{found:?}");
+                    assert!(is_done(&outcomes[0]), "{action:?} {name}: {outcomes:?}");
+                    forget_all(&tree);
+                    continue;
+                }
+                for why in [why(&outcomes[0]), &found[0].1] {
+                    assert!(why.contains(reason) && why.contains(name), "{action:?} {name}: {why}");
+                }
+                assert_eq!(tree.snapshot(), before);
+                let unsafe_owner = Options {
+                    unsafe_owner: true,
+                    ..tree.options()
+                };
+                let outcomes = tree.run_with(&action, &steps, &unsafe_owner, &Unwatched).unwrap();
+                assert!(is_lacking(&outcomes) || is_done(&outcomes[0]), "{outcomes:?}");
+                forget_all(&tree);
+            }
+        }
     }
 }

@@ -1,0 +1,105 @@
+//! What can be said beforehand of steps that will not be done.
+//!
+//! Not here: the proofs at the moment of acting (`prepare`).
+
+use std::os::fd::AsFd;
+use std::path::Path;
+
+use seekless::files::Attributes;
+use seekless_sys::{self as sys, Support};
+
+use super::held::{Holding, Refused, UNSURE};
+use super::place::Directories;
+use super::prepare::{fits, keeps_rights, missing, touched, unopened};
+use super::{Action, BATCH, Options, Step};
+use crate::Stop;
+use crate::visible::visible_path;
+
+/// Steps that will not be done, as far as can be said without reading files, and why.
+#[must_use]
+pub fn check(action: &Action, steps: &[Step], options: &Options) -> Vec<(usize, String)> {
+    let stop = Stop::default();
+    let holding = Holding::new(options, &stop);
+    let directories = Directories::default();
+    let mut found = Vec::new();
+    for (number, step) in steps.iter().enumerate() {
+        if number % BATCH == 0 {
+            directories.close();
+        }
+        found.extend(
+            refused(action, step, &holding, &directories)
+                .err()
+                .map(|why| (number, why)),
+        );
+    }
+    found
+}
+
+/// Fails with the reason why a step will not be done.
+fn refused(action: &Action, step: &Step, holding: &Holding<'_>, directories: &Directories) -> Result<(), Refused> {
+    let facts = |path: &Path| {
+        let place = directories.place(path).map_err(|error| unopened(&error))?;
+        let found = place.facts().map_err(|error| format!("cannot stat: {error}"))?;
+        Ok::<_, Refused>((place, found.ok_or("it is gone")?))
+    };
+    let of_kept = |why: Refused| format!("the kept file {}: {why}", visible_path(&step.keep));
+    let (kept_place, kept) = facts(&step.keep).map_err(of_kept)?;
+    if !step.keep_seen.is(&kept) {
+        return Err(of_kept("changed since the search".into()));
+    }
+    if *action != Action::Reflink {
+        holding.require_owner(&kept_place, &kept).map_err(of_kept)?;
+    }
+    if *action == Action::Hardlink {
+        require_changeable(&step.keep).map_err(of_kept)?;
+    }
+    for path in &step.paths {
+        let (place, found) = facts(path)?;
+        if !step.seen.is(&found) {
+            return Err("changed since the search".into());
+        }
+        holding.require_owner(&place, &found)?;
+        holding.require_removable(&place, &touched(action, &found, &kept))?;
+        fits(action, (found.device, kept.device))?;
+        let behind = holding.systems.of(found.device, place.directory.as_fd());
+        let behind = behind.map_err(|error| format!("cannot examine its file system: {error}"))?;
+        match () {
+            () if behind.is_read_only => return Err("its file system is mounted read-only".into()),
+            () if !behind.system.inodes_identify => return Err(UNSURE.into()),
+            () if *action == Action::Reflink && !behind.system.may_share => {
+                return Err("its file system cannot share blocks between files".into());
+            }
+            () => {}
+        }
+        require_changeable(path)?;
+        if let Some(above) = path.parent().filter(|_| *action != Action::Reflink) {
+            require_changeable(above).map_err(|why| format!("its directory: {why}"))?;
+        }
+        if !holding.options.ignore_metadata {
+            let [own, kept] = [found, kept].map(|facts| Attributes {
+                owner: facts.owner,
+                group: facts.group,
+                mode: facts.mode,
+                extended: None,
+            });
+            keeps_rights(action, &own, &kept)?;
+        }
+        if let Action::Move { to } = action {
+            missing(
+                &to.join(path.strip_prefix("/").unwrap_or(path)),
+                to,
+                found.device,
+                directories,
+            )?;
+        }
+    }
+    Ok(())
+}
+
+/// Fails for what is immutable or append-only.
+fn require_changeable(path: &Path) -> Result<(), Refused> {
+    match sys::protection(path) {
+        Ok(Support::Available(Some(protection))) => Err(protection.to_owned()),
+        _ => Ok(()),
+    }
+}
