@@ -1137,3 +1137,40 @@ fn a_path_gets_no_weaker_rights_by_a_symbolic_link_unless_that_is_asked_for() {
     place.run(&[&all[..], &["--ignore-metadata"]].concat()).succeeded();
     assert_eq!(left(&place), ["c"]);
 }
+
+#[test]
+fn moving_with_few_open_files_leaves_no_empty_directories() {
+    for limit in 10..24 {
+        let place = Place::new();
+        for name in ["tree", "tree/one", "tree/two", "to"] {
+            fs::create_dir(place.path(name)).unwrap();
+        }
+        for number in 0..20 {
+            place.file(format!("tree/one/{number}"), format!("{number}").as_bytes());
+            place.file(format!("tree/two/{number}"), format!("{number}").as_bytes());
+        }
+        let report = report(&place, &["tree"]);
+        place.file("report", report.to_string().as_bytes());
+        let mut command = place.command_of("bash");
+        let line = "ulimit -n $1; exec \"$0\" dupes act move --to to --keep 'path:tree/one/*' --yes --from report";
+        let path = place.command().get_program().to_owned();
+        let output = command
+            .args(["-c", line])
+            .arg(path)
+            .arg(limit.to_string())
+            .output()
+            .unwrap();
+        let find = place
+            .command_of("find")
+            .args(["to", "-mindepth", "1", "-type", "d", "-empty"])
+            .output()
+            .unwrap();
+        assert_eq!(String::from_utf8_lossy(&find.stdout), "", "{limit} {output:?}");
+        let all = files(&place).into_keys();
+        assert_eq!(
+            all.filter(|name| name.contains("/one/") || name.contains("/two/"))
+                .count(),
+            40
+        );
+    }
+}

@@ -96,7 +96,7 @@ fn change(
     let (held, kept) = (&prepared.held, &*prepared.kept);
     require_unchanged(place, held, kept).map_err(Unchanged::Left)?;
     match action {
-        Action::Remove => remove(place, name, held, watch)?,
+        Action::Remove => remove(place, name, (held, kept), watch)?,
         Action::Hardlink => {
             let linked = hardlink(place, name, held, kept, watch);
             // A link that was removed again has changed the kept file, too.
@@ -106,7 +106,7 @@ fn change(
             renewed.map_err(|why| Unchanged::Failed(format!("the kept file: {why}")))?;
         }
         Action::Symlink { .. } => symlink(place, name, held, kept, watch)?,
-        Action::Move { .. } => relocate(place, name, held, directories, watch)?,
+        Action::Move { .. } => relocate(place, name, held, (holding, directories), watch)?,
         Action::Reflink => {}
     }
     if at + 1 == prepared.places.len() {
@@ -140,16 +140,32 @@ fn look(place: &Place, name: &OsStr, held: &Held) -> Result<(), String> {
     }
 }
 
-fn remove(place: &Place, name: &Name, held: &Held, watch: &dyn Watch) -> Changed {
+/// Removes a file that was renamed, if it still is what was compared, and `is_right` agrees.
+///
+/// What happens between that look and the removal is not seen. If another program renames or removes the kept file then, that
+/// is as if it did so right after. If one that found the file before it was renamed opens it for writing then, it waits for the
+/// lease, and writes to a file without a name.
+fn unlink(
+    place: &Place,
+    temporary: &OsStr,
+    held: &Held,
+    watch: &dyn Watch,
+    is_right: &dyn Fn() -> Result<(), String>,
+) -> Result<(), String> {
+    let failed = |error: io::Error| format!("cannot remove it: {error}");
+    before(watch, StepKind::Remove, &place.beside(temporary)).map_err(failed)?;
+    is_right()?;
+    look(place, temporary, held)?;
+    place.directory.remove_file(temporary).map_err(failed)
+}
+
+fn remove(place: &Place, name: &Name, (held, kept): (&Held, &Kept), watch: &dyn Watch) -> Changed {
     let temporary = OsStr::new(&name.temporary);
     let aside = place.beside(temporary);
     let renamed = before(watch, StepKind::Rename, &place.path)
         .and_then(|()| required(place.directory.rename_new(&place.name, &place.directory, temporary)));
     renamed.map_err(left("rename it"))?;
-    let removed = look(place, temporary, held).and_then(|()| {
-        let removed = before(watch, StepKind::Remove, &aside).and_then(|()| place.directory.remove_file(temporary));
-        removed.map_err(|error| format!("cannot remove it: {error}"))
-    });
+    let removed = unlink(place, temporary, held, watch, &|| kept.require_bytes());
     let Err(why) = removed else { return Ok(()) };
     let back = before(watch, StepKind::Rename, &aside)
         .and_then(|()| required(place.directory.rename_new(temporary, &place.directory, &place.name)));
@@ -180,7 +196,7 @@ fn hardlink(place: &Place, name: &Name, held: &Held, kept: &Kept, watch: &dyn Wa
     take_place(
         place,
         temporary,
-        held,
+        (held, kept),
         &Link {
             is_ours: &is_ours,
             leads: &|_| Ok(()),
@@ -205,7 +221,7 @@ fn symlink(place: &Place, name: &Name, held: &Held, kept: &Kept, watch: &dyn Wat
     take_place(
         place,
         temporary,
-        held,
+        (held, kept),
         &Link {
             is_ours: &is_ours,
             leads: &leads,
@@ -223,13 +239,17 @@ struct Link<'a> {
 }
 
 /// Exchanges names with a link that was made beside a file, and removes the file.
-fn take_place(place: &Place, temporary: &OsStr, held: &Held, link: &Link<'_>, watch: &dyn Watch) -> Changed {
+fn take_place(
+    place: &Place,
+    temporary: &OsStr,
+    (held, kept): (&Held, &Kept),
+    link: &Link<'_>,
+    watch: &dyn Watch,
+) -> Changed {
     let is_ours = link.is_ours;
     let aside = place.beside(temporary);
-    let exchange = || {
-        let told = before(watch, StepKind::Rename, &place.path);
-        told.and_then(|()| required(place.directory.exchange(temporary, &place.name)))
-    };
+    let exchange = || required(place.directory.exchange(temporary, &place.name));
+    let unexchanged = |error: io::Error| format!("cannot exchange names with the link: {error}");
     // The link that did not get the name, or lost it again.
     let discard = |why: String| {
         let found = place.facts_of(temporary);
@@ -245,17 +265,15 @@ fn take_place(place: &Place, temporary: &OsStr, held: &Held, link: &Link<'_>, wa
             )),
         }
     };
-    (link.leads)(temporary).map_err(&discard)?;
-    if let Err(error) = exchange() {
-        return Err(discard(format!("cannot exchange names with the link: {error}")));
-    }
-    let removed = look(place, temporary, held).and_then(|()| {
-        let told = before(watch, StepKind::Remove, &aside);
-        told.map_err(|error| format!("cannot remove it: {error}"))?;
-        (link.leads)(&place.name)?;
-        let removed = place.directory.remove_file(temporary);
-        removed.map_err(|error| format!("cannot remove it: {error}"))
+    let exchanged = before(watch, StepKind::Rename, &place.path).map_err(unexchanged);
+    let exchanged = exchanged.and_then(|()| {
+        (link.leads)(temporary)?;
+        kept.require_bytes()?;
+        exchange().map_err(unexchanged)
     });
+    exchanged.map_err(&discard)?;
+    // The kept file is not looked at again: what is written to the link is written to it.
+    let removed = unlink(place, temporary, held, watch, &|| (link.leads)(&place.name));
     let Err(why) = removed else { return Ok(()) };
     // What another program saved over the link meanwhile stays.
     let has_link = matches!(place.facts(), Ok(Some(found)) if is_ours(&found));
@@ -266,13 +284,19 @@ fn take_place(place: &Place, temporary: &OsStr, held: &Held, link: &Link<'_>, wa
             Err(error) => Unchanged::Failed(not_put_back(&why, &aside, &error)),
         });
     }
-    match exchange() {
+    match before(watch, StepKind::Rename, &place.path).and_then(|()| exchange()) {
         Ok(()) => Err(discard(why)),
         Err(error) => Err(Unchanged::Failed(not_put_back(&why, &aside, &error))),
     }
 }
 
-fn relocate(place: &Place, name: &Name, held: &Held, directories: &Directories, watch: &dyn Watch) -> Changed {
+fn relocate(
+    place: &Place,
+    name: &Name,
+    held: &Held,
+    (holding, directories): (&Holding<'_>, &Directories),
+    watch: &dyn Watch,
+) -> Changed {
     let to = name.moved_to.as_deref().unwrap_or(Path::new("/"));
     let made = before(watch, StepKind::Make, to).and_then(|()| destination(name, directories));
     let moved = made.and_then(|there| {
@@ -283,8 +307,11 @@ fn relocate(place: &Place, name: &Name, held: &Held, directories: &Directories, 
     let there = match moved {
         Ok(there) => there,
         Err(error) => {
-            unmake(name, directories);
-            return Err(Unchanged::Left(format!("cannot move it to {}: {error}", to.display())));
+            holding.unmake_later(name, unmake(name, directories));
+            return Err(Unchanged::Left(format!(
+                "cannot move it to {}: {error}",
+                visible_path(to)
+            )));
         }
     };
     let Err(why) = look(&there, &there.name, held) else {
@@ -294,7 +321,7 @@ fn relocate(place: &Place, name: &Name, held: &Held, directories: &Directories, 
         .and_then(|()| required(there.directory.rename_new(&there.name, &place.directory, &place.name)));
     Err(match back {
         Ok(()) => {
-            unmake(name, directories);
+            holding.unmake_later(name, unmake(name, directories));
             Unchanged::Left(why)
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Unchanged::Left(why),
@@ -318,18 +345,23 @@ fn destination(name: &Name, directories: &Directories) -> io::Result<Place> {
 }
 
 /// Removes the directories that were made for a file that is moved, if nothing is in them.
-pub(super) fn unmake(name: &Name, directories: &Directories) {
+pub(super) fn unmake(name: &Name, directories: &Directories) -> io::Result<()> {
     directories.close();
     let path = name.moved_to.as_deref().unwrap_or(Path::new("/"));
     for directory in path.ancestors().skip(1).take(name.made as usize) {
         let removed = directories
             .place(directory)
             .and_then(|place| place.directory.remove_directory(&place.name));
-        if removed.is_err() {
-            return;
+        match removed {
+            Ok(()) => {}
+            // It was not made yet.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => break,
+            Err(error) => return Err(error),
         }
     }
     directories.close();
+    Ok(())
 }
 
 /// Makes a file share the blocks of the kept one; returns the space that is free.

@@ -16,6 +16,7 @@ use seekless::files::{Attributes, Lease, lock, read_full};
 use seekless::plan::LARGE_BYTES;
 use seekless_sys as sys;
 
+use super::journal::Name;
 use super::place::{Behind, Directories, Place, Systems};
 use super::{Options, Seen, Step};
 use crate::Stop;
@@ -46,6 +47,8 @@ pub(super) struct Holding<'a> {
     is_root: bool,
     /// What kept files are since our own links changed them.
     renewed: Mutex<HashMap<(u64, u64), Facts>>,
+    /// Names for which directories were made that could not be removed again, perhaps because too many files are open.
+    unmade: Mutex<Vec<Name>>,
     /// The block of a file, and of another.
     blocks: Mutex<[Vec<u8>; 2]>,
 }
@@ -155,6 +158,20 @@ impl Held {
     }
 }
 
+impl Kept {
+    /// Fails unless the file has a name and the bytes that were compared, and nobody wants to write to it.
+    pub fn require_bytes(&self) -> Result<(), Refused> {
+        let of_kept = |why: &str| format!("the kept file {}: {why}", visible_path(&self.place.path));
+        let now = Facts::of(&self.held.file).map_err(|error| of_kept(&format!("cannot stat: {error}")))?;
+        match () {
+            () if now.names == 0 => Err(of_kept("another program removed it at that moment")),
+            () if !is_but_for_names(&now, &self.held.facts()) => Err(of_kept("it was changed at that moment")),
+            () if !self.held.is_alone() => Err(of_kept("in use: another process is opening it for writing")),
+            () => Ok(()),
+        }
+    }
+}
+
 impl<'a> Holding<'a> {
     pub fn new(options: &'a Options, stop: &'a Stop) -> Self {
         Self {
@@ -164,6 +181,7 @@ impl<'a> Holding<'a> {
             large: Large::default(),
             is_root: sys::effective_user() == 0,
             renewed: Mutex::default(),
+            unmade: Mutex::default(),
             blocks: Mutex::default(),
         }
     }
@@ -337,6 +355,19 @@ impl<'a> Holding<'a> {
     fn renewed_of(&self, file: &Seen) -> Option<Facts> {
         let renewed = self.renewed.lock().unwrap_or_else(PoisonError::into_inner);
         renewed.get(&(file.device, file.inode)).copied()
+    }
+
+    /// Notes directories that are to be removed in the end, unless they were removed.
+    pub fn unmake_later(&self, name: &Name, unmade: io::Result<()>) {
+        if unmade.is_err() {
+            let mut names = self.unmade.lock().unwrap_or_else(PoisonError::into_inner);
+            names.push(name.clone());
+        }
+    }
+
+    /// What was noted.
+    pub fn take_unmade(&self) -> Vec<Name> {
+        std::mem::take(&mut self.unmade.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Remembers what a kept file is since our own links changed it.

@@ -224,7 +224,13 @@ pub(crate) fn run_watched(
         let done = batches.into_iter().try_for_each(|batch| run.act(batch));
         let prepared = preparing.join().unwrap_or_else(|panic| resume_unwind(panic));
         done.and(prepared)
-    })?;
+    });
+    // No file of a step is open any more.
+    for name in run.holding.take_unmade() {
+        // They are empty: nothing is lost if they stay.
+        let _ = change::unmake(&name, &Directories::default());
+    }
+    let next = next?;
     for number in next..steps.len() {
         run.count(number, &Outcome::Left { why: STOPPED.into() });
     }

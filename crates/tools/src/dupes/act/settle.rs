@@ -115,7 +115,8 @@ fn settle_name(
         };
         let is_moved = moved.is_some_and(|moved| entry.seen.is_inode(&moved));
         if !is_moved {
-            super::change::unmake(name, directories);
+            // They are empty: nothing is lost if they stay.
+            let _ = super::change::unmake(name, directories);
         }
         return Ok(Ok(if is_moved { Found::Done } else { Found::NotBegun }));
     }

@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs::{self, File, FileTimes, Permissions};
+use std::io::Write;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -367,6 +368,15 @@ fn child_that_is_killed() {
             )
             .unwrap();
         }
+        "stop" => {
+            let action = &actions(&tree)[number.parse::<usize>().unwrap()];
+            let stopping = Stopping {
+                left: left.parse::<u64>().unwrap().into(),
+                goes_on: tree.directory.join("continued"),
+            };
+            let outcomes = tree.run_with(action, &sample_steps(&tree)[..1], &options, &stopping);
+            fs::write(tree.directory.join("outcome"), format!("{:?}", outcomes.unwrap()[0])).unwrap();
+        }
         "settle" => {
             run_watched(&Action::Remove, &[], &options, &Stop::default(), &|_, _| (), &killing).unwrap();
         }
@@ -378,16 +388,18 @@ fn child_that_is_killed() {
     }
 }
 
+/// A child that does a job.
+fn child(tree: &Tree, action: usize, job: &str, left: u64) -> Command {
+    let words = format!("{}\t{action}\t{job}\t{left}", tree.directory.display());
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "dupes::act::tests::child_that_is_killed"]);
+    command.env(CHILD, words).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+}
+
 /// Runs a child; whether it was killed before it was done.
 fn is_killed(tree: &Tree, action: usize, job: &str, left: u64) -> bool {
-    let words = format!("{}\t{action}\t{job}\t{left}", tree.directory.display());
-    let status = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "dupes::act::tests::child_that_is_killed"])
-        .env(CHILD, words)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .unwrap();
+    let status = child(tree, action, job, left).status().unwrap();
     let is_killed = std::os::unix::process::ExitStatusExt::signal(&status).is_some();
     assert!(status.success() || is_killed, "{action} {job} {left}: {status}");
     is_killed
@@ -1606,4 +1618,120 @@ fn root_relies_on_no_path_that_leads_through_a_directory_of_others() {
             }
         }
     }
+}
+
+/// Stops the process before a change, until another continues it.
+struct Stopping {
+    left: AtomicU64,
+    goes_on: PathBuf,
+}
+
+impl Watch for Stopping {
+    fn before(&self, step: &Watched<'_>) -> io::Result<()> {
+        // The lease is taken before all of them.
+        let is_meant = matches!(step.kind, StepKind::Rename | StepKind::Remove) || is_long();
+        if is_meant && self.left.fetch_sub(1, Ordering::Relaxed) == 0 {
+            rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::STOP)?;
+            // Another thread may have got the signal, and this one go on for a moment.
+            while !self.goes_on.exists() {
+                thread::sleep(Duration::from_millis(1));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether tests try everything they can.
+fn is_long() -> bool {
+    std::env::var_os("SEEKLESS_TEST_LONG").is_some()
+}
+
+/// The kernel breaks leases after a second, until the end.
+struct ShortLeases(String);
+
+const LEASE_BREAK_TIME: &str = "/proc/sys/fs/lease-break-time";
+
+impl ShortLeases {
+    fn begin() -> Option<Self> {
+        let before = fs::read_to_string(LEASE_BREAK_TIME).ok()?;
+        fs::write(LEASE_BREAK_TIME, "1").ok()?;
+        Some(Self(before))
+    }
+}
+
+impl Drop for ShortLeases {
+    fn drop(&mut self) {
+        // Another test that runs meanwhile may have set it, and puts it back.
+        if self.0.trim() != "1" {
+            let _ = fs::write(LEASE_BREAK_TIME, &self.0);
+        }
+    }
+}
+
+#[test]
+fn what_others_wrote_while_a_run_was_stopped_for_longer_than_its_lease_stays() {
+    let Some(_time) = ShortLeases::begin() else {
+        return println!("skipped: setting the time of leases needs root on Linux");
+    };
+    for tree in trees() {
+        for (number, action) in actions(&tree).iter().enumerate() {
+            if *action == Action::Reflink {
+                continue;
+            }
+            for (left, is_kept) in (0..).flat_map(|left| [(left, false), (left, true)]) {
+                if is_kept && matches!(action, Action::Move { .. }) {
+                    continue;
+                }
+                write_sample(&tree);
+                let outcome = tree.directory.join("outcome");
+                let goes_on = tree.directory.join("continued");
+                for left_over in [&outcome, &goes_on] {
+                    let _ = fs::remove_file(left_over);
+                }
+                let [one, keep] = ["deep/er/one", "keep"].map(|name| tree.path(name));
+                let content = fs::read(&one).unwrap();
+                // It is written to by another program that found it before.
+                let file = File::open(if is_kept { &keep } else { &one }).unwrap();
+                let mut child = child(&tree, number, "stop", left).spawn().unwrap();
+                let pid = rustix::process::Pid::from_child(&child);
+                let status = rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::UNTRACED);
+                let (_, status) = status.unwrap().unwrap();
+                if !status.stopped() {
+                    assert_eq!(status.exit_status(), Some(0));
+                    break;
+                }
+                // All is done, or what has the name is the link.
+                let is_over =
+                    !one.exists() || one.is_symlink() || seen(&one).is_inode(&Facts::of(&file).unwrap()) == is_kept;
+                let path = sys::descriptor_path(&file).unwrap();
+                File::options()
+                    .append(true)
+                    .open(&path)
+                    .unwrap()
+                    .write_all(b"precious")
+                    .unwrap();
+                fs::write(goes_on, "").unwrap();
+                rustix::process::kill_process(pid, rustix::process::Signal::CONT).unwrap();
+                assert!(child.wait().unwrap().success());
+                let outcome = fs::read_to_string(&outcome).unwrap();
+                let case = format!("{action:?}, stopped before {left}, {is_kept}: {outcome}");
+                if !is_over {
+                    assert!(outcome.starts_with("Left") && outcome.contains("changed"), "{case}");
+                    let written = [&content[..], b"precious"].concat();
+                    let [other, written_to] = if is_kept { [&one, &keep] } else { [&keep, &one] };
+                    assert!(fs::read(written_to).unwrap() == written, "{case}");
+                    assert!(fs::read(other).unwrap() == content, "{case}");
+                    assert!(!one.is_symlink());
+                    assert_ne!(one.metadata().unwrap().ino(), keep.metadata().unwrap().ino());
+                }
+                require_nothing_left_over(&tree);
+                forget_all(&tree);
+            }
+        }
+    }
+}
+
+fn require_nothing_left_over(tree: &Tree) {
+    let is_ours = |path: &PathBuf| path.file_name().unwrap().as_bytes().starts_with(b".seekless");
+    assert!(!tree.snapshot().keys().any(is_ours));
 }

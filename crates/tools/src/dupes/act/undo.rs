@@ -277,7 +277,8 @@ impl Undoing<'_> {
         let there = match there {
             Ok(there) if is_target(&there) => there,
             _ if is_target(&place) => {
-                unmake(name, &self.directories);
+                // They are empty: nothing is lost if they stay.
+                let _ = unmake(name, &self.directories);
                 return Undone::Restored;
             }
             Ok(_) => {
@@ -290,7 +291,7 @@ impl Undoing<'_> {
             .and_then(|()| required(there.directory.rename_new(&there.name, &place.directory, &place.name)));
         match back {
             Ok(()) => {
-                unmake(name, &self.directories);
+                let _ = unmake(name, &self.directories);
                 Undone::Restored
             }
             Err(error) => failed(format!("cannot move it back from {}: {error}", visible_path(to))),
