@@ -259,7 +259,9 @@ impl Acts {
             } else {
                 "."
             };
-            if ran.done > 0 && ran.journal.is_some() {
+            if ran.is_journal_lost {
+                words += " It cannot be undone: another program removed or renamed the journal";
+            } else if ran.done > 0 && ran.journal.is_some() {
                 words += " To undo: seekless dupes undo";
             }
             page.say(PLAIN, &words)?;

@@ -8,6 +8,7 @@ use std::fs::{self, File, Permissions};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
@@ -1173,4 +1174,49 @@ fn moving_with_few_open_files_leaves_no_empty_directories() {
             40
         );
     }
+}
+
+#[test]
+fn a_run_whose_journal_is_removed_does_not_promise_an_undo() {
+    let place = Place::new();
+    // So many are left alone that the run waits for the reader of its messages.
+    for number in 0..520 {
+        place.file(format!("a{number:04}"), b"same");
+    }
+    for number in 0..1500 {
+        place.file(format!("b{number:04}"), b"SAME");
+    }
+    let mut report = report(&place, &["."]);
+    let groups = report["groups"].as_array_mut().unwrap();
+    let paths: Vec<Value> = groups
+        .iter()
+        .flat_map(|group| group["paths"].as_array().unwrap().clone())
+        .collect();
+    groups.truncate(1);
+    groups[0]["paths"] = paths.into();
+    place.file("report", report.to_string().as_bytes());
+    let mut command = place.command();
+    command.args([
+        "dupes",
+        "act",
+        "remove",
+        "--keep",
+        "name:a0000",
+        "--yes",
+        "--from",
+        "report",
+    ]);
+    let plan = File::create(place.path("plan")).unwrap();
+    let mut child = command.stdout(plan).stderr(Stdio::piped()).spawn().unwrap();
+    while place.path("a0001").exists() {
+        assert!(child.try_wait().unwrap().is_none());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let journals = place.run(&["dupes", "undo", "--list", "--json"]).succeeded().stdout;
+    let journals: Value = serde_json::from_str(&journals).unwrap();
+    fs::remove_file(journals[0]["path"].as_str().unwrap()).unwrap();
+    let ended = child.wait_with_output().unwrap();
+    let printed = fs::read_to_string(place.path("plan")).unwrap() + &String::from_utf8_lossy(&ended.stderr);
+    assert!(printed.contains("annot be undone"), "{printed}");
+    assert!(!printed.contains("To undo"), "{printed}");
 }

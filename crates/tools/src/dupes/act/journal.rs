@@ -424,6 +424,20 @@ impl Journal {
         })
     }
 
+    /// Fails if its path no longer leads to it: nobody would find it to undo what was done.
+    pub fn require_named(&self) -> Result<(), Error> {
+        let id = |found: fs::Metadata| (found.dev(), found.ino());
+        let is_named = self.file.metadata().is_ok_and(|own| {
+            let found = fs::symlink_metadata(&self.path);
+            found.is_ok_and(|found| id(found) == id(own))
+        });
+        let lost = || {
+            let why = "another program removed or renamed it: what was done cannot be undone, and nothing more is done";
+            failed(&self.path, "cannot write the journal")(io::Error::new(io::ErrorKind::NotFound, why))
+        };
+        is_named.then_some(()).ok_or_else(lost)
+    }
+
     /// Reads all of it.
     pub fn read(&self) -> Result<Lines, Error> {
         let mut text = Vec::new();

@@ -134,8 +134,10 @@ pub enum Outcome {
 /// What a run did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ran {
-    /// The journal; `None` if nothing was done.
+    /// The journal; `None` if nothing was done, or if the journal is lost.
     pub journal: Option<PathBuf>,
+    /// Whether another program removed or renamed the journal: what was done cannot be undone.
+    pub is_journal_lost: bool,
     /// Steps that were done.
     pub done: u64,
     /// Steps that changed nothing.
@@ -350,6 +352,7 @@ impl Run<'_> {
         for one in prepared {
             open.add(&one.entry.to_json());
         }
+        open.require_named()?;
         open.write(self.watch)?;
         let syncing = open.syncing()?;
         drop(journal);
@@ -399,6 +402,10 @@ impl Run<'_> {
         if let Some(mut journal) = journal {
             journal.add_end(&ran, false);
             journal.write(self.watch)?;
+            if journal.require_named().is_err() {
+                ran.is_journal_lost = ran.done + ran.failed > 0;
+                return Ok(ran);
+            }
             // What says of nothing that was done is no use.
             if ran.done + ran.failed > 0 || std::fs::remove_file(&journal.path).is_err() {
                 ran.journal = Some(journal.path);
