@@ -1220,3 +1220,24 @@ fn a_run_whose_journal_is_removed_does_not_promise_an_undo() {
     assert!(printed.contains("annot be undone"), "{printed}");
     assert!(!printed.contains("To undo"), "{printed}");
 }
+
+#[test]
+fn undo_says_which_files_are_restored_apart_from_their_other_names() {
+    let place = three();
+    fs::create_dir(place.path("searched")).unwrap();
+    for name in ["one", "two"] {
+        place.file(format!("searched/{name}"), b"searched");
+    }
+    fs::hard_link(place.path("searched/two"), place.path("elsewhere")).unwrap();
+    let all = ["dupes", "--action", "remove", "--keep", "name:one", "--yes", "searched"];
+    place.run(&all).succeeded();
+    let ended = place.run(&["dupes", "undo"]).succeeded();
+    assert!(
+        ended
+            .stderr
+            .contains("searched/two: restored as a file of its own: it had 1 hard link outside of the search"),
+        "{}",
+        ended.stderr
+    );
+    assert!(ended.stdout.contains("1 file restored."), "{}", ended.stdout);
+}

@@ -18,7 +18,7 @@ use seekless_tools::dupes::act::undo::{self, Journal, Undone};
 
 use super::act::{state_directory, unsourced};
 use crate::command::{Failure, expect_wishes, raise_open_files, unless_stopped};
-use crate::show::{PLAIN, Page, files, journal_json, json_text, list_journals, name_of, stderr, visible_path};
+use crate::show::{PLAIN, Page, counted, files, journal_json, json_text, list_journals, name_of, stderr, visible_path};
 use crate::signals::stopping;
 
 /// Undo what was done with duplicates.
@@ -74,8 +74,13 @@ pub fn run(arguments: &UndoArguments) -> Result<ExitCode, Failure> {
     expect_wishes()?;
     let [restored, nothing, failed] = [const { Cell::new(0_u64) }; 3];
     let tell = |path: &Path, undone: &Undone| {
+        let apart;
         let (count, told) = match undone {
             Undone::Restored => (&restored, None),
+            Undone::Apart { names } => {
+                apart = format!("it had {} outside of the search", counted(*names, "hard link"));
+                (&restored, Some(("restored as a file of its own", &apart)))
+            }
             Undone::Nothing { why } => (&nothing, Some(("nothing to undo", why))),
             Undone::Failed { why } => (&failed, Some(("not restored", why))),
         };

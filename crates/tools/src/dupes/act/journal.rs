@@ -42,6 +42,8 @@ pub(super) struct Entry {
     pub step: u64,
     pub names: Vec<Name>,
     pub seen: Seen,
+    /// Its hard links, of which the search may not have seen all.
+    pub links: u64,
     /// When it was made, where its file system says so.
     pub born_ns: Option<i64>,
     pub keep: PathBuf,
@@ -99,6 +101,7 @@ impl Entry {
             "step": self.step,
             "names": self.names.iter().map(Name::to_json).collect::<Vec<_>>(),
             "seen": self.seen,
+            "links": self.links,
             "born_ns": self.born_ns,
             "keep_seen": self.keep_seen,
             "keep_born_ns": self.keep_born_ns,
@@ -129,6 +132,7 @@ impl Entry {
             step: value["step"].as_u64()?,
             names: value["names"].as_array()?.iter().map(Name::of).collect::<Option<_>>()?,
             seen: serde_json::from_value(value["seen"].clone()).ok()?,
+            links: value["links"].as_u64()?,
             born_ns: value["born_ns"].as_i64(),
             keep: path_in(value, "keep")?,
             keep_born_ns: value["keep_born_ns"].as_i64(),

@@ -96,6 +96,7 @@ pub(super) fn prepare(
         step: number as u64,
         names: names.collect::<Result<_, _>>()?,
         seen: super::Seen::of(&held.facts()),
+        links: held.facts().names,
         born_ns: born_ns(&held.file),
         keep: keep.to_owned(),
         keep_seen: super::Seen::of(&kept.held.facts()),

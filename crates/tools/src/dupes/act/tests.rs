@@ -1735,3 +1735,23 @@ fn require_nothing_left_over(tree: &Tree) {
     let is_ours = |path: &PathBuf| path.file_name().unwrap().as_bytes().starts_with(b".seekless");
     assert!(!tree.snapshot().keys().any(is_ours));
 }
+
+#[test]
+fn a_file_with_names_outside_of_the_search_is_restored_apart_and_that_is_said() {
+    for tree in trees() {
+        for action in [Action::Remove, Action::Hardlink, Action::Symlink { is_absolute: false }] {
+            let steps = sample(&tree);
+            let path = tree.path("two");
+            fs::hard_link(&path, tree.path("elsewhere")).unwrap();
+            let steps = [step(&steps[2].paths, &steps[2].keep)];
+            assert!(tree.run(&action, &steps).iter().all(is_done));
+            let undone = tree.undo();
+            let apart = |(_, undone): &(PathBuf, Undone)| *undone == Undone::Apart { names: 1 };
+            assert!(undone.len() == 2 && undone.iter().all(apart), "{action:?}: {undone:?}");
+            let inode = |name| tree.path(name).metadata().unwrap().ino();
+            assert_eq!(inode("two"), inode("deep/two"));
+            assert_ne!(inode("two"), inode("elsewhere"));
+            forget_all(&tree);
+        }
+    }
+}

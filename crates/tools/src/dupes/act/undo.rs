@@ -56,6 +56,11 @@ pub struct Journal {
 pub enum Undone {
     /// It is what it was.
     Restored,
+    /// Its content is back, but as a file of its own: the old one had names that the search did not see.
+    Apart {
+        /// How many.
+        names: u64,
+    },
     /// There is nothing to undo, and why.
     Nothing {
         /// Why.
@@ -237,7 +242,7 @@ impl Undoing<'_> {
             }
         };
         for (name, undone) in entry.names.iter().zip(&told) {
-            if matches!(undone, Undone::Restored) {
+            if matches!(undone, Undone::Restored | Undone::Apart { .. }) {
                 self.note_written(&name.path);
             }
             tell(&name.path, undone);
@@ -346,7 +351,13 @@ impl Undoing<'_> {
         let untold = || Undone::Failed {
             why: "not tried".into(),
         };
-        told.into_iter().map(|told| told.unwrap_or_else(untold)).collect()
+        let names = entry.links.saturating_sub(entry.names.len() as u64);
+        let is_new = file.is_some_and(|file| Facts::of(file).is_ok_and(|found| !entry.seen.is_inode(&found)));
+        let told = told.into_iter().map(|told| match told.unwrap_or_else(untold) {
+            Undone::Restored if is_new && names > 0 => Undone::Apart { names },
+            told => told,
+        });
+        told.collect()
     }
 
     /// What a name leads to, after what a killed undo left under its temporary name is removed.
