@@ -8,7 +8,7 @@ use seekless_results::{bytes, visible};
 use seekless_tools::dupes::act::report::Refused;
 use seekless_tools::dupes::act::rules::Choice;
 use seekless_tools::dupes::act::undo::Journal;
-use seekless_tools::dupes::act::{Action, Outcome, Ran, Step, plan};
+use seekless_tools::dupes::act::{Action, Outcome, Ran, Settled, Step, plan};
 use serde_json::{Value, json};
 
 use super::objects::{JsonForm, Objects};
@@ -190,6 +190,25 @@ impl Acts {
             object["gained_bytes"] = (*gained_bytes).into();
         }
         self.object(&object)
+    }
+
+    /// Says what became of a file, or of the journal, of a run that was killed before, on standard error.
+    pub fn settled(&self, path: &Path, settled: &Settled) {
+        let words = match settled {
+            Settled::Run { done, left, failed } => {
+                let mut words = format!(
+                    "run that was killed: {} done, {left} put back or not begun",
+                    files(*done)
+                );
+                if *failed > 0 {
+                    let _ = write!(words, ", {failed} not settled");
+                }
+                words
+            }
+            Settled::PutBack => "put back after a run that was killed".to_owned(),
+            Settled::Failed { why } => format!("not settled after a run that was killed: {}", visible(why)),
+        };
+        say(&format!("{}: {words}", self.shown(path)));
     }
 
     /// Counts a step that was not begun.

@@ -1140,40 +1140,24 @@ fn a_path_gets_no_weaker_rights_by_a_symbolic_link_unless_that_is_asked_for() {
 }
 
 #[test]
-fn moving_with_few_open_files_leaves_no_empty_directories() {
-    for limit in 10..24 {
-        let place = Place::new();
-        for name in ["tree", "tree/one", "tree/two", "to"] {
-            fs::create_dir(place.path(name)).unwrap();
-        }
-        for number in 0..20 {
-            place.file(format!("tree/one/{number}"), format!("{number}").as_bytes());
-            place.file(format!("tree/two/{number}"), format!("{number}").as_bytes());
-        }
-        let report = report(&place, &["tree"]);
-        place.file("report", report.to_string().as_bytes());
-        let mut command = place.command_of("bash");
-        let line = "ulimit -n $1; exec \"$0\" dupes act move --to to --keep 'path:tree/one/*' --yes --from report";
-        let path = place.command().get_program().to_owned();
-        let output = command
-            .args(["-c", line])
-            .arg(path)
-            .arg(limit.to_string())
-            .output()
-            .unwrap();
-        let find = place
-            .command_of("find")
-            .args(["to", "-mindepth", "1", "-type", "d", "-empty"])
-            .output()
-            .unwrap();
-        assert_eq!(String::from_utf8_lossy(&find.stdout), "", "{limit} {output:?}");
-        let all = files(&place).into_keys();
-        assert_eq!(
-            all.filter(|name| name.contains("/one/") || name.contains("/two/"))
-                .count(),
-            40
-        );
+fn undo_says_which_files_are_restored_apart_from_their_other_names() {
+    let place = three();
+    fs::create_dir(place.path("searched")).unwrap();
+    for name in ["one", "two"] {
+        place.file(format!("searched/{name}"), b"searched");
     }
+    fs::hard_link(place.path("searched/two"), place.path("elsewhere")).unwrap();
+    let all = ["dupes", "--action", "remove", "--keep", "name:one", "--yes", "searched"];
+    place.run(&all).succeeded();
+    let ended = place.run(&["dupes", "undo"]).succeeded();
+    assert!(
+        ended
+            .stderr
+            .contains("searched/two: restored as a file of its own: it had 1 hard link outside of the search"),
+        "{}",
+        ended.stderr
+    );
+    assert!(ended.stdout.contains("1 file restored."), "{}", ended.stdout);
 }
 
 #[test]
@@ -1222,22 +1206,99 @@ fn a_run_whose_journal_is_removed_does_not_promise_an_undo() {
 }
 
 #[test]
-fn undo_says_which_files_are_restored_apart_from_their_other_names() {
+fn what_a_killed_run_left_is_told_by_the_next() {
     let place = three();
-    fs::create_dir(place.path("searched")).unwrap();
-    for name in ["one", "two"] {
-        place.file(format!("searched/{name}"), b"searched");
+    place
+        .run(&["dupes", "--action", "remove", "--keep", "name:c", "--yes", "."])
+        .succeeded();
+    let journals = place.run(&["dupes", "undo", "--list", "--json"]).succeeded().stdout;
+    let journals: Value = serde_json::from_str(&journals).unwrap();
+    let journal = Path::new(journals[0]["path"].as_str().unwrap());
+    // As a kill leaves it after the first file was renamed.
+    let text = fs::read_to_string(journal).unwrap();
+    let steps: Vec<&str> = text.lines().take(3).collect();
+    fs::write(journal, steps.join("\n") + "\n").unwrap();
+    let step: Value = serde_json::from_str(steps[1]).unwrap();
+    let name = &step["names"][0];
+    let path = Path::new(name["path"].as_str().unwrap());
+    fs::write(path.with_file_name(name["temporary"].as_str().unwrap()), "same").unwrap();
+    fs::write(path, "saved meanwhile").unwrap();
+    for name in ["v", "w"] {
+        place.file(name, b"more");
     }
-    fs::hard_link(place.path("searched/two"), place.path("elsewhere")).unwrap();
-    let all = ["dupes", "--action", "remove", "--keep", "name:one", "--yes", "searched"];
-    place.run(&all).succeeded();
-    let ended = place.run(&["dupes", "undo"]).succeeded();
+    let again = ["dupes", "--action", "remove", "--keep", "name:v", "--yes", "v", "w"];
+    let ended = place.run(&again).succeeded();
+    let lines: Vec<&str> = ended.stderr.lines().collect();
+    let [file, run] = &lines[..] else { panic!("{lines:?}") };
     assert!(
-        ended
-            .stderr
-            .contains("searched/two: restored as a file of its own: it had 1 hard link outside of the search"),
-        "{}",
-        ended.stderr
+        file.contains("not settled after a run that was killed: another program saved it"),
+        "{file}"
     );
-    assert!(ended.stdout.contains("1 file restored."), "{}", ended.stdout);
+    assert!(
+        run.ends_with("run that was killed: 1 file done, 0 put back or not begun, 1 not settled"),
+        "{run}"
+    );
+    place.file("w", b"more");
+    assert_eq!(place.run(&again).succeeded().stderr, "");
+}
+
+#[test]
+fn a_journal_of_a_newer_version_is_named_with_the_reason_why_it_is_not_undone() {
+    let place = three();
+    place
+        .run(&["dupes", "--action", "remove", "--keep", "name:c", "--yes", "."])
+        .succeeded();
+    let journals = place.run(&["dupes", "undo", "--list", "--json"]).succeeded().stdout;
+    let journals: Value = serde_json::from_str(&journals).unwrap();
+    let journal = Path::new(journals[0]["path"].as_str().unwrap());
+    let text = fs::read_to_string(journal).unwrap();
+    fs::write(journal, text.replacen("\"version\":1", "\"version\":2", 1)).unwrap();
+    let name = journals[0]["name"].as_str().unwrap();
+    for arguments in [&["dupes", "undo", name][..], &["dupes", "undo", name, "--forget"]] {
+        let ended = place.run(arguments);
+        assert_eq!(ended.code, Some(2));
+        assert!(
+            ended.stderr.contains("this program reads version 1"),
+            "{}",
+            ended.stderr
+        );
+    }
+    assert!(journal.exists());
+}
+
+#[test]
+fn moving_with_few_open_files_leaves_no_empty_directories() {
+    for limit in 10..24 {
+        let place = Place::new();
+        for name in ["tree", "tree/one", "tree/two", "to"] {
+            fs::create_dir(place.path(name)).unwrap();
+        }
+        for number in 0..20 {
+            place.file(format!("tree/one/{number}"), format!("{number}").as_bytes());
+            place.file(format!("tree/two/{number}"), format!("{number}").as_bytes());
+        }
+        let report = report(&place, &["tree"]);
+        place.file("report", report.to_string().as_bytes());
+        let mut command = place.command_of("bash");
+        let line = "ulimit -n $1; exec \"$0\" dupes act move --to to --keep 'path:tree/one/*' --yes --from report";
+        let path = place.command().get_program().to_owned();
+        let output = command
+            .args(["-c", line])
+            .arg(path)
+            .arg(limit.to_string())
+            .output()
+            .unwrap();
+        let find = place
+            .command_of("find")
+            .args(["to", "-mindepth", "1", "-type", "d", "-empty"])
+            .output()
+            .unwrap();
+        assert_eq!(String::from_utf8_lossy(&find.stdout), "", "{limit} {output:?}");
+        let all = files(&place).into_keys();
+        assert_eq!(
+            all.filter(|name| name.contains("/one/") || name.contains("/two/"))
+                .count(),
+            40
+        );
+    }
 }

@@ -21,7 +21,7 @@ use seekless_tools::dupes::act::origin::Origin;
 use seekless_tools::dupes::act::plan::{self, Agreed, Plan};
 use seekless_tools::dupes::act::report::{self, Refused};
 use seekless_tools::dupes::act::rules::{Choice, RULES, Rule, choose};
-use seekless_tools::dupes::act::{self, Action, Options, Outcome, Step};
+use seekless_tools::dupes::act::{self, Action, Options, Outcome, Step, Told};
 
 use crate::command::values::{JsonOptions, Word, one_of};
 use crate::command::{Failure, expect_wishes, raise_open_files, unless_stopped};
@@ -440,8 +440,12 @@ impl Work {
         }
         LINE.begin(!quiet, progress("acting", steps.len()));
         let shared = Mutex::new((&mut *acts, 0, Ok(())));
-        let tell = |number: usize, outcome: &Outcome| {
+        let tell = |told: Told<'_>| {
             let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
+            let (number, outcome) = match told {
+                Told::Step(number, outcome) => (number, outcome),
+                Told::Settled(path, settled) => return shared.0.settled(path, settled),
+            };
             shared.1 += 1;
             // There may be many, and the last line says it.
             if stop.is_stopped() && matches!(outcome, Outcome::Left { .. }) {

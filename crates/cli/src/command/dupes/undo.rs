@@ -127,7 +127,11 @@ fn named(name: &Path, state: &Path) -> anyhow::Result<PathBuf> {
         journal.path.file_name() == Some(name.as_os_str()) || OsStr::new(&name_of(journal)) == name.as_os_str()
     };
     let found = journals.iter().find(is_it).map(|journal| journal.path.clone());
-    found.with_context(|| format!("{}: no such journal; --list lists them", visible_path(name)))
+    // One that cannot be read is not listed: undoing says why.
+    let unlisted = || Some(undo::path_of(state, name)).filter(|path| path.exists());
+    found
+        .or_else(unlisted)
+        .with_context(|| format!("{}: no such journal; --list lists them", visible_path(name)))
 }
 
 /// The newest that is not undone.

@@ -494,7 +494,11 @@ impl Lines {
         let header = header.filter(|header| header["kind"] == "journal");
         let header = header.ok_or_else(|| invalid("not a journal"))?;
         if header["version"] != VERSION {
-            return Err(invalid("a journal of another version of the program"));
+            let why = format!(
+                "it has version {}; this program reads version {VERSION}. Use the version of seekless that made it",
+                header["version"]
+            );
+            return Err(io::Error::new(io::ErrorKind::Unsupported, why));
         }
         let kind = KINDS.iter().find(|(_, name)| header["action"] == *name);
         let kind = kind.ok_or_else(|| invalid("a journal of an unknown action"))?.0;

@@ -131,6 +131,36 @@ pub enum Outcome {
     },
 }
 
+/// What came of a run that was killed, when the next one began.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Settled {
+    /// All its steps are done or put back. The path is that of its journal.
+    Run {
+        /// Steps that were done.
+        done: u64,
+        /// Steps that changed nothing, or were put back.
+        left: u64,
+        /// Steps that are half done.
+        failed: u64,
+    },
+    /// What it had begun with a file was put back.
+    PutBack,
+    /// A file, or all that a journal says, could not be put back.
+    Failed {
+        /// Why, and where files are now.
+        why: String,
+    },
+}
+
+/// What a run tells while it is at work.
+#[derive(Clone, Copy, Debug)]
+pub enum Told<'a> {
+    /// What came of a step, by its number.
+    Step(usize, &'a Outcome),
+    /// What became of a file, or of the journal, of a run that was killed before.
+    Settled(&'a Path, &'a Settled),
+}
+
 /// What a run did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ran {
@@ -162,8 +192,8 @@ pub struct Error {
     pub source: io::Error,
 }
 
-/// Receives the outcome of each step by its number, from any thread.
-pub type Tell<'a> = &'a (dyn Fn(usize, &Outcome) + Sync);
+/// Receives the outcome of each step, and before that what became of killed runs, from any thread.
+pub type Tell<'a> = &'a (dyn Fn(Told<'_>) + Sync);
 
 /// Steps that are proven, written in the journal and synced together: syncing takes as long as some hundred steps. Small ones
 /// let tests reach several batches with few files.
@@ -200,7 +230,7 @@ pub(crate) fn run_watched(
     watch: &dyn Watch,
 ) -> Result<Ran, Error> {
     let directory = journal::directory(&options.state_directory);
-    settle::all(&directory, watch)?;
+    settle::all(&directory, &|path, settled| tell(Told::Settled(path, settled)), watch)?;
     let run = Run {
         action,
         holding: Holding::new(options, stop),
@@ -391,7 +421,7 @@ impl Run<'_> {
             Outcome::Failed { .. } => ran.failed += 1,
         }
         drop(ran);
-        (self.tell)(number, outcome);
+        (self.tell)(Told::Step(number, outcome));
     }
 
     /// Writes the end of the journal.

@@ -11,7 +11,8 @@ use seekless::update::{StepKind, Watch};
 use super::change::required;
 use super::journal::{self, Came, Entry, Journal, Kind, Lines, Name, before};
 use super::place::{Directories, Place};
-use super::{Error, Outcome, Ran};
+use super::{Error, Outcome, Ran, Settled};
+use crate::visible::visible_path;
 use crate::walk::Facts;
 
 /// What a name of a killed run is now.
@@ -19,40 +20,60 @@ use crate::walk::Facts;
 enum Found {
     /// What it was before the run.
     NotBegun,
+    /// The same, since just now.
+    PutBack,
     /// What it was to be.
     Done,
 }
 
+/// Receives what became of a file, or of a journal.
+pub(super) type TellSettled<'a> = &'a dyn Fn(&Path, &Settled);
+
 /// Settles all journals of killed runs in a directory, as far as that can be done now.
-pub(super) fn all(directory: &Path, watch: &dyn Watch) -> Result<(), Error> {
+pub(super) fn all(directory: &Path, tell: TellSettled<'_>, watch: &dyn Watch) -> Result<(), Error> {
     for path in journal::all(directory)? {
         // One that cannot be read does not keep others from being settled, or this run from being made.
-        if let Ok(Some(mut journal)) = Journal::open(&path)
-            && !journal.is_complete()
-            && let Ok(lines) = journal.read()
-            && !lines.is_complete
+        let Ok(Some(mut journal)) = Journal::open(&path) else {
+            continue;
+        };
+        if journal.is_complete() {
+            continue;
+        }
+        match journal.read() {
             // Its paths lead elsewhere on another machine, which may share the directory of journals.
-            && lines.require_own().is_ok()
-        {
-            settle(&mut journal, &lines, watch)?;
+            Ok(lines) if lines.is_complete || lines.require_own().is_err() => {}
+            Ok(lines) => settle(&mut journal, &lines, tell, watch)?,
+            Err(error) if error.source.kind() == io::ErrorKind::Unsupported => {
+                let why = error.source.to_string();
+                tell(&path, &Settled::Failed { why });
+            }
+            Err(_) => {}
         }
     }
     Ok(())
 }
 
 /// Settles the steps of a journal whose run was killed. The journal has an end then, unless a step could not be settled.
-pub(super) fn settle(journal: &mut Journal, lines: &Lines, watch: &dyn Watch) -> Result<(), Error> {
+pub(super) fn settle(
+    journal: &mut Journal,
+    lines: &Lines,
+    tell: TellSettled<'_>,
+    watch: &dyn Watch,
+) -> Result<(), Error> {
     let directories = Directories::default();
     let mut ran = Ran::default();
-    let mut are_all_settled = true;
+    let mut waiting = Vec::new();
     for entry in &lines.entries {
         if lines.came.contains_key(&entry.step) {
             continue;
         }
-        let Ok(outcome) = step(entry, lines.kind, &directories, watch) else {
-            // Its file system may be mounted again later.
-            are_all_settled = false;
-            continue;
+        let outcome = match step(entry, lines.kind, &directories, tell, watch) {
+            Ok(outcome) => outcome,
+            Err(error) => {
+                // Its file system may be mounted again later.
+                waiting.push((entry, error));
+                continue;
+            }
         };
         match &outcome {
             Outcome::Done { .. } => ran.done += 1,
@@ -69,13 +90,30 @@ pub(super) fn settle(journal: &mut Journal, lines: &Lines, watch: &dyn Watch) ->
         }
     }
     ran.gained_bytes = lines.gained_bytes;
-    if are_all_settled {
-        journal.add_end(&ran, true);
+    if let [(entry, error), more @ ..] = &waiting[..] {
+        let path = entry.names.first().map_or(journal.path.as_path(), |name| &name.path);
+        let more = match more.len() {
+            0 => String::new(),
+            more => format!(" (and {more} more of that run)"),
+        };
+        let why = format!("{error}{more}; the next run tries again");
+        tell(path, &Settled::Failed { why });
+        return journal.write(watch);
     }
-    journal.write(watch)
+    journal.add_end(&ran, true);
+    journal.write(watch)?;
+    let Ran { done, left, failed, .. } = ran;
+    tell(&journal.path, &Settled::Run { done, left, failed });
+    Ok(())
 }
 
-fn step(entry: &Entry, kind: Kind, directories: &Directories, watch: &dyn Watch) -> io::Result<Outcome> {
+fn step(
+    entry: &Entry,
+    kind: Kind,
+    directories: &Directories,
+    tell: TellSettled<'_>,
+    watch: &dyn Watch,
+) -> io::Result<Outcome> {
     let mut done = 0;
     let mut troubles = Vec::new();
     for name in &entry.names {
@@ -83,7 +121,11 @@ fn step(entry: &Entry, kind: Kind, directories: &Directories, watch: &dyn Watch)
         match settle_name((entry, kind), name, &place, directories, watch)? {
             Ok(Found::Done) => done += 1,
             Ok(Found::NotBegun) => {}
-            Err(trouble) => troubles.push(trouble),
+            Ok(Found::PutBack) => tell(&name.path, &Settled::PutBack),
+            Err(why) => {
+                tell(&name.path, &Settled::Failed { why: why.clone() });
+                troubles.push(why);
+            }
         }
     }
     Ok(if !troubles.is_empty() {
@@ -135,18 +177,14 @@ fn settle_name(
         // The link that has not got the name, or lost it again.
         before(watch, StepKind::Remove, &aside)?;
         place.directory.remove_file(temporary)?;
-        return Ok(Ok(if is_target(&found) {
-            Found::NotBegun
-        } else {
-            Found::Done
-        }));
+        return Ok(Ok(if is_target(&found) { Found::PutBack } else { Found::Done }));
     }
     // The file that had the name, or what another program had saved under it.
     match found {
         None => {
             before(watch, StepKind::Rename, &aside)?;
             required(place.directory.rename_new(temporary, &place.directory, &place.name))?;
-            Ok(Ok(Found::NotBegun))
+            Ok(Ok(Found::PutBack))
         }
         Some(_) if has_links && entry.is_link(name, place, &place.name, directories) => {
             before(watch, StepKind::Rename, &place.path)?;
@@ -155,12 +193,11 @@ fn settle_name(
                 before(watch, StepKind::Remove, &aside)?;
                 place.directory.remove_file(temporary)?;
             }
-            Ok(Ok(Found::NotBegun))
+            Ok(Ok(Found::PutBack))
         }
         Some(_) => Ok(Err(format!(
-            "another program saved {} meanwhile; what was there before is {}",
-            place.path.display(),
-            aside.display()
+            "another program saved it meanwhile; what was there before is {}",
+            visible_path(&aside)
         ))),
     }
 }

@@ -91,14 +91,27 @@ impl Tree {
         watch: &dyn Watch,
     ) -> Result<Vec<Outcome>, Error> {
         let told = Mutex::new(BTreeMap::new());
-        let tell = |number: usize, outcome: &Outcome| {
-            assert_eq!(told.lock().unwrap().insert(number, outcome.clone()), None);
+        let tell = |told_now: Told<'_>| {
+            if let Told::Step(number, outcome) = told_now {
+                assert_eq!(told.lock().unwrap().insert(number, outcome.clone()), None);
+            }
         };
         let ran = run_watched(action, steps, options, &Stop::default(), &tell, watch)?;
         let outcomes: Vec<_> = told.into_inner().unwrap().into_values().collect();
         assert_eq!(outcomes.len(), steps.len());
         assert_eq!(ran.done + ran.left + ran.failed, steps.len() as u64);
         Ok(outcomes)
+    }
+
+    /// Runs nothing, and gives what is told of runs that were killed.
+    fn settle(&self) -> Vec<(PathBuf, Settled)> {
+        let told = Mutex::new(Vec::new());
+        let tell = |now: Told<'_>| {
+            let Told::Settled(path, settled) = now else { panic!() };
+            told.lock().unwrap().push((path.to_owned(), settled.clone()));
+        };
+        run(&Action::Remove, &[], &self.options(), &Stop::default(), &tell).unwrap();
+        told.into_inner().unwrap()
     }
 
     fn undo(&self) -> Vec<(PathBuf, Undone)> {
@@ -354,7 +367,7 @@ fn child_that_is_killed() {
         "run" => {
             let action = &actions(&tree)[number.parse::<usize>().unwrap()];
             let steps = sample_steps(&tree);
-            run_watched(action, &steps, &options, &Stop::default(), &|_, _| (), &killing).unwrap();
+            run_watched(action, &steps, &options, &Stop::default(), &|_| (), &killing).unwrap();
         }
         "many" => {
             let action = &actions(&tree)[number.parse::<usize>().unwrap()];
@@ -363,7 +376,7 @@ fn child_that_is_killed() {
                 &many_steps(&tree),
                 &options,
                 &Stop::default(),
-                &|_, _| (),
+                &|_| (),
                 &killing,
             )
             .unwrap();
@@ -378,7 +391,7 @@ fn child_that_is_killed() {
             fs::write(tree.directory.join("outcome"), format!("{:?}", outcomes.unwrap()[0])).unwrap();
         }
         "settle" => {
-            run_watched(&Action::Remove, &[], &options, &Stop::default(), &|_, _| (), &killing).unwrap();
+            run_watched(&Action::Remove, &[], &options, &Stop::default(), &|_| (), &killing).unwrap();
         }
         _ => {
             for journal in undo::list(&options.state_directory).unwrap() {
@@ -1056,7 +1069,10 @@ fn a_stopped_run_says_so_of_all_that_is_left() {
     let stop = Stop::default();
     let told = Mutex::new(Vec::new());
     let watch = meanwhile(5, |_| stop.stop());
-    let tell = |number: usize, outcome: &Outcome| told.lock().unwrap().push((number, outcome.clone()));
+    let tell = |now: Told<'_>| {
+        let Told::Step(number, outcome) = now else { panic!() };
+        told.lock().unwrap().push((number, outcome.clone()));
+    };
     let ran = run_watched(&Action::Remove, &steps, &tree.options(), &stop, &tell, &watch).unwrap();
     assert!(ran.is_stopped && ran.left > 0, "{ran:?}");
     assert_eq!(told.into_inner().unwrap().len(), 3);
@@ -1270,7 +1286,7 @@ proptest! {
         let before = tree.snapshot();
         let stop = Stop::default();
         let watch = meanwhile(stops_at, |_| stop.stop());
-        run_watched(action, &steps, &tree.options(), &stop, &|_, _| (), &watch).unwrap();
+        run_watched(action, &steps, &tree.options(), &stop, &|_| (), &watch).unwrap();
         let contents = |snapshot: &Snapshot| -> BTreeSet<Vec<u8>> {
             let files = snapshot.iter().filter(|(path, _)| path.is_file() && !path.is_symlink());
             files.map(|(_, (bytes, ..))| bytes.clone()).collect()
@@ -1620,6 +1636,178 @@ fn root_relies_on_no_path_that_leads_through_a_directory_of_others() {
     }
 }
 
+#[test]
+fn a_file_with_names_outside_of_the_search_is_restored_apart_and_that_is_said() {
+    for tree in trees() {
+        for action in [Action::Remove, Action::Hardlink, Action::Symlink { is_absolute: false }] {
+            let steps = sample(&tree);
+            let path = tree.path("two");
+            fs::hard_link(&path, tree.path("elsewhere")).unwrap();
+            let steps = [step(&steps[2].paths, &steps[2].keep)];
+            assert!(tree.run(&action, &steps).iter().all(is_done));
+            let undone = tree.undo();
+            let apart = |(_, undone): &(PathBuf, Undone)| *undone == Undone::Apart { names: 1 };
+            assert!(undone.len() == 2 && undone.iter().all(apart), "{action:?}: {undone:?}");
+            let inode = |name| tree.path(name).metadata().unwrap().ino();
+            assert_eq!(inode("two"), inode("deep/two"));
+            assert_ne!(inode("two"), inode("elsewhere"));
+            forget_all(&tree);
+        }
+    }
+}
+
+#[test]
+fn what_is_settled_of_a_killed_run_is_told_and_what_cannot_be() {
+    let tree = tree();
+    // The first file is renamed, and not removed yet.
+    let left = (0..).find(|left| {
+        forget_all(&tree);
+        write_sample(&tree);
+        assert!(is_killed(&tree, 0, "run", *left));
+        !tree.path("deep/er/one").exists()
+    });
+    let told = tree.settle();
+    let journal = tree.journals()[0].path.clone();
+    let sum = (
+        journal.clone(),
+        Settled::Run {
+            done: 0,
+            left: 3,
+            failed: 0,
+        },
+    );
+    assert_eq!(told, [(tree.path("deep/er/one"), Settled::PutBack), sum]);
+    assert_eq!(tree.settle(), []);
+
+    forget_all(&tree);
+    write_sample(&tree);
+    assert!(is_killed(&tree, 0, "run", left.unwrap()));
+    tree.write("deep/er/one", b"saved meanwhile");
+    let told = tree.settle();
+    let [(path, Settled::Failed { why }), (_, Settled::Run { failed: 1, .. })] = &told[..] else {
+        panic!("{told:?}")
+    };
+    assert_eq!(*path, tree.path("deep/er/one"));
+    assert!(
+        why.contains("what was there before is") && why.contains(".seekless-dupes-"),
+        "{why}"
+    );
+    assert_eq!(tree.settle(), []);
+
+    // A directory that cannot be opened now may be there again later.
+    forget_all(&tree);
+    write_sample(&tree);
+    assert!(is_killed(&tree, 0, "run", left.unwrap()));
+    fs::rename(tree.path("deep"), tree.path("away")).unwrap();
+    for _ in 0..2 {
+        let told = tree.settle();
+        let [(path, Settled::Failed { why })] = &told[..] else {
+            panic!("{told:?}")
+        };
+        assert_eq!(*path, tree.path("deep/er/one"));
+        assert!(why.contains("2 more of that run"), "{why}");
+    }
+    fs::rename(tree.path("away"), tree.path("deep")).unwrap();
+    assert_eq!(tree.settle().len(), 2);
+}
+
+#[test]
+fn a_run_whose_journal_is_removed_says_that_it_cannot_be_undone_and_goes_no_further() {
+    let tree = tree();
+    let (mut failed, mut lost) = (0, 0);
+    for left in 0.. {
+        write_many(&tree);
+        let came = AtomicU64::new(0);
+        let remove = meanwhile(left, |_| {
+            came.store(1, Ordering::Relaxed);
+            let _ = fs::remove_dir_all(tree.options().state_directory);
+        });
+        let ran = run_watched(
+            &Action::Remove,
+            &many_steps(&tree),
+            &tree.options(),
+            &Stop::default(),
+            &|_| (),
+            &remove,
+        );
+        let gone = many_steps_gone(&tree);
+        match ran {
+            Err(error) => {
+                failed += 1;
+                let text = error.to_string();
+                let is_told = text.contains("cannot be undone") || text.contains("directory of journals");
+                assert!(is_told && gone < MANY, "{text}");
+            }
+            Ok(ran) if ran.is_journal_lost => {
+                lost += 1;
+                assert!(ran.journal.is_none() && ran.done > 0);
+            }
+            Ok(ran) => assert!(ran.journal.unwrap().exists(), "removed before change {left}"),
+        }
+        forget_all(&tree);
+        if came.load(Ordering::Relaxed) == 0 {
+            break;
+        }
+    }
+    assert!(failed > 0 && lost > 0, "{failed} {lost}");
+}
+
+fn many_steps_gone(tree: &Tree) -> usize {
+    let is_gone = |number: &usize| !tree.path(format!("many/{}/{number}", number % 3)).exists();
+    (0..MANY).filter(is_gone).count()
+}
+
+#[test]
+fn reasons_show_paths_with_escapes_and_lose_no_byte() {
+    let tree = tree();
+    for action in actions(&tree) {
+        sample(&tree);
+        let (one, keep) = (tree.path("deep/er/one"), tree.path(odd()));
+        let steps = [step(&[&one], &keep)];
+        fs::write(&keep, "changed").unwrap();
+        let outcomes = tree.run(&action, &steps);
+        assert!(why(&outcomes[0]).contains("deep/\\xff odd\\n: "), "{outcomes:?}");
+    }
+}
+
+#[test]
+fn a_journal_of_another_version_is_refused_and_neither_settled_nor_removed() {
+    let tree = tree();
+    write_sample(&tree);
+    assert!((0..).any(|left| {
+        forget_all(&tree);
+        write_sample(&tree);
+        is_killed(&tree, 0, "run", left) && !tree.path("deep/er/one").exists()
+    }));
+    let path = tree.journals()[0].path.clone();
+    let text = fs::read_to_string(&path).unwrap();
+    for version in ["2", "0", "\"1\"", "null"] {
+        let text = text.replacen("\"version\":1", &format!("\"version\":{version}"), 1);
+        fs::write(&path, &text).unwrap();
+        let before = tree.snapshot();
+        let told = tree.settle();
+        let [(of, Settled::Failed { why })] = &told[..] else {
+            panic!("{told:?}")
+        };
+        assert_eq!(*of, path);
+        assert!(
+            why.contains(&format!("it has version {version}; this program reads version 1")),
+            "{why}"
+        );
+        for error in [
+            undo::undo(&path, &Stop::default(), &|_, _| ()).unwrap_err(),
+            undo::forget(&path).unwrap_err(),
+        ] {
+            assert!(error.to_string().contains(why), "{error}");
+        }
+        let state = tree.options().state_directory;
+        let in_a_year = SystemTime::now() + Duration::from_hours(24 * 365);
+        assert_eq!(undo::expire_at(&state, in_a_year).unwrap(), 0);
+        assert_eq!(fs::read_to_string(&path).unwrap(), text);
+        assert_eq!(tree.snapshot(), before);
+    }
+}
+
 /// Stops the process before a change, until another continues it.
 struct Stopping {
     left: AtomicU64,
@@ -1734,24 +1922,4 @@ fn what_others_wrote_while_a_run_was_stopped_for_longer_than_its_lease_stays() {
 fn require_nothing_left_over(tree: &Tree) {
     let is_ours = |path: &PathBuf| path.file_name().unwrap().as_bytes().starts_with(b".seekless");
     assert!(!tree.snapshot().keys().any(is_ours));
-}
-
-#[test]
-fn a_file_with_names_outside_of_the_search_is_restored_apart_and_that_is_said() {
-    for tree in trees() {
-        for action in [Action::Remove, Action::Hardlink, Action::Symlink { is_absolute: false }] {
-            let steps = sample(&tree);
-            let path = tree.path("two");
-            fs::hard_link(&path, tree.path("elsewhere")).unwrap();
-            let steps = [step(&steps[2].paths, &steps[2].keep)];
-            assert!(tree.run(&action, &steps).iter().all(is_done));
-            let undone = tree.undo();
-            let apart = |(_, undone): &(PathBuf, Undone)| *undone == Undone::Apart { names: 1 };
-            assert!(undone.len() == 2 && undone.iter().all(apart), "{action:?}: {undone:?}");
-            let inode = |name| tree.path(name).metadata().unwrap().ino();
-            assert_eq!(inode("two"), inode("deep/two"));
-            assert_ne!(inode("two"), inode("elsewhere"));
-            forget_all(&tree);
-        }
-    }
 }

@@ -113,6 +113,16 @@ pub fn list(state_directory: &Path) -> Result<Vec<Journal>, Error> {
     Ok(found)
 }
 
+/// Where the journal with a name is, if there is one.
+#[must_use]
+pub fn path_of(state_directory: &Path, name: &Path) -> PathBuf {
+    let mut file = name.as_os_str().to_owned();
+    if name.extension().is_none_or(|extension| extension != "jsonl") {
+        file.push(".jsonl");
+    }
+    journal::directory(state_directory).join(file)
+}
+
 /// Undoes what a journal says, the newest step first. What was undone is written in the journal: undoing again goes on.
 ///
 /// # Errors
@@ -132,7 +142,7 @@ pub(crate) fn undo_watched(path: &Path, stop: &Stop, tell: TellUndone<'_>, watch
     };
     lines.require_own().map_err(failed)?;
     if !lines.is_complete {
-        settle(&mut journal, &lines, watch)?;
+        settle(&mut journal, &lines, &|_, _| (), watch)?;
         lines = journal.read()?;
     }
     let mut undoing = Undoing {
