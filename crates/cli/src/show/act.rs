@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use seekless_results::{bytes, visible};
+use seekless_tools::dupes::act::choose::Choice;
 use seekless_tools::dupes::act::report::Refused;
-use seekless_tools::dupes::act::rules::Choice;
 use seekless_tools::dupes::act::undo::Journal;
 use seekless_tools::dupes::act::{Action, Outcome, Ran, Settled, Step, plan};
 use serde_json::{Value, json};

@@ -1,8 +1,7 @@
 //! `seekless dupes act` and `seekless dupes --action`: what is done with duplicates, by rules for what stays.
 //!
-//! Not here: the rules, and acting (`tools`); what it looks like (`show`).
+//! Not here: its options (`how`); the rules, and acting (`tools`); what it looks like (`show`).
 
-use std::ffi::OsString;
 use std::fs;
 use std::io::{self, BufRead, BufReader, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
@@ -11,22 +10,22 @@ use std::sync::{Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
-use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{ArgGroup, Args};
-use etcetera::BaseStrategy as _;
 use seekless_tools::Stop;
 use seekless_tools::dupes::Group;
+use seekless_tools::dupes::act::choose::{Choice, choose};
 use seekless_tools::dupes::act::copies::Places;
 use seekless_tools::dupes::act::origin::Origin;
 use seekless_tools::dupes::act::plan::{self, Agreed, Plan};
 use seekless_tools::dupes::act::report::{self, Refused};
-use seekless_tools::dupes::act::rules::{Choice, RULES, Rule, choose};
+use seekless_tools::dupes::act::rules::{RULES, Rule};
 use seekless_tools::dupes::act::{self, Action, Options, Outcome, Step, Told};
 
-use crate::command::values::{JsonOptions, Word, one_of};
+use super::how::{ACTIONS, How, Kind};
+use crate::command::values::{JsonOptions, one_of};
 use crate::command::{Failure, expect_wishes, raise_open_files, unless_stopped};
 use crate::output::Output;
-use crate::show::{Activity, Acts, Amount, JsonForm, LINE, json_line, visible_path};
+use crate::show::{Activity, Acts, Amount, LINE, json_line};
 use crate::signals::{Caught, stopping};
 
 /// Remove, link or move duplicates that a search found.
@@ -79,74 +78,8 @@ pub struct ActArguments {
     how: How,
 }
 
-/// How duplicates are acted on.
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Acting")]
-pub struct How {
-    /// Which files stay: newest, oldest, shortest, longest, first, name:GLOB, path:GLOB, not-under:DIR, at-least:N (see
-    /// `seekless dupes act --help`)
-    #[arg(long, value_name = "RULE", requires = "what",
-        value_parser = OsStringValueParser::new().try_map(|text: OsString| Rule::parse(&text)))]
-    keep: Vec<Rule>,
-    /// Directory to move files to, with their whole paths; on the same file system
-    #[arg(long, value_name = "DIR", requires = "what")]
-    to: Option<PathBuf>,
-    /// Make symbolic links with absolute targets
-    #[arg(long, requires = "what")]
-    absolute: bool,
-    /// Also act on files that may be open for writing, or whose file system cannot tell
-    #[arg(long, requires = "what")]
-    busy: bool,
-    /// As root, also act on files of other users, and below directories that they own or may write to
-    #[arg(long, requires = "what")]
-    unsafe_owner: bool,
-    /// Make hard links even if owner, mode, ACL or extended attributes differ, and symbolic links even if the file that stays
-    /// has another owner, or its mode or ACL gives more rights
-    #[arg(long, requires = "what")]
-    ignore_metadata: bool,
-    /// Act without asking
-    #[arg(long, short, requires = "what")]
-    yes: bool,
-    /// Print what would be done; change nothing
-    #[arg(long, requires = "what", conflicts_with = "yes")]
-    dry_run: bool,
-    /// Write what would be done to FILE, a line a file; change nothing
-    #[arg(long, value_name = "FILE", requires = "what", conflicts_with_all = ["yes", "dry_run"])]
-    plan_file: Option<PathBuf>,
-}
-
 /// How often it is looked for a signal while a question waits.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
-
-/// An action, as it is named.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    Remove,
-    Hardlink,
-    Symlink,
-    Reflink,
-    Move,
-}
-
-pub const ACTIONS: [Word<Kind>; 5] = [
-    ("remove", "Remove files", Kind::Remove),
-    (
-        "hardlink",
-        "Replace files with hard links to the file that stays",
-        Kind::Hardlink,
-    ),
-    (
-        "symlink",
-        "Replace files with symbolic links to the file that stays",
-        Kind::Symlink,
-    ),
-    (
-        "reflink",
-        "Let files share the blocks of the file that stays",
-        Kind::Reflink,
-    ),
-    ("move", "Move files below the directory --to", Kind::Move),
-];
 
 /// What is to be done, before it is shown.
 struct Work {
@@ -211,91 +144,6 @@ pub fn run(arguments: &ActArguments) -> Result<ExitCode, Failure> {
 pub fn act_on(kind: Kind, how: &How, searched: Searched, json: &JsonOptions, quiet: bool) -> Result<ExitCode, Failure> {
     let (action, rules) = how.action(kind)?;
     Work::of_groups(action, &rules, searched)?.finish(how, json, quiet)
-}
-
-impl How {
-    /// Fails before a search if what is asked for cannot be done.
-    pub fn check(&self, kind: Kind, has_references: bool, json: &JsonOptions) -> anyhow::Result<()> {
-        self.action(kind)?;
-        self.require_rules(has_references)?;
-        self.require_answer(json.form())
-    }
-
-    fn action(&self, kind: Kind) -> anyhow::Result<(Action, Vec<Rule>)> {
-        if self.to.is_some() != (kind == Kind::Move) {
-            bail!(if self.to.is_some() {
-                "only move takes --to"
-            } else {
-                "move needs --to DIR"
-            });
-        }
-        if self.absolute && kind != Kind::Symlink {
-            bail!("only symlink takes --absolute");
-        }
-        if self.ignore_metadata && !matches!(kind, Kind::Hardlink | Kind::Symlink) {
-            bail!("only hardlink and symlink take --ignore-metadata");
-        }
-        let action = match kind {
-            Kind::Remove => Action::Remove,
-            Kind::Hardlink => Action::Hardlink,
-            Kind::Symlink => Action::Symlink {
-                is_absolute: self.absolute,
-            },
-            Kind::Reflink => Action::Reflink,
-            Kind::Move => Action::Move {
-                to: directory("--to", self.to.as_deref().unwrap_or(Path::new(".")))?,
-            },
-        };
-        let resolved = self.keep.iter().map(|rule| match rule {
-            Rule::NotUnder(path) => directory("--keep not-under", path).map(Rule::NotUnder),
-            other => Ok(other.clone()),
-        });
-        Ok((action, resolved.collect::<anyhow::Result<_>>()?))
-    }
-
-    fn require_rules(&self, has_references: bool) -> anyhow::Result<()> {
-        if self.keep.is_empty() && !has_references {
-            bail!("say which files stay with --keep RULE; rules are {RULES}");
-        }
-        Ok(())
-    }
-
-    /// JSON has no place for a question, or for where a plan is.
-    fn require_answer(&self, json: Option<JsonForm>) -> anyhow::Result<()> {
-        if json.is_some() && self.plan_file.is_some() {
-            bail!("--plan-file takes no --json or --jsonl: a plan is JSON lines");
-        }
-        if json.is_some() && !self.yes && !self.dry_run {
-            bail!("--json and --jsonl do not ask; use --yes or --dry-run");
-        }
-        Ok(())
-    }
-
-    fn options(&self) -> anyhow::Result<Options> {
-        Ok(Options {
-            is_busy: self.busy,
-            unsafe_owner: self.unsafe_owner,
-            ignore_metadata: self.ignore_metadata,
-            state_directory: state_directory()?,
-        })
-    }
-}
-
-/// A directory as an absolute path without links.
-fn directory(option: &str, path: &Path) -> anyhow::Result<PathBuf> {
-    let shown = visible_path(path);
-    let found = fs::canonicalize(path).with_context(|| format!("{option}: {shown}: cannot find it"))?;
-    if !found.is_dir() {
-        bail!("{option}: {shown}: is not a directory");
-    }
-    Ok(found)
-}
-
-/// Where journals are kept.
-pub fn state_directory() -> anyhow::Result<PathBuf> {
-    let directories = etcetera::choose_base_strategy().context("cannot find the user's state directory: set HOME")?;
-    let state = directories.state_dir().unwrap_or_else(|| directories.data_dir());
-    Ok(state.join("seekless"))
 }
 
 fn text_of(file: &Path) -> anyhow::Result<(Vec<u8>, bool)> {

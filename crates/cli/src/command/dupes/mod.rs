@@ -1,6 +1,7 @@
 //! `seekless dupes`: files that are equal, and what is done with them.
 
 mod act;
+mod how;
 mod undo;
 
 use std::fs::File;
@@ -30,7 +31,8 @@ use crate::show::{
     tell_why, visible_path,
 };
 use crate::signals::{Caught, stopping};
-use act::{ACTIONS, How, Kind, Searched};
+use act::Searched;
+use how::{ACTIONS, How, Kind};
 
 /// Find files with equal contents.
 ///

@@ -16,7 +16,8 @@ use seekless_results::visible;
 use seekless_tools::Stop;
 use seekless_tools::dupes::act::undo::{self, Journal, Undone};
 
-use super::act::{state_directory, unsourced};
+use super::act::unsourced;
+use super::how::state_directory;
 use crate::command::{Failure, expect_wishes, raise_open_files, unless_stopped};
 use crate::show::{PLAIN, Page, counted, files, journal_json, json_text, list_journals, name_of, stderr, visible_path};
 use crate::signals::stopping;

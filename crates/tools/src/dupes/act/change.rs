@@ -307,7 +307,7 @@ fn relocate(
     let there = match moved {
         Ok(there) => there,
         Err(error) => {
-            holding.unmake_later(name, unmake(name, directories));
+            holding.unmake_later(name, &unmake(name, directories));
             return Err(Unchanged::Left(format!(
                 "cannot move it to {}: {error}",
                 visible_path(to)
@@ -321,7 +321,7 @@ fn relocate(
         .and_then(|()| required(there.directory.rename_new(&there.name, &place.directory, &place.name)));
     Err(match back {
         Ok(()) => {
-            holding.unmake_later(name, unmake(name, directories));
+            holding.unmake_later(name, &unmake(name, directories));
             Unchanged::Left(why)
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Unchanged::Left(why),

@@ -1,6 +1,6 @@
 //! What the rules need to know of equal files: absolute paths, and which copies count.
 //!
-//! Not here: what follows from it (`rules`).
+//! Not here: what follows from it (`choose`).
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -11,8 +11,9 @@ use rustix::fs::{Access, AtFlags, CWD, accessat};
 use rustix::io::Errno;
 
 use super::Seen;
+use super::choose::{Copy, Fixed};
 use super::origin::{Origin, Root};
-use super::rules::{Copy, Fixed, Name};
+use super::rules::Name;
 use crate::dupes::{Equal, Group};
 use crate::walk::is_in_trash;
 

@@ -358,7 +358,7 @@ impl<'a> Holding<'a> {
     }
 
     /// Notes directories that are to be removed in the end, unless they were removed.
-    pub fn unmake_later(&self, name: &Name, unmade: io::Result<()>) {
+    pub fn unmake_later(&self, name: &Name, unmade: &io::Result<()>) {
         if unmade.is_err() {
             let mut names = self.unmade.lock().unwrap_or_else(PoisonError::into_inner);
             names.push(name.clone());

@@ -8,6 +8,7 @@
 
 mod change;
 mod check;
+pub mod choose;
 pub mod copies;
 mod held;
 mod journal;

@@ -3,7 +3,7 @@
 //! Lines may be removed. What is changed in a line must prove itself: its file and the one that is kept must be what the
 //! line says, and no file is acted on twice or kept by one step and acted on by another.
 //!
-//! Not here: deciding what is done (`rules`), and doing it.
+//! Not here: deciding what is done (`choose`), and doing it.
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;

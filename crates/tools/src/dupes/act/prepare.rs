@@ -287,7 +287,7 @@ mod tests {
 
     use super::*;
 
-    /// Whether a user who is in groups and not the owner may do something with a file: path_resolution(7).
+    /// Whether a user who is in groups and not the owner may do something with a file by its mode.
     fn may(file: &Attributes, groups: &[u32], wish: u32) -> bool {
         let shift = if groups.contains(&file.group) { 3 } else { 0 };
         file.mode >> shift & wish == wish

@@ -2,7 +2,7 @@
 //!
 //! A file that does not prove itself is refused with its place in the report; the others are taken.
 //!
-//! Not here: writing reports (the command), and deciding what stays (`rules`).
+//! Not here: writing reports (the command), and deciding what stays (`choose`).
 
 use std::collections::HashSet;
 use std::path::{Component, Path, PathBuf};

@@ -1,0 +1,169 @@
+//! The options that say how duplicates are acted on.
+//!
+//! Not here: acting (`act`).
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use clap::Args;
+use clap::builder::{OsStringValueParser, TypedValueParser};
+use etcetera::BaseStrategy as _;
+use seekless_tools::dupes::act::rules::{RULES, Rule};
+use seekless_tools::dupes::act::{Action, Options};
+
+use crate::command::values::{JsonOptions, Word};
+use crate::show::{JsonForm, visible_path};
+
+/// How duplicates are acted on.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Acting")]
+pub struct How {
+    /// Which files stay: newest, oldest, shortest, longest, first, name:GLOB, path:GLOB, not-under:DIR, at-least:N (see
+    /// `seekless dupes act --help`)
+    #[arg(long, value_name = "RULE", requires = "what",
+        value_parser = OsStringValueParser::new().try_map(|text: OsString| Rule::parse(&text)))]
+    pub keep: Vec<Rule>,
+    /// Directory to move files to, with their whole paths; on the same file system
+    #[arg(long, value_name = "DIR", requires = "what")]
+    pub to: Option<PathBuf>,
+    /// Make symbolic links with absolute targets
+    #[arg(long, requires = "what")]
+    pub absolute: bool,
+    /// Also act on files that may be open for writing, or whose file system cannot tell
+    #[arg(long, requires = "what")]
+    busy: bool,
+    /// As root, also act on files of other users, and below directories that they own or may write to
+    #[arg(long, requires = "what")]
+    unsafe_owner: bool,
+    /// Make hard links even if owner, mode, ACL or extended attributes differ, and symbolic links even if the file that stays
+    /// has another owner, or its mode or ACL gives more rights
+    #[arg(long, requires = "what")]
+    ignore_metadata: bool,
+    /// Act without asking
+    #[arg(long, short, requires = "what")]
+    pub yes: bool,
+    /// Print what would be done; change nothing
+    #[arg(long, requires = "what", conflicts_with = "yes")]
+    pub dry_run: bool,
+    /// Write what would be done to FILE, a line a file; change nothing
+    #[arg(long, value_name = "FILE", requires = "what", conflicts_with_all = ["yes", "dry_run"])]
+    pub plan_file: Option<PathBuf>,
+}
+
+/// An action, as it is named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Remove,
+    Hardlink,
+    Symlink,
+    Reflink,
+    Move,
+}
+
+pub const ACTIONS: [Word<Kind>; 5] = [
+    ("remove", "Remove files", Kind::Remove),
+    (
+        "hardlink",
+        "Replace files with hard links to the file that stays",
+        Kind::Hardlink,
+    ),
+    (
+        "symlink",
+        "Replace files with symbolic links to the file that stays",
+        Kind::Symlink,
+    ),
+    (
+        "reflink",
+        "Let files share the blocks of the file that stays",
+        Kind::Reflink,
+    ),
+    ("move", "Move files below the directory --to", Kind::Move),
+];
+
+impl How {
+    /// Fails before a search if what is asked for cannot be done.
+    pub fn check(&self, kind: Kind, has_references: bool, json: &JsonOptions) -> anyhow::Result<()> {
+        self.action(kind)?;
+        self.require_rules(has_references)?;
+        self.require_answer(json.form())
+    }
+
+    /// The action, and the rules, whose directories exist.
+    pub fn action(&self, kind: Kind) -> anyhow::Result<(Action, Vec<Rule>)> {
+        if self.to.is_some() != (kind == Kind::Move) {
+            bail!(if self.to.is_some() {
+                "only move takes --to"
+            } else {
+                "move needs --to DIR"
+            });
+        }
+        if self.absolute && kind != Kind::Symlink {
+            bail!("only symlink takes --absolute");
+        }
+        if self.ignore_metadata && !matches!(kind, Kind::Hardlink | Kind::Symlink) {
+            bail!("only hardlink and symlink take --ignore-metadata");
+        }
+        let action = match kind {
+            Kind::Remove => Action::Remove,
+            Kind::Hardlink => Action::Hardlink,
+            Kind::Symlink => Action::Symlink {
+                is_absolute: self.absolute,
+            },
+            Kind::Reflink => Action::Reflink,
+            Kind::Move => Action::Move {
+                to: directory("--to", self.to.as_deref().unwrap_or(Path::new(".")))?,
+            },
+        };
+        let resolved = self.keep.iter().map(|rule| match rule {
+            Rule::NotUnder(path) => directory("--keep not-under", path).map(Rule::NotUnder),
+            other => Ok(other.clone()),
+        });
+        Ok((action, resolved.collect::<anyhow::Result<_>>()?))
+    }
+
+    fn require_rules(&self, has_references: bool) -> anyhow::Result<()> {
+        if self.keep.is_empty() && !has_references {
+            bail!("say which files stay with --keep RULE; rules are {RULES}");
+        }
+        Ok(())
+    }
+
+    /// JSON has no place for a question, or for where a plan is.
+    pub fn require_answer(&self, json: Option<JsonForm>) -> anyhow::Result<()> {
+        if json.is_some() && self.plan_file.is_some() {
+            bail!("--plan-file takes no --json or --jsonl: a plan is JSON lines");
+        }
+        if json.is_some() && !self.yes && !self.dry_run {
+            bail!("--json and --jsonl do not ask; use --yes or --dry-run");
+        }
+        Ok(())
+    }
+
+    pub fn options(&self) -> anyhow::Result<Options> {
+        Ok(Options {
+            is_busy: self.busy,
+            unsafe_owner: self.unsafe_owner,
+            ignore_metadata: self.ignore_metadata,
+            state_directory: state_directory()?,
+        })
+    }
+}
+
+/// A directory as an absolute path without links.
+fn directory(option: &str, path: &Path) -> anyhow::Result<PathBuf> {
+    let shown = visible_path(path);
+    let found = fs::canonicalize(path).with_context(|| format!("{option}: {shown}: cannot find it"))?;
+    if !found.is_dir() {
+        bail!("{option}: {shown}: is not a directory");
+    }
+    Ok(found)
+}
+
+/// Where journals are kept.
+pub fn state_directory() -> anyhow::Result<PathBuf> {
+    let directories = etcetera::choose_base_strategy().context("cannot find the user's state directory: set HOME")?;
+    let state = directories.state_dir().unwrap_or_else(|| directories.data_dir());
+    Ok(state.join("seekless"))
+}
