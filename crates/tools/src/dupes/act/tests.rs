@@ -1880,7 +1880,7 @@ fn what_others_wrote_while_a_run_was_stopped_for_longer_than_its_lease_stays() {
                 let [one, keep] = ["deep/er/one", "keep"].map(|name| tree.path(name));
                 let content = fs::read(&one).unwrap();
                 // It is written to by another program that found it before.
-                let file = File::open(if is_kept { &keep } else { &one }).unwrap();
+                let files = [&one, &keep].map(|path| File::open(path).unwrap());
                 let mut child = child(&tree, number, "stop", left).spawn().unwrap();
                 let pid = rustix::process::Pid::from_child(&child);
                 let status = rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::UNTRACED);
@@ -1889,10 +1889,12 @@ fn what_others_wrote_while_a_run_was_stopped_for_longer_than_its_lease_stays() {
                     assert_eq!(status.exit_status(), Some(0));
                     break;
                 }
-                // All is done, or what has the name is the link.
-                let is_over =
-                    !one.exists() || one.is_symlink() || seen(&one).is_inode(&Facts::of(&file).unwrap()) == is_kept;
-                let path = sys::descriptor_path(&file).unwrap();
+                let [own, kept] = files.each_ref().map(|file| file.metadata().unwrap());
+                let is_moved = matches!(action, Action::Move { .. }) && !one.exists();
+                // What has the name is the link.
+                let is_linked = one.metadata().is_ok_and(|found| found.ino() == kept.ino());
+                let is_over = own.nlink() == 0 || is_moved || is_kept && is_linked;
+                let path = sys::descriptor_path(&files[usize::from(is_kept)]).unwrap();
                 File::options()
                     .append(true)
                     .open(&path)
