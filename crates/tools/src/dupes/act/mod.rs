@@ -353,7 +353,7 @@ impl Run<'_> {
                 visible_path(&step.keep)
             ));
         }
-        let kept = proving.keep(id(&step.keep_seen), || self.holding.keep(step, &Directories::default()))?;
+        let kept = proving.keep(id(&step.keep_seen), |directories| self.holding.keep(step, directories))?;
         let prepared = prepare(
             (number, step),
             self.action,
@@ -448,13 +448,17 @@ impl Run<'_> {
 
 impl Proving {
     /// The kept file of a step, which is opened once for all that are done at a time.
-    fn keep(&mut self, id: (u64, u64), open: impl FnOnce() -> Result<Kept, Refused>) -> Result<Arc<Kept>, Refused> {
-        let before = &self.before;
+    fn keep(
+        &mut self,
+        id: (u64, u64),
+        open: impl FnOnce(&Directories) -> Result<Kept, Refused>,
+    ) -> Result<Arc<Kept>, Refused> {
+        let (before, directories) = (&self.before, &self.directories);
         let kept = self.kept.entry(id).or_insert_with(|| {
             let held = before.get(&id).and_then(Weak::upgrade);
             match held.filter(|kept| kept.held.is_alone()) {
                 Some(kept) => Ok(kept),
-                None => open().map(Arc::new),
+                None => open(directories).map(Arc::new),
             }
         });
         kept.clone()
