@@ -1107,6 +1107,29 @@ fn nothing_is_done_if_the_plan_cannot_be_printed() {
 }
 
 #[test]
+fn files_of_hundreds_of_directories_are_acted_on_where_few_files_may_be_open() {
+    let place = Place::new();
+    fs::create_dir(place.path("moved")).unwrap();
+    for number in 0..300 {
+        fs::create_dir_all(place.path(format!("all/{number}"))).unwrap();
+        place.file(format!("all/{number}/file"), b"same");
+    }
+    let state = place.directory().parent().unwrap().join("state");
+    let script = "export XDG_STATE_HOME=\"$0\"; ulimit -n 48; exec \"$@\"";
+    let mut command = place.command_of("sh");
+    command
+        .args(["-c", script])
+        .arg(state)
+        .arg(place.command().get_program())
+        .args([
+            "dupes", "--action", "move", "--to", "moved", "--yes", "--keep", "first", "all",
+        ]);
+    let ended = Ended::of(command.spawn().unwrap()).succeeded();
+    assert!(ended.stdout.contains("299 files moved."), "{}", ended.stdout);
+    assert_eq!(left(&place).len(), 300);
+}
+
+#[test]
 fn ctrl_c_is_an_answer() {
     let place = three();
     let mut command = place.command();

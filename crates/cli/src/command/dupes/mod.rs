@@ -262,8 +262,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let form = arguments.json.form().map_or(arguments.format, DuplicatesForm::Json);
     let origin = || Origin::here(&paths, &arguments.against).context("cannot find the working directory");
     if let Some(kind) = arguments.action {
-        return act(arguments, kind, &found, origin()?, &caught, || {
-            explain(&paths[0], &found, started.elapsed());
+        return act(arguments, kind, found, origin()?, &caught, |found| {
+            explain(&paths[0], found, started.elapsed());
         });
     }
     let origin = matches!(form, DuplicatesForm::Json(_)).then(origin).transpose()?;
@@ -299,14 +299,14 @@ fn require_files(arguments: &Arguments, kind: Kind) -> anyhow::Result<()> {
 fn act(
     arguments: &Arguments,
     kind: Kind,
-    found: &Found,
+    found: Found,
     mut origin: Origin,
     caught: &Caught,
-    explain: impl Fn(),
+    explain: impl Fn(&Found),
 ) -> Result<ExitCode, Failure> {
-    show_failures(found);
+    show_failures(&found);
     if arguments.explain {
-        explain();
+        explain(&found);
     }
     unless_stopped(caught)?;
     let groups: Vec<Group> = found.groups().collect();
@@ -320,6 +320,8 @@ fn act(
         has_failures: !found.failures.is_empty(),
         is_stdin_used: from.is_some_and(|from| from == Path::new("-")),
     };
+    // Its directories are open, and acting needs many.
+    drop(found);
     act::act_on(kind, &arguments.how, searched, &arguments.json, arguments.quiet)
 }
 

@@ -11,7 +11,7 @@ use seekless_sys::{self as sys, Support};
 use super::held::{Holding, Refused, UNSURE};
 use super::place::Directories;
 use super::prepare::{fits, keeps_rights, missing, touched, unopened};
-use super::{Action, BATCH, Options, Step};
+use super::{Action, Options, Step};
 use crate::Stop;
 use crate::visible::visible_path;
 
@@ -23,9 +23,7 @@ pub fn check(action: &Action, steps: &[Step], options: &Options) -> Vec<(usize, 
     let directories = Directories::default();
     let mut found = Vec::new();
     for (number, step) in steps.iter().enumerate() {
-        if number % BATCH == 0 {
-            directories.close();
-        }
+        directories.close_many();
         found.extend(
             refused(action, step, &holding, &directories)
                 .err()

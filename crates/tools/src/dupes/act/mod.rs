@@ -313,7 +313,7 @@ impl Run<'_> {
     /// Proves steps and writes them in the journal, batch by batch. Returns the number of the first step that was not tried.
     fn prepare_all(&self, steps: &[Step], batches: &SyncSender<Vec<Prepared>>) -> Result<usize, Error> {
         // Two batches are open at a time. A step may need two more files and two directories.
-        let most_open = (sys::open_files_max() * 7 / 16).saturating_sub(8);
+        let most_open = (sys::open_files_max() / 8 * 3).saturating_sub(8);
         let mut proving = Proving::default();
         let mut next = 0;
         while next < steps.len() && !self.holding.stop.is_stopped() {
@@ -395,6 +395,7 @@ impl Run<'_> {
         let directories = Directories::default();
         let mut outcomes = Vec::with_capacity(batch.len());
         for one in batch {
+            directories.close_many();
             let outcome = if self.holding.stop.is_stopped() {
                 Outcome::Left { why: STOPPED.into() }
             } else {

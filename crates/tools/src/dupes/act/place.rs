@@ -181,6 +181,13 @@ impl Directories {
         self.open.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
+    /// Closes all directories if they are an eighth of what this process may open.
+    pub fn close_many(&self) {
+        if self.len() >= seekless_sys::open_files_max() / 8 {
+            self.close();
+        }
+    }
+
     /// Closes all directories.
     pub fn close(&self) {
         self.open.lock().unwrap_or_else(PoisonError::into_inner).clear();
