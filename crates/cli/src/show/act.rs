@@ -15,7 +15,7 @@ use super::objects::{JsonForm, Objects};
 use super::page::{Page, Width};
 use super::progress::buffered_stdout;
 use super::table::{TableRow, TextTable};
-use super::units::{counted, files};
+use super::units::{counted, files, subjects};
 use super::visible::{visible_path, with_path};
 use super::{BOLD, DIM, PLAIN, WARNING};
 
@@ -26,6 +26,10 @@ pub struct Acts {
     directory: PathBuf,
     planned: u64,
     planned_bytes: u64,
+    /// Directories among them, the files in those, and their bytes.
+    whole: [u64; 3],
+    /// Directories that were acted on.
+    whole_done: u64,
     refused: u64,
     left: u64,
     failed: u64,
@@ -44,6 +48,8 @@ impl Acts {
             directory: std::env::current_dir().unwrap_or_default(),
             planned: 0,
             planned_bytes: 0,
+            whole: [0; 3],
+            whole_done: 0,
             refused: 0,
             left: 0,
             failed: 0,
@@ -90,12 +96,16 @@ impl Acts {
         for choice in choices {
             if self.objects.is_none() {
                 let each = bytes(choice.bytes);
-                writeln!(page, "{BOLD}Equal files of {each}{BOLD:#}")?;
+                match choice.files {
+                    Some(number) => writeln!(page, "{BOLD}Equal directories of {}, {each}{BOLD:#}", files(number))?,
+                    None => writeln!(page, "{BOLD}Equal files of {each}{BOLD:#}")?,
+                }
                 for (paths, why) in &choice.kept {
                     for (index, path) in paths.iter().enumerate() {
                         let why = if index > 0 { "same file" } else { why };
                         let (path, why) = (self.shown(path), visible(why));
-                        writeln!(page, "  {:WORD$}  {path}{DIM}  ({why}){DIM:#}", "keep")?;
+                        let end = if choice.files.is_some() { "/" } else { "" };
+                        writeln!(page, "  {:WORD$}  {path}{end}{DIM}  ({why}){DIM:#}", "keep")?;
                     }
                 }
             }
@@ -106,6 +116,13 @@ impl Acts {
                 } else {
                     self.planned += 1;
                     self.planned_bytes += own_bytes;
+                    if let Some(contents) = step.seen.contents {
+                        let figures = [1, contents.files, step.seen.bytes];
+                        self.whole
+                            .iter_mut()
+                            .zip(figures)
+                            .for_each(|(sum, figure)| *sum += figure);
+                    }
                 }
                 let object = || match why {
                     Some(why) => Some(self.step_json(step, "left", Some(why))),
@@ -119,10 +136,10 @@ impl Acts {
                 }
                 for (index, path) in step.paths.iter().enumerate() {
                     let path = self.shown(path);
-                    let same = if index > 0 {
-                        format!("{DIM}  (same file){DIM:#}")
-                    } else {
-                        String::new()
+                    let same = match step.seen.contents {
+                        Some(_) => "/".to_owned(),
+                        None if index > 0 => format!("{DIM}  (same file){DIM:#}"),
+                        None => String::new(),
                     };
                     match why {
                         Some(why) => {
@@ -144,7 +161,7 @@ impl Acts {
         if self.objects.is_none() {
             let mut words = match self.planned {
                 0 => "Nothing to do".to_owned(),
-                planned => format!("{} to {}", files(planned), plan::word(&self.action)),
+                planned => format!("{} to {}", self.planned_words(planned), plan::word(&self.action)),
             };
             if self.planned > 0 && !matches!(self.action, Action::Move { .. }) {
                 let _ = write!(words, ", {} to gain", bytes(self.planned_bytes));
@@ -161,6 +178,21 @@ impl Acts {
             ])?;
         }
         page.flush()
+    }
+
+    /// What is planned, with what is in whole directories.
+    fn planned_words(&self, planned: u64) -> String {
+        let [directories, inside, size] = self.whole;
+        if directories == 0 {
+            return files(planned);
+        }
+        let others = planned - directories;
+        let words = format!("{} ({}, {})", subjects(0, directories), files(inside), bytes(size));
+        if others == 0 {
+            words
+        } else {
+            format!("{words} and {}", files(others))
+        }
     }
 
     /// Notes a file that is left alone, before a plan is written.
@@ -187,6 +219,7 @@ impl Acts {
         }
         let mut object = self.step_json(step, word, why);
         if let Outcome::Done { gained_bytes } = outcome {
+            self.whole_done += u64::from(step.seen.contents.is_some());
             object["gained_bytes"] = (*gained_bytes).into();
         }
         self.object(&object)
@@ -264,7 +297,8 @@ impl Acts {
                 Action::Reflink => "share blocks now",
                 Action::Move { .. } => "moved",
             };
-            let mut words = format!("{} {word}", files(ran.done));
+            let done = subjects(ran.done.saturating_sub(self.whole_done), self.whole_done);
+            let mut words = format!("{done} {word}");
             if !matches!(self.action, Action::Move { .. }) {
                 let _ = write!(words, ", {} gained", bytes(ran.gained_bytes));
             }

@@ -63,6 +63,9 @@ pub fn show_duplicates(
     };
     for directories in &found.directories {
         is_any = true;
+        if let Some(origin) = &mut origin {
+            (directories.seen.iter().zip(&directories.paths)).for_each(|(seen, path)| origin.meet(seen.device, path));
+        }
         match (form, &mut objects) {
             (_, Some(objects)) => objects.write(&mut out, &directories_json(directories))?,
             (DuplicatesForm::Text, _) => directories_text(&mut out, directories, references)?,
@@ -252,8 +255,18 @@ fn summary(out: &mut impl Write, found: &Found, sum: &Sum) -> io::Result<()> {
 }
 
 fn directories_json(equal: &EqualDirectories) -> Value {
-    let paths = equal.paths.iter().zip(&equal.roots);
-    let paths = paths.map(|(path, root)| with_path(json!({"root": root}), "path", Some(path)));
+    let paths = equal.paths.iter().zip(&equal.roots).zip(&equal.seen);
+    let paths = paths.map(|((path, root), seen)| {
+        let figures = json!({
+            "device": seen.device,
+            "inode": seen.inode,
+            "modified_ns": seen.modified_ns,
+            "changed_ns": seen.changed_ns,
+            "contents": seen.contents,
+            "root": root,
+        });
+        with_path(figures, "path", Some(path))
+    });
     json!({
         "kind": "directories",
         "files": equal.files,

@@ -42,7 +42,7 @@ pub use run::show_run;
 pub use runs::{held_bytes, list_runs, runs_json, too_large};
 pub use storage::{Described, Found, show_storage, storage_json};
 pub use tree::{Differences, Form, show_same_size};
-pub use units::{counted, files, seconds};
+pub use units::{counted, files, seconds, subjects};
 pub use visible::{json_line, json_text, reason_behind, shortened, visible_lines, visible_path, with_path};
 
 /// No style.

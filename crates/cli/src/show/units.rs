@@ -25,6 +25,16 @@ pub fn seconds(seconds: f64) -> String {
     }
 }
 
+/// Files, directories, or both.
+pub fn subjects(files: u64, directories: u64) -> String {
+    let directories_told = plural(directories, "directory", "directories");
+    match (files, directories) {
+        (_, 0) => self::files(files),
+        (0, _) => directories_told,
+        _ => format!("{directories_told} and {}", self::files(files)),
+    }
+}
+
 /// A number without commas, and a word whose plural ends in s.
 pub fn counted(number: u64, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })

@@ -913,10 +913,6 @@ fn what_does_not_fit_together_is_refused_before_anything_is_searched() {
             &["--action", "remove", "--keep", "newest", "--dirs"],
             "only move and reflink",
         ),
-        (
-            &["--action", "reflink", "--keep", "newest", "--dirs"],
-            "cannot be acted on yet",
-        ),
         (&["--action", "remove", "--keep", "not-under:none"], "cannot find"),
         (&["--action", "remove", "--keep", "biggest"], "rules are newest"),
         (

@@ -14,6 +14,7 @@ mod config;
 mod documents;
 mod dupes;
 mod dupes_act;
+mod dupes_directories;
 mod dupes_disks;
 mod dupes_faults;
 mod dupes_like_jdupes;

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::{Class, Met, Search};
+use super::contents::{Inside, Inventory, Seen};
+use super::{Class, Equal, Group, Met, Name, Proof, Search};
 use crate::walk::{Directory, Visited};
 
 /// Directories that are equal, and not all in directories that are.
@@ -21,6 +22,33 @@ pub struct EqualDirectories {
     pub paths: Vec<PathBuf>,
     /// The numbers of the paths, among those that were given, that led to each.
     pub roots: Vec<u32>,
+    /// What each was.
+    pub seen: Vec<Seen>,
+}
+
+impl EqualDirectories {
+    /// The same as a group whose files are the directories.
+    #[must_use]
+    pub fn group(&self) -> Group {
+        let one = |((path, root), seen): ((&PathBuf, &u32), &Seen)| Equal {
+            names: vec![Name {
+                path: path.clone(),
+                root: *root,
+            }],
+            device: seen.device,
+            inode: seen.inode,
+            modified_ns: seen.modified_ns,
+            changed_ns: seen.changed_ns,
+            own_bytes: 0,
+            contents: seen.contents,
+        };
+        Group {
+            bytes: self.bytes,
+            proof: Proof::Bytes,
+            gain_bytes: self.gain_bytes,
+            files: self.paths.iter().zip(&self.roots).zip(&self.seen).map(one).collect(),
+        }
+    }
 }
 
 /// What is known of a directory that was visited.
@@ -90,6 +118,7 @@ impl Search<'_> {
                 gain_bytes: self.freed_by(&group[references.max(1)..], &trees, &own),
                 paths: group.iter().map(|number| path(*number)).collect(),
                 roots: group.iter().map(|number| root(*number)).collect(),
+                seen: group.iter().map(|number| self.seen(*number, visited, &trees)).collect(),
             });
         }
         for class in &mut *classes {
@@ -136,6 +165,56 @@ impl Search<'_> {
 
     fn key_of(&self, number: u32) -> usize {
         Arc::as_ptr(self.files.directory(number)) as usize
+    }
+
+    /// What a directory was, with all that is in it.
+    fn seen(&self, number: usize, visited: &[Visited], trees: &[Tree]) -> Seen {
+        let mut inventory = Inventory::new(visited[number].id);
+        let mut waiting = self.inside(number, 0, visited, trees);
+        while let Some((above, name, inside, directory)) = waiting.pop() {
+            inventory.add(above, &name, &inside);
+            if let Some(number) = directory {
+                waiting.extend(self.inside(number, above + 1, visited, trees));
+            }
+        }
+        inventory.seen()
+    }
+
+    /// The entries of a directory, the last first: directories above, name, what it is, and which directory.
+    fn inside(
+        &self,
+        number: usize,
+        above: usize,
+        visited: &[Visited],
+        trees: &[Tree],
+    ) -> Vec<(usize, Vec<u8>, Inside, Option<usize>)> {
+        let others = visited[number].others.iter().flatten().map(|(name, target)| {
+            let inside = target.clone().map_or(Inside::Empty, Inside::Link);
+            (above, name.clone(), inside, None)
+        });
+        let files = trees[number].files.iter().map(|file| {
+            let found = self.files.get(*file);
+            let inside = match found.bytes {
+                _ if self.files.is_followed(*file) => Inside::Link(Vec::new()),
+                0 => Inside::Empty,
+                bytes => Inside::File(Seen {
+                    device: found.device,
+                    inode: found.inode,
+                    bytes,
+                    modified_ns: found.modified_ns,
+                    changed_ns: found.changed_ns,
+                    contents: None,
+                }),
+            };
+            (above, self.files.name(*file).to_vec(), inside, None)
+        });
+        let children = trees[number].children.iter().map(|child| {
+            let name = visited[*child].directory.name().to_bytes().to_vec();
+            (above, name, Inside::Directory, Some(*child))
+        });
+        let mut entries: Vec<_> = others.chain(files).chain(children).collect();
+        entries.sort_by(|(_, one, ..), (_, other, ..)| other.cmp(one));
+        entries
     }
 
     /// What is free without some directories and all in them: files that have all their names there.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use seekless::plan::DuplicatesPlan;
 use serde::Serialize;
 
+use super::contents::Contents;
 use super::{Across, EqualDirectories, all_names};
 use crate::walk::{Files, Left, Unlisted};
 
@@ -62,6 +63,8 @@ pub struct Equal {
     /// The space that is free if all these names are removed: none where it has other names, nor what it shares with
     /// other files or snapshots.
     pub own_bytes: u64,
+    /// What is in it, if it is a directory: see [`Seen`](super::act::Seen).
+    pub contents: Option<Contents>,
 }
 
 /// A name of a file.
@@ -227,6 +230,7 @@ impl Found {
             modified_ns: listed.modified_ns,
             changed_ns: listed.changed_ns,
             own_bytes,
+            contents: None,
         }
     }
 

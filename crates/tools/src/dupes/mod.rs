@@ -7,6 +7,7 @@
 
 pub mod act;
 mod cache;
+mod contents;
 mod directories;
 mod entries;
 mod failures;

@@ -28,6 +28,8 @@ use crate::threads::in_threads;
 /// A directory that was listed.
 pub(crate) struct Visited {
     pub directory: Arc<Directory<1>>,
+    /// `st_dev` and `st_ino`.
+    pub id: (u64, u64),
     /// The number of the root.
     pub root: u32,
     /// What it holds beside directories and the files that were listed; `None` where that is not known, or was not wanted.
@@ -346,6 +348,7 @@ impl<'a> Shared<'a> {
             if self.with_directories {
                 found.directories.push(Visited {
                     directory: Arc::clone(&directory),
+                    id: (facts.device, facts.inode),
                     root: next.root.number,
                     others,
                     children: children.len() as u64,

@@ -2,6 +2,8 @@
 //!
 //! Not here: its options (`how`); the rules, and acting (`tools`); what it looks like (`show`).
 
+use std::cmp::Reverse;
+use std::collections::HashSet;
 use std::fs;
 use std::io::{self, BufRead, BufReader, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
@@ -13,7 +15,7 @@ use anyhow::{Context, anyhow, bail};
 use clap::{ArgGroup, Args};
 use seekless_tools::Stop;
 use seekless_tools::dupes::Group;
-use seekless_tools::dupes::act::choose::{Choice, choose};
+use seekless_tools::dupes::act::choose::{Choice, Fixed, choose};
 use seekless_tools::dupes::act::copies::Places;
 use seekless_tools::dupes::act::origin::Origin;
 use seekless_tools::dupes::act::plan::{self, Agreed, Plan};
@@ -25,7 +27,7 @@ use super::how::{ACTIONS, How, Kind};
 use crate::command::values::{JsonOptions, one_of};
 use crate::command::{Failure, expect_wishes, raise_open_files, unless_stopped};
 use crate::output::Output;
-use crate::show::{Activity, Acts, Amount, LINE, json_line};
+use crate::show::{Activity, Acts, Amount, LINE, json_line, subjects};
 use crate::signals::{Caught, stopping};
 
 /// Remove, link or move duplicates that a search found.
@@ -34,6 +36,9 @@ use crate::signals::{Caught, stopping};
 /// will be done, and asks. A file stays if any rule says so, and one of each group always stays. Right before anything is
 /// done with a file, it must be what it was when it was searched, nobody may have it open for writing, and its bytes are
 /// compared with the file that stays. `seekless dupes undo` restores the files.
+///
+/// If the report was made with --dirs, `move` and `reflink` act on whole directories: `move` moves a directory by one rename,
+/// after all files in it were compared. Other programs may have files in it open, and keep them.
 ///
 /// The exit code is 0 if everything was done, 1 if a file was left alone, and 2 if something failed or a part of the
 /// report was refused.
@@ -51,6 +56,7 @@ Rules of --keep; a file stays if any of them says so:
   not-under:DIR          files that are not below DIR
   at-least:N             N files of each group, in the order of the other rules
 If several orders are given, the first decides, and the next decide ties; then the order of the paths decides.
+The mtime of a directory is the latest of the files in it.
 
 Examples:
   seekless dupes --json photos > report                   # search now,
@@ -126,8 +132,8 @@ pub fn run(arguments: &ActArguments) -> Result<ExitCode, Failure> {
         );
     }
     let (text, is_stdin_used) = text_of(file)?;
-    let read =
-        report::read(&text).map_err(|why| anyhow!("{}: cannot use the report: {why}", super::read_from(file)))?;
+    let read = report::read(&text, kind.takes_directories())
+        .map_err(|why| anyhow!("{}: cannot use the report: {why}", super::read_from(file)))?;
     drop(text);
     let searched = Searched {
         origin: read.origin,
@@ -164,6 +170,7 @@ impl Work {
         let by_keep = plan.steps.chunk_by(|(one, _), (other, _)| one.keep == other.keep);
         let choice = |steps: &[(Step, u64)]| Choice {
             bytes: steps[0].0.seen.bytes,
+            files: steps[0].0.seen.contents.map(|contents| contents.files),
             kept: vec![(vec![steps[0].0.keep.clone()], steps[0].0.why.clone())],
             steps: steps.to_vec(),
         };
@@ -181,10 +188,17 @@ impl Work {
     fn of_groups(action: Action, rules: &[Rule], searched: Searched) -> anyhow::Result<Self> {
         let Searched {
             origin,
-            groups,
+            mut groups,
             has_failures,
             is_stdin_used,
         } = searched;
+        // Directories come before the files, and before the directories, in them.
+        let nodes = |group: &Group| {
+            let contents = group.files.first().and_then(|first| first.contents);
+            contents.map_or(0, |contents| contents.files.saturating_add(contents.directories))
+        };
+        groups.sort_by_key(|group| Reverse(nodes(group)));
+        let (mut going, mut staying) = (HashSet::new(), HashSet::new());
         if rules.is_empty() && !origin.roots.iter().any(|root| root.is_reference) {
             bail!("say which files stay with --keep RULE; rules are {RULES}");
         }
@@ -198,20 +212,35 @@ impl Work {
                     copy.stay_below(to);
                 }
             }
-            refused.extend(gone.into_iter().map(|(path, why)| Refused {
+            copies.retain(|copy| !copy.is_in(&going));
+            for copy in copies.iter_mut().filter(|copy| copy.is_in(&staying)) {
+                copy.fixed.get_or_insert(Fixed::Whole);
+            }
+            let refuse = |path: &Path, why| Refused {
                 place: String::new(),
-                path: Some(path),
+                path: Some(path.to_owned()),
                 why,
-            }));
+            };
+            refused.extend(gone.into_iter().map(|(path, why)| refuse(&path, why)));
             let mut choice = choose(&copies, rules, is_linked);
+            if choice.files.is_some() && !choice.steps.is_empty() {
+                going.extend(choice.steps.iter().map(|(step, _)| step.paths[0].clone()));
+                staying.extend(choice.kept.iter().map(|(paths, _)| paths[0].clone()));
+            }
+            if choice.files.is_some() && action == Action::Reflink {
+                // Directories stay, and their files share the blocks of those in the kept one.
+                let each = std::mem::take(&mut choice.steps);
+                for (step, _) in each {
+                    match act::files_of(&step) {
+                        Ok(files) => choice.steps.extend(files),
+                        Err(why) => refused.push(refuse(&step.paths[0], why)),
+                    }
+                }
+            }
             choice.steps.retain(|(step, _)| match agreed.add(step) {
                 Ok(()) => true,
                 Err(why) => {
-                    refused.push(Refused {
-                        place: String::new(),
-                        path: Some(step.paths[0].clone()),
-                        why,
-                    });
+                    refused.push(refuse(&step.paths[0], why));
                     false
                 }
             });
@@ -271,7 +300,7 @@ impl Work {
         }
         let chosen = steps.into_iter().zip(&left).filter(|(_, left)| left.is_none());
         let chosen: Vec<Step> = chosen.map(|(step, _)| step).collect();
-        if !chosen.is_empty() && !how.yes && !self.is_agreed(chosen.len(), &caught)? {
+        if !chosen.is_empty() && !how.yes && !self.is_agreed(&chosen, &caught)? {
             acts.nothing_done()?;
             return self.ended(&acts);
         }
@@ -316,7 +345,7 @@ impl Work {
     }
 
     /// Asks on the terminal. A signal is no answer, and ends the question.
-    fn is_agreed(&self, files: usize, caught: &Caught) -> Result<bool, Failure> {
+    fn is_agreed(&self, steps: &[Step], caught: &Caught) -> Result<bool, Failure> {
         let unasked = || anyhow!("cannot ask without a terminal; use --yes to act, or --dry-run to see the plan only");
         let mut terminal: Box<dyn BufRead + Send> = if self.is_stdin_used {
             Box::new(BufReader::new(fs::File::open("/dev/tty").map_err(|_| unasked())?))
@@ -328,8 +357,9 @@ impl Work {
         if !io::stderr().is_terminal() {
             return Err(unasked().into());
         }
-        let files = crate::show::files(files as u64);
-        write!(crate::show::stderr(), "Act on {files}? [y/N] ").and_then(|()| crate::show::stderr().flush())?;
+        let directories = steps.iter().filter(|step| step.seen.contents.is_some()).count();
+        let subjects = subjects((steps.len() - directories) as u64, directories as u64);
+        write!(crate::show::stderr(), "Act on {subjects}? [y/N] ").and_then(|()| crate::show::stderr().flush())?;
         let (send, answered) = mpsc::channel();
         std::thread::Builder::new().spawn(move || {
             let mut answer = String::new();

@@ -25,7 +25,7 @@ pub struct How {
     #[arg(long, value_name = "RULE", requires = "what",
         value_parser = OsStringValueParser::new().try_map(|text: OsString| Rule::parse(&text)))]
     pub keep: Vec<Rule>,
-    /// Directory to move files to, with their whole paths; on the same file system
+    /// Directory to move files and directories to, with their whole paths; on the same file system
     #[arg(long, value_name = "DIR", requires = "what")]
     pub to: Option<PathBuf>,
     /// Make symbolic links with absolute targets
@@ -47,7 +47,7 @@ pub struct How {
     /// Print what would be done; change nothing
     #[arg(long, requires = "what", conflicts_with = "yes")]
     pub dry_run: bool,
-    /// Write what would be done to FILE, a line a file; change nothing
+    /// Write what would be done to FILE, a line for each file or directory; change nothing
     #[arg(long, value_name = "FILE", requires = "what", conflicts_with_all = ["yes", "dry_run"])]
     pub plan_file: Option<PathBuf>,
 }
@@ -60,6 +60,13 @@ pub enum Kind {
     Symlink,
     Reflink,
     Move,
+}
+
+impl Kind {
+    /// Whether it can be done with whole directories. Links and removal would leave empty ones.
+    pub fn takes_directories(self) -> bool {
+        matches!(self, Self::Move | Self::Reflink)
+    }
 }
 
 pub const ACTIONS: [Word<Kind>; 5] = [
@@ -79,7 +86,11 @@ pub const ACTIONS: [Word<Kind>; 5] = [
         "Let files share the blocks of the file that stays",
         Kind::Reflink,
     ),
-    ("move", "Move files below the directory --to", Kind::Move),
+    (
+        "move",
+        "Move files, or equal directories (--dirs), below the directory --to",
+        Kind::Move,
+    ),
 ];
 
 impl How {

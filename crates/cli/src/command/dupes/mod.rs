@@ -21,7 +21,7 @@ use seekless::{Operation, Reader};
 use seekless_results::bytes;
 use seekless_tools::Stop;
 use seekless_tools::dupes::act::origin::Origin;
-use seekless_tools::dupes::{self, Across, Found, Group, Options, Progress};
+use seekless_tools::dupes::{self, Across, EqualDirectories, Found, Group, Options, Progress};
 use seekless_tools::walk::{Filter, Globs, Selection};
 
 use super::values::{JsonOptions, Word, one_of};
@@ -123,7 +123,7 @@ pub struct Arguments {
     /// Print files that have no duplicate
     #[arg(long, conflicts_with_all = ["isolate", "against"])]
     unique: bool,
-    /// List equal directories instead of the files in them
+    /// List equal directories instead of the files in them; move and reflink act on them as a whole
     #[arg(long, conflicts_with = "unique")]
     dirs: bool,
     /// Compare bytes even if files are read more than once
@@ -281,13 +281,10 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(u8::from(arguments.exit_code && is_any)))
 }
 
-/// Fails if whole directories are to be acted on.
+/// Fails if whole directories are to be acted on in a way that they cannot.
 fn require_files(arguments: &Arguments, kind: Kind) -> anyhow::Result<()> {
     match kind {
-        _ if !arguments.dirs => Ok(()),
-        Kind::Move | Kind::Reflink => Err(anyhow!(
-            "--dirs: whole directories cannot be acted on yet; omit --dirs to act on the files in them"
-        )),
+        _ if !arguments.dirs || kind.takes_directories() => Ok(()),
         _ => Err(anyhow!(
             "--dirs: only move and reflink may act on whole directories, because links and removal would leave empty \
              directories; omit --dirs to act on the files in them"
@@ -309,7 +306,8 @@ fn act(
         explain(&found);
     }
     unless_stopped(caught)?;
-    let groups: Vec<Group> = found.groups().collect();
+    let directories = found.directories.iter().map(EqualDirectories::group);
+    let groups: Vec<Group> = directories.chain(found.groups()).collect();
     for file in groups.iter().flat_map(|group| &group.files) {
         origin.meet(file.device, &file.names[0].path);
     }

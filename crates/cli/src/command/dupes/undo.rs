@@ -5,6 +5,7 @@
 use std::cell::Cell;
 use std::ffi::OsStr;
 use std::fmt::Write as _;
+use std::fs;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -19,12 +20,14 @@ use seekless_tools::dupes::act::undo::{self, Journal, Undone};
 use super::act::unsourced;
 use super::how::state_directory;
 use crate::command::{Failure, expect_wishes, raise_open_files, unless_stopped};
-use crate::show::{PLAIN, Page, counted, files, journal_json, json_text, list_journals, name_of, stderr, visible_path};
+use crate::show::{
+    PLAIN, Page, counted, journal_json, json_text, list_journals, name_of, stderr, subjects, visible_path,
+};
 use crate::signals::stopping;
 
 /// Undo what was done with duplicates.
 ///
-/// Removed files are copied back from the file that stayed, moved files come back, and links become files again, with their
+/// Removed files are copied back from the file that stayed, moved files and directories come back, and links become files again, with their
 /// owner, mode, times and attributes. If the file that stayed has changed since, that is said and nothing is restored from
 /// it. Without JOURNAL, the last run that is not undone is undone. Journals are kept for 90 days.
 #[derive(Debug, Args)]
@@ -73,10 +76,11 @@ pub fn run(arguments: &UndoArguments) -> Result<ExitCode, Failure> {
     }
     let (stop, caught) = stopping(Stop::stop)?;
     expect_wishes()?;
-    let [restored, nothing, failed] = [const { Cell::new(0_u64) }; 3];
+    let [restored, directories, nothing, failed] = [const { Cell::new(0_u64) }; 4];
     let tell = |path: &Path, undone: &Undone| {
         let apart;
         let (count, told) = match undone {
+            Undone::Restored if fs::symlink_metadata(path).is_ok_and(|found| found.is_dir()) => (&directories, None),
             Undone::Restored => (&restored, None),
             Undone::Apart { names } => {
                 apart = format!("it had {} outside of the search", counted(*names, "hard link"));
@@ -97,7 +101,7 @@ pub fn run(arguments: &UndoArguments) -> Result<ExitCode, Failure> {
         }
     };
     undo::undo(&journal, &stop, &tell).map_err(|error| unsourced(&error))?;
-    let mut words = format!("{} restored", files(restored.get()));
+    let mut words = format!("{} restored", subjects(restored.get(), directories.get()));
     for (count, what) in [(&nothing, "with nothing to undo"), (&failed, "not restored")] {
         if count.get() > 0 {
             let _ = write!(words, ", {} {what}", count.get());

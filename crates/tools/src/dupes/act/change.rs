@@ -22,7 +22,7 @@ use crate::visible::visible_path;
 use crate::walk::Facts;
 
 /// What came of one name.
-enum Unchanged {
+pub(super) enum Unchanged {
     /// It is what it was.
     Left(String),
     /// It is not.
@@ -106,7 +106,10 @@ fn change(
             renewed.map_err(|why| Unchanged::Failed(format!("the kept file: {why}")))?;
         }
         Action::Symlink { .. } => symlink(place, name, held, kept, watch)?,
-        Action::Move { .. } => relocate(place, name, held, (holding, directories), watch)?,
+        Action::Move { .. } => {
+            let look = |there: &Place| look(there, &there.name, held);
+            relocate(place, name, &look, (holding, directories), watch)?;
+        }
         Action::Reflink => {}
     }
     if at + 1 == prepared.places.len() {
@@ -290,10 +293,11 @@ fn take_place(
     }
 }
 
-fn relocate(
+/// Moves a file or directory. `look` says whether it is what was proven, at its new place; else it goes back.
+pub(super) fn relocate(
     place: &Place,
     name: &Name,
-    held: &Held,
+    look: &dyn Fn(&Place) -> Result<(), String>,
     (holding, directories): (&Holding<'_>, &Directories),
     watch: &dyn Watch,
 ) -> Changed {
@@ -314,7 +318,7 @@ fn relocate(
             )));
         }
     };
-    let Err(why) = look(&there, &there.name, held) else {
+    let Err(why) = look(&there) else {
         return Ok(());
     };
     let back = before(watch, StepKind::Rename, to)

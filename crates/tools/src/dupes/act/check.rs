@@ -11,7 +11,7 @@ use seekless_sys::{self as sys, Support};
 use super::held::{Holding, Refused, UNSURE};
 use super::place::Directories;
 use super::prepare::{fits, keeps_rights, missing, touched, unopened};
-use super::{Action, Options, Step};
+use super::{Action, Options, Step, directory};
 use crate::Stop;
 use crate::visible::visible_path;
 
@@ -35,6 +35,9 @@ pub fn check(action: &Action, steps: &[Step], options: &Options) -> Vec<(usize, 
 
 /// Fails with the reason why a step will not be done.
 fn refused(action: &Action, step: &Step, holding: &Holding<'_>, directories: &Directories) -> Result<(), Refused> {
+    if step.seen.contents.is_some() {
+        return directory::examine(step, action, holding, directories).map(drop);
+    }
     let facts = |path: &Path| {
         let place = directories.place(path).map_err(|error| unopened(&error))?;
         let found = place.facts().map_err(|error| format!("cannot stat: {error}"))?;
@@ -95,7 +98,7 @@ fn refused(action: &Action, step: &Step, holding: &Holding<'_>, directories: &Di
 }
 
 /// Fails for what is immutable or append-only.
-fn require_changeable(path: &Path) -> Result<(), Refused> {
+pub(super) fn require_changeable(path: &Path) -> Result<(), Refused> {
     match sys::protection(path) {
         Ok(Support::Available(Some(protection))) => Err(protection.to_owned()),
         _ => Ok(()),

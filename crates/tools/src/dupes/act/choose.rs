@@ -1,11 +1,11 @@
-//! Which files of a group stay, why, and what is done with the others.
+//! Which files, or directories, of a group stay, why, and what is done with the others.
 //!
 //! Pure: a file stays if any rule says so. At least one stays in any case.
 //!
 //! Not here: what rules are (`rules`), finding out what a file is (`copies`), and acting.
 
 use std::cmp::{Ordering, Reverse};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -35,6 +35,10 @@ pub enum Fixed {
     Link,
     /// It is where files are moved to.
     Moved,
+    /// It is in a directory that is kept, as a whole, for an equal one.
+    Whole,
+    /// It is a directory that holds the one that files are moved to.
+    Target,
 }
 
 /// Why a file stays.
@@ -56,6 +60,8 @@ impl fmt::Display for Reason {
             Self::Fixed(Fixed::Reference) => "reference",
             Self::Fixed(Fixed::Link) => "behind a symbolic link",
             Self::Fixed(Fixed::Moved) => "moved already",
+            Self::Fixed(Fixed::Whole) => "in a directory that stays",
+            Self::Fixed(Fixed::Target) => "holds the directory to move to",
             Self::Rule(rule) => rule,
             Self::LastCopy => "last copy",
             Self::LastThere => "last copy on this file system",
@@ -68,6 +74,8 @@ impl fmt::Display for Reason {
 pub struct Choice {
     /// The size of each file.
     pub bytes: u64,
+    /// The files in each, if they are directories.
+    pub files: Option<u64>,
     /// Files that stay, by all their names, and why.
     pub kept: Vec<(Vec<PathBuf>, String)>,
     /// What is done, and the space that each file has of its own.
@@ -81,6 +89,16 @@ impl Copy {
             name.is_poor = true;
             self.fixed.get_or_insert(Fixed::Moved);
         }
+        if self.names.iter().any(|name| directory.starts_with(&name.path)) {
+            self.fixed.get_or_insert(Fixed::Target);
+        }
+    }
+
+    /// Whether one of its names is in one of these directories.
+    #[must_use]
+    pub fn is_in(&self, directories: &HashSet<PathBuf>) -> bool {
+        let mut above = self.names.iter().flat_map(|name| name.path.ancestors().skip(1));
+        above.any(|directory| directories.contains(directory))
     }
 
     fn is_poor(&self) -> bool {
@@ -153,6 +171,7 @@ pub fn choose(copies: &[Copy], rules: &[Rule], is_linked: bool) -> Choice {
     }
     let mut choice = Choice {
         bytes: copies.first().map_or(0, |copy| copy.seen.bytes),
+        files: copies.first().and_then(|copy| Some(copy.seen.contents?.files)),
         ..Choice::default()
     };
     for &number in &order {
@@ -220,7 +239,6 @@ fn bytes_of(path: &Path) -> &[u8] {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashSet;
 
     use proptest::prelude::*;
 
@@ -249,6 +267,7 @@ mod tests {
                 bytes: 5,
                 modified_ns,
                 changed_ns: modified_ns,
+                contents: None,
             },
             own_bytes: 4096,
             fixed: None,
@@ -444,6 +463,7 @@ mod tests {
                             bytes: 3,
                             modified_ns,
                             changed_ns: 0,
+                            contents: None,
                         },
                         own_bytes: 1,
                         fixed,

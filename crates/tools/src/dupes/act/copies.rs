@@ -70,6 +70,7 @@ impl<'a> Places<'a> {
                 bytes,
                 modified_ns: file.modified_ns,
                 changed_ns: file.changed_ns,
+                contents: file.contents,
             },
             own_bytes: file.own_bytes,
             fixed: None,
@@ -103,7 +104,7 @@ impl<'a> Places<'a> {
                 continue;
             }
             copy.names.push(Name {
-                is_poor: self.is_poor(&path, file.device),
+                is_poor: self.is_poor(&path, file.device) || file.contents.is_some() && self.is_poor_in(&path),
                 path,
                 given: name.path.clone(),
                 root: name.root,
@@ -132,8 +133,17 @@ impl<'a> Places<'a> {
     /// Whether nobody should rely on the file with this absolute path: it is in the trash, in a read-only snapshot, or on a
     /// device on which nothing was named.
     pub fn is_poor(&mut self, path: &Path, device: u64) -> bool {
-        let place = path.parent().and_then(|parent| self.place(parent).ok());
-        !self.devices.contains(&device) || place.is_none_or(|place| place.is_poor)
+        !self.devices.contains(&device) || path.parent().is_none_or(|parent| self.is_poor_in(parent))
+    }
+
+    /// The same of a directory, and what is in it.
+    pub(super) fn is_poor_in(&mut self, directory: &Path) -> bool {
+        self.place(directory).map_or(true, |place| place.is_poor)
+    }
+
+    /// Whether a directory holds a reference.
+    pub(super) fn holds_reference(&self, directory: &Path) -> bool {
+        self.references.iter().any(|reference| reference.starts_with(directory))
     }
 
     /// An absolute path, whose directory has no links and no `..` in it. The file itself is not followed.

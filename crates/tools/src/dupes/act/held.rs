@@ -85,6 +85,7 @@ impl Seen {
             bytes: now.bytes,
             modified_ns: now.modified_ns(),
             changed_ns: now.changed_ns,
+            contents: None,
         }
     }
 
@@ -186,6 +187,11 @@ impl<'a> Holding<'a> {
         }
     }
 
+    /// Whether what this user owns may be acted on, and relied on.
+    pub fn may_touch(&self, owner: u32) -> bool {
+        !self.is_root || self.options.unsafe_owner || owner == 0
+    }
+
     /// Fails if root would act on a file of another user, or below a directory in which another user decides what its path
     /// leads to.
     pub fn require_owner(&self, place: &Place, facts: &Facts) -> Result<(), Refused> {
@@ -219,6 +225,10 @@ impl<'a> Holding<'a> {
 
     /// Opens a file, which must be what it was, and keeps writers out.
     pub fn hold(&self, place: &Place, expected: &Seen) -> Result<Held, Refused> {
+        self.open(place, expected, true)
+    }
+
+    fn open(&self, place: &Place, expected: &Seen, is_alone: bool) -> Result<Held, Refused> {
         // Before it is opened, because opening a device may have effects, and opening a file ends leases.
         let found = place.facts().map_err(|error| format!("cannot stat: {error}"))?;
         let found = found.ok_or("it is gone")?;
@@ -237,11 +247,11 @@ impl<'a> Holding<'a> {
         if !behind.system.inodes_identify {
             return Err(UNSURE.into());
         }
-        if !lock(&file, PATIENCE).map_err(|error| format!("cannot lock: {error}"))? {
+        if is_alone && !lock(&file, PATIENCE).map_err(|error| format!("cannot lock: {error}"))? {
             return Err("in use: another process has locked it".into());
         }
-        let lease = match Lease::against_writers(&file) {
-            Ok(lease) => Some(lease),
+        let lease = match is_alone.then(|| Lease::against_writers(&file)).transpose() {
+            Ok(lease) => lease,
             Err(_) if self.options.is_busy => None,
             Err(why @ NotAlone::OpenForWriting) => return Err(format!("in use: {why}")),
             Err(why) => return Err(format!("cannot keep other processes out: {why}")),
@@ -299,16 +309,37 @@ impl<'a> Holding<'a> {
         Ok((None, digest.map_err(failed)?))
     }
 
+    /// Fails unless two files are what they were, are not one, and have the same bytes. Others may write to them: that is for
+    /// the caller to find out.
+    pub fn compare_open(&self, place: &Place, seen: &Seen, kept: (&Place, &Seen)) -> Result<(), Refused> {
+        let of_kept = |why: Refused| format!("the kept file {}: {why}", kept.0.path.display());
+        let held = self.open(place, seen, false)?;
+        let twin = self.open(kept.0, kept.1, false).map_err(of_kept)?;
+        for (file, of) in [(&held, &(|why| why) as &dyn Fn(Refused) -> Refused), (&twin, &of_kept)] {
+            if sys::is_mount_root(&file.file) {
+                return Err(of("it is a mount point".into()));
+            }
+        }
+        match one_file(&twin, &held, &kept.0.path) {
+            Some(why) => Err(why),
+            None => self.compare_bytes(&twin, None, &held),
+        }
+    }
+
     /// Fails unless the bytes of a file equal those of the kept one. Gives up if somebody wants to write to one of them.
     pub fn compare(&self, kept: &Kept, held: &Held) -> Result<(), Refused> {
+        self.compare_bytes(&kept.held, kept.content.as_deref(), held)
+    }
+
+    fn compare_bytes(&self, kept: &Held, content: Option<&[u8]>, held: &Held) -> Result<(), Refused> {
         let bytes = held.facts().bytes;
         let differs = |at: u64| format!("differs from the kept file at byte {at}");
-        if bytes != kept.held.facts().bytes {
+        if bytes != kept.facts().bytes {
             return Err("differs from the kept file in size".into());
         }
-        let goes_on = || !self.stop.is_stopped() && held.is_alone() && kept.held.is_alone();
+        let goes_on = || !self.stop.is_stopped() && held.is_alone() && kept.is_alone();
         if bytes >= LARGE_BYTES {
-            let files = [Arc::clone(&kept.held.file), Arc::clone(&held.file)];
+            let files = [Arc::clone(&kept.file), Arc::clone(&held.file)];
             return match self.large.compare_while(&files, bytes, false, &goes_on) {
                 Ok(None) => Ok(()),
                 Ok(Some(at)) => Err(differs(at)),
@@ -327,10 +358,10 @@ impl<'a> Holding<'a> {
         while at < bytes {
             let length = (bytes - at).min(BLOCK_BYTES as u64) as usize;
             let read = read_full(&held.file, &mut theirs[..length], at).map_err(failed)?;
-            let wanted = if let Some(content) = &kept.content {
+            let wanted = if let Some(content) = content {
                 &content[at as usize..at as usize + length]
             } else {
-                let read = read_full(&kept.held.file, &mut ours[..length], at).map_err(failed)?;
+                let read = read_full(&kept.file, &mut ours[..length], at).map_err(failed)?;
                 &ours[..read]
             };
             if theirs[..read] != *wanted {

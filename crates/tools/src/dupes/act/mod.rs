@@ -10,6 +10,7 @@ mod change;
 mod check;
 pub mod choose;
 pub mod copies;
+mod directory;
 mod held;
 mod journal;
 pub mod origin;
@@ -36,15 +37,17 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use seekless::update::{Step as Watched, StepKind, Watch};
 use seekless_sys::{self as sys, Support};
-use serde::{Deserialize, Serialize};
 
 use crate::Stop;
 use crate::visible::visible_path;
 pub use check::check;
 use held::{Holding, Kept, Refused};
-use journal::{Journal, before};
+use journal::{Entry, Journal, before};
 use place::Directories;
 use prepare::{Prepared, prepare};
+
+pub use super::contents::{Contents, Digest, Seen};
+pub use directory::files_of;
 
 /// What is done with a file that equals another.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,25 +70,10 @@ pub enum Action {
     },
 }
 
-/// What a file was when it was searched: stat(2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Seen {
-    /// `st_dev`.
-    pub device: u64,
-    /// `st_ino`.
-    pub inode: u64,
-    /// `st_size`.
-    pub bytes: u64,
-    /// `st_mtime`, in ns since 1970.
-    pub modified_ns: i64,
-    /// `st_ctime`, in ns since 1970.
-    pub changed_ns: i64,
-}
-
-/// A file that is acted on, and the equal one that is kept.
+/// A file, or a directory, that is acted on, and the equal one that is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// All names of the file that are acted on: absolute paths, without links and `..`.
+    /// All names of the file that are acted on: absolute paths, without links and `..`; of a directory, its path.
     pub paths: Vec<PathBuf>,
     /// What it was.
     pub seen: Seen,
@@ -201,6 +189,8 @@ pub type Tell<'a> = &'a (dyn Fn(Told<'_>) + Sync);
 const BATCH: usize = if cfg!(test) { 16 } else { 512 };
 /// Files of a batch, after which it ends: nobody can write to them until it is done.
 const BATCH_BYTES: u64 = 64 << 20;
+/// As many bytes at least a file of a directory counts for.
+const FILE_BYTES: u64 = 4096;
 /// Why a step was not begun.
 const STOPPED: &str = "stopped before";
 
@@ -297,6 +287,29 @@ struct Run<'a> {
     watch: &'a dyn Watch,
 }
 
+/// A step that is proven, and not done yet.
+enum Ready {
+    File(Box<Prepared>),
+    Directory(Box<directory::Proven>),
+}
+
+impl Ready {
+    fn entry(&self) -> &Entry {
+        match self {
+            Self::File(prepared) => &prepared.entry,
+            Self::Directory(proven) => &proven.entry,
+        }
+    }
+
+    /// Files and directories that are open until it is done.
+    fn handles(&self) -> usize {
+        match self {
+            Self::File(_) => 1,
+            Self::Directory(_) => 2,
+        }
+    }
+}
+
 /// What the steps of a batch are proven with.
 #[derive(Default)]
 struct Proving {
@@ -311,22 +324,27 @@ struct Proving {
 
 impl Run<'_> {
     /// Proves steps and writes them in the journal, batch by batch. Returns the number of the first step that was not tried.
-    fn prepare_all(&self, steps: &[Step], batches: &SyncSender<Vec<Prepared>>) -> Result<usize, Error> {
+    fn prepare_all(&self, steps: &[Step], batches: &SyncSender<Vec<Ready>>) -> Result<usize, Error> {
         // Two batches are open at a time. A step may need two more files and two directories.
         let most_open = (sys::open_files_max() / 8 * 3).saturating_sub(8);
         let mut proving = Proving::default();
         let mut next = 0;
         while next < steps.len() && !self.holding.stop.is_stopped() {
-            let mut prepared: Vec<Prepared> = Vec::new();
-            let mut bytes = 0;
+            let mut prepared: Vec<Ready> = Vec::new();
+            let (mut bytes, mut handles) = (0, 0);
             while let Some(step) = steps.get(next) {
                 match self.prepare(next, step, &mut proving) {
-                    Ok(one) => prepared.push(one),
+                    Ok(one) => {
+                        handles += one.handles();
+                        prepared.push(one);
+                    }
                     Err(why) => self.count(next, &Outcome::Left { why }),
                 }
                 next += 1;
-                bytes += step.seen.bytes;
-                let is_open = prepared.len() + proving.open();
+                // What is in directories stays in memory.
+                let files = step.seen.contents.map_or(0, |contents| contents.files);
+                bytes += step.seen.bytes.max(files.saturating_mul(FILE_BYTES));
+                let is_open = handles + proving.open();
                 let is_full = prepared.len() == BATCH || is_open >= most_open || bytes > BATCH_BYTES;
                 if is_full || self.holding.stop.is_stopped() {
                     break;
@@ -345,13 +363,20 @@ impl Run<'_> {
     }
 
     /// Proves that a step may be done.
-    fn prepare(&self, number: usize, step: &Step, proving: &mut Proving) -> Result<Prepared, Refused> {
+    fn prepare(&self, number: usize, step: &Step, proving: &mut Proving) -> Result<Ready, Refused> {
         let id = |seen: &Seen| (seen.device, seen.inode);
         if id(&step.seen) == id(&step.keep_seen) {
             return Err(format!(
                 "it is the kept file: {} is another name of it",
                 visible_path(&step.keep)
             ));
+        }
+        if step.seen.contents.is_some() {
+            let proven = directory::prepare((number, step), self.action, &self.holding, &proving.directories)?;
+            let kept = proven.kept();
+            let (device, file) = kept.map_err(|error| format!("cannot open the kept directory: {error}"))?;
+            self.sync_kept(step, device, &file, proving)?;
+            return Ok(Ready::Directory(Box::new(proven)));
         }
         let kept = proving.keep(id(&step.keep_seen), |directories| self.holding.keep(step, directories))?;
         let prepared = prepare(
@@ -361,27 +386,33 @@ impl Run<'_> {
             (&self.holding, &proving.directories),
             &self.name,
         )?;
-        let device = kept.held.facts().device;
-        if *self.action != Action::Reflink && !proving.synced.contains(&device) {
-            // What relies on a file that is not on its device yet would be lost with it.
-            let synced =
-                before(self.watch, StepKind::Sync, &step.keep).and_then(|()| sync_file_system(&kept.held.file));
-            if synced.map_err(|error| format!("cannot sync the file system of the kept file: {error}"))? {
-                proving.synced.insert(device);
-            }
+        if *self.action != Action::Reflink {
+            self.sync_kept(step, kept.held.facts().device, &kept.held.file, proving)?;
         }
-        Ok(prepared)
+        Ok(Ready::File(Box::new(prepared)))
+    }
+
+    /// Syncs a file system that was not yet: what relies on a file that is not on its device would be lost with it.
+    fn sync_kept(&self, step: &Step, device: u64, kept: &File, proving: &mut Proving) -> Result<(), Refused> {
+        if proving.synced.contains(&device) {
+            return Ok(());
+        }
+        let synced = before(self.watch, StepKind::Sync, &step.keep).and_then(|()| sync_file_system(kept));
+        if synced.map_err(|error| format!("cannot sync the file system of the kept file: {error}"))? {
+            proving.synced.insert(device);
+        }
+        Ok(())
     }
 
     /// Writes steps in the journal, and brings it to the device.
-    fn write_down(&self, prepared: &[Prepared]) -> Result<(), Error> {
+    fn write_down(&self, prepared: &[Ready]) -> Result<(), Error> {
         let mut journal = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
         let open = match &mut *journal {
             Some(open) => open,
             none => none.insert(Journal::make(&self.directory, self.action, self.watch)?),
         };
         for one in prepared {
-            open.add(&one.entry.to_json());
+            open.add(&one.entry().to_json());
         }
         open.require_named()?;
         open.write(self.watch)?;
@@ -391,7 +422,7 @@ impl Run<'_> {
     }
 
     /// Does the steps of a batch.
-    fn act(&self, batch: Vec<Prepared>) -> Result<(), Error> {
+    fn act(&self, batch: Vec<Ready>) -> Result<(), Error> {
         let directories = Directories::default();
         let mut outcomes = Vec::with_capacity(batch.len());
         for one in batch {
@@ -399,10 +430,15 @@ impl Run<'_> {
             let outcome = if self.holding.stop.is_stopped() {
                 Outcome::Left { why: STOPPED.into() }
             } else {
-                change::act(&one, self.action, (&self.holding, &directories), self.watch)
+                let acting = (&self.holding, &directories);
+                match &one {
+                    Ready::File(prepared) => change::act(prepared, self.action, acting, self.watch),
+                    Ready::Directory(proven) => directory::act(proven, acting, self.watch),
+                }
             };
-            self.count(one.step, &outcome);
-            outcomes.push((one.entry.step, outcome));
+            let number = one.entry().step;
+            self.count(number as usize, &outcome);
+            outcomes.push((number, outcome));
         }
         let mut journal = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(journal) = &mut *journal else { return Ok(()) };

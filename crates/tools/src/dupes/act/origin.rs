@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use super::Seen;
+use super::directory::Tree;
 use crate::json::{path_in, with_path};
 
 /// The version of reports and plans.
@@ -190,7 +191,7 @@ impl<'a> Prover<'a> {
         }
     }
 
-    /// Stats a file, and gives what it is with the device number that its file system has now.
+    /// Stats a file, or lists a directory, and gives what it is with the device number that its file system has now.
     ///
     /// # Errors
     /// How it differs from what it was.
@@ -199,8 +200,10 @@ impl<'a> Prover<'a> {
             io::ErrorKind::NotFound => "no longer exists".to_owned(),
             _ => format!("cannot stat: {error}"),
         })?;
-        if !found.is_file() {
-            return Err("is not a regular file".to_owned());
+        match seen.contents {
+            None if !found.is_file() => return Err("is not a regular file".to_owned()),
+            Some(_) if !found.is_dir() => return Err("is not a directory".to_owned()),
+            _ => {}
         }
         let was = self.origin.file_systems.get(&seen.device);
         let was = was.ok_or("the file system with its device number is not in the list")?;
@@ -209,6 +212,9 @@ impl<'a> Prover<'a> {
         if was != now || (!was.contains(' ') && found.dev() != seen.device) {
             return Err("is on another file system than it was".to_owned());
         }
+        if found.ino() != seen.inode {
+            return Err("is another file than it was (another inode number)".to_owned());
+        }
         let nanoseconds = |seconds: i64, more: i64| seconds.saturating_mul(1_000_000_000).saturating_add(more);
         let now = Seen {
             device: found.dev(),
@@ -216,19 +222,20 @@ impl<'a> Prover<'a> {
             bytes: found.len(),
             modified_ns: nanoseconds(found.mtime(), found.mtime_nsec()),
             changed_ns: nanoseconds(found.ctime(), found.ctime_nsec()),
+            contents: None,
         };
-        match () {
-            () if now.inode != seen.inode => Err("is another file than it was (another inode number)".to_owned()),
-            () if now
-                != (Seen {
-                    device: now.device,
-                    ..*seen
-                }) =>
-            {
-                Err("changed since the search".to_owned())
-            }
-            () => Ok(now),
+        let now = match seen.contents {
+            None => now,
+            Some(_) => Tree::of(path)?.seen(),
+        };
+        let was = Seen {
+            device: now.device,
+            ..*seen
+        };
+        if now == was {
+            return Ok(now);
         }
+        Err("changed since the search".to_owned())
     }
 }
 
@@ -270,6 +277,7 @@ mod tests {
             bytes: found.len(),
             modified_ns: found.mtime() * 1_000_000_000 + found.mtime_nsec(),
             changed_ns: found.ctime() * 1_000_000_000 + found.ctime_nsec(),
+            contents: None,
         }
     }
 

@@ -1,4 +1,4 @@
-//! What is to be done, as lines of JSON that people may edit: a header, and a line for each step.
+//! What is to be done, as lines of JSON that people may edit: a header, and a line for each step, which is a file or a directory.
 //!
 //! Lines may be removed. What is changed in a line must prove itself: its file and the one that is kept must be what the
 //! line says, and no file is acted on twice or kept by one step and acted on by another.
@@ -6,14 +6,14 @@
 //! Not here: deciding what is done (`choose`), and doing it.
 
 use std::collections::{HashMap, HashSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
 use super::copies::Places;
 use super::origin::{Origin, Prover, absolute_in};
 use super::report::Refused;
-use super::{Action, Seen, Step};
+use super::{Action, Contents, Seen, Step};
 use crate::json::with_path;
 
 /// A plan that was read back.
@@ -68,13 +68,22 @@ pub fn word(action: &Action) -> &'static str {
 }
 
 fn seen_json(seen: &Seen) -> Value {
-    json!({
+    let mut object = json!({
         "device": seen.device,
         "inode": seen.inode,
         "bytes": seen.bytes,
         "modified_ns": seen.modified_ns,
         "changed_ns": seen.changed_ns,
-    })
+    });
+    if let Some(contents) = seen.contents {
+        object["contents"] = json!(contents);
+    }
+    object
+}
+
+/// What is in a directory; `None` if nothing valid says so.
+pub(super) fn contents_in(object: &Value) -> Option<Contents> {
+    serde_json::from_value(object.get("contents")?.clone()).ok()
 }
 
 /// Reads a plan.
@@ -174,6 +183,10 @@ fn seen_in(object: &Value) -> Option<Seen> {
         bytes: object.get("bytes")?.as_u64()?,
         modified_ns: object.get("modified_ns")?.as_i64()?,
         changed_ns: object.get("changed_ns")?.as_i64()?,
+        contents: match object.get("contents") {
+            None => None,
+            Some(_) => Some(contents_in(object)?),
+        },
     })
 }
 
@@ -198,6 +211,16 @@ fn proven(
     }
     step.keep_seen = prove(&step.keep, &step.keep_seen)?;
     let refuse = |why: &str| Err((Some(step.paths[0].clone()), why.to_owned()));
+    let is_directory = step.seen.contents.is_some();
+    if is_directory != step.keep_seen.contents.is_some() {
+        return refuse("of it and what is kept, only one is a directory");
+    }
+    if is_directory && (!matches!(action, Action::Move { .. }) || step.paths.len() > 1) {
+        return refuse("a directory is only moved, and has one path");
+    }
+    if is_directory && places.holds_reference(&step.paths[0]) {
+        return refuse("holds a reference, where everything stays");
+    }
     if step.seen.bytes != step.keep_seen.bytes {
         return refuse("the file that is kept has another size");
     }
@@ -212,7 +235,8 @@ fn proven(
     if is_linked && device != step.keep_seen.device {
         return refuse("is on another file system than the file that is kept");
     }
-    let is_keep_poor = places.is_poor(&step.keep, step.keep_seen.device);
+    let is_keep_poor =
+        places.is_poor(&step.keep, step.keep_seen.device) || is_directory && places.is_poor_in(&step.keep);
     if is_keep_poor && !step.paths.iter().all(|path| places.is_poor(path, device)) {
         return refuse(
             "the file that is kept is in the trash, in a snapshot, or not on a file system that was searched",
@@ -228,7 +252,15 @@ pub struct Agreed {
     kept: HashSet<(u64, u64)>,
     /// Paths that are acted on, or kept.
     paths: HashMap<PathBuf, (u64, u64)>,
+    /// Directories that are acted on, and kept, as a whole.
+    whole: [HashSet<PathBuf>; 2],
+    /// Directories with something in them that is acted on, and kept.
+    above: [HashSet<PathBuf>; 2],
 }
+
+/// Where [`Agreed::whole`] and [`Agreed::above`] have what is acted on, and what is kept.
+const ACTED_ON: usize = 0;
+const KEPT: usize = 1;
 
 impl Agreed {
     /// Adds a step.
@@ -247,10 +279,60 @@ impl Agreed {
             () if self.acted_on.contains(&keep) => Err("the file that is kept is acted on before".to_owned()),
             () if named.clone().any(is_other) => Err("one of its paths is another file before".to_owned()),
             () => {
+                self.require_apart(step)?;
+                for path in &step.paths {
+                    self.note(ACTED_ON, path, &step.seen);
+                }
+                self.note(KEPT, &step.keep, &step.keep_seen);
                 self.acted_on.insert(file);
                 self.kept.insert(keep);
                 self.paths.extend(named.map(|(path, id)| (path.clone(), id)));
                 Ok(())
+            }
+        }
+    }
+
+    /// Fails if a step acts on something in a directory that another step acts on or keeps as a whole, or the reverse.
+    fn require_apart(&self, step: &Step) -> Result<(), String> {
+        let is_in = |path: &Path, which: usize| {
+            let mut above = path.ancestors().skip(1);
+            !self.whole[which].is_empty() && above.any(|directory| self.whole[which].contains(directory))
+        };
+        let holds =
+            |path: &Path, seen: &Seen, which: usize| seen.contents.is_some() && self.above[which].contains(path);
+        for path in &step.paths {
+            match () {
+                () if is_in(path, ACTED_ON) => return Err("it is in a directory that is acted on before".to_owned()),
+                () if is_in(path, KEPT) => return Err("it is in a directory that is kept before".to_owned()),
+                () if holds(path, &step.seen, ACTED_ON) => {
+                    return Err("something in it is acted on before".to_owned());
+                }
+                () if holds(path, &step.seen, KEPT) => return Err("something in it is kept before".to_owned()),
+                () if step.seen.contents.is_some() && (path.starts_with(&step.keep) || step.keep.starts_with(path)) => {
+                    return Err("it holds the directory that is kept, or is in it".to_owned());
+                }
+                () => {}
+            }
+        }
+        match () {
+            () if is_in(&step.keep, ACTED_ON) => {
+                Err("what is kept is in a directory that is acted on before".to_owned())
+            }
+            () if holds(&step.keep, &step.keep_seen, ACTED_ON) => {
+                Err("something in the directory that is kept is acted on before".to_owned())
+            }
+            () => Ok(()),
+        }
+    }
+
+    fn note(&mut self, which: usize, path: &Path, seen: &Seen) {
+        if seen.contents.is_some() {
+            self.whole[which].insert(path.to_owned());
+        }
+        for directory in path.ancestors().skip(1) {
+            // Those above it are there, too.
+            if !self.above[which].insert(directory.to_owned()) {
+                break;
             }
         }
     }
@@ -267,6 +349,7 @@ mod tests {
             bytes: 1,
             modified_ns: 0,
             changed_ns: 0,
+            contents: None,
         };
         Step {
             paths: vec![format!("/{file}").into()],

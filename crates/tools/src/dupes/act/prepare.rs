@@ -21,8 +21,6 @@ use crate::walk::Facts;
 
 /// A file that is proven to equal the kept one, and what is done with it.
 pub(super) struct Prepared {
-    /// The number of the step.
-    pub step: usize,
     pub held: Held,
     pub kept: Arc<Kept>,
     pub places: Vec<Place>,
@@ -116,7 +114,6 @@ pub(super) fn prepare(
         return Err("it shares all its blocks with the kept file".into());
     }
     Ok(Prepared {
-        step: number,
         own_bytes: held.facts().allocated_bytes.saturating_sub(shared),
         held,
         kept: Arc::clone(kept),

@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::Seen;
 use super::copies::Places;
 use super::origin::{Origin, Prover, Root, whole_path_in};
+use super::plan::contents_in;
 use crate::dupes::{Equal, Group, Name, Proof};
 
 /// What a report says that is true now.
@@ -39,11 +40,11 @@ pub struct Refused {
 /// An object of a report, where it is, or why there is none.
 type Part = (String, Result<Value, String>);
 
-/// Reads the report of `seekless dupes --json` or `--jsonl`.
+/// Reads the report of `seekless dupes --json` or `--jsonl`. Groups of equal directories are refused if they are not wanted.
 ///
 /// # Errors
 /// What is wrong with it as a whole.
-pub fn read(text: &[u8]) -> Result<Report, String> {
+pub fn read(text: &[u8], with_directories: bool) -> Result<Report, String> {
     let (parts, summary) = split(text)?;
     let mut origin =
         Origin::read(&summary.ok_or("it has no summary: it is incomplete, or not a report of seekless dupes")?)?;
@@ -56,7 +57,7 @@ pub fn read(text: &[u8]) -> Result<Report, String> {
             path,
             why,
         };
-        let group = part.and_then(|part| group(&part, &origin));
+        let group = part.and_then(|part| group(&part, &origin, with_directories));
         match group.map(|group| proven(group, &mut prover, &mut places)) {
             Ok((group, refused)) => {
                 report
@@ -117,9 +118,11 @@ fn split(text: &[u8]) -> Result<(Vec<Part>, Option<Value>), String> {
 }
 
 /// A group as it was written, with the names of each file together.
-fn group(part: &Value, origin: &Origin) -> Result<Group, String> {
-    match part.get("kind").and_then(Value::as_str) {
+fn group(part: &Value, origin: &Origin, with_directories: bool) -> Result<Group, String> {
+    let kind = part.get("kind").and_then(Value::as_str);
+    match kind {
         Some("group") => {}
+        Some("directories") if with_directories => {}
         Some("directories") => return Err("whole directories are not acted on: search for files".to_owned()),
         _ => return Err("it is not a group of files".to_owned()),
     }
@@ -149,13 +152,16 @@ fn group(part: &Value, origin: &Origin) -> Result<Group, String> {
         if !names.insert(path.clone()) {
             return Err(format!("path {} is there twice", at + 1));
         }
+        let is_directory = kind == Some("directories");
+        let contents = is_directory.then(|| contents_in(entry).ok_or_else(|| missing("contents")));
         let file = Equal {
             names: Vec::new(),
             device: unsigned("device")?,
             inode: unsigned("inode")?,
             modified_ns: signed("modified_ns")?,
             changed_ns: signed("changed_ns")?,
-            own_bytes: unsigned("own_bytes")?,
+            own_bytes: if is_directory { 0 } else { unsigned("own_bytes")? },
+            contents: contents.transpose()?,
         };
         let number = *numbers.entry((file.device, file.inode)).or_insert_with(|| {
             files.push(file.clone());
@@ -197,6 +203,7 @@ fn proven(
             bytes,
             modified_ns: file.modified_ns,
             changed_ns: file.changed_ns,
+            contents: file.contents,
         };
         let names = file.names.iter().map(|name| {
             let path = places.absolute(&name.path);

@@ -21,6 +21,8 @@ use super::undo::{Undone, undo_watched};
 use super::*;
 use crate::walk::Facts;
 
+mod directories;
+
 /// A tree of files below one directory, and a state directory beside it.
 struct Tree {
     /// The directory of both; removed in the end, unless another process owns it.
@@ -380,6 +382,11 @@ fn child_that_is_killed() {
                 &killing,
             )
             .unwrap();
+        }
+        "directories" => {
+            let action = Action::Move { to: tree.path("moved") };
+            let steps = directories::directory_steps(&tree);
+            run_watched(&action, &steps, &options, &Stop::default(), &|_| (), &killing).unwrap();
         }
         "stop" => {
             let action = &actions(&tree)[number.parse::<usize>().unwrap()];

@@ -32,8 +32,16 @@ pub(super) fn is_born(seen: Option<i64>, file: &File) -> bool {
 
 impl Entry {
     /// Whether a name leads to the file that was acted on, with the bytes and the time that it had, or to its copy that
-    /// undoing another journal made.
+    /// undoing another journal made; or to the directory that was moved, whatever is in it now.
     pub(super) fn is_at(&self, place: &Place, called: &OsStr) -> bool {
+        if self.seen.contents.is_some() {
+            // What is in it may have been used since.
+            let is_it = |file: File| {
+                let found = Facts::of(&file);
+                found.is_ok_and(|found| self.seen.is_inode(&found)) && is_born(self.born_ns, &file)
+            };
+            return kind_of(place, called) == Some(FileType::Directory) && place.open_of(called).is_ok_and(is_it);
+        }
         let Some((found, file)) = opened(place, called) else {
             return false;
         };
@@ -95,6 +103,10 @@ fn is_symlink(name: &Name, place: &Place, called: &OsStr) -> Option<bool> {
     let target = name.link.as_ref()?;
     let is_link = matches!(place.facts_of(called), Ok(Some(found)) if found.kind == FileType::Symlink);
     Some(is_link && place.directory.link_target(called).is_ok_and(|link| link == *target))
+}
+
+fn kind_of(place: &Place, called: &OsStr) -> Option<FileType> {
+    Some(place.facts_of(called).ok()??.kind)
 }
 
 /// Opens a regular file. Opening another may have effects.

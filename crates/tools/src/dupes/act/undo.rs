@@ -297,7 +297,7 @@ impl Undoing<'_> {
                 return Undone::Restored;
             }
             Ok(_) => {
-                let why = "is not the file that was moved there, or has changed since";
+                let why = "is not what was moved there, or has changed since";
                 return failed(format!("{} {why}", visible_path(to)));
             }
             Err(error) => return failed(format!("cannot open the directory of {}: {error}", visible_path(to))),

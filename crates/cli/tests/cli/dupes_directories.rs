@@ -1,0 +1,738 @@
+//! Acting on whole directories: `--dirs` with `move` and `reflink`, at once, from reports and from plans.
+//!
+//! Whatever is done or refused, each directory is whole in one place, and no content is lost.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::os::unix::fs::{MetadataExt, symlink};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use serde_json::{Value, json};
+
+use super::dupes_disks::{bytes, disk, sync};
+use super::place::{Ended, Place};
+
+/// Makes a file in directories that are made, too, with an mtime.
+fn write(place: &Place, name: &str, bytes: &[u8], seconds: u64) {
+    let path = place.path(name);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(&path, bytes).unwrap();
+    let time = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+    File::options()
+        .write(true)
+        .open(path)
+        .unwrap()
+        .set_modified(time)
+        .unwrap();
+}
+
+/// Equal directories `b/long` (newest mtime 20), `a/x` (30) and `c` (10), and a directory `old` to move to.
+fn three() -> Place {
+    let place = Place::new();
+    fs::create_dir(place.path("old")).unwrap();
+    for (directory, seconds) in [("b/long", 20), ("a/x", 30), ("c", 10)] {
+        write(&place, &format!("{directory}/one"), b"one", seconds);
+        write(&place, &format!("{directory}/sub/two"), b"two", 5);
+        write(&place, &format!("{directory}/sub/none"), b"", 50);
+    }
+    write(&place, "other", b"other", 1);
+    place
+}
+
+/// Which of the equal directories are where they were. The others are whole where they were moved to.
+fn left(place: &Place) -> Vec<&'static str> {
+    let mut left = Vec::new();
+    for name in ["a/x", "b/long", "c"] {
+        let moved = moved(place, name);
+        let at = place.path(name);
+        assert_ne!(at.exists(), moved.exists(), "{name}");
+        let whole = if at.exists() { at } else { moved };
+        assert_eq!(fs::read(whole.join("one")).unwrap(), b"one");
+        assert_eq!(fs::read(whole.join("sub/two")).unwrap(), b"two");
+        assert_eq!(fs::read(whole.join("sub/none")).unwrap(), b"");
+        if whole.starts_with(place.path(name)) {
+            left.push(name);
+        }
+    }
+    assert_eq!(fs::read(place.path("other")).unwrap(), b"other");
+    left
+}
+
+fn moved(place: &Place, name: &str) -> PathBuf {
+    let path = place.directory().canonicalize().unwrap().join(name);
+    place.path("old").join(path.strip_prefix("/").unwrap())
+}
+
+const MOVE: [&str; 6] = ["dupes", "--dirs", "--action", "move", "--to", "old"];
+
+fn report(place: &Place, paths: &[&str]) -> Value {
+    let all = [&["dupes", "--dirs", "--json"], paths].concat();
+    serde_json::from_str(&place.run(&all).succeeded().stdout).unwrap()
+}
+
+fn act_on(place: &Place, report: &Value, arguments: &[&str]) -> Ended {
+    place.file("report", report.to_string().as_bytes());
+    let ended = place.run(&[&["dupes", "act"], arguments, &["--from", "report"]].concat());
+    fs::remove_file(place.path("report")).unwrap();
+    ended
+}
+
+#[test]
+fn which_directories_stay_follows_the_rules_and_undo_moves_the_others_back() {
+    for (rules, expected) in [
+        (&["newest"][..], &["a/x"][..]),
+        (&["oldest"], &["c"]),
+        (&["shortest"], &["c"]),
+        (&["longest"], &["b/long"]),
+        (&["first"], &["a/x"]),
+        (&["name:lo*"], &["b/long"]),
+        (&["path:b/*", "name:c"], &["b/long", "c"]),
+        (&["not-under:b"], &["a/x", "c"]),
+        (&["oldest", "at-least:2"], &["b/long", "c"]),
+        (&["at-least:3"], &["a/x", "b/long", "c"]),
+    ] {
+        let keep: Vec<&str> = rules.iter().flat_map(|rule| ["--keep", rule]).collect();
+        for is_report in [false, true] {
+            let place = three();
+            let before = place.content();
+            if is_report {
+                let report = report(&place, &["a", "b", "c", "other"]);
+                let arguments = [&["move", "--to", "old", "--yes"], &keep[..]].concat();
+                act_on(&place, &report, &arguments).succeeded();
+            } else {
+                place
+                    .run(&[&MOVE[..], &["--yes", "a", "b", "c"], &keep[..]].concat())
+                    .succeeded();
+            }
+            assert_eq!(left(&place), expected, "{rules:?}");
+            if expected.len() < 3 {
+                let ended = place.run(&["dupes", "undo"]).succeeded();
+                let directories = if expected.len() == 2 {
+                    "1 directory"
+                } else {
+                    "2 directories"
+                };
+                assert!(
+                    ended.stdout.contains(&format!("{directories} restored.")),
+                    "{}",
+                    ended.stdout
+                );
+            }
+            assert_eq!(place.content(), before);
+        }
+    }
+}
+
+#[test]
+fn the_plan_has_a_directory_a_line_with_its_files_and_bytes() {
+    let place = three();
+    let before = place.content();
+    let all = [&MOVE[..], &["--keep", "oldest", "--dry-run", "a", "b", "c"]].concat();
+    let ended = place.run(&all).succeeded();
+    assert_eq!(
+        ended.stdout,
+        "Equal directories of 3 files, 6 B\n  keep      c/  (oldest)\n  move      a/x/\n  move      b/long/\n\n\
+         2 directories (6 files, 12 B) to move.\n"
+    );
+    let ended = place.run(&[&all[..], &["--json"]].concat()).succeeded();
+    let document: Value = serde_json::from_str(&ended.stdout).unwrap();
+    let step = &document["results"][0];
+    assert_eq!(step["file"]["contents"]["files"], 3);
+    assert_eq!(step["file"]["contents"]["directories"], 2);
+    assert_eq!(
+        (&step["outcome"], &step["file"]["bytes"]),
+        (&json!("planned"), &json!(6))
+    );
+    assert_eq!(place.content(), before);
+    let all = [&MOVE[..], &["--keep", "oldest", "--yes", "a", "b", "c"]].concat();
+    let ended = place.run(&all).succeeded();
+    assert!(
+        ended
+            .stdout
+            .ends_with("2 directories moved. To undo: seekless dupes undo\n"),
+        "{}",
+        ended.stdout
+    );
+}
+
+#[test]
+fn directories_of_a_reference_stay() {
+    let place = three();
+    place
+        .run(&[&MOVE[..], &["--yes", "--against", "b", "a", "c"]].concat())
+        .succeeded();
+    assert_eq!(left(&place), ["b/long"]);
+    let place = three();
+    let before = place.content();
+    let ended = place.run(&[&MOVE[..], &["--yes", "--keep", "newest", "--against", "b", "a"]].concat());
+    assert!(ended.succeeded().stdout.contains("Nothing to do"));
+    assert_eq!(place.content(), before);
+}
+
+#[test]
+fn other_actions_refuse_whole_directories() {
+    let place = three();
+    let before = place.content();
+    let report = report(&place, &["a", "b"]);
+    for action in ["remove", "hardlink", "symlink"] {
+        let ended = place.run(&["dupes", "--dirs", "--action", action, "--keep", "first", "--yes", "."]);
+        assert_eq!(ended.code, Some(2));
+        assert!(ended.stderr.contains("only move and reflink"), "{}", ended.stderr);
+        let ended = act_on(&place, &report, &[action, "--keep", "first", "--yes"]);
+        assert_eq!(ended.code, Some(2));
+        let reason = "refused: group 1: whole directories are not acted on: search for files";
+        assert!(ended.stderr.contains(reason), "{}", ended.stderr);
+        assert_eq!(place.content(), before);
+    }
+}
+
+#[test]
+fn what_is_in_a_directory_that_moves_or_stays_is_not_acted_on_again() {
+    let place = Place::new();
+    fs::create_dir(place.path("old")).unwrap();
+    // `a` equals `b`, and `a/sub` equals `c/sub`; `x` equals a file in all of them.
+    for name in ["a/sub/one", "b/sub/one", "c/sub/one", "x"] {
+        write(&place, name, b"one", 1);
+    }
+    write(&place, "c/more", b"more", 1);
+    for keep in ["name:a", "name:b", "path:c/sub", "name:x", "first", "longest"] {
+        let before = place.content();
+        let ended = place.run(&[&MOVE[..], &["--yes", "--keep", keep, "a", "b", "c", "x"]].concat());
+        assert!(ended.code == Some(0), "{keep}: {}{}", ended.stdout, ended.stderr);
+        let stays = |name: &str| place.path(name).exists();
+        assert!(stays("a/sub/one") || stays("b/sub/one"), "{keep}");
+        assert!(keep != "name:x" || stays("x"));
+        for name in ["a", "b", "c/sub"] {
+            let files = ["sub/one", "one"].map(|file| place.path(name).join(file).exists());
+            assert_eq!(files.contains(&true), stays(name), "{keep}: {name} is empty");
+        }
+        place.run(&["dupes", "undo"]).succeeded();
+        assert_eq!(place.content(), before, "{keep}");
+        // The files were found equal, too.
+        let groups = report(&place, &["a", "b", "c", "x"]);
+        assert_eq!(groups["groups"].as_array().unwrap().len(), 3);
+    }
+}
+
+fn planned(place: &Place) -> Vec<Value> {
+    let all = [&MOVE[..], &["--keep", "name:c", "--plan-file", "plan", "a", "b", "c"]].concat();
+    let ended = place.run(&all).succeeded();
+    assert!(ended.stdout.contains("2 steps written to plan"), "{}", ended.stdout);
+    let text = fs::read_to_string(place.path("plan")).unwrap();
+    fs::remove_file(place.path("plan")).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn carry_out(place: &Place, lines: &[Value]) -> Ended {
+    let text: String = lines.iter().map(|line| line.to_string() + "\n").collect();
+    place.file("plan", text.as_bytes());
+    let ended = place.run(&["dupes", "act", "--plan", "plan", "--yes"]);
+    fs::remove_file(place.path("plan")).unwrap();
+    ended
+}
+
+#[test]
+fn a_plan_of_directories_is_edited_and_carried_out() {
+    let place = three();
+    let lines = planned(&place);
+    let ended = carry_out(&place, &lines[..2]).succeeded();
+    assert!(
+        ended
+            .stdout
+            .contains("Equal directories of 3 files, 6 B\n  keep      c/"),
+        "{}",
+        ended.stdout
+    );
+    assert_eq!(left(&place), ["b/long", "c"]);
+    let ended = carry_out(&place, &lines);
+    assert_eq!(ended.code, Some(2));
+    assert!(
+        ended.stderr.contains("refused: line 2, a/x: no longer exists"),
+        "{}",
+        ended.stderr
+    );
+    assert_eq!(left(&place), ["c"]);
+}
+
+#[test]
+fn a_line_that_names_directories_which_are_not_proven_equal_does_nothing() {
+    type Change = fn(&mut Value, &Value);
+    let changes: [(Change, &str); 13] = [
+        (|step, other| step["keep"] = other.clone(), "changed since the search"),
+        (
+            |step, other| step["file"]["paths"][0]["path"] = other["path"].clone(),
+            "another file",
+        ),
+        (
+            |step, _| step["file"]["contents"]["files"] = 4.into(),
+            "changed since the search",
+        ),
+        (
+            |step, _| step["file"]["contents"]["listing"] = "0".repeat(64).into(),
+            "changed since the search",
+        ),
+        (
+            |step, _| step["file"]["contents"]["listing"] = "x".into(),
+            "`file` is missing or damaged",
+        ),
+        (
+            |step, _| step["keep"]["contents"] = Value::Null,
+            "`keep` is missing or damaged",
+        ),
+        (
+            |step, _| drop(step["file"].as_object_mut().unwrap().remove("contents")),
+            "not a regular file",
+        ),
+        (
+            |step, _| drop(step["keep"].as_object_mut().unwrap().remove("contents")),
+            "not a regular file",
+        ),
+        (|step, _| step["keep"] = step["file"].clone(), "missing or damaged"),
+        (
+            |step, _| {
+                let path = step["file"]["paths"][0].clone();
+                step["keep"] = step["file"].clone();
+                step["keep"]["path"] = path["path"].clone();
+            },
+            "it is the file that is kept",
+        ),
+        (
+            |step, _| {
+                let path = step["file"]["paths"][0].clone();
+                step["file"]["paths"].as_array_mut().unwrap().push(path);
+            },
+            "has one path",
+        ),
+        (
+            |step, _| step["action"] = "remove".into(),
+            "its action is not that of the header",
+        ),
+        (
+            |step, _| {
+                let path = step["file"]["paths"][0]["path"].as_str().unwrap().to_owned();
+                step["file"]["paths"][0]["path"] = format!("{path}/../x").into();
+            },
+            "symbolic link, or has",
+        ),
+    ];
+    for (number, (change, reason)) in changes.into_iter().enumerate() {
+        let place = three();
+        write(&place, "d/one", b"one", 1);
+        let mut lines = planned(&place);
+        // Something else that is a directory, with a digest that is not its own.
+        let mut other = lines[1]["keep"].clone();
+        other["path"] = place
+            .directory()
+            .canonicalize()
+            .unwrap()
+            .join("d")
+            .to_str()
+            .unwrap()
+            .into();
+        if number == 0 {
+            other["inode"] = fs::metadata(place.path("d")).unwrap().ino().into();
+        }
+        change(&mut lines[1], &other);
+        let ended = carry_out(&place, &lines);
+        assert_eq!(ended.code, Some(2), "{number}");
+        assert!(ended.stderr.contains("refused: line 2"), "{number}: {}", ended.stderr);
+        assert!(ended.stderr.contains(reason), "{number}: {}", ended.stderr);
+        assert_eq!(left(&place), ["a/x", "c"], "{number}: the other line is done");
+    }
+}
+
+/// A plan for two directories that are what it says, and not equal: made of two plans for directories that are.
+#[test]
+fn directories_that_a_plan_only_claims_to_be_equal_are_compared() {
+    for (content, reason) in [
+        ("two", "does not equal"),
+        ("eno", "differs from the kept file at byte 0"),
+    ] {
+        let place = three();
+        for directory in ["d", "e"] {
+            write(&place, &format!("{directory}/one"), content.as_bytes(), 1);
+            write(&place, &format!("{directory}/sub/two"), b"two", 1);
+            if content == "eno" {
+                write(&place, &format!("{directory}/sub/none"), b"", 1);
+            }
+        }
+        let all = ["--keep", "shortest", "--plan-file", "plan", "a", "b", "c", "d", "e"];
+        place.run(&[&MOVE[..], &all].concat()).succeeded();
+        let text = fs::read_to_string(place.path("plan")).unwrap();
+        let mut lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let is_of = |step: &Value, name: &str| step["keep"]["path"].as_str().unwrap().ends_with(name);
+        let foreign = lines[1..].iter().find(|step| is_of(step, "/d")).unwrap()["keep"].clone();
+        lines.retain(|step| step["kind"] == "plan" || is_of(step, "/c"));
+        lines[1]["keep"] = foreign;
+        fs::remove_file(place.path("plan")).unwrap();
+        let ended = carry_out(&place, &lines[..2]);
+        assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+        assert!(
+            ended.stderr.contains(reason) || ended.stdout.contains(reason),
+            "{}{}",
+            ended.stdout,
+            ended.stderr
+        );
+        assert_eq!(left(&place), ["a/x", "b/long", "c"]);
+    }
+}
+
+#[test]
+fn a_plan_cannot_act_on_a_directory_and_on_something_in_it() {
+    let place = three();
+    write(&place, "lone", b"one", 1);
+    let lines = planned(&place);
+    let ended = place.run(&[
+        "dupes",
+        "--action",
+        "move",
+        "--to",
+        "old",
+        "--keep",
+        "name:lone",
+        "--plan-file",
+        "plan",
+        "a",
+        "b",
+        "c",
+        "lone",
+    ]);
+    ended.succeeded();
+    let text = fs::read_to_string(place.path("plan")).unwrap();
+    let files: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let one = |name: &str| {
+        let is_it = |step: &&Value| {
+            step["file"]["paths"][0]["path"]
+                .as_str()
+                .is_some_and(|path| path.ends_with(name))
+        };
+        files[1..].iter().find(is_it).unwrap().clone()
+    };
+    fs::remove_file(place.path("plan")).unwrap();
+    for (file, is_first, reason) in [
+        ("a/x/one", false, "it is in a directory that is acted on before"),
+        ("a/x/one", true, "something in it is acted on before"),
+        ("c/one", false, "it is in a directory that is kept before"),
+        (
+            "c/one",
+            true,
+            "something in the directory that is kept is acted on before",
+        ),
+    ] {
+        // The origin of the other plan, which has all paths.
+        let mut plan = vec![files[0].clone(), lines[1].clone()];
+        plan.insert(if is_first { 1 } else { 2 }, one(file));
+        place.file(
+            "plan",
+            plan.iter()
+                .map(|line| line.to_string() + "\n")
+                .collect::<String>()
+                .as_bytes(),
+        );
+        let ended = place.run(&["dupes", "act", "--plan", "plan", "--dry-run"]);
+        assert!(ended.stderr.contains(reason), "{file}: {}", ended.stderr);
+        assert!(ended.stdout.contains("1 directory (3") != is_first, "{}", ended.stdout);
+        fs::remove_file(place.path("plan")).unwrap();
+    }
+}
+
+#[test]
+fn a_report_of_directories_that_changed_is_refused_in_these_parts() {
+    type Edit = fn(&Place);
+    let edits: [(Edit, &str); 5] = [
+        (
+            |place| write(place, "a/x/new", b"new", 1),
+            "a/x: changed since the search",
+        ),
+        (
+            |place| write(place, "a/x/one", b"One", 30),
+            "a/x: changed since the search",
+        ),
+        (
+            |place| fs::remove_file(place.path("a/x/sub/none")).unwrap(),
+            "a/x: changed since the search",
+        ),
+        (
+            |place| {
+                fs::rename(place.path("a/x"), place.path("a/y")).unwrap();
+                symlink("y", place.path("a/x")).unwrap();
+            },
+            "a/x: is not a directory",
+        ),
+        (
+            |place| fs::rename(place.path("a/x"), place.path("a/y")).unwrap(),
+            "a/x: no longer exists",
+        ),
+    ];
+    for (edit, reason) in edits {
+        let place = three();
+        let report = report(&place, &["a", "b", "c"]);
+        edit(&place);
+        let ended = act_on(&place, &report, &["move", "--to", "old", "--keep", "name:c", "--yes"]);
+        assert_eq!(ended.code, Some(2));
+        assert!(ended.stderr.contains(reason), "{}", ended.stderr);
+        assert!(!moved(&place, "a/x").exists() && moved(&place, "b/long/sub/two").exists());
+    }
+    let place = three();
+    let mut report = report(&place, &["a", "b", "c"]);
+    for path in report["groups"][0]["paths"].as_array_mut().unwrap() {
+        path.as_object_mut().unwrap().remove("contents");
+    }
+    let before = place.content();
+    let ended = act_on(&place, &report, &["move", "--to", "old", "--keep", "name:c", "--yes"]);
+    assert!(
+        ended.stderr.contains("`contents` is missing or damaged"),
+        "{}",
+        ended.stderr
+    );
+    assert_eq!(place.content(), before);
+}
+
+#[test]
+fn a_directory_with_a_symbolic_link_stays_and_its_files_may_share_blocks() {
+    let place = three();
+    for directory in ["a/x", "b/long", "c"] {
+        symlink("one", place.path(directory).join("link")).unwrap();
+    }
+    let before = place.content();
+    let ended = place.run(&[&MOVE[..], &["--keep", "name:c", "--yes", "a", "b", "c"]].concat());
+    assert_eq!(ended.code, Some(1));
+    assert!(
+        ended
+            .stdout
+            .contains("x/link is a symbolic link, which may lead elsewhere"),
+        "{}",
+        ended.stdout
+    );
+    assert_eq!(place.content(), before);
+}
+
+#[test]
+fn another_file_system_is_said_beforehand() {
+    let place = three();
+    let Some(_mount) = disk(&place, "xfs") else { return };
+    let before = place.content();
+    let all = [
+        "dupes", "--dirs", "--action", "move", "--to", "disk", "--keep", "name:c", "--yes", "a", "b", "c",
+    ];
+    let ended = place.run(&all);
+    assert_eq!(ended.code, Some(1));
+    assert!(ended.stdout.contains("is on another file system"), "{}", ended.stdout);
+    assert_eq!(place.content(), before);
+}
+
+#[test]
+fn hundreds_of_directories_move_where_few_files_may_be_open() {
+    let place = Place::new();
+    fs::create_dir(place.path("old")).unwrap();
+    for number in 0..300 {
+        write(&place, &format!("all/{number}/sub/file"), b"same", 1);
+    }
+    let before = place.content();
+    // The hard limit as well, or it would be raised.
+    let state = place.directory().parent().unwrap().join("state");
+    let script = "export XDG_STATE_HOME=\"$0\"; ulimit -n 48; exec \"$@\"";
+    let mut command = place.command_of("sh");
+    command
+        .args(["-c", script])
+        .arg(state)
+        .arg(place.command().get_program());
+    command.args(MOVE).args(["--yes", "--keep", "name:7", "all"]);
+    let ended = Ended::of(command.spawn().unwrap()).succeeded();
+    assert!(ended.stdout.contains("299 directories moved."), "{}", ended.stdout);
+    assert_eq!(fs::read_dir(place.path("all")).unwrap().count(), 1);
+    place.run(&["dupes", "undo"]).succeeded();
+    assert_eq!(place.content(), before);
+}
+
+fn shared_on(kind: &str) {
+    let place = Place::new();
+    let Some(_mount) = disk(&place, kind) else { return };
+    for directory in ["disk/a", "disk/b", "disk/c/d"] {
+        for (number, name) in ["one", "sub/two", "sub/deep/three"].iter().enumerate() {
+            write(
+                &place,
+                &format!("{directory}/{name}"),
+                &bytes(number as u64, 200_000),
+                number as u64,
+            );
+        }
+        write(&place, &format!("{directory}/none"), b"", 1);
+        symlink("none", place.path(directory).join("link")).unwrap();
+    }
+    sync(&place.path("disk"));
+    let before = place.content();
+    for plan in [&["--dry-run"][..], &["--yes"]] {
+        let all = ["dupes", "--dirs", "--action", "reflink", "--keep", "name:a", "disk"];
+        let ended = place.run(&[&all, plan].concat()).succeeded();
+        assert!(
+            ended
+                .stdout
+                .contains("Equal directories of 4 files, 586 KiB\n  keep      disk/a/"),
+            "{}",
+            ended.stdout
+        );
+        assert!(
+            ended.stdout.contains("6 files to reflink, 1.15 MiB to gain."),
+            "{}",
+            ended.stdout
+        );
+        assert_eq!(place.content(), before);
+        if plan == ["--yes"] {
+            assert!(
+                ended.stdout.contains("6 files share blocks now, 1.1"),
+                "{}",
+                ended.stdout
+            );
+        }
+    }
+    sync(&place.path("disk"));
+    let ended = place.run(&["dupes", "--dirs", "--json", "disk"]).succeeded();
+    let document: Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!(document["groups"][0]["gain_bytes"], 0);
+    // From a report, and again.
+    let report = report(&place, &["disk"]);
+    let ended = act_on(&place, &report, &["reflink", "--keep", "name:a", "--yes"]);
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    assert!(ended.stderr.contains("shares all its blocks"), "{}", ended.stderr);
+    assert_eq!(place.content(), before);
+}
+
+#[test]
+fn files_of_directories_share_blocks_on_xfs() {
+    shared_on("xfs");
+}
+
+#[test]
+fn files_of_directories_share_blocks_on_btrfs() {
+    shared_on("btrfs");
+}
+
+/// What is in a directory, for comparing by the simplest means: by path from there, the bytes, or none of a directory.
+fn inside(at: &Path) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(at).unwrap() {
+        let path = entry.unwrap().path();
+        let name = PathBuf::from(path.file_name().unwrap());
+        if path.is_dir() {
+            found.extend(
+                inside(&path)
+                    .into_iter()
+                    .map(|(below, bytes)| (name.join(below), bytes)),
+            );
+            found.insert(name, None);
+        } else {
+            found.insert(name, Some(fs::read(&path).unwrap()));
+        }
+    }
+    found
+}
+
+/// Makes random directories, many of which are equal.
+fn grow(at: &Path, random: &mut fastrand::Rng, depth: usize) {
+    fs::create_dir_all(at).unwrap();
+    for name in ["a", "b", "c"] {
+        let path = at.join(name);
+        match random.u8(..6) {
+            0 | 1 => fs::write(path, [b'x' + random.u8(..2)].repeat(3)).unwrap(),
+            2 if random.u8(..4) == 0 => fs::write(path, "").unwrap(),
+            3 if depth > 0 => grow(&path, random, depth - 1),
+            // One of a few, which are the same wherever they are.
+            4 | 5 if depth > 0 => grow(&path, &mut fastrand::Rng::with_seed(random.u64(..4)), depth - 1),
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn after_acting_on_random_trees_all_content_is_there_and_a_copy_of_each_stays() {
+    let mut directories_moved = 0;
+    for seed in 0..120 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let place = Place::new();
+        fs::create_dir(place.path("old")).unwrap();
+        for name in ["one", "two"] {
+            grow(&place.path(name), &mut random, 3);
+        }
+        let rule = [
+            "first",
+            "shortest",
+            "longest",
+            "newest",
+            "name:a",
+            "path:two/**",
+            "at-least:2",
+        ];
+        let mut all = [&MOVE[..], &["--yes", "--keep", rule[random.usize(..rule.len())]]].concat();
+        if random.bool() {
+            all.extend(["--against", "two", "one"]);
+        } else {
+            all.extend(["one", "two"]);
+        }
+        let (snapshot, before) = (place.content(), inside(&place.directory()));
+        let ended = place.run(&all);
+        assert_eq!(ended.code, Some(0), "{seed}: {}{}", ended.stdout, ended.stderr);
+        let after = inside(&place.directory());
+        let root = place.directory().canonicalize().unwrap();
+        let target = Path::new("old").join(root.strip_prefix("/").unwrap());
+        let origin = |path: &Path| path.strip_prefix(&target).unwrap_or(path).to_owned();
+        // All is there, with its bytes, at its old place or below the target.
+        for (path, content) in before.iter().filter(|(path, _)| !path.starts_with("old")) {
+            let there: Vec<_> = [path.clone(), target.join(path)]
+                .into_iter()
+                .filter(|path| after.contains_key(path))
+                .collect();
+            assert!(
+                there.iter().all(|path| after[path] == *content),
+                "{seed}: {}",
+                path.display()
+            );
+            assert!(!there.is_empty(), "{seed}: {} is gone", path.display());
+            let is_twice = there.len() > 1;
+            assert!(
+                !is_twice || content.is_none(),
+                "{seed}: {} is there twice",
+                path.display()
+            );
+        }
+        for (path, content) in after
+            .iter()
+            .filter(|(path, content)| path.starts_with(&target) && content.is_some())
+        {
+            assert_eq!(before.get(&origin(path)), Some(content), "{seed}");
+            // A copy stays where it was.
+            let mut stays = after.iter().filter(|(path, _)| !path.starts_with("old"));
+            assert!(stays.any(|(_, other)| other == content), "{seed}: {}", path.display());
+        }
+        // What was moved as a whole is whole, and one that equals it stays.
+        let told = place.run(&["dupes", "undo", "--list", "--json"]).succeeded().stdout;
+        let journals: Value = serde_json::from_str(&told).unwrap();
+        let journal = journals[0]["path"]
+            .as_str()
+            .map(|path| fs::read_to_string(path).unwrap());
+        let text = journal.unwrap_or_default();
+        let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        for line in lines.filter(|line| line["seen"]["contents"].is_object()) {
+            directories_moved += 1;
+            let path = |value: &Value| PathBuf::from(value.as_str().unwrap());
+            let (from, keep) = (path(&line["names"][0]["path"]), path(&line["keep"]));
+            assert!(!from.exists(), "{seed}");
+            let there = place.path("old").join(from.strip_prefix("/").unwrap());
+            let was: BTreeMap<_, _> = before
+                .iter()
+                .filter_map(|(path, content)| {
+                    let below = root.join(path).strip_prefix(&from).ok()?.to_owned();
+                    (!below.as_os_str().is_empty()).then(|| (below, content.clone()))
+                })
+                .collect();
+            assert_eq!(inside(&there), was, "{seed}");
+            assert_eq!(inside(&keep), was, "{seed}");
+        }
+        if !text.is_empty() {
+            place.run(&["dupes", "undo"]).succeeded();
+        }
+        assert_eq!(place.content(), snapshot, "{seed}");
+    }
+    assert!(directories_moved > 100, "{directories_moved}");
+}

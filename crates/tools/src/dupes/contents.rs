@@ -1,0 +1,147 @@
+//! What a file or a directory was when it was searched: enough to tell later that it still is that.
+//!
+//! Not here: listing directories (`walk`, `act::directory`).
+
+use serde::{Deserialize, Serialize};
+
+/// What a file, or a directory with all that is in it, was when it was searched: stat(2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Seen {
+    /// `st_dev`.
+    pub device: u64,
+    /// `st_ino`.
+    pub inode: u64,
+    /// `st_size`; of a directory, the sum of its files.
+    pub bytes: u64,
+    /// `st_mtime`, in ns since 1970; of a directory, the latest of its files that are not empty.
+    pub modified_ns: i64,
+    /// `st_ctime`, in ns since 1970; of a directory, the latest of its files that are not empty.
+    pub changed_ns: i64,
+    /// What is in it, if it is a directory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub contents: Option<Contents>,
+}
+
+/// What is in a directory, and below.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Contents {
+    /// Regular files.
+    pub files: u64,
+    /// Directories, itself included.
+    pub directories: u64,
+    /// BLAKE3 of all names, with what each was.
+    pub listing: Digest,
+}
+
+/// 256 bits, which are written as hexadecimal digits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Digest(blake3::Hash);
+
+impl From<Digest> for String {
+    fn from(digest: Digest) -> Self {
+        digest.0.to_hex().to_string()
+    }
+}
+
+impl TryFrom<String> for Digest {
+    type Error = blake3::HexError;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        blake3::Hash::from_hex(text).map(Self)
+    }
+}
+
+/// An entry of a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Inside {
+    /// A regular file.
+    File(Seen),
+    /// A regular file without bytes; a search may omit it, and knows no more of it.
+    Empty,
+    /// A symbolic link with its target; nothing leads to a link that a search has followed.
+    Link(Vec<u8>),
+    Directory,
+}
+
+/// Sums up the entries of a directory, and of those in it. What is in a directory follows it, in the order of names: so all of
+/// it need not be in memory.
+pub(super) struct Inventory {
+    seen: Seen,
+    files: u64,
+    directories: u64,
+    hasher: blake3::Hasher,
+}
+
+impl Inventory {
+    /// Of a directory with these numbers: `st_dev` and `st_ino`.
+    pub fn new((device, inode): (u64, u64)) -> Self {
+        Self {
+            seen: Seen {
+                device,
+                inode,
+                bytes: 0,
+                modified_ns: i64::MIN,
+                changed_ns: i64::MIN,
+                contents: None,
+            },
+            files: 0,
+            directories: 1,
+            hasher: blake3::Hasher::new(),
+        }
+    }
+
+    /// Adds an entry with so many directories above it.
+    pub fn add(&mut self, above: usize, name: &[u8], inside: &Inside) {
+        self.number(above as u64);
+        self.text(name);
+        match inside {
+            Inside::File(file) => {
+                self.files += 1;
+                self.seen.bytes += file.bytes;
+                self.seen.modified_ns = self.seen.modified_ns.max(file.modified_ns);
+                self.seen.changed_ns = self.seen.changed_ns.max(file.changed_ns);
+                self.hasher.update(b"f");
+                // Not the device, whose number a restart may change: all entries are on that of the directory.
+                self.number(file.inode);
+                self.number(file.bytes);
+                self.number(file.modified_ns.cast_unsigned());
+                self.number(file.changed_ns.cast_unsigned());
+            }
+            Inside::Empty => {
+                self.files += 1;
+                self.hasher.update(b"e");
+            }
+            Inside::Link(target) => {
+                self.hasher.update(b"l");
+                self.text(target);
+            }
+            Inside::Directory => {
+                self.directories += 1;
+                self.hasher.update(b"d");
+            }
+        }
+    }
+
+    fn number(&mut self, number: u64) {
+        self.hasher.update(&number.to_le_bytes());
+    }
+
+    fn text(&mut self, text: &[u8]) {
+        self.number(text.len() as u64);
+        self.hasher.update(text);
+    }
+
+    /// What the directory is.
+    pub fn seen(&self) -> Seen {
+        let contents = Contents {
+            files: self.files,
+            directories: self.directories,
+            listing: Digest(self.hasher.finalize()),
+        };
+        Seen {
+            contents: Some(contents),
+            ..self.seen
+        }
+    }
+}
