@@ -93,12 +93,6 @@ impl Seen {
         (self.device, self.inode) == (now.device, now.inode)
     }
 
-    /// Whether it is the file with its bytes, as far as size and time tell. The number of a file that was removed may be that
-    /// of a new one.
-    pub(super) fn has_bytes(&self, now: &Facts) -> bool {
-        self.is_inode(now) && self.is_as_old(now)
-    }
-
     /// Whether a file has the size and the time of this one.
     pub(super) fn is_as_old(&self, now: &Facts) -> bool {
         (self.bytes, self.modified_ns) == (now.bytes, now.modified_ns())

@@ -15,6 +15,7 @@ use seekless::files::{Attributes, lock};
 use seekless::update::{Step as Watched, StepKind, Watch};
 use serde_json::{Value, json};
 
+use super::twin::Known;
 use super::{Action, Error, Outcome, Ran, Seen};
 use crate::json::{bytes_of, digits, path_in, with_path};
 
@@ -205,8 +206,8 @@ pub(super) struct Lines {
     pub entries: Vec<Entry>,
     /// What came of steps, by their numbers.
     pub came: BTreeMap<u64, Came>,
-    /// The device and inode of files that were made to undo a step.
-    pub restored: BTreeMap<u64, (u64, u64)>,
+    /// Files that were made to undo a step.
+    pub restored: BTreeMap<u64, Known>,
     /// Steps of which nothing is left to undo.
     pub undone: BTreeMap<u64, bool>,
     pub gained_bytes: u64,
@@ -533,7 +534,8 @@ impl Lines {
             }
             (Some("restoring"), Some(step)) => {
                 if let (Some(device), Some(inode)) = (line["device"].as_u64(), line["inode"].as_u64()) {
-                    self.restored.insert(step, (device, inode));
+                    let born_ns = line["born_ns"].as_i64();
+                    self.restored.insert(step, Known { device, inode, born_ns });
                 }
             }
             (Some("undone"), Some(step)) => {

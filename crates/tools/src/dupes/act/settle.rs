@@ -13,7 +13,6 @@ use super::journal::{self, Came, Entry, Journal, Kind, Lines, Name, before};
 use super::place::{Directories, Place};
 use super::{Error, Outcome, Ran, Settled};
 use crate::visible::visible_path;
-use crate::walk::Facts;
 
 /// What a name of a killed run is now.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -153,9 +152,9 @@ fn settle_name(
     if let Some(to) = &name.moved_to {
         let moved = match directories.place(to) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            there => there?.facts()?,
+            there => Some(there?),
         };
-        let is_moved = moved.is_some_and(|moved| entry.seen.is_inode(&moved));
+        let is_moved = moved.is_some_and(|there| entry.acted_on().is_at(&there, &there.name));
         if !is_moved {
             // They are empty: nothing is lost if they stay.
             let _ = super::change::unmake(name, directories);
@@ -164,20 +163,17 @@ fn settle_name(
     }
     let temporary = OsStr::new(&name.temporary);
     let aside = place.beside(temporary);
-    let is_target = |found: &Option<Facts>| found.is_some_and(|found| entry.seen.has_bytes(&found));
-    let Some(left) = place.facts_of(temporary)? else {
-        return Ok(Ok(if is_target(&found) {
-            Found::NotBegun
-        } else {
-            Found::Done
-        }));
-    };
+    let is_target =
+        found.is_some_and(|found| entry.seen.is_as_old(&found) && entry.acted_on().is_at(place, &place.name));
+    if place.facts_of(temporary)?.is_none() {
+        return Ok(Ok(if is_target { Found::NotBegun } else { Found::Done }));
+    }
     let has_links = matches!(kind, Kind::Hardlink | Kind::Symlink);
-    if has_links && !entry.seen.is_inode(&left) && entry.is_surplus(name, place, temporary, directories) {
+    if has_links && !entry.acted_on().is_at(place, temporary) && entry.is_surplus(name, place, temporary, directories) {
         // The link that has not got the name, or lost it again.
         before(watch, StepKind::Remove, &aside)?;
         place.directory.remove_file(temporary)?;
-        return Ok(Ok(if is_target(&found) { Found::PutBack } else { Found::Done }));
+        return Ok(Ok(if is_target { Found::PutBack } else { Found::Done }));
     }
     // The file that had the name, or what another program had saved under it.
     match found {

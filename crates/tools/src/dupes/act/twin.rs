@@ -5,6 +5,7 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
+use std::io;
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
@@ -25,28 +26,81 @@ pub(super) fn born_ns(file: &File) -> Option<i64> {
     Some(nanoseconds(i64::try_from(since.as_secs()).ok()?, since.subsec_nanos()))
 }
 
-/// Whether a file may have been made at the time that was seen.
-pub(super) fn is_born(seen: Option<i64>, file: &File) -> bool {
-    seen.zip(born_ns(file)).is_none_or(|(seen, now)| seen == now)
+/// What a journal tells a file from others by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Known {
+    pub device: u64,
+    pub inode: u64,
+    pub born_ns: Option<i64>,
+}
+
+impl Known {
+    pub(super) fn of(file: &File) -> io::Result<Self> {
+        let found = Facts::of(file)?;
+        Ok(Self {
+            device: found.device,
+            inode: found.inode,
+            born_ns: born_ns(file),
+        })
+    }
+
+    pub(super) fn is_open(&self, file: &File) -> bool {
+        Facts::of(file).is_ok_and(|found| self.is(&found, file))
+    }
+
+    /// Whether an open file is this one. A file system may have another device number after a restart, so the number decides
+    /// only where nothing says when a file was made.
+    fn is(&self, found: &Facts, file: &File) -> bool {
+        self.inode == found.inode
+            && match self.born_ns.zip(born_ns(file)) {
+                Some((was, now)) => was == now,
+                None => self.device == found.device,
+            }
+    }
+
+    /// Whether a name leads to this file.
+    pub(super) fn is_at(&self, place: &Place, called: &OsStr) -> bool {
+        match opened_any(place, called) {
+            Some((found, file)) => self.is(&found, &file),
+            // It may be one that only others may read now.
+            None => matches!(
+                place.facts_of(called),
+                Ok(Some(found)) if is_plain(found.kind) && (found.device, found.inode) == (self.device, self.inode)
+            ),
+        }
+    }
 }
 
 impl Entry {
+    /// The file that was acted on.
+    pub(super) fn acted_on(&self) -> Known {
+        Known {
+            device: self.seen.device,
+            inode: self.seen.inode,
+            born_ns: self.born_ns,
+        }
+    }
+
+    /// The file that was kept.
+    pub(super) fn kept(&self) -> Known {
+        Known {
+            device: self.keep_seen.device,
+            inode: self.keep_seen.inode,
+            born_ns: self.keep_born_ns,
+        }
+    }
+
     /// Whether a name leads to the file that was acted on, with the bytes and the time that it had, or to its copy that
     /// undoing another journal made; or to the directory that was moved, whatever is in it now.
     pub(super) fn is_at(&self, place: &Place, called: &OsStr) -> bool {
         if self.seen.contents.is_some() {
             // What is in it may have been used since.
-            let is_it = |file: File| {
-                let found = Facts::of(&file);
-                found.is_ok_and(|found| self.seen.is_inode(&found)) && is_born(self.born_ns, &file)
-            };
-            return kind_of(place, called) == Some(FileType::Directory) && place.open_of(called).is_ok_and(is_it);
+            return self.acted_on().is_at(place, called);
         }
         let Some((found, file)) = opened(place, called) else {
             return false;
         };
-        let is_same = self.seen.is_inode(&found) && is_born(self.born_ns, &file);
-        self.seen.is_as_old(&found) && (is_same || self.has_digest(&found, &file))
+        self.seen.is_as_old(&found) && (self.acted_on().is(&found, &file) || self.has_digest(&found, &file))
     }
 
     /// Whether a name leads to what the run put in the place of the file: the symbolic link, or another name of the kept file,
@@ -85,8 +139,7 @@ impl Entry {
 
     /// Whether a file is the one that was kept, whatever its path leads to now, and nobody writes to it.
     fn is_old_kept(&self, found: &Facts, file: &Arc<File>) -> bool {
-        self.keep_seen.is_inode(found)
-            && is_born(self.keep_born_ns, file)
+        self.kept().is(found, file)
             && !matches!(Lease::against_writers(file), Err(NotAlone::OpenForWriting))
             && self.has_digest(found, file)
     }
@@ -105,16 +158,19 @@ fn is_symlink(name: &Name, place: &Place, called: &OsStr) -> Option<bool> {
     Some(is_link && place.directory.link_target(called).is_ok_and(|link| link == *target))
 }
 
-fn kind_of(place: &Place, called: &OsStr) -> Option<FileType> {
-    Some(place.facts_of(called).ok()??.kind)
+/// Opens a regular file.
+fn opened(place: &Place, called: &OsStr) -> Option<(Facts, Arc<File>)> {
+    opened_any(place, called).filter(|(found, _)| found.kind == FileType::RegularFile)
 }
 
-/// Opens a regular file. Opening another may have effects.
-fn opened(place: &Place, called: &OsStr) -> Option<(Facts, Arc<File>)> {
+/// Opens a regular file or a directory. Opening anything else may have effects.
+fn opened_any(place: &Place, called: &OsStr) -> Option<(Facts, Arc<File>)> {
     let found = place.facts_of(called).ok()??;
-    let file = (found.kind == FileType::RegularFile)
-        .then(|| place.open_of(called))?
-        .ok()?;
+    let file = is_plain(found.kind).then(|| place.open_of(called))?.ok()?;
     let now = Facts::of(&file).ok()?;
     (now.id() == found.id()).then(|| (now, Arc::new(file)))
+}
+
+fn is_plain(kind: FileType) -> bool {
+    matches!(kind, FileType::RegularFile | FileType::Directory)
 }

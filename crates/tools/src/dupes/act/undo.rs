@@ -24,7 +24,7 @@ use super::held::digest_of;
 use super::journal::{self, Came, Entry, Journal as Open, Kind, Lines, Name, before};
 use super::place::{Directories, Place};
 use super::settle::settle;
-use super::twin::is_born;
+use super::twin::Known;
 use super::{Error, Unwatched};
 use crate::Stop;
 use crate::visible::visible_path;
@@ -362,7 +362,7 @@ impl Undoing<'_> {
             why: "not tried".into(),
         };
         let names = entry.links.saturating_sub(entry.names.len() as u64);
-        let is_new = file.is_some_and(|file| Facts::of(file).is_ok_and(|found| !entry.seen.is_inode(&found)));
+        let is_new = file.is_some_and(|file| !entry.acted_on().is_open(file));
         let told = told.into_iter().map(|told| match told.unwrap_or_else(untold) {
             Undone::Restored if is_new && names > 0 => Undone::Apart { names },
             told => told,
@@ -371,20 +371,18 @@ impl Undoing<'_> {
     }
 
     /// What a name leads to, after what a killed undo left under its temporary name is removed.
-    fn now(&self, entry: &Entry, name: &Name, restored: Option<(u64, u64)>) -> io::Result<Now> {
+    fn now(&self, entry: &Entry, name: &Name, restored: Option<Known>) -> io::Result<Now> {
         let place = self.directories.place(&name.path)?;
         let temporary = OsStr::new(&name.temporary);
-        let is_made = |found: &Facts| restored == Some((found.device, found.inode));
-        let is_old = || place.open().is_ok_and(|file| is_born(entry.born_ns, &file));
+        let is_made = |called: &OsStr| restored.is_some_and(|made| made.is_at(&place, called));
         let is_restored = |found: &Facts| {
-            let is_it = || entry.seen.is_inode(found) && is_old();
-            entry.seen.is_as_old(found) && (is_made(found) || is_it())
+            entry.seen.is_as_old(found) && (is_made(&place.name) || entry.acted_on().is_at(&place, &place.name))
         };
-        if let Some(left) = place.facts_of(temporary)? {
+        if place.facts_of(temporary)?.is_some() {
             let aside = place.beside(temporary);
             let is_surplus =
                 || self.kind != Kind::Remove && entry.is_surplus(name, &place, temporary, &self.directories);
-            if is_made(&left) || is_surplus() {
+            if is_made(temporary) || is_surplus() {
                 before(self.watch, StepKind::Remove, &aside)?;
                 place.directory.remove_file(temporary)?;
             } else if !entry.is_at(&place, temporary) {
@@ -406,7 +404,7 @@ impl Undoing<'_> {
             {
                 Now::Acted(place)
             }
-            (Some(found), Kind::Hardlink) if entry.keep_seen.is_inode(&found) => {
+            (Some(_), Kind::Hardlink) if entry.kept().is_at(&place, &place.name) => {
                 Now::Other("the file that it was linked to has changed since".into())
             }
             (Some(_), _) => Now::Other("another file has its name now".into()),
@@ -461,12 +459,13 @@ impl Undoing<'_> {
 
     /// Writes in the journal which file is made to undo a step, before it has a name.
     fn write_down(&mut self, entry: &Entry, new: &File) -> Result<(), String> {
-        let made = Facts::of(new).map_err(|error| format!("cannot stat the new file: {error}"))?;
+        let made = Known::of(new).map_err(|error| format!("cannot stat the new file: {error}"))?;
         self.journal.add(&json!({
             "kind": "restoring",
             "step": entry.step,
             "device": made.device,
             "inode": made.inode,
+            "born_ns": made.born_ns,
         }));
         self.journal.write(self.watch).map_err(|error| error.to_string())
     }
