@@ -787,6 +787,42 @@ fn a_line_of_a_plan_that_is_changed_wrongly_is_refused_and_the_rest_is_done() {
 }
 
 #[test]
+fn a_plan_replaces_a_plan_and_no_other_file() {
+    let place = three();
+    let plan = |file: &str| {
+        let arguments = [
+            "dupes",
+            "--action",
+            "remove",
+            "--keep",
+            "newest",
+            "--plan-file",
+            file,
+            "a",
+            "b",
+            "c",
+        ];
+        place.run(&arguments)
+    };
+    plan("plan").succeeded();
+    plan("plan").succeeded();
+    let ended = plan("c");
+    assert_eq!(ended.code, Some(2));
+    assert!(ended.stderr.contains("c: exists and is no plan"), "{}", ended.stderr);
+    assert_eq!(left(&place).len(), 3);
+}
+
+#[test]
+fn a_file_that_a_killed_run_set_aside_is_not_the_last_copy() {
+    let place = three();
+    fs::rename(place.path("c"), place.path("a/.seekless-dupes-1-2-3-0")).unwrap();
+    place
+        .run(&["dupes", "--action", "remove", "--keep", "path:a/.*", "--yes", "a", "b"])
+        .succeeded();
+    assert_eq!(left(&place).len(), 2, "{:?}", left(&place));
+}
+
+#[test]
 fn a_plan_with_another_header_does_nothing() {
     type Change = fn(&mut Vec<Value>);
     let changes: [(Change, &str); 6] = [

@@ -27,7 +27,7 @@ use super::how::{ACTIONS, How, Kind};
 use crate::command::values::{JsonOptions, one_of};
 use crate::command::{Failure, expect_wishes, raise_open_files, unless_stopped};
 use crate::output::Output;
-use crate::show::{Activity, Acts, Amount, LINE, json_line, subjects};
+use crate::show::{Activity, Acts, Amount, LINE, json_line, subjects, visible_path};
 use crate::signals::{Caught, stopping};
 
 /// Remove, link or move duplicates that a search found.
@@ -82,6 +82,18 @@ pub struct ActArguments {
     quiet: bool,
     #[command(flatten)]
     how: How,
+}
+
+/// Fails if a plan would replace another file, which may be one that was searched.
+fn require_replaceable(file: &Path) -> anyhow::Result<()> {
+    let is_empty = |found: &fs::Metadata| !found.is_file() || found.len() == 0;
+    if fs::metadata(file).is_ok_and(|found| !is_empty(&found)) && !plan::is_plan(file) {
+        bail!(
+            "{}: exists and is no plan; remove it, or name another file",
+            visible_path(file)
+        );
+    }
+    Ok(())
 }
 
 /// How often it is looked for a signal while a question waits.
@@ -379,6 +391,7 @@ impl Work {
 
     /// Writes the plan to a file.
     fn write(&self, file: &Path, left: &[Option<String>], acts: &mut Acts) -> anyhow::Result<()> {
+        require_replaceable(file)?;
         let output = Output::prepare(file)?;
         let origin = self.origin.as_ref().context("a plan is not written again")?;
         let mut text = json_line(&plan::header(&self.action, origin)) + "\n";

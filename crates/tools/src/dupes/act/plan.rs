@@ -6,6 +6,8 @@
 //! Not here: deciding what is done (`choose`), and doing it.
 
 use std::collections::{HashMap, HashSet};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
@@ -16,6 +18,9 @@ use super::report::Refused;
 use super::{Action, Contents, Seen, Step};
 use crate::json::with_path;
 
+/// More of the first line is not read.
+const HEADER_BYTES_MAX: u64 = 16 << 20;
+
 /// A plan that was read back.
 #[derive(Debug)]
 pub struct Plan {
@@ -25,6 +30,17 @@ pub struct Plan {
     pub steps: Vec<(Step, u64)>,
     /// Lines that are not believed.
     pub refused: Vec<Refused>,
+}
+
+/// Whether a file begins as a plan does.
+#[must_use]
+pub fn is_plan(file: &Path) -> bool {
+    let mut first = Vec::new();
+    let read = File::open(file).and_then(|file| {
+        let mut file = BufReader::new(file).take(HEADER_BYTES_MAX);
+        file.read_until(b'\n', &mut first)
+    });
+    read.is_ok() && serde_json::from_slice::<Value>(&first).is_ok_and(|header| header["kind"] == "plan")
 }
 
 /// The header of a plan.
