@@ -390,8 +390,8 @@ fn reflink(prepared: &Prepared, holding: &Holding<'_>, watch: &dyn Watch) -> Res
     }
     let now = Facts::of(&held.file).map_err(|error| format!("cannot stat: {error}"))?;
     if now.modified != held.facts().modified && held.is_alone() {
-        let modified = time(held.facts().modified);
-        let set = held.file.set_times(FileTimes::new().set_modified(modified));
+        let modified = time(held.facts().modified).ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput));
+        let set = modified.and_then(|modified| held.file.set_times(FileTimes::new().set_modified(modified)));
         set.map_err(|error| format!("blocks are shared, but its time cannot be restored: {error}"))?;
     }
     let shared = shared_bytes(&held.file).ok().flatten().unwrap_or(0);
@@ -399,13 +399,13 @@ fn reflink(prepared: &Prepared, holding: &Holding<'_>, watch: &dyn Watch) -> Res
     Ok(prepared.own_bytes.saturating_sub(own_bytes))
 }
 
-/// A time in seconds and ns since 1970.
-pub(super) fn time((seconds, more): (i64, u32)) -> SystemTime {
+/// A time in seconds and ns since 1970; `None` if it is none that a file may have.
+pub(super) fn time((seconds, more): (i64, u32)) -> Option<SystemTime> {
     let since = Duration::from_secs(seconds.unsigned_abs());
     let whole = if seconds < 0 {
-        UNIX_EPOCH - since
+        UNIX_EPOCH.checked_sub(since)
     } else {
-        UNIX_EPOCH + since
+        UNIX_EPOCH.checked_add(since)
     };
-    whole + Duration::from_nanos(more.into())
+    whole?.checked_add(Duration::from_nanos(more.into()))
 }

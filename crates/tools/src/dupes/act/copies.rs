@@ -5,15 +5,16 @@
 use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use rustix::io::Errno;
 
-use super::Seen;
 use super::choose::{Copy, Fixed};
 use super::origin::{Origin, Root};
 use super::rules::Name;
+use super::{Seen, TEMPORARY};
 use crate::dupes::{Equal, Group};
 use crate::walk::is_in_trash;
 
@@ -130,10 +131,13 @@ impl<'a> Places<'a> {
         self.origin.roots.iter().any(|root| path.starts_with(&root.path))
     }
 
-    /// Whether nobody should rely on the file with this absolute path: it is in the trash, in a read-only snapshot, or on a
-    /// device on which nothing was named.
+    /// Whether nobody should rely on the file with this absolute path: it is in the trash, in a read-only snapshot, on a
+    /// device on which nothing was named, or has the temporary name of a run that was killed, which may be put back.
     pub fn is_poor(&mut self, path: &Path, device: u64) -> bool {
-        !self.devices.contains(&device) || path.parent().is_none_or(|parent| self.is_poor_in(parent))
+        let is_temporary = path
+            .file_name()
+            .is_some_and(|name| name.as_bytes().starts_with(TEMPORARY.as_bytes()));
+        is_temporary || !self.devices.contains(&device) || path.parent().is_none_or(|parent| self.is_poor_in(parent))
     }
 
     /// The same of a directory, and what is in it.

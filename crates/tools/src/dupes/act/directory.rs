@@ -25,7 +25,7 @@ use super::journal::{Entry, Name};
 use super::place::{Directories, Place};
 use super::prepare::{missing, unopened};
 use super::twin::born_ns;
-use super::{Action, Outcome, STOPPED, Seen, Step};
+use super::{Action, Outcome, STOPPED, Seen, Step, TEMPORARY};
 use crate::Stop;
 use crate::dupes::contents::{Inside, Inventory};
 use crate::visible::visible_path;
@@ -372,7 +372,7 @@ pub(super) fn prepare(
     let attributes = Attributes::of(&file).map_err(|error| format!("cannot read its attributes: {error}"))?;
     let name = Name {
         path: examined.place.path.clone(),
-        temporary: format!(".seekless-dupes-{number}"),
+        temporary: format!("{TEMPORARY}{number}"),
         link: None,
         moved_to: Some(examined.moved_to.clone()),
         made: examined.made,

@@ -191,6 +191,8 @@ const BATCH: usize = if cfg!(test) { 16 } else { 512 };
 const BATCH_BYTES: u64 = 64 << 20;
 /// As many bytes at least a file of a directory counts for.
 const FILE_BYTES: u64 = 4096;
+/// What the temporary names of all runs begin with.
+const TEMPORARY: &str = ".seekless-dupes-";
 /// Why a step was not begun.
 const STOPPED: &str = "stopped before";
 

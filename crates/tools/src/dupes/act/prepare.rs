@@ -15,7 +15,7 @@ use super::held::{Held, Holding, Kept, Refused, one_file};
 use super::journal::{Entry, Name};
 use super::place::{Directories, Place, relative};
 use super::twin::born_ns;
-use super::{Action, Step};
+use super::{Action, Step, TEMPORARY};
 use crate::visible::visible_path;
 use crate::walk::Facts;
 
@@ -87,7 +87,7 @@ pub(super) fn prepare(
     let flags = sys::inode_flags(&held.file).map_err(|error| format!("cannot read its flags: {error}"))?;
     let names = places.iter().enumerate();
     let names = names.map(|(at, place)| {
-        let temporary = format!(".seekless-dupes-{run}-{number}-{at}");
+        let temporary = format!("{TEMPORARY}{run}-{number}-{at}");
         name(place, keep, action, temporary, held.facts().device, directories)
     });
     let entry = Entry {

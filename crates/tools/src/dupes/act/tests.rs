@@ -551,6 +551,56 @@ fn a_killed_undo_is_completed_by_the_next() {
     }
 }
 
+#[test]
+fn a_killed_undo_of_a_killed_run_is_completed_by_the_next() {
+    let tree = tree();
+    for (number, action) in actions(&tree).iter().enumerate() {
+        if !matches!(action, Action::Hardlink | Action::Symlink { is_absolute: false }) {
+            continue;
+        }
+        // Between the two names of a file, mostly.
+        for left in (0..).step_by(3) {
+            let mut was_killed = false;
+            for more in 0..8 {
+                write_sample(&tree);
+                let before = tree.snapshot();
+                was_killed = is_killed(&tree, number, "run", left);
+                is_killed(&tree, number, "undo", more);
+                let told = tree.undo();
+                assert_eq!(
+                    tree.snapshot(),
+                    before,
+                    "{action:?}, killed before changes {left} and {more}: {told:?}"
+                );
+                forget_all(&tree);
+            }
+            if !was_killed {
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn times_that_no_file_has_are_not_restored() {
+    let tree = tree();
+    write_sample(&tree);
+    tree.run(&Action::Remove, &sample_steps(&tree));
+    let journal = &tree.journals()[0].path;
+    let text = fs::read_to_string(journal).unwrap();
+    let lines = text.lines().map(|line| {
+        let mut line: serde_json::Value = serde_json::from_str(line).unwrap();
+        if line["kind"] == "step" {
+            line["modified"] = serde_json::json!([i64::MAX, u32::MAX]);
+        }
+        line.to_string() + "\n"
+    });
+    fs::write(journal, lines.collect::<String>()).unwrap();
+    let told = tree.undo();
+    let is_failed = |(_, undone): &(PathBuf, Undone)| matches!(undone, Undone::Failed { why } if why.contains("times"));
+    assert!(!told.is_empty() && told.iter().all(is_failed), "{told:?}");
+}
+
 /// Does something before one of the changes.
 struct Meanwhile<F: Fn(&Watched<'_>) + Sync> {
     left: AtomicU64,

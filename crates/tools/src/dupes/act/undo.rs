@@ -378,11 +378,19 @@ impl Undoing<'_> {
         let is_restored = |found: &Facts| {
             entry.seen.is_as_old(found) && (is_made(&place.name) || entry.acted_on().is_at(&place, &place.name))
         };
-        if place.facts_of(temporary)?.is_some() {
+        if let Some(left) = place.facts_of(temporary)? {
             let aside = place.beside(temporary);
             let is_surplus =
                 || self.kind != Kind::Remove && entry.is_surplus(name, &place, temporary, &self.directories);
-            if is_made(temporary) || is_surplus() {
+            // A killed undo may have given the file itself this name.
+            let is_another_name = || {
+                let leads_there = |other: &Name| {
+                    let there = self.directories.place(&other.path).and_then(|there| there.facts());
+                    other.path != name.path && matches!(there, Ok(Some(found)) if found.id() == left.id())
+                };
+                entry.names.iter().any(leads_there)
+            };
+            if is_made(temporary) || is_surplus() || is_another_name() {
                 before(self.watch, StepKind::Remove, &aside)?;
                 place.directory.remove_file(temporary)?;
             } else if !entry.is_at(&place, temporary) {
@@ -490,9 +498,10 @@ impl Undoing<'_> {
         }
         let given = entry.attributes.give(new);
         given.map_err(|(attribute, error)| format!("cannot restore its {attribute}: {error}"))?;
-        let times = FileTimes::new()
-            .set_modified(time(entry.modified))
-            .set_accessed(time(entry.accessed));
+        let (Some(modified), Some(accessed)) = (time(entry.modified), time(entry.accessed)) else {
+            return Err("cannot restore its times: the journal has none that a file may have".into());
+        };
+        let times = FileTimes::new().set_modified(modified).set_accessed(accessed);
         new.set_times(times).map_err(failed("restore its times"))?;
         Ok(true)
     }
