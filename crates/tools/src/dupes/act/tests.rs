@@ -620,6 +620,18 @@ fn meanwhile<F: Fn(&Watched<'_>) + Sync>(left: u64, act: F) -> Meanwhile<F> {
     Meanwhile { left: left.into(), act }
 }
 
+/// Does something before each change.
+fn meanwhile_always<F: Fn(&Watched<'_>) + Sync>(act: F) -> impl Watch {
+    struct Always<F>(F);
+    impl<F: Fn(&Watched<'_>) + Sync> Watch for Always<F> {
+        fn before(&self, step: &Watched<'_>) -> io::Result<()> {
+            (self.0)(step);
+            Ok(())
+        }
+    }
+    Always(act)
+}
+
 #[test]
 fn what_another_program_saves_by_renaming_is_never_lost() {
     for tree in trees() {
@@ -647,6 +659,42 @@ fn what_another_program_saves_by_renaming_is_never_lost() {
                 if is_over {
                     break;
                 }
+            }
+        }
+    }
+}
+
+#[test]
+fn what_another_program_saves_twice_while_it_is_undone_is_never_lost() {
+    for tree in trees() {
+        for action in actions(&tree) {
+            for first in 0.. {
+                let steps = sample(&tree);
+                if is_lacking(&tree.run(&action, &steps[..1])) {
+                    break;
+                }
+                let target = tree.path("deep/er/one");
+                let (met, saved) = (AtomicU64::new(0), AtomicU64::new(0));
+                let save = meanwhile_always(|_| {
+                    let now = met.fetch_add(1, Ordering::Relaxed);
+                    if now == first || now == first + 1 {
+                        let number = saved.fetch_add(1, Ordering::Relaxed) + 1;
+                        fs::write(tree.path("new"), format!("saved {number}")).unwrap();
+                        fs::rename(tree.path("new"), &target).unwrap();
+                    }
+                });
+                let told = tree.undo_with(&save);
+                let saved = saved.load(Ordering::Relaxed);
+                if saved == 0 {
+                    break;
+                }
+                let newest = format!("saved {saved}").into_bytes();
+                let now = tree.snapshot();
+                let is_there = |(path, (bytes, ..)): (&PathBuf, &(Vec<u8>, u32, i64, Vec<String>, PathBuf))| {
+                    *bytes == newest && (*path == target || format!("{told:?}").contains(&visible_path(path)))
+                };
+                assert!(now.iter().any(is_there), "{action:?}, before change {first}: {told:?}");
+                forget_all(&tree);
             }
         }
     }

@@ -544,6 +544,13 @@ impl Undoing<'_> {
             required(place.directory.exchange(temporary, &place.name))
         };
         let discard = |why: String| {
+            // After exchanging twice it may be what another program saved in between.
+            let is_ours = |found: &Facts| Facts::of(file).is_ok_and(|own| own.id() == found.id());
+            match place.facts_of(temporary) {
+                Ok(Some(found)) if is_ours(&found) => {}
+                Ok(None) => return why,
+                _ => return format!("{why}; what another program saved is {}", visible_path(&aside)),
+            }
             let removed =
                 before(self.watch, StepKind::Remove, &aside).and_then(|()| place.directory.remove_file(temporary));
             match removed {
