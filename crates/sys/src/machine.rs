@@ -14,6 +14,13 @@ pub fn effective_user() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
+/// The groups that files may be given to without being root: getegid(2), getgroups(2).
+pub fn effective_groups() -> io::Result<Vec<u32>> {
+    let mut groups = rustix::process::getgroups()?;
+    groups.push(rustix::process::getegid());
+    Ok(groups.into_iter().map(rustix::process::Gid::as_raw).collect())
+}
+
 /// Processor time, switches, faults and memory used so far: getrusage(2).
 pub fn usage(whose: Whose) -> io::Result<Usage> {
     let who = match whose {

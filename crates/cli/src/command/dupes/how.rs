@@ -38,7 +38,8 @@ pub struct How {
     #[arg(long, requires = "what")]
     unsafe_owner: bool,
     /// Make hard links even if owner, mode, ACL or extended attributes differ, and symbolic links even if the file that stays
-    /// has another owner, or its mode or ACL gives more rights
+    /// has another owner, or its mode or ACL gives more rights; act even if only root could undo it, because of owner, group
+    /// or attributes
     #[arg(long, requires = "what")]
     ignore_metadata: bool,
     /// Act without asking
@@ -113,8 +114,8 @@ impl How {
         if self.absolute && kind != Kind::Symlink {
             bail!("only symlink takes --absolute");
         }
-        if self.ignore_metadata && !matches!(kind, Kind::Hardlink | Kind::Symlink) {
-            bail!("only hardlink and symlink take --ignore-metadata");
+        if self.ignore_metadata && matches!(kind, Kind::Reflink | Kind::Move) {
+            bail!("only remove, hardlink and symlink take --ignore-metadata");
         }
         let action = match kind {
             Kind::Remove => Action::Remove,

@@ -76,13 +76,14 @@ fn refused(action: &Action, step: &Step, holding: &Holding<'_>, directories: &Di
         if let Some(above) = path.parent().filter(|_| *action != Action::Reflink) {
             require_changeable(above).map_err(|why| format!("its directory: {why}"))?;
         }
+        let [own, kept] = [found, kept].map(|facts| Attributes {
+            owner: facts.owner,
+            group: facts.group,
+            mode: facts.mode,
+            extended: None,
+        });
+        holding.require_restorable(action, &own)?;
         if !holding.options.ignore_metadata {
-            let [own, kept] = [found, kept].map(|facts| Attributes {
-                owner: facts.owner,
-                group: facts.group,
-                mode: facts.mode,
-                extended: None,
-            });
             keeps_rights(action, &own, &kept)?;
         }
         if let Action::Move { to } = action {

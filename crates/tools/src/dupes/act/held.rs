@@ -18,7 +18,7 @@ use seekless_sys as sys;
 
 use super::journal::Name;
 use super::place::{Behind, Directories, Place, Systems};
-use super::{Options, Seen, Step};
+use super::{Action, Options, Seen, Step};
 use crate::Stop;
 use crate::tree::What;
 use crate::tree::large::Large;
@@ -45,6 +45,8 @@ pub(super) struct Holding<'a> {
     pub systems: Systems,
     large: Large,
     is_root: bool,
+    /// The groups that this user may give files to.
+    groups: Vec<u32>,
     /// What kept files are since our own links changed them.
     renewed: Mutex<HashMap<(u64, u64), Facts>>,
     /// Names for which directories were made that could not be removed again, perhaps because too many files are open.
@@ -175,6 +177,7 @@ impl<'a> Holding<'a> {
             systems: Systems::default(),
             large: Large::default(),
             is_root: sys::effective_user() == 0,
+            groups: sys::effective_groups().unwrap_or_default(),
             renewed: Mutex::default(),
             unmade: Mutex::default(),
             blocks: Mutex::default(),
@@ -199,6 +202,27 @@ impl<'a> Holding<'a> {
             .exposed
             .as_ref()
             .map_or(Ok(()), |exposed| Err(exposed.to_string()))
+    }
+
+    /// Fails if undoing could not give a new file the owner, the group or an attribute of one.
+    pub fn require_restorable(&self, action: &Action, own: &Attributes) -> Result<(), Refused> {
+        let is_copied = matches!(action, Action::Remove | Action::Hardlink | Action::Symlink { .. });
+        if self.is_root || self.options.ignore_metadata || !is_copied {
+            return Ok(());
+        }
+        // The rules of SELinux let owners set theirs.
+        let is_closed = |name: &[u8]| name.starts_with(b"security.") && name != b"security.selinux";
+        let mut names = own.extended.iter().flatten().map(|(name, _)| name);
+        let what = if own.owner != sys::effective_user() {
+            format!("owner (ID {})", own.owner)
+        } else if !self.groups.contains(&own.group) {
+            format!("group (ID {}), which this user is not in", own.group)
+        } else if let Some(name) = names.find(|name| is_closed(name)) {
+            format!("extended attribute {}", String::from_utf8_lossy(name))
+        } else {
+            return Ok(());
+        };
+        Err(format!("only root could restore its {what}"))
     }
 
     /// Fails in a directory that only lets owners remove files, if the files of this step are of others: a link that was made

@@ -93,8 +93,8 @@ pub struct Options {
     pub is_busy: bool,
     /// Whether root acts on files of other users, and below directories that others own or may write to.
     pub unsafe_owner: bool,
-    /// Whether files of different owner, mode or extended attributes become hard links of one file, and symbolic links may
-    /// lead to a file of another owner or with more rights.
+    /// Whether files of different owner, mode or extended attributes become hard links of one file, symbolic links may lead
+    /// to a file of another owner or with more rights, and files go whose owner, group or attributes only root could restore.
     pub ignore_metadata: bool,
     /// The directory for the state of programs: `dupes/` in it has the journals.
     pub state_directory: PathBuf,

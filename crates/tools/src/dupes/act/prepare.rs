@@ -79,6 +79,7 @@ pub(super) fn prepare(
     let attributes = Attributes::of(&held.file).map_err(|error| format!("cannot read its attributes: {error}"))?;
     let devices = (held.facts().device, kept.held.facts().device);
     fits(action, devices)?;
+    holding.require_restorable(action, &attributes)?;
     if !holding.options.ignore_metadata {
         keeps_rights(action, &attributes, &kept.attributes)?;
     }

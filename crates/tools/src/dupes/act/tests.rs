@@ -1713,6 +1713,69 @@ fn a_symbolic_link_gives_nobody_more_rights_than_the_file_gave() {
     }
 }
 
+/// What comes of the first step of the sample if another user does it, who owns all of it but what `change` changes.
+fn done_by_user(tree: &Tree, action: usize, change: &dyn Fn()) -> String {
+    use std::os::unix::fs::chown;
+    use std::os::unix::process::CommandExt;
+    write_sample(tree);
+    chown(&tree.directory, Some(1234), Some(1234)).unwrap();
+    for path in tree.snapshot().into_keys().chain([tree.root()]) {
+        chown(path, Some(1234), Some(1234)).unwrap();
+    }
+    change();
+    let mut child = child(tree, action, "stop", u64::MAX);
+    assert!(child.uid(1234).gid(1234).status().unwrap().success());
+    let outcome = fs::read_to_string(tree.directory.join("outcome")).unwrap();
+    let _ = fs::remove_dir_all(tree.options().state_directory);
+    outcome
+}
+
+#[test]
+fn a_user_removes_no_file_whose_owner_group_or_attributes_he_could_not_restore() {
+    if sys::effective_user() != 0 {
+        return println!("skipped: not root");
+    }
+    let tree = tree();
+    let (one, keep) = (tree.path("deep/er/one"), tree.path("keep"));
+    let give = |owner, group| {
+        for path in [&one, &keep] {
+            std::os::unix::fs::chown(path, Some(owner), Some(group)).unwrap();
+            fs::set_permissions(path, Permissions::from_mode(0o666)).unwrap();
+        }
+    };
+    let allow = || {
+        let capability = [1, 0, 0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        for path in [&one, &keep] {
+            rustix::fs::setxattr(path, "security.capability", &capability, XattrFlags::empty()).unwrap();
+        }
+    };
+    for (number, action) in actions(&tree).iter().enumerate() {
+        let is_copied = !matches!(action, Action::Reflink | Action::Move { .. });
+        let changes: [(&dyn Fn(), &str); 3] = [
+            (&|| (), ""),
+            (&|| give(1234, 4321), "group (ID 4321)"),
+            (&allow, "security.capability"),
+        ];
+        for (change, reason) in changes {
+            let outcome = done_by_user(&tree, number, change);
+            if is_copied && !reason.is_empty() {
+                assert!(
+                    outcome.contains("only root could restore its") && outcome.contains(reason),
+                    "{outcome}"
+                );
+            } else {
+                assert!(
+                    outcome.starts_with("Done") || outcome.contains("cannot share"),
+                    "{action:?}: {outcome}"
+                );
+            }
+        }
+    }
+    // The lease for that needs its owner.
+    let outcome = done_by_user(&tree, 0, &|| give(4321, 1234));
+    assert!(outcome.contains("Left"), "{outcome}");
+}
+
 #[test]
 fn root_relies_on_no_path_that_leads_through_a_directory_of_others() {
     if sys::effective_user() != 0 {
