@@ -302,7 +302,7 @@ pub(super) fn relocate(
     watch: &dyn Watch,
 ) -> Changed {
     let to = name.moved_to.as_deref().unwrap_or(Path::new("/"));
-    let made = before(watch, StepKind::Make, to).and_then(|()| destination(name, directories));
+    let made = before(watch, StepKind::Make, to).and_then(|()| destination(name, (holding, directories)));
     let moved = made.and_then(|there| {
         before(watch, StepKind::Rename, &place.path)?;
         required(place.directory.rename_new(&place.name, &there.directory, &there.name))?;
@@ -335,7 +335,7 @@ pub(super) fn relocate(
 
 /// Opens the place that a file is moved to, and makes the directories that are missing, for this user alone: what was
 /// protected by the directories above stays protected.
-fn destination(name: &Name, directories: &Directories) -> io::Result<Place> {
+fn destination(name: &Name, (holding, directories): (&Holding<'_>, &Directories)) -> io::Result<Place> {
     let path = name.moved_to.as_deref().unwrap_or(Path::new("/"));
     let above: Vec<&Path> = path.ancestors().skip(1).take(name.made as usize).collect();
     for directory in above.into_iter().rev() {
@@ -345,7 +345,10 @@ fn destination(name: &Name, directories: &Directories) -> io::Result<Place> {
             _ => {}
         }
     }
-    directories.place(path)
+    let there = directories.place(path)?;
+    // Another user may have made one of them meanwhile.
+    holding.require_private(&there).map_err(io::Error::other)?;
+    Ok(there)
 }
 
 /// Removes the directories that were made for a file that is moved, if nothing is in them.

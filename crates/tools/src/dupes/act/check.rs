@@ -91,7 +91,7 @@ fn refused(action: &Action, step: &Step, holding: &Holding<'_>, directories: &Di
                 &to.join(path.strip_prefix("/").unwrap_or(path)),
                 to,
                 found.device,
-                directories,
+                (holding, directories),
             )?;
         }
     }

@@ -198,10 +198,15 @@ impl<'a> Holding<'a> {
         if facts.owner != 0 {
             return Err(format!("belongs to another user (ID {})", facts.owner));
         }
-        place
-            .exposed
-            .as_ref()
-            .map_or(Ok(()), |exposed| Err(exposed.to_string()))
+        self.require_private(place)
+    }
+
+    /// Fails if root would use a directory in which another user decides what names lead to.
+    pub fn require_private(&self, place: &Place) -> Result<(), Refused> {
+        match &place.exposed {
+            Some(exposed) if self.is_root && !self.options.unsafe_owner => Err(exposed.to_string()),
+            _ => Ok(()),
+        }
     }
 
     /// Fails if undoing could not give a new file the owner, the group or an attribute of one.

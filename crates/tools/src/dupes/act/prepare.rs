@@ -89,7 +89,14 @@ pub(super) fn prepare(
     let names = places.iter().enumerate();
     let names = names.map(|(at, place)| {
         let temporary = format!("{TEMPORARY}{run}-{number}-{at}");
-        name(place, keep, action, temporary, held.facts().device, directories)
+        name(
+            place,
+            keep,
+            action,
+            temporary,
+            held.facts().device,
+            (holding, directories),
+        )
     });
     let entry = Entry {
         step: number as u64,
@@ -237,7 +244,7 @@ fn name(
     action: &Action,
     temporary: String,
     device: u64,
-    directories: &Directories,
+    at: (&Holding<'_>, &Directories),
 ) -> Result<Name, Refused> {
     let above = place.path.parent().unwrap_or(Path::new("/"));
     let mut name = Name {
@@ -252,7 +259,7 @@ fn name(
         Action::Symlink { is_absolute: false } => name.link = Some(relative(above, keep)),
         Action::Move { to } => {
             let moved_to = to.join(place.path.strip_prefix("/").unwrap_or(&place.path));
-            name.made = missing(&moved_to, to, device, directories)?;
+            name.made = missing(&moved_to, to, device, at)?;
             name.moved_to = Some(moved_to);
         }
         Action::Remove | Action::Hardlink | Action::Reflink => {}
@@ -260,17 +267,24 @@ fn name(
     Ok(name)
 }
 
-/// How many of the directories between `to`, which exists, and a path in it are missing. Fails on another file system.
-pub(super) fn missing(path: &Path, to: &Path, device: u64, directories: &Directories) -> Result<u64, Refused> {
+/// How many of the directories between `to`, which exists, and a path in it are missing. Fails on another file system, and for
+/// root where another user decides what names lead to.
+pub(super) fn missing(
+    path: &Path,
+    to: &Path,
+    device: u64,
+    (holding, directories): (&Holding<'_>, &Directories),
+) -> Result<u64, Refused> {
     let mut count = 0;
-    for above in path.ancestors().skip(1) {
-        match directories.directory(above) {
-            Ok(directory) => {
-                let found =
-                    Facts::of(&*directory).map_err(|error| format!("cannot stat {}: {error}", visible_path(above)))?;
-                let is_same = found.device == device;
-                let other = || format!("is on another file system than {}", visible_path(above));
-                return is_same.then_some(count).ok_or_else(other);
+    for (path, above) in path.ancestors().zip(path.ancestors().skip(1)) {
+        match directories.place(path) {
+            Ok(place) => {
+                let found = Facts::of(&*place.directory);
+                let found = found.map_err(|error| format!("cannot stat {}: {error}", visible_path(above)))?;
+                if found.device != device {
+                    return Err(format!("is on another file system than {}", visible_path(above)));
+                }
+                return holding.require_private(&place).map(|()| count);
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound && above != to => count += 1,
             Err(error) => return Err(format!("cannot open {}: {error}", visible_path(above))),

@@ -1831,6 +1831,66 @@ fn root_relies_on_no_path_that_leads_through_a_directory_of_others() {
 }
 
 #[test]
+fn root_moves_nothing_to_where_another_user_decides_what_names_lead_to() {
+    if sys::effective_user() != 0 {
+        return println!("skipped: not root");
+    }
+    let tree = tree();
+    let to = tree.path("to");
+    let action = Action::Move { to: to.clone() };
+    let make = || {
+        let steps = vec![sample_steps(&tree).swap_remove(0)];
+        let there = to.join(steps[0].paths[0].strip_prefix("/").unwrap());
+        (steps, there.parent().unwrap().to_owned())
+    };
+    let foreign = |path: &Path| std::os::unix::fs::chown(path, Some(1234), None).unwrap();
+    let shared = |path: &Path| fs::set_permissions(path, Permissions::from_mode(0o777)).unwrap();
+    let changes: [&dyn Fn(&Path); 4] = [
+        &|_| foreign(&to),
+        &|_| shared(&to),
+        // Made by the other in a directory with the sticky bit.
+        &|there| {
+            fs::set_permissions(&to, Permissions::from_mode(0o1777)).unwrap();
+            fs::create_dir_all(there).unwrap();
+            foreign(there);
+        },
+        &|_| fs::set_permissions(&to, Permissions::from_mode(0o1777)).unwrap(),
+    ];
+    for (number, change) in changes.iter().enumerate() {
+        write_sample(&tree);
+        fs::create_dir(&to).unwrap();
+        let (steps, there) = make();
+        change(&there);
+        let before = tree.snapshot();
+        let found = check(&action, &steps, &tree.options());
+        if number == 3 {
+            // The other makes one at the last moment.
+            assert_eq!(found, []);
+            let late = meanwhile_always(|step| {
+                if step.kind == StepKind::Make {
+                    fs::create_dir_all(&there).unwrap();
+                    foreign(&there);
+                }
+            });
+            let outcomes = tree.run_with(&action, &steps, &tree.options(), &late).unwrap();
+            assert!(why(&outcomes[0]).contains("belongs to another user"), "{outcomes:?}");
+            assert!(steps[0].paths[0].exists());
+            continue;
+        }
+        for why in [why(&tree.run(&action, &steps)[0]), &found[0].1] {
+            assert!(why.contains("other user") && why.contains("/to"), "{number}: {why}");
+        }
+        assert_eq!(tree.snapshot(), before);
+        let unsafe_owner = Options {
+            unsafe_owner: true,
+            ..tree.options()
+        };
+        let outcomes = tree.run_with(&action, &steps, &unsafe_owner, &Unwatched).unwrap();
+        assert!(is_done(&outcomes[0]), "{outcomes:?}");
+    }
+}
+
+#[test]
 fn a_file_with_names_outside_of_the_search_is_restored_apart_and_that_is_said() {
     for tree in trees() {
         for action in [Action::Remove, Action::Hardlink, Action::Symlink { is_absolute: false }] {
