@@ -34,7 +34,8 @@ pub struct How {
     /// Also act on files that may be open for writing, or whose file system cannot tell
     #[arg(long, requires = "what")]
     busy: bool,
-    /// As root, also act on files of other users, and below directories that they own or may write to
+    /// Also make symbolic links that lead through directories that other users own or may write to; as root, also act on files
+    /// of other users, and below such directories
     #[arg(long, requires = "what")]
     unsafe_owner: bool,
     /// Make hard links even if owner, mode, ACL or extended attributes differ, and symbolic links even if the file that stays

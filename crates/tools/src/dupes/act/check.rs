@@ -50,6 +50,7 @@ fn refused(action: &Action, step: &Step, holding: &Holding<'_>, directories: &Di
     }
     if *action != Action::Reflink {
         holding.require_owner(&kept_place, &kept).map_err(of_kept)?;
+        holding.require_own_target(action, &kept_place).map_err(of_kept)?;
     }
     if *action == Action::Hardlink {
         require_changeable(&step.keep).map_err(of_kept)?;

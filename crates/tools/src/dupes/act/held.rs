@@ -209,6 +209,17 @@ impl<'a> Holding<'a> {
         }
     }
 
+    /// Fails if a file would become a symbolic link whose path leads through a directory in which another user decides what
+    /// names lead to: that user would decide what its readers get.
+    pub fn require_own_target(&self, action: &Action, kept: &Place) -> Result<(), Refused> {
+        match &kept.exposed {
+            Some(exposed) if matches!(action, Action::Symlink { .. }) && !self.options.unsafe_owner => {
+                Err(exposed.to_string())
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Fails if undoing could not give a new file the owner, the group or an attribute of one.
     pub fn require_restorable(&self, action: &Action, own: &Attributes) -> Result<(), Refused> {
         let is_copied = matches!(action, Action::Remove | Action::Hardlink | Action::Symlink { .. });

@@ -91,7 +91,8 @@ pub struct Options {
     /// Whether files are acted on that the system grants no lease on, because they are open for writing or the file
     /// system has no leases.
     pub is_busy: bool,
-    /// Whether root acts on files of other users, and below directories that others own or may write to.
+    /// Whether root acts on files of other users, and below directories that others own or may write to; and whether symbolic
+    /// links of any user may lead through such directories.
     pub unsafe_owner: bool,
     /// Whether files of different owner, mode or extended attributes become hard links of one file, symbolic links may lead
     /// to a file of another owner or with more rights, and files go whose owner, group or attributes only root could restore.

@@ -22,7 +22,7 @@ pub(super) struct Place {
     pub directory: Arc<Directory>,
     pub name: OsString,
     pub path: PathBuf,
-    /// The first directory of its path in which not only root decides what names lead to.
+    /// The first directory of its path in which others than root and this user decide what names lead to.
     pub exposed: Option<Arc<Exposed>>,
 }
 
@@ -30,7 +30,8 @@ pub(super) struct Place {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Exposed {
     path: PathBuf,
-    owner: u32,
+    /// The other user who owns it.
+    owner: Option<u32>,
     mode: u32,
 }
 
@@ -77,11 +78,14 @@ impl Place {
 }
 
 impl Exposed {
-    fn of(path: &Path, facts: &Facts) -> Option<Self> {
-        let is_shared = facts.mode & 0o022 != 0 && facts.mode & 0o1000 == 0;
-        (facts.owner != 0 || is_shared).then(|| Self {
+    fn of(path: &Path, facts: &Facts, user: u32) -> Option<Self> {
+        let owner = Some(facts.owner).filter(|owner| ![0, user].contains(owner));
+        // Many systems give each user a group of the same number, and let it write.
+        let others = if user != 0 && facts.group == user { 0o002 } else { 0o022 };
+        let is_shared = facts.mode & others != 0 && facts.mode & 0o1000 == 0;
+        (owner.is_some() || is_shared).then(|| Self {
             path: path.to_owned(),
-            owner: facts.owner,
+            owner,
             mode: facts.mode,
         })
     }
@@ -91,12 +95,12 @@ impl fmt::Display for Exposed {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = visible_path(&self.path);
         match self.owner {
-            0 => write!(
+            None => write!(
                 to,
                 "other users may write to the directory {path} (mode {:04o})",
                 self.mode
             ),
-            owner => write!(to, "the directory {path} belongs to another user (ID {owner})"),
+            Some(owner) => write!(to, "the directory {path} belongs to another user (ID {owner})"),
         }
     }
 }
@@ -155,7 +159,7 @@ impl Directories {
         if let Some(opened) = open.get(path) {
             return Ok(opened.clone());
         }
-        let is_root = sys::effective_user() == 0;
+        let user = sys::effective_user();
         let (mut directory, mut exposed) = (None, None);
         let mut above = PathBuf::new();
         for component in path.components() {
@@ -165,8 +169,8 @@ impl Directories {
                 (Component::Normal(name), Some(above)) => Directory::open_directory(&above, name)?,
                 _ => return Err(not_plain()),
             };
-            if is_root && exposed.is_none() {
-                exposed = Exposed::of(&above, &Facts::of(&next)?).map(Arc::new);
+            if exposed.is_none() {
+                exposed = Exposed::of(&above, &Facts::of(&next)?, user).map(Arc::new);
             }
             directory = Some(next);
         }

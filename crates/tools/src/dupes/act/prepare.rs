@@ -74,6 +74,7 @@ pub(super) fn prepare(
         let of_kept = |why| format!("the kept file {}: {why}", visible_path(keep));
         holding
             .require_owner(&kept_place, &kept.held.facts())
+            .and_then(|()| holding.require_own_target(action, &kept_place))
             .map_err(of_kept)?;
     }
     let attributes = Attributes::of(&held.file).map_err(|error| format!("cannot read its attributes: {error}"))?;

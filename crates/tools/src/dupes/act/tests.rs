@@ -1831,6 +1831,48 @@ fn root_relies_on_no_path_that_leads_through_a_directory_of_others() {
 }
 
 #[test]
+fn a_user_makes_no_symbolic_link_that_leads_through_a_directory_of_others() {
+    if sys::effective_user() != 0 {
+        return println!("skipped: not root");
+    }
+    let tree = tree();
+    let root = tree.root();
+    let mode = |mode| fs::set_permissions(&root, Permissions::from_mode(mode)).unwrap();
+    let own = |owner, group| std::os::unix::fs::chown(&root, Some(owner), Some(group)).unwrap();
+    let changes: [(&dyn Fn(), &str); 6] = [
+        (&|| mode(0o777), "other users may write to the directory"),
+        (&|| mode(0o1777), ""),
+        // A group of this user alone.
+        (&|| mode(0o775), ""),
+        (
+            &|| {
+                own(1234, 4321);
+                mode(0o775);
+            },
+            "other users may write to the directory",
+        ),
+        (&|| own(4321, 1234), "belongs to another user (ID 4321)"),
+        (&|| own(0, 0), ""),
+    ];
+    for (number, action) in actions(&tree).iter().enumerate() {
+        for (change, reason) in changes {
+            let outcome = done_by_user(&tree, number, &|| {
+                fs::set_permissions(tree.path("keep"), Permissions::from_mode(0o644)).unwrap();
+                change();
+            });
+            if matches!(action, Action::Symlink { .. }) && !reason.is_empty() {
+                assert!(outcome.starts_with("Left") && outcome.contains(reason), "{outcome}");
+            } else {
+                assert!(
+                    outcome.starts_with("Done") || outcome.contains("cannot share"),
+                    "{action:?}: {outcome}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
 fn root_moves_nothing_to_where_another_user_decides_what_names_lead_to() {
     if sys::effective_user() != 0 {
         return println!("skipped: not root");
