@@ -401,6 +401,7 @@ fn state_of(journal: &Journal) -> &'static str {
     match journal {
         Journal { is_running: true, .. } => "running",
         Journal { undone, steps, .. } if undone >= steps && *steps > 0 => "undone",
+        Journal { is_tried: true, .. } => "undo failed",
         Journal { undone: 1.., .. } => "partly undone",
         Journal { is_complete: false, .. } => "interrupted",
         _ => "done",

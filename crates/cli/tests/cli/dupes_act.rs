@@ -1216,6 +1216,33 @@ fn undo_says_which_files_are_restored_apart_from_their_other_names() {
 }
 
 #[test]
+fn a_run_of_which_nothing_can_be_restored_does_not_keep_older_ones_from_being_undone() {
+    let place = Place::new();
+    for directory in ["old", "new"] {
+        fs::create_dir(place.path(directory)).unwrap();
+        for name in ["1", "2"] {
+            place.file(&format!("{directory}/{name}"), directory.as_bytes());
+        }
+        let act = ["dupes", "--action", "remove", "--keep", "first", "--yes", directory];
+        place.run(&act).succeeded();
+    }
+    fs::rename(place.path("new"), place.path("away")).unwrap();
+    let ended = place.run(&["dupes", "undo"]);
+    assert_eq!(ended.code, Some(2));
+    assert!(ended.stderr.contains("new/2: not restored"), "{}", ended.stderr);
+    let listed = place.run(&["dupes", "undo", "--list"]).succeeded().stdout;
+    assert!(listed.contains("undo failed"), "{listed}");
+    let ended = place.run(&["dupes", "undo"]).succeeded();
+    assert!(ended.stderr.contains("skipped, because"), "{}", ended.stderr);
+    assert!(place.path("old/2").exists());
+    // It is tried again once it is the only one.
+    assert_eq!(place.run(&["dupes", "undo"]).code, Some(2));
+    fs::rename(place.path("away"), place.path("new")).unwrap();
+    place.run(&["dupes", "undo"]).succeeded();
+    assert!(place.path("new/2").exists());
+}
+
+#[test]
 fn a_run_whose_journal_is_removed_does_not_promise_an_undo() {
     let place = Place::new();
     // So many are left alone that the run waits for the reader of its messages.

@@ -29,7 +29,8 @@ use crate::signals::stopping;
 ///
 /// Removed files are copied back from the file that stayed, moved files and directories come back, and links become files again, with their
 /// owner, mode, times and attributes. If the file that stayed has changed since, that is said and nothing is restored from
-/// it. Without JOURNAL, the last run that is not undone is undone. Journals are kept for 90 days.
+/// it. Without JOURNAL, the last run that is not undone is undone; one of which nothing could be restored before is skipped.
+/// Journals are kept for 90 days.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -139,9 +140,22 @@ fn named(name: &Path, state: &Path) -> anyhow::Result<PathBuf> {
         .with_context(|| format!("{}: no such journal; --list lists them", visible_path(name)))
 }
 
-/// The newest that is not undone.
+/// The newest that is not undone: one of which nothing could be restored before comes last.
 fn last(journals: &[Journal]) -> anyhow::Result<PathBuf> {
     let is_open = |journal: &&Journal| !journal.is_complete || journal.undone < journal.steps;
-    let found = journals.iter().find(is_open).map(|journal| journal.path.clone());
-    found.ok_or_else(|| anyhow!("there is nothing to undo"))
+    let open: Vec<&Journal> = journals.iter().filter(is_open).collect();
+    let tried = open.iter().take_while(|journal| journal.is_tried).count();
+    let Some(chosen) = open.get(tried) else {
+        let found = open.first().map(|journal| journal.path.clone());
+        return found.ok_or_else(|| anyhow!("there is nothing to undo"));
+    };
+    for skipped in &open[..tried] {
+        let name = name_of(skipped);
+        // Standard error may be gone.
+        let _ = writeln!(
+            stderr(),
+            "seekless dupes: {name}: skipped, because undoing it restored nothing before; to try again: seekless dupes undo {name}"
+        );
+    }
+    Ok(chosen.path.clone())
 }

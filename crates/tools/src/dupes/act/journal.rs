@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -212,6 +212,8 @@ pub(super) struct Lines {
     pub undone: BTreeMap<u64, bool>,
     pub gained_bytes: u64,
     pub is_complete: bool,
+    /// Whether the last undo restored nothing and failed.
+    pub is_tried: bool,
     machine: Option<String>,
 }
 
@@ -443,6 +445,19 @@ impl Journal {
         is_named.then_some(()).ok_or_else(lost)
     }
 
+    /// When its run began: only the header is read.
+    pub fn started(&self) -> Result<SystemTime, Error> {
+        let mut header = Vec::new();
+        let mut file = &self.file;
+        let read = file
+            .rewind()
+            .and_then(|()| BufReader::new(file).read_until(b'\n', &mut header));
+        let lines = read.and_then(|_| Lines::of(&header));
+        lines
+            .map(|lines| lines.started)
+            .map_err(failed(&self.path, "cannot read the journal"))
+    }
+
     /// Reads all of it.
     pub fn read(&self) -> Result<Lines, Error> {
         let mut text = Vec::new();
@@ -461,7 +476,7 @@ impl Journal {
             match kind {
                 Some("end") => true,
                 // What is undone follows the end, if there is one.
-                Some("restoring" | "undone") => self.read().is_ok_and(|lines| lines.is_complete),
+                Some("restoring" | "undone" | "tried") => self.read().is_ok_and(|lines| lines.is_complete),
                 _ => false,
             }
         })
@@ -513,6 +528,7 @@ impl Lines {
             undone: BTreeMap::new(),
             gained_bytes: 0,
             is_complete: false,
+            is_tried: false,
             machine: header["machine"].as_str().map(str::to_owned),
         };
         for line in lines {
@@ -540,7 +556,9 @@ impl Lines {
             }
             (Some("undone"), Some(step)) => {
                 self.undone.insert(step, line["is_undone"] == true);
+                self.is_tried = false;
             }
+            (Some("tried"), _) => self.is_tried = true,
             (Some("end"), _) => self.is_complete = true,
             _ => {}
         }

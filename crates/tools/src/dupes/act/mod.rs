@@ -225,6 +225,7 @@ pub(crate) fn run_watched(
 ) -> Result<Ran, Error> {
     let directory = journal::directory(&options.state_directory);
     settle::all(&directory, &|path, settled| tell(Told::Settled(path, settled)), watch)?;
+    undo::expire(&options.state_directory, SystemTime::now())?;
     let run = Run {
         action,
         holding: Holding::new(options, stop),

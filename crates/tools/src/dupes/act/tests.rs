@@ -1220,9 +1220,38 @@ fn journals_go_after_90_days_and_are_private() {
     assert_eq!(journal.path.metadata().unwrap().mode() & 0o777, 0o600);
     assert_eq!(state.join("dupes").metadata().unwrap().mode() & 0o777, 0o700);
     let day = Duration::from_hours(24);
-    assert_eq!(undo::expire_at(&state, journal.started + 89 * day).unwrap(), 0);
-    assert_eq!(undo::expire_at(&state, journal.started + 91 * day).unwrap(), 1);
+    assert_eq!(undo::expire(&state, journal.started + 89 * day).unwrap(), 0);
+    assert_eq!(undo::expire(&state, journal.started + 91 * day).unwrap(), 1);
     assert_eq!(tree.journals(), []);
+}
+
+#[test]
+fn a_run_removes_old_journals_also_of_killed_runs() {
+    let tree = tree();
+    let day = Duration::from_hours(24);
+    for (days, is_complete, is_kept) in [
+        (89, true, true),
+        (89, false, true),
+        (91, true, false),
+        (91, false, false),
+    ] {
+        tree.run(&Action::Remove, &sample(&tree)[..1]);
+        // Nothing is left to be settled.
+        fs::remove_dir_all(tree.root()).unwrap();
+        let path = tree.journals()[0].path.clone();
+        let text = fs::read_to_string(&path).unwrap();
+        let mut lines: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let started = SystemTime::now() - days * day;
+        lines[0]["started_ns"] = (started.duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64).into();
+        if !is_complete {
+            lines.retain(|line| line["kind"] != "end" && line["kind"] != "outcome");
+        }
+        let text: Vec<String> = lines.iter().map(|line| format!("{line}\n")).collect();
+        fs::write(&path, text.concat()).unwrap();
+        run(&Action::Remove, &[], &tree.options(), &Stop::default(), &|_| ()).unwrap();
+        assert_eq!(path.exists(), is_kept, "{days} {is_complete}");
+        let _ = fs::remove_file(path);
+    }
 }
 
 #[test]
@@ -2098,7 +2127,7 @@ fn a_journal_of_another_version_is_refused_and_neither_settled_nor_removed() {
         }
         let state = tree.options().state_directory;
         let in_a_year = SystemTime::now() + Duration::from_hours(24 * 365);
-        assert_eq!(undo::expire_at(&state, in_a_year).unwrap(), 0);
+        assert_eq!(undo::expire(&state, in_a_year).unwrap(), 0);
         assert_eq!(fs::read_to_string(&path).unwrap(), text);
         assert_eq!(tree.snapshot(), before);
     }

@@ -49,6 +49,8 @@ pub struct Journal {
     pub is_running: bool,
     /// Whether the run ended; else it was killed.
     pub is_complete: bool,
+    /// Whether undoing it failed, and restored nothing, the last time.
+    pub is_tried: bool,
 }
 
 /// What came of undoing what was done to a name.
@@ -107,6 +109,7 @@ pub fn list(state_directory: &Path) -> Result<Vec<Journal>, Error> {
             gained_bytes: lines.gained_bytes,
             is_running,
             is_complete: lines.is_complete,
+            is_tried: lines.is_tried,
         });
     }
     found.reverse();
@@ -152,6 +155,8 @@ pub(crate) fn undo_watched(path: &Path, stop: &Stop, tell: TellUndone<'_>, watch
         block: Vec::new(),
         watch,
         written: BTreeMap::new(),
+        has_restored: false,
+        has_failed: false,
     };
     for entry in lines.entries.iter().rev() {
         if stop.is_stopped() {
@@ -161,6 +166,9 @@ pub(crate) fn undo_watched(path: &Path, stop: &Stop, tell: TellUndone<'_>, watch
     }
     for directory in undoing.written.values() {
         super::sync_file_system(directory).map_err(failed)?;
+    }
+    if undoing.has_failed && !undoing.has_restored {
+        undoing.journal.add(&json!({"kind": "tried"}));
     }
     undoing.journal.sync(watch)
 }
@@ -189,21 +197,17 @@ pub fn forget(journal: &Path) -> Result<(), Error> {
     })
 }
 
-/// Removes journals that are older than 90 days; returns how many. Those of killed runs stay until they are settled.
+/// Removes journals that are older than 90 days; returns how many.
 ///
 /// # Errors
 /// If the directory cannot be read.
-pub fn expire(state_directory: &Path) -> Result<u64, Error> {
-    expire_at(state_directory, SystemTime::now())
-}
-
-pub(super) fn expire_at(state_directory: &Path, now: SystemTime) -> Result<u64, Error> {
+pub(super) fn expire(state_directory: &Path, now: SystemTime) -> Result<u64, Error> {
     let mut count = 0;
     for path in journal::all(&journal::directory(state_directory))? {
         let Ok(Some(open)) = Open::open(&path) else { continue };
-        let Ok(lines) = open.read() else { continue };
-        let age = now.duration_since(lines.started).unwrap_or_default();
-        if age > KEPT && lines.is_complete && std::fs::remove_file(&path).is_ok() {
+        let Ok(started) = open.started() else { continue };
+        let age = now.duration_since(started).unwrap_or_default();
+        if age > KEPT && std::fs::remove_file(&path).is_ok() {
             count += 1;
         }
     }
@@ -219,6 +223,8 @@ struct Undoing<'a> {
     watch: &'a dyn Watch,
     /// A directory of each file system that was written to, by its device: they are synced in the end.
     written: BTreeMap<u64, File>,
+    has_restored: bool,
+    has_failed: bool,
 }
 
 /// What a name leads to.
@@ -254,10 +260,12 @@ impl Undoing<'_> {
         for (name, undone) in entry.names.iter().zip(&told) {
             if matches!(undone, Undone::Restored | Undone::Apart { .. }) {
                 self.note_written(&name.path);
+                self.has_restored = true;
             }
             tell(&name.path, undone);
         }
         let is_undone = !told.iter().any(|undone| matches!(undone, Undone::Failed { .. }));
+        self.has_failed |= !is_undone;
         self.journal
             .add(&json!({"kind": "undone", "step": entry.step, "is_undone": is_undone}));
         self.journal.write(self.watch)?;
