@@ -15,9 +15,11 @@ use seekless::files::{Attributes, lock};
 use seekless::update::{Step as Watched, StepKind, Watch};
 use serde_json::{Value, json};
 
+use super::place::Exposed;
 use super::twin::Known;
 use super::{Action, Error, Outcome, Ran, Seen};
 use crate::json::{bytes_of, digits, path_in, with_path};
+use crate::walk::Facts;
 
 const VERSION: u64 = 1;
 /// A process that was killed, or is just starting another, may hold a lock for a moment.
@@ -274,12 +276,29 @@ fn machine() -> Option<String> {
     id.or_else(seekless_sys::host_name)
 }
 
+/// Fails if another user could remove or rename journals: what they say could not be undone.
+fn require_private(directory: &Path) -> Result<(), Error> {
+    let user = seekless_sys::effective_user();
+    for path in directory.ancestors().take(2) {
+        let facts = File::open(path).and_then(|open| Ok(Facts::of(&open)?));
+        let facts = facts.map_err(failed(path, "cannot examine the directory of journals"))?;
+        if let Some(exposed) = Exposed::of(path, &facts, user) {
+            let hint =
+                "journals could be removed there; make it yours alone, or set XDG_STATE_HOME to another directory";
+            let why = io::Error::new(io::ErrorKind::PermissionDenied, format!("{exposed}: {hint}"));
+            return Err(failed(directory, "cannot keep a journal")(why));
+        }
+    }
+    Ok(())
+}
+
 impl Journal {
     /// Makes the journal of a run that begins.
     pub fn make(directory: &Path, action: &Action, watch: &dyn Watch) -> Result<Self, Error> {
         let mut builder = DirBuilder::new();
         let made = builder.recursive(true).mode(0o700).create(directory);
         made.map_err(failed(directory, "cannot make the directory of journals"))?;
+        require_private(directory)?;
         let now = SystemTime::now();
         let time = Timestamp::try_from(now).map_or_else(
             |_| "0".to_owned(),

@@ -78,7 +78,8 @@ impl Place {
 }
 
 impl Exposed {
-    fn of(path: &Path, facts: &Facts, user: u32) -> Option<Self> {
+    /// What is to be said of a directory; `None` if only root and this user decide what names in it lead to.
+    pub fn of(path: &Path, facts: &Facts, user: u32) -> Option<Self> {
         let owner = Some(facts.owner).filter(|owner| ![0, user].contains(owner));
         // Many systems give each user a group of the same number, and let it write.
         let others = if user != 0 && facts.group == user { 0o002 } else { 0o022 };

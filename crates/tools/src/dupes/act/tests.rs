@@ -1226,6 +1226,37 @@ fn journals_go_after_90_days_and_are_private() {
 }
 
 #[test]
+fn nothing_is_done_if_another_user_could_remove_the_journal() {
+    let tree = tree();
+    let state = tree.options().state_directory;
+    let is_root = sys::effective_user() == 0;
+    for at in [state.clone(), state.join("dupes")] {
+        for change in ["mode", "owner", "none"] {
+            let steps = sample(&tree);
+            fs::create_dir_all(state.join("dupes")).unwrap();
+            match change {
+                "mode" => fs::set_permissions(&at, Permissions::from_mode(0o777)).unwrap(),
+                "owner" if is_root => std::os::unix::fs::chown(&at, Some(1234), None).unwrap(),
+                _ => {}
+            }
+            let before = tree.snapshot();
+            let ran = tree.run_with(&Action::Remove, &steps, &tree.options(), &Unwatched);
+            if change == "none" || change == "owner" && !is_root {
+                assert!(ran.unwrap().iter().all(is_done));
+            } else {
+                let error = ran.unwrap_err().to_string();
+                assert!(
+                    error.contains("other user") && error.contains("XDG_STATE_HOME"),
+                    "{error}"
+                );
+                assert_eq!(tree.snapshot(), before);
+            }
+            fs::remove_dir_all(&state).unwrap();
+        }
+    }
+}
+
+#[test]
 fn a_run_removes_old_journals_also_of_killed_runs() {
     let tree = tree();
     let day = Duration::from_hours(24);
