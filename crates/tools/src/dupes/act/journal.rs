@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use jiff::Timestamp;
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
 use seekless::files::{Attributes, lock};
 use seekless::update::{Step as Watched, StepKind, Watch};
 use serde_json::{Value, json};
@@ -292,6 +294,24 @@ fn require_private(directory: &Path) -> Result<(), Error> {
     Ok(())
 }
 
+/// The time in the name of a new journal: now, or right after the last one if the clock was set back since.
+fn after_all(directory: &Path, now: SystemTime) -> Result<String, Error> {
+    const FORM: &str = "%Y%m%dT%H%M%S%.6fZ";
+    let time_of = |path: &PathBuf| {
+        let name = path.file_name()?.to_str()?;
+        let time = DateTime::strptime(FORM, name.split('-').next()?).ok()?;
+        let next = TimeZone::UTC
+            .to_timestamp(time)
+            .ok()?
+            .checked_add(Duration::from_micros(1));
+        next.ok()
+    };
+    let others = all(directory)?;
+    let after = others.iter().filter_map(time_of).max();
+    let time = Timestamp::try_from(now).ok().max(after).unwrap_or_default();
+    Ok(time.strftime(FORM).to_string())
+}
+
 impl Journal {
     /// Makes the journal of a run that begins.
     pub fn make(directory: &Path, action: &Action, watch: &dyn Watch) -> Result<Self, Error> {
@@ -300,10 +320,7 @@ impl Journal {
         made.map_err(failed(directory, "cannot make the directory of journals"))?;
         require_private(directory)?;
         let now = SystemTime::now();
-        let time = Timestamp::try_from(now).map_or_else(
-            |_| "0".to_owned(),
-            |time| time.strftime("%Y%m%dT%H%M%S%.6fZ").to_string(),
-        );
+        let time = after_all(directory, now)?;
         let mut number = 0;
         let (path, file) = loop {
             let more = if number == 0 {

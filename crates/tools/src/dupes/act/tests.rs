@@ -1257,6 +1257,29 @@ fn nothing_is_done_if_another_user_could_remove_the_journal() {
 }
 
 #[test]
+fn the_last_run_is_the_newest_even_if_the_clock_was_set_back() {
+    let tree = tree();
+    let steps = sample(&tree);
+    let mut made = Vec::new();
+    for (number, step) in steps.iter().enumerate() {
+        tree.run(&Action::Remove, std::slice::from_ref(step));
+        let mut path = tree.journals()[0].path.clone();
+        if number == 0 {
+            let future = path.with_file_name("20401231T235959.999999Z-7.jsonl");
+            fs::rename(path, &future).unwrap();
+            path = future;
+            fs::write(path.with_file_name("zzz.jsonl"), "").unwrap();
+            fs::write(path.with_file_name("99999999T000000.000000Z-7.jsonl"), "").unwrap();
+        }
+        made.insert(0, path);
+        let listed: Vec<PathBuf> = tree.journals().into_iter().map(|journal| journal.path).collect();
+        assert_eq!(listed, made);
+    }
+    let began = tree.journals()[0].started;
+    assert!(SystemTime::now().duration_since(began).unwrap() < Duration::from_hours(1));
+}
+
+#[test]
 fn a_run_removes_old_journals_also_of_killed_runs() {
     let tree = tree();
     let day = Duration::from_hours(24);
