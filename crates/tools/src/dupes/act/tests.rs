@@ -1280,6 +1280,46 @@ fn the_last_run_is_the_newest_even_if_the_clock_was_set_back() {
 }
 
 #[test]
+fn undoing_in_an_append_only_directory_leaves_nothing_there() {
+    let tree = tree();
+    let flagged = |flag: &str| {
+        let mut command = Command::new("chattr");
+        let changed = command
+            .arg(flag)
+            .arg(tree.path("deep/er"))
+            .stderr(Stdio::null())
+            .status();
+        changed.is_ok_and(|status| status.success())
+    };
+    for action in [Action::Remove, Action::Hardlink, Action::Symlink { is_absolute: false }] {
+        let steps = sample(&tree);
+        let before = tree.snapshot();
+        tree.run(&action, &steps[..1]);
+        let acted = tree.snapshot();
+        if !flagged("+a") {
+            return println!("skipped: no flags here");
+        }
+        let undone = [tree.undo(), tree.undo()];
+        let left = tree.snapshot();
+        flagged("-a");
+        if action == Action::Remove {
+            assert_eq!(left, before);
+        } else {
+            for undone in undone {
+                let [(_, Undone::Failed { why })] = &undone[..] else {
+                    panic!("{undone:?}")
+                };
+                assert!(why.contains("append-only"), "{why}");
+            }
+            assert_eq!(left, acted);
+        }
+        tree.undo();
+        assert_eq!(tree.snapshot(), before);
+        forget_all(&tree);
+    }
+}
+
+#[test]
 fn a_run_removes_old_journals_also_of_killed_runs() {
     let tree = tree();
     let day = Duration::from_hours(24);

@@ -20,6 +20,7 @@ use seekless_sys::{self as sys, Access, Opening, Support, name_file};
 use serde_json::json;
 
 use super::change::{required, time, unmake};
+use super::check::require_changeable;
 use super::held::digest_of;
 use super::journal::{self, Came, Entry, Journal as Open, Kind, Lines, Name, before};
 use super::place::{Directories, Place};
@@ -386,7 +387,14 @@ impl Undoing<'_> {
         let is_restored = |found: &Facts| {
             entry.seen.is_as_old(found) && (is_made(&place.name) || entry.acted_on().is_at(&place, &place.name))
         };
-        if let Some(left) = place.facts_of(temporary)? {
+        let left = place.facts_of(temporary)?;
+        // In an append-only directory, links can be made, but not removed again.
+        let above = name.path.parent().unwrap_or(Path::new("/"));
+        let is_changed = self.kind != Kind::Remove || left.is_some();
+        if is_changed && let Err(why) = require_changeable(above) {
+            return Ok(Now::Other(format!("its directory: {why}")));
+        }
+        if let Some(left) = left {
             let aside = place.beside(temporary);
             let is_surplus =
                 || self.kind != Kind::Remove && entry.is_surplus(name, &place, temporary, &self.directories);
