@@ -317,7 +317,7 @@ pub(super) fn examine(
         ));
     }
     let moved_to = to.join(path.strip_prefix("/").unwrap_or(path));
-    let made = missing(&moved_to, to, moved.facts.device, directories)?;
+    let made = missing(&moved_to, to, moved.facts.device, (holding, directories))?;
     if made == 0 && !matches!(directories.place(&moved_to).and_then(|there| there.facts()), Ok(None)) {
         return Err(format!("{} exists", visible_path(&moved_to)));
     }
