@@ -1,13 +1,15 @@
 //! A campaign against the built `seekless`: random commands on random files on real file systems, killed, stopped, failed by
-//! injected errors and full disks, with others at the same file. A model says after each trial what must hold.
+//! injected errors and full disks, with others at the same files. A model says after each trial what must hold.
 //!
 //! Each trial is drawn from a seed of its own, and can be run again alone; moments and interleavings are not repeated by
 //! that. `docs/reliability.md` says what is asserted.
+//!
+//! Not here: what is tried and what must hold (`update`, `dupes`), and how a command is run and disturbed (`trial`).
 
-mod others;
-mod plan;
+mod disturb;
+mod dupes;
 mod trial;
-mod verdict;
+mod update;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -19,11 +21,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use comfy_table::{Table, presets};
 use tempfile::TempDir;
 
-use self::plan::{FILE_SYSTEMS, LEASE_BREAK_SECONDS, TrialPlan};
+use fastrand::Rng;
+
+use self::disturb::{FILE_SYSTEMS, LEASE_BREAK_SECONDS};
 use self::trial::{Site, TrialReport};
 use crate::built::{beside, cargo_command};
 use crate::filesystems::{self, FileSystem, Matrix};
@@ -36,7 +40,7 @@ pub struct Arguments {
     #[arg(long, value_name = "N", required_unless_present = "seed")]
     minutes: Option<f64>,
     /// Run only the trial of this seed
-    #[arg(long, value_name = "S", conflicts_with = "minutes")]
+    #[arg(long, value_name = "S", conflicts_with_all = ["minutes", "of"])]
     seed: Option<u64>,
     /// Run that trial this many times: what depends on the moment may take several
     #[arg(long, value_name = "N", default_value_t = 1, requires = "seed")]
@@ -44,12 +48,66 @@ pub struct Arguments {
     /// File systems, separated by commas [default: all]
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = file_system)]
     on: Vec<FileSystem>,
+    /// What the trials are of [default: all]
+    #[arg(long, value_name = "WHAT", value_delimiter = ',')]
+    of: Vec<Of>,
     /// Test this binary instead of building one
     #[arg(long, value_name = "FILE")]
     binary: Option<PathBuf>,
     /// Trials at a time [default: two per processor, as stopped ones wait]
     #[arg(long, value_name = "N")]
     workers: Option<usize>,
+}
+
+/// What a trial is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Of {
+    /// Updating files, digging and filling holes, comparing
+    Update,
+    /// Acting on duplicates
+    Dupes,
+}
+
+/// A trial, drawn from its seed.
+#[derive(Debug)]
+enum TrialPlan {
+    Update(update::plan::TrialPlan),
+    Dupes(dupes::plan::TrialPlan),
+}
+
+impl Of {
+    /// What the trial of a seed is of: so that a campaign of some takes only their seeds.
+    fn seed(seed: u64) -> Self {
+        if Rng::with_seed(!seed).bool() {
+            Self::Update
+        } else {
+            Self::Dupes
+        }
+    }
+}
+
+impl TrialPlan {
+    fn draw(seed: u64, can_grow: bool) -> Self {
+        match Of::seed(seed) {
+            Of::Update => Self::Update(update::plan::TrialPlan::draw(seed, can_grow)),
+            Of::Dupes => Self::Dupes(dupes::plan::TrialPlan::draw(seed)),
+        }
+    }
+
+    /// The row of the table that it counts in.
+    fn row(&self) -> (&'static str, &'static str) {
+        match self {
+            Self::Update(plan) => (plan.file_system.name(), plan.command.label),
+            Self::Dupes(plan) => (plan.file_system.name(), plan.command.action.label()),
+        }
+    }
+
+    fn run(&self, site: &Site<'_>) -> Result<TrialReport> {
+        match self {
+            Self::Update(plan) => update::run(plan, site),
+            Self::Dupes(plan) => dupes::run(plan, site),
+        }
+    }
 }
 
 fn file_system(name: &str) -> Result<FileSystem, String> {
@@ -77,7 +135,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     } else {
         arguments.on.as_slice()
     };
-    for reason in campaign(&binary, &seeds, on, arguments.workers)? {
+    let wanted = Wanted { on, of: &arguments.of };
+    for reason in campaign(&binary, &seeds, wanted, arguments.workers)? {
         println!("skipped: {reason}");
     }
     Ok(())
@@ -94,7 +153,11 @@ pub fn briefly() -> Result<Vec<String>> {
         return Ok(vec![format!("torture: {reason}")]);
     }
     let seeds = Seeds::Until(Instant::now() + Duration::from_mins(1));
-    campaign(&beside("debug/seekless")?, &seeds, &FILE_SYSTEMS, None)
+    let wanted = Wanted {
+        on: &FILE_SYSTEMS,
+        of: &[],
+    };
+    campaign(&beside("debug/seekless")?, &seeds, wanted, None)
 }
 
 fn why_not_here() -> Option<&'static str> {
@@ -105,6 +168,20 @@ fn why_not_here() -> Option<&'static str> {
 enum Seeds {
     One(u64, u64),
     Until(Instant),
+}
+
+/// The trials that are wanted.
+#[derive(Clone, Copy)]
+struct Wanted<'a> {
+    on: &'a [FileSystem],
+    /// All if there are none.
+    of: &'a [Of],
+}
+
+impl Wanted<'_> {
+    fn has(self, seed: u64) -> bool {
+        self.of.is_empty() || self.of.contains(&Of::seed(seed))
+    }
 }
 
 /// What happened so far.
@@ -130,10 +207,10 @@ const COLUMNS: [&str; 10] = [
     "failures",
 ];
 
-fn campaign(binary: &Path, seeds: &Seeds, on: &[FileSystem], workers: Option<usize>) -> Result<Vec<String>> {
+fn campaign(binary: &Path, seeds: &Seeds, wanted: Wanted<'_>, workers: Option<usize>) -> Result<Vec<String>> {
     let on = match seeds {
-        Seeds::One(seed, _) => &[TrialPlan::file_system(*seed)],
-        Seeds::Until(_) => on,
+        Seeds::One(seed, _) => &[disturb::file_system(*seed)],
+        Seeds::Until(_) => wanted.on,
     };
     let workers = match seeds {
         Seeds::One(..) => 1,
@@ -149,7 +226,7 @@ fn campaign(binary: &Path, seeds: &Seeds, on: &[FileSystem], workers: Option<usi
     let result = thread::scope(|scope| {
         let threads: Vec<_> = sets
             .iter()
-            .map(|set| scope.spawn(|| work(set, binary, can_grow, seeds, &tally)))
+            .map(|set| scope.spawn(|| work(set, binary, can_grow, (seeds, wanted), &tally)))
             .collect();
         threads
             .into_iter()
@@ -195,9 +272,15 @@ impl FileSystems {
     }
 }
 
-fn work(set: &FileSystems, binary: &Path, can_grow: bool, seeds: &Seeds, tally: &Mutex<Tally>) -> Result<()> {
+fn work(
+    set: &FileSystems,
+    binary: &Path,
+    can_grow: bool,
+    (seeds, wanted): (&Seeds, Wanted<'_>),
+    tally: &Mutex<Tally>,
+) -> Result<()> {
     let started = Instant::now();
-    let mut rng = fastrand::Rng::new();
+    let mut rng = Rng::new();
     for number in 0.. {
         check_interrupt()?;
         let seed = match *seeds {
@@ -206,7 +289,10 @@ fn work(set: &FileSystems, binary: &Path, can_grow: bool, seeds: &Seeds, tally: 
             Seeds::Until(end) if Instant::now() >= end => break,
             Seeds::Until(_) => rng.u64(..),
         };
-        let file_system = TrialPlan::file_system(seed);
+        if matches!(seeds, Seeds::Until(_)) && !wanted.has(seed) {
+            continue;
+        }
+        let file_system = disturb::file_system(seed);
         let Some(mounted) = set.matrix.mounted().iter().find(|one| one.file_system() == file_system) else {
             ensure!(
                 matches!(seeds, Seeds::Until(_)),
@@ -222,7 +308,7 @@ fn work(set: &FileSystems, binary: &Path, can_grow: bool, seeds: &Seeds, tally: 
             aside: set.aside.path(),
         };
         let plan = TrialPlan::draw(seed, can_grow);
-        let report = trial::run(&plan, &site).with_context(|| format!("trial {seed}:\n{plan:?}"))?;
+        let report = plan.run(&site).with_context(|| format!("trial {seed}:\n{plan:?}"))?;
         if matches!(seeds, Seeds::One(..)) || !report.faults.is_empty() {
             tell(seed, &plan, &report);
         }
@@ -260,10 +346,7 @@ impl Tally {
         for kind in kinds {
             self.kinds.entry(kind).or_default().push(seed);
         }
-        let row = self
-            .rows
-            .entry((plan.file_system.name(), plan.command.label))
-            .or_default();
+        let row = self.rows.entry(plan.row()).or_default();
         let counts = [
             1,
             u64::from(report.is_done),

@@ -11,8 +11,9 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use rustix::fs::{XattrFlags, setxattr};
 
-use super::plan::{Bytes, Interference, Other};
+use super::plan::{Interference, Other};
 use super::verdict::{Acknowledged, OthersWrite, Update};
+use crate::torture::disturb::Bytes;
 
 /// Between two writes: short beside the run of seekless.
 const PAUSE: Duration = Duration::from_micros(500);

@@ -1,7 +1,8 @@
 //! What must hold after a trial, whatever disturbed it. No I/O.
 
-use std::collections::BTreeMap;
 use std::fmt;
+
+use crate::torture::trial::{Ending, Fault, Properties};
 
 /// Bytes for a place of a file.
 #[derive(Clone)]
@@ -33,14 +34,6 @@ pub enum Promise {
     EachByte,
 }
 
-/// How a command ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
-    Success,
-    Failure,
-    Killed,
-}
-
 /// What others did to the file, as the system acknowledged it to them.
 #[derive(Default)]
 pub struct Acknowledged {
@@ -57,28 +50,6 @@ pub struct OthersWrite {
     /// It was acknowledged. Otherwise it may be in the file or not.
     pub is_certain: bool,
     pub is_append: bool,
-}
-
-/// Owner, mode and extended attributes of users.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Properties {
-    pub owner: u32,
-    pub mode: u32,
-    pub attributes: BTreeMap<String, Vec<u8>>,
-}
-
-/// Something that must not be.
-#[derive(Debug, PartialEq)]
-pub struct Fault {
-    pub kind: &'static str,
-    pub details: String,
-}
-
-impl Fault {
-    pub fn new(kind: &'static str, details: impl Into<String>) -> Self {
-        let details = details.into();
-        Self { kind, details }
-    }
 }
 
 /// The kinds of lost writes, one of which the guide allows where seekless outlasts its lease.
@@ -301,6 +272,8 @@ pub fn check_left<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<Fault> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     const BEFORE: &[u8] = b"0123456789";

@@ -1,6 +1,6 @@
 //! What a trial does, all of it drawn from its seed: a file, a command, and who or what disturbs it.
 
-use std::fmt::{self, Write as _};
+use std::fmt::Write as _;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -8,20 +8,7 @@ use fastrand::Rng;
 
 use super::verdict::{Promise, Update, overlay};
 use crate::filesystems::FileSystem;
-
-/// The file systems that trials run on.
-pub const FILE_SYSTEMS: [FileSystem; 5] = [
-    FileSystem::Ext4,
-    FileSystem::Xfs,
-    FileSystem::Btrfs,
-    FileSystem::Tmpfs,
-    FileSystem::Overlay,
-];
-
-/// `/proc/sys/fs/lease-break-time` during a campaign: the least there is.
-pub const LEASE_BREAK_SECONDS: u64 = 1;
-/// Longer than that.
-const OUTLASTING: Duration = Duration::from_millis(1250);
+use crate::torture::disturb::{Bytes, Calls, Disturbance, What, draw_file_system, moment, random};
 
 /// One trial.
 #[derive(Debug)]
@@ -29,11 +16,8 @@ pub struct TrialPlan {
     pub file_system: FileSystem,
     pub file: TestFile,
     pub command: Invocation,
-    pub injections: Vec<Injection>,
-    pub timed: Option<(Duration, Interruption)>,
+    pub disturbance: Disturbance,
     pub other: Option<Other>,
-    /// The file system has this much room left.
-    pub free_bytes: Option<u64>,
     /// The first recovery after the trial is killed at this `pwrite64`, or whatever comes of it.
     pub recovery_killed_at: Option<u32>,
 }
@@ -49,15 +33,6 @@ pub struct TestFile {
     pub has_hard_link: bool,
 }
 
-/// Bytes that are shown by their number alone.
-pub struct Bytes(pub Vec<u8>);
-
-impl fmt::Debug for Bytes {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{} B", self.0.len())
-    }
-}
-
 /// What seekless is called for.
 #[derive(Debug)]
 pub struct Invocation {
@@ -71,32 +46,6 @@ pub struct Invocation {
     pub second: Option<Bytes>,
     /// Without any disturbance it may not fail.
     pub must_succeed: bool,
-}
-
-/// What strace does at the `when`th call of a name.
-#[derive(Clone, Copy, Debug)]
-pub struct Injection {
-    pub call: &'static str,
-    pub when: u32,
-    pub what: What,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum What {
-    Kill,
-    Delay(Duration),
-    Error(&'static str),
-    /// This call and all later ones of its name.
-    Errors(&'static str),
-}
-
-/// What happens some time after the start.
-#[derive(Clone, Copy, Debug)]
-pub enum Interruption {
-    Kill,
-    Terminate,
-    /// SIGSTOP, and SIGCONT when the lease is broken.
-    Stop(Duration),
 }
 
 /// Somebody else, who begins after a while.
@@ -125,53 +74,28 @@ pub enum Interference {
     Update(Vec<Update>, &'static str),
 }
 
-impl Injection {
-    /// The option `-e inject=` of strace.
-    pub fn option(&self) -> String {
-        let Self { call, when, .. } = self;
-        match self.what {
-            What::Kill => format!("{call}:signal=KILL:when={when}"),
-            What::Delay(delay) => format!("{call}:delay_enter={}:when={when}", delay.as_micros()),
-            What::Error(error) => format!("{call}:error={error}:when={when}"),
-            What::Errors(error) => format!("{call}:error={error}:when={when}+"),
-        }
-    }
-}
-
 impl TrialPlan {
-    /// The file system of a seed: so that a campaign on some takes only their seeds.
-    pub fn file_system(seed: u64) -> FileSystem {
-        FILE_SYSTEMS[Rng::with_seed(seed).usize(..FILE_SYSTEMS.len())]
-    }
-
     /// Draws a trial. `can_grow` says whether `update` has the option `--grow`.
     pub fn draw(seed: u64, can_grow: bool) -> Self {
         let rng = &mut Rng::with_seed(seed);
-        let file_system = FILE_SYSTEMS[rng.usize(..FILE_SYSTEMS.len())];
+        let file_system = draw_file_system(rng);
         let file = draw_file(rng);
         let command = draw_command(rng, &file.content.0, can_grow);
         let is_update = !command.updates.is_empty();
-        let (mut injections, mut timed) = (Vec::new(), None);
-        match rng.u8(..100) {
-            0..20 => timed = Some((moment(rng), Interruption::Kill)),
-            20..24 => timed = Some((moment(rng), Interruption::Terminate)),
-            24..27 => timed = Some((moment(rng), Interruption::Stop(OUTLASTING))),
-            27..85 => injections = draw_injections(rng),
-            _ => {}
-        }
-        let waits = injections
+        let mut disturbance = Disturbance::draw(rng, &CALLS);
+        let waits = disturbance
+            .injections
             .iter()
-            .any(|one: &Injection| matches!(one.what, What::Delay(_)));
+            .any(|one| matches!(one.what, What::Delay(_)));
         let is_met = command.second.is_none() && rng.f32() < if waits { 0.9 } else { 0.5 };
         let other = is_met.then(|| draw_other(rng, &file, &command));
-        // An overlay lies on the machine's own disk.
-        let is_full = command.second.is_none() && file_system != FileSystem::Overlay && rng.f32() < 0.1;
+        if command.second.is_none() {
+            disturbance.draw_full_disk(rng, file_system);
+        }
         Self {
             file_system,
-            injections,
-            timed,
+            disturbance,
             other,
-            free_bytes: is_full.then(|| rng.u64(0..8) * rng.u64(0..16) * 4096),
             recovery_killed_at: (is_update && rng.f32() < 0.3).then(|| rng.u32(1..4)),
             file,
             command,
@@ -180,25 +104,8 @@ impl TrialPlan {
 
     /// Nothing and nobody keeps seekless from doing its work.
     pub fn is_undisturbed(&self) -> bool {
-        self.injections.is_empty() && self.timed.is_none() && self.other.is_none() && self.free_bytes.is_none()
+        self.disturbance.is_none() && self.other.is_none()
     }
-
-    /// The call before which seekless is delayed, and which of its calls it is.
-    pub fn delayed_call(&self) -> Option<(&'static str, usize)> {
-        let delay = self.injections.iter().find(|one| matches!(one.what, What::Delay(_)));
-        delay.map(|one| (one.call, one.when as usize))
-    }
-
-    /// seekless is stopped for longer than it may keep its lease.
-    pub fn outlasts_lease(&self) -> bool {
-        let is_stopped = matches!(self.timed, Some((_, Interruption::Stop(_))));
-        is_stopped || self.injections.iter().any(|one| one.what == What::Delay(OUTLASTING))
-    }
-}
-
-/// From 0.1 ms to 50 ms, each factor of two as likely as the others.
-fn moment(rng: &mut Rng) -> Duration {
-    Duration::from_secs_f64(1e-4 * 500_f64.powf(rng.f64()))
 }
 
 fn draw_file(rng: &mut Rng) -> TestFile {
@@ -223,16 +130,6 @@ fn draw_file(rng: &mut Rng) -> TestFile {
         has_attribute: rng.bool(),
         has_hard_link: rng.u8(..8) == 0,
     }
-}
-
-/// Bytes none of which is zero, so that what is missing is seen.
-fn random(rng: &mut Rng, length: usize) -> Vec<u8> {
-    let mut bytes = vec![0; length];
-    rng.fill(&mut bytes);
-    for byte in &mut bytes {
-        *byte |= 1;
-    }
-    bytes
 }
 
 fn draw_command(rng: &mut Rng, before: &[u8], can_grow: bool) -> Invocation {
@@ -331,58 +228,35 @@ fn draw_method(rng: &mut Rng, safety: &str) -> String {
     method
 }
 
-/// Calls that seekless makes, and how many of each. Before the first [`DELAYED`] a delay lets others in at a moment that
-/// matters.
-const CALLS: [(&str, u32); 24] = [
-    ("pwrite64", 6),
-    ("ftruncate", 2),
-    ("fallocate", 3),
-    ("rename", 1),
-    ("renameat2", 2),
-    ("linkat", 1),
-    ("fsync", 5),
-    ("fchmod", 1),
-    ("io_uring_enter", 4),
-    ("fcntl", 10),
-    ("flock", 3),
-    ("unlink", 2),
-    ("unlinkat", 2),
-    ("pread64", 6),
-    ("write", 3),
-    ("openat", 18),
-    ("open", 3),
-    ("statx", 24),
-    ("fsetxattr", 2),
-    ("ioctl", 8),
-    ("copy_file_range", 1),
-    ("lseek", 4),
-    ("msync", 2),
-    ("io_uring_setup", 1),
-];
-const DELAYED: usize = 11;
-
-fn draw_injections(rng: &mut Rng) -> Vec<Injection> {
-    let mut injections: Vec<Injection> = Vec::new();
-    for _ in 0..[1, 1, 2][rng.usize(..3)] {
-        let error = ["EIO", "ENOSPC", "EINTR", "EACCES"][rng.usize(..4)];
-        let what = match rng.u8(..20) {
-            0..6 => What::Kill,
-            6 => What::Delay(OUTLASTING),
-            7..13 => What::Delay(Duration::from_millis(rng.u64(5..60))),
-            // Calls are made again after EINTR: for ever, if that never ends.
-            13..15 if error != "EINTR" => What::Errors(error),
-            _ => What::Error(error),
-        };
-        let is_delay = matches!(what, What::Delay(_));
-        let (call, most) = CALLS[rng.usize(..if is_delay { DELAYED } else { CALLS.len() })];
-        let when = rng.u32(1..=most);
-        // Of two for the same call strace takes the last.
-        if injections.iter().all(|other| other.call != call) {
-            injections.push(Injection { call, when, what });
-        }
-    }
-    injections
-}
+const CALLS: Calls = Calls {
+    all: &[
+        ("pwrite64", 6),
+        ("ftruncate", 2),
+        ("fallocate", 3),
+        ("rename", 1),
+        ("renameat2", 2),
+        ("linkat", 1),
+        ("fsync", 5),
+        ("fchmod", 1),
+        ("io_uring_enter", 4),
+        ("fcntl", 10),
+        ("flock", 3),
+        ("unlink", 2),
+        ("unlinkat", 2),
+        ("pread64", 6),
+        ("write", 3),
+        ("openat", 18),
+        ("open", 3),
+        ("statx", 24),
+        ("fsetxattr", 2),
+        ("ioctl", 8),
+        ("copy_file_range", 1),
+        ("lseek", 4),
+        ("msync", 2),
+        ("io_uring_setup", 1),
+    ],
+    delayed: 11,
+};
 
 fn draw_other(rng: &mut Rng, file: &TestFile, command: &Invocation) -> Other {
     let before = &file.content.0;
