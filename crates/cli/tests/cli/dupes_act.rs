@@ -942,7 +942,7 @@ fn what_does_not_fit_together_is_refused_before_anything_is_searched() {
             "only symlink",
         ),
         (
-            &["--action", "remove", "--keep", "newest", "--ignore-metadata"],
+            &["--action", "reflink", "--keep", "newest", "--ignore-metadata"],
             "only hardlink and symlink",
         ),
         (
@@ -1221,7 +1221,7 @@ fn a_run_of_which_nothing_can_be_restored_does_not_keep_older_ones_from_being_un
     for directory in ["old", "new"] {
         fs::create_dir(place.path(directory)).unwrap();
         for name in ["1", "2"] {
-            place.file(&format!("{directory}/{name}"), directory.as_bytes());
+            place.file(format!("{directory}/{name}"), directory.as_bytes());
         }
         let act = ["dupes", "--action", "remove", "--keep", "first", "--yes", directory];
         place.run(&act).succeeded();
@@ -1287,9 +1287,8 @@ fn a_run_whose_journal_is_removed_does_not_promise_an_undo() {
     assert!(!printed.contains("To undo"), "{printed}");
 }
 
-#[test]
-fn what_a_killed_run_left_is_told_by_the_next() {
-    let place = three();
+/// Leaves all as a kill after the first rename would, and a file that another program saved meanwhile.
+fn kill_in_the_first_step(place: &Place) {
     place
         .run(&["dupes", "--action", "remove", "--keep", "name:c", "--yes", "."])
         .succeeded();
@@ -1305,6 +1304,12 @@ fn what_a_killed_run_left_is_told_by_the_next() {
     let path = Path::new(name["path"].as_str().unwrap());
     fs::write(path.with_file_name(name["temporary"].as_str().unwrap()), "same").unwrap();
     fs::write(path, "saved meanwhile").unwrap();
+}
+
+#[test]
+fn what_a_killed_run_left_is_told_by_the_next() {
+    let place = three();
+    kill_in_the_first_step(&place);
     for name in ["v", "w"] {
         place.file(name, b"more");
     }
@@ -1322,6 +1327,20 @@ fn what_a_killed_run_left_is_told_by_the_next() {
     );
     place.file("w", b"more");
     assert_eq!(place.run(&again).succeeded().stderr, "");
+}
+
+#[test]
+fn a_run_with_nothing_to_do_settles_a_killed_one() {
+    let place = three();
+    kill_in_the_first_step(&place);
+    let ended = place
+        .run(&["dupes", "--action", "remove", "--keep", "newest", "--yes", "other"])
+        .succeeded();
+    assert!(
+        ended.stderr.contains("not settled after a run that was killed"),
+        "{}",
+        ended.stderr
+    );
 }
 
 #[test]

@@ -324,10 +324,8 @@ impl Work {
     }
 
     fn act(&self, steps: &[Step], options: &Options, stop: &Stop, acts: &mut Acts, quiet: bool) -> Result<(), Failure> {
-        if steps.is_empty() {
-            return Ok(());
-        }
-        LINE.begin(!quiet, progress("acting", steps.len()));
+        // Even if there is nothing to do, killed runs are settled.
+        LINE.begin(!quiet && !steps.is_empty(), progress("acting", steps.len()));
         let shared = Mutex::new((&mut *acts, 0, Ok(())));
         let tell = |told: Told<'_>| {
             let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);

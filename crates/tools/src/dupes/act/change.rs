@@ -214,7 +214,13 @@ fn symlink(place: &Place, name: &Name, held: &Held, kept: &Kept, watch: &dyn Wat
     let linked = before(watch, StepKind::Make, &place.beside(temporary))
         .and_then(|()| place.directory.make_link(target, temporary));
     linked.map_err(left("make a symbolic link"))?;
-    let made = place.facts_of(temporary).map_err(left("stat the symbolic link"))?;
+    let made = place.facts_of(temporary).map_err(|error| {
+        let aside = place.beside(temporary);
+        Unchanged::Failed(format!(
+            "cannot stat the symbolic link, which is {}: {error}",
+            visible_path(&aside)
+        ))
+    })?;
     let is_ours = |found: &Facts| made.is_some_and(|made| made.id() == found.id());
     // Its path was proven before: directories may have been renamed since.
     let leads = |called: &OsStr| match place.facts_behind(called) {

@@ -288,6 +288,19 @@ impl Undoing<'_> {
         }
     }
 
+    /// Removes the directories that were made for a file that is back.
+    fn unmake(&self, name: &Name) -> Undone {
+        match unmake(name, &self.directories) {
+            Ok(()) => Undone::Restored,
+            Err(error) => Undone::Failed {
+                why: format!(
+                    "moved back, but a directory that was made for {} cannot be removed: {error}; undoing again tries it again",
+                    visible_path(name.moved_to.as_deref().unwrap_or(Path::new("/")))
+                ),
+            },
+        }
+    }
+
     fn move_back(&self, entry: &Entry, name: &Name) -> Undone {
         let failed = |why: String| Undone::Failed { why };
         let to = name.moved_to.as_deref().unwrap_or(Path::new("/"));
@@ -301,9 +314,7 @@ impl Undoing<'_> {
         let there = match there {
             Ok(there) if is_target(&there) => there,
             _ if is_target(&place) => {
-                // They are empty: nothing is lost if they stay.
-                let _ = unmake(name, &self.directories);
-                return Undone::Restored;
+                return self.unmake(name);
             }
             Ok(_) => {
                 let why = "is not what was moved there, or has changed since";
@@ -314,10 +325,7 @@ impl Undoing<'_> {
         let back = before(self.watch, StepKind::Rename, to)
             .and_then(|()| required(there.directory.rename_new(&there.name, &place.directory, &place.name)));
         match back {
-            Ok(()) => {
-                let _ = unmake(name, &self.directories);
-                Undone::Restored
-            }
+            Ok(()) => self.unmake(name),
             Err(error) => failed(format!("cannot move it back from {}: {error}", visible_path(to))),
         }
     }
