@@ -11,7 +11,7 @@ use std::fs::{self, File, FileTimes, Permissions};
 use std::io::ErrorKind;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::panic::resume_unwind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant, UNIX_EPOCH};
@@ -124,10 +124,16 @@ impl Running<'_> {
         rules.flat_map(|rule| ["--keep".to_owned(), rule.word()]).collect()
     }
 
+    /// The report or plan of the search. Other trials left theirs there, and a plan replaces no report.
+    fn found(&self) -> PathBuf {
+        let is_plan = matches!(self.plan.command.route, Route::Plan);
+        self.site.aside.join(if is_plan { "plan" } else { "report" })
+    }
+
     /// Searches, where that is a command of its own: what changes from now on is found when acting.
     fn search(&mut self) -> Result<()> {
         let command = &self.plan.command;
-        let file = self.site.aside.join("found");
+        let file = self.found();
         let mut search = match command.route {
             Route::AtOnce => return Ok(()),
             Route::Report => {
@@ -149,7 +155,7 @@ impl Running<'_> {
 
     fn act(&self) -> Command {
         let command = &self.plan.command;
-        let file = self.site.aside.join("found");
+        let file = self.found();
         match command.route {
             Route::AtOnce => self.at_once(),
             Route::Report => {
