@@ -943,7 +943,7 @@ fn what_does_not_fit_together_is_refused_before_anything_is_searched() {
         ),
         (
             &["--action", "reflink", "--keep", "newest", "--ignore-metadata"],
-            "only hardlink and symlink",
+            "only remove, hardlink and symlink",
         ),
         (
             &["--action", "remove", "--keep", "newest", "--dirs"],
