@@ -183,17 +183,34 @@ fn settle_name(
             Ok(Ok(Found::PutBack))
         }
         Some(_) if has_links && entry.is_link(name, place, &place.name, directories) => {
-            before(watch, StepKind::Rename, &place.path)?;
-            required(place.directory.exchange(temporary, &place.name))?;
-            if entry.is_link(name, place, temporary, directories) {
-                before(watch, StepKind::Remove, &aside)?;
-                place.directory.remove_file(temporary)?;
-            }
-            Ok(Ok(Found::PutBack))
+            let back = exchange_back(entry, name, place, directories, watch)?;
+            Ok(back.map(|()| Found::PutBack))
         }
         Some(_) => Ok(Err(format!(
             "another program saved it meanwhile; what was there before is {}",
             visible_path(&aside)
         ))),
     }
+}
+
+/// Gives a file with a temporary name its name back, which a link has, and removes the link. The inner error says that it was
+/// no longer a link.
+pub(super) fn exchange_back(
+    entry: &Entry,
+    name: &Name,
+    place: &Place,
+    directories: &Directories,
+    watch: &dyn Watch,
+) -> io::Result<Result<(), String>> {
+    let temporary = OsStr::new(&name.temporary);
+    let aside = place.beside(temporary);
+    before(watch, StepKind::Rename, &place.path)?;
+    required(place.directory.exchange(temporary, &place.name))?;
+    if !entry.is_link(name, place, temporary, directories) {
+        let why = "put back, but another program replaced the link at that moment; what it saved is";
+        return Ok(Err(format!("{why} {}", visible_path(&aside))));
+    }
+    before(watch, StepKind::Remove, &aside)?;
+    place.directory.remove_file(temporary)?;
+    Ok(Ok(()))
 }

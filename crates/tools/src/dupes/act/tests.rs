@@ -1322,6 +1322,39 @@ fn undoing_in_an_append_only_directory_leaves_nothing_there() {
 }
 
 #[test]
+fn an_undo_that_was_killed_before_it_exchanged_names_with_a_link_is_completed() {
+    let tree = tree();
+    for (number, action) in actions(&tree).iter().enumerate() {
+        if !matches!(action, Action::Hardlink | Action::Symlink { .. }) {
+            continue;
+        }
+        // One of two names is a link, and the other not yet.
+        let mut before = Snapshot::new();
+        let is_half_done = |left| {
+            forget_all(&tree);
+            write_sample(&tree);
+            before = tree.snapshot();
+            let inode = |name| tree.path(name).symlink_metadata().unwrap().ino();
+            assert!(is_killed(&tree, number, "run", left));
+            tree.settle();
+            inode("two") != inode("deep/two")
+        };
+        assert!((0..99).any(is_half_done));
+        let text = fs::read_to_string(&tree.journals()[0].path).unwrap();
+        let steps = text
+            .lines()
+            .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+        let names = steps
+            .filter(|line| line["kind"] == "step")
+            .map(|step| step["names"][0].clone());
+        let name = names.last().unwrap();
+        fs::hard_link(tree.path("deep/two"), tree.path(name["temporary"].as_str().unwrap())).unwrap();
+        let undone = tree.undo();
+        assert_eq!(tree.snapshot(), before, "{action:?}: {undone:?}");
+    }
+}
+
+#[test]
 fn a_run_removes_old_journals_also_of_killed_runs() {
     let tree = tree();
     let day = Duration::from_hours(24);

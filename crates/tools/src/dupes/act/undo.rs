@@ -24,7 +24,7 @@ use super::check::require_changeable;
 use super::held::digest_of;
 use super::journal::{self, Came, Entry, Journal as Open, Kind, Lines, Name, before};
 use super::place::{Directories, Place};
-use super::settle::settle;
+use super::settle::{exchange_back, settle};
 use super::twin::Known;
 use super::{Error, Unwatched};
 use crate::Stop;
@@ -395,26 +395,18 @@ impl Undoing<'_> {
         let is_restored = |found: &Facts| {
             entry.seen.is_as_old(found) && (is_made(&place.name) || entry.acted_on().is_at(&place, &place.name))
         };
-        let left = place.facts_of(temporary)?;
+        let has_temporary = place.facts_of(temporary)?.is_some();
         // In an append-only directory, links can be made, but not removed again.
         let above = name.path.parent().unwrap_or(Path::new("/"));
-        let is_changed = self.kind != Kind::Remove || left.is_some();
+        let is_changed = self.kind != Kind::Remove || has_temporary;
         if is_changed && let Err(why) = require_changeable(above) {
             return Ok(Now::Other(format!("its directory: {why}")));
         }
-        if let Some(left) = left {
+        if has_temporary {
             let aside = place.beside(temporary);
             let is_surplus =
                 || self.kind != Kind::Remove && entry.is_surplus(name, &place, temporary, &self.directories);
-            // A killed undo may have given the file itself this name.
-            let is_another_name = || {
-                let leads_there = |other: &Name| {
-                    let there = self.directories.place(&other.path).and_then(|there| there.facts());
-                    other.path != name.path && matches!(there, Ok(Some(found)) if found.id() == left.id())
-                };
-                entry.names.iter().any(leads_there)
-            };
-            if is_made(temporary) || is_surplus() || is_another_name() {
+            if is_made(temporary) || is_surplus() {
                 before(self.watch, StepKind::Remove, &aside)?;
                 place.directory.remove_file(temporary)?;
             } else if !entry.is_at(&place, temporary) {
@@ -422,6 +414,11 @@ impl Undoing<'_> {
             } else if place.facts()?.is_none() {
                 before(self.watch, StepKind::Rename, &aside)?;
                 required(place.directory.rename_new(temporary, &place.directory, &place.name))?;
+            } else if self.kind != Kind::Remove && entry.is_link(name, &place, &place.name, &self.directories) {
+                // A killed undo had given it another of its names.
+                if let Err(why) = exchange_back(entry, name, &place, &self.directories, self.watch)? {
+                    return Ok(Now::Other(why));
+                }
             } else {
                 let why = "another file has its name now; what was there before is";
                 return Ok(Now::Other(format!("{why} {}", visible_path(&aside))));
