@@ -1344,10 +1344,10 @@ fn an_undo_that_was_killed_before_it_exchanged_names_with_a_link_is_completed() 
         let steps = text
             .lines()
             .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
-        let names = steps
+        let mut names = steps
             .filter(|line| line["kind"] == "step")
             .map(|step| step["names"][0].clone());
-        let name = names.last().unwrap();
+        let name = names.next_back().unwrap();
         fs::hard_link(tree.path("deep/two"), tree.path(name["temporary"].as_str().unwrap())).unwrap();
         let undone = tree.undo();
         assert_eq!(tree.snapshot(), before, "{action:?}: {undone:?}");
