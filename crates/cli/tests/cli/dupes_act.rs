@@ -1336,6 +1336,7 @@ fn a_run_with_nothing_to_do_settles_a_killed_one() {
     let ended = place
         .run(&["dupes", "--action", "remove", "--keep", "newest", "--yes", "other"])
         .succeeded();
+    assert!(!ended.stdout.contains("removed"), "{}", ended.stdout);
     assert!(
         ended.stderr.contains("not settled after a run that was killed"),
         "{}",

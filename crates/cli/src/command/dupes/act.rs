@@ -349,7 +349,9 @@ impl Work {
         LINE.end();
         let (_, _, told) = shared.into_inner().unwrap_or_else(PoisonError::into_inner);
         let ran = ran.map_err(|error| unsourced(&error))?;
-        acts.ran(ran);
+        if !steps.is_empty() {
+            acts.ran(ran);
+        }
         told.context("files were acted on, but the output cannot be written")?;
         Ok(())
     }
