@@ -6,8 +6,7 @@
 //!
 //! - `platform`: one module for each system, all with the same functions, those of `absent` for what it lacks;
 //! - [`Buffer`], [`MappedBytes`], [`Map`], [`install_guard`]: memory, and files as memory;
-//! - [`Aio`], [`Ring`]: requests that continue while the caller does something else, safe because they own their
-//!   memory.
+//! - [`Aio`], [`Ring`], [`HeadRing`]: requests that the kernel works on beside the caller, safe because they own their memory.
 
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("seekless needs 64-bit addresses: it maps whole files and keeps lengths of files in memory as usize");
@@ -24,6 +23,8 @@ mod bytes;
 mod difference;
 mod directory;
 mod guard;
+#[cfg(target_os = "linux")]
+mod head_ring;
 mod machine;
 mod map;
 #[cfg(any(target_os = "linux", target_os = "macos"))]

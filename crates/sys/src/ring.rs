@@ -207,7 +207,7 @@ impl Ring {
 
 /// A ring whose thread is not interrupted by completions (Linux 5.19), or else a plain one. It is not set up for a
 /// single submitter, because it may move to another thread.
-fn set_up(depth: u32) -> io::Result<IoUring> {
+pub(crate) fn set_up(depth: u32) -> io::Result<IoUring> {
     match IoUring::builder().setup_coop_taskrun().build(depth) {
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => IoUring::new(depth),
         other => other,

@@ -12,7 +12,7 @@ use std::convert::Infallible;
 use std::ffi::{CStr, OsStr};
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -119,7 +119,7 @@ pub fn descriptor_path(_file: &File) -> Option<PathBuf> {
 }
 
 /// Only Linux lets reading leave the time of access as it is.
-pub(crate) const NO_ATIME: OFlags = OFlags::empty();
+pub const NO_ATIME: OFlags = OFlags::empty();
 
 /// Only Linux has handles that stand for a place alone.
 pub const PATH_ONLY: OFlags = OFlags::empty();
@@ -503,6 +503,45 @@ impl Aio {
     /// The buffer, to change it.
     #[must_use]
     pub fn buffer_mut(&mut self) -> &mut [u8] {
+        match self.0 {}
+    }
+}
+
+/// A ring that opens files, which this platform lacks: there is no value of this type.
+#[derive(Debug)]
+pub struct HeadRing(Infallible);
+
+impl HeadRing {
+    /// Always `Unavailable` here.
+    #[must_use]
+    pub fn new(_files: u32, _head_bytes: usize) -> Support<Self> {
+        Support::Unavailable("io_uring exists on Linux only")
+    }
+
+    /// Opens files and reads their beginnings.
+    pub fn read(&mut self, _files: &[(BorrowedFd<'_>, &[u8], OFlags)], _bytes: usize) -> io::Result<()> {
+        match self.0 {}
+    }
+
+    /// What was read of a file.
+    #[must_use]
+    pub fn head(&self, _file: usize) -> Option<&[u8]> {
+        match self.0 {}
+    }
+
+    /// Whether a file could not be read without waiting.
+    #[must_use]
+    pub fn is_missed(&self, _file: usize) -> bool {
+        match self.0 {}
+    }
+
+    /// Descriptors of open files.
+    pub fn descriptors(&mut self, _files: impl Iterator<Item = usize> + Clone) -> io::Result<Vec<Option<OwnedFd>>> {
+        match self.0 {}
+    }
+
+    /// Closes all files.
+    pub fn close(&mut self) -> io::Result<()> {
         match self.0 {}
     }
 }

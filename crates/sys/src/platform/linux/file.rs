@@ -77,7 +77,7 @@ pub fn descriptor_path(file: &File) -> Option<PathBuf> {
 }
 
 /// Reading leaves the time of access as it is: open(2) `O_NOATIME`, which only the owner and root may ask for.
-pub(crate) const NO_ATIME: OFlags = OFlags::NOATIME;
+pub const NO_ATIME: OFlags = OFlags::NOATIME;
 
 /// A handle that stands for a place only: open(2) `O_PATH`.
 pub const PATH_ONLY: OFlags = OFlags::PATH;

@@ -12,6 +12,7 @@ mod pipe;
 pub(crate) use crate::absent::{MAX_RSS_UNIT_BYTES, bypass_cache};
 pub use crate::absent::{clone_path, copy_path_data, enable_read_ahead, read_advice, sync};
 pub use crate::advice::advise;
+pub use crate::head_ring::HeadRing;
 pub use crate::ring::Ring;
 pub(crate) use crate::shared::{exchange, rename_new};
 pub use crate::shared::{extended_attributes, remove_extended_attribute, set_extended_attribute};
