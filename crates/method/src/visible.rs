@@ -5,7 +5,9 @@ use std::borrow::Cow;
 /// The text with its control characters shown as escapes, `\u{1b}` for one.
 #[must_use]
 pub fn visible(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(is_hidden) {
+    // Nearly all texts are so, and bytes are looked at many at a time.
+    let is_plain = text.bytes().all(|byte| matches!(byte, b' '..=b'~'));
+    if is_plain || !text.chars().any(is_hidden) {
         return Cow::Borrowed(text);
     }
     let mut shown = String::with_capacity(text.len());

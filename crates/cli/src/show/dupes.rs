@@ -1,9 +1,10 @@
 //! Groups of equal files.
 
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use anstyle::Style;
 use seekless_results::{bytes, visible};
 use seekless_tools::dupes::act::origin::Origin;
 use seekless_tools::dupes::{Equal, EqualDirectories, Found, Group, Proof, Sum};
@@ -11,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::objects::{JsonForm, Objects};
 use super::page::{Page, Width};
+use super::progress::{buffered_stdout, has_styles, plain_stdout};
 use super::units::{files, plural};
 use super::visible::{visible_path, with_path};
 use super::{BOLD, DIM, PLAIN};
@@ -48,11 +50,15 @@ pub fn show_duplicates(
     mut origin: Option<Origin>,
 ) -> io::Result<bool> {
     show_failures(found);
-    // The adapter for terminals would remove zero bytes.
-    let mut out: Box<dyn Write> = match form {
-        DuplicatesForm::Text => Box::new(super::progress::buffered_stdout()),
-        _ => Box::new(BufWriter::new(io::stdout().lock())),
+    // The adapter that removes styles would remove zero bytes, and looks at each byte of many.
+    let has_styles = form == DuplicatesForm::Text && has_styles();
+    let mut out: Box<dyn Write> = if has_styles {
+        Box::new(buffered_stdout())
+    } else {
+        Box::new(plain_stdout())
     };
+    let style = |style| if has_styles { style } else { PLAIN };
+    let styles = [style(BOLD), style(DIM)];
     let mut is_any = false;
     if form == DuplicatesForm::Csv {
         return csv(out, found, is_unique);
@@ -68,7 +74,7 @@ pub fn show_duplicates(
         }
         match (form, &mut objects) {
             (_, Some(objects)) => objects.write(&mut out, &directories_json(directories))?,
-            (DuplicatesForm::Text, _) => directories_text(&mut out, directories, references)?,
+            (DuplicatesForm::Text, _) => directories_text(&mut out, directories, references, styles)?,
             (form, _) => {
                 let end = form.end();
                 for path in &directories.paths {
@@ -86,7 +92,7 @@ pub fn show_duplicates(
         }
         match (form, &mut objects) {
             (_, Some(objects)) => objects.write(&mut out, &group_json(&group))?,
-            (DuplicatesForm::Text, _) => text(&mut out, &group, is_unique, references)?,
+            (DuplicatesForm::Text, _) => text(&mut out, &group, is_unique, references, styles)?,
             (form, _) => {
                 let end = form.end();
                 for (_, path) in names(&group) {
@@ -108,7 +114,9 @@ pub fn show_duplicates(
         };
         objects.finish(&mut out, &summary)?;
     } else if form == DuplicatesForm::Text {
-        summary(&mut out, found, &sum)?;
+        out.flush()?;
+        drop(out);
+        return summary(&mut buffered_stdout(), found, &sum).map(|()| is_any);
     }
     out.flush()?;
     Ok(is_any)
@@ -169,31 +177,42 @@ fn names(group: &Group) -> impl Iterator<Item = (&Equal, &Path)> {
     files.flat_map(|file| file.names.iter().map(move |name| (file, name.path.as_path())))
 }
 
-fn directories_text(out: &mut impl Write, equal: &EqualDirectories, references: u32) -> io::Result<()> {
+fn directories_text(
+    out: &mut impl Write,
+    equal: &EqualDirectories,
+    references: u32,
+    [bold, dim]: [Style; 2],
+) -> io::Result<()> {
     let (number, gain) = (equal.paths.len(), bytes(equal.gain_bytes));
     let each = format!("{}, {}", files(equal.files), bytes(equal.bytes));
     writeln!(
         out,
-        "{BOLD}{number} directories of {each}{BOLD:#}{DIM}: {gain} to gain{DIM:#}"
+        "{bold}{number} directories of {each}{bold:#}{dim}: {gain} to gain{dim:#}"
     )?;
     for (path, root) in equal.paths.iter().zip(&equal.roots) {
-        let mark = mark(*root >= references, false);
+        let mark = mark(*root >= references, false, dim);
         writeln!(out, "  {}/{mark}", visible_path(path))?;
     }
     writeln!(out)
 }
 
 /// What is to be known of a path.
-fn mark(is_reference: bool, is_link: bool) -> String {
+fn mark(is_reference: bool, is_link: bool, dim: Style) -> String {
     match (is_reference, is_link) {
         (false, false) => String::new(),
-        (true, false) => format!("{DIM}  (reference){DIM:#}"),
-        (false, true) => format!("{DIM}  (same file){DIM:#}"),
-        (true, true) => format!("{DIM}  (reference, same file){DIM:#}"),
+        (true, false) => format!("{dim}  (reference){dim:#}"),
+        (false, true) => format!("{dim}  (same file){dim:#}"),
+        (true, true) => format!("{dim}  (reference, same file){dim:#}"),
     }
 }
 
-fn text(out: &mut impl Write, group: &Group, is_unique: bool, references: u32) -> io::Result<()> {
+fn text(
+    out: &mut impl Write,
+    group: &Group,
+    is_unique: bool,
+    references: u32,
+    [bold, dim]: [Style; 2],
+) -> io::Result<()> {
     let indent = if is_unique { "" } else { "  " };
     if !is_unique {
         let proof = match group.proof {
@@ -205,12 +224,12 @@ fn text(out: &mut impl Write, group: &Group, is_unique: bool, references: u32) -
         let number = group.files.len();
         writeln!(
             out,
-            "{BOLD}{number} files of {each}{BOLD:#}{DIM}: {gain} to gain{proof}{DIM:#}"
+            "{bold}{number} files of {each}{bold:#}{dim}: {gain} to gain{proof}{dim:#}"
         )?;
     }
     for file in &group.files {
         for (index, name) in file.names.iter().enumerate() {
-            let mark = mark(name.root >= references, index > 0);
+            let mark = mark(name.root >= references, index > 0, dim);
             writeln!(out, "{indent}{}{mark}", visible_path(&name.path))?;
         }
     }

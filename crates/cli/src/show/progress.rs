@@ -299,8 +299,20 @@ pub fn stdout() -> Cleared<AutoStream<StdoutLock<'static>>, Stdout> {
 
 /// Standard output, for much text: styles are removed, where they are, before lines are gathered, not after.
 pub fn buffered_stdout() -> impl Write {
-    let out = BufWriter::with_capacity(64 << 10, Cleared::of(io::stdout().lock(), io::stdout()));
-    AutoStream::new(Box::new(out) as Box<dyn Write>, AutoStream::choice(&io::stdout()))
+    AutoStream::new(
+        Box::new(plain_stdout()) as Box<dyn Write>,
+        AutoStream::choice(&io::stdout()),
+    )
+}
+
+/// The same, for text without styles, and for what no adapter is to change.
+pub fn plain_stdout() -> impl Write {
+    BufWriter::with_capacity(64 << 10, Cleared::of(io::stdout().lock(), io::stdout()))
+}
+
+/// Whether standard output shows styles.
+pub fn has_styles() -> bool {
+    AutoStream::choice(&io::stdout()) != ColorChoice::Never
 }
 
 /// Standard error, for text.
