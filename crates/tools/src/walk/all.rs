@@ -7,7 +7,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{Access, AtFlags, FileType, Mode, accessat, openat, readlinkat, statat};
@@ -21,7 +21,7 @@ use super::files::{Files, Place};
 use super::filter::Named;
 use super::ignored::Ignored;
 use super::selection::{Mounts, Root, System, place, place_of};
-use super::{Directory, Facts, FileAt, Filter, Left, Limit, Listing, Selection, open_root};
+use super::{Directory, Entry, Facts, FileAt, Filter, Left, Limit, Listing, Selection, open_root};
 use crate::Stop;
 use crate::threads::in_threads;
 
@@ -57,6 +57,7 @@ struct Shared<'a> {
     /// Whether directories are told, too.
     with_directories: bool,
     tell: &'a (dyn Fn(u64) + Sync),
+    threads: usize,
     listed: AtomicU64,
     limit: &'a Arc<Limit<1>>,
     queue: Mutex<Queue<'a>>,
@@ -133,6 +134,7 @@ impl Files {
                 filter,
                 with_directories,
                 tell,
+                threads: plan.threads,
                 listed: AtomicU64::new(found.files.len().into()),
                 limit: &limit,
                 queue: Mutex::new(queue),
@@ -425,6 +427,12 @@ impl<'a> Shared<'a> {
     }
 }
 
+/// Entries of a directory of which facts are kept at a time, as many as one thread is faster with than several, and as many as a
+/// thread takes in its turn.
+const STATTED: usize = 1 << 15;
+const STATTED_BY_ONE: usize = 4096;
+const STATTED_IN_TURN: usize = 256;
+
 /// Lets the other threads end where one panics.
 struct Unwinding<'s, 'a>(&'s Shared<'a>);
 
@@ -477,7 +485,12 @@ impl<'a> Sorter<'_, 'a> {
                 self.ignored.take(),
             );
         }
-        for entry in entries.iter() {
+        let mut facts = Vec::new().into_iter();
+        for (number, entry) in entries.iter().enumerate() {
+            if number % STATTED == 0 {
+                facts = self.stat_together(entries, number).into_iter();
+            }
+            let facts = facts.next().flatten();
             let name = entries.c_str(entry);
             let named = Named {
                 name: Path::new(OsStr::from_bytes(name.to_bytes())),
@@ -493,7 +506,7 @@ impl<'a> Sorter<'_, 'a> {
                 continue;
             }
             match entry.kind {
-                FileType::RegularFile => match Facts::at(self.handle, name) {
+                FileType::RegularFile => match facts.unwrap_or_else(|| Facts::at(self.handle, name)) {
                     Ok(facts) if self.is_named(name, &facts) => self.others = None,
                     Ok(facts) if facts.kind == FileType::RegularFile => {
                         self.add_file(name, &named, &facts, self.system, false);
@@ -529,6 +542,31 @@ impl<'a> Sorter<'_, 'a> {
                 }
             }
         }
+    }
+
+    /// The facts of the next files of a large directory, which threads share; of a small one, none.
+    fn stat_together(&self, entries: &Listing, start: usize) -> Vec<Option<rustix::io::Result<Facts>>> {
+        let handle = self.handle;
+        let part: Vec<&Entry> = entries.iter().skip(start).take(STATTED).collect();
+        if part.len() < STATTED_BY_ONE {
+            return Vec::new();
+        }
+        let facts_of =
+            |entry: &&Entry| (entry.kind == FileType::RegularFile).then(|| Facts::at(handle, entries.c_str(entry)));
+        let next = AtomicUsize::new(0);
+        let work = || {
+            let mut done: Vec<(usize, Vec<_>)> = Vec::new();
+            loop {
+                let start = next.fetch_add(STATTED_IN_TURN, Ordering::Relaxed);
+                let Some(some) = part.get(start..part.len().min(start + STATTED_IN_TURN)) else {
+                    return done;
+                };
+                done.push((start, some.iter().map(facts_of).collect()));
+            }
+        };
+        let mut done: Vec<_> = in_threads(self.shared.threads, work).into_iter().flatten().collect();
+        done.sort_unstable_by_key(|(start, _)| *start);
+        done.into_iter().flat_map(|(_, facts)| facts).collect()
     }
 
     /// Whether a file was named itself; then it is listed by that name.
