@@ -80,6 +80,12 @@ impl<const N: usize> Heads<N> {
         matches!(self.ring, Lazy::Made(_))
     }
 
+    /// Whether the last files that were read were in memory.
+    #[must_use]
+    pub fn is_warm(&self) -> bool {
+        self.room == 1
+    }
+
     /// Opens and reads all of them, in their order, except that files that are not in memory come later.
     pub fn read<E: Each<N>>(&mut self, items: impl IntoIterator<Item = E::Item>, each: &mut E) {
         let mut items = items.into_iter();

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::contents::Contents;
 use super::{Across, EqualDirectories, all_names};
-use crate::walk::{Files, Left, Unlisted};
+use crate::walk::{Closing, Files, Left, Unlisted};
 
 /// How files were found to be equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,6 +113,8 @@ pub struct Found {
     pub plan: DuplicatesPlan,
     /// How long listing files, grouping them, reading their beginnings and comparing them took.
     pub steps: [Duration; 4],
+    /// Its directories are being closed; when it is dropped, all are.
+    pub(super) _closing: Option<Closing>,
 }
 
 /// Files that are equal.
@@ -219,12 +221,21 @@ impl Found {
     }
 
     fn equal(&self, number: u32, own_bytes: u64) -> Equal {
-        let path = |name: &u32| self.files.path(*name);
+        let root = |number| self.files.root(number);
+        let all = || all_names(&self.names, number);
+        let reference = all().map(root).max().filter(|root| self.across.is_reference(*root));
+        let name = |number| Name {
+            path: self.files.path(number),
+            root: reference.unwrap_or_else(|| root(number)),
+        };
+        let mut names: Vec<(Name, u32)> = all().map(|number| (name(number), number)).collect();
+        names.sort();
+        // A file may be named, and be in a directory that was named.
+        names.dedup_by(|(next, _), (first, _)| next.path == first.path);
         // Its numbers depend on its name where an overlay shows it.
-        let first = all_names(&self.names, number).min_by_key(path);
-        let listed = self.files.get(first.unwrap_or(number));
+        let listed = self.files.get(names[0].1);
         Equal {
-            names: self.names(number),
+            names: names.into_iter().map(|(name, _)| name).collect(),
             device: listed.device,
             inode: listed.inode,
             modified_ns: listed.modified_ns,
@@ -232,20 +243,5 @@ impl Found {
             own_bytes,
             contents: None,
         }
-    }
-
-    fn names(&self, number: u32) -> Vec<Name> {
-        let root = |number| self.files.root(number);
-        let reference = all_names(&self.names, number).map(root).max();
-        let reference = reference.filter(|root| self.across.is_reference(*root));
-        let name = |number| Name {
-            path: self.files.path(number),
-            root: reference.unwrap_or_else(|| root(number)),
-        };
-        let mut names: Vec<_> = all_names(&self.names, number).map(name).collect();
-        names.sort();
-        // A file may be named, and be in a directory that was named.
-        names.dedup_by(|next, first| next.path == first.path);
-        names
     }
 }

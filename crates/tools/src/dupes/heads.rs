@@ -1,10 +1,11 @@
 //! Grouping files of one size by their beginnings.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fs::File;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use seekless::batch::{self, Each, Heads};
@@ -14,6 +15,7 @@ use seekless_sys::{Support, drop_from_cache, residency};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::failures::unread;
+use super::resident::Resident;
 use super::{Failed, Member, Progress, Search, Twins};
 use crate::threads::in_threads;
 
@@ -30,9 +32,9 @@ const DROPPED_TIMES: u32 = 20;
 pub(super) type Digest = (u64, u32);
 
 /// What a thread finds.
-struct Part<'a> {
-    search: &'a Search<'a>,
-    digests: Vec<Digest>,
+pub(super) struct Part<'a> {
+    pub search: &'a Search<'a>,
+    pub digests: Vec<Digest>,
     /// Small files that are still open, and their digests.
     open: Vec<(Digest, Arc<File>)>,
     /// Files with the same bytes, and the one of them that has its digest above.
@@ -42,6 +44,8 @@ struct Part<'a> {
     failed: Vec<Failed>,
     /// Files of which nothing was in memory.
     cold: Vec<u32>,
+    /// Whether the system was asked for the files that are opened, and did not have them in memory.
+    are_missed: bool,
 }
 
 impl Each<1> for Part<'_> {
@@ -53,7 +57,12 @@ impl Each<1> for Part<'_> {
             return None;
         }
         match self.search.open_file(number) {
-            Ok((file, _)) => Some((number, self.search.may_keep(number, &file), [Arc::new(file)])),
+            Ok((file, _)) => {
+                if self.are_missed {
+                    self.look_if_cold(number, &file, true);
+                }
+                Some((number, self.search.may_keep(number, &file), [Arc::new(file)]))
+            }
             Err(error) => {
                 self.failed.push((number, error));
                 None
@@ -66,11 +75,8 @@ impl Each<1> for Part<'_> {
     }
 
     fn cold(&mut self, (number, _, [file]): &Self::Opened, was_asked: bool) {
-        let resident_max = if was_asked { READ_AHEAD_BYTES } else { 0 };
-        if let Ok(Support::Available(found)) = residency(file)
-            && found.resident_bytes <= resident_max
-        {
-            self.cold.push(*number);
+        if !self.are_missed {
+            self.look_if_cold(*number, file, was_asked);
         }
     }
 
@@ -90,7 +96,7 @@ impl Each<1> for Part<'_> {
             Err((_, error)) => return self.fail(number, &file, &error),
         };
         self.search.read_bytes.fetch_add(head.len() as u64, Ordering::Relaxed);
-        let digest = (xxh3_64_with_seed(head, bytes), number);
+        let digest = self.digest(number, head);
         if may_keep {
             self.new.push(digest);
         }
@@ -105,7 +111,34 @@ impl Each<1> for Part<'_> {
     }
 }
 
-impl Part<'_> {
+impl<'a> Part<'a> {
+    fn new(search: &'a Search<'a>) -> Self {
+        Self {
+            search,
+            digests: Vec::new(),
+            open: Vec::new(),
+            twins: Vec::new(),
+            new: Vec::new(),
+            failed: Vec::new(),
+            cold: Vec::new(),
+            are_missed: false,
+        }
+    }
+
+    /// Takes down that nothing of a file was in memory, if so, before it was asked for or not.
+    fn look_if_cold(&mut self, number: u32, file: &File, was_asked: bool) {
+        let resident_max = if was_asked { READ_AHEAD_BYTES } else { 0 };
+        if let Ok(Support::Available(found)) = residency(file)
+            && found.resident_bytes <= resident_max
+        {
+            self.cold.push(number);
+        }
+    }
+
+    pub fn digest(&self, number: u32, head: &[u8]) -> Digest {
+        (xxh3_64_with_seed(head, self.search.files.get(number).bytes), number)
+    }
+
     /// Compares the open files that begin alike, and closes all. Of those with equal bytes, one stands for all.
     fn compare_open(&mut self) {
         let mut open = std::mem::take(&mut self.open);
@@ -115,34 +148,33 @@ impl Part<'_> {
         for alike in open.chunk_by(|one, other| key(one) == key(other)) {
             match alike {
                 [(digest, _)] => self.digests.push(*digest),
-                _ => self.compare_alike(alike),
+                _ => self.compare_alike(alike.iter().map(|(digest, file)| (*digest, &**file, None))),
             }
         }
         open.clear();
         self.open = open;
     }
 
-    fn compare_alike(&mut self, alike: &[(Digest, Arc<File>)]) {
-        let mut classes: Vec<(Vec<u8>, Vec<Member>)> = Vec::new();
-        for ((_, number), file) in alike {
-            let (content, member) = match self.search.read_whole(*number, file) {
+    /// Compares open files of one size and one digest, whose content may be known.
+    pub fn compare_alike<'o>(&mut self, alike: impl Iterator<Item = (Digest, &'o File, Option<&'o [u8]>)>) {
+        let mut classes: Vec<(Digest, Cow<'_, [u8]>, Vec<Member>)> = Vec::new();
+        for (digest, file, content) in alike {
+            let (content, member) = match self.search.read_whole(digest.1, file, content) {
                 Ok(read) => read,
                 Err(error) => {
-                    self.failed.push((*number, error));
+                    self.failed.push((digest.1, error));
                     continue;
                 }
             };
-            match classes.iter_mut().find(|(bytes, _)| *bytes == content) {
-                Some((_, class)) => class.push(member),
-                None => classes.push((content, vec![member])),
+            match classes.iter_mut().find(|(_, bytes, _)| *bytes == content) {
+                Some((.., class)) => class.push(member),
+                None => classes.push((digest, content, vec![member])),
             }
         }
-        for (_, class) in classes {
-            let first = class[0].number;
-            let ((digest, _), _) = alike[0];
-            self.digests.push((digest, first));
+        for (digest, _, class) in classes {
+            self.digests.push(digest);
             if class.len() > 1 {
-                self.twins.push((first, class));
+                self.twins.push((digest.1, class));
             }
         }
     }
@@ -180,15 +212,23 @@ pub(super) fn drop_read(file: &File, bytes: u64) {
 }
 
 impl Search<'_> {
-    /// The bytes of a small file.
-    fn read_whole(&self, number: u32, file: &File) -> io::Result<(Vec<u8>, Member)> {
+    /// The bytes of a small file, which are read if they are not known.
+    fn read_whole<'c>(&self, number: u32, file: &File, known: Option<&'c [u8]>) -> io::Result<(Cow<'c, [u8]>, Member)> {
+        let content = known.map_or_else(
+            || self.read_small(number, file).map(Cow::from),
+            |known| Ok(known.into()),
+        )?;
+        // A file that was truncated has changed.
+        let facts = self.check(number, file)?;
+        Ok((content, self.member(number, self.own_bytes(number, file, &facts))))
+    }
+
+    fn read_small(&self, number: u32, file: &File) -> io::Result<Vec<u8>> {
         let mut content = vec![0; self.files.get(number).bytes as usize];
         let read = read_full(file, &mut content, 0);
         read.map_err(|error| self.cause(number, file, unread(0, &error)))?;
         self.read_bytes.fetch_add(content.len() as u64, Ordering::Relaxed);
-        // A file that was truncated has changed.
-        let facts = self.check(number, file)?;
-        Ok((content, self.member(number, self.own_bytes(number, file, &facts))))
+        Ok(content)
     }
 
     /// Groups files by their beginnings.
@@ -196,7 +236,8 @@ impl Search<'_> {
         let mut found = Beginnings::default();
         let mut digests = Vec::new();
         let mut twins = Twins::new();
-        for part in self.read_heads(numbers) {
+        let in_turn = (!self.plan.is_by_place).then(|| self.by_name(numbers));
+        for part in self.read_heads(in_turn.as_deref().unwrap_or(numbers)) {
             digests.push(part.digests);
             twins.extend(part.twins);
             found.failed.extend(part.failed);
@@ -211,21 +252,49 @@ impl Search<'_> {
         found
     }
 
+    /// Small files in their order, but behind each those of its name and size, as copies of directories have them: then most of
+    /// those that are equal are open together.
+    fn by_name(&self, numbers: &[u32]) -> Vec<u32> {
+        const NONE: u32 = u32::MAX;
+        let mut last = vec![NONE; (2 * numbers.len()).next_power_of_two()];
+        // Where the next file of the same name is.
+        let mut next = vec![NONE; numbers.len()];
+        let mut has_one_before = vec![false; numbers.len()];
+        for (at, number) in numbers.iter().enumerate() {
+            let (name, bytes) = (self.files.name(*number), self.files.get(*number).bytes);
+            if bytes > WHOLE_BYTES {
+                continue;
+            }
+            let slot = xxh3_64_with_seed(name, bytes) as usize & (last.len() - 1);
+            let before = std::mem::replace(&mut last[slot], at as u32) as usize;
+            let is_same = |other: &u32| self.files.get(*other).bytes == bytes && self.files.name(*other) == name;
+            if numbers.get(before).is_some_and(is_same) {
+                next[before] = at as u32;
+                has_one_before[at] = true;
+            }
+        }
+        let mut ordered = Vec::with_capacity(numbers.len());
+        for first in (0..numbers.len()).filter(|at| !has_one_before[*at]) {
+            let mut at = first;
+            while let Some(number) = numbers.get(at) {
+                ordered.push(*number);
+                at = next[at] as usize;
+            }
+        }
+        ordered
+    }
+
     /// Reads the beginnings of files, in their order.
     fn read_heads(&self, numbers: &[u32]) -> Vec<Part<'_>> {
         let next = AtomicUsize::new(0);
-        let work = || {
-            let mut part = Part {
-                search: self,
-                digests: Vec::new(),
-                open: Vec::new(),
-                twins: Vec::new(),
-                new: Vec::new(),
-                failed: Vec::new(),
-                cold: Vec::new(),
-            };
+        let is_cold = AtomicBool::new(false);
+        let work = |until_cold: bool| {
+            let mut part = Part::new(self);
             let mut heads = Heads::new(&self.plan.batch);
-            loop {
+            // Digests are kept of files that are looked at by themselves.
+            let mut resident = self.cache.is_none().then(|| Resident::new(&self.plan.batch)).flatten();
+            let mut is_warm = true;
+            while !(until_cold && is_cold.load(Ordering::Relaxed)) {
                 let start = next.fetch_add(CHUNK, Ordering::Relaxed);
                 let Some(chunk) = numbers
                     .get(start..numbers.len().min(start + CHUNK))
@@ -244,14 +313,31 @@ impl Search<'_> {
                         None => true,
                     });
                 }
-                heads.read(unknown, &mut part);
+                if let Some(resident) = resident.as_mut().filter(|_| is_warm) {
+                    let rest = resident.read(&unknown, &mut part);
+                    is_warm = !rest.is_cold;
+                    part.are_missed = true;
+                    heads.read(rest.missed, &mut part);
+                    part.are_missed = false;
+                    heads.read(rest.untried, &mut part);
+                } else {
+                    heads.read(unknown, &mut part);
+                    is_warm = heads.is_warm();
+                }
+                is_cold.fetch_or(!is_warm, Ordering::Relaxed);
                 part.compare_open();
                 let done = self.done.fetch_add(chunk.len() as u64, Ordering::Relaxed) + chunk.len() as u64;
                 (self.tell)(Progress::Read(done, numbers.len() as u64));
             }
             part
         };
-        in_threads(self.plan.batch.threads, work)
+        // What is in memory keeps all processors busy; more threads are for waiting.
+        let threads = self.plan.batch.threads;
+        let mut parts = in_threads(threads.min(self.process.processors), || work(true));
+        if is_cold.load(Ordering::Relaxed) {
+            parts.extend(in_threads(threads, || work(false)));
+        }
+        parts
     }
 
     /// Files of one size with one digest.

@@ -16,6 +16,7 @@ mod heads;
 mod layers;
 mod place;
 mod prove;
+mod resident;
 mod split;
 #[cfg(test)]
 mod tests;
@@ -23,6 +24,7 @@ mod tests;
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::io;
+use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -174,17 +176,11 @@ pub fn find(selection: &Selection, filter: &Filter, options: &Options, stop: &St
     let cache_failure = cache_failure.or(search.cache.as_ref().and_then(|cache| cache.save(&files)));
     steps.end();
     let unreadable = failed.iter().map(|(number, _)| *number).collect();
-    for class in &mut classes {
-        class
-            .files
-            .sort_by_cached_key(|member| search.first_path(member.number));
-    }
     let sum = Sum::of(&classes);
     let directories = search.equal_directories(&directories, &mut classes);
-    classes.sort_by_cached_key(|class| Reverse(class.gain_bytes()));
-    for alike in classes.chunk_by_mut(|one, other| one.gain_bytes() == other.gain_bytes()) {
-        alike.sort_by_cached_key(|class| search.first_path(class.files[0].number));
-    }
+    // What follows needs names only, and ending the process would close them one after the other.
+    let closing = files.close_directories();
+    search.sort(&mut classes);
     let (changed, failures) = search.sort_out(failed, gone, failures);
     left_out.sort();
     Found {
@@ -206,6 +202,7 @@ pub fn find(selection: &Selection, filter: &Filter, options: &Options, stop: &St
         plan: search.plan,
         steps: steps.took,
         across: options.across,
+        _closing: closing,
         files,
     }
 }
@@ -265,8 +262,34 @@ impl Search<'_> {
         }
     }
 
-    fn first_path(&self, number: u32) -> Option<PathBuf> {
-        all_names(&self.names, number).map(|name| self.files.path(name)).min()
+    /// Sorts files by their first paths, and classes by what they save, then by the first path in them.
+    fn sort(&self, classes: &mut Vec<Class>) {
+        let sorted = self.map(classes, |class| {
+            let mut files: Vec<(Vec<u8>, Member)> = (class.files.iter())
+                .map(|member| (self.first_path(member.number), *member))
+                .collect();
+            files.sort_by(|one, other| one.0.cmp(&other.0));
+            let first = files.first().map(|(path, _)| path.clone());
+            (first, files.into_iter().map(|(_, member)| member).collect())
+        });
+        let mut keyed: Vec<_> = (classes.drain(..).zip(sorted))
+            .map(|(class, (first, files))| {
+                let class = Class { files, ..class };
+                ((Reverse(class.gain_bytes()), first), class)
+            })
+            .collect();
+        keyed.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        classes.extend(keyed.into_iter().map(|(_, class)| class));
+    }
+
+    /// The first of the paths of a file, in which a slash comes before all else, as in the order of [`Path`](std::path::Path).
+    fn first_path(&self, number: u32) -> Vec<u8> {
+        let path = |name| {
+            let mut path = self.files.path(name).into_os_string().into_vec();
+            path.iter_mut().filter(|byte| **byte == b'/').for_each(|byte| *byte = 0);
+            path
+        };
+        all_names(&self.names, number).map(path).min().unwrap_or_default()
     }
 
     /// Drops files of sizes that make no group; the others keep their order.

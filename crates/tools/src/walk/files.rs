@@ -7,12 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::{Mode, OFlags, openat};
+use rustix::io::Errno;
 use seekless::files::Identity;
-use seekless_sys::without_atime;
+use seekless_sys::NO_ATIME;
 
 use super::file::{FILE, FOUND_FILE};
 use super::selection::System;
-use super::{Directory, Facts};
+use super::{Closing, Directory, Facts, Handles};
 
 /// Files by their directories: 56 bytes for each, and its name.
 #[derive(Default)]
@@ -134,30 +135,45 @@ impl Files {
         self.places.iter().any(|place| place.system.is_overlay)
     }
 
+    /// Where a file is opened, and how: the handles of its directory, its name, and flags by which reading leaves no trace in its
+    /// time of access, where that is not known to be forbidden.
+    ///
+    /// # Errors
+    /// Those of opening the directory again.
+    pub fn entry(&self, number: u32) -> io::Result<(Arc<Handles<1>>, &[u8], OFlags)> {
+        let place = self.place(number);
+        let handles = place.directory.handles().map_err(|(_, error)| error)?;
+        let mut flags = if place.is_followed { FILE } else { FOUND_FILE };
+        if !place.is_of_others.load(Ordering::Relaxed) {
+            flags |= NO_ATIME;
+        }
+        Ok((handles, self.name(number), flags))
+    }
+
     /// Opens a file where it was listed, for reading, and looks whether it still is what it was. Where the system lets us,
     /// reading leaves no trace in its time of access.
     ///
     /// # Errors
     /// The system's, and what happened to the file.
     pub fn open(&self, number: u32) -> io::Result<(File, Facts)> {
-        let place = self.place(number);
-        let handles = place.directory.handles().map_err(|(_, error)| error)?;
-        let flags = if place.is_followed { FILE } else { FOUND_FILE };
-        let open = |more: OFlags| {
-            if more.is_empty() {
-                place.is_of_others.store(true, Ordering::Relaxed);
+        let (handles, name, flags) = self.entry(number)?;
+        let open = |flags| openat(handles.borrowed()[0], name, flags, Mode::empty());
+        let opened = match open(flags) {
+            Err(Errno::PERM) if flags.contains(NO_ATIME) => {
+                self.place(number).is_of_others.store(true, Ordering::Relaxed);
+                open(flags.difference(NO_ATIME))
             }
-            openat(handles.borrowed()[0], self.name(number), flags | more, Mode::empty())
-        };
-        let opened = if place.is_of_others.load(Ordering::Relaxed) {
-            open(OFlags::empty())
-        } else {
-            without_atime(open)
+            opened => opened,
         };
         let file: File = opened?.into();
         let facts = Facts::of(&file)?;
         self.get(number).check(&facts)?;
         Ok((file, facts))
+    }
+
+    /// Closes the directories, beside the caller; what is opened in one from now on opens it again.
+    pub fn close_directories(&self) -> Option<Closing> {
+        self.places.first().map(|place| place.directory.limit().close_all())
     }
 
     /// Makes room for the files of others at once: memory that was never touched takes none, and growing would need twice as

@@ -23,7 +23,7 @@ mod one;
 mod selection;
 
 pub(crate) use all::{Found, GONE, Unlisted, Visited};
-pub(crate) use directory::{Directory, Handles, Limit, in_each};
+pub(crate) use directory::{Closing, Directory, Handles, Limit, in_each};
 pub(crate) use each::{How, each_file};
 pub(crate) use facts::{Facts, kind_of, nanoseconds, with_article};
 pub(crate) use file::FOUND_FILE;

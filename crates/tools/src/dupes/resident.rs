@@ -1,0 +1,127 @@
+//! Reading the beginnings of files that are in memory, many at a time.
+//!
+//! Such a file is neither closed nor looked at by itself: whether it still is what was listed is only asked of those that begin like
+//! another. What is not in memory is left to [`seekless::batch::Heads`].
+
+use std::fs::File;
+use std::sync::atomic::Ordering;
+
+use seekless::plan::{BatchPlan, FIRST_BYTES, WHOLE_BYTES};
+use seekless_sys::HeadRing;
+
+use super::heads::{Digest, Part};
+
+/// Files read at a time, in one thread.
+pub(super) struct Resident {
+    ring: HeadRing,
+    batch: usize,
+    /// What is read of each: small files as a whole where most of the files before began like another.
+    bytes: usize,
+}
+
+/// Files to be read in another way.
+#[derive(Default)]
+pub(super) struct Rest {
+    /// They are not in memory, and the system may have begun to read them.
+    pub missed: Vec<u32>,
+    pub untried: Vec<u32>,
+    /// Whether most were missed.
+    pub is_cold: bool,
+}
+
+impl Resident {
+    /// `None` where the system cannot.
+    pub fn new(plan: &BatchPlan) -> Option<Self> {
+        let made = plan
+            .has_rings
+            .then(|| HeadRing::new(plan.batch as u32, WHOLE_BYTES as usize));
+        Some(Self {
+            ring: made?.available()?,
+            batch: plan.batch,
+            bytes: FIRST_BYTES,
+        })
+    }
+
+    /// Reads files, and tells which are to be read in another way. If most are not in memory, the others are not tried, since a read
+    /// that would have to wait starts a request of its own.
+    pub fn read(&mut self, numbers: &[u32], part: &mut Part<'_>) -> Rest {
+        let mut rest = Rest::default();
+        let mut batches = numbers.chunks(self.batch);
+        while let Some(batch) = batches.next() {
+            let before = rest.missed.len();
+            self.read_batch(batch, &mut rest, part);
+            if rest.missed.len() - before > batch.len() / 2 {
+                rest.is_cold = true;
+                rest.untried.extend(batches.flatten());
+                break;
+            }
+        }
+        rest
+    }
+
+    fn read_batch(&mut self, batch: &[u32], rest: &mut Rest, part: &mut Part<'_>) {
+        let files = part.search.files;
+        let mut entries = Vec::with_capacity(batch.len());
+        for number in batch {
+            match files.entry(*number) {
+                Ok(entry) if !part.search.stop.is_stopped() => entries.push((*number, entry)),
+                _ => rest.untried.push(*number),
+            }
+        }
+        let named = entries.iter().map(|(_, (handles, name, flags))| {
+            let [directory] = handles.borrowed();
+            (directory, *name, *flags)
+        });
+        // What an error leaves has no heads.
+        let _ = self.ring.read(&named.collect::<Vec<_>>(), self.bytes);
+        let mut small: Vec<(Digest, usize)> = Vec::with_capacity(entries.len());
+        let mut read_bytes = 0;
+        for (slot, (number, _)) in entries.iter().enumerate() {
+            let bytes = files.get(*number).bytes;
+            let expected = bytes.min(FIRST_BYTES as u64) as usize;
+            let read = self.ring.head(slot);
+            read_bytes += read.map_or(0, <[u8]>::len) as u64;
+            match read.and_then(|head| head.get(..expected)) {
+                Some(head) if bytes <= WHOLE_BYTES => small.push((part.digest(*number, head), slot)),
+                Some(head) => {
+                    let digest = part.digest(*number, head);
+                    part.digests.push(digest);
+                }
+                None if self.ring.is_missed(slot) => rest.missed.push(*number),
+                None => rest.untried.push(*number),
+            }
+        }
+        part.search.read_bytes.fetch_add(read_bytes, Ordering::Relaxed);
+        small.sort_unstable();
+        let is_alike = |one: &(Digest, usize), other: &(Digest, usize)| one.0.0 == other.0.0;
+        let several = small.chunk_by(is_alike).filter(|alike| alike.len() > 1).flatten();
+        let several: Vec<(Digest, usize)> = several.copied().collect();
+        let descriptors = self
+            .ring
+            .descriptors(several.iter().map(|(_, slot)| *slot))
+            .unwrap_or_default();
+        let mut files_open = descriptors.into_iter().map(|descriptor| descriptor.map(File::from));
+        for alike in small.chunk_by(is_alike) {
+            if let [(digest, _)] = alike {
+                part.digests.push(*digest);
+                continue;
+            }
+            let bytes = files.get(alike[0].0.1).bytes as usize;
+            let mut open = Vec::with_capacity(alike.len());
+            for (digest, slot) in alike {
+                match files_open.next().flatten() {
+                    Some(file) => open.push((*digest, file, self.ring.head(*slot).and_then(|head| head.get(..bytes)))),
+                    None => rest.untried.push(digest.1),
+                }
+            }
+            part.compare_alike(open.iter().map(|(digest, file, content)| (*digest, file, *content)));
+        }
+        let of_several = several.len();
+        let expects_several = of_several > small.len() / 2;
+        self.bytes = if expects_several {
+            WHOLE_BYTES as usize
+        } else {
+            FIRST_BYTES
+        };
+    }
+}
