@@ -45,7 +45,28 @@ pub fn iops(per_second: f64) -> String {
 /// Bytes, in powers of 1024, three digits.
 #[must_use]
 pub fn bytes(bytes: u64) -> String {
-    size(bytes as f64)
+    let Some(power) = (1..SIZES.len()).rev().find(|power| bytes >> (10 * power) > 0) else {
+        return format!("{bytes} B");
+    };
+    // As `size` does, in whole numbers: groups of files have many sizes, and digits of an f64 take longer.
+    let (unit, _) = SIZES[SIZES.len() - 1 - power];
+    let shift = 10 * power as u32;
+    let digits = match bytes >> shift {
+        100.. => 0,
+        10.. => 1,
+        _ => 2,
+    };
+    let ten = 10_u64.pow(digits);
+    let (scaled, half) = (u128::from(bytes) * u128::from(ten), 1_u128 << (shift - 1));
+    // A half is rounded to an even digit.
+    let is_odd = scaled >> shift & 1;
+    let rounded = ((scaled + half - 1 + is_odd) >> shift) as u64;
+    let (whole, part) = (rounded / ten, rounded % ten);
+    match digits {
+        _ if whole >= 100_000 => size(bytes as f64),
+        0 => format!("{whole} {unit}"),
+        digits => format!("{whole}.{part:0width$} {unit}", width = digits as usize),
+    }
 }
 
 /// The same of a computed size.
@@ -106,6 +127,18 @@ pub fn sound(figure: f64) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sizes_in_whole_numbers_are_those_in_floating_point() {
+        let mut random = 1_u64;
+        for _ in 0..200_000 {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let number = (random >> 11) >> (random % 53);
+            for number in [number, number << 7 & (1 << 53) - 1, number & !0x3ff] {
+                assert_eq!(bytes(number), size(number as f64), "{number}");
+            }
+        }
+    }
 
     #[test]
     fn numbers_have_three_digits() {
