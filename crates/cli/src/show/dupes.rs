@@ -3,6 +3,8 @@
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::mpsc;
+use std::thread;
 
 use anstyle::Style;
 use seekless_results::{bytes, visible};
@@ -85,7 +87,7 @@ pub fn show_duplicates(
             }
         }
     }
-    for group in groups(found, is_unique) {
+    ahead(&|| groups(found, is_unique), |group| {
         is_any = true;
         if let Some(origin) = &mut origin {
             (group.files.iter()).for_each(|file| origin.meet(file.device, &file.names[0].path));
@@ -104,7 +106,8 @@ pub fn show_duplicates(
                 }
             }
         }
-    }
+        Ok(())
+    })?;
     let sum = found.sum();
     if let Some(objects) = &objects {
         let summary = summary_json(found, &sum);
@@ -138,6 +141,33 @@ pub fn show_failures(found: &Found) {
 fn groups(found: &Found, is_unique: bool) -> impl Iterator<Item = Group> {
     let singles = is_unique.then(|| found.unique()).into_iter().flatten();
     singles.chain((!is_unique).then(|| found.groups()).into_iter().flatten())
+}
+
+/// Groups that a thread makes together, and how many times it is ahead of the one that writes them.
+const TOGETHER: usize = 256;
+const TIMES_AHEAD: usize = 4;
+
+/// Writes groups while a thread makes those that follow: making their paths takes as long as writing them.
+fn ahead<I: Iterator<Item = Group>>(
+    make: &(impl Fn() -> I + Sync),
+    mut write: impl FnMut(Group) -> io::Result<()>,
+) -> io::Result<()> {
+    thread::scope(|scope| {
+        let (sender, receiver) = mpsc::sync_channel(TIMES_AHEAD);
+        let send = move || {
+            let mut made = make();
+            loop {
+                let some: Vec<Group> = made.by_ref().take(TOGETHER).collect();
+                if some.is_empty() || sender.send(some).is_err() {
+                    break;
+                }
+            }
+        };
+        match thread::Builder::new().spawn_scoped(scope, send) {
+            Ok(_) => receiver.into_iter().flatten().try_for_each(write),
+            Err(_) => make().try_for_each(&mut write),
+        }
+    })
 }
 
 /// Writes a line for each name, and tells whether there was any.

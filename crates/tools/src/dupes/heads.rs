@@ -16,7 +16,8 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::failures::unread;
 use super::resident::Resident;
-use super::{Failed, Member, Progress, Search, Twins};
+use super::twins::Twins;
+use super::{Failed, Member, Progress, Search};
 use crate::threads::in_threads;
 
 /// Files that a thread takes at a time. A few in tests, so that equal files are of several chunks.
@@ -37,8 +38,8 @@ pub(super) struct Part<'a> {
     pub digests: Vec<Digest>,
     /// Small files that are still open, and their digests.
     open: Vec<(Digest, Arc<File>)>,
-    /// Files with the same bytes, and the one of them that has its digest above.
-    twins: Vec<(u32, Vec<Member>)>,
+    /// Files with the same bytes; the first of each class has its digest above.
+    twins: Twins,
     /// What the cache did not know.
     new: Vec<Digest>,
     failed: Vec<Failed>,
@@ -117,7 +118,7 @@ impl<'a> Part<'a> {
             search,
             digests: Vec::new(),
             open: Vec::new(),
-            twins: Vec::new(),
+            twins: Twins::default(),
             new: Vec::new(),
             failed: Vec::new(),
             cold: Vec::new(),
@@ -174,7 +175,7 @@ impl<'a> Part<'a> {
         for (digest, _, class) in classes {
             self.digests.push(digest);
             if class.len() > 1 {
-                self.twins.push((digest.1, class));
+                self.twins.add(&class);
             }
         }
     }
@@ -235,18 +236,18 @@ impl Search<'_> {
     pub fn by_heads(&mut self, numbers: &[u32]) -> Beginnings {
         let mut found = Beginnings::default();
         let mut digests = Vec::new();
-        let mut twins = Twins::new();
+        let mut twins = Vec::new();
         let in_turn = (!self.plan.is_by_place).then(|| self.by_name(numbers));
         for part in self.read_heads(in_turn.as_deref().unwrap_or(numbers)) {
             digests.push(part.digests);
-            twins.extend(part.twins);
+            twins.push(part.twins);
             found.failed.extend(part.failed);
             found.cold.extend(part.cold);
             if let Some(cache) = &self.cache {
                 cache.add_heads(part.new.iter().map(|(digest, number)| (*number, *digest)));
             }
         }
-        self.twins = twins;
+        self.twins = Twins::of(twins, self.files.len());
         found.groups = self.alike(digests);
         self.put_in_order(numbers, &mut found.groups);
         found

@@ -20,9 +20,10 @@ mod resident;
 mod split;
 #[cfg(test)]
 mod tests;
+mod twins;
 
 use std::cmp::Reverse;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
@@ -42,6 +43,7 @@ use found::{Class, Member};
 pub use found::{Equal, Found, Group, Name, Proof, Sum};
 use heads::Beginnings;
 use prove::Layouts;
+use twins::Twins;
 
 /// How files are held against each other.
 #[derive(Clone, Debug, Default)]
@@ -113,7 +115,6 @@ struct Search<'a> {
     cold: HashSet<u32>,
     cache: Option<Cache>,
     layouts: Layouts,
-    /// Files whose bytes were found equal when they were read, by one that stands for all of them until classes are complete.
     twins: Twins,
 }
 
@@ -171,7 +172,7 @@ pub fn find(selection: &Selection, filter: &Filter, options: &Options, stop: &St
     }
     steps.end();
     let (mut classes, more_failed) = search.prove_all(&groups);
-    search.twins = Twins::new();
+    search.twins = Twins::default();
     failed.extend(more_failed);
     let cache_failure = cache_failure.or(search.cache.as_ref().and_then(|cache| cache.save(&files)));
     steps.end();
@@ -344,9 +345,6 @@ impl Search<'_> {
         met.is_group(self.options.across)
     }
 }
-
-/// See [`Search::twins`].
-type Twins = HashMap<u32, Vec<Member>>;
 
 /// Files that may be equal, and the roots of their names.
 #[derive(Clone, Copy, Default)]

@@ -92,13 +92,12 @@ impl Search<'_> {
 
     /// A file and those with the same bytes that it stands for.
     pub(super) fn with_twins(&self, number: u32) -> impl Iterator<Item = u32> {
-        let twins = self.twins.get(&number).map_or(&[][..], |twins| &twins[1..]);
-        std::iter::once(number).chain(twins.iter().map(|twin| twin.number))
+        std::iter::once(number).chain(self.twins.get(number).iter().skip(1).map(|twin| twin.number))
     }
 
     /// Files of a group may stand for others.
     fn prove_with_twins(&self, group: &[u32]) -> (Vec<Class>, Vec<Failed>) {
-        if !group.iter().any(|number| self.twins.contains_key(number)) {
+        if group.iter().all(|number| self.twins.get(*number).is_empty()) {
             return self.prove(group);
         }
         let (mut classes, failed) = if group.len() > 1 {
@@ -115,13 +114,16 @@ impl Search<'_> {
         for class in &mut classes {
             let firsts: Vec<u32> = class.files.iter().map(|member| member.number).collect();
             alone.retain(|number| !firsts.contains(number));
-            let twins = firsts.iter().filter_map(|first| self.twins.get(first));
-            class.files.extend(twins.flat_map(|twins| &twins[1..]));
+            let twins = firsts.iter().flat_map(|first| self.twins.get(*first).iter().skip(1));
+            class.files.extend(twins);
         }
-        let alone = alone.iter().filter_map(|number| self.twins.get(number));
+        let alone = alone
+            .iter()
+            .map(|number| self.twins.get(*number))
+            .filter(|twins| !twins.is_empty());
         classes.extend(alone.map(|twins| Class {
             proof: Proof::Bytes,
-            files: twins.clone(),
+            files: twins.to_vec(),
         }));
         (classes, failed)
     }
