@@ -134,7 +134,7 @@ mod tests {
         for _ in 0..200_000 {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let number = (random >> 11) >> (random % 53);
-            for number in [number, number << 7 & (1 << 53) - 1, number & !0x3ff] {
+            for number in [number, (number << 7) & ((1 << 53) - 1), number & !0x3ff] {
                 assert_eq!(bytes(number), size(number as f64), "{number}");
             }
         }

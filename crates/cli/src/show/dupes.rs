@@ -155,9 +155,9 @@ fn ahead<I: Iterator<Item = Group>>(
     thread::scope(|scope| {
         let (sender, receiver) = mpsc::sync_channel(TIMES_AHEAD);
         let send = move || {
-            let mut made = make();
+            let mut groups = make();
             loop {
-                let some: Vec<Group> = made.by_ref().take(TOGETHER).collect();
+                let some: Vec<Group> = groups.by_ref().take(TOGETHER).collect();
                 if some.is_empty() || sender.send(some).is_err() {
                     break;
                 }
