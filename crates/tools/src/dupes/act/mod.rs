@@ -39,6 +39,7 @@ use seekless::update::{Step as Watched, StepKind, Watch};
 use seekless_sys::{self as sys, Support};
 
 use crate::Stop;
+use crate::threads::in_threads;
 use crate::visible::visible_path;
 pub use check::check;
 use held::{Holding, Kept, Refused};
@@ -188,6 +189,8 @@ pub type Tell<'a> = &'a (dyn Fn(Told<'_>) + Sync);
 /// Steps that are proven, written in the journal and synced together: syncing takes as long as some hundred steps. Small ones
 /// let tests reach several batches with few files.
 const BATCH: usize = if cfg!(test) { 16 } else { 512 };
+/// Threads that close its files.
+const CLOSING_THREADS: usize = 8;
 /// Files of a batch, after which it ends: nobody can write to them until it is done.
 const BATCH_BYTES: u64 = 64 << 20;
 /// As many bytes at least a file of a directory counts for.
@@ -314,6 +317,14 @@ impl Ready {
     }
 }
 
+/// Closes the files of a batch. That frees the blocks of those that were removed, for which a file system that is mounted with
+/// `discard` waits for its device.
+fn close(batch: Vec<Ready>) {
+    let rest = Mutex::new(batch.into_iter());
+    let next = || rest.lock().unwrap_or_else(PoisonError::into_inner).next();
+    in_threads(CLOSING_THREADS, || while next().map(drop).is_some() {});
+}
+
 /// What the steps of a batch are proven with.
 #[derive(Default)]
 struct Proving {
@@ -429,13 +440,13 @@ impl Run<'_> {
     fn act(&self, batch: Vec<Ready>) -> Result<(), Error> {
         let directories = Directories::default();
         let mut outcomes = Vec::with_capacity(batch.len());
-        for one in batch {
+        for one in &batch {
             directories.close_many();
             let outcome = if self.holding.stop.is_stopped() {
                 Outcome::Left { why: STOPPED.into() }
             } else {
                 let acting = (&self.holding, &directories);
-                match &one {
+                match one {
                     Ready::File(prepared) => change::act(prepared, self.action, acting, self.watch),
                     Ready::Directory(proven) => directory::act(proven, acting, self.watch),
                 }
@@ -444,6 +455,7 @@ impl Run<'_> {
             self.count(number as usize, &outcome);
             outcomes.push((number, outcome));
         }
+        close(batch);
         let mut journal = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(journal) = &mut *journal else { return Ok(()) };
         for (step, outcome) in &outcomes {

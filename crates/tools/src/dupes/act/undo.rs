@@ -246,8 +246,16 @@ impl Undoing<'_> {
             return Ok(());
         }
         let told: Vec<Undone> = if came.is_none() {
-            let why = "the run was killed in this step, and its directory cannot be opened now";
-            entry.names.iter().map(|_| Undone::Failed { why: why.into() }).collect()
+            let why = |temporary: &str| {
+                format!(
+                    "the run was killed in this step, and its directory cannot be opened now; if the file is there as \
+                     {temporary}, the next run puts it back"
+                )
+            };
+            let failed = |name: &Name| Undone::Failed {
+                why: why(&name.temporary),
+            };
+            entry.names.iter().map(failed).collect()
         } else {
             match self.kind {
                 Kind::Reflink => {

@@ -108,6 +108,13 @@ pub struct Act {
     pub answer: Result<(), String>,
 }
 
+impl Act {
+    /// Whether it gives a directory another name, or another directory the name.
+    pub fn moves_directory(&self) -> bool {
+        matches!(self.kind, Kind::RenameDirectory | Kind::ReplaceDirectory)
+    }
+}
+
 impl fmt::Debug for Act {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let start = self.wrote[..self.wrote.len().min(MARK_BYTES)].escape_ascii();

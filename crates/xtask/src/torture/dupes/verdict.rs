@@ -3,7 +3,7 @@
 //! Not here: reading the files.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use super::contents::Contents;
 use super::others::{Act, DECOYS, Kind, MARK_BYTES, RENAMED, YARD};
@@ -24,6 +24,33 @@ pub enum Found {
         leads_to: Option<PathBuf>,
     },
     Directory,
+}
+
+/// Whether a link, or one that it leads to, names a directory as others had renamed it.
+fn leads_through_renamed(now: &Files, path: &Path) -> bool {
+    let mut at = path;
+    // A link of a later run may replace the file that one of an earlier run leads to.
+    for _ in 0..now.len() {
+        let Some(Found::Symlink { target, .. }) = now.get(at) else {
+            break;
+        };
+        if target.to_string_lossy().contains(&format!("{RENAMED}/")) {
+            return true;
+        }
+        let mut full = PathBuf::new();
+        for part in at.parent().unwrap_or(at).join(target).components() {
+            if part == Component::ParentDir {
+                full.pop();
+            } else {
+                full.push(part);
+            }
+        }
+        let Some(next) = now.keys().find(|name| full.ends_with(name)) else {
+            break;
+        };
+        at = next;
+    }
+    false
 }
 
 impl Found {
@@ -122,7 +149,11 @@ impl Model<'_> {
             let is_taken = found.iter().any(|path| path.starts_with(YARD));
             if found.is_empty() {
                 faults.push(Fault::new("lost content", self.describe(number)));
-            } else if self.names(number).any(counts) && !is_taken && !found.iter().any(|path| counts(path)) {
+            } else if self.names(number).any(counts)
+                && !is_taken
+                && !self.is_trash_renamed()
+                && !found.iter().any(|path| counts(path))
+            {
                 faults.push(Fault::new("last copy in the trash", self.describe(number)));
             }
         }
@@ -181,9 +212,7 @@ impl Model<'_> {
             // Others may have taken away or replaced the file that a link leads to.
             let is_cut = |act: &Act| act.gives_name() && self.content_of(act) == Some(content);
             // So may the directory have been, by another name that it had when the link was made.
-            let is_renamed = matches!(now.get(path), Some(Found::Symlink { target, .. })
-                if target.to_string_lossy().contains(&format!("{RENAMED}/")));
-            if is_link && (is_renamed || self.acts.iter().any(is_cut)) {
+            if is_link && (leads_through_renamed(now, path) || self.acts.iter().any(is_cut)) {
                 continue;
             }
             let rewrites = |act: &Act| act.kind == Kind::Rewrite && self.content_of(act) == Some(content);
@@ -367,7 +396,7 @@ impl Model<'_> {
 
     /// The content that the name had which others came to.
     fn content_of(&self, act: &Act) -> Option<usize> {
-        let is_file = !matches!(act.kind, Kind::RenameDirectory | Kind::ReplaceDirectory);
+        let is_file = !act.moves_directory();
         is_file.then(|| self.plan.tree.content(act.number)).flatten()
     }
 
@@ -395,6 +424,13 @@ impl Model<'_> {
     /// Whether others gave a name to a file of theirs, or took it.
     fn is_renamed(&self, number: usize) -> bool {
         self.acts.iter().any(|act| act.gives_name() && act.number == number)
+    }
+
+    /// Whether others gave the trash another name for a moment, by which it is no trash.
+    fn is_trash_renamed(&self) -> bool {
+        let is_trash =
+            |act: &Act| (self.plan.tree.directories.get(act.number)).is_some_and(|path| is_in_trash(Path::new(path)));
+        self.acts.iter().any(|act| act.moves_directory() && is_trash(act))
     }
 
     /// A name that others gave, after it was taken or removed.
@@ -580,6 +616,17 @@ mod tests {
     }
 
     #[test]
+    fn a_trash_that_others_rename_for_a_moment_may_hold_the_last_copy() {
+        let mut plan = plan(Action::Remove);
+        plan.tree.directories = vec!["tree/r0".to_owned(), "tree/r1/.Trash-0".to_owned()];
+        let now = all([(NAMES[2], found(2, CONTENT))]);
+        for (directory, faults) in [(0, 1), (1, 0)] {
+            let acts = [act(Kind::RenameDirectory, directory, 1, b"")];
+            assert_eq!(judge(&plan, &acts, "", |model| model.check(&now)).0.len(), faults);
+        }
+    }
+
+    #[test]
     fn what_others_wrote_must_be_found() {
         let appended = [CONTENT, MARK].concat();
         let over = [MARK, &CONTENT[16..]].concat();
@@ -675,5 +722,24 @@ mod tests {
         assert_eq!(faults(&with(NAMES[1], found(0, CONTENT))), ["other hard links"]);
         assert_eq!(faults(&with(NAMES[1], found(9, MARK))), ["not restored"]);
         assert_eq!(faults(&with("to/trial", Found::Directory)), ["left by undo"]);
+    }
+
+    #[test]
+    fn a_link_to_a_link_through_a_renamed_directory_leads_there_and_others_do_not() {
+        let link = |target: &str| Found::Symlink {
+            target: target.into(),
+            leads_to: None,
+        };
+        let now = all([
+            ("tree/r0/a", link("/trial/tree/r1/0~/f")),
+            ("tree/r0/b", link("/trial/tree/r0/a")),
+            ("tree/r1/c", link("../r0/./b")),
+            ("tree/r1/d", link("e")),
+            ("tree/r1/e", link("d")),
+            ("tree/r1/f", link("/trial/tree/r1/0/f")),
+        ]);
+        let leads = |path: &str| leads_through_renamed(&now, Path::new(path));
+        assert!(["tree/r0/a", "tree/r0/b", "tree/r1/c"].into_iter().all(leads));
+        assert!(!["tree/r1/d", "tree/r1/e", "tree/r1/f"].into_iter().any(leads));
     }
 }
