@@ -37,7 +37,7 @@ pub struct HeadRing {
 }
 
 impl HeadRing {
-    /// Makes a ring for so many files at a time, and memory for so many bytes of each, which is not touched before it is needed.
+    /// Makes a ring for `files` files at a time, with memory for `head_bytes` of each, which is not touched before it is needed.
     ///
     /// `Unavailable` if the kernel has no `io_uring` with files of its own (before Linux 5.19), or does not allow it for this user.
     #[must_use]
@@ -59,7 +59,7 @@ impl HeadRing {
         })
     }
 
-    /// Opens files by their names in directories, with these flags, and reads so many bytes of each that is in memory, or as many as
+    /// Opens files by their names in directories, with these flags, and reads up to `bytes` of each in memory, or as many as
     /// there is memory for. The files of the call before are closed.
     ///
     /// A file that could not be opened or read has no [`HeadRing::head`]; opening it with openat(2) gives the reason. A FIFO is not
@@ -79,7 +79,7 @@ impl HeadRing {
         self.names.clear();
         for (_, name, _) in files {
             starts.push(self.names.len());
-            // A name with a zero byte is of no file, and neither is an empty one.
+            // No file has an empty name, or a name with a zero byte.
             self.names.extend_from_slice(if name.contains(&0) { b"" } else { name });
             self.names.push(0);
         }

@@ -67,7 +67,7 @@ impl Acts {
         self.left > 0
     }
 
-    /// A path as people know it: from here on.
+    /// A path, relative to the working directory if it is below it.
     fn shown(&self, path: &Path) -> String {
         visible_path(path.strip_prefix(&self.directory).unwrap_or(path))
     }
@@ -173,7 +173,7 @@ impl Acts {
                     "group in which every file stays",
                     "groups in which every file stays",
                 ),
-                (self.left, "file that is left alone", "files that are left alone"),
+                (self.left, "file left alone", "files left alone"),
                 (self.refused, "refused entry", "refused entries"),
             ])?;
         }
@@ -230,7 +230,7 @@ impl Acts {
         let words = match settled {
             Settled::Run { done, left, failed } => {
                 let mut words = format!(
-                    "run that was killed: {} done, {left} put back or not begun",
+                    "earlier run was killed: {} done, {left} put back or not begun",
                     files(*done)
                 );
                 if *failed > 0 {
@@ -238,8 +238,8 @@ impl Acts {
                 }
                 words
             }
-            Settled::PutBack => "put back after a run that was killed".to_owned(),
-            Settled::Failed { why } => format!("not settled after a run that was killed: {}", visible(why)),
+            Settled::PutBack => "put back after an earlier run was killed".to_owned(),
+            Settled::Failed { why } => format!("not settled after an earlier run was killed: {}", visible(why)),
         };
         say(&format!("{}: {words}", self.shown(path)));
     }
@@ -294,7 +294,7 @@ impl Acts {
                 Action::Remove => "removed",
                 Action::Hardlink => "replaced with hard links",
                 Action::Symlink { .. } => "replaced with symbolic links",
-                Action::Reflink => "share blocks now",
+                Action::Reflink => "now share blocks",
                 Action::Move { .. } => "moved",
             };
             let done = subjects(ran.done.saturating_sub(self.whole_done), self.whole_done);

@@ -42,8 +42,8 @@ impl DuplicatesForm {
 }
 
 /// Writes groups, those that save most first, or the files without a duplicate, to standard output; what could not be read, and
-/// what changed, to standard error. Files of paths from the number `references` on are marked. Tells whether there was anything
-/// to write. JSON says in its summary where it was found, so that it can be acted on.
+/// what changed, to standard error. Files of paths numbered `references` or higher are marked. Returns whether anything was
+/// written. The JSON summary says where the search was made, so that its files can be acted on.
 pub fn show_duplicates(
     found: &Found,
     form: DuplicatesForm,
@@ -52,7 +52,7 @@ pub fn show_duplicates(
     mut origin: Option<Origin>,
 ) -> io::Result<bool> {
     show_failures(found);
-    // The adapter that removes styles would remove zero bytes, and looks at each byte of many.
+    // The adapter that strips styles would also strip zero bytes, and is slow because it checks every byte.
     let has_styles = form == DuplicatesForm::Text && has_styles();
     let mut out: Box<dyn Write> = if has_styles {
         Box::new(buffered_stdout())
@@ -143,7 +143,7 @@ fn groups(found: &Found, is_unique: bool) -> impl Iterator<Item = Group> {
     singles.chain((!is_unique).then(|| found.groups()).into_iter().flatten())
 }
 
-/// Groups that a thread makes together, and how many times it is ahead of the one that writes them.
+/// How many groups a thread makes at a time, and how many of these batches it may be ahead of the writer.
 const TOGETHER: usize = 256;
 const TIMES_AHEAD: usize = 4;
 

@@ -176,7 +176,9 @@ fn nothing_is_done_without_a_rule_unless_there_is_a_reference() {
     let refused = place.run(&["dupes", "--action", "remove", "--yes", "."]);
     assert_eq!(refused.code, Some(2));
     assert!(
-        refused.stderr.contains("--keep RULE; rules are newest, oldest"),
+        refused
+            .stderr
+            .contains("--keep RULE to say which files stay; rules are newest, oldest"),
         "{}",
         refused.stderr
     );
@@ -519,11 +521,11 @@ fn a_group_that_does_not_prove_itself_is_refused_with_its_place_and_the_rest_goe
     let changes: [(Change, &str); 18] = [
         (
             |group| group["paths"][1]["path"] = "../c".into(),
-            "path 2 is below none",
+            "path 2 is not below any",
         ),
         (
             |group| group["paths"][1]["path"] = "./b/../c".into(),
-            "path 2 is below none",
+            "path 2 is not below any",
         ),
         (|group| drop(group.as_object_mut().unwrap().remove("bytes")), "`bytes`"),
         (|group| group["bytes"] = 5.into(), "changed since"),
@@ -671,7 +673,7 @@ fn a_file_in_two_groups_is_not_kept_in_one_and_acted_on_in_the_other() {
     let ended = act_on(&place, &forged, &["remove", "--keep", "oldest", "--yes"]);
     assert_eq!(ended.code, Some(2));
     assert!(
-        ended.stderr.contains("is kept for another file before"),
+        ended.stderr.contains("is already kept for another file"),
         "{}",
         ended.stderr
     );
@@ -741,7 +743,10 @@ fn a_line_of_a_plan_that_is_changed_wrongly_is_refused_and_the_rest_is_done() {
         (|line, _| line["file"]["changed_ns"] = 1.into(), "changed since"),
         (|line, _| line["file"]["device"] = 1.into(), "not in the list"),
         (|line, _| line["keep"]["modified_ns"] = 1.into(), "changed since"),
-        (|line, _| line["action"] = "move".into(), "not that of the header"),
+        (
+            |line, _| line["action"] = "move".into(),
+            "differs from that of the header",
+        ),
         (|line, _| line["kind"] = "x".into(), "not a step"),
         (|line, _| line["keep"] = line["file"].clone(), "`keep`"),
         (|line, _| line["file"]["paths"][0]["path"] = "a/x.raw".into(), "`paths`"),
@@ -769,7 +774,7 @@ fn a_line_of_a_plan_that_is_changed_wrongly_is_refused_and_the_rest_is_done() {
             |line, _| line["file"]["paths"][0]["path_bytes"] = "2f".into(),
             "`paths`",
         ),
-        (|line, other| *line = other.clone(), "acted on before"),
+        (|line, other| *line = other.clone(), "already acted on"),
     ];
     for (change, reason) in changes {
         let place = three();
@@ -808,7 +813,7 @@ fn a_plan_replaces_a_plan_and_no_other_file() {
     plan("plan").succeeded();
     let ended = plan("c");
     assert_eq!(ended.code, Some(2));
-    assert!(ended.stderr.contains("c: exists and is no plan"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("c: exists and is not a plan"), "{}", ended.stderr);
     assert_eq!(left(&place).len(), 3);
 }
 
@@ -1208,7 +1213,7 @@ fn undo_says_which_files_are_restored_apart_from_their_other_names() {
     assert!(
         ended
             .stderr
-            .contains("searched/two: restored as a file of its own: it had 1 hard link outside of the search"),
+            .contains("searched/two: restored as a file of its own: it had 1 hard link outside the search"),
         "{}",
         ended.stderr
     );
@@ -1318,11 +1323,11 @@ fn what_a_killed_run_left_is_told_by_the_next() {
     let lines: Vec<&str> = ended.stderr.lines().collect();
     let [file, run] = &lines[..] else { panic!("{lines:?}") };
     assert!(
-        file.contains("not settled after a run that was killed: another program saved it"),
+        file.contains("not settled after an earlier run was killed: another program saved it"),
         "{file}"
     );
     assert!(
-        run.ends_with("run that was killed: 1 file done, 0 put back or not begun, 1 not settled"),
+        run.ends_with("earlier run was killed: 1 file done, 0 put back or not begun, 1 not settled"),
         "{run}"
     );
     place.file("w", b"more");
@@ -1338,7 +1343,7 @@ fn a_run_with_nothing_to_do_settles_a_killed_one() {
         .succeeded();
     assert!(!ended.stdout.contains("removed"), "{}", ended.stdout);
     assert!(
-        ended.stderr.contains("not settled after a run that was killed"),
+        ended.stderr.contains("not settled after an earlier run was killed"),
         "{}",
         ended.stderr
     );

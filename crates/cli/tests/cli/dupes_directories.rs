@@ -181,7 +181,7 @@ fn other_actions_refuse_whole_directories() {
         assert!(ended.stderr.contains("only move and reflink"), "{}", ended.stderr);
         let ended = act_on(&place, &report, &[action, "--keep", "first", "--yes"]);
         assert_eq!(ended.code, Some(2));
-        let reason = "refused: group 1: whole directories are not acted on: search for files";
+        let reason = "refused: group 1: whole directories cannot be acted on this way: search without --dirs";
         assert!(ended.stderr.contains(reason), "{}", ended.stderr);
         assert_eq!(place.content(), before);
     }
@@ -306,7 +306,7 @@ fn a_line_that_names_directories_which_are_not_proven_equal_does_nothing() {
         ),
         (
             |step, _| step["action"] = "remove".into(),
-            "its action is not that of the header",
+            "its action differs from that of the header",
         ),
         (
             |step, _| {
@@ -411,13 +411,13 @@ fn a_plan_cannot_act_on_a_directory_and_on_something_in_it() {
     };
     fs::remove_file(place.path("plan")).unwrap();
     for (file, is_first, reason) in [
-        ("a/x/one", false, "it is in a directory that is acted on before"),
-        ("a/x/one", true, "something in it is acted on before"),
-        ("c/one", false, "it is in a directory that is kept before"),
+        ("a/x/one", false, "it is in a directory that is already acted on"),
+        ("a/x/one", true, "something in it is already acted on"),
+        ("c/one", false, "it is in a directory that is already kept"),
         (
             "c/one",
             true,
-            "something in the directory that is kept is acted on before",
+            "something in the directory that is kept is already acted on",
         ),
     ] {
         // The origin of the other plan, which has all paths.
@@ -581,7 +581,7 @@ fn shared_on(kind: &str) {
         assert_eq!(place.content(), before);
         if plan == ["--yes"] {
             assert!(
-                ended.stdout.contains("6 files share blocks now, 1.1"),
+                ended.stdout.contains("6 files now share blocks, 1.1"),
                 "{}",
                 ended.stdout
             );

@@ -1,5 +1,5 @@
-//! Digests that are kept from one search to the next: a row for each file, with size, mtime and ctime, by which it is known
-//! whether it has changed. They are believed when duplicates are listed; whoever acts on one reads it again.
+//! Digests that are kept from one search to the next: a row for each file, with its size, mtime and ctime, which tell
+//! whether it has changed. Listing duplicates trusts the digests; acting on a file reads it again.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -19,21 +19,21 @@ type Key = (u64, u64);
 type Facts = (u64, i64, i64);
 /// A digest of the beginning, and one of all.
 type Digests<D> = (Option<u64>, Option<D>);
-/// The day is that of a search that met the file.
+/// The number is the day of a search that found the file.
 type RowOf<'r> = (Facts, u32, Digests<&'r [u8; 32]>);
 type Row = RowOf<'static>;
 
 const FILES: TableDefinition<'_, Key, Row> = TableDefinition::new("xxh3-64 of 4096, blake3-256");
-/// When rows were looked through that are to be dropped.
+/// The day on which old rows were last dropped.
 const CLEANED: TableDefinition<'_, (), u32> = TableDefinition::new("cleaned");
 
-/// A file that changed so little before the search may change again without a new time: clocks of file systems are coarse.
+/// A file that changed this shortly before the search may change again without a new time, because timestamps are coarse.
 const SETTLED_NS: i64 = 2_000_000_000;
 
 const DAY_NS: u128 = 86_400_000_000_000;
-/// What no search has met for so long is dropped.
+/// Rows of files that no search has found for this long are dropped.
 const KEPT_DAYS: u32 = 180;
-/// It is noted that often that a file was met.
+/// How often a row is updated to note that a search found its file.
 const NOTED_DAYS: u32 = 30;
 
 /// The digests of earlier searches, and what is added to them.
@@ -58,7 +58,7 @@ struct New {
 }
 
 impl New {
-    /// All files that there is anything of.
+    /// All files with something new to write.
     fn numbers(&self) -> Vec<u32> {
         let heads = self.heads.iter().map(|(number, _)| *number);
         let contents = self.contents.iter().map(|(number, _)| *number);
@@ -67,12 +67,12 @@ impl New {
 }
 
 impl Search<'_> {
-    /// The digests, if they tell something of a file.
+    /// The cache, if its rows can tell whether a file has changed.
     pub(super) fn cache_of(&self, number: u32) -> Option<&Cache> {
         self.cache.as_ref().filter(|_| self.files.system(number).tells_changes)
     }
 
-    /// Whether digests of a file may be kept that is about to be read: whatever changes in it from now on shows in its times.
+    /// Whether digests of a file that is about to be read may be kept: any later change must show in its times.
     pub(super) fn may_keep(&self, number: u32, file: &File) -> bool {
         self.cache_of(number)
             .is_some_and(|cache| self.files.get(number).changed_ns < cache.settled_before_ns)
@@ -204,7 +204,7 @@ fn checked(path: &Path) -> Result<Database, String> {
     without_panic(|| open().map_err(|error| error.to_string()))
 }
 
-/// What the library does with a file that may be damaged, where it may panic.
+/// Calls the library, which may panic if the file is damaged.
 fn without_panic<T>(act: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| ()));

@@ -1,4 +1,4 @@
-//! What a file or a directory was when it was searched: enough to tell later that it still is that.
+//! The state of a file or a directory at the search: enough to tell later whether it has changed.
 //!
 //! Not here: listing directories (`walk`, `act::directory`).
 
@@ -59,13 +59,13 @@ pub(super) enum Inside {
     File(Seen),
     /// A regular file without bytes; a search may omit it, and knows no more of it.
     Empty,
-    /// A symbolic link with its target; nothing leads to a link that a search has followed.
+    /// A symbolic link with its target, which is empty if the search followed the link.
     Link(Vec<u8>),
     Directory,
 }
 
-/// Sums up the entries of a directory, and of those in it. What is in a directory follows it, in the order of names: so all of
-/// it need not be in memory.
+/// Sums up the entries of a directory, recursively. The contents of a directory follow it, in the order of names, so not all of
+/// them need be in memory.
 pub(super) struct Inventory {
     seen: Seen,
     files: u64,

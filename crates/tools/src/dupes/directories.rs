@@ -9,7 +9,7 @@ use super::contents::{Inside, Inventory, Seen};
 use super::{Class, Equal, Group, Met, Name, Proof, Search};
 use crate::walk::{Directory, Visited};
 
-/// Directories that are equal, and not all in directories that are.
+/// Equal directories, unless all of them are in directories that are equal themselves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EqualDirectories {
     /// Regular files in each, and below.
@@ -71,7 +71,7 @@ struct TreeSum {
     bytes: u64,
 }
 
-/// What of the space of files is their own, and which file a name is of.
+/// The space that each file shares with no other, and the file that a name belongs to.
 struct Own {
     bytes: HashMap<u32, u64>,
     first_names: HashMap<u32, u32>,
@@ -90,7 +90,7 @@ impl Search<'_> {
         let path = |number: usize| visited[number].directory.path_of(b"");
         let root = |number: usize| visited[number].root;
         let is_reference = |number: &usize| self.is_reference(root(*number));
-        // What holds others comes before them, and equal ones stand together.
+        // A directory comes before those in it, and equal ones are adjacent.
         order.sort_by_key(|number| Reverse(key_of(&trees[*number])));
         let mut told = vec![false; trees.len()];
         let mut equal = Vec::new();
@@ -124,7 +124,7 @@ impl Search<'_> {
         for class in &mut *classes {
             class.files.retain(|member| {
                 let trees = self.names_of(member.number).map(|name| tree_of.get(&self.key_of(name)));
-                // A file with a name elsewhere is told there.
+                // A file with a name elsewhere is listed there.
                 trees.into_iter().any(|tree| tree.is_none_or(|tree| !told[*tree]))
             });
         }
@@ -217,7 +217,7 @@ impl Search<'_> {
         entries
     }
 
-    /// What is free without some directories and all in them: files that have all their names there.
+    /// The space freed by removing some directories: that of files with all their names in them.
     fn freed_by(&self, removed: &[usize], trees: &[Tree], own: &Own) -> u64 {
         let mut bytes = 0;
         let mut several: HashMap<u32, u64> = HashMap::new();
@@ -310,7 +310,7 @@ impl Search<'_> {
         }
     }
 
-    /// The classes of files by their names, where they have another that is equal, or is the same file.
+    /// The class of each name whose file equals another or has several names.
     fn equal_files(&self, classes: &[Class]) -> HashMap<u32, u32> {
         let mut known = HashMap::new();
         for (number, class) in (0..).zip(classes) {

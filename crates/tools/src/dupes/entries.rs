@@ -1,4 +1,4 @@
-//! The entries of directories that lead to a file, and what of its space is free without them.
+//! The directory entries that lead to a file, and the space that is freed without them.
 
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -24,7 +24,7 @@ impl Search<'_> {
         }
     }
 
-    /// What of the space that a file takes is free if the names of it that were met are removed.
+    /// The space that is freed if all names of a file that were found are removed.
     pub(super) fn own_bytes(&self, number: u32, file: &File, facts: &Facts) -> u64 {
         if facts.names > 1 && (facts.names > self.names_of(number).count() as u64 || facts.names > self.entries(number))
         {
@@ -37,7 +37,7 @@ impl Search<'_> {
         facts.allocated_bytes.saturating_sub(shared)
     }
 
-    /// Entries that the names of a file are: a name may be met twice, or be a symbolic link.
+    /// The number of directory entries behind the names of a file: a name may be found twice, or be a symbolic link.
     pub(super) fn entries(&self, number: u32) -> u64 {
         let entries: HashSet<Entry> = self.names_of(number).filter_map(|name| self.entry(name)).collect();
         entries.len() as u64

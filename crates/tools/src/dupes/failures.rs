@@ -1,4 +1,4 @@
-//! Why a file could not be read: what was tried, or that the file is not what it was.
+//! Why a file could not be read: the call that failed, or that the file has changed.
 
 use std::fs::File;
 use std::io;
@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use super::{Failed, Search};
 use crate::walk::{CHANGED, Facts, GONE, Unlisted};
 
-/// What opening a file tells that was a regular file.
+/// Errors of opening a file that is no longer a regular file.
 const REPLACED: [Errno; 3] = [Errno::LOOP, Errno::NOTDIR, Errno::NXIO];
 
 impl Search<'_> {

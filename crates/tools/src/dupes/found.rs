@@ -1,4 +1,4 @@
-//! What a search finds: files that are equal, with all their names and what of their space could be free.
+//! What a search finds: files that are equal, with all their names and the space that could be freed.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -89,7 +89,7 @@ pub struct Found {
     pub(super) sum: Sum,
     /// What the walk came upon beside files.
     pub left: Left,
-    /// Directories that were left out because few want what is in them.
+    /// Directories that are left out by default.
     pub left_out: Vec<PathBuf>,
     /// What could not be read, and why.
     pub failures: Vec<Unlisted>,
@@ -97,7 +97,7 @@ pub struct Found {
     pub changed: Vec<Unlisted>,
     /// Why digests could not be kept.
     pub cache_failure: Option<String>,
-    /// Whether it was ended before its end: there may be more groups.
+    /// Whether the search was stopped early: there may be more groups.
     pub is_stopped: bool,
     /// Files that could not be read.
     pub(super) failed: Vec<u32>,
@@ -139,7 +139,7 @@ impl Class {
         (self.files.len() - references.max(1)) as u64
     }
 
-    /// Where the references stay, or the one that frees least.
+    /// The space to gain if the references stay or, without any, the file that frees least.
     pub fn gain_bytes(&self) -> u64 {
         let own = |member: &Member| member.own_bytes;
         let others = self.files.iter().filter(|member| !member.is_reference);

@@ -23,10 +23,10 @@ use crate::threads::in_threads;
 /// Files that a thread takes at a time. A few in tests, so that equal files are of several chunks.
 const CHUNK: usize = if cfg!(test) { 4 } else { 256 };
 
-/// Asking for the beginning of a file that is not in memory may bring so much of it.
+/// Requesting the beginning of a file that is not in memory may read ahead this much.
 const READ_AHEAD_BYTES: u64 = 128 << 10;
 
-/// It is tried so often to drop what is being read ahead.
+/// How often to try to drop what is still being read ahead.
 const DROPPED_TIMES: u32 = 20;
 
 /// Digest of the size and the beginning of a file, and its number.
@@ -126,7 +126,7 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// Takes down that nothing of a file was in memory, if so, before it was asked for or not.
+    /// Notes if nothing of a file was in memory; `was_asked` says whether its beginning has been requested already.
     fn look_if_cold(&mut self, number: u32, file: &File, was_asked: bool) {
         let resident_max = if was_asked { READ_AHEAD_BYTES } else { 0 };
         if let Ok(Support::Available(found)) = residency(file)
@@ -253,8 +253,8 @@ impl Search<'_> {
         found
     }
 
-    /// Small files in their order, but behind each those of its name and size, as copies of directories have them: then most of
-    /// those that are equal are open together.
+    /// Small files in their order, each followed by those of its name and size, as copies of directories have them: then most of
+    /// the equal ones are open at the same time.
     fn by_name(&self, numbers: &[u32]) -> Vec<u32> {
         const NONE: u32 = u32::MAX;
         let mut last = vec![NONE; (2 * numbers.len()).next_power_of_two()];
@@ -332,7 +332,7 @@ impl Search<'_> {
             }
             part
         };
-        // What is in memory keeps all processors busy; more threads are for waiting.
+        // Reading from memory keeps all processors busy; more threads only help to wait for a device.
         let threads = self.plan.batch.threads;
         let mut parts = in_threads(threads.min(self.process.processors), || work(true));
         if is_cold.load(Ordering::Relaxed) {

@@ -45,7 +45,7 @@ use heads::Beginnings;
 use prove::Layouts;
 use twins::Twins;
 
-/// How files are held against each other.
+/// How files are compared.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Which files may be duplicates of each other.
@@ -54,7 +54,7 @@ pub struct Options {
     pub is_paranoid: bool,
     /// Whether files stay in the page cache that were not there before.
     pub keeps_cached: bool,
-    /// Whether equal directories are told once, instead of their files.
+    /// Whether equal directories are listed instead of their files.
     pub with_directories: bool,
     /// Where digests are kept, to be believed at the next search of files that have not changed.
     pub cache: Option<PathBuf>,
@@ -82,15 +82,15 @@ impl Across {
 /// How far a search is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// So many files were listed.
+    /// Files listed so far.
     Listed(u64),
-    /// The beginnings of so many files were read, of so many.
+    /// Files whose beginnings were read, and their total.
     Read(u64, u64),
-    /// So many bytes of files were compared or passed over because they differ, of so many.
+    /// Bytes that were compared, or skipped because files differ, and their total.
     Compared(u64, u64),
 }
 
-/// Who is told how far a search is, by any of its threads.
+/// Receives the progress of a search, from any of its threads.
 pub type Tell<'a> = &'a (dyn Fn(Progress) + Sync);
 
 /// A file that could not be read, and why.
@@ -111,7 +111,7 @@ struct Search<'a> {
     large: Large,
     /// Of files with several names, the first and another, in order.
     names: Vec<(u32, u32)>,
-    /// Files that were not in memory, and are not to be there in the end.
+    /// Files that were not in memory, and are to be dropped from it at the end.
     cold: HashSet<u32>,
     cache: Option<Cache>,
     layouts: Layouts,
@@ -179,7 +179,7 @@ pub fn find(selection: &Selection, filter: &Filter, options: &Options, stop: &St
     let unreadable = failed.iter().map(|(number, _)| *number).collect();
     let sum = Sum::of(&classes);
     let directories = search.equal_directories(&directories, &mut classes);
-    // What follows needs names only, and ending the process would close them one after the other.
+    // From here on, only names are needed; process exit would close the directories one after the other.
     let closing = files.close_directories();
     search.sort(&mut classes);
     let (changed, failures) = search.sort_out(failed, gone, failures);
@@ -326,7 +326,7 @@ impl Search<'_> {
         self.options.across.is_reference(root)
     }
 
-    /// Whether files that are equal, and those that equal them, are what is looked for.
+    /// Whether these files, with their twins, make a group that is wanted.
     fn is_group(&self, numbers: impl IntoIterator<Item = u32>) -> bool {
         let mut numbers = numbers.into_iter().flat_map(|number| self.with_twins(number));
         if self.options.across == Across::Files {

@@ -1,4 +1,4 @@
-//! In which order files are read: by their inodes, or, where the device must move a head, by the places that they lie at.
+//! The order in which files are read: by inode or, if the device has to move a head, by their places on it.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -10,14 +10,14 @@ use seekless_sys::{Support, residency};
 
 use super::Search;
 
-/// Files of which it is looked whether they are in memory.
+/// How many files are sampled to see whether they are in memory.
 const LOOKED_AT: usize = 64;
 
-/// Two files of this size tell what reading them in turn costs.
+/// Two files of this size suffice to measure what alternating between them costs.
 const MEASURED_BYTES: u64 = 1 << 20;
 
 impl Search<'_> {
-    /// Plans how files are read, which come in the order of their devices and inodes, and puts them in that order.
+    /// Plans how files are read, and puts them in that order. They must be sorted by device and inode.
     pub fn look_at_devices(&mut self, numbers: &mut [u32]) {
         let step = (numbers.len() / LOOKED_AT).max(1);
         if !numbers.iter().step_by(step).any(|number| self.is_cold(*number)) {

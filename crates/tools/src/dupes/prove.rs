@@ -17,13 +17,13 @@ use super::split::{Open, Split};
 use super::{Class, Failed, Member, Progress, Proof, Search};
 use crate::tree::What;
 
-/// Files that share all blocks are worth finding from this size on; the fewer bytes of others are read sooner.
+/// From this size on, it pays to check whether files share all blocks; smaller files are read faster than that.
 const SHARED_FROM_BYTES: u64 = 64 << 10;
-/// What threads share a large file by, and how many pieces they take before it is asked whether files still are equal.
+/// Threads split a large file into pieces of this size, and take this many before checking whether files are still equal.
 const PIECE_BYTES: u64 = 8 << 20;
 const PIECES_AHEAD: usize = 8;
 
-/// Where all blocks of a file lie, with its device and size: the last block may be of files that end in it at several places.
+/// Where all blocks of a file lie, with its device and size: files of different sizes may share the last block.
 type Layout = (u64, u64, Vec<Run>);
 
 /// Digests of files that share all their blocks, by where these are.
@@ -44,8 +44,8 @@ impl Search<'_> {
         let is_large = |group: &&Vec<u32>| self.files.get(group[0]).bytes >= LARGE_BYTES;
         let (large, small): (Vec<&Vec<u32>>, Vec<&Vec<u32>>) = groups.iter().partition(is_large);
         let mut proven = self.map(&small, |group| prove(group));
-        // Large files are compared one group at a time, by all threads. One of these threads that waited for the others
-        // would begin with another group meanwhile, and might wait for itself.
+        // Large files are compared one group at a time, by all threads. Otherwise, a thread that waits for the others
+        // could start another group meanwhile, and wait for itself.
         for (alike, failures) in self.map(&large, |group| self.first_look(group)) {
             proven.push((Vec::new(), failures));
             proven.extend(alike.iter().map(prove));
@@ -106,7 +106,7 @@ impl Search<'_> {
             Default::default()
         };
         if !failed.is_empty() {
-            // What one stands for that changed is not known to equal others.
+            // If a file changed, nothing is known about those that it stands for.
             let all: Vec<u32> = group.iter().flat_map(|number| self.with_twins(*number)).collect();
             return self.prove(&all);
         }
@@ -256,7 +256,7 @@ impl Search<'_> {
             return Vec::new();
         }
         let mut classes = split.all_classes();
-        // What is not wanted was not read to its end.
+        // Unwanted classes were not read to the end.
         classes.retain(|class| is_wanted(class));
         failures.extend(self.causes(&files, &mut split));
         let read_for_others: HashSet<u32> = twins.iter().map(|(first, _)| files[*first].number).collect();
@@ -274,7 +274,7 @@ impl Search<'_> {
             let mut members = Vec::with_capacity(class.len());
             for index in class {
                 let open = &files[index];
-                // What was written to between two reads is neither what it was nor what it is.
+                // What was read of a file that was written to meanwhile may be neither its old nor its new content.
                 match self.check(open.number, &open.file) {
                     Ok(_) => members.push(self.member(open.number, open.own_bytes)),
                     Err(error) => failures.push((open.number, error)),
@@ -287,7 +287,7 @@ impl Search<'_> {
                 });
             }
         }
-        // What was read of it tells nothing about those that share the blocks that it had.
+        // What was read of a changed file says nothing about those that share its old blocks.
         if failures.iter().any(|(number, _)| read_for_others.contains(number)) {
             let lost: HashSet<u32> = failures.iter().map(|(number, _)| *number).collect();
             let rest: Vec<u32> = group.iter().copied().filter(|number| !lost.contains(number)).collect();
@@ -406,7 +406,7 @@ impl Search<'_> {
             self.check(number, &file)?;
             return Ok(digested(digest, Proof::Blake3));
         }
-        // Of what the cache knew, the beginning was not read.
+        // The beginning was not read if it was in the cache.
         let is_cold = self.cold.contains(&number) || (cache.is_some() && !self.options.keeps_cached && is_cold(&file));
         let may_keep = self.may_keep(number, &file);
         let mut hasher = blake3::Hasher::new();

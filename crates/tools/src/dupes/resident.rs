@@ -1,7 +1,7 @@
 //! Reading the beginnings of files that are in memory, many at a time.
 //!
-//! Such a file is neither closed nor looked at by itself: whether it still is what was listed is only asked of those that begin like
-//! another. What is not in memory is left to [`seekless::batch::Heads`].
+//! These files are neither closed nor checked one by one: only those that begin like another are checked for changes since
+//! they were listed. What is not in memory is left to [`seekless::batch::Heads`].
 
 use std::fs::File;
 use std::sync::atomic::Ordering;
@@ -15,7 +15,7 @@ use super::heads::{Digest, Part};
 pub(super) struct Resident {
     ring: HeadRing,
     batch: usize,
-    /// What is read of each: small files as a whole where most of the files before began like another.
+    /// How much is read of each: all of a small file if most files before it began like another.
     bytes: usize,
 }
 

@@ -52,7 +52,7 @@ pub(super) struct Split<'w> {
 }
 
 impl Clone for Split<'_> {
-    /// Without the failures, which are told once.
+    /// Without the failures, which must be reported only once.
     fn clone(&self) -> Self {
         Self {
             class: self.class.clone(),
@@ -178,7 +178,7 @@ impl<'w> Split<'w> {
         }
     }
 
-    /// Leaves in a class what is in one class in both.
+    /// Keeps files together only if they are in the same class in both.
     pub fn refine(&mut self, other: Self) {
         let mut numbers = HashMap::new();
         for (class, other) in self.class.iter_mut().zip(&other.class) {

@@ -54,7 +54,7 @@ struct Shared<'a> {
     has_several: bool,
     stop: &'a Stop,
     filter: &'a Filter,
-    /// Whether directories are told, too.
+    /// Whether directories are returned, too.
     with_directories: bool,
     tell: &'a (dyn Fn(u64) + Sync),
     threads: usize,
@@ -82,7 +82,7 @@ struct Queue<'a> {
     /// Directories that are to be listed.
     waiting: Vec<Waiting<'a>>,
     /// Mount points and links to directories, by their paths. Each may lead to directories that have another path, too. They
-    /// are entered when all others were listed, one after the other: so the same path is told every time.
+    /// are entered after all others, one at a time, so that the same path is reported every time.
     later: BTreeMap<PathBuf, Waiting<'a>>,
     /// Threads that list one.
     at_work: usize,
@@ -90,7 +90,7 @@ struct Queue<'a> {
     asleep: usize,
     /// Directories that were listed: a bind mount shows one in two places.
     listed: HashSet<Identity>,
-    /// Where directories are that were listed and that inode numbers do not tell apart.
+    /// Paths of listed directories that inode numbers do not identify.
     places: HashSet<PathBuf>,
     mounts: Mounts,
     /// What is known of the file systems, by their devices.
@@ -102,7 +102,7 @@ struct Queue<'a> {
 pub(crate) struct Found {
     pub files: Files,
     pub left: Left,
-    /// Directories that few want to be entered.
+    /// Directories that are not entered by default.
     pub left_out: Vec<PathBuf>,
     pub failures: Vec<Unlisted>,
     /// What was there, and is no more.
@@ -378,7 +378,7 @@ impl<'a> Shared<'a> {
         }
         let system = self.system(facts.device, directory);
         let is_below = next.above > 0;
-        // The sizes of its files are not their lengths.
+        // Its files report wrong sizes.
         if system.is_pseudo {
             found.left.other_file_systems += 1;
             return None;
@@ -388,7 +388,7 @@ impl<'a> Shared<'a> {
             return None;
         }
         let is_listed = if system.inodes_identify {
-            // What was named itself is listed below its own name.
+            // A directory that was itself given as a path is listed under that path.
             if is_below && self.selection.contains(facts.id()) {
                 return None;
             }
@@ -427,8 +427,8 @@ impl<'a> Shared<'a> {
     }
 }
 
-/// Entries of a directory of which facts are kept at a time, as many as one thread is faster with than several, and as many as a
-/// thread takes in its turn.
+/// How many entries of a directory are statted at a time, up to how many one thread is faster than several, and how many a
+/// thread takes in turn.
 const STATTED: usize = 1 << 15;
 const STATTED_BY_ONE: usize = 4096;
 const STATTED_IN_TURN: usize = 256;

@@ -135,8 +135,8 @@ impl Files {
         self.places.iter().any(|place| place.system.is_overlay)
     }
 
-    /// Where a file is opened, and how: the handles of its directory, its name, and flags by which reading leaves no trace in its
-    /// time of access, where that is not known to be forbidden.
+    /// How a file is opened: the handles of its directory, its name, and flags that keep its access time unchanged,
+    /// unless that is known to be forbidden.
     ///
     /// # Errors
     /// Those of opening the directory again.
@@ -150,8 +150,8 @@ impl Files {
         Ok((handles, self.name(number), flags))
     }
 
-    /// Opens a file where it was listed, for reading, and looks whether it still is what it was. Where the system lets us,
-    /// reading leaves no trace in its time of access.
+    /// Opens a listed file for reading, and checks that it has not changed. Where the system permits,
+    /// its access time does not change.
     ///
     /// # Errors
     /// The system's, and what happened to the file.
@@ -228,7 +228,7 @@ impl Listed {
     /// # Errors
     /// What happened to it.
     pub fn check(&self, now: &Facts) -> io::Result<()> {
-        // Elsewhere, a file that the system has forgotten may get another number.
+        // Where inode numbers are not sure, the system may forget a file and give it another number.
         if self.is_number_sure && now.id() != Identity::new(self.device, self.inode) {
             return Err(io::Error::new(CHANGED, "replaced by another file during the search"));
         }

@@ -33,12 +33,12 @@ use crate::signals::{Caught, stopping};
 /// Remove, link or move duplicates that a search found.
 ///
 /// Reads what `seekless dupes --json` or --jsonl printed, decides by the rules of --keep which files stay, prints what
-/// will be done, and asks. A file stays if any rule says so, and one of each group always stays. Right before anything is
-/// done with a file, it must be what it was when it was searched, nobody may have it open for writing, and its bytes are
-/// compared with the file that stays. `seekless dupes undo` restores the files.
+/// will be done, and asks. A file stays if any rule says so, and one of each group always stays. Right before it acts,
+/// seekless checks that a file has not changed since the search and is not open for writing, and compares its bytes
+/// with those of the file that stays. `seekless dupes undo` restores the files.
 ///
 /// If the report was made with --dirs, `move` and `reflink` act on whole directories: `move` moves a directory by one rename,
-/// after all files in it were compared. Other programs may have files in it open, and keep them.
+/// after comparing all files in it. Other programs may have files in it open, and can go on using them.
 ///
 /// The exit code is 0 if everything was done, 1 if a file was left alone, and 2 if something failed or a part of the
 /// report was refused.
@@ -52,10 +52,10 @@ Rules of --keep; a file stays if any of them says so:
   newest, oldest         the file of each group with the latest or earliest mtime
   shortest, longest      the file with the shortest or longest path
   first                  the first file, in the order of the PATHs of the search
-  name:GLOB, path:GLOB   files with a name or path that matches
+  name:GLOB, path:GLOB   files whose name or path matches
   not-under:DIR          files that are not below DIR
   at-least:N             N files of each group, in the order of the other rules
-If several orders are given, the first decides, and the next decide ties; then the order of the paths decides.
+If several orders are given, the first decides and the next break ties; then the order of the paths decides.
 The mtime of a directory is the latest of the files in it.
 
 Examples:
@@ -66,13 +66,13 @@ Examples:
   seekless dupes act remove --keep newest --from report --plan-file plan
   seekless dupes act --plan plan                          # after editing it")]
 pub struct ActArguments {
-    /// What is done with the files that do not stay
+    /// What to do with the files that do not stay
     #[arg(value_name = "ACTION", value_parser = one_of(ACTIONS))]
     action: Option<Kind>,
     /// Read the report from FILE; `-` is standard input
     #[arg(long, value_name = "FILE", default_value = "-", conflicts_with = "plan")]
     from: PathBuf,
-    /// Do what a plan says (see --plan-file); lines that are changed wrongly are refused
+    /// Carry out a plan (see --plan-file); invalid lines are refused
     #[arg(long, value_name = "FILE")]
     plan: Option<PathBuf>,
     #[command(flatten)]
@@ -89,14 +89,14 @@ fn require_replaceable(file: &Path) -> anyhow::Result<()> {
     let is_empty = |found: &fs::Metadata| !found.is_file() || found.len() == 0;
     if fs::metadata(file).is_ok_and(|found| !is_empty(&found)) && !plan::is_plan(file) {
         bail!(
-            "{}: exists and is no plan; remove it, or name another file",
+            "{}: exists and is not a plan; remove it, or name another file",
             visible_path(file)
         );
     }
     Ok(())
 }
 
-/// How often it is looked for a signal while a question waits.
+/// How often to check for a signal while waiting for an answer.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// What is to be done, before it is shown.
@@ -204,7 +204,7 @@ impl Work {
             has_failures,
             is_stdin_used,
         } = searched;
-        // Directories come before the files, and before the directories, in them.
+        // A directory comes before the files and directories in it.
         let nodes = |group: &Group| {
             let contents = group.files.first().and_then(|first| first.contents);
             contents.map_or(0, |contents| contents.files.saturating_add(contents.directories))
@@ -212,7 +212,7 @@ impl Work {
         groups.sort_by_key(|group| Reverse(nodes(group)));
         let (mut going, mut staying) = (HashSet::new(), HashSet::new());
         if rules.is_empty() && !origin.roots.iter().any(|root| root.is_reference) {
-            bail!("say which files stay with --keep RULE; rules are {RULES}");
+            bail!("use --keep RULE to say which files stay; rules are {RULES}");
         }
         let is_linked = matches!(action, Action::Hardlink | Action::Reflink);
         let (mut choices, mut refused, mut whole) = (Vec::new(), Vec::new(), 0);
@@ -302,7 +302,7 @@ impl Work {
         }
         let shown = acts.plan(&self.choices, &left, self.whole, how.dry_run);
         if let Err(error) = shown {
-            // Not as the source: a reader that is gone is no success here.
+            // Not attached as the source: a closed pipe must not count as success here.
             return Err(anyhow!("nothing was done, because the plan cannot be printed: {error}").into());
         }
         unless_stopped(&caught)?;
@@ -334,7 +334,7 @@ impl Work {
                 Told::Settled(path, settled) => return shared.0.settled(path, settled),
             };
             shared.1 += 1;
-            // There may be many, and the last line says it.
+            // There may be many; the last line reports that the run was stopped.
             if stop.is_stopped() && matches!(outcome, Outcome::Left { .. }) {
                 shared.0.skip();
                 return;

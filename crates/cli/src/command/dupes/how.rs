@@ -25,7 +25,7 @@ pub struct How {
     #[arg(long, value_name = "RULE", requires = "what",
         value_parser = OsStringValueParser::new().try_map(|text: OsString| Rule::parse(&text)))]
     pub keep: Vec<Rule>,
-    /// Directory to move files and directories to, with their whole paths; on the same file system
+    /// Move files and directories below DIR, with their whole paths; DIR must be on the same file system
     #[arg(long, value_name = "DIR", requires = "what")]
     pub to: Option<PathBuf>,
     /// Make symbolic links with absolute targets
@@ -35,11 +35,11 @@ pub struct How {
     #[arg(long, requires = "what")]
     busy: bool,
     /// Also make symbolic links that lead through directories that other users own or may write to; as root, also act on files
-    /// of other users, and below such directories
+    /// of other users, and below directories that they own or may write to
     #[arg(long, requires = "what")]
     unsafe_owner: bool,
     /// Make hard links even if owner, mode, ACL or extended attributes differ, and symbolic links even if the file that stays
-    /// has another owner, or its mode or ACL gives more rights; act even if only root could undo it, because of owner, group
+    /// has another owner, or its mode or ACL gives more rights; act even if only root could restore the owner, group
     /// or attributes
     #[arg(long, requires = "what")]
     ignore_metadata: bool,
@@ -49,7 +49,7 @@ pub struct How {
     /// Print what would be done; change nothing
     #[arg(long, requires = "what", conflicts_with = "yes")]
     pub dry_run: bool,
-    /// Write what would be done to FILE, a line for each file or directory; change nothing
+    /// Write the plan to FILE, one line per file or directory; change nothing
     #[arg(long, value_name = "FILE", requires = "what", conflicts_with_all = ["yes", "dry_run"])]
     pub plan_file: Option<PathBuf>,
 }
@@ -138,12 +138,12 @@ impl How {
 
     fn require_rules(&self, has_references: bool) -> anyhow::Result<()> {
         if self.keep.is_empty() && !has_references {
-            bail!("say which files stay with --keep RULE; rules are {RULES}");
+            bail!("use --keep RULE to say which files stay; rules are {RULES}");
         }
         Ok(())
     }
 
-    /// JSON has no place for a question, or for where a plan is.
+    /// JSON output has no room for a question or for the name of a plan file.
     pub fn require_answer(&self, json: Option<JsonForm>) -> anyhow::Result<()> {
         if json.is_some() && self.plan_file.is_some() {
             bail!("--plan-file takes no --json or --jsonl: a plan is JSON lines");

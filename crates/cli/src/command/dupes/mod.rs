@@ -42,7 +42,7 @@ use how::{ACTIONS, How, Kind};
 /// in the page cache are dropped from it again.
 ///
 /// With --action, the rules of --keep decide which files of a group stay, and the others are removed, linked or moved: after
-/// a question, or with --yes. `seekless dupes undo` restores them. To name a directory `act` or `undo`, write `./act`.
+/// confirmation, or with --yes. `seekless dupes undo` restores them. To search a directory named `act` or `undo`, write `./act`.
 #[derive(Debug, Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -69,7 +69,7 @@ pub struct Arguments {
     /// Files and directories
     #[arg(value_name = "PATH", required_unless_present = "files_from")]
     paths: Vec<PathBuf>,
-    /// Read more paths from FILE, one a line; `-` is standard input
+    /// Read more paths from FILE, one per line; `-` is standard input
     #[arg(long, value_name = "FILE")]
     files_from: Option<PathBuf>,
     /// Paths of --files-from end with a zero byte
@@ -78,7 +78,7 @@ pub struct Arguments {
     /// Do not enter directories of other file systems
     #[arg(long, short = 'x')]
     one_file_system: bool,
-    /// Search trash directories and read-only snapshots, too; never /proc and the like, whose files are not as long as they say
+    /// Search trash directories and read-only snapshots, too; never /proc and the like, whose files report wrong sizes
     #[arg(long)]
     all: bool,
     /// Follow symbolic links in directories
@@ -114,10 +114,10 @@ pub struct Arguments {
     /// Only files not modified within AGE
     #[arg(long, value_name = "AGE", value_parser = parse_age)]
     older: Option<i64>,
-    /// Find what is also in REF, whose files are not compared with each other
+    /// Find files that are also in REF; files in REF are not compared with each other
     #[arg(long, value_name = "REF", conflicts_with_all = ["isolate", "unique"])]
     against: Vec<PathBuf>,
-    /// Find only files that are equal in several PATHs
+    /// Find only files that have equal copies in several PATHs
     #[arg(long)]
     isolate: bool,
     /// Print files that have no duplicate
@@ -153,7 +153,7 @@ pub struct Arguments {
     /// Explain on standard error how files were read, and why
     #[arg(long)]
     explain: bool,
-    /// What is done with the files that do not stay
+    /// What to do with the files that do not stay
     #[arg(long, value_name = "ACTION", value_parser = one_of(ACTIONS), help_heading = "Acting",
         conflicts_with_all = ["unique", "format", "exit_code"])]
     action: Option<Kind>,
@@ -171,7 +171,7 @@ const FORMATS: [Word<DuplicatesForm>; 6] = [
     ("text", "Sizes, paths, and a summary", DuplicatesForm::Text),
     (
         "fdupes",
-        "Paths, one a line, and an empty line between groups",
+        "Paths, one per line, and an empty line between groups",
         DuplicatesForm::Names,
     ),
     (
@@ -181,17 +181,17 @@ const FORMATS: [Word<DuplicatesForm>; 6] = [
     ),
     (
         "jsonl",
-        "An object a line, the summary last",
+        "One object per line, the summary last",
         DuplicatesForm::Json(JsonForm::Lines),
     ),
     (
         "csv",
-        "A line a file: group, bytes, proof, device, inode, path",
+        "One line per file: group, bytes, proof, device, inode, path",
         DuplicatesForm::Csv,
     ),
     (
         "paths0",
-        "Paths, each followed by a zero byte, and a zero byte behind each group",
+        "Paths, each followed by a zero byte, and another zero byte after each group",
         DuplicatesForm::Null,
     ),
 ];
@@ -281,7 +281,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(u8::from(arguments.exit_code && is_any)))
 }
 
-/// Fails if whole directories are to be acted on in a way that they cannot.
+/// Fails if whole directories are wanted and the action does not support them.
 fn require_files(arguments: &Arguments, kind: Kind) -> anyhow::Result<()> {
     match kind {
         _ if !arguments.dirs || kind.takes_directories() => Ok(()),
@@ -381,7 +381,7 @@ fn explain(path: &Path, found: &Found, took: Duration) {
     let threads = counted(plan.batch.threads as u64, "thread");
     let why = format!(
         "{}; directories were listed in {listing}, and sizes grouped in {grouping}; {threads} read the beginnings of files of \
-         one size in the order of {order} in {reading}; files with equal beginnings were compared in {comparing}",
+         the same size in the order of {order} in {reading}; files with equal beginnings were compared in {comparing}",
         plan.why
     );
     let scan = Scan {

@@ -1,4 +1,4 @@
-//! `seekless dupes undo`: restoring what was done with duplicates, and the journals that tell it.
+//! `seekless dupes undo`: undoing what was done with duplicates, and listing the journals.
 //!
 //! Not here: undoing (`tools`).
 
@@ -28,8 +28,8 @@ use crate::signals::stopping;
 /// Undo what was done with duplicates.
 ///
 /// Removed files are copied back from the file that stayed, moved files and directories come back, and links become files again, with their
-/// owner, mode, times and attributes. If the file that stayed has changed since, that is said and nothing is restored from
-/// it. Without JOURNAL, the last run that is not undone is undone; one of which nothing could be restored before is skipped.
+/// owner, mode, times and attributes. If the file that stayed has changed since, undo says so and restores nothing from
+/// it. Without JOURNAL, the last run that has not been undone is undone; a run whose last undo restored nothing is skipped.
 /// Journals are kept for 90 days.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -84,7 +84,7 @@ pub fn run(arguments: &UndoArguments) -> Result<ExitCode, Failure> {
             Undone::Restored if fs::symlink_metadata(path).is_ok_and(|found| found.is_dir()) => (&directories, None),
             Undone::Restored => (&restored, None),
             Undone::Apart { names } => {
-                apart = format!("it had {} outside of the search", counted(*names, "hard link"));
+                apart = format!("it had {} outside the search", counted(*names, "hard link"));
                 (&restored, Some(("restored as a file of its own", &apart)))
             }
             Undone::Nothing { why } => (&nothing, Some(("nothing to undo", why))),
@@ -154,7 +154,7 @@ fn last(journals: &[Journal]) -> anyhow::Result<PathBuf> {
         // Standard error may be gone.
         let _ = writeln!(
             stderr(),
-            "seekless dupes: {name}: skipped, because undoing it restored nothing before; to try again: seekless dupes undo {name}"
+            "seekless dupes: {name}: skipped, because its last undo restored nothing; to try again: seekless dupes undo {name}"
         );
     }
     Ok(chosen.path.clone())

@@ -1,4 +1,4 @@
-//! Doing a step. What had the name is never overwritten: it is renamed, looked at, and put back if it is not the file that was
+//! Doing a step. A file is never overwritten: it is renamed, checked, and put back if it is not the file that was
 //! compared.
 //!
 //! Not here: the proofs before, and the journal.
@@ -9,7 +9,6 @@ use std::io;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use seekless::files::shared_bytes;
 use seekless::update::{StepKind, Watch};
 use seekless_sys::{Support, descriptor_path, name_file, share_range};
 
@@ -21,11 +20,11 @@ use super::{Action, Outcome, STOPPED};
 use crate::visible::visible_path;
 use crate::walk::Facts;
 
-/// What came of one name.
+/// Why a name was not, or not fully, acted on.
 pub(super) enum Unchanged {
-    /// It is what it was.
+    /// The name is as it was.
     Left(String),
-    /// It is not.
+    /// The name is not as it was.
     Failed(String),
 }
 
@@ -115,7 +114,7 @@ fn change(
     if at + 1 == prepared.places.len() {
         return Ok(());
     }
-    // Further names of the file are told by what it is now.
+    // Its remaining names are checked against what the file is now.
     held.renew().map_err(Unchanged::Failed)
 }
 
@@ -131,7 +130,7 @@ fn require_unchanged(place: &Place, held: &Held, kept: &Kept) -> Result<(), Stri
     }
 }
 
-/// Looks whether what was renamed is the file that was compared, and nobody writes to it.
+/// Checks that the renamed file is the one that was compared, and that nobody writes to it.
 fn look(place: &Place, name: &OsStr, held: &Held) -> Result<(), String> {
     match place.facts_of(name) {
         Ok(Some(found)) if found.id() != held.facts().id() => Err("another program replaced it at that moment".into()),
@@ -145,8 +144,8 @@ fn look(place: &Place, name: &OsStr, held: &Held) -> Result<(), String> {
 
 /// Removes a file that was renamed, if it still is what was compared, and `is_right` agrees.
 ///
-/// What happens between that look and the removal is not seen. If another program renames or removes the kept file then, that
-/// is as if it did so right after. If one that found the file before it was renamed opens it for writing then, it waits for the
+/// Changes between this check and the removal go unnoticed. If another program renames or removes the kept file then, the result
+/// is the same as if it did so right after. If a program looked up the file before the rename and opens it then, it waits for the
 /// lease, and writes to a file without a name.
 fn unlink(
     place: &Place,
@@ -182,7 +181,7 @@ fn remove(place: &Place, name: &Name, (held, kept): (&Held, &Kept), watch: &dyn 
 
 fn not_put_back(why: &str, aside: &Path, error: &io::Error) -> String {
     format!(
-        "{why}; it cannot get its name back ({error}), and is now {}",
+        "{why}; cannot restore its name ({error}); it is now {}",
         visible_path(aside)
     )
 }
@@ -281,7 +280,7 @@ fn take_place(
         exchange().map_err(unexchanged)
     });
     exchanged.map_err(&discard)?;
-    // The kept file is not looked at again: what is written to the link is written to it.
+    // The kept file is not checked again: a write to the link is a write to that file.
     let removed = unlink(place, temporary, held, watch, &|| (link.leads)(&place.name));
     let Err(why) = removed else { return Ok(()) };
     // What another program saved over the link meanwhile stays.
@@ -299,7 +298,7 @@ fn take_place(
     }
 }
 
-/// Moves a file or directory. `look` says whether it is what was proven, at its new place; else it goes back.
+/// Moves a file or directory. `look` checks, at the new place, that it is what was proven; if not, it is moved back.
 pub(super) fn relocate(
     place: &Place,
     name: &Name,
@@ -393,7 +392,7 @@ fn reflink(prepared: &Prepared, holding: &Holding<'_>, watch: &dyn Watch) -> Res
         match shared.map_err(|error| format!("cannot share blocks: {error}"))? {
             Support::Available(Some(shared)) if shared > 0 => at += shared,
             Support::Available(Some(_)) => return Err("the file system shared no blocks".into()),
-            Support::Available(None) => return Err("differs from the kept file, says the file system".into()),
+            Support::Available(None) => return Err("the file system reports that it differs from the kept file".into()),
             Support::Unavailable(reason) => return Err(reason.into()),
         }
     }
@@ -403,9 +402,9 @@ fn reflink(prepared: &Prepared, holding: &Holding<'_>, watch: &dyn Watch) -> Res
         let set = modified.and_then(|modified| held.file.set_times(FileTimes::new().set_modified(modified)));
         set.map_err(|error| format!("blocks are shared, but its time cannot be restored: {error}"))?;
     }
-    let shared = shared_bytes(&held.file).ok().flatten().unwrap_or(0);
-    let own_bytes = now.allocated_bytes.saturating_sub(shared);
-    Ok(prepared.own_bytes.saturating_sub(own_bytes))
+    // All blocks are those of the kept file now. Asking btrfs whether they are shared takes it as long as there are files that
+    // share them.
+    Ok(prepared.own_bytes)
 }
 
 /// A time in seconds and ns since 1970; `None` if it is none that a file may have.

@@ -1,4 +1,4 @@
-//! What can be said beforehand of steps that will not be done.
+//! Finds steps that will not be done, before anything is done.
 //!
 //! Not here: the proofs at the moment of acting (`prepare`).
 

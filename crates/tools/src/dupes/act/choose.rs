@@ -78,7 +78,7 @@ pub struct Choice {
     pub files: Option<u64>,
     /// Files that stay, by all their names, and why.
     pub kept: Vec<(Vec<PathBuf>, String)>,
-    /// What is done, and the space that each file has of its own.
+    /// The steps, and the space that each file shares with no other.
     pub steps: Vec<(Step, u64)>,
 }
 
@@ -115,7 +115,7 @@ impl Copy {
     }
 }
 
-/// Decides what stays of equal files. With `is_linked`, a file and the one that is kept for it are on one file system.
+/// Decides which of several equal files stay. With `is_linked`, a file and the one kept for it are on the same file system.
 #[must_use]
 pub fn choose(copies: &[Copy], rules: &[Rule], is_linked: bool) -> Choice {
     let protected = |copy: &Copy| {

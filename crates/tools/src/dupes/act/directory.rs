@@ -64,7 +64,7 @@ pub(super) struct Proven {
     examined: Examined,
 }
 
-/// The files of an open directory, of which those in one directory below it are asked for one after the other.
+/// Looks up files in an open directory. The caller asks for the files of each subdirectory in a row.
 struct Below<'t> {
     tree: &'t Tree,
     last: (PathBuf, Arc<Directory>),
@@ -80,7 +80,7 @@ impl Tree {
         let handle = match place.directory.open_directory(&place.name) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Err("it is gone".into()),
             Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
-                return Err("it is not a directory any more".into());
+                return Err("it is no longer a directory".into());
             }
             opened => opened.map_err(unlisted(&place.path))?,
         };
@@ -188,7 +188,7 @@ impl Tree {
     fn require_seen(&self, seen: &Seen) -> Result<(), Refused> {
         let now = self.seen();
         match () {
-            () if !seen.is_inode(&self.facts) => Err("it is another directory than at the search".into()),
+            () if !seen.is_inode(&self.facts) => Err("it is not the directory that was searched".into()),
             () if now != *seen => Err(format!("{CHANGED} since the search")),
             () => Ok(()),
         }
@@ -233,7 +233,7 @@ impl Below<'_> {
             directory: Arc::clone(&self.last.1),
             name: path.file_name().unwrap_or_default().to_owned(),
             path: self.tree.path.join(path),
-            // The directory says that of all that is in it.
+            // This is known from the directory, for all that is in it.
             exposed: None,
         })
     }
@@ -248,7 +248,7 @@ pub(super) fn examine(
     directories: &Directories,
 ) -> Result<Examined, Refused> {
     let (Action::Move { to }, [path]) = (action, &step.paths[..]) else {
-        return Err("whole directories are only moved".into());
+        return Err("whole directories can only be moved".into());
     };
     if path.starts_with(&step.keep) || step.keep.starts_with(path) {
         return Err(format!(
@@ -300,7 +300,7 @@ pub(super) fn examine(
     if let Some(path) = first_difference(&moved.listed, &kept.listed) {
         let path = visible_path(&path);
         return Err(format!(
-            "{path} is not in both, or not of one kind and size: it does not equal {}",
+            "{path} is not in both, or differs in kind or size: it does not equal {}",
             visible_path(&step.keep)
         ));
     }
@@ -409,7 +409,7 @@ impl Proven {
         ))
     }
 
-    /// Fails unless both directories hold what was compared, the one that is moved at this place.
+    /// Fails unless both directories still hold what was compared; the moved one is expected at this place.
     fn look(&self, place: &Place, stop: &Stop) -> Result<(), String> {
         self.examined.moved.require_unchanged(place, stop)?;
         // By its path anew: directories above it may have been renamed.
@@ -437,7 +437,7 @@ pub(super) fn act(proven: &Proven, (holding, directories): (&Holding<'_>, &Direc
 }
 
 /// The files of a directory, each as a step with its twin in the kept directory, and the space that it has of its own. Names of
-/// one file are one step, and files that are one with their twin are none.
+/// one file make one step; a file that is the same file as its twin makes none.
 ///
 /// # Errors
 /// Why the directory, or the kept one, is not what it was at the search.

@@ -29,7 +29,7 @@ use crate::walk::{Facts, with_article};
 const IN_MEMORY_BYTES: u64 = 128 << 10;
 const BLOCK_BYTES: usize = 128 << 10;
 
-/// How long to wait for a lock that another process holds, perhaps only because it is just starting a third.
+/// How long to wait for a lock that another process holds, perhaps only while it starts a child process.
 const PATIENCE: Duration = Duration::from_millis(40);
 
 /// Why nothing is proven about files of some file systems.
@@ -47,7 +47,7 @@ pub(super) struct Holding<'a> {
     is_root: bool,
     /// The groups that this user may give files to.
     groups: Vec<u32>,
-    /// What kept files are since our own links changed them.
+    /// The facts of kept files after our own links changed them.
     renewed: Mutex<HashMap<(u64, u64), Facts>>,
     /// Names for which directories were made that could not be removed again, perhaps because too many files are open.
     unmade: Mutex<Vec<Name>>,
@@ -106,7 +106,7 @@ fn is_same(one: &Facts, other: &Facts) -> bool {
     (one.names, one.changed_ns) == (other.names, other.changed_ns) && is_but_for_names(one, other)
 }
 
-/// Whether a file differs from what it was only by what links and renames change: its names, and the time of that.
+/// Whether a file differs only in what links and renames change: the number of its names, and its ctime.
 pub(super) fn is_but_for_names(one: &Facts, other: &Facts) -> bool {
     let same = |facts: &Facts| Facts {
         names: 0,
@@ -140,7 +140,7 @@ impl Held {
         Ok(())
     }
 
-    /// Takes what the file is now for what it is expected to be, after our own calls changed its names.
+    /// Updates the expected facts to those of now, after our own calls changed the file's names.
     ///
     /// # Errors
     /// Something else changed, too.
@@ -250,7 +250,7 @@ impl<'a> Holding<'a> {
         let is_free = self.is_root || directory.mode & 0o1000 == 0 || directory.owner == user;
         match files.iter().find(|file| !is_free && file.owner != user) {
             Some(file) => Err(format!(
-                "in its directory only owners may remove files (sticky bit), and the owner is another user (ID {})",
+                "its directory has the sticky bit, so only owners may remove files, and the owner is another user (ID {})",
                 file.owner
             )),
             None => Ok(()),
@@ -343,7 +343,7 @@ impl<'a> Holding<'a> {
         Ok((None, digest.map_err(failed)?))
     }
 
-    /// Fails unless two files are what they were, are not one, and have the same bytes. Others may write to them: that is for
+    /// Fails unless two files are unchanged, are not the same file, and have equal bytes. Whether others write to them is for
     /// the caller to find out.
     pub fn compare_open(&self, place: &Place, seen: &Seen, kept: (&Place, &Seen)) -> Result<(), Refused> {
         let of_kept = |why: Refused| format!("the kept file {}: {why}", kept.0.path.display());

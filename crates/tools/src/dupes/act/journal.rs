@@ -1,5 +1,5 @@
-//! The journal of a run, in JSON lines: a header; each step before it is done; what came of it; an end. What is undone is
-//! added behind that.
+//! The journal of a run, in JSON lines: a header; each step before it is done; its outcome; an end. Undone steps are
+//! added after that.
 //!
 //! Not here: what is done about a journal that has no end (`settle`), and undoing (`undo`).
 
@@ -31,7 +31,7 @@ const PATIENCE: Duration = Duration::from_millis(200);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Name {
     pub path: PathBuf,
-    /// The name beside it that the file, or what takes its place, has in between.
+    /// The temporary name, in the same directory, of the file or of what takes its place.
     pub temporary: String,
     /// The target of the symbolic link that takes its place.
     pub link: Option<PathBuf>,
@@ -285,8 +285,7 @@ fn require_private(directory: &Path) -> Result<(), Error> {
         let facts = File::open(path).and_then(|open| Ok(Facts::of(&open)?));
         let facts = facts.map_err(failed(path, "cannot examine the directory of journals"))?;
         if let Some(exposed) = Exposed::of(path, &facts, user) {
-            let hint =
-                "journals could be removed there; make it yours alone, or set XDG_STATE_HOME to another directory";
+            let hint = "other users could remove journals; take away their write access, or set XDG_STATE_HOME to another directory";
             let why = io::Error::new(io::ErrorKind::PermissionDenied, format!("{exposed}: {hint}"));
             return Err(failed(directory, "cannot keep a journal")(why));
         }
@@ -380,7 +379,7 @@ impl Journal {
         let file = file.map_err(failed(path, "cannot open the journal"))?;
         let owner = file.metadata().map_err(failed(path, "cannot stat the journal"))?.uid();
         if owner != seekless_sys::effective_user() {
-            // It could make this user write files wherever its owner likes.
+            // Its owner could make this user write files anywhere.
             return Err(failed(path, "cannot use the journal")(invalid(
                 "it belongs to another user",
             )));
@@ -458,7 +457,7 @@ impl Journal {
         self.syncing()?.sync(watch)
     }
 
-    /// What brings the lines that are written to the device, while others may be added.
+    /// A handle to sync the lines written so far, while others may be added.
     pub fn syncing(&self) -> Result<Syncing, Error> {
         let file = self.file.try_clone();
         Ok(Syncing {

@@ -1,6 +1,6 @@
 //! Acting on files that equal others: removing, linking, sharing blocks, moving, and undoing that.
 //!
-//! Each step proves, at the moment of acting and on open files, that both files still are what was searched and that their
+//! Each step proves, at the moment of acting and on open files, that both files are unchanged since the search and that their
 //! bytes are equal. What will be done is in a journal before it is done, so that it can be undone and a killed run can be
 //! completed.
 //!
@@ -89,7 +89,7 @@ pub struct Step {
 /// How steps are done.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Whether files are acted on that the system grants no lease on, because they are open for writing or the file
+    /// Whether to act on files even if the system grants no lease, because they are open for writing or the file
     /// system has no leases.
     pub is_busy: bool,
     /// Whether root acts on files of other users, and below directories that others own or may write to; and whether symbolic
@@ -122,7 +122,7 @@ pub enum Outcome {
     },
 }
 
-/// What came of a run that was killed, when the next one began.
+/// How a killed run was settled when the next one began.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Settled {
     /// All its steps are done or put back. The path is that of its journal.
@@ -134,7 +134,7 @@ pub enum Settled {
         /// Steps that are half done.
         failed: u64,
     },
-    /// What it had begun with a file was put back.
+    /// A half-done step was put back.
     PutBack,
     /// A file, or all that a journal says, could not be put back.
     Failed {
@@ -191,9 +191,9 @@ pub type Tell<'a> = &'a (dyn Fn(Told<'_>) + Sync);
 const BATCH: usize = if cfg!(test) { 16 } else { 512 };
 /// Threads that close its files.
 const CLOSING_THREADS: usize = 8;
-/// Files of a batch, after which it ends: nobody can write to them until it is done.
+/// A batch ends after this many bytes of files, because nobody can write to them until it is done.
 const BATCH_BYTES: u64 = 64 << 20;
-/// As many bytes at least a file of a directory counts for.
+/// The least number of bytes that a file of a directory counts for.
 const FILE_BYTES: u64 = 4096;
 /// What the temporary names of all runs begin with.
 const TEMPORARY: &str = ".seekless-dupes-";
@@ -209,7 +209,7 @@ impl Watch for Unwatched {
     }
 }
 
-/// Does all steps, each or nothing of it. Journals of killed runs are settled first.
+/// Does all steps, each completely or not at all. Journals of killed runs are settled first.
 ///
 /// # Errors
 /// If the journal cannot be written: steps that are not in it are not begun.
@@ -267,13 +267,13 @@ pub(crate) fn run_watched(
     run.end()
 }
 
-/// A text for temporary names that no other run has.
+/// A string for temporary names, unique to this run.
 fn run_name() -> String {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     format!("{:x}-{:x}", std::process::id(), since.as_nanos() as u64)
 }
 
-/// Syncs the file system of a file, or the file where that alone can be done; whether it was all of it.
+/// Syncs the file system of a file, or only the file if the system can do no more; returns whether it was the whole file system.
 fn sync_file_system(file: &File) -> io::Result<bool> {
     match sys::sync_file_system(file)? {
         Support::Available(()) => Ok(true),
@@ -331,7 +331,7 @@ struct Proving {
     directories: Directories,
     /// Kept files, by device and inode, or why they cannot be relied on.
     kept: HashMap<(u64, u64), Result<Arc<Kept>, Refused>>,
-    /// Those that may still be held by a batch that is done meanwhile.
+    /// Kept files that may still be held by the batch that is being done.
     before: HashMap<(u64, u64), Weak<Kept>>,
     /// The file systems that were synced.
     synced: HashSet<u64>,
@@ -407,7 +407,7 @@ impl Run<'_> {
         Ok(Ready::File(Box::new(prepared)))
     }
 
-    /// Syncs a file system that was not yet: what relies on a file that is not on its device would be lost with it.
+    /// Syncs a file system unless that was done: whatever relies on a kept file that is not on its device would be lost with it.
     fn sync_kept(&self, step: &Step, device: u64, kept: &File, proving: &mut Proving) -> Result<(), Refused> {
         if proving.synced.contains(&device) {
             return Ok(());
@@ -490,7 +490,7 @@ impl Run<'_> {
                 ran.is_journal_lost = ran.done + ran.failed > 0;
                 return Ok(ran);
             }
-            // What says of nothing that was done is no use.
+            // A journal of a run that did nothing is useless.
             if ran.done + ran.failed > 0 || std::fs::remove_file(&journal.path).is_err() {
                 ran.journal = Some(journal.path);
             }

@@ -1,6 +1,6 @@
 //! Where and on what a search was made, as reports and plans say it: the machine, the paths, the file systems.
 //!
-//! A device number is another file system after a restart, and an inode number is another file on another machine. So a
+//! After a restart, a device number may mean another file system; on another machine, an inode number means another file. So a
 //! report names its machine and, for each device number, the file system.
 //!
 //! Not here: reading groups (`report`) and steps (`plan`).
@@ -78,8 +78,8 @@ impl Origin {
         self.file_systems.clear();
     }
 
-    /// Writes it into an object, with a digest of all that is in the object: edits of groups and steps are meant, and prove
-    /// themselves; who is a reference does not.
+    /// Writes it into an object, with a digest of the object: users may edit groups and steps, which can be checked
+    /// against the files; which paths are references cannot be checked.
     #[must_use]
     pub fn write(&self, object: Value) -> Value {
         let mut object = with_path(object, "directory", Some(&self.directory));
@@ -135,7 +135,7 @@ impl Origin {
         let file_systems: Option<_> = list("file_systems")?.iter().map(system).collect();
         if object.get("digest").and_then(Value::as_str) != Some(&digest(object)) {
             return Err(
-                "where it was made, or what it was made of, was edited; only groups and steps may be".to_owned(),
+                "the part that says where it was made was edited; only groups and steps may be edited".to_owned(),
             );
         }
         Ok(Self {
@@ -210,10 +210,10 @@ impl<'a> Prover<'a> {
         let now = self.now.entry(found.dev()).or_insert_with(|| system_of(path));
         // Without an identity, only the number is left.
         if was != now || (!was.contains(' ') && found.dev() != seen.device) {
-            return Err("is on another file system than it was".to_owned());
+            return Err("is on another file system now".to_owned());
         }
         if found.ino() != seen.inode {
-            return Err("is another file than it was (another inode number)".to_owned());
+            return Err("is now another file (another inode number)".to_owned());
         }
         let nanoseconds = |seconds: i64, more: i64| seconds.saturating_mul(1_000_000_000).saturating_add(more);
         let now = Seen {

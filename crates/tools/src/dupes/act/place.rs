@@ -78,7 +78,7 @@ impl Place {
 }
 
 impl Exposed {
-    /// What is to be said of a directory; `None` if only root and this user decide what names in it lead to.
+    /// Who else controls a directory; `None` if only root and this user decide what names in it lead to.
     pub fn of(path: &Path, facts: &Facts, user: u32) -> Option<Self> {
         let owner = Some(facts.owner).filter(|owner| ![0, user].contains(owner));
         // Many systems give each user a group of the same number, and let it write.

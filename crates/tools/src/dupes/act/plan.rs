@@ -1,6 +1,6 @@
 //! What is to be done, as lines of JSON that people may edit: a header, and a line for each step, which is a file or a directory.
 //!
-//! Lines may be removed. What is changed in a line must prove itself: its file and the one that is kept must be what the
+//! Lines may be removed. A changed line is checked: its file and the one that is kept must be what the
 //! line says, and no file is acted on twice or kept by one step and acted on by another.
 //!
 //! Not here: deciding what is done (`choose`), and doing it.
@@ -18,7 +18,7 @@ use super::report::Refused;
 use super::{Action, Contents, Seen, Step};
 use crate::json::with_path;
 
-/// More of the first line is not read.
+/// The longest first line that is read.
 const HEADER_BYTES_MAX: u64 = 16 << 20;
 
 /// A plan that was read back.
@@ -26,9 +26,9 @@ const HEADER_BYTES_MAX: u64 = 16 << 20;
 pub struct Plan {
     /// What is done.
     pub action: Action,
-    /// What it is done with, and the space that each file has of its own.
+    /// The steps, and the space that each file shares with no other.
     pub steps: Vec<(Step, u64)>,
-    /// Lines that are not believed.
+    /// Lines that were refused.
     pub refused: Vec<Refused>,
 }
 
@@ -169,7 +169,10 @@ fn step_of(line: &Value, action: &Action) -> Result<(Step, u64), String> {
         .and_then(Value::as_str)
         .ok_or_else(|| missing("action"))?;
     if named != word(action) {
-        return Err(format!("its action is not that of the header, `{}`", word(action)));
+        return Err(format!(
+            "its action differs from that of the header, `{}`",
+            word(action)
+        ));
     }
     let (file, keep) = (&line["file"], &line["keep"]);
     let paths = file
@@ -229,10 +232,10 @@ fn proven(
     let refuse = |why: &str| Err((Some(step.paths[0].clone()), why.to_owned()));
     let is_directory = step.seen.contents.is_some();
     if is_directory != step.keep_seen.contents.is_some() {
-        return refuse("of it and what is kept, only one is a directory");
+        return refuse("either it or what is kept is a directory, but not both");
     }
     if is_directory && (!matches!(action, Action::Move { .. }) || step.paths.len() > 1) {
-        return refuse("a directory is only moved, and has one path");
+        return refuse("a directory can only be moved, and has one path");
     }
     if is_directory && places.holds_reference(&step.paths[0]) {
         return refuse("holds a reference, where everything stays");
@@ -290,10 +293,10 @@ impl Agreed {
         let is_other = |(path, id): (&PathBuf, (u64, u64))| self.paths.get(path).is_some_and(|known| *known != id);
         match () {
             () if file == keep => Err("it is the file that is kept".to_owned()),
-            () if self.acted_on.contains(&file) => Err("it is acted on before".to_owned()),
-            () if self.kept.contains(&file) => Err("it is kept for another file before".to_owned()),
-            () if self.acted_on.contains(&keep) => Err("the file that is kept is acted on before".to_owned()),
-            () if named.clone().any(is_other) => Err("one of its paths is another file before".to_owned()),
+            () if self.acted_on.contains(&file) => Err("it is already acted on".to_owned()),
+            () if self.kept.contains(&file) => Err("it is already kept for another file".to_owned()),
+            () if self.acted_on.contains(&keep) => Err("the file that is kept is already acted on".to_owned()),
+            () if named.clone().any(is_other) => Err("one of its paths already belongs to another file".to_owned()),
             () => {
                 self.require_apart(step)?;
                 for path in &step.paths {
@@ -318,12 +321,12 @@ impl Agreed {
             |path: &Path, seen: &Seen, which: usize| seen.contents.is_some() && self.above[which].contains(path);
         for path in &step.paths {
             match () {
-                () if is_in(path, ACTED_ON) => return Err("it is in a directory that is acted on before".to_owned()),
-                () if is_in(path, KEPT) => return Err("it is in a directory that is kept before".to_owned()),
+                () if is_in(path, ACTED_ON) => return Err("it is in a directory that is already acted on".to_owned()),
+                () if is_in(path, KEPT) => return Err("it is in a directory that is already kept".to_owned()),
                 () if holds(path, &step.seen, ACTED_ON) => {
-                    return Err("something in it is acted on before".to_owned());
+                    return Err("something in it is already acted on".to_owned());
                 }
-                () if holds(path, &step.seen, KEPT) => return Err("something in it is kept before".to_owned()),
+                () if holds(path, &step.seen, KEPT) => return Err("something in it is already kept".to_owned()),
                 () if step.seen.contents.is_some() && (path.starts_with(&step.keep) || step.keep.starts_with(path)) => {
                     return Err("it holds the directory that is kept, or is in it".to_owned());
                 }
@@ -332,10 +335,10 @@ impl Agreed {
         }
         match () {
             () if is_in(&step.keep, ACTED_ON) => {
-                Err("what is kept is in a directory that is acted on before".to_owned())
+                Err("what is kept is in a directory that is already acted on".to_owned())
             }
             () if holds(&step.keep, &step.keep_seen, ACTED_ON) => {
-                Err("something in the directory that is kept is acted on before".to_owned())
+                Err("something in the directory that is kept is already acted on".to_owned())
             }
             () => Ok(()),
         }
@@ -383,10 +386,10 @@ mod tests {
         assert_eq!(agreed.add(&step(3, 2)), Ok(()));
         for (file, keep, why) in [
             (4, 4, "the file that is kept"),
-            (1, 5, "acted on before"),
+            (1, 5, "already acted on"),
             (2, 5, "kept for another"),
             (2, 1, "kept for another"),
-            (4, 3, "the file that is kept is acted on"),
+            (4, 3, "the file that is kept is already acted on"),
         ] {
             let refused = agreed.add(&step(file, keep)).unwrap_err();
             assert!(refused.contains(why), "{file} {keep}: {refused}");

@@ -173,7 +173,7 @@ pub(super) fn fits(action: &Action, (one, kept): (u64, u64)) -> Result<(), Refus
         return Ok(());
     }
     Err(format!(
-        "is on another file system than the kept file: there are no {kind} between the two"
+        "is on another file system than the kept file, and {kind} cannot cross file systems"
     ))
 }
 

@@ -1,6 +1,6 @@
 //! Reading back what a search wrote as JSON, to act on it later.
 //!
-//! A file that does not prove itself is refused with its place in the report; the others are taken.
+//! A file that fails a check is refused with its place in the report; the others are used.
 //!
 //! Not here: writing reports (the command), and deciding what stays (`choose`).
 
@@ -15,7 +15,7 @@ use super::origin::{Origin, Prover, Root, whole_path_in};
 use super::plan::contents_in;
 use crate::dupes::{Equal, Group, Name, Proof};
 
-/// What a report says that is true now.
+/// The part of a report that is still true.
 #[derive(Debug)]
 pub struct Report {
     /// Where it was made.
@@ -26,7 +26,7 @@ pub struct Report {
     pub refused: Vec<Refused>,
 }
 
-/// A part of a report or plan that is not believed.
+/// A part of a report or plan that was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
     /// Where it is, as in `line 3`.
@@ -123,7 +123,9 @@ fn group(part: &Value, origin: &Origin, with_directories: bool) -> Result<Group,
     match kind {
         Some("group") => {}
         Some("directories") if with_directories => {}
-        Some("directories") => return Err("whole directories are not acted on: search for files".to_owned()),
+        Some("directories") => {
+            return Err("whole directories cannot be acted on this way: search without --dirs".to_owned());
+        }
         _ => return Err("it is not a group of files".to_owned()),
     }
     let bytes = part.get("bytes").and_then(Value::as_u64).ok_or("`bytes` is missing")?;
@@ -147,10 +149,10 @@ fn group(part: &Value, origin: &Origin, with_directories: bool) -> Result<Group,
         let own = &origin.roots[root as usize];
         // All names of a file in a reference have its number, wherever they are.
         if !is_below(own, &path) && !origin.roots.iter().any(|root| is_below(root, &path)) {
-            return Err(format!("path {} is below none of the roots", at + 1));
+            return Err(format!("path {} is not below any of the roots", at + 1));
         }
         if !names.insert(path.clone()) {
-            return Err(format!("path {} is there twice", at + 1));
+            return Err(format!("path {} is listed twice", at + 1));
         }
         let is_directory = kind == Some("directories");
         let contents = is_directory.then(|| contents_in(entry).ok_or_else(|| missing("contents")));
@@ -169,7 +171,10 @@ fn group(part: &Value, origin: &Origin, with_directories: bool) -> Result<Group,
         });
         let known = &mut files[number];
         if (known.modified_ns, known.changed_ns) != (file.modified_ns, file.changed_ns) {
-            return Err(format!("path {} has the inode of another, and other times", at + 1));
+            return Err(format!(
+                "path {} has the inode of another path, but different times",
+                at + 1
+            ));
         }
         known.names.push(Name { path, root });
     }
@@ -187,7 +192,7 @@ fn is_below(root: &Root, path: &Path) -> bool {
     rest.is_ok_and(|rest| rest.components().all(|part| matches!(part, Component::Normal(_))))
 }
 
-/// What of a group still is what it was; and the rest, with the reasons.
+/// The unchanged files of a group; and the others, with the reasons.
 fn proven(
     mut group: Group,
     prover: &mut Prover<'_>,

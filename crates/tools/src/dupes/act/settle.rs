@@ -14,14 +14,14 @@ use super::place::{Directories, Place};
 use super::{Error, Outcome, Ran, Settled};
 use crate::visible::visible_path;
 
-/// What a name of a killed run is now.
+/// The state of a name after a killed run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Found {
     /// What it was before the run.
     NotBegun,
-    /// The same, since just now.
+    /// The same, because it was just put back.
     PutBack,
-    /// What it was to be.
+    /// What the run was to make of it.
     Done,
 }
 
@@ -31,7 +31,7 @@ pub(super) type TellSettled<'a> = &'a dyn Fn(&Path, &Settled);
 /// Settles all journals of killed runs in a directory, as far as that can be done now.
 pub(super) fn all(directory: &Path, tell: TellSettled<'_>, watch: &dyn Watch) -> Result<(), Error> {
     for path in journal::all(directory)? {
-        // One that cannot be read does not keep others from being settled, or this run from being made.
+        // A journal that cannot be read must not keep others from being settled, or this run from starting.
         let Ok(Some(mut journal)) = Journal::open(&path) else {
             continue;
         };
@@ -193,7 +193,7 @@ fn settle_name(
     }
 }
 
-/// Gives a file with a temporary name its name back, which a link has, and removes the link. The inner error says that it was
+/// Gives a file with a temporary name its name back from a link, and removes the link. The inner error says that it was
 /// no longer a link.
 pub(super) fn exchange_back(
     entry: &Entry,

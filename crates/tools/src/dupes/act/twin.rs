@@ -1,5 +1,5 @@
-//! Whether a name leads to the file that a journal speaks of. The number of a removed file may be that of a new one, and a
-//! file may have been edited since: such files are not touched.
+//! Whether a name leads to the file that a journal means. A new file may have the inode number of a removed one, and a
+//! file may have been edited since: those files are not touched.
 //!
 //! Not here: what follows from it (`settle`, `undo`).
 
@@ -18,7 +18,7 @@ use super::journal::{Entry, Name};
 use super::place::{Directories, Place};
 use crate::walk::{Facts, nanoseconds};
 
-/// When a file was made, in ns since 1970, where its file system says so. A new file with the number of a removed one was
+/// Birth time of a file, in ns since 1970, if its file system has it. A new file with the inode number of a removed one was
 /// made at another time.
 pub(super) fn born_ns(file: &File) -> Option<i64> {
     let born = file.metadata().ok()?.created().ok()?;
@@ -26,7 +26,7 @@ pub(super) fn born_ns(file: &File) -> Option<i64> {
     Some(nanoseconds(i64::try_from(since.as_secs()).ok()?, since.subsec_nanos()))
 }
 
-/// What a journal tells a file from others by.
+/// What a journal identifies a file by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Known {
     pub device: u64,
@@ -49,7 +49,7 @@ impl Known {
     }
 
     /// Whether an open file is this one. A file system may have another device number after a restart, so the number decides
-    /// only where nothing says when a file was made.
+    /// only if a birth time is missing.
     fn is(&self, found: &Facts, file: &File) -> bool {
         self.inode == found.inode
             && match self.born_ns.zip(born_ns(file)) {
@@ -119,7 +119,7 @@ impl Entry {
         self.is_old_kept(&found, &file)
     }
 
-    /// Whether a name that the run gave is a link that may go, because what it leads to has another name, or the same bytes
+    /// Whether a name that the run made is a link that may be removed, because its target has another name, or the same bytes
     /// as the file that was acted on.
     pub(super) fn is_surplus(&self, name: &Name, place: &Place, called: &OsStr, directories: &Directories) -> bool {
         if let Some(is_it) = is_symlink(name, place, called) {

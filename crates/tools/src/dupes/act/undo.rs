@@ -1,6 +1,6 @@
 //! Undoing what a journal says, and the list of journals.
 //!
-//! What is done is told by what the names lead to now, so undoing may be killed and begun again.
+//! What the names lead to now decides what is left to do, so undo may be killed and run again.
 //!
 //! Not here: writing journals, and settling those of killed runs.
 
@@ -179,7 +179,7 @@ fn own(path: &Path) -> Result<Open, Error> {
     Open::open(path)?.ok_or_else(|| Error {
         path: path.to_owned(),
         action: "cannot lock the journal",
-        source: io::Error::new(io::ErrorKind::WouldBlock, "its run, or an undo of it, is at work"),
+        source: io::Error::new(io::ErrorKind::WouldBlock, "its run, or an undo of it, is still running"),
     })
 }
 
@@ -189,7 +189,7 @@ fn own(path: &Path) -> Result<Open, Error> {
 /// The system's, or that its run is still at work.
 pub fn forget(journal: &Path) -> Result<(), Error> {
     let open = own(journal)?;
-    // What has no header is no journal.
+    // A file without a header is not a journal.
     open.read()?;
     std::fs::remove_file(journal).map_err(|source| Error {
         path: journal.to_owned(),
@@ -302,7 +302,7 @@ impl Undoing<'_> {
             Ok(()) => Undone::Restored,
             Err(error) => Undone::Failed {
                 why: format!(
-                    "moved back, but a directory that was made for {} cannot be removed: {error}; undoing again tries it again",
+                    "moved back, but a directory that was made for {} cannot be removed: {error}; run undo again to retry",
                     visible_path(name.moved_to.as_deref().unwrap_or(Path::new("/")))
                 ),
             },
@@ -459,7 +459,7 @@ impl Undoing<'_> {
                 .ok_or_else(|| io::Error::other("not a regular file"))?
         });
         let kept = kept.map_err(|error| format!("cannot open the kept file {keep}: {error}"))?;
-        let changed = || format!("the kept file {keep} has changed since: its bytes are not those that the file had");
+        let changed = || format!("the kept file {keep} has changed since: its bytes differ from those of the file");
         let metadata = kept
             .metadata()
             .map_err(|error| format!("cannot stat {keep}: {error}"))?;
@@ -528,7 +528,7 @@ impl Undoing<'_> {
         let given = entry.attributes.give(new);
         given.map_err(|(attribute, error)| format!("cannot restore its {attribute}: {error}"))?;
         let (Some(modified), Some(accessed)) = (time(entry.modified), time(entry.accessed)) else {
-            return Err("cannot restore its times: the journal has none that a file may have".into());
+            return Err("cannot restore its times: those in the journal are not valid".into());
         };
         let times = FileTimes::new().set_modified(modified).set_accessed(accessed);
         new.set_times(times).map_err(failed("restore its times"))?;

@@ -249,7 +249,7 @@ const EDITS: [Edit; 14] = [
             fs::rename(tree.path("two"), tree.path("elsewhere")).unwrap();
             symlink("elsewhere", tree.path("two")).unwrap();
         },
-        "not a directory any more",
+        "no longer a directory",
     ),
     (
         "a FIFO",
@@ -266,7 +266,7 @@ const EDITS: [Edit; 14] = [
             fs::rename(tree.path("two"), tree.path("elsewhere")).unwrap();
             fs::create_dir(tree.path("two")).unwrap();
         },
-        "another directory",
+        "not the directory that was searched",
     ),
     (
         "a file of the kept directory",
