@@ -127,6 +127,25 @@ fn csv_keeps_every_name_and_ends_its_lines_alike() {
 }
 
 #[test]
+fn files_without_a_duplicate_are_in_the_order_of_their_first_names_whatever_is_listed_first() {
+    let place = Place::new();
+    for (number, directory) in ["z", "m", "a"].into_iter().enumerate() {
+        fs::create_dir(place.path(directory)).unwrap();
+        place.file(format!("{directory}/{number}"), &vec![1; number + 1]);
+    }
+    fs::hard_link(place.path("z/0"), place.path("a/link")).unwrap();
+    fs::hard_link(place.path("a/2"), place.path("z/link")).unwrap();
+    for _ in 0..20 {
+        let found = place.run(&["dupes", "--unique", "--format", "fdupes", "."]);
+        assert_eq!(
+            found.stdout, "./a/2\n./z/link\n./a/link\n./z/0\n./m/1\n",
+            "{}",
+            found.stderr
+        );
+    }
+}
+
+#[test]
 fn a_list_without_paths_is_an_error_that_names_it() {
     let place = planted();
     place.file("list", b"\n\n");

@@ -8,7 +8,7 @@ use seekless::plan::DuplicatesPlan;
 use serde::Serialize;
 
 use super::contents::Contents;
-use super::{Across, EqualDirectories, all_names};
+use super::{Across, EqualDirectories, all_names, first_path};
 use crate::walk::{Closing, Files, Left, Unlisted};
 
 /// How files were found to be equal.
@@ -190,7 +190,7 @@ impl Found {
             let others = self.names.iter().map(|(_, other)| *other);
             let known: HashSet<u32> = members.chain(others).chain(self.failed.iter().copied()).collect();
             numbers.extend((0..self.files.len()).filter(|number| !known.contains(number)));
-            numbers.sort_by_cached_key(|number| self.files.path(*number));
+            numbers.sort_by_cached_key(|number| first_path(&self.files, &self.names, *number));
         }
         numbers.into_iter().map(|number| Group {
             bytes: self.files.get(number).bytes,

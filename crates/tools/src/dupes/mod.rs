@@ -253,6 +253,16 @@ fn all_names(names: &[(u32, u32)], number: u32) -> impl Iterator<Item = u32> {
     std::iter::once(number).chain(others.map(|(_, other)| *other))
 }
 
+/// The first of the paths of a file, in which a slash comes before all else, as in the order of [`Path`](std::path::Path).
+fn first_path(files: &Files, names: &[(u32, u32)], number: u32) -> Vec<u8> {
+    let path = |name| {
+        let mut path = files.path(name).into_os_string().into_vec();
+        path.iter_mut().filter(|byte| **byte == b'/').for_each(|byte| *byte = 0);
+        path
+    };
+    all_names(names, number).map(path).min().unwrap_or_default()
+}
+
 impl Search<'_> {
     /// What comes of each, in their order.
     fn map<F: Sync, T: Send>(&self, all: &[F], one: impl Fn(&F) -> T + Sync) -> Vec<T> {
@@ -267,7 +277,7 @@ impl Search<'_> {
     fn sort(&self, classes: &mut Vec<Class>) {
         let sorted = self.map(classes, |class| {
             let mut files: Vec<(Vec<u8>, Member)> = (class.files.iter())
-                .map(|member| (self.first_path(member.number), *member))
+                .map(|member| (first_path(self.files, &self.names, member.number), *member))
                 .collect();
             files.sort_by(|one, other| one.0.cmp(&other.0));
             let first = files.first().map(|(path, _)| path.clone());
@@ -281,16 +291,6 @@ impl Search<'_> {
             .collect();
         keyed.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
         classes.extend(keyed.into_iter().map(|(_, class)| class));
-    }
-
-    /// The first of the paths of a file, in which a slash comes before all else, as in the order of [`Path`](std::path::Path).
-    fn first_path(&self, number: u32) -> Vec<u8> {
-        let path = |name| {
-            let mut path = self.files.path(name).into_os_string().into_vec();
-            path.iter_mut().filter(|byte| **byte == b'/').for_each(|byte| *byte = 0);
-            path
-        };
-        all_names(&self.names, number).map(path).min().unwrap_or_default()
     }
 
     /// Drops files of sizes that make no group; the others keep their order.
