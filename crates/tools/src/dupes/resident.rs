@@ -106,19 +106,19 @@ impl Resident {
                 part.digests.push(*digest);
                 continue;
             }
-            let bytes = files.get(alike[0].0.1).bytes as usize;
             let mut open = Vec::with_capacity(alike.len());
             for (digest, slot) in alike {
+                // One digest may be of two sizes.
+                let bytes = files.get(digest.1).bytes as usize;
+                let content = self.ring.head(*slot).and_then(|head| head.get(..bytes));
                 match files_open.next().flatten() {
-                    Some(file) => open.push((*digest, file, self.ring.head(*slot).and_then(|head| head.get(..bytes)))),
+                    Some(file) => open.push((*digest, file, content)),
                     None => rest.untried.push(digest.1),
                 }
             }
             part.compare_alike(open.iter().map(|(digest, file, content)| (*digest, file, *content)));
         }
-        let of_several = several.len();
-        let expects_several = of_several > small.len() / 2;
-        self.bytes = if expects_several {
+        self.bytes = if several.len() > small.len() / 2 {
             WHOLE_BYTES as usize
         } else {
             FIRST_BYTES
