@@ -181,7 +181,7 @@ fn other_actions_refuse_whole_directories() {
         assert!(ended.stderr.contains("only move and reflink"), "{}", ended.stderr);
         let ended = act_on(&place, &report, &[action, "--keep", "first", "--yes"]);
         assert_eq!(ended.code, Some(2));
-        let reason = "refused: group 1: whole directories cannot be acted on this way: search without --dirs";
+        let reason = "refused: group 1: whole directories cannot be acted on this way: search for files";
         assert!(ended.stderr.contains(reason), "{}", ended.stderr);
         assert_eq!(place.content(), before);
     }

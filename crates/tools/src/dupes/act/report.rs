@@ -124,7 +124,7 @@ fn group(part: &Value, origin: &Origin, with_directories: bool) -> Result<Group,
         Some("group") => {}
         Some("directories") if with_directories => {}
         Some("directories") => {
-            return Err("whole directories cannot be acted on this way: search without --dirs".to_owned());
+            return Err("whole directories cannot be acted on this way: search for files".to_owned());
         }
         _ => return Err("it is not a group of files".to_owned()),
     }
