@@ -1,6 +1,9 @@
 //! Threads that do one work together.
 
+use std::iter;
+use std::ops::Range;
 use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{Builder, scope};
 
 /// What comes of a work that several threads do, this one among them: fewer where the system has no more. If one panics, so
@@ -13,14 +16,33 @@ pub(crate) fn in_threads<T: Send>(threads: usize, work: impl Fn() -> T + Sync) -
         let others = others
             .into_iter()
             .map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
-        std::iter::once(own).chain(others).collect()
+        iter::once(own).chain(others).collect()
     })
+}
+
+/// What comes of each part of `count` things, in their order: threads take the next `most` of them in turn.
+pub(crate) fn in_parts<T: Send>(
+    threads: usize,
+    count: usize,
+    most: usize,
+    work: impl Fn(Range<usize>) -> T + Sync,
+) -> impl Iterator<Item = T> {
+    let next = AtomicUsize::new(0);
+    let take = || Some(next.fetch_add(most, Ordering::Relaxed)).filter(|start| *start < count);
+    let parts = in_threads(threads, || {
+        let taken = iter::from_fn(take);
+        taken
+            .map(|start| (start, work(start..count.min(start + most))))
+            .collect::<Vec<_>>()
+    });
+    let mut parts: Vec<_> = parts.into_iter().flatten().collect();
+    parts.sort_unstable_by_key(|(start, _)| *start);
+    parts.into_iter().map(|(_, part)| part)
 }
 
 #[cfg(test)]
 mod tests {
     use std::panic::catch_unwind;
-    use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
 
@@ -33,5 +55,14 @@ mod tests {
         let here = std::thread::current().id();
         let ended = catch_unwind(|| in_threads(4, || assert_eq!(std::thread::current().id(), here)));
         assert!(parts.len() == 1 || ended.is_err());
+    }
+
+    #[test]
+    fn parts_come_in_their_order_and_cover_all() {
+        for (count, most) in [(0, 4), (1, 4), (100, 1), (100, 7), (100, 100), (100, 101)] {
+            let parts: Vec<Vec<usize>> = in_parts(4, count, most, Iterator::collect).collect();
+            assert!(parts.iter().all(|part| (1..=most).contains(&part.len())), "{parts:?}");
+            assert_eq!(parts.concat(), (0..count).collect::<Vec<_>>());
+        }
     }
 }

@@ -7,7 +7,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{Access, AtFlags, FileType, Mode, accessat, openat, readlinkat, statat};
@@ -21,9 +21,9 @@ use super::files::{Files, Place};
 use super::filter::Named;
 use super::ignored::Ignored;
 use super::selection::{Mounts, Root, System, place, place_of};
-use super::{Directory, Entry, Facts, FileAt, Filter, Left, Limit, Listing, Selection, open_root};
+use super::{Directory, Facts, FileAt, Filter, Left, Limit, Listing, Selection, open_root};
 use crate::Stop;
-use crate::threads::in_threads;
+use crate::threads::{in_parts, in_threads};
 
 /// A directory that was listed.
 pub(crate) struct Visited {
@@ -546,27 +546,18 @@ impl<'a> Sorter<'_, 'a> {
 
     /// The facts of the next files of a large directory, which threads share; of a small one, none.
     fn stat_together(&self, entries: &Listing, start: usize) -> Vec<Option<rustix::io::Result<Facts>>> {
-        let handle = self.handle;
-        let part: Vec<&Entry> = entries.iter().skip(start).take(STATTED).collect();
-        if part.len() < STATTED_BY_ONE {
+        let (handle, count) = (self.handle, entries.len().saturating_sub(start).min(STATTED));
+        if count < STATTED_BY_ONE {
             return Vec::new();
         }
-        let facts_of =
-            |entry: &&Entry| (entry.kind == FileType::RegularFile).then(|| Facts::at(handle, entries.c_str(entry)));
-        let next = AtomicUsize::new(0);
-        let work = || {
-            let mut done: Vec<(usize, Vec<_>)> = Vec::new();
-            loop {
-                let start = next.fetch_add(STATTED_IN_TURN, Ordering::Relaxed);
-                let Some(some) = part.get(start..part.len().min(start + STATTED_IN_TURN)) else {
-                    return done;
-                };
-                done.push((start, some.iter().map(facts_of).collect()));
-            }
+        let facts_of = |number| {
+            let entry = entries.get(start + number)?;
+            (entry.kind == FileType::RegularFile).then(|| Facts::at(handle, entries.c_str(&entry)))
         };
-        let mut done: Vec<_> = in_threads(self.shared.threads, work).into_iter().flatten().collect();
-        done.sort_unstable_by_key(|(start, _)| *start);
-        done.into_iter().flat_map(|(_, facts)| facts).collect()
+        let parts = in_parts(self.shared.threads, count, STATTED_IN_TURN, |part| {
+            part.map(facts_of).collect::<Vec<_>>()
+        });
+        parts.flatten().collect()
     }
 
     /// Whether a file was named itself; then it is listed by that name.

@@ -156,7 +156,6 @@ impl Listing {
         self.entries.iter()
     }
 
-    #[cfg(test)]
     pub fn len(&self) -> usize {
         self.entries.len()
     }

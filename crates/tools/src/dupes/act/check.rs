@@ -5,6 +5,7 @@
 use std::os::fd::AsFd;
 use std::path::Path;
 
+use seekless::facts::ProcessFacts;
 use seekless::files::Attributes;
 use seekless_sys::{self as sys, Support};
 
@@ -13,24 +14,28 @@ use super::place::Directories;
 use super::prepare::{fits, keeps_rights, missing, touched, unopened};
 use super::{Action, Options, Step, directory};
 use crate::Stop;
+use crate::threads::in_parts;
 use crate::visible::visible_path;
+
+/// Steps that a thread checks in turn.
+const AT_ONCE: usize = 256;
 
 /// Steps that will not be done, as far as can be said without reading files, and why.
 #[must_use]
 pub fn check(action: &Action, steps: &[Step], options: &Options) -> Vec<(usize, String)> {
     let stop = Stop::default();
     let holding = Holding::new(options, &stop);
-    let directories = Directories::default();
-    let mut found = Vec::new();
-    for (number, step) in steps.iter().enumerate() {
-        directories.close_many();
-        found.extend(
-            refused(action, step, &holding, &directories)
-                .err()
-                .map(|why| (number, why)),
-        );
-    }
-    found
+    let threads = ProcessFacts::here().processors;
+    let parts = in_parts(threads, steps.len(), AT_ONCE, |part| {
+        let directories = Directories::default();
+        let refused = |number: usize| {
+            directories.close_many();
+            refused(action, &steps[number], &holding, &directories).err()
+        };
+        part.filter_map(|number| Some((number, refused(number)?)))
+            .collect::<Vec<_>>()
+    });
+    parts.flatten().collect()
 }
 
 /// Fails with the reason why a step will not be done.

@@ -24,7 +24,7 @@ use super::held::{Holding, Refused};
 use super::journal::{Entry, Name};
 use super::place::{Directories, Place};
 use super::prepare::{missing, unopened};
-use super::twin::born_ns;
+use super::twin::{born_ns, born_ns_of};
 use super::{Action, Outcome, STOPPED, Seen, Step, TEMPORARY};
 use crate::Stop;
 use crate::dupes::contents::{Inside, Inventory};
@@ -382,7 +382,7 @@ pub(super) fn prepare(
         names: vec![name],
         seen: moved.seen(),
         links: moved.facts.names,
-        born_ns: born_ns(&file),
+        born_ns: born_ns_of(&metadata),
         keep: step.keep.clone(),
         keep_seen: kept.seen(),
         keep_born_ns: born_ns(&opened(kept)?),

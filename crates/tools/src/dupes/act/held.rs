@@ -18,6 +18,7 @@ use seekless_sys as sys;
 
 use super::journal::Name;
 use super::place::{Behind, Directories, Place, Systems};
+use super::twin::born_ns;
 use super::{Action, Options, Seen, Step};
 use crate::Stop;
 use crate::tree::What;
@@ -44,6 +45,7 @@ pub(super) struct Holding<'a> {
     pub stop: &'a Stop,
     pub systems: Systems,
     large: Large,
+    user: u32,
     is_root: bool,
     /// The groups that this user may give files to.
     groups: Vec<u32>,
@@ -69,6 +71,8 @@ pub(super) struct Kept {
     pub held: Held,
     pub place: Place,
     pub attributes: Attributes,
+    /// When it was made, where its file system says so.
+    pub born_ns: Option<i64>,
     content: Option<Vec<u8>>,
     /// BLAKE3 of its bytes, as digits.
     pub digest: String,
@@ -171,12 +175,14 @@ impl Kept {
 
 impl<'a> Holding<'a> {
     pub fn new(options: &'a Options, stop: &'a Stop) -> Self {
+        let user = sys::effective_user();
         Self {
             options,
             stop,
             systems: Systems::default(),
             large: Large::default(),
-            is_root: sys::effective_user() == 0,
+            user,
+            is_root: user == 0,
             groups: sys::effective_groups().unwrap_or_default(),
             renewed: Mutex::default(),
             unmade: Mutex::default(),
@@ -229,7 +235,7 @@ impl<'a> Holding<'a> {
         // The rules of SELinux let owners set theirs.
         let is_closed = |name: &[u8]| name.starts_with(b"security.") && name != b"security.selinux";
         let mut names = own.extended.iter().flatten().map(|(name, _)| name);
-        let what = if own.owner != sys::effective_user() {
+        let what = if own.owner != self.user {
             format!("owner (ID {})", own.owner)
         } else if !self.groups.contains(&own.group) {
             format!("group (ID {}), which this user is not in", own.group)
@@ -246,9 +252,8 @@ impl<'a> Holding<'a> {
     pub fn require_removable(&self, place: &Place, files: &[&Facts]) -> Result<(), Refused> {
         let directory =
             Facts::of(place.directory.as_fd()).map_err(|error| format!("cannot stat its directory: {error}"))?;
-        let user = sys::effective_user();
-        let is_free = self.is_root || directory.mode & 0o1000 == 0 || directory.owner == user;
-        match files.iter().find(|file| !is_free && file.owner != user) {
+        let is_free = self.is_root || directory.mode & 0o1000 == 0 || directory.owner == self.user;
+        match files.iter().find(|file| !is_free && file.owner != self.user) {
             Some(file) => Err(format!(
                 "its directory has the sticky bit, so only owners may remove files, and the owner is another user (ID {})",
                 file.owner
@@ -315,6 +320,7 @@ impl<'a> Holding<'a> {
         let attributes = Attributes::of(&held.file).map_err(|error| format!("cannot read its attributes: {error}"))?;
         let (content, digest) = self.digest(&held)?;
         Ok(Kept {
+            born_ns: born_ns(&held.file),
             held,
             place,
             attributes,

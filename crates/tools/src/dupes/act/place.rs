@@ -114,9 +114,19 @@ pub(super) struct Behind {
 }
 
 /// Open directories, each opened once.
-#[derive(Default)]
 pub(super) struct Directories {
     open: Mutex<HashMap<PathBuf, Opened>>,
+    /// How many files this process may open.
+    open_files_max: usize,
+}
+
+impl Default for Directories {
+    fn default() -> Self {
+        Self {
+            open: Mutex::default(),
+            open_files_max: sys::open_files_max(),
+        }
+    }
 }
 
 #[derive(Clone)]
@@ -188,7 +198,7 @@ impl Directories {
 
     /// Closes all directories if they are an eighth of what this process may open.
     pub fn close_many(&self) {
-        if self.len() >= seekless_sys::open_files_max() / 8 {
+        if self.len() >= self.open_files_max / 8 {
             self.close();
         }
     }

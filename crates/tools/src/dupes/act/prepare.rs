@@ -8,13 +8,13 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use seekless::files::{Attributes, shared_bytes};
+use seekless::files::{Attributes, shared_bytes, shared_layout};
 use seekless_sys as sys;
 
 use super::held::{Held, Holding, Kept, Refused, one_file};
 use super::journal::{Entry, Name};
 use super::place::{Directories, Place, relative};
-use super::twin::born_ns;
+use super::twin::born_ns_of;
 use super::{Action, Step, TEMPORARY};
 use crate::visible::visible_path;
 use crate::walk::Facts;
@@ -104,10 +104,10 @@ pub(super) fn prepare(
         names: names.collect::<Result<_, _>>()?,
         seen: super::Seen::of(&held.facts()),
         links: held.facts().names,
-        born_ns: born_ns(&held.file),
+        born_ns: born_ns_of(&metadata),
         keep: keep.to_owned(),
         keep_seen: super::Seen::of(&kept.held.facts()),
-        keep_born_ns: born_ns(&kept.held.file),
+        keep_born_ns: kept.born_ns,
         digest: kept.digest.clone(),
         attributes,
         flags: flags.available(),
@@ -119,7 +119,7 @@ pub(super) fn prepare(
         Some(Ok(Some(shared))) => shared,
         _ => 0,
     };
-    if *action == Action::Reflink && is_shared(&held, &kept.held) {
+    if *action == Action::Reflink && is_shared(&held, &kept.held, shared) {
         return Err("it shares all its blocks with the kept file".into());
     }
     Ok(Prepared {
@@ -230,13 +230,11 @@ fn gives_more(own: &Attributes, kept: &Attributes) -> bool {
                 || is_more(of_others(kept), of_group(own)))
 }
 
-/// Whether two files have the same blocks.
-fn is_shared(held: &Held, kept: &Held) -> bool {
-    if !held.behind.system.may_share || held.facts().bytes == 0 {
-        return held.facts().bytes == 0;
-    }
-    let layout = |held: &Held| seekless::files::shared_layout(&held.file).ok().flatten();
-    layout(held).is_some_and(|own| Some(own) == layout(kept))
+/// Whether two files have the same blocks; `shared` bytes of the first are shared with some file.
+fn is_shared(held: &Held, kept: &Held, shared: u64) -> bool {
+    let layout = |held: &Held| shared_layout(&held.file).ok().flatten();
+    // btrfs takes longer to tell the more files share the blocks, so the kept one is asked last.
+    held.facts().bytes == 0 || shared > 0 && layout(held).is_some_and(|own| Some(own) == layout(kept))
 }
 
 fn name(

@@ -4,7 +4,7 @@
 //! Not here: what follows from it (`settle`, `undo`).
 
 use std::ffi::OsStr;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io;
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
@@ -21,7 +21,12 @@ use crate::walk::{Facts, nanoseconds};
 /// Birth time of a file, in ns since 1970, if its file system has it. A new file with the inode number of a removed one was
 /// made at another time.
 pub(super) fn born_ns(file: &File) -> Option<i64> {
-    let born = file.metadata().ok()?.created().ok()?;
+    born_ns_of(&file.metadata().ok()?)
+}
+
+/// The same, of its metadata.
+pub(super) fn born_ns_of(metadata: &Metadata) -> Option<i64> {
+    let born = metadata.created().ok()?;
     let since = born.duration_since(UNIX_EPOCH).ok()?;
     Some(nanoseconds(i64::try_from(since.as_secs()).ok()?, since.subsec_nanos()))
 }
