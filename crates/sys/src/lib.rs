@@ -58,8 +58,8 @@ pub use difference::first_difference;
 pub use directory::{Directory, Entry, open, opened_as, without_atime};
 pub use guard::{guard_installed, install_guard};
 pub use machine::{
-    effective_groups, effective_user, host_name, is_ignored, kernel_release, kill_group, open_files_max, page_bytes,
-    system_name, usage,
+    effective_groups, effective_user, hold_little_free_memory, host_name, is_ignored, kernel_release, kill_group,
+    open_files_max, page_bytes, system_name, usage,
 };
 pub use map::Map;
 pub use platform::*;

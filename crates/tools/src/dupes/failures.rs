@@ -29,7 +29,7 @@ impl Search<'_> {
     /// The facts of an open file, if it still is what it was when it was listed.
     pub(super) fn check(&self, number: u32, file: &File) -> io::Result<Facts> {
         let facts = Facts::of(file)?;
-        self.files.get(number).check(&facts)?;
+        self.files.check(number, &facts)?;
         Ok(facts)
     }
 

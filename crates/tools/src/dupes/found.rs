@@ -8,7 +8,8 @@ use seekless::plan::DuplicatesPlan;
 use serde::Serialize;
 
 use super::contents::Contents;
-use super::{Across, EqualDirectories, all_names, first_path};
+use super::order::Order;
+use super::{Across, EqualDirectories, all_names};
 use crate::walk::{Closing, Files, Left, Unlisted};
 
 /// How files were found to be equal.
@@ -190,7 +191,7 @@ impl Found {
             let others = self.names.iter().map(|(_, other)| *other);
             let known: HashSet<u32> = members.chain(others).chain(self.failed.iter().copied()).collect();
             numbers.extend((0..self.files.len()).filter(|number| !known.contains(number)));
-            numbers.sort_by_cached_key(|number| first_path(&self.files, &self.names, *number));
+            Order::new(&self.files, &self.names).sort(&mut numbers, |number| *number);
         }
         numbers.into_iter().map(|number| Group {
             bytes: self.files.get(number).bytes,
@@ -228,7 +229,9 @@ impl Found {
             path: self.files.path(number),
             root: reference.unwrap_or_else(|| root(number)),
         };
-        let mut names: Vec<(Name, u32)> = all().map(|number| (name(number), number)).collect();
+        // Most have one: collecting would make room for four.
+        let mut names: Vec<(Name, u32)> = Vec::with_capacity(1);
+        names.extend(all().map(|number| (name(number), number)));
         names.sort();
         // A file may be named, and be in a directory that was named.
         names.dedup_by(|(next, _), (first, _)| next.path == first.path);

@@ -191,6 +191,8 @@ impl<'a> Part<'a> {
 pub(super) struct Beginnings {
     /// Files of one size with equal beginnings.
     pub groups: Vec<Vec<u32>>,
+    /// Small files that no other begins like but for their twins, which are known.
+    pub complete: Vec<u32>,
     pub failed: Vec<Failed>,
     /// Files of which nothing was in memory.
     pub cold: HashSet<u32>,
@@ -248,7 +250,7 @@ impl Search<'_> {
             }
         }
         self.twins = Twins::of(twins, self.files.len());
-        found.groups = self.alike(digests);
+        (found.groups, found.complete) = self.alike(digests);
         self.put_in_order(numbers, &mut found.groups);
         found
     }
@@ -341,23 +343,27 @@ impl Search<'_> {
         parts
     }
 
-    /// Files of one size with one digest.
-    pub fn alike(&self, parts: Vec<Vec<Digest>>) -> Vec<Vec<u32>> {
+    /// Files of one size with one digest, and those that have twins only.
+    pub fn alike(&self, parts: Vec<Vec<Digest>>) -> (Vec<Vec<u32>>, Vec<u32>) {
         let mut digests = Vec::new();
         digests.reserve_exact(parts.iter().map(Vec::len).sum());
         for part in parts {
             digests.extend(part);
         }
         digests.sort_unstable();
-        let mut groups = Vec::new();
+        let (mut groups, mut complete) = (Vec::new(), Vec::new());
         for alike in digests.chunk_by_mut(|one, other| one.0 == other.0) {
             // One digest of two sizes is very rare.
             alike.sort_by_key(|(_, number)| self.files.get(*number).bytes);
             let sizes = alike.chunk_by(|one, other| self.files.get(one.1).bytes == self.files.get(other.1).bytes);
-            let wanted = sizes.filter(|group| self.is_group(group.iter().map(|(_, number)| *number)));
-            groups.extend(wanted.map(|group| group.iter().map(|(_, number)| *number).collect::<Vec<u32>>()));
+            for group in sizes.filter(|group| self.is_group(group.iter().map(|(_, number)| *number))) {
+                match group {
+                    [(_, only)] => complete.push(*only),
+                    _ => groups.push(group.iter().map(|(_, number)| *number).collect::<Vec<u32>>()),
+                }
+            }
         }
-        groups
+        (groups, complete)
     }
 
     /// Drops files from the page cache that were not there before, but for those that are read again.

@@ -14,6 +14,7 @@ mod failures;
 mod found;
 mod heads;
 mod layers;
+mod order;
 mod place;
 mod prove;
 mod resident;
@@ -25,7 +26,6 @@ mod twins;
 use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::io;
-use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -42,6 +42,7 @@ pub use directories::EqualDirectories;
 use found::{Class, Member};
 pub use found::{Equal, Found, Group, Name, Proof, Sum};
 use heads::Beginnings;
+use order::Order;
 use prove::Layouts;
 use twins::Twins;
 
@@ -163,6 +164,7 @@ pub fn find(selection: &Selection, filter: &Filter, options: &Options, stop: &St
     steps.end();
     let Beginnings {
         groups,
+        complete,
         mut failed,
         cold,
     } = search.by_heads(&numbers);
@@ -171,7 +173,8 @@ pub fn find(selection: &Selection, filter: &Filter, options: &Options, stop: &St
         search.cold = cold;
     }
     steps.end();
-    let (mut classes, more_failed) = search.prove_all(&groups);
+    let (mut classes, more_failed) = search.prove_all(&groups, &complete);
+    drop((groups, complete));
     search.twins = Twins::default();
     failed.extend(more_failed);
     let cache_failure = cache_failure.or(search.cache.as_ref().and_then(|cache| cache.save(&files)));
@@ -253,16 +256,6 @@ fn all_names(names: &[(u32, u32)], number: u32) -> impl Iterator<Item = u32> {
     std::iter::once(number).chain(others.map(|(_, other)| *other))
 }
 
-/// The first of the paths of a file, in which a slash comes before all else, as in the order of [`Path`](std::path::Path).
-fn first_path(files: &Files, names: &[(u32, u32)], number: u32) -> Vec<u8> {
-    let path = |name| {
-        let mut path = files.path(name).into_os_string().into_vec();
-        path.iter_mut().filter(|byte| **byte == b'/').for_each(|byte| *byte = 0);
-        path
-    };
-    all_names(names, number).map(path).min().unwrap_or_default()
-}
-
 impl Search<'_> {
     /// What comes of each, in their order.
     fn map<F: Sync, T: Send>(&self, all: &[F], one: impl Fn(&F) -> T + Sync) -> Vec<T> {
@@ -274,23 +267,12 @@ impl Search<'_> {
     }
 
     /// Sorts files by their first paths, and classes by what they save, then by the first path in them.
-    fn sort(&self, classes: &mut Vec<Class>) {
-        let sorted = self.map(classes, |class| {
-            let mut files: Vec<(Vec<u8>, Member)> = (class.files.iter())
-                .map(|member| (first_path(self.files, &self.names, member.number), *member))
-                .collect();
-            files.sort_by(|one, other| one.0.cmp(&other.0));
-            let first = files.first().map(|(path, _)| path.clone());
-            (first, files.into_iter().map(|(_, member)| member).collect())
-        });
-        let mut keyed: Vec<_> = (classes.drain(..).zip(sorted))
-            .map(|(class, (first, files))| {
-                let class = Class { files, ..class };
-                ((Reverse(class.gain_bytes()), first), class)
-            })
-            .collect();
-        keyed.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
-        classes.extend(keyed.into_iter().map(|(_, class)| class));
+    fn sort(&self, classes: &mut [Class]) {
+        let order = Order::new(self.files, &self.names);
+        for class in &mut *classes {
+            order.sort(&mut class.files, |member| member.number);
+        }
+        classes.sort_by_cached_key(|class| (Reverse(class.gain_bytes()), order.first_path(class.files[0].number)));
     }
 
     /// Drops files of sizes that make no group; the others keep their order.

@@ -30,8 +30,9 @@ type Layout = (u64, u64, Vec<Run>);
 pub(super) type Layouts = Mutex<HashMap<Layout, blake3::Hash>>;
 
 impl Search<'_> {
-    /// Splits groups of files of one size into classes of equal ones; those that stand alone are left out.
-    pub fn prove_all(&self, groups: &[Vec<u32>]) -> (Vec<Class>, Vec<Failed>) {
+    /// Splits groups of files of one size into classes of equal ones, and adds those of `complete` files with their twins; files
+    /// that stand alone are left out.
+    pub fn prove_all(&self, groups: &[Vec<u32>], complete: &[u32]) -> (Vec<Class>, Vec<Failed>) {
         let size = |group: &Vec<u32>| self.files.get(group[0]).bytes * group.len() as u64;
         let of_bytes = groups.iter().map(size).sum();
         self.done.store(0, Ordering::Relaxed);
@@ -50,7 +51,12 @@ impl Search<'_> {
             proven.push((Vec::new(), failures));
             proven.extend(alike.iter().map(prove));
         }
-        let (mut classes, mut failed) = (Vec::new(), Vec::new());
+        let with_twins = |number: &u32| Class {
+            proof: Proof::Bytes,
+            files: self.twins.get(*number).to_vec(),
+        };
+        let mut classes: Vec<Class> = complete.iter().map(with_twins).collect();
+        let mut failed = Vec::new();
         for (proven, failures) in proven {
             let is_group = |class: &Class| self.is_group(class.files.iter().map(|member| member.number));
             classes.extend(proven.into_iter().filter(is_group));
@@ -100,11 +106,7 @@ impl Search<'_> {
         if group.iter().all(|number| self.twins.get(*number).is_empty()) {
             return self.prove(group);
         }
-        let (mut classes, failed) = if group.len() > 1 {
-            self.prove(group)
-        } else {
-            Default::default()
-        };
+        let (mut classes, failed) = self.prove(group);
         if !failed.is_empty() {
             // If a file changed, nothing is known about those that it stands for.
             let all: Vec<u32> = group.iter().flat_map(|number| self.with_twins(*number)).collect();

@@ -14,8 +14,11 @@ pub(super) struct Twins {
 
 impl Twins {
     /// The twins that threads found, among so many files.
-    pub fn of(found: impl IntoIterator<Item = Self>, files: u32) -> Self {
+    pub fn of(found: Vec<Self>, files: u32) -> Self {
         let mut all = Self::default();
+        all.members
+            .reserve_exact(found.iter().map(|part| part.members.len()).sum());
+        all.ends.reserve_exact(found.iter().map(|part| part.ends.len()).sum());
         for Self { members, ends, .. } in found {
             let before = all.members.len() as u32;
             all.members.extend(members);

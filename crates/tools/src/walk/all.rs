@@ -142,7 +142,6 @@ impl Files {
             };
             shared.begin(&mut found);
             let parts = in_threads(plan.threads, || shared.work());
-            found.files.reserve(parts.iter().map(|part| &part.files));
             for part in parts {
                 found.add(part);
             }

@@ -15,14 +15,24 @@ use super::file::{FILE, FOUND_FILE};
 use super::selection::System;
 use super::{Closing, Directory, Facts, Handles};
 
-/// Files by their directories: 56 bytes for each, and its name.
+/// Files by their directories: 48 bytes for each, and its name.
 #[derive(Default)]
 pub(crate) struct Files {
     pub(super) places: Vec<Place>,
+    /// All but the last are full.
+    chunks: Vec<Chunk>,
+}
+
+/// Some files: many small lists are put together without a copy, and grow without one.
+#[derive(Default)]
+struct Chunk {
+    files: Vec<Listed>,
     /// One after the other.
     names: Vec<u8>,
-    all: Vec<Listed>,
 }
+
+/// Files in a chunk.
+const CHUNK: usize = 256;
 
 /// What files were found in.
 pub(super) struct Place {
@@ -40,10 +50,8 @@ pub(super) struct Place {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Listed {
     place: u32,
-    name_length: u16,
-    /// Whether its inode number identifies it.
-    is_number_sure: bool,
-    name_start: u64,
+    /// Where its name begins; it ends where the next one does.
+    name_start: u32,
     pub device: u64,
     pub inode: u64,
     pub bytes: u64,
@@ -86,15 +94,33 @@ impl Files {
 
     /// How many there are; they are named by their numbers.
     pub fn len(&self) -> u32 {
-        self.all.len() as u32
+        let full = self.chunks.len().saturating_sub(1) * CHUNK;
+        (full + self.chunks.last().map_or(0, |last| last.files.len())) as u32
     }
 
     pub fn get(&self, number: u32) -> &Listed {
-        &self.all[number as usize]
+        let (chunk, file) = self.chunk(number);
+        &chunk.files[file]
+    }
+
+    /// The chunk of a file, and its number there.
+    fn chunk(&self, number: u32) -> (&Chunk, usize) {
+        let number = number as usize;
+        (&self.chunks[number / CHUNK], number % CHUNK)
     }
 
     fn place(&self, number: u32) -> &Place {
-        &self.places[self.get(number).place as usize]
+        &self.places[self.place_of(number)]
+    }
+
+    /// The number of places in which files were found.
+    pub fn places(&self) -> usize {
+        self.places.len()
+    }
+
+    /// The number of the place of a file: all in it have one directory and root.
+    pub fn place_of(&self, number: u32) -> usize {
+        self.get(number).place as usize
     }
 
     /// The directory that a file was found in.
@@ -103,8 +129,8 @@ impl Files {
     }
 
     pub fn name(&self, number: u32) -> &[u8] {
-        let file = self.get(number);
-        &self.names[file.name_start as usize..][..usize::from(file.name_length)]
+        let (chunk, file) = self.chunk(number);
+        chunk.name(file)
     }
 
     /// Whether its name is followed where it is a symbolic link.
@@ -167,8 +193,25 @@ impl Files {
         };
         let file: File = opened?.into();
         let facts = Facts::of(&file)?;
-        self.get(number).check(&facts)?;
+        self.check(number, &facts)?;
         Ok((file, facts))
+    }
+
+    /// Whether these are still the facts of a file.
+    ///
+    /// # Errors
+    /// What happened to it.
+    pub fn check(&self, number: u32, now: &Facts) -> io::Result<()> {
+        let listed = self.get(number);
+        // Where inode numbers are not sure, the system may forget a file and give it another number.
+        if self.system(number).inodes_identify && now.id() != Identity::new(listed.device, listed.inode) {
+            return Err(io::Error::new(CHANGED, "replaced by another file during the search"));
+        }
+        let was = (listed.bytes, listed.changed_ns, listed.modified_ns);
+        if was != (now.bytes, now.changed_ns, now.modified_ns()) {
+            return Err(io::Error::new(CHANGED, "changed during the search"));
+        }
+        Ok(())
     }
 
     /// Closes the directories, beside the caller; what is opened in one from now on opens it again.
@@ -176,23 +219,22 @@ impl Files {
         self.places.first().map(|place| place.directory.limit().close_all())
     }
 
-    /// Makes room for the files of others at once: memory that was never touched takes none, and growing would need twice as
-    /// much.
-    pub(super) fn reserve<'a>(&mut self, others: impl Iterator<Item = &'a Self> + Clone) {
-        self.all
-            .reserve_exact(others.clone().map(|files| files.all.len()).sum());
-        self.names.reserve_exact(others.map(|files| files.names.len()).sum());
-    }
-
-    pub(super) fn add(&mut self, other: Self) {
-        let (places, names) = (self.places.len() as u32, self.names.len() as u64);
+    /// Adds the files of another list.
+    pub(super) fn add(&mut self, mut other: Self) {
+        let places = self.places.len() as u32;
         self.places.extend(other.places);
-        self.names.extend(other.names);
-        self.all.extend(other.all.into_iter().map(|file| Listed {
-            place: file.place + places,
-            name_start: file.name_start + names,
-            ..file
-        }));
+        for file in other.chunks.iter_mut().flat_map(|chunk| &mut chunk.files) {
+            file.place += places;
+        }
+        let is_partial = |chunk: &mut Chunk| chunk.files.len() < CHUNK;
+        let partial = [self.chunks.pop_if(is_partial), other.chunks.pop_if(is_partial)];
+        self.chunks.extend(other.chunks);
+        let [own, rest] = partial;
+        self.chunks.extend(own);
+        let Some(rest) = rest else { return };
+        for (number, file) in rest.files.iter().enumerate() {
+            self.push_listed(*file, rest.name(number));
+        }
     }
 
     /// Adds a place, and gives its number.
@@ -202,18 +244,48 @@ impl Files {
     }
 
     pub(super) fn push(&mut self, place: u32, name: &[u8], facts: &Facts) {
-        self.all.push(Listed {
+        let file = Listed {
             place,
-            name_length: name.len() as u16,
-            is_number_sure: self.places[place as usize].system.inodes_identify,
-            name_start: self.names.len() as u64,
+            name_start: 0,
             device: facts.device,
             inode: facts.inode,
             bytes: facts.bytes,
             modified_ns: facts.modified_ns(),
             changed_ns: facts.changed_ns,
+        };
+        self.push_listed(file, name);
+    }
+
+    fn push_listed(&mut self, file: Listed, name: &[u8]) {
+        let last = match self.chunks.last_mut() {
+            Some(last) if last.files.len() < CHUNK => last,
+            full => {
+                if let Some(full) = full {
+                    full.names.shrink_to_fit();
+                }
+                self.chunks.push(Chunk {
+                    files: Vec::with_capacity(CHUNK),
+                    names: Vec::new(),
+                });
+                let new = self.chunks.len() - 1;
+                &mut self.chunks[new]
+            }
+        };
+        last.files.push(Listed {
+            name_start: last.names.len() as u32,
+            ..file
         });
-        self.names.extend_from_slice(name);
+        last.names.extend_from_slice(name);
+    }
+}
+
+impl Chunk {
+    fn name(&self, file: usize) -> &[u8] {
+        let end = self
+            .files
+            .get(file + 1)
+            .map_or(self.names.len(), |next| next.name_start as usize);
+        &self.names[self.files[file].name_start as usize..end]
     }
 }
 
@@ -221,23 +293,6 @@ impl Listed {
     /// `st_dev` and `st_ino` (stat(2)).
     pub fn id(&self) -> (u64, u64) {
         (self.device, self.inode)
-    }
-
-    /// Whether these are still the facts of this file.
-    ///
-    /// # Errors
-    /// What happened to it.
-    pub fn check(&self, now: &Facts) -> io::Result<()> {
-        // Where inode numbers are not sure, the system may forget a file and give it another number.
-        if self.is_number_sure && now.id() != Identity::new(self.device, self.inode) {
-            return Err(io::Error::new(CHANGED, "replaced by another file during the search"));
-        }
-        let is_same =
-            now.bytes == self.bytes && now.changed_ns == self.changed_ns && now.modified_ns() == self.modified_ns;
-        if !is_same {
-            return Err(io::Error::new(CHANGED, "changed during the search"));
-        }
-        Ok(())
     }
 }
 
@@ -257,11 +312,36 @@ mod tests {
         let found = Files::list(&selection, &Filter::default(), false, &plan, &Stop::default(), &|_| ());
         let mut files = found.files;
         assert!(files.open(0).is_ok());
-        files.all[0].inode += 1;
+        files.chunks[0].files[0].inode += 1;
         assert_eq!(files.open(0).unwrap_err().kind(), CHANGED);
-        files.all[0].is_number_sure = false;
+        files.places[0].system.inodes_identify = false;
         assert!(files.open(0).is_ok());
-        files.all[0].modified_ns -= 1;
+        files.chunks[0].files[0].modified_ns -= 1;
         assert_eq!(files.open(0).unwrap_err().kind(), CHANGED);
+    }
+
+    #[test]
+    fn lists_of_any_length_are_one_after_the_other() {
+        let sizes = [1, 255, 256, 257, 3, 512, 0, 1000];
+        let mut all = Files::default();
+        let mut expected = Vec::new();
+        for (list, size) in (0..).zip(sizes) {
+            let number = |name: u32| u64::from(list * 10_000 + name);
+            all.add(Files::made(1, size, number));
+            expected.extend((0..size).map(number));
+        }
+        assert_eq!(all.len() as usize, expected.len());
+        let mut found: Vec<u64> = (0..all.len()).map(|file| all.get(file).bytes).collect();
+        for file in 0..all.len() {
+            let bytes = all.get(file).bytes;
+            assert_eq!(
+                all.name(file),
+                format!("a file with the number {}", bytes % 10_000).as_bytes()
+            );
+            assert_eq!(all.get(file).place, (bytes / 10_000) as u32);
+        }
+        found.sort_unstable();
+        expected.sort_unstable();
+        assert_eq!(found, expected);
     }
 }

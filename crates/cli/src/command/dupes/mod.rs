@@ -215,6 +215,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         Some(Command::Undo(arguments)) => return undo::run(arguments),
         None => {}
     }
+    seekless_sys::hold_little_free_memory();
     raise_open_files();
     if let Some(kind) = arguments.action {
         require_files(arguments, kind)?;

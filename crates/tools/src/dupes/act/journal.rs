@@ -271,11 +271,18 @@ pub(super) fn all(directory: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(paths)
 }
 
-/// What tells this machine from others, where it has it: machine-id(5), or its name.
-fn machine() -> Option<String> {
-    let id = fs::read_to_string("/etc/machine-id").ok();
-    let id = id.map(|id| id.trim().to_owned()).filter(|id| !id.is_empty());
-    id.or_else(seekless_sys::host_name)
+/// Where this machine's ID is: machine-id(5).
+const MACHINE_ID: &str = "/etc/machine-id";
+
+/// What tells this machine from others: its ID, or its name if it has none. An ID that cannot be read now is an error, because it may
+/// be readable when a journal is undone.
+fn machine(id: &Path) -> io::Result<Option<String>> {
+    let id = match fs::read_to_string(id) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+        read => read?,
+    };
+    let id = Some(id.trim().to_owned()).filter(|id| !id.is_empty());
+    Ok(id.or_else(seekless_sys::host_name))
 }
 
 /// Fails if another user could remove or rename journals: what they say could not be undone.
@@ -318,6 +325,8 @@ impl Journal {
         let made = builder.recursive(true).mode(0o700).create(directory);
         made.map_err(failed(directory, "cannot make the directory of journals"))?;
         require_private(directory)?;
+        let id = Path::new(MACHINE_ID);
+        let machine = machine(id).map_err(failed(id, "cannot read the ID of this machine"))?;
         let now = SystemTime::now();
         let time = after_all(directory, now)?;
         let mut number = 0;
@@ -350,7 +359,7 @@ impl Journal {
             "kind": "journal",
             "version": VERSION,
             "action": Kind::of(action).name(),
-            "machine": machine(),
+            "machine": machine,
             "process": std::process::id(),
             "started_ns": since.as_nanos() as u64,
         });
@@ -599,9 +608,11 @@ impl Lines {
         }
     }
 
-    /// Fails for a journal of another machine.
+    /// Fails for a journal of another machine, and if this one has an ID that cannot be read.
     pub fn require_own(&self) -> io::Result<()> {
-        match (&self.machine, machine()) {
+        let ours = machine(Path::new(MACHINE_ID));
+        let ours = ours.map_err(|error| io::Error::new(error.kind(), format!("cannot read {MACHINE_ID}: {error}")))?;
+        match (&self.machine, ours) {
             (Some(theirs), Some(ours)) if *theirs != ours => Err(invalid("the journal was made on another machine")),
             _ => Ok(()),
         }
@@ -610,4 +621,22 @@ impl Lines {
 
 fn invalid(why: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_of_this_machine_that_cannot_be_read_is_not_taken_for_none() {
+        let place = tempfile::tempdir().unwrap();
+        let id = place.path().join("machine-id");
+        let name = seekless_sys::host_name();
+        assert_eq!(machine(&id).unwrap(), name);
+        fs::write(&id, "\n").unwrap();
+        assert_eq!(machine(&id).unwrap(), name);
+        fs::write(&id, "0123456789abcdef\n").unwrap();
+        assert_eq!(machine(&id).unwrap().as_deref(), Some("0123456789abcdef"));
+        machine(place.path()).unwrap_err();
+    }
 }
