@@ -59,8 +59,8 @@ impl Each<1> for Part<'_> {
         }
         match self.search.open_file(number) {
             Ok((file, _)) => {
-                if self.are_missed {
-                    self.look_if_cold(number, &file, true);
+                if self.are_missed || self.search.files.is_read_without_device(number) {
+                    self.look_if_cold(number, &file, self.are_missed);
                 }
                 Some((number, self.search.may_keep(number, &file), [Arc::new(file)]))
             }

@@ -64,7 +64,9 @@ impl Resident {
         let mut entries = Vec::with_capacity(batch.len());
         for number in batch {
             match files.entry(*number) {
-                Ok(entry) if !part.search.stop.is_stopped() => entries.push((*number, entry)),
+                Ok(entry) if !(part.search.stop.is_stopped() || files.is_read_without_device(*number)) => {
+                    entries.push((*number, entry))
+                }
                 _ => rest.untried.push(*number),
             }
         }

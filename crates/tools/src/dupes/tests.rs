@@ -297,6 +297,37 @@ fn what_was_not_in_memory_does_not_stay_there_unless_it_is_to() {
     }
 }
 
+#[test]
+fn holes_that_were_not_in_memory_do_not_stay_there() {
+    let place = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+    // Small ones, of which all is read at once, and larger ones; some have data in the end.
+    for (number, bytes) in [8_192_u64, 16_384, 20_000, 300_000].into_iter().enumerate() {
+        for (name, last) in [("a", 0), ("b", 0), ("c", 1), ("d", 1)] {
+            let file = File::create(place.path().join(format!("{number}{name}"))).unwrap();
+            file.set_len(bytes).unwrap();
+            if last > 0 {
+                file.write_all_at(&[last], bytes - 1).unwrap();
+                file.sync_all().unwrap();
+            }
+        }
+    }
+    let paths: Vec<PathBuf> = fs::read_dir(place.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    for path in &paths {
+        if seekless::cache::drop_file(path).unwrap().part() != Some(0.0) {
+            println!("skipped: files cannot be dropped from the page cache here");
+            return;
+        }
+    }
+    assert_eq!(find_below(place.path(), 1, &Options::default()).sum().duplicates, 8);
+    for path in &paths {
+        let found = seekless::cache::resident(path).unwrap();
+        assert_eq!(found.part(), Some(0.0), "{}", path.display());
+    }
+}
+
 /// What a tree of a test holds below a directory: contents of files, targets of links, `None` for directories.
 fn snapshot(directory: &Path) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
     let mut all = BTreeMap::new();

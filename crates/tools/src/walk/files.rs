@@ -50,8 +50,8 @@ pub(super) struct Place {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Listed {
     place: u32,
-    /// Where its name begins; it ends where the next one does.
-    name_start: u32,
+    /// Where its name begins, which ends where the next one does; and [`SPARSE`].
+    name: u32,
     pub device: u64,
     pub inode: u64,
     pub bytes: u64,
@@ -60,6 +60,12 @@ pub(crate) struct Listed {
     /// When it last changed, in ns since 1970: see [`Facts::changed_ns`].
     pub changed_ns: i64,
 }
+
+/// The bit of a file that takes less space than its size: it has holes, or is compressed.
+const SPARSE: u32 = 1 << 31;
+
+/// Up to this size, btrfs may have the data of a file beside its metadata.
+const INLINE_BYTES: u64 = 4096;
 
 /// The kind of error where a file is not what it was when it was listed.
 pub(crate) const CHANGED: io::ErrorKind = io::ErrorKind::StaleNetworkFileHandle;
@@ -161,6 +167,12 @@ impl Files {
         self.places.iter().any(|place| place.system.is_overlay)
     }
 
+    /// Whether reading from memory without waiting may succeed though nothing of a file is in memory.
+    pub fn is_read_without_device(&self, number: u32) -> bool {
+        let listed = self.get(number);
+        listed.name & SPARSE > 0 || self.system(number).is_btrfs && listed.bytes <= INLINE_BYTES
+    }
+
     /// How a file is opened: the handles of its directory, its name, and flags that keep its access time unchanged,
     /// unless that is known to be forbidden.
     ///
@@ -246,7 +258,7 @@ impl Files {
     pub(super) fn push(&mut self, place: u32, name: &[u8], facts: &Facts) {
         let file = Listed {
             place,
-            name_start: 0,
+            name: if facts.allocated_bytes < facts.bytes { SPARSE } else { 0 },
             device: facts.device,
             inode: facts.inode,
             bytes: facts.bytes,
@@ -272,7 +284,7 @@ impl Files {
             }
         };
         last.files.push(Listed {
-            name_start: last.names.len() as u32,
+            name: file.name & SPARSE | last.names.len() as u32,
             ..file
         });
         last.names.extend_from_slice(name);
@@ -281,15 +293,16 @@ impl Files {
 
 impl Chunk {
     fn name(&self, file: usize) -> &[u8] {
-        let end = self
-            .files
-            .get(file + 1)
-            .map_or(self.names.len(), |next| next.name_start as usize);
-        &self.names[self.files[file].name_start as usize..end]
+        let end = self.files.get(file + 1).map_or(self.names.len(), Listed::name_start);
+        &self.names[self.files[file].name_start()..end]
     }
 }
 
 impl Listed {
+    fn name_start(&self) -> usize {
+        (self.name & !SPARSE) as usize
+    }
+
     /// `st_dev` and `st_ino` (stat(2)).
     pub fn id(&self) -> (u64, u64) {
         (self.device, self.inode)
