@@ -47,8 +47,7 @@ impl<'a> Order<'a> {
             if !above.is_empty() && !above.ends_with(b"/") {
                 above.push(b'/');
             }
-            above.iter_mut().for_each(|byte| *byte = least_slash(*byte));
-            above
+            above.into_iter().map(least_slash).collect()
         })
     }
 }

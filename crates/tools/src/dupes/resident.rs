@@ -65,7 +65,7 @@ impl Resident {
         for number in batch {
             match files.entry(*number) {
                 Ok(entry) if !(part.search.stop.is_stopped() || files.is_read_without_device(*number)) => {
-                    entries.push((*number, entry))
+                    entries.push((*number, entry));
                 }
                 _ => rest.untried.push(*number),
             }
