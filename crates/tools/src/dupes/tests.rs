@@ -447,6 +447,32 @@ fn a_directory_of_which_something_is_left_out_equals_no_other() {
 }
 
 #[test]
+fn a_directory_with_a_link_to_a_file_that_is_left_out_equals_no_other() {
+    let place = tempfile::tempdir().unwrap();
+    for directory in ["a", "b"] {
+        fs::create_dir(place.path().join(directory)).unwrap();
+        fs::write(place.path().join(directory).join("same"), "same").unwrap();
+    }
+    let equal = || {
+        let selection = Selection::new([place.path()], false);
+        let filter = Filter {
+            follows_links: true,
+            ..Filter::default()
+        };
+        let options = Options {
+            with_directories: true,
+            ..Options::default()
+        };
+        find(&selection, &filter, &options, &Stop::default(), &|_| ())
+            .directories
+            .len()
+    };
+    assert_eq!(equal(), 1);
+    std::os::unix::fs::symlink("/proc/self/status", place.path().join("b/link")).unwrap();
+    assert_eq!(equal(), 0);
+}
+
+#[test]
 fn links_are_followed_where_that_is_asked_for_and_lead_to_nothing_twice() {
     let place = tempfile::tempdir().unwrap();
     let path = |name: &str| place.path().join(name);
