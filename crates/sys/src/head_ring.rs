@@ -18,9 +18,9 @@ use crate::Support;
 enum Slot {
     /// No file.
     Empty,
-    /// A file that is open, of which nothing was read.
+    /// An open file that was not read.
     Open,
-    /// A file that is open, and how much of it was read.
+    /// An open file, and how much of it was read.
     Read(usize),
 }
 
@@ -32,7 +32,7 @@ pub struct HeadRing {
     names: ManuallyDrop<Vec<u8>>,
     head_bytes: usize,
     slots: Vec<Slot>,
-    /// Requests that the kernel has not answered, after entering it failed: the ring is not used again.
+    /// Requests that the kernel has not answered. If some remain because entering it failed, the ring is not used again.
     unanswered: usize,
 }
 
@@ -59,14 +59,14 @@ impl HeadRing {
         })
     }
 
-    /// Opens files by their names in directories, with these flags, and reads up to `bytes` of each in memory, or as many as
-    /// there is memory for. The files of the call before are closed.
+    /// Closes the files of the previous call. Opens files by name in directories, with these flags, and reads up to `bytes` of each
+    /// from the page cache, but at most `head_bytes` (see [`HeadRing::new`]).
     ///
     /// A file that could not be opened or read has no [`HeadRing::head`]; opening it with openat(2) gives the reason. A FIFO is not
-    /// read, since that would take from it.
+    /// read, because that would consume its data.
     ///
     /// # Errors
-    /// `InvalidInput` for more files than the ring is for, and after an error; those of `io_uring_enter(2)`.
+    /// `InvalidInput` for too many files, and after an error; those of `io_uring_enter(2)` and `io_uring_register(2)`.
     pub fn read(&mut self, files: &[(BorrowedFd<'_>, &[u8], OFlags)], bytes: usize) -> io::Result<()> {
         self.close()?;
         if files.len() > self.slots.len() || self.unanswered > 0 {
@@ -79,7 +79,7 @@ impl HeadRing {
         self.names.clear();
         for (_, name, _) in files {
             starts.push(self.names.len());
-            // No file has an empty name, or a name with a zero byte.
+            // No name holds a zero byte. An empty name instead makes the request fail.
             self.names.extend_from_slice(if name.contains(&0) { b"" } else { name });
             self.names.push(0);
         }
@@ -126,8 +126,8 @@ impl HeadRing {
         self.unanswered == 0 && self.slots[file] == Slot::Open
     }
 
-    /// A descriptor of each of these open files (`IORING_OP_FIXED_FD_INSTALL`, Linux 6.8); `None` where there is no such file, or the
-    /// system cannot.
+    /// Returns a descriptor for each of these files (`IORING_OP_FIXED_FD_INSTALL`, Linux 6.8); `None` if the file is not open, or
+    /// the system does not support it.
     ///
     /// # Errors
     /// Those of `io_uring_enter(2)`.

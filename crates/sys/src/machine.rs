@@ -47,7 +47,7 @@ pub fn usage(whose: Whose) -> io::Result<Usage> {
     })
 }
 
-// `tv_usec` is narrower on macOS, where the conversion is one.
+// `tv_usec` is narrower on macOS; only there does the conversion do anything.
 #[allow(clippy::useless_conversion)]
 fn duration(time: libc::timeval) -> Duration {
     Duration::from_secs(count(time.tv_sec)) + Duration::from_micros(count(time.tv_usec.into()))
@@ -69,7 +69,7 @@ pub fn kill_group(leader: u32) -> io::Result<()> {
     }
 }
 
-/// Whether this process ignores a signal, as `nohup` starts programs: sigaction(2). No, if the system does not say.
+/// Whether this process ignores a signal, as a program started by `nohup` does: sigaction(2). False if unknown.
 #[must_use]
 pub fn is_ignored(signal: i32) -> bool {
     let mut action = MaybeUninit::<libc::sigaction>::zeroed();
@@ -88,8 +88,8 @@ pub fn open_files_max() -> usize {
         .unwrap_or(usize::MAX)
 }
 
-/// Makes the allocator hold little memory that is free: all threads share two arenas, and each block of 128 KiB or more goes back to
-/// the system when it is freed. Only glibc's can (mallopt(3)). Call it before threads are started.
+/// Makes the allocator keep little free memory: all threads share two arenas, and each block of 128 KiB or more goes back to the
+/// system when it is freed. Works only with glibc (mallopt(3)). Call it before threads are started.
 pub fn hold_little_free_memory() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     for (parameter, value) in [(libc::M_ARENA_MAX, 2), (libc::M_MMAP_THRESHOLD, 128 << 10)] {
@@ -110,7 +110,7 @@ pub fn system_name() -> String {
     rustix::system::uname().sysname().to_string_lossy().into_owned()
 }
 
-/// The machine's name, where it has one: uname(2).
+/// The machine's name, if it has one: uname(2).
 #[must_use]
 pub fn host_name() -> Option<String> {
     let name = rustix::system::uname().nodename().to_string_lossy().into_owned();

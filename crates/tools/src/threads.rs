@@ -1,4 +1,4 @@
-//! Threads that do one work together.
+//! Running one job in several threads.
 
 use std::iter;
 use std::ops::Range;
@@ -6,8 +6,8 @@ use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{Builder, scope};
 
-/// What comes of a work that several threads do, this one among them: fewer where the system has no more. If one panics, so
-/// does this, since its part would be missing.
+/// Runs `work` in several threads, including this one, and returns the results; in fewer threads if the system has no more. If a
+/// thread panics, so does this one, because a result would be missing.
 pub(crate) fn in_threads<T: Send>(threads: usize, work: impl Fn() -> T + Sync) -> Vec<T> {
     scope(|scope| {
         let spawn = |_| Builder::new().spawn_scoped(scope, &work).ok();
@@ -20,7 +20,7 @@ pub(crate) fn in_threads<T: Send>(threads: usize, work: impl Fn() -> T + Sync) -
     })
 }
 
-/// What comes of each part of `count` things, in their order: threads take the next `most` of them in turn.
+/// Runs `work` on parts of `count` items, and returns the results in order. Threads take the next `most` items in turn.
 pub(crate) fn in_parts<T: Send>(
     threads: usize,
     count: usize,

@@ -24,9 +24,9 @@ use super::{BOLD, DIM, PLAIN};
 pub enum DuplicatesForm {
     /// For people.
     Text,
-    /// Names alone, as they are, an empty line between groups.
+    /// Names only, unescaped, with an empty line between groups.
     Names,
-    /// Names alone, each ended by a zero byte, and each group by another.
+    /// Names only, each ended by a zero byte; each group ends with another one.
     Null,
     /// A line for each name.
     Csv,
@@ -35,7 +35,7 @@ pub enum DuplicatesForm {
 }
 
 impl DuplicatesForm {
-    /// What ends a name alone.
+    /// What ends a name in the forms with names only.
     fn end(self) -> &'static [u8] {
         if self == Self::Null { b"\0" } else { b"\n" }
     }
@@ -147,7 +147,7 @@ fn groups(found: &Found, is_unique: bool) -> impl Iterator<Item = Group> {
 const TOGETHER: usize = 256;
 const TIMES_AHEAD: usize = 4;
 
-/// Writes groups while a thread makes those that follow: making their paths takes as long as writing them.
+/// Writes groups while another thread makes the next ones: making their paths takes as long as writing them.
 fn ahead<I: Iterator<Item = Group>>(
     make: &(impl Fn() -> I + Sync),
     mut write: impl FnMut(Group) -> io::Result<()>,
@@ -170,7 +170,7 @@ fn ahead<I: Iterator<Item = Group>>(
     })
 }
 
-/// Writes a line for each name, and tells whether there was any.
+/// Writes a line for each name, and returns whether there was any.
 fn csv(out: impl Write, found: &Found, is_unique: bool) -> io::Result<bool> {
     let mut rows = csv::Writer::from_writer(out);
     // The kind of the system's error must survive: a closed pipe is not a failure.
@@ -226,7 +226,7 @@ fn directories_text(
     writeln!(out)
 }
 
-/// What is to be known of a path.
+/// Marks a path in a reference, and a further path of the same file.
 fn mark(is_reference: bool, is_link: bool, dim: Style) -> String {
     match (is_reference, is_link) {
         (false, false) => String::new(),

@@ -17,7 +17,7 @@ use crate::walk::{Files, Listed};
 type Key = (u64, u64);
 /// Size, mtime and ctime.
 type Facts = (u64, i64, i64);
-/// A digest of the beginning, and one of all.
+/// The digest of the beginning, and that of the whole file.
 type Digests<D> = (Option<u64>, Option<D>);
 /// The number is the day of a search that found the file.
 type RowOf<'r> = (Facts, u32, Digests<&'r [u8; 32]>);
@@ -53,7 +53,7 @@ pub(super) struct Cache {
 struct New {
     heads: Vec<(u32, u64)>,
     contents: Vec<(u32, [u8; 32])>,
-    /// Files whose rows are old, and were met.
+    /// Files that were found and whose rows need a new day.
     met: Vec<u32>,
 }
 
@@ -81,7 +81,7 @@ impl Search<'_> {
 }
 
 impl Cache {
-    /// Opens a cache, or makes it, with the directories above.
+    /// Opens a cache, or makes it and the directories above it.
     ///
     /// # Errors
     /// Why not: another search has it open, it is of another program, or the system's reason.
@@ -143,12 +143,12 @@ impl Cache {
         self.new.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Digests of whole files that an earlier search had made.
+    /// Number of digests of whole files that are from an earlier search.
     pub fn hits(&self) -> u64 {
         self.hits.load(Ordering::Relaxed)
     }
 
-    /// Writes what was added, in one transaction; or why that failed.
+    /// Writes what was added, in one transaction; returns why that failed.
     pub fn save(&self, files: &Files) -> Option<String> {
         let mut new = std::mem::take(&mut *self.added());
         let mut numbers = new.numbers();
@@ -194,7 +194,7 @@ impl Cache {
     }
 }
 
-/// Opens a database whose checksums are right; made where there was none.
+/// Opens a database, or makes it, and verifies its checksums.
 fn checked(path: &Path) -> Result<Database, String> {
     let open = || -> Result<Database, DatabaseError> {
         let mut database = Database::create(path)?;
@@ -228,7 +228,7 @@ mod tests {
 
     use super::*;
 
-    /// A file has a row, whatever becomes of it, as long as searches meet it.
+    /// A file keeps a row through all its changes, as long as searches find it.
     #[test]
     fn digests_of_changed_files_take_the_place_of_old_ones_and_files_that_are_gone_are_dropped() {
         let place = tempfile::tempdir().unwrap();

@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What a file, or a directory with all that is in it, was when it was searched: stat(2).
+/// The state of a file, or of a directory and its contents, at the search: stat(2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seen {
     /// `st_dev`.
@@ -57,7 +57,7 @@ impl TryFrom<String> for Digest {
 pub(super) enum Inside {
     /// A regular file.
     File(Seen),
-    /// A regular file without bytes; a search may omit it, and knows no more of it.
+    /// An empty regular file. A search may omit it, so nothing more is known of it.
     Empty,
     /// A symbolic link with its target, which is empty if the search followed the link.
     Link(Vec<u8>),
@@ -74,7 +74,7 @@ pub(super) struct Inventory {
 }
 
 impl Inventory {
-    /// Of a directory with these numbers: `st_dev` and `st_ino`.
+    /// An inventory of the directory with this `st_dev` and `st_ino`.
     pub fn new((device, inode): (u64, u64)) -> Self {
         Self {
             seen: Seen {
@@ -91,7 +91,7 @@ impl Inventory {
         }
     }
 
-    /// Adds an entry with so many directories above it.
+    /// Adds an entry with `above` directories above it.
     pub fn add(&mut self, above: usize, name: &[u8], inside: &Inside) {
         self.number(above as u64);
         self.text(name);
@@ -102,7 +102,7 @@ impl Inventory {
                 self.seen.modified_ns = self.seen.modified_ns.max(file.modified_ns);
                 self.seen.changed_ns = self.seen.changed_ns.max(file.changed_ns);
                 self.hasher.update(b"f");
-                // Not the device, whose number a restart may change: all entries are on that of the directory.
+                // Without the device: a restart may change its number, and all entries are on the directory's device.
                 self.number(file.inode);
                 self.number(file.bytes);
                 self.number(file.modified_ns.cast_unsigned());

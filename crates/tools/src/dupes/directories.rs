@@ -1,4 +1,4 @@
-//! Directories that are equal: with the same names, each for an equal file, directory or link.
+//! Equal directories: they hold the same names, each of an equal file, directory or link.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -9,20 +9,20 @@ use super::contents::{Inside, Inventory, Seen};
 use super::{Class, Equal, Group, Met, Name, Proof, Search};
 use crate::walk::{Directory, Visited};
 
-/// Equal directories, unless all of them are in directories that are equal themselves.
+/// Equal directories that are not all inside other equal directories.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EqualDirectories {
     /// Regular files in each, and below.
     pub files: u64,
     /// Their sizes together.
     pub bytes: u64,
-    /// The space that is free if the first stays.
+    /// The space that is freed if only the first stays, or only those in references.
     pub gain_bytes: u64,
-    /// In the order of their paths; one of a reference comes first.
+    /// In the order of their paths; those in references come first.
     pub paths: Vec<PathBuf>,
-    /// The numbers of the paths, among those that were given, that led to each.
+    /// For each, the number of the given path that led to it.
     pub roots: Vec<u32>,
-    /// What each was.
+    /// The state of each at the search.
     pub seen: Vec<Seen>,
 }
 
@@ -54,11 +54,11 @@ impl EqualDirectories {
 /// What is known of a directory that was visited.
 struct Tree {
     parent: Option<usize>,
-    /// Names of files, by their number.
+    /// Files in it, by number.
     files: Vec<u32>,
     /// Directories in it that were visited.
     children: Vec<usize>,
-    /// Directories with the same number are equal; `None` where it is not known what all is in it.
+    /// Directories with the same number are equal; `None` if not everything in it is known.
     class: Option<u32>,
     sum: TreeSum,
 }
@@ -78,7 +78,7 @@ struct Own {
 }
 
 impl Search<'_> {
-    /// Finds directories that are equal, and takes files that are told with them out of their classes.
+    /// Finds equal directories, and removes files that are reported with them from their classes.
     pub fn equal_directories(&self, visited: &[Visited], classes: &mut Vec<Class>) -> Vec<EqualDirectories> {
         if visited.is_empty() || self.stop.is_stopped() {
             return Vec::new();
@@ -124,7 +124,7 @@ impl Search<'_> {
         for class in &mut *classes {
             class.files.retain(|member| {
                 let trees = self.names_of(member.number).map(|name| tree_of.get(&self.key_of(name)));
-                // A file with a name elsewhere is listed there.
+                // A file with a name elsewhere stays, and is reported there.
                 trees.into_iter().any(|tree| tree.is_none_or(|tree| !told[*tree]))
             });
         }
@@ -133,7 +133,7 @@ impl Search<'_> {
         equal
     }
 
-    /// The directories with their files, and where each directory is among them.
+    /// The directories with their files, and the index of each directory.
     fn trees(&self, visited: &[Visited]) -> (Vec<Tree>, HashMap<usize, usize>) {
         let key = |directory: &Arc<Directory<1>>| Arc::as_ptr(directory) as usize;
         let tree_of: HashMap<usize, usize> = (0..).zip(visited).map(|(at, one)| (key(&one.directory), at)).collect();
@@ -167,7 +167,7 @@ impl Search<'_> {
         Arc::as_ptr(self.files.directory(number)) as usize
     }
 
-    /// What a directory was, with all that is in it.
+    /// The state of a directory and its contents at the search.
     fn seen(&self, number: usize, visited: &[Visited], trees: &[Tree]) -> Seen {
         let mut inventory = Inventory::new(visited[number].id);
         let mut waiting = self.inside(number, 0, visited, trees);
@@ -180,7 +180,7 @@ impl Search<'_> {
         inventory.seen()
     }
 
-    /// The entries of a directory, the last first: directories above, name, what it is, and which directory.
+    /// The entries of a directory, the last first: number of directories above, name, what it is, and index of a directory.
     fn inside(
         &self,
         number: usize,
@@ -224,7 +224,7 @@ impl Search<'_> {
         let mut waiting = removed.to_vec();
         while let Some(number) = waiting.pop() {
             waiting.extend(&trees[number].children);
-            // A symbolic link is not the file.
+            // Removing a symbolic link does not remove the file.
             let files = trees[number]
                 .files
                 .iter()
@@ -254,7 +254,7 @@ impl Search<'_> {
         }
     }
 
-    /// Gives directories with equal contents one number, the lowest first.
+    /// Gives directories with equal contents the same class, innermost directories first.
     fn classify(&self, visited: &[Visited], trees: &mut [Tree], order: &[usize], classes: &[Class]) {
         let known = self.equal_files(classes);
         let mut numbers: HashMap<blake3::Hash, u32> = HashMap::new();
@@ -265,7 +265,7 @@ impl Search<'_> {
             };
             let others = visited[number].others.as_deref();
             let is_complete = trees[number].children.len() as u64 == visited[number].children;
-            // By their names: what each is, and which of its kind.
+            // By name: the kind of each entry, and its class or its target.
             let mut entries: BTreeMap<&[u8], (u8, Vec<u8>)> = BTreeMap::new();
             let mut is_known = others.is_some() && is_complete;
             for (name, target) in others.unwrap_or_default() {
@@ -335,7 +335,7 @@ fn key_of(tree: &Tree) -> (u64, Option<u32>) {
     (tree.sum.nodes, tree.class)
 }
 
-/// All directories, each behind the one above it.
+/// All directories, parents before children.
 fn from_the_top(trees: &[Tree]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..trees.len())
         .filter(|number| trees[*number].parent.is_none())

@@ -8,7 +8,7 @@ use seekless::plan::DuplicatesPlan;
 use serde::Serialize;
 
 use super::contents::Contents;
-use super::order::Order;
+use super::order::PathOrder;
 use super::{Across, EqualDirectories, all_names};
 use crate::walk::{Closing, Files, Left, Unlisted};
 
@@ -19,7 +19,7 @@ pub enum Proof {
     Bytes,
     /// Their BLAKE3 digests, of 256 bits, are equal.
     Blake3,
-    /// The same, and one of the digests at least was made in an earlier search.
+    /// The same; at least one of the digests is from an earlier search.
     Cached,
 }
 
@@ -42,7 +42,7 @@ pub struct Group {
     pub bytes: u64,
     /// How they were found to be equal.
     pub proof: Proof,
-    /// The space that is free if one of them stays, or those that are in a reference.
+    /// The space that is freed if only one of them stays, or only those in references.
     pub gain_bytes: u64,
     /// In the order of their paths.
     pub files: Vec<Equal>,
@@ -51,7 +51,7 @@ pub struct Group {
 /// A file that equals others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Equal {
-    /// All of its names that were met.
+    /// All of its names that were found.
     pub names: Vec<Name>,
     /// `st_dev` and `st_ino` (stat(2)).
     pub device: u64,
@@ -61,8 +61,8 @@ pub struct Equal {
     pub modified_ns: i64,
     /// When it last changed (`st_ctime`), in ns since 1970.
     pub changed_ns: i64,
-    /// The space that is free if all these names are removed: none where it has other names, nor what it shares with
-    /// other files or snapshots.
+    /// The space that is freed if all these names are removed: 0 if it has other names. Space that it shares with other files or
+    /// snapshots does not count.
     pub own_bytes: u64,
     /// What is in it, if it is a directory: see [`Seen`](super::act::Seen).
     pub contents: Option<Contents>,
@@ -71,9 +71,9 @@ pub struct Equal {
 /// A name of a file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Name {
-    /// Its path, from one that was given on.
+    /// Its path, which begins with a given one.
     pub path: PathBuf,
-    /// The number of that one; of a reference for all names of a file that is in one.
+    /// The number of that given path; for all names of a file in a reference, the number of the reference.
     pub root: u32,
 }
 
@@ -81,14 +81,14 @@ pub struct Name {
 pub struct Found {
     pub(super) files: Files,
     pub(super) across: Across,
-    /// Of files with several names, the first and another.
+    /// For files with several names: the first name and another.
     pub(super) names: Vec<(u32, u32)>,
     /// Those that save most first.
     pub(super) classes: Vec<Class>,
     /// Directories that are equal, those that save most first.
     pub directories: Vec<EqualDirectories>,
     pub(super) sum: Sum,
-    /// What the walk came upon beside files.
+    /// What the walk left out.
     pub left: Left,
     /// Directories that are left out by default.
     pub left_out: Vec<PathBuf>,
@@ -104,17 +104,17 @@ pub struct Found {
     pub(super) failed: Vec<u32>,
     /// The methods by which large files were compared, why, and how many pairs.
     pub large: Vec<(String, String, u64)>,
-    /// Files of which anything was read, and the bytes that were.
+    /// Number of files that were read, at least in part, and of bytes that were read.
     pub read_files: u64,
     /// See `read_files`.
     pub read_bytes: u64,
-    /// Digests that an earlier search had made.
+    /// Number of digests of whole files that are from an earlier search.
     pub cached: u64,
     /// How files were read, and why.
     pub plan: DuplicatesPlan,
     /// How long listing files, grouping them, reading their beginnings and comparing them took.
     pub steps: [Duration; 4],
-    /// Its directories are being closed; when it is dropped, all are.
+    /// Closes its directories. Dropping it waits until all are closed.
     pub(super) _closing: Option<Closing>,
 }
 
@@ -124,7 +124,7 @@ pub(super) struct Class {
     pub files: Vec<Member>,
 }
 
-/// A file by its number, and what is its own of the space that it takes.
+/// A file by its number, and the space that it shares with no other.
 #[derive(Clone, Copy)]
 pub(super) struct Member {
     pub number: u32,
@@ -140,7 +140,7 @@ impl Class {
         (self.files.len() - references.max(1)) as u64
     }
 
-    /// The space to gain if the references stay or, without any, the file that frees least.
+    /// The space that is freed if the references stay or, without any, the file that would free least.
     pub fn gain_bytes(&self) -> u64 {
         let own = |member: &Member| member.own_bytes;
         let others = self.files.iter().filter(|member| !member.is_reference);
@@ -174,13 +174,13 @@ impl Sum {
 }
 
 impl Found {
-    /// How much was found, in directories that are equal, too.
+    /// How much was found, including files in equal directories.
     #[must_use]
     pub fn sum(&self) -> Sum {
         self.sum
     }
 
-    /// Files that no other equals, in the order of their paths; none where all was to stop.
+    /// Files without a duplicate, in the order of their paths; none if the search was stopped.
     pub fn unique(&self) -> impl Iterator<Item = Group> {
         let mut numbers: Vec<u32> = Vec::new();
         if !self.is_stopped {
@@ -191,7 +191,7 @@ impl Found {
             let others = self.names.iter().map(|(_, other)| *other);
             let known: HashSet<u32> = members.chain(others).chain(self.failed.iter().copied()).collect();
             numbers.extend((0..self.files.len()).filter(|number| !known.contains(number)));
-            Order::new(&self.files, &self.names).sort(&mut numbers, |number| *number);
+            PathOrder::new(&self.files, &self.names).sort(&mut numbers, |number| *number);
         }
         numbers.into_iter().map(|number| Group {
             bytes: self.files.get(number).bytes,
@@ -201,7 +201,7 @@ impl Found {
         })
     }
 
-    /// Files that were looked at, those with several names once.
+    /// Number of listed files; one with several names counts once.
     #[must_use]
     pub fn files(&self) -> u64 {
         u64::from(self.files.len()) - self.names.len() as u64
@@ -229,13 +229,13 @@ impl Found {
             path: self.files.path(number),
             root: reference.unwrap_or_else(|| root(number)),
         };
-        // Most have one: collecting would make room for four.
+        // Most files have one name; collecting would make room for four.
         let mut names: Vec<(Name, u32)> = Vec::with_capacity(1);
         names.extend(all().map(|number| (name(number), number)));
         names.sort();
         // A file may be named, and be in a directory that was named.
         names.dedup_by(|(next, _), (first, _)| next.path == first.path);
-        // Its numbers depend on its name where an overlay shows it.
+        // If an overlay shows it, its numbers depend on the name.
         let listed = self.files.get(names[0].1);
         Equal {
             names: names.into_iter().map(|(name, _)| name).collect(),

@@ -20,7 +20,7 @@ use super::twins::Twins;
 use super::{Failed, Member, Progress, Search};
 use crate::threads::in_threads;
 
-/// Files that a thread takes at a time. A few in tests, so that equal files are of several chunks.
+/// Files that a thread takes at a time. A few in tests, so that equal files fall into several chunks.
 const CHUNK: usize = if cfg!(test) { 4 } else { 256 };
 
 /// Requesting the beginning of a file that is not in memory may read ahead this much.
@@ -38,14 +38,14 @@ pub(super) struct Part<'a> {
     pub digests: Vec<Digest>,
     /// Small files that are still open, and their digests.
     open: Vec<(Digest, Arc<File>)>,
-    /// Files with the same bytes; the first of each class has its digest above.
+    /// Files with the same bytes; `digests` has the first of each class.
     twins: Twins,
     /// What the cache did not know.
     new: Vec<Digest>,
     failed: Vec<Failed>,
-    /// Files of which nothing was in memory.
+    /// Files that were not in memory, not even in part.
     cold: Vec<u32>,
-    /// Whether the system was asked for the files that are opened, and did not have them in memory.
+    /// Whether the files that are opened were requested before, and were not in memory.
     are_missed: bool,
 }
 
@@ -186,21 +186,21 @@ impl<'a> Part<'a> {
     }
 }
 
-/// What the beginnings of files tell.
+/// What reading the beginnings of files found.
 #[derive(Default)]
 pub(super) struct Beginnings {
     /// Files of one size with equal beginnings.
     pub groups: Vec<Vec<u32>>,
-    /// Small files that no other begins like but for their twins, which are known.
+    /// Small files that begin like no other file except their twins, which are known to be equal.
     pub complete: Vec<u32>,
     pub failed: Vec<Failed>,
-    /// Files of which nothing was in memory.
+    /// Files that were not in memory, not even in part.
     pub cold: HashSet<u32>,
 }
 
 /// Drops a file that was read a moment ago from the page cache.
 pub(super) fn drop_read(file: &File, bytes: u64) {
-    // What cannot be dropped stays, such as what the system still reads ahead.
+    // Some pages cannot be dropped yet, such as those still being read ahead.
     let is_left = || {
         bytes > READ_AHEAD_BYTES && matches!(residency(file), Ok(Support::Available(found)) if found.resident_bytes > 0)
     };
@@ -255,8 +255,8 @@ impl Search<'_> {
         found
     }
 
-    /// Small files in their order, each followed by those of its name and size, as copies of directories have them: then most of
-    /// the equal ones are open at the same time.
+    /// Puts small files with the same name and size after each other. Copies of directories have many of these; most equal files
+    /// are then open at the same time.
     fn by_name(&self, numbers: &[u32]) -> Vec<u32> {
         const NONE: u32 = u32::MAX;
         let mut last = vec![NONE; (2 * numbers.len()).next_power_of_two()];
@@ -294,7 +294,7 @@ impl Search<'_> {
         let work = |until_cold: bool| {
             let mut part = Part::new(self);
             let mut heads = Heads::new(&self.plan.batch);
-            // Digests are kept of files that are looked at by themselves.
+            // To keep digests in the cache, each file is opened and checked by itself.
             let mut resident = self.cache.is_none().then(|| Resident::new(&self.plan.batch)).flatten();
             let mut is_warm = true;
             while !(until_cold && is_cold.load(Ordering::Relaxed)) {
@@ -343,7 +343,7 @@ impl Search<'_> {
         parts
     }
 
-    /// Files of one size with one digest, and those that have twins only.
+    /// Groups of files with the same size and digest; and files that equal only their twins.
     pub fn alike(&self, parts: Vec<Vec<Digest>>) -> (Vec<Vec<u32>>, Vec<u32>) {
         let mut digests = Vec::new();
         digests.reserve_exact(parts.iter().map(Vec::len).sum());
@@ -366,7 +366,7 @@ impl Search<'_> {
         (groups, complete)
     }
 
-    /// Drops files from the page cache that were not there before, but for those that are read again.
+    /// Drops files that were not in the page cache before, except those that are read again.
     pub fn forget(&self, cold: &HashSet<u32>, groups: &[Vec<u32>]) {
         let read_again = groups.iter().filter(|group| group.len() > 1).flatten();
         let read_again: HashSet<u32> = read_again.copied().collect();

@@ -1,5 +1,5 @@
-//! Files that an overlay shows and that are listed in one of its layers, too. They are names of one file, although `st_dev`
-//! differs, and for a file that was copied up `st_ino`, too.
+//! Files that are listed both in an overlay and in one of its layers. They are names of one file, although `st_dev` differs, and,
+//! after a copy-up, `st_ino`.
 
 use std::collections::HashMap;
 use std::ffi::{CString, OsStr};
@@ -40,7 +40,7 @@ impl Overlay {
     }
 }
 
-/// Of files that an overlay shows, the file of a layer that each is; only where another file system has one with the same times.
+/// The layer's file for each file in an overlay; looked up only if a file on another device has the same size and times.
 pub(super) fn below_overlays(files: &Files) -> HashMap<u32, Id> {
     let mut found = HashMap::new();
     let device = |number: u32| files.get(number).device;
@@ -52,7 +52,7 @@ pub(super) fn below_overlays(files: &Files) -> HashMap<u32, Id> {
     if is_one(&numbers) {
         return found;
     }
-    // An overlay shows size and times as they are below.
+    // An overlay shows the size and times of the file in the layer.
     let facts = |number: u32| {
         let listed = files.get(number);
         (listed.bytes, listed.changed_ns, listed.modified_ns)
@@ -69,12 +69,12 @@ pub(super) fn below_overlays(files: &Files) -> HashMap<u32, Id> {
     found
 }
 
-/// The file of a layer, where the layers can be reached by the paths that they were mounted by.
+/// The file in a layer, if the layers can be reached by the paths that they were mounted from.
 fn below(files: &Files, number: u32, overlays: &mut Vec<Overlay>) -> Option<Id> {
     let handles = files.directory(number).handles().ok()?;
     let [directory] = handles.borrowed();
     let directory = fs::read_link(format!("/proc/self/fd/{}", directory.as_raw_fd())).ok()?;
-    // Of a file that was named, the name is a path.
+    // The name of a file that was given as a path is that path.
     let path = directory.join(OsStr::from_bytes(files.name(number)));
     let directory = path.parent()?;
     let device = fs::metadata(directory).ok()?.dev();
@@ -88,7 +88,7 @@ fn below(files: &Files, number: u32, overlays: &mut Vec<Overlay>) -> Option<Id> 
         let path = CString::new(layer.join(name).into_os_string().into_encoded_bytes()).ok()?;
         Facts::at(CWD, &path).ok()
     };
-    // What is in a layer hides what has its name in those below.
+    // A name in a layer hides the same name in lower layers.
     let shown = overlay.layers.iter().find_map(in_layer)?;
     let listed = files.get(number);
     let is_same = shown.kind == FileType::RegularFile

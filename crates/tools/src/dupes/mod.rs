@@ -3,7 +3,7 @@
 //! Files are grouped by what is cheapest to know first: their sizes, their inodes, a digest of their beginnings. What is left
 //! is proven: the files of a group are read side by side, block by block, and each leaves its group where it differs.
 //!
-//! Not here: how groups look (the command's business), and doing anything about them.
+//! Not here: printing groups (the command), and acting on them (`act`).
 
 pub mod act;
 mod cache;
@@ -42,7 +42,7 @@ pub use directories::EqualDirectories;
 use found::{Class, Member};
 pub use found::{Equal, Found, Group, Name, Proof, Sum};
 use heads::Beginnings;
-use order::Order;
+use order::PathOrder;
 use prove::Layouts;
 use twins::Twins;
 
@@ -51,13 +51,13 @@ use twins::Twins;
 pub struct Options {
     /// Which files may be duplicates of each other.
     pub across: Across,
-    /// Whether bytes are compared even where that reads files twice.
+    /// Whether bytes are compared even if that reads files twice.
     pub is_paranoid: bool,
-    /// Whether files stay in the page cache that were not there before.
+    /// Whether files that were not in the page cache stay there.
     pub keeps_cached: bool,
     /// Whether equal directories are listed instead of their files.
     pub with_directories: bool,
-    /// Where digests are kept, to be believed at the next search of files that have not changed.
+    /// Where digests are kept. The next search trusts those of files that have not changed.
     pub cache: Option<PathBuf>,
 }
 
@@ -67,10 +67,10 @@ pub enum Across {
     /// Any two.
     #[default]
     Files,
-    /// Groups hold files of several of the paths that were named.
+    /// Groups must hold files from several of the given paths.
     Roots,
-    /// Groups hold a file of a reference ([`Selection::against`]) and one of another path. References have the numbers from this
-    /// one on.
+    /// Groups must hold a file from a reference ([`Selection::against`]) and one from another path. Paths with this number or a
+    /// higher one are references.
     References(u32),
 }
 
@@ -105,14 +105,14 @@ struct Search<'a> {
     options: &'a Options,
     stop: &'a Stop,
     tell: Tell<'a>,
-    /// What [`Progress`] counts in the step at work.
+    /// What [`Progress`] counts in the current step.
     done: AtomicU64,
     read_bytes: AtomicU64,
     threads: Threads,
     large: Large,
-    /// Of files with several names, the first and another, in order.
+    /// For files with several names: the first name and another, in order.
     names: Vec<(u32, u32)>,
-    /// Files that were not in memory, and are to be dropped from it at the end.
+    /// Files that were not in memory, and are dropped from it at the end.
     cold: HashSet<u32>,
     cache: Option<Cache>,
     layouts: Layouts,
@@ -211,7 +211,7 @@ pub fn find(selection: &Selection, filter: &Filter, options: &Options, stop: &St
     }
 }
 
-/// One name of each file, in the order of their inodes, and the others, each behind the first.
+/// One name of each file, in the order of device and inode; and the other names, each with the first.
 fn distinct(files: &Files) -> (Vec<u32>, Vec<(u32, u32)>) {
     let below = layers::below_overlays(files);
     let id = |number: u32| below.get(&number).copied().unwrap_or_else(|| files.get(number).id());
@@ -219,9 +219,9 @@ fn distinct(files: &Files) -> (Vec<u32>, Vec<(u32, u32)>) {
         let listed = files.get(number);
         (listed.bytes, listed.changed_ns, listed.modified_ns)
     };
-    // What is not shown by an overlay comes first, since its file system tells more.
+    // Names outside overlays come first, because their file systems tell more.
     let key = |number| (id(number).1, below.contains_key(&number), number);
-    // Sorting keys is faster than sorting numbers of which each comparison looks up two files.
+    // Sorting keys is faster than sorting numbers, because comparing numbers looks up two files.
     let mut keys: Vec<(u64, bool, u32)> = (0..files.len()).map(key).collect();
     keys.sort_unstable();
     let mut numbers: Vec<u32> = keys.into_iter().map(|(_, _, number)| number).collect();
@@ -238,7 +238,7 @@ fn distinct(files: &Files) -> (Vec<u32>, Vec<(u32, u32)>) {
                 .iter()
                 .all(|number| files.system(*number).inodes_identify)
         };
-        // Else, it is better to miss that two are equal than to call a file its own duplicate.
+        // In doubt, they are one file: missing a duplicate is better than calling a file its own duplicate.
         let is_same = id(*next) == id(*first) && (facts(*next) == facts(*first) || are_sure());
         if is_same {
             names.push((*first, *next));
@@ -257,7 +257,7 @@ fn all_names(names: &[(u32, u32)], number: u32) -> impl Iterator<Item = u32> {
 }
 
 impl Search<'_> {
-    /// What comes of each, in their order.
+    /// The results of `one` for all, in their order.
     fn map<F: Sync, T: Send>(&self, all: &[F], one: impl Fn(&F) -> T + Sync) -> Vec<T> {
         if self.plan.has_threads {
             self.threads.map(all, one)
@@ -268,14 +268,14 @@ impl Search<'_> {
 
     /// Sorts files by their first paths, and classes by what they save, then by the first path in them.
     fn sort(&self, classes: &mut [Class]) {
-        let order = Order::new(self.files, &self.names);
+        let order = PathOrder::new(self.files, &self.names);
         for class in &mut *classes {
             order.sort(&mut class.files, |member| member.number);
         }
         classes.sort_by_cached_key(|class| (Reverse(class.gain_bytes()), order.first_path(class.files[0].number)));
     }
 
-    /// Drops files of sizes that make no group; the others keep their order.
+    /// Removes files whose size makes no group; the others keep their order.
     fn drop_single_sizes(&self, numbers: &mut Vec<u32>) {
         let bytes = |number: &u32| self.files.get(*number).bytes;
         // A table of all sizes would take more memory than files and names together.
@@ -298,7 +298,7 @@ impl Search<'_> {
         numbers.retain(|number| several.binary_search(&bytes(number)).is_ok_and(is_group));
     }
 
-    /// The names of a file that were met.
+    /// The names of a file that were found.
     fn names_of(&self, number: u32) -> impl Iterator<Item = u32> {
         all_names(&self.names, number)
     }
@@ -318,7 +318,7 @@ impl Search<'_> {
         for number in numbers {
             let roots = self.names_of(number).map(|name| self.files.root(name));
             if let Across::References(_) = self.options.across {
-                // What is in a reference is no candidate, whatever other names it has.
+                // A file in a reference is not a candidate, whatever its other names.
                 met.add(roots.max());
             } else {
                 met.add(roots);
@@ -356,7 +356,7 @@ impl Met {
     }
 }
 
-/// What each step took.
+/// How long each step took.
 struct Steps {
     began: Instant,
     ended: usize,

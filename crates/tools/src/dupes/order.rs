@@ -1,4 +1,4 @@
-//! The order in which files are told.
+//! The order in which files are reported.
 
 use std::cell::OnceCell;
 use std::cmp::Ordering;
@@ -7,18 +7,18 @@ use std::os::unix::ffi::OsStringExt;
 use super::all_names;
 use crate::walk::Files;
 
-/// The order of files by their first paths, in which a slash comes before all else, as in that of [`Path`](std::path::Path).
+/// The order of files by their first paths. A slash sorts before all other bytes, as in [`Path`](std::path::Path).
 ///
-/// Only the paths of directories are made: those of all files take more memory than all else together.
-pub(super) struct Order<'a> {
+/// Only the paths of directories are made: the paths of all files would take more memory than everything else.
+pub(super) struct PathOrder<'a> {
     files: &'a Files,
-    /// Of files with several names, the first and another.
+    /// For files with several names: the first name and another.
     names: &'a [(u32, u32)],
-    /// What comes before the names in each place.
+    /// The path before the names in each place.
     above: Vec<OnceCell<Vec<u8>>>,
 }
 
-impl<'a> Order<'a> {
+impl<'a> PathOrder<'a> {
     pub fn new(files: &'a Files, names: &'a [(u32, u32)]) -> Self {
         Self {
             files,
@@ -33,9 +33,9 @@ impl<'a> Order<'a> {
     }
 
     /// The first path of a file.
-    pub fn first_path(&self, number: u32) -> Named<'_> {
-        let names = all_names(self.names, number).map(|name| Named { order: self, name });
-        names.min().unwrap_or(Named {
+    pub fn first_path(&self, number: u32) -> PathOfName<'_> {
+        let names = all_names(self.names, number).map(|name| PathOfName { order: self, name });
+        names.min().unwrap_or(PathOfName {
             order: self,
             name: number,
         })
@@ -52,13 +52,13 @@ impl<'a> Order<'a> {
     }
 }
 
-/// The path of a name, which is not made to be compared.
-pub(super) struct Named<'a> {
-    order: &'a Order<'a>,
+/// The path of a name, which is compared without being made.
+pub(super) struct PathOfName<'a> {
+    order: &'a PathOrder<'a>,
     name: u32,
 }
 
-impl Ord for Named<'_> {
+impl Ord for PathOfName<'_> {
     fn cmp(&self, other: &Self) -> Ordering {
         let files = self.order.files;
         let [name, other_name] = [self, other].map(|one| files.name(one.name));
@@ -74,21 +74,21 @@ impl Ord for Named<'_> {
     }
 }
 
-impl PartialOrd for Named<'_> {
+impl PartialOrd for PathOfName<'_> {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Named<'_> {
+impl PartialEq for PathOfName<'_> {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other) == Ordering::Equal
     }
 }
 
-impl Eq for Named<'_> {}
+impl Eq for PathOfName<'_> {}
 
-/// A byte of a path, for comparing: a slash is the least.
+/// Maps a byte of a path for comparing: a slash is the least.
 fn least_slash(byte: u8) -> u8 {
     if byte == b'/' { 0 } else { byte }
 }
@@ -123,7 +123,7 @@ mod tests {
         let first = |number: &u32| all_names(&names, *number).map(|name| files.path(name)).min();
         let mut expected = numbers.clone();
         expected.sort_by_key(first);
-        Order::new(&files, &names).sort(&mut numbers, |number| *number);
+        PathOrder::new(&files, &names).sort(&mut numbers, |number| *number);
         assert_eq!(
             numbers.iter().map(first).collect::<Vec<_>>(),
             expected.iter().map(first).collect::<Vec<_>>()

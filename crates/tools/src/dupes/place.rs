@@ -30,7 +30,7 @@ impl Search<'_> {
         if self.plan.is_by_place {
             let place = |number: &u32| {
                 let place = self.files.open(*number).and_then(|(file, _)| files::place(&file));
-                // Where it is not known, the inode tells best.
+                // If it is not known, the inode is the best estimate.
                 place.ok().flatten().unwrap_or_else(|| self.files.get(*number).inode)
             };
             numbers.sort_by_cached_key(|number| (self.files.get(*number).device, place(number)));

@@ -26,7 +26,7 @@ const PIECES_AHEAD: usize = 8;
 /// Where all blocks of a file lie, with its device and size: files of different sizes may share the last block.
 type Layout = (u64, u64, Vec<Run>);
 
-/// Digests of files that share all their blocks, by where these are.
+/// Digests of files that share all their blocks, by layout.
 pub(super) type Layouts = Mutex<HashMap<Layout, blake3::Hash>>;
 
 impl Search<'_> {
@@ -68,7 +68,7 @@ impl Search<'_> {
         (classes, failed)
     }
 
-    /// Splits a group of large files by more of their beginnings.
+    /// Splits a group of large files by reading more of their beginnings.
     fn first_look(&self, group: &[u32]) -> (Vec<Vec<u32>>, Vec<Failed>) {
         if !self.plan.has_threads || group.len() > self.plan.most_open || self.cache.is_some() {
             return (vec![group.to_vec()], Vec::new());
@@ -101,7 +101,7 @@ impl Search<'_> {
         std::iter::once(number).chain(self.twins.get(number).iter().skip(1).map(|twin| twin.number))
     }
 
-    /// Files of a group may stand for others.
+    /// Proves a group whose files may stand for others.
     fn prove_with_twins(&self, group: &[u32]) -> (Vec<Class>, Vec<Failed>) {
         if group.iter().all(|number| self.twins.get(*number).is_empty()) {
             return self.prove(group);
@@ -151,7 +151,7 @@ impl Search<'_> {
         (classes, failed)
     }
 
-    /// Compares more files than are open side by side: those with one digest, since comparing each with each takes too long.
+    /// Compares more files than may be open at once: only those with the same digest, since comparing all pairs takes too long.
     fn compare_many(&self, group: &[u32], failed: &mut Vec<Failed>) -> Vec<Class> {
         let alike = self.digest(group, failed);
         let numbers = |class: &Class| class.files.iter().map(|member| member.number).collect::<Vec<u32>>();
@@ -175,7 +175,7 @@ impl Search<'_> {
                 if self.stop.is_stopped() {
                     return (Vec::new(), failed);
                 }
-                // Other parts may hold what makes it a group that is wanted.
+                // All classes are wanted here: files in other parts may complete a group.
                 let classes = self.compare(&[&[*first], part].concat(), &|_| true, &mut failed);
                 let equal = classes.into_iter().find(|class| class.files[0].number == *first);
                 (equal.map_or_else(Vec::new, |class| class.files), failed)
@@ -192,7 +192,7 @@ impl Search<'_> {
             }
             let unreadable: HashSet<u32> = failed.iter().map(|(number, _)| *number).collect();
             if unreadable.contains(first) {
-                // Others may have been held against what it was before.
+                // Others may have been compared with its old content.
                 files.clear();
             }
             let done: HashSet<u32> = files.iter().map(|member| member.number).collect();
@@ -218,7 +218,7 @@ impl Search<'_> {
     ) -> Vec<Class> {
         let mut failures: Vec<Failed> = Vec::new();
         let mut files: Vec<Open> = Vec::with_capacity(group.len());
-        // Of files that share all their blocks, one is read for all.
+        // If files share all their blocks, one is read for all.
         let mut layouts: HashMap<Layout, usize> = HashMap::new();
         let mut twins: Vec<(usize, Open)> = Vec::new();
         for number in group {
@@ -276,7 +276,7 @@ impl Search<'_> {
             let mut members = Vec::with_capacity(class.len());
             for index in class {
                 let open = &files[index];
-                // What was read of a file that was written to meanwhile may be neither its old nor its new content.
+                // If the file was written to meanwhile, the bytes read may be neither its old nor its new content.
                 match self.check(open.number, &open.file) {
                     Ok(_) => members.push(self.member(open.number, open.own_bytes)),
                     Err(error) => failures.push((open.number, error)),
@@ -289,7 +289,7 @@ impl Search<'_> {
                 });
             }
         }
-        // What was read of a changed file says nothing about those that share its old blocks.
+        // The bytes read from a changed file say nothing about files that share its old blocks.
         if failures.iter().any(|(number, _)| read_for_others.contains(number)) {
             let lost: HashSet<u32> = failures.iter().map(|(number, _)| *number).collect();
             let rest: Vec<u32> = group.iter().copied().filter(|number| !lost.contains(number)).collect();
@@ -322,7 +322,7 @@ impl Search<'_> {
         })
     }
 
-    /// Where the blocks of a file lie, if that tells whether it equals another.
+    /// Where the blocks of a file lie, if it is large enough and may share them.
     fn layout(&self, number: u32, file: &File) -> Option<Layout> {
         let listed = self.files.get(number);
         let is_worth = listed.bytes >= SHARED_FROM_BYTES && self.files.system(number).may_share;
@@ -408,7 +408,7 @@ impl Search<'_> {
             self.check(number, &file)?;
             return Ok(digested(digest, Proof::Blake3));
         }
-        // The beginning was not read if it was in the cache.
+        // If the digest of the beginning was in the cache, `cold` may lack the file.
         let is_cold = self.cold.contains(&number) || (cache.is_some() && !self.options.keeps_cached && is_cold(&file));
         let may_keep = self.may_keep(number, &file);
         let mut hasher = blake3::Hasher::new();
@@ -424,7 +424,7 @@ impl Search<'_> {
             hasher.update(&buffer[..length]);
             at += length as u64;
         }
-        // It is read again, to compare bytes.
+        // With `is_paranoid`, it is read again to compare bytes.
         if is_cold && !self.options.is_paranoid {
             drop_read(&file, listed.bytes);
         }
@@ -441,7 +441,7 @@ impl Search<'_> {
         Ok(digested(digest, Proof::Blake3))
     }
 
-    /// Drops a file from the page cache that was not there before.
+    /// Drops a file that was not in the page cache before.
     fn forget_open(&self, number: u32, file: &File) {
         if self.cold.contains(&number) {
             drop_read(file, self.files.get(number).bytes);

@@ -30,7 +30,7 @@ pub(super) struct Rest {
 }
 
 impl Resident {
-    /// `None` where the system cannot.
+    /// `None` if the system does not support it.
     pub fn new(plan: &BatchPlan) -> Option<Self> {
         let made = plan
             .has_rings
@@ -42,8 +42,8 @@ impl Resident {
         })
     }
 
-    /// Reads files, and tells which are to be read in another way. If most are not in memory, the others are not tried, since a read
-    /// that would have to wait starts a request of its own.
+    /// Reads files, and returns those to be read in another way. If most of a batch are not in memory, later ones are not tried,
+    /// because a read that would wait starts a request of its own.
     pub fn read(&mut self, numbers: &[u32], part: &mut Part<'_>) -> Rest {
         let mut rest = Rest::default();
         let mut batches = numbers.chunks(self.batch);
@@ -74,7 +74,7 @@ impl Resident {
             let [directory] = handles.borrowed();
             (directory, *name, *flags)
         });
-        // What an error leaves has no heads.
+        // After an error, there are no heads.
         let _ = self.ring.read(&named.collect::<Vec<_>>(), self.bytes);
         let mut small: Vec<(Digest, usize)> = Vec::with_capacity(entries.len());
         let mut read_bytes = 0;
@@ -110,7 +110,7 @@ impl Resident {
             }
             let mut open = Vec::with_capacity(alike.len());
             for (digest, slot) in alike {
-                // One digest may be of two sizes.
+                // Files of two sizes may have one digest.
                 let bytes = files.get(digest.1).bytes as usize;
                 let content = self.ring.head(*slot).and_then(|head| head.get(..bytes));
                 match files_open.next().flatten() {

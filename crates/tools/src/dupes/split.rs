@@ -12,12 +12,12 @@ use super::failures::unread;
 use crate::Stop;
 use crate::walk::CHANGED;
 
-/// A file that is read beside others.
+/// A file that is read side by side with others.
 pub(super) struct Open {
     pub number: u32,
     pub file: Arc<File>,
     pub own_bytes: u64,
-    /// Whether it has holes, as far as its size and blocks say.
+    /// Whether it has holes, judging by its size and blocks.
     pub is_sparse: bool,
 }
 
@@ -39,15 +39,15 @@ impl Open {
     }
 }
 
-/// Which of several files may be equal still.
+/// Which of several files may still be equal.
 pub(super) struct Split<'w> {
-    /// Of each file, the number of its class; `None` of one that failed.
+    /// The number of each file's class; `None` if the file failed.
     class: Vec<Option<usize>>,
     pub failed: Vec<(usize, io::Error)>,
     pub read_bytes: u64,
     blocks_bytes: [usize; 2],
     stop: &'w Stop,
-    /// Whether files that are equal are wanted; others are not read further.
+    /// Whether a class of files is wanted if they are equal; other classes are not read further.
     is_wanted: &'w (dyn Fn(&[usize]) -> bool + Sync),
 }
 

@@ -2,7 +2,7 @@
 
 use super::Member;
 
-/// Classes of files by the one that stands for them, in few allocations whatever there are.
+/// Classes of files by the one that stands for them, in few allocations however many there are.
 #[derive(Default)]
 pub(super) struct Twins {
     members: Vec<Member>,
@@ -13,7 +13,7 @@ pub(super) struct Twins {
 }
 
 impl Twins {
-    /// The twins that threads found, among so many files.
+    /// Joins the twins that threads found, among `files` files.
     pub fn of(found: Vec<Self>, files: u32) -> Self {
         let mut all = Self::default();
         all.members
@@ -41,7 +41,7 @@ impl Twins {
         self.ends.push(self.members.len() as u32);
     }
 
-    /// The class that a file stands for, itself included; empty if for none.
+    /// The class that a file stands for, itself included; empty if it stands for none.
     pub fn get(&self, number: u32) -> &[Member] {
         let Some(class) = self.classes.get(number as usize).filter(|class| **class > 0) else {
             return &[];

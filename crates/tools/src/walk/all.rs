@@ -34,22 +34,22 @@ pub(crate) struct Visited {
     pub id: (u64, u64),
     /// The number of the root.
     pub root: u32,
-    /// What it holds beside directories and the files that were listed; `None` where that is not known, or was not wanted.
+    /// Its links, and its empty files that were not listed; `None` if it may hold anything else unlisted, or if not requested.
     pub others: Option<Vec<Other>>,
-    /// Directories in it that were to be visited, too.
+    /// Number of directories in it that were to be visited, too.
     pub children: u64,
 }
 
-/// A symbolic link with its target, or an empty file.
+/// The name of a symbolic link, and its target; or the name of an empty file.
 pub(crate) type Other = (Vec<u8>, Option<Vec<u8>>);
 
 /// What could not be listed, and why.
 pub(crate) type Unlisted = (PathBuf, String);
 
-/// What is said of what was listed and is there no more.
+/// The reason reported for an entry that was listed and no longer exists.
 pub(crate) const GONE: &str = "moved or removed during the search";
 
-/// What threads list together.
+/// What the listing threads share.
 struct Shared<'a> {
     selection: &'a Selection,
     /// Whether one directory may be listed by two paths.
@@ -70,9 +70,9 @@ struct Shared<'a> {
 struct Waiting<'a> {
     directory: Arc<Directory<1>>,
     root: &'a Root,
-    /// Directories above it, to the root.
+    /// Number of directories above it, up to the root.
     above: usize,
-    /// What it is if nothing is mounted on it: the device of the directory above, and the inode that was listed there.
+    /// Its identity unless something is mounted on it: the device of its parent, and the inode listed there.
     listed: Option<Identity>,
     /// Whether it was opened before.
     is_open: bool,
@@ -83,12 +83,12 @@ struct Waiting<'a> {
 struct Queue<'a> {
     /// Directories that are to be listed.
     waiting: Vec<Waiting<'a>>,
-    /// Mount points and links to directories, by their paths. Each may lead to directories that have another path, too. They
-    /// are entered after all others, one at a time, so that the same path is reported every time.
+    /// Mount points and links to directories, by path. Directories below them may have another path, too. They are entered last,
+    /// one at a time, so that every search reports the same path.
     later: BTreeMap<PathBuf, Waiting<'a>>,
-    /// Threads that list one.
+    /// Threads that are listing a directory.
     at_work: usize,
-    /// Threads that wait for one.
+    /// Threads that are waiting for a directory.
     asleep: usize,
     /// Directories that were listed: a bind mount shows one in two places.
     listed: HashSet<Identity>,
@@ -107,14 +107,14 @@ pub(crate) struct Found {
     /// Directories that are not entered by default.
     pub left_out: Vec<PathBuf>,
     pub failures: Vec<Unlisted>,
-    /// What was there, and is no more.
+    /// Entries that disappeared during the listing.
     pub gone: Vec<Unlisted>,
-    /// Where they were asked for.
+    /// Listed directories, if requested.
     pub directories: Vec<Visited>,
 }
 
 impl Files {
-    /// Lists all files that are wanted, and tells how many there are so far.
+    /// Lists all wanted files, and reports their number so far.
     pub fn list(
         selection: &Selection,
         filter: &Filter,
@@ -220,7 +220,7 @@ impl<'a> Shared<'a> {
         references.is_at(&place) || queue.places.contains(directory) || id.is_ok_and(|id| queue.listed.contains(&id))
     }
 
-    /// Adds a file that somebody named.
+    /// Adds a file that was given as a path.
     fn add_named(&self, root: &Root, here: Arc<Directory<1>>, found: &mut Found) {
         let file = FileAt::named(&root.path);
         let path = root.path.as_os_str().as_bytes();
@@ -269,7 +269,7 @@ impl<'a> Shared<'a> {
         found
     }
 
-    /// A directory to be listed; `None` where there will be none.
+    /// The next directory to list; `None` if there will be no more.
     fn next(&self) -> Option<Waiting<'a>> {
         let mut queue = self.lock();
         loop {
@@ -295,7 +295,7 @@ impl<'a> Shared<'a> {
         }
     }
 
-    /// Adds the files of a directory, and gives the directories in it.
+    /// Adds the files of a directory, and returns its subdirectories.
     fn list(&self, next: Waiting<'a>, found: &mut Found) -> Vec<Waiting<'a>> {
         let directory = Arc::clone(&next.directory);
         let mut failure = None;
@@ -365,7 +365,7 @@ impl<'a> Shared<'a> {
         children
     }
 
-    /// The file system of a directory whose files are to be found; what else is there is counted.
+    /// The file system of a directory to list; `None` if the directory is skipped.
     fn enters(
         &self,
         next: &Waiting<'_>,
@@ -413,7 +413,7 @@ impl<'a> Shared<'a> {
         (!is_listed).then_some(system)
     }
 
-    /// The file system of a device, as something open on it tells.
+    /// The file system of a device, read from a descriptor that is open on it.
     fn system(&self, device: u64, open: BorrowedFd<'_>) -> System {
         let known = self.lock().systems.get(&device).copied();
         known.unwrap_or_else(|| {
@@ -428,7 +428,7 @@ impl<'a> Shared<'a> {
     }
 }
 
-/// Lets the other threads end where one panics.
+/// Lets the other threads end if one panics.
 struct Unwinding<'s, 'a>(&'s Shared<'a>);
 
 impl Drop for Unwinding<'_, '_> {
@@ -447,7 +447,7 @@ impl Drop for Unwinding<'_, '_> {
 /// The inode of the root of a subvolume of btrfs.
 const SUBVOLUME_INODE: u64 = 256;
 
-/// Whether a directory is a snapshot of btrfs that nobody can change, on a file system that can be changed.
+/// Whether a directory is a read-only btrfs snapshot on a file system that is mounted read-write.
 fn is_read_only_snapshot(directory: BorrowedFd<'_>, facts: &Facts, system: System) -> bool {
     let is_subvolume = system.is_btrfs && facts.inode == SUBVOLUME_INODE;
     let is_refused = || accessat(directory, c".", Access::WRITE_OK, AtFlags::empty()) == Err(Errno::ROFS);

@@ -22,11 +22,11 @@ use seekless_sys::without_atime;
 
 use super::Facts;
 
-/// Directories of one name in this many trees, with data of the user's own.
+/// Directories of one name in this many trees, with data of the caller.
 pub(crate) struct Directory<const TREES: usize, T = ()> {
     parent: Option<Arc<Self>>,
     name: CString,
-    /// How it is opened: a link is followed where the walk follows links.
+    /// How it is opened: a link is followed if the walk follows links.
     flags: OFlags,
     limit: Arc<Limit<TREES>>,
     state: Mutex<State<TREES>>,
@@ -36,7 +36,7 @@ pub(crate) struct Directory<const TREES: usize, T = ()> {
 /// Open directories, one of each tree.
 pub(crate) struct Handles<const TREES: usize>([OwnedFd; TREES]);
 
-/// Directories that are being closed: all are when it is dropped.
+/// Closes directories in another thread. Dropping it waits until all are closed.
 pub(crate) struct Closing(Option<JoinHandle<()>>);
 
 impl Drop for Closing {
@@ -71,7 +71,7 @@ impl<const TREES: usize> Limit<TREES> {
         Arc::new(Self { kept, most })
     }
 
-    /// Closes all idle directories, beside the caller: ext4 takes 2 microseconds for each.
+    /// Closes all idle directories in another thread: ext4 takes 2 microseconds for each.
     pub fn close_all(&self) -> Closing {
         let kept = std::mem::take(&mut self.lock().1);
         Closing(std::thread::Builder::new().spawn(move || drop(kept)).ok())
@@ -200,7 +200,7 @@ impl<const TREES: usize, T> Directory<TREES, T> {
         join(above, name)
     }
 
-    /// The same from the root on.
+    /// The path of a name in it, relative to the root.
     pub fn path_below_root(&self, name: &[u8]) -> PathBuf {
         let above = std::iter::successors(Some(self), |directory| directory.parent.as_deref());
         join(above.filter(|directory| directory.parent.is_some()), name)
@@ -323,7 +323,7 @@ impl<const TREES: usize, T> Directory<TREES, T> {
     }
 }
 
-/// A path of directories, the last of them first, and a name in that.
+/// Joins the names of directories, innermost first, and a name in the innermost.
 fn join<'a, const TREES: usize, T: 'a>(
     above: impl Iterator<Item = &'a Directory<TREES, T>>,
     name: &'a [u8],

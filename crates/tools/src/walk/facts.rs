@@ -98,7 +98,7 @@ impl Facts {
         Identity::new(self.device, self.inode)
     }
 
-    /// Whether two open files, or directories, are the same, if inode numbers identify files on their file systems.
+    /// Whether two open files or directories are the same. False if inode numbers do not identify files there.
     pub fn are_of_one_file(facts: &[Self; 2], files: [BorrowedFd<'_>; 2]) -> bool {
         facts[0].id() == facts[1].id() && files.iter().all(|file| inodes_identify(file).unwrap_or(false))
     }

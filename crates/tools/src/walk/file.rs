@@ -25,7 +25,7 @@ pub(crate) type Failure = (&'static str, io::Error);
 /// The flags for opening files. A file that was regular when it was listed may be something else by now, so opening
 /// must not block on a FIFO or take a controlling terminal.
 pub(super) const FILE: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
-/// The same below a directory that was walked to, for reading.
+/// The flags for reading a file that a walk found: links are not followed.
 pub(crate) const FOUND_FILE: OFlags = FILE.union(OFlags::NOFOLLOW);
 
 impl FileAt {

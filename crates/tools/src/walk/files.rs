@@ -15,7 +15,7 @@ use super::file::{FILE, FOUND_FILE};
 use super::selection::System;
 use super::{Closing, Directory, Facts, Handles};
 
-/// Files by their directories: 48 bytes for each, and its name.
+/// Files by their directories: 48 bytes each, and the name.
 #[derive(Default)]
 pub(crate) struct Files {
     pub(super) places: Vec<Place>,
@@ -23,7 +23,7 @@ pub(crate) struct Files {
     chunks: Vec<Chunk>,
 }
 
-/// Some files: many small lists are put together without a copy, and grow without one.
+/// Some of the files: lists grow without copying, and full chunks are moved when lists are joined.
 #[derive(Default)]
 struct Chunk {
     files: Vec<Listed>,
@@ -34,15 +34,15 @@ struct Chunk {
 /// Files in a chunk.
 const CHUNK: usize = 256;
 
-/// What files were found in.
+/// Where files were found.
 pub(super) struct Place {
     pub directory: Arc<Directory<1>>,
     /// The number of the root.
     pub root: u32,
-    /// Whether the names are followed where they are links: somebody gave them, or wants links followed.
+    /// Whether names that are links are followed: they were given as paths, or links are to be followed.
     pub is_followed: bool,
     pub system: System,
-    /// Whether files here are of others, who alone may read without changing the time of access.
+    /// Whether files here belong to other users, so that `O_NOATIME` is refused.
     pub is_of_others: AtomicBool,
 }
 
@@ -50,7 +50,7 @@ pub(super) struct Place {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Listed {
     place: u32,
-    /// Where its name begins, which ends where the next one does; and [`SPARSE`].
+    /// Where its name begins (it ends where the next one begins), and the bit [`SPARSE`].
     name: u32,
     pub device: u64,
     pub inode: u64,
@@ -64,14 +64,14 @@ pub(crate) struct Listed {
 /// The bit of a file that takes less space than its size: it has holes, or is compressed.
 const SPARSE: u32 = 1 << 31;
 
-/// Up to this size, btrfs may have the data of a file beside its metadata.
+/// Up to this size, btrfs may store the data of a file inline, in its metadata.
 const INLINE_BYTES: u64 = 4096;
 
-/// The kind of error where a file is not what it was when it was listed.
+/// The kind of error for a file that changed after it was listed.
 pub(crate) const CHANGED: io::ErrorKind = io::ErrorKind::StaleNetworkFileHandle;
 
 impl Files {
-    /// Files that nobody listed: `names` of them in each directory, of these sizes.
+    /// Makes files without listing any: `names` in each directory, of these sizes.
     #[cfg(test)]
     pub fn made(directories: u32, names: u32, bytes: impl Fn(u32) -> u64) -> Self {
         use std::ffi::CString;
@@ -98,7 +98,7 @@ impl Files {
         files
     }
 
-    /// How many there are; they are named by their numbers.
+    /// Number of files; each is identified by its number.
     pub fn len(&self) -> u32 {
         let full = self.chunks.len().saturating_sub(1) * CHUNK;
         (full + self.chunks.last().map_or(0, |last| last.files.len())) as u32
@@ -139,7 +139,7 @@ impl Files {
         chunk.name(file)
     }
 
-    /// Whether its name is followed where it is a symbolic link.
+    /// Whether its name is followed if it is a symbolic link.
     pub fn is_followed(&self, number: u32) -> bool {
         self.place(number).is_followed
     }
@@ -157,7 +157,7 @@ impl Files {
         self.place(number).system
     }
 
-    /// Whether no two of them have one inode number, but for hard links.
+    /// Whether only hard links of one file share an inode number.
     pub fn are_numbers_sure(&self) -> bool {
         self.places.iter().all(|place| place.system.inodes_identify)
     }
@@ -167,7 +167,7 @@ impl Files {
         self.places.iter().any(|place| place.system.is_overlay)
     }
 
-    /// Whether reading from memory without waiting may succeed though nothing of a file is in memory.
+    /// Whether a non-blocking read may succeed although nothing of the file is in the page cache.
     pub fn is_read_without_device(&self, number: u32) -> bool {
         let listed = self.get(number);
         listed.name & SPARSE > 0 || self.system(number).is_btrfs && listed.bytes <= INLINE_BYTES
@@ -215,7 +215,7 @@ impl Files {
     /// What happened to it.
     pub fn check(&self, number: u32, now: &Facts) -> io::Result<()> {
         let listed = self.get(number);
-        // Where inode numbers are not sure, the system may forget a file and give it another number.
+        // If inode numbers do not identify files, the system may forget a file and give it another number.
         if self.system(number).inodes_identify && now.id() != Identity::new(listed.device, listed.inode) {
             return Err(io::Error::new(CHANGED, "replaced by another file during the search"));
         }
@@ -226,7 +226,7 @@ impl Files {
         Ok(())
     }
 
-    /// Closes the directories, beside the caller; what is opened in one from now on opens it again.
+    /// Closes the directories in another thread. Opening a file opens its directory again.
     pub fn close_directories(&self) -> Option<Closing> {
         self.places.first().map(|place| place.directory.limit().close_all())
     }
@@ -249,7 +249,7 @@ impl Files {
         }
     }
 
-    /// Adds a place, and gives its number.
+    /// Adds a place, and returns its number.
     pub(super) fn add_place(&mut self, place: Place) -> u32 {
         self.places.push(place);
         self.places.len() as u32 - 1

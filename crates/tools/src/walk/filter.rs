@@ -8,26 +8,26 @@ use regex::bytes::Regex;
 
 use super::Facts;
 
-/// Which files are wanted: those of which all is true.
+/// Which files are wanted: all conditions must hold.
 #[derive(Debug)]
 pub struct Filter {
     /// Their sizes.
     pub bytes: RangeInclusive<u64>,
     /// When they were last written to, in seconds since 1970.
     pub modified: RangeInclusive<i64>,
-    /// Their owner, where only those of one are wanted.
+    /// Their owner; `None` for any owner.
     pub owner: Option<u32>,
-    /// Directories between the root and a file, at most.
+    /// Maximum number of directories between the root and a file.
     pub depth: usize,
-    /// One of these matches, where there are any.
+    /// At least one of these matches, if there are any.
     pub include: Globs,
     /// None of these matches, nor the name or path of a directory above.
     pub exclude: Globs,
     /// This matches the path.
     pub regex: Option<Regex>,
-    /// Also what is in the trash and in snapshots.
+    /// Trash directories and snapshots are entered, too.
     pub everything: bool,
-    /// Symbolic links are followed, and not only those that are named.
+    /// Symbolic links in directories are followed, too.
     pub follows_links: bool,
     /// What `.gitignore` and `.ignore` name is left out.
     pub heeds_ignore_files: bool,
@@ -50,7 +50,7 @@ impl Default for Filter {
     }
 }
 
-/// Globs that match names where they hold no slash, and else paths from the root on.
+/// Globs: those with a slash match paths below the root, the others match names.
 #[derive(Debug, Default)]
 pub struct Globs {
     names: GlobSet,
@@ -58,7 +58,7 @@ pub struct Globs {
 }
 
 impl Globs {
-    /// Reads globs: `*` and `?` stand for no slash, `**` for any directories.
+    /// Parses globs: `*` and `?` match no slash, `**` matches any directories.
     ///
     /// # Errors
     /// What is wrong with one.
@@ -95,7 +95,7 @@ pub(super) struct Named<'a> {
     pub path: &'a dyn Fn() -> PathBuf,
 }
 
-/// Directories that hold what was thrown away, or how all was at another time.
+/// Names of trash directories and of directories of snapshots.
 const TRASH_AND_SNAPSHOTS: [&str; 6] = ["$RECYCLE.BIN", ".Trash", ".Trashes", ".snapshot", ".snapshots", ".zfs"];
 
 impl Filter {
@@ -111,18 +111,18 @@ impl Filter {
                 .is_none_or(|regex| regex.is_match((entry.path)().as_os_str().as_encoded_bytes()))
     }
 
-    /// Whether a directory of so many above it is entered, as far as its name says.
+    /// Whether a directory with `above` directories above it is entered, judging by its name and path.
     pub(super) fn enters(&self, entry: &Named<'_>, above: usize) -> bool {
         above < self.depth && !self.exclude.match_any(entry)
     }
 
-    /// Whether a directory is left out because few want what is in it.
+    /// Whether a directory is left out by default: trash or snapshots.
     pub(super) fn leaves_out(&self, entry: &Named<'_>) -> bool {
         !self.everything && is_trash(entry.name, || (entry.path)())
     }
 }
 
-/// Whether a directory of this name holds what was thrown away, or how all was at another time.
+/// Whether a directory of this name holds trash or snapshots.
 fn is_trash(name: &Path, path: impl FnOnce() -> PathBuf) -> bool {
     name.to_str().is_some_and(|name| {
         TRASH_AND_SNAPSHOTS.contains(&name)
@@ -133,7 +133,7 @@ fn is_trash(name: &Path, path: impl FnOnce() -> PathBuf) -> bool {
     })
 }
 
-/// Whether a directory, or one above it, holds what was thrown away, or how all was at another time.
+/// Whether a directory, or one above it, holds trash or snapshots.
 pub(crate) fn is_in_trash(directory: &Path) -> bool {
     let mut all = directory.ancestors();
     all.any(|directory| {

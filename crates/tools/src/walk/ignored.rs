@@ -14,21 +14,20 @@ use super::Listing;
 use super::file::FOUND_FILE;
 use super::filter::Named;
 
-/// The rules of a directory, before those of the directories above it.
+/// The rules of a directory, which take precedence over those of the directories above it.
 pub(super) struct Ignored {
     rules: Gitignore,
     above: Option<Arc<Self>>,
 }
 
-/// The later one decides.
+/// If both match, the later one decides.
 const NAMES: [&[u8]; 2] = [b".gitignore", b".ignore"];
 
-/// More of such a file is not read.
+/// At most this much of an ignore file is read.
 const LIMIT_BYTES: u64 = 1 << 20;
 
 impl Ignored {
-    /// Adds the rules of a directory, which has these entries, to those above. Lines that are no rule are left out, as git
-    /// does.
+    /// Adds the rules of a directory, which has these entries, to those above. Invalid lines are skipped, as in git.
     pub fn read(
         directory: BorrowedFd<'_>,
         entries: &Listing,

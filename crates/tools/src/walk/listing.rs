@@ -112,7 +112,7 @@ impl Listing {
         failed.map_or(Ok(next), Err)
     }
 
-    /// Adds all that is in a directory, in its order.
+    /// Adds all entries of a directory, in the system's order.
     pub fn add_all(&mut self, directory: BorrowedFd<'_>) -> io::Result<()> {
         loop {
             match self.add_some(directory, |_| true) {
@@ -147,7 +147,7 @@ impl Listing {
         self.entries.clear();
     }
 
-    /// In the order in which file systems lay out what was written together.
+    /// Sorts by inode, the order in which file systems lay out what was written together.
     pub fn sort_by_inode(&mut self) {
         self.entries.sort_unstable_by_key(|entry| entry.inode);
     }

@@ -22,7 +22,7 @@ pub(crate) type Found = Result<FileAt, (PathBuf, String)>;
 pub struct Left {
     /// Additional hard links, and directories that are also named themselves.
     pub repeated: u64,
-    /// Symbolic links, which are not followed inside directories.
+    /// Symbolic links inside directories that were not followed.
     pub links: u64,
     /// FIFOs, sockets and devices.
     pub special: u64,

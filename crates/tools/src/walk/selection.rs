@@ -18,10 +18,10 @@ use crate::Stop;
 #[derive(Debug)]
 pub struct Selection {
     roots: Vec<Root>,
-    /// Files that were named by another of their hard links before.
+    /// Paths that are hard links of files named before.
     links: Vec<Root>,
     ids: HashSet<Identity>,
-    /// Where all of them are, without symbolic links: this tells them apart where inode numbers do not.
+    /// Their paths without symbolic links: these identify them where inode numbers do not.
     places: HashSet<PathBuf>,
     /// The same for directories that several mounts show.
     mounts: Mounts,
@@ -29,7 +29,7 @@ pub struct Selection {
     has_files: bool,
     /// What the others are compared with.
     references: Option<Box<Self>>,
-    /// How many paths there are, those of references included.
+    /// Number of paths, including those of references.
     paths: u32,
     pub(super) other_file_systems: bool,
 }
@@ -38,25 +38,25 @@ pub struct Selection {
 #[derive(Debug)]
 pub(crate) struct Root {
     pub path: PathBuf,
-    /// Its place among those that were named.
+    /// Its position among the named paths.
     pub number: u32,
     pub is_directory: bool,
     pub(super) device: u64,
     pub(super) system: System,
-    /// Why nothing can be done with it.
+    /// Why it is refused.
     pub(super) refused: Option<String>,
 }
 
 /// What a file system is like.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct System {
-    /// Whether no two files have one inode number.
+    /// Whether no two files have the same inode number.
     pub inodes_identify: bool,
     /// Whether files may share blocks.
     pub may_share: bool,
     pub is_overlay: bool,
-    /// Whether device, inode, size and times tell that a file is what it was. In memory, what is written through maps leaves no
-    /// trace in times, and an overlay does not tell what of that is unwritten.
+    /// Whether an unchanged device, inode, size and times mean an unchanged file. On file systems in memory, writes through
+    /// mappings do not update times, and an overlay does not tell which of these are not written back.
     pub tells_changes: bool,
     pub(super) is_pseudo: bool,
     pub(super) is_btrfs: bool,
@@ -75,7 +75,7 @@ impl System {
     }
 }
 
-/// File systems that have reflinks or snapshots, or show files of those that have.
+/// File systems that have reflinks or snapshots, or show files of file systems that do.
 const SHARING: [&str; 5] = ["btrfs", "xfs", "bcachefs", "ocfs2", "overlay"];
 
 impl Root {
@@ -85,8 +85,8 @@ impl Root {
     }
 }
 
-/// Whether the file system of an open file gives no two files one [`Identity`]. FUSE may, where it shows files of several
-/// others.
+/// Whether no two files share an [`Identity`] on the file system of an open file. They may on FUSE, if it shows files of several
+/// file systems.
 pub(crate) fn is_sure(file: impl AsFd) -> bool {
     inodes_identify(file).unwrap_or(false)
 }
@@ -181,12 +181,12 @@ impl Selection {
         self.roots.len() > 1 || self.references.is_some()
     }
 
-    /// Whether a file or directory was named itself, here or as a reference, by where it is.
+    /// Whether the file or directory at this place was named itself, here or as a reference.
     pub(super) fn is_at(&self, place: &Path) -> bool {
         self.places.contains(place) || self.references().is_some_and(|references| references.is_at(place))
     }
 
-    /// Whether a directory was named itself by its path below another mount.
+    /// Whether a directory was named itself, by a path below another mount.
     pub(super) fn is_mounted_at_another(&self, directory: BorrowedFd<'_>, facts: &Facts) -> bool {
         self.mounts.have(directory, facts)
     }
@@ -211,8 +211,8 @@ impl Selection {
     }
 }
 
-/// Directories that inode numbers do not tell apart, by what tells them apart on one mount at least, and the first mount that
-/// shows each: a bind mount shows one in two places.
+/// The first mount that shows each directory, for directories that inode numbers do not identify. The key identifies a directory at
+/// least within one mount. A bind mount shows a directory in two places.
 #[derive(Debug, Default)]
 pub(super) struct Mounts(HashMap<(Identity, i64, i64), u64>);
 
@@ -223,7 +223,7 @@ impl Mounts {
         first.is_some_and(|first| mount_id(directory).is_some_and(|mount| mount != *first))
     }
 
-    /// The same, and adds it.
+    /// As [`Self::have`]; also adds the directory.
     pub(super) fn add(&mut self, directory: BorrowedFd<'_>, facts: &Facts) -> bool {
         let Some(mount) = mount_id(directory) else {
             return false;
@@ -241,12 +241,12 @@ impl Mounts {
     }
 }
 
-/// Where something is, without symbolic links; its path if that is not known.
+/// A path without symbolic links; the path itself if it cannot be resolved.
 pub(super) fn place(path: &Path) -> PathBuf {
     fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
 }
 
-/// Where an open directory is.
+/// The path of an open directory, without symbolic links.
 pub(super) fn place_of(directory: BorrowedFd<'_>, path: impl FnOnce() -> PathBuf) -> PathBuf {
     fs::read_link(format!("/proc/self/fd/{}", directory.as_raw_fd())).unwrap_or_else(|_| place(&path()))
 }

@@ -261,7 +261,7 @@ fn a_directory_that_becomes_a_link_before_it_is_entered_is_a_failure() {
     let (all, root) = tree_and_secret();
     fs::write(root.join("first"), b"").unwrap();
     fs::remove_dir_all(root.join("inner")).unwrap();
-    // Behind the file in every order: the system returned both in its first call.
+    // Some of these follow the file in any order. The first system call returned all of them.
     for number in 0..50 {
         fs::create_dir(root.join(format!("{number}"))).unwrap();
     }

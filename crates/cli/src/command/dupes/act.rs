@@ -356,7 +356,7 @@ impl Work {
         Ok(())
     }
 
-    /// Asks on the terminal. A signal is no answer, and ends the question.
+    /// Asks on the terminal. A signal ends the question without an answer.
     fn is_agreed(&self, steps: &[Step], caught: &Caught) -> Result<bool, Failure> {
         let unasked = || anyhow!("cannot ask without a terminal; use --yes to act, or --dry-run to see the plan only");
         let mut terminal: Box<dyn BufRead + Send> = if self.is_stdin_used {
@@ -423,7 +423,7 @@ impl Work {
     }
 }
 
-/// The error of the core, whose words include those of its source.
+/// The error of the core, whose message already includes its source.
 pub fn unsourced(error: &act::Error) -> anyhow::Error {
     anyhow!("{error}")
 }

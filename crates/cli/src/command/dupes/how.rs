@@ -103,7 +103,7 @@ impl How {
         self.require_answer(json.form())
     }
 
-    /// The action, and the rules, whose directories exist.
+    /// The action and the rules. Fails if a directory of theirs does not exist.
     pub fn action(&self, kind: Kind) -> anyhow::Result<(Action, Vec<Rule>)> {
         if self.to.is_some() != (kind == Kind::Move) {
             bail!(if self.to.is_some() {

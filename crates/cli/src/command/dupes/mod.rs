@@ -319,7 +319,7 @@ fn act(
         has_failures: !found.failures.is_empty(),
         is_stdin_used: from.is_some_and(|from| from == Path::new("-")),
     };
-    // Its directories are open, and acting needs many.
+    // This closes its open directories: acting needs many of its own.
     drop(found);
     act::act_on(kind, &arguments.how, searched, &arguments.json, arguments.quiet)
 }

@@ -140,7 +140,7 @@ fn named(name: &Path, state: &Path) -> anyhow::Result<PathBuf> {
         .with_context(|| format!("{}: no such journal; --list lists them", visible_path(name)))
 }
 
-/// The newest that is not undone: one of which nothing could be restored before comes last.
+/// The newest that is not undone. Those whose last undo restored nothing are skipped, unless there is no other.
 fn last(journals: &[Journal]) -> anyhow::Result<PathBuf> {
     let is_open = |journal: &&Journal| !journal.is_complete || journal.undone < journal.steps;
     let open: Vec<&Journal> = journals.iter().filter(is_open).collect();

@@ -98,7 +98,7 @@ fn change(
         Action::Remove => remove(place, name, (held, kept), watch)?,
         Action::Hardlink => {
             let linked = hardlink(place, name, held, kept, watch);
-            // A link that was removed again has changed the kept file, too.
+            // Even a link that was removed again has changed the ctime of the kept file.
             let renewed = kept.held.renew();
             holding.remember(&kept.held);
             linked?;
@@ -118,7 +118,7 @@ fn change(
     held.renew().map_err(Unchanged::Failed)
 }
 
-/// Fails unless a name still leads to the file that was compared, and it and the kept one are what they were.
+/// Fails unless a name still leads to the file that was compared, and it and the kept file are unchanged.
 fn require_unchanged(place: &Place, held: &Held, kept: &Kept) -> Result<(), String> {
     held.require_unchanged()?;
     let unchanged = kept.held.require_unchanged();
@@ -240,9 +240,9 @@ fn symlink(place: &Place, name: &Name, held: &Held, kept: &Kept, watch: &dyn Wat
 
 /// A link that is to take the place of a file.
 struct Link<'a> {
-    /// Whether what has a name is the link.
+    /// Whether these are the facts of the link.
     is_ours: &'a dyn Fn(&Facts) -> bool,
-    /// Fails unless the link leads to the kept file by this name.
+    /// Fails unless the link with this name leads to the kept file.
     leads: &'a dyn Fn(&OsStr) -> Result<(), String>,
 }
 
@@ -258,7 +258,7 @@ fn take_place(
     let aside = place.beside(temporary);
     let exchange = || required(place.directory.exchange(temporary, &place.name));
     let unexchanged = |error: io::Error| format!("cannot exchange names with the link: {error}");
-    // The link that did not get the name, or lost it again.
+    // Removes the link, which did not get the name or lost it again.
     let discard = |why: String| {
         let found = place.facts_of(temporary);
         if !matches!(&found, Ok(Some(found)) if is_ours(found)) {
@@ -338,8 +338,8 @@ pub(super) fn relocate(
     })
 }
 
-/// Opens the place that a file is moved to, and makes the directories that are missing, for this user alone: what was
-/// protected by the directories above stays protected.
+/// Opens the place that a file is moved to. Makes missing directories for this user only (mode 0700): a file that its directories
+/// protected stays protected.
 fn destination(name: &Name, (holding, directories): (&Holding<'_>, &Directories)) -> io::Result<Place> {
     let path = name.moved_to.as_deref().unwrap_or(Path::new("/"));
     let above: Vec<&Path> = path.ancestors().skip(1).take(name.made as usize).collect();
@@ -402,12 +402,11 @@ fn reflink(prepared: &Prepared, holding: &Holding<'_>, watch: &dyn Watch) -> Res
         let set = modified.and_then(|modified| held.file.set_times(FileTimes::new().set_modified(modified)));
         set.map_err(|error| format!("blocks are shared, but its time cannot be restored: {error}"))?;
     }
-    // All blocks are those of the kept file now. Asking btrfs whether they are shared takes it as long as there are files that
-    // share them.
+    // All blocks are now those of the kept file. This is not checked: btrfs takes longer the more files share them.
     Ok(prepared.own_bytes)
 }
 
-/// A time in seconds and ns since 1970; `None` if it is none that a file may have.
+/// A time in seconds and ns since 1970; `None` if no file can have it.
 pub(super) fn time((seconds, more): (i64, u32)) -> Option<SystemTime> {
     let since = Duration::from_secs(seconds.unsigned_abs());
     let whole = if seconds < 0 {

@@ -20,7 +20,7 @@ use crate::visible::visible_path;
 /// Steps that a thread checks in turn.
 const AT_ONCE: usize = 256;
 
-/// Steps that will not be done, as far as can be said without reading files, and why.
+/// Steps that will not be done, and why, as far as this is known without reading files.
 #[must_use]
 pub fn check(action: &Action, steps: &[Step], options: &Options) -> Vec<(usize, String)> {
     let stop = Stop::default();

@@ -50,7 +50,7 @@ pub enum Reason {
     Rule(String),
     /// No other rule keeps a copy that counts.
     LastCopy,
-    /// No other copy stays on its file system, and links do not lead to others.
+    /// No other copy stays on its file system, and links cannot cross file systems.
     LastThere,
 }
 
@@ -69,7 +69,7 @@ impl fmt::Display for Reason {
     }
 }
 
-/// What becomes of a group.
+/// What is done with a group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Choice {
     /// The size of each file.
@@ -83,7 +83,7 @@ pub struct Choice {
 }
 
 impl Copy {
-    /// Keeps a file that is below this directory where it is, and does not count it.
+    /// Makes a file below this directory stay, and not count. A directory that holds this one stays, too.
     pub fn stay_below(&mut self, directory: &Path) {
         for name in self.names.iter_mut().filter(|name| name.path.starts_with(directory)) {
             name.is_poor = true;
@@ -136,7 +136,7 @@ pub fn choose(copies: &[Copy], rules: &[Rule], is_linked: bool) -> Choice {
         reasons[best].get_or_insert_with(|| Reason::Rule(first.name().to_owned()));
     }
     let least = rules.iter().filter_map(Rule::at_least).max().unwrap_or(1);
-    // Copies that count come first. Those that do not are counted where there are no others.
+    // Copies that count come first. The others are taken only if there are too few of those.
     order.sort_by_key(|number| copies[*number].is_poor());
     let poor = order.partition_point(|number| !copies[*number].is_poor());
     let staying = |reasons: &[Option<Reason>], among: &[usize]| {
@@ -155,7 +155,7 @@ pub fn choose(copies: &[Copy], rules: &[Rule], is_linked: bool) -> Choice {
             }
         }
     }
-    // What is kept for others: the best of all, or of each file system.
+    // The copy that the others rely on: the best of all, or of each file system.
     let device = |number: usize| if is_linked { copies[number].seen.device } else { 0 };
     let mut keepers = HashMap::new();
     for among in [&order[..poor], &order[poor..]] {

@@ -22,13 +22,13 @@ use crate::walk::is_in_trash;
 #[derive(Debug)]
 pub struct Places<'a> {
     origin: &'a Origin,
-    /// Those of the paths that were given.
+    /// The devices of the given paths.
     devices: HashSet<u64>,
     references: Vec<&'a Path>,
     known: HashMap<PathBuf, Place>,
 }
 
-/// What a directory is, by a path of it.
+/// What a directory is, by one of its paths.
 #[derive(Clone, Debug)]
 struct Place {
     /// Without links and `..`.
@@ -50,7 +50,7 @@ impl<'a> Places<'a> {
         }
     }
 
-    /// The files of a group, and those that have no place any more, with the reason.
+    /// The files of a group; and those that can no longer be found, with the reason.
     pub fn copies(&mut self, group: &Group) -> (Vec<Copy>, Vec<(PathBuf, String)>) {
         let (mut copies, mut gone) = (Vec::new(), Vec::new());
         for file in &group.files {
@@ -131,8 +131,8 @@ impl<'a> Places<'a> {
         self.origin.roots.iter().any(|root| path.starts_with(&root.path))
     }
 
-    /// Whether nobody should rely on the file with this absolute path: it is in the trash, in a read-only snapshot, on a
-    /// device on which nothing was named, or has the temporary name of a run that was killed, which may be put back.
+    /// Whether nobody should rely on the file with this absolute path: it is in the trash, in a read-only snapshot, on a device
+    /// without a given path, or has the temporary name of a killed run, which may be put back.
     pub fn is_poor(&mut self, path: &Path, device: u64) -> bool {
         let is_temporary = path
             .file_name()
@@ -140,7 +140,7 @@ impl<'a> Places<'a> {
         is_temporary || !self.devices.contains(&device) || path.parent().is_none_or(|parent| self.is_poor_in(parent))
     }
 
-    /// The same of a directory, and what is in it.
+    /// The same for a directory and everything in it.
     pub(super) fn is_poor_in(&mut self, directory: &Path) -> bool {
         self.place(directory).map_or(true, |place| place.is_poor)
     }
@@ -178,7 +178,7 @@ impl<'a> Places<'a> {
     }
 }
 
-/// Whether nobody can write here though the file system is mounted for writing, as in a read-only snapshot of btrfs.
+/// Whether a directory is read-only although its file system is mounted read-write, as in a read-only btrfs snapshot.
 fn is_snapshot(directory: &Path) -> bool {
     accessat(CWD, directory, Access::WRITE_OK, AtFlags::empty()) == Err(Errno::ROFS)
         && seekless_sys::file_system(directory).is_ok_and(|found| !found.read_only)

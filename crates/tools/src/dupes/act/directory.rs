@@ -35,7 +35,7 @@ use crate::walk::{Facts, Listing, with_article};
 const LONGEST_PATH: usize = 4096;
 const CHANGED: &str = "something in it was added, removed or changed";
 
-/// Entries of a directory and below, by their paths from there on, what is in a directory behind it.
+/// Entries of a directory and below, by relative path. The contents of a directory follow it.
 type Listed = BTreeMap<PathBuf, Inside>;
 
 /// An open directory, and all that is in it.
@@ -44,7 +44,7 @@ pub(super) struct Tree {
     path: PathBuf,
     facts: Facts,
     listed: Listed,
-    /// Something in it that is not of root, and its owner.
+    /// An entry that root does not own, and its owner.
     foreign: Option<(PathBuf, u32)>,
 }
 
@@ -194,7 +194,7 @@ impl Tree {
         }
     }
 
-    /// Lists it again. It fails unless a name leads to it, and it holds what it held.
+    /// Lists it again. Fails unless the name leads to it and its contents are unchanged.
     fn require_unchanged(&self, place: &Place, stop: &Stop) -> Result<(), Refused> {
         let now = Self::open(place, stop)?;
         match () {
@@ -233,14 +233,14 @@ impl Below<'_> {
             directory: Arc::clone(&self.last.1),
             name: path.file_name().unwrap_or_default().to_owned(),
             path: self.tree.path.join(path),
-            // This is known from the directory, for all that is in it.
+            // The check of the whole directory covers this.
             exposed: None,
         })
     }
 }
 
-/// Lists a directory and the kept one, and fails with the reason why it will not be moved, as far as that can be said without
-/// reading files.
+/// Lists a directory and the kept one. Fails with the reason why it will not be moved, as far as this is known without reading
+/// files.
 pub(super) fn examine(
     step: &Step,
     action: &Action,
@@ -262,7 +262,7 @@ pub(super) fn examine(
     let of_kept = |why: Refused| format!("the kept directory {}: {why}", visible_path(&step.keep));
     let place = directories.place(path).map_err(|error| unopened(&error))?;
     let moved = Tree::open(&place, holding.stop)?;
-    // Relative ones may lead elsewhere from the new place.
+    // A relative link may lead elsewhere from the new place.
     if let Some((link, _)) = moved
         .listed
         .iter()
@@ -330,7 +330,7 @@ pub(super) fn examine(
     })
 }
 
-/// The first path of entries that cannot be equal.
+/// The path of the first entry that cannot be equal.
 fn first_difference(one: &Listed, other: &Listed) -> Option<PathBuf> {
     let same = |one: &Inside, other: &Inside| match (one, other) {
         (Inside::File(one), Inside::File(other)) => one.bytes == other.bytes,
@@ -412,7 +412,7 @@ impl Proven {
     /// Fails unless both directories still hold what was compared; the moved one is expected at this place.
     fn look(&self, place: &Place, stop: &Stop) -> Result<(), String> {
         self.examined.moved.require_unchanged(place, stop)?;
-        // By its path anew: directories above it may have been renamed.
+        // Open it by its path again: directories above it may have been renamed.
         let kept = Directories::default()
             .place(&self.entry.keep)
             .map_err(|error| unopened(&error))
@@ -427,7 +427,7 @@ pub(super) fn act(proven: &Proven, (holding, directories): (&Holding<'_>, &Direc
     if let Err(why) = proven.look(place, holding.stop) {
         return Outcome::Left { why };
     }
-    // A signal is no reason to put it back.
+    // A signal must not stop this check: the directory would be put back.
     let look = |there: &Place| proven.look(there, &Stop::default());
     match relocate(place, &proven.entry.names[0], &look, (holding, directories), watch) {
         Ok(()) => Outcome::Done { gained_bytes: 0 },
@@ -436,8 +436,8 @@ pub(super) fn act(proven: &Proven, (holding, directories): (&Holding<'_>, &Direc
     }
 }
 
-/// The files of a directory, each as a step with its twin in the kept directory, and the space that it has of its own. Names of
-/// one file make one step; a file that is the same file as its twin makes none.
+/// The files of a directory, each as a step with its twin in the kept directory, and the space that it shares with no other. Names
+/// of one file make one step. A file that is its own twin makes none.
 ///
 /// # Errors
 /// Why the directory, or the kept one, is not what it was at the search.
@@ -479,7 +479,7 @@ pub fn files_of(step: &Step) -> Result<Vec<(Step, u64)>, String> {
     Ok(steps)
 }
 
-/// The space that a file shares with no other; 0 where that cannot be told.
+/// The space that a file shares with no other; 0 if unknown.
 fn own_bytes(place: &Place) -> u64 {
     let Ok(file) = place.open() else { return 0 };
     let shared = shared_bytes(&file).ok().flatten().unwrap_or(0);

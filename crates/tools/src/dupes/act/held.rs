@@ -53,7 +53,7 @@ pub(super) struct Holding<'a> {
     renewed: Mutex<HashMap<(u64, u64), Facts>>,
     /// Names for which directories were made that could not be removed again, perhaps because too many files are open.
     unmade: Mutex<Vec<Name>>,
-    /// The block of a file, and of another.
+    /// Blocks of the two files that are compared.
     blocks: Mutex<[Vec<u8>; 2]>,
 }
 
@@ -71,7 +71,7 @@ pub(super) struct Kept {
     pub held: Held,
     pub place: Place,
     pub attributes: Attributes,
-    /// When it was made, where its file system says so.
+    /// When it was made, if its file system records this.
     pub born_ns: Option<i64>,
     content: Option<Vec<u8>>,
     /// BLAKE3 of its bytes, as digits.
@@ -226,7 +226,7 @@ impl<'a> Holding<'a> {
         }
     }
 
-    /// Fails if undoing could not give a new file the owner, the group or an attribute of one.
+    /// Fails if undo could not give a new file the owner, the group or an attribute of this one.
     pub fn require_restorable(&self, action: &Action, own: &Attributes) -> Result<(), Refused> {
         let is_copied = matches!(action, Action::Remove | Action::Hardlink | Action::Symlink { .. });
         if self.is_root || self.options.ignore_metadata || !is_copied {
@@ -247,8 +247,8 @@ impl<'a> Holding<'a> {
         Err(format!("only root could restore its {what}"))
     }
 
-    /// Fails in a directory that only lets owners remove files, if the files of this step are of others: a link that was made
-    /// could not be removed again.
+    /// Fails in a directory with the sticky bit if another user owns a file of this step: a link could be made, but not removed
+    /// again.
     pub fn require_removable(&self, place: &Place, files: &[&Facts]) -> Result<(), Refused> {
         let directory =
             Facts::of(place.directory.as_fd()).map_err(|error| format!("cannot stat its directory: {error}"))?;
@@ -262,13 +262,13 @@ impl<'a> Holding<'a> {
         }
     }
 
-    /// Opens a file, which must be what it was, and keeps writers out.
+    /// Opens a file, and keeps writers out. Fails if the file has changed.
     pub fn hold(&self, place: &Place, expected: &Seen) -> Result<Held, Refused> {
         self.open(place, expected, true)
     }
 
     fn open(&self, place: &Place, expected: &Seen, is_alone: bool) -> Result<Held, Refused> {
-        // Before it is opened, because opening a device may have effects, and opening a file ends leases.
+        // Stat it before opening it: opening a device may have effects, and opening a file breaks leases.
         let found = place.facts().map_err(|error| format!("cannot stat: {error}"))?;
         let found = found.ok_or("it is gone")?;
         if found.kind != FileType::RegularFile {
@@ -349,8 +349,8 @@ impl<'a> Holding<'a> {
         Ok((None, digest.map_err(failed)?))
     }
 
-    /// Fails unless two files are unchanged, are not the same file, and have equal bytes. Whether others write to them is for
-    /// the caller to find out.
+    /// Fails unless two files are unchanged, are not the same file, and have equal bytes. The caller must check that nobody writes
+    /// to them.
     pub fn compare_open(&self, place: &Place, seen: &Seen, kept: (&Place, &Seen)) -> Result<(), Refused> {
         let of_kept = |why: Refused| format!("the kept file {}: {why}", kept.0.path.display());
         let held = self.open(place, seen, false)?;
@@ -428,7 +428,7 @@ impl<'a> Holding<'a> {
         renewed.get(&(file.device, file.inode)).copied()
     }
 
-    /// Notes directories that are to be removed in the end, unless they were removed.
+    /// Notes directories to remove at the end, if removing them failed.
     pub fn unmake_later(&self, name: &Name, unmade: &io::Result<()>) {
         if unmade.is_err() {
             let mut names = self.unmade.lock().unwrap_or_else(PoisonError::into_inner);
@@ -436,12 +436,12 @@ impl<'a> Holding<'a> {
         }
     }
 
-    /// What was noted.
+    /// Takes the noted directories.
     pub fn take_unmade(&self) -> Vec<Name> {
         std::mem::take(&mut self.unmade.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Remembers what a kept file is since our own links changed it.
+    /// Remembers the facts of a kept file after our own links changed it.
     pub fn remember(&self, kept: &Held) {
         let facts = kept.facts();
         let mut renewed = self.renewed.lock().unwrap_or_else(PoisonError::into_inner);
@@ -480,7 +480,7 @@ pub(super) fn digest_of(
     Ok(digest.finalize().to_hex().to_string())
 }
 
-/// Why two paths may show one file, although their numbers differ or not.
+/// Why two paths may show one file, whether or not their numbers differ.
 pub(super) fn one_file(kept: &Held, held: &Held, keep: &Path) -> Option<Refused> {
     let (one, other) = (&kept.facts(), &held.facts());
     if one.id() == other.id() {
@@ -499,7 +499,7 @@ pub(super) fn one_file(kept: &Held, held: &Held, keep: &Path) -> Option<Refused>
             visible_path(keep)
         ));
     }
-    // One image may be mounted by two devices.
+    // One image may be mounted through two devices.
     let same = |facts: &Facts| (facts.inode, facts.bytes, facts.modified_ns(), facts.changed_ns);
     (same(one) == same(other)).then(|| {
         format!(

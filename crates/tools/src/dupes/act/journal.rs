@@ -27,7 +27,7 @@ const VERSION: u64 = 1;
 /// A process that was killed, or is just starting another, may hold a lock for a moment.
 const PATIENCE: Duration = Duration::from_millis(200);
 
-/// A name of a file, and what becomes of it.
+/// A name of a file, and what is done with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Name {
     pub path: PathBuf,
@@ -47,9 +47,9 @@ pub(super) struct Entry {
     pub step: u64,
     pub names: Vec<Name>,
     pub seen: Seen,
-    /// Its hard links, of which the search may not have seen all.
+    /// Number of its hard links; the search may have seen fewer.
     pub links: u64,
-    /// When it was made, where its file system says so.
+    /// When it was made, if its file system records this.
     pub born_ns: Option<i64>,
     pub keep: PathBuf,
     pub keep_seen: Seen,
@@ -194,7 +194,7 @@ impl Kind {
     }
 }
 
-/// What came of a step, as far as a later reader needs it.
+/// The outcome of a step, as far as a later reader needs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Came {
     /// Something was done.
@@ -208,11 +208,11 @@ pub(super) struct Lines {
     pub kind: Kind,
     pub started: SystemTime,
     pub entries: Vec<Entry>,
-    /// What came of steps, by their numbers.
+    /// Outcomes of steps, by their numbers.
     pub came: BTreeMap<u64, Came>,
     /// Files that were made to undo a step.
     pub restored: BTreeMap<u64, Known>,
-    /// Steps of which nothing is left to undo.
+    /// Steps that an undo tried, and whether nothing is left to undo.
     pub undone: BTreeMap<u64, bool>,
     pub gained_bytes: u64,
     pub is_complete: bool,
@@ -221,14 +221,14 @@ pub(super) struct Lines {
     machine: Option<String>,
 }
 
-/// A journal that lines are added to, and that is locked meanwhile.
+/// A journal that is open for adding lines, and locked.
 pub(super) struct Journal {
     pub path: PathBuf,
     file: File,
     lines: Vec<u8>,
 }
 
-/// A journal that is to be brought to the device.
+/// A journal that is to be synced.
 pub(super) struct Syncing {
     path: PathBuf,
     file: File,
@@ -274,8 +274,8 @@ pub(super) fn all(directory: &Path) -> Result<Vec<PathBuf>, Error> {
 /// Where this machine's ID is: machine-id(5).
 const MACHINE_ID: &str = "/etc/machine-id";
 
-/// What tells this machine from others: its ID, or its name if it has none. An ID that cannot be read now is an error, because it may
-/// be readable when a journal is undone.
+/// Identifies this machine: its ID, or its name if it has none. An ID that cannot be read now is an error, because it may be
+/// readable when a journal is undone.
 fn machine(id: &Path) -> io::Result<Option<String>> {
     let id = match fs::read_to_string(id) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
@@ -348,7 +348,7 @@ impl Journal {
                 opened => break (path.clone(), opened.map_err(failed(&path, "cannot make the journal"))?),
             }
         };
-        // Another process may be looking whether its run was killed.
+        // Another process may be checking whether this run was killed.
         let locked = lock(&file, PATIENCE).and_then(|is_locked| {
             let is_locked = is_locked.then_some(());
             is_locked.ok_or_else(|| io::ErrorKind::WouldBlock.into())
@@ -460,7 +460,7 @@ impl Journal {
         written.map_err(failed(&self.path, "cannot write the journal"))
     }
 
-    /// Writes the lines that were added, and brings the journal to the device.
+    /// Writes the lines that were added, and syncs the journal.
     pub fn sync(&mut self, watch: &dyn Watch) -> Result<(), Error> {
         self.write(watch)?;
         self.syncing()?.sync(watch)
@@ -475,7 +475,7 @@ impl Journal {
         })
     }
 
-    /// Fails if its path no longer leads to it: nobody would find it to undo what was done.
+    /// Fails if its path no longer leads to it: undo would not find it.
     pub fn require_named(&self) -> Result<(), Error> {
         let id = |found: fs::Metadata| (found.dev(), found.ino());
         let is_named = self.file.metadata().is_ok_and(|own| {
@@ -519,7 +519,7 @@ impl Journal {
             let kind = last.as_ref().and_then(|line| line["kind"].as_str());
             match kind {
                 Some("end") => true,
-                // What is undone follows the end, if there is one.
+                // The lines of an undo follow the end, if there is one.
                 Some("restoring" | "undone" | "tried") => self.read().is_ok_and(|lines| lines.is_complete),
                 _ => false,
             }
@@ -536,7 +536,7 @@ impl Journal {
     }
 }
 
-/// Tells the watch of a step that follows.
+/// Tells the watch that a step follows.
 pub(super) fn before(watch: &dyn Watch, kind: StepKind, path: &Path) -> io::Result<()> {
     watch.before(&Watched {
         kind,
@@ -547,7 +547,7 @@ pub(super) fn before(watch: &dyn Watch, kind: StepKind, path: &Path) -> io::Resu
 }
 
 impl Lines {
-    /// Reads a journal. Lines that are cut off are passed over: what they say was not begun.
+    /// Reads a journal. Lines that are cut off are skipped: their steps were not begun.
     fn of(text: &[u8]) -> io::Result<Self> {
         let mut lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
         let header = lines.next().and_then(|line| serde_json::from_slice::<Value>(line).ok());

@@ -1,8 +1,7 @@
 //! Acting on files that equal others: removing, linking, sharing blocks, moving, and undoing that.
 //!
-//! Each step proves, at the moment of acting and on open files, that both files are unchanged since the search and that their
-//! bytes are equal. What will be done is in a journal before it is done, so that it can be undone and a killed run can be
-//! completed.
+//! Each step proves, at the moment of acting and on open files, that both files are unchanged since the search and that their bytes
+//! are equal. A step is written to a journal before it is done, so that it can be undone and a killed run can be completed.
 //!
 //! Not here: which file of a group is kept, plans, and how outcomes look (the command's business).
 
@@ -102,7 +101,7 @@ pub struct Options {
     pub state_directory: PathBuf,
 }
 
-/// What came of a step.
+/// The outcome of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It is done.
@@ -117,7 +116,7 @@ pub enum Outcome {
     },
     /// It could not be done, or not for all of its names.
     Failed {
-        /// What failed, and where files are now that are not where they were.
+        /// What failed, and where displaced files are now.
         why: String,
     },
 }
@@ -143,12 +142,12 @@ pub enum Settled {
     },
 }
 
-/// What a run tells while it is at work.
+/// What a run reports while it is at work.
 #[derive(Clone, Copy, Debug)]
 pub enum Told<'a> {
-    /// What came of a step, by its number.
+    /// The outcome of a step, by its number.
     Step(usize, &'a Outcome),
-    /// What became of a file, or of the journal, of a run that was killed before.
+    /// How a file, or the journal, of a killed run was settled.
     Settled(&'a Path, &'a Settled),
 }
 
@@ -183,17 +182,17 @@ pub struct Error {
     pub source: io::Error,
 }
 
-/// Receives the outcome of each step, and before that what became of killed runs, from any thread.
+/// Receives how killed runs were settled, then the outcome of each step, from any thread.
 pub type Tell<'a> = &'a (dyn Fn(Told<'_>) + Sync);
 
 /// Steps that are proven, written in the journal and synced together: syncing takes as long as some hundred steps. Small ones
 /// let tests reach several batches with few files.
 const BATCH: usize = if cfg!(test) { 16 } else { 512 };
-/// Threads that close its files.
+/// Threads that close the files of a batch.
 const CLOSING_THREADS: usize = 8;
 /// A batch ends after this many bytes of files, because nobody can write to them until it is done.
 const BATCH_BYTES: u64 = 64 << 20;
-/// The least number of bytes that a file of a directory counts for.
+/// A file in a directory counts for at least this many bytes.
 const FILE_BYTES: u64 = 4096;
 /// What the temporary names of all runs begin with.
 const TEMPORARY: &str = ".seekless-dupes-";
@@ -317,15 +316,15 @@ impl Ready {
     }
 }
 
-/// Closes the files of a batch. That frees the blocks of those that were removed, for which a file system that is mounted with
-/// `discard` waits for its device.
+/// Closes the files of a batch. This frees the blocks of removed files; a file system mounted with `discard` then waits for its
+/// device.
 fn close(batch: Vec<Ready>) {
     let rest = Mutex::new(batch.into_iter());
     let next = || rest.lock().unwrap_or_else(PoisonError::into_inner).next();
     in_threads(CLOSING_THREADS, || while next().map(drop).is_some() {});
 }
 
-/// What the steps of a batch are proven with.
+/// What proving the steps of a batch shares.
 #[derive(Default)]
 struct Proving {
     directories: Directories,
@@ -356,7 +355,7 @@ impl Run<'_> {
                     Err(why) => self.count(next, &Outcome::Left { why }),
                 }
                 next += 1;
-                // What is in directories stays in memory.
+                // The listings of directories stay in memory.
                 let files = step.seen.contents.map_or(0, |contents| contents.files);
                 bytes += step.seen.bytes.max(files.saturating_mul(FILE_BYTES));
                 let is_open = handles + proving.open();
@@ -407,7 +406,7 @@ impl Run<'_> {
         Ok(Ready::File(Box::new(prepared)))
     }
 
-    /// Syncs a file system unless that was done: whatever relies on a kept file that is not on its device would be lost with it.
+    /// Syncs the file system of a kept file, unless that was done: a crash could lose a kept file that is not on its device yet.
     fn sync_kept(&self, step: &Step, device: u64, kept: &File, proving: &mut Proving) -> Result<(), Refused> {
         if proving.synced.contains(&device) {
             return Ok(());
@@ -419,7 +418,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Writes steps in the journal, and brings it to the device.
+    /// Writes steps in the journal, and syncs it.
     fn write_down(&self, prepared: &[Ready]) -> Result<(), Error> {
         let mut journal = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
         let open = match &mut *journal {

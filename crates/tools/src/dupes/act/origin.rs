@@ -39,7 +39,7 @@ pub struct Root {
     pub given: PathBuf,
     /// Absolute, without links and `..`.
     pub path: PathBuf,
-    /// Its `st_dev`; 0 where it cannot be read.
+    /// Its `st_dev`; 0 if it cannot be read.
     pub device: u64,
     /// Whether it is a reference.
     pub is_reference: bool,
@@ -161,7 +161,7 @@ fn device_of(path: &Path) -> u64 {
     fs::metadata(path).map_or(0, |found| found.dev())
 }
 
-/// A path that a system may have; [`path_in`] takes more.
+/// A path that the system may have; [`path_in`] accepts more.
 pub(super) fn whole_path_in(object: &Value, name: &str) -> Option<PathBuf> {
     let path = path_in(object, name)?;
     let bytes = path.as_os_str().as_encoded_bytes();
@@ -191,7 +191,7 @@ impl<'a> Prover<'a> {
         }
     }
 
-    /// Stats a file, or lists a directory, and gives what it is with the device number that its file system has now.
+    /// Stats a file, or lists a directory, and returns its state with the current device number of its file system.
     ///
     /// # Errors
     /// How it differs from what it was.
@@ -208,7 +208,7 @@ impl<'a> Prover<'a> {
         let was = self.origin.file_systems.get(&seen.device);
         let was = was.ok_or("the file system with its device number is not in the list")?;
         let now = self.now.entry(found.dev()).or_insert_with(|| system_of(path));
-        // Without an identity, only the number is left.
+        // Without an identity, only the device number can be compared.
         if was != now || (!was.contains(' ') && found.dev() != seen.device) {
             return Err("is on another file system now".to_owned());
         }
@@ -239,7 +239,7 @@ impl<'a> Prover<'a> {
     }
 }
 
-/// The type of a file system and the identity that it has on this machine whatever its device number is: statvfs(3), `f_fsid`.
+/// The type of a file system, and its identity on this machine, whatever its device number: statvfs(3), `f_fsid`.
 fn system_of(path: &Path) -> String {
     let name = seekless_sys::file_system(path).map_or_else(|_| "unknown".to_owned(), |found| found.type_name);
     match rustix::fs::statvfs(path).map_or(0, |found| found.f_fsid) {

@@ -22,7 +22,7 @@ pub(super) struct Place {
     pub directory: Arc<Directory>,
     pub name: OsString,
     pub path: PathBuf,
-    /// The first directory of its path in which others than root and this user decide what names lead to.
+    /// The first directory of its path in which users other than root and this one decide what names lead to.
     pub exposed: Option<Arc<Exposed>>,
 }
 

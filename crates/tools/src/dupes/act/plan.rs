@@ -97,7 +97,7 @@ fn seen_json(seen: &Seen) -> Value {
     object
 }
 
-/// What is in a directory; `None` if nothing valid says so.
+/// What is in a directory; `None` if that is missing or invalid.
 pub(super) fn contents_in(object: &Value) -> Option<Contents> {
     serde_json::from_value(object.get("contents")?.clone()).ok()
 }
@@ -209,7 +209,7 @@ fn seen_in(object: &Value) -> Option<Seen> {
     })
 }
 
-/// A step whose files are what it says, with the device numbers of now.
+/// A step whose files are unchanged, with the current device numbers.
 fn proven(
     mut step: Step,
     action: &Action,
@@ -271,13 +271,13 @@ pub struct Agreed {
     kept: HashSet<(u64, u64)>,
     /// Paths that are acted on, or kept.
     paths: HashMap<PathBuf, (u64, u64)>,
-    /// Directories that are acted on, and kept, as a whole.
+    /// Directories that are acted on as a whole, and those that are kept as a whole.
     whole: [HashSet<PathBuf>; 2],
-    /// Directories with something in them that is acted on, and kept.
+    /// Directories that hold something that is acted on, and those that hold something that is kept.
     above: [HashSet<PathBuf>; 2],
 }
 
-/// Where [`Agreed::whole`] and [`Agreed::above`] have what is acted on, and what is kept.
+/// Indices in [`Agreed::whole`] and [`Agreed::above`].
 const ACTED_ON: usize = 0;
 const KEPT: usize = 1;
 
@@ -349,7 +349,7 @@ impl Agreed {
             self.whole[which].insert(path.to_owned());
         }
         for directory in path.ancestors().skip(1) {
-            // Those above it are there, too.
+            // The directories above it are there, too.
             if !self.above[which].insert(directory.to_owned()) {
                 break;
             }

@@ -1,4 +1,4 @@
-//! What is proven and written down of a step before it is done.
+//! What is proven and recorded of a step before it is done.
 //!
 //! Not here: doing it (`change`).
 
@@ -25,11 +25,11 @@ pub(super) struct Prepared {
     pub kept: Arc<Kept>,
     pub places: Vec<Place>,
     pub entry: Entry,
-    /// The space that is free when all its names are gone, or it shares all its blocks.
+    /// The space that is freed when all its names are removed, or when it shares all its blocks.
     pub own_bytes: u64,
 }
 
-/// Proves that a step may be done, and collects what the journal says of it. `run` is a text that only this run has.
+/// Proves that a step may be done, and collects what the journal says of it. `run` is unique to this run.
 pub(super) fn prepare(
     (number, step): (usize, &Step),
     action: &Action,
@@ -135,7 +135,7 @@ pub(super) fn unopened(error: &io::Error) -> Refused {
     format!("cannot open its directory: {error}")
 }
 
-/// The place that a step names for the kept file, which is the open one.
+/// The place that a step names for the kept file. Fails unless this is the open file.
 fn verify<'k>(kept: &'k Kept, step: &Step, directories: &Directories) -> Result<Cow<'k, Place>, Refused> {
     if kept.place.path == step.keep {
         return Ok(Cow::Borrowed(&kept.place));
@@ -153,7 +153,7 @@ fn verify<'k>(kept: &'k Kept, step: &Step, directories: &Directories) -> Result<
     }
 }
 
-/// The files whose names in a directory come and go.
+/// The files whose names in a directory are made or removed.
 pub(super) fn touched<'f>(action: &Action, held: &'f Facts, kept: &'f Facts) -> Vec<&'f Facts> {
     match action {
         Action::Hardlink => vec![held, kept],
@@ -205,25 +205,25 @@ pub(super) fn keeps_rights(action: &Action, own: &Attributes, kept: &Attributes)
     }
 }
 
-/// Whether somebody may do more with the kept file than with one of the same owner.
+/// Whether some user may do more with the kept file than with this one, which has the same owner.
 fn gives_more(own: &Attributes, kept: &Attributes) -> bool {
     let is_in_group = own.group == kept.group;
     let lists = [own, kept].map(|file| -> Vec<_> {
         let all = file.extended.iter().flatten();
         all.filter(|(name, _)| name.starts_with(b"system.")).collect()
     });
-    // With a list, the bits of the group are a mask, and a user may be named who gets less than others.
+    // With an access control list, the group bits are a mask, and a named user may get less than others.
     if lists[0] != lists[1] || !(lists[0].is_empty() || is_in_group) {
         return true;
     }
     let [of_owner, of_group, of_others] = [6, 3, 0].map(|shift| move |file: &Attributes| file.mode >> shift & 7);
     let is_more = |kept: u32, own: u32| kept & !own != 0;
-    // Running it with the rights of its owner or group.
+    // Set-user-ID, set-group-ID.
     is_more(kept.mode & 0o6000, own.mode & 0o6000)
         || is_more(of_owner(kept), of_owner(own))
         || is_more(of_others(kept), of_others(own))
         || is_more(of_group(kept), of_group(own))
-        // Members of one group are others for the other file.
+        // Members of one file's group are others for the other file.
         || !is_in_group
             && (kept.mode & 0o2000 != 0
                 || is_more(of_group(kept), of_others(own))
@@ -233,7 +233,7 @@ fn gives_more(own: &Attributes, kept: &Attributes) -> bool {
 /// Whether two files have the same blocks; `shared` bytes of the first are shared with some file.
 fn is_shared(held: &Held, kept: &Held, shared: u64) -> bool {
     let layout = |held: &Held| shared_layout(&held.file).ok().flatten();
-    // btrfs takes longer to tell the more files share the blocks, so the kept one is asked last.
+    // btrfs takes longer the more files share the blocks, so the kept file comes last.
     held.facts().bytes == 0 || shared > 0 && layout(held).is_some_and(|own| Some(own) == layout(kept))
 }
 

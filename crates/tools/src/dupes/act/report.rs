@@ -37,7 +37,7 @@ pub struct Refused {
     pub why: String,
 }
 
-/// An object of a report, where it is, or why there is none.
+/// Where an object of a report is; and the object, or why there is none.
 type Part = (String, Result<Value, String>);
 
 /// Reads the report of `seekless dupes --json` or `--jsonl`. Groups of equal directories are refused if they are not wanted.
@@ -147,7 +147,7 @@ fn group(part: &Value, origin: &Origin, with_directories: bool) -> Result<Group,
             .filter(|root| (*root as usize) < origin.roots.len());
         let root = root.ok_or_else(|| format!("path {}: its root is not in the list of roots", at + 1))?;
         let own = &origin.roots[root as usize];
-        // All names of a file in a reference have its number, wherever they are.
+        // All names of a file in a reference have the number of the reference, wherever they are.
         if !is_below(own, &path) && !origin.roots.iter().any(|root| is_below(root, &path)) {
             return Err(format!("path {} is not below any of the roots", at + 1));
         }
@@ -186,7 +186,7 @@ fn group(part: &Value, origin: &Origin, with_directories: bool) -> Result<Group,
     })
 }
 
-/// Whether a search of this root may have named a path so.
+/// Whether a search of this root may have reported this path.
 fn is_below(root: &Root, path: &Path) -> bool {
     let rest = path.strip_prefix(&root.given);
     rest.is_ok_and(|rest| rest.components().all(|part| matches!(part, Component::Normal(_))))
@@ -230,7 +230,7 @@ fn proven(
     });
     let has_reference =
         (group.files.iter()).any(|file| file.names.iter().any(|name| places.is_root_reference(name.root)));
-    // Without it, its copies would be chosen among as if nothing had been compared with it.
+    // Without its reference, the group would be treated as one that never had any.
     if is_reference_lost && !has_reference {
         return (None, refused);
     }

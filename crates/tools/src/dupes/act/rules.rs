@@ -22,7 +22,7 @@ pub enum Rule {
     Path(Glob),
     /// Files that are not below this directory stay.
     NotUnder(PathBuf),
-    /// So many files of each group stay.
+    /// At least this many files of each group stay.
     AtLeast(usize),
 }
 
@@ -33,9 +33,9 @@ pub enum Order {
     Newest,
     /// By mtime.
     Oldest,
-    /// By the bytes of the absolute path.
+    /// By the length of the absolute path, in bytes.
     Shortest,
-    /// By the bytes of the absolute path.
+    /// By the length of the absolute path, in bytes.
     Longest,
     /// By the paths that were given, in their order, then by path.
     First,
@@ -57,8 +57,8 @@ pub struct Name {
     pub given: PathBuf,
     /// The number of the path that led to it, among those that were given.
     pub root: u32,
-    /// Whether nobody should rely on it: it is in a trash directory or a read-only snapshot, or on a file system that was
-    /// not asked for.
+    /// Whether nobody should rely on it: it is in a trash directory or a read-only snapshot, or on a file system without a given
+    /// path.
     pub is_poor: bool,
 }
 

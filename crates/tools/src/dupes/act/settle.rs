@@ -25,7 +25,7 @@ enum Found {
     Done,
 }
 
-/// Receives what became of a file, or of a journal.
+/// Receives how a file or a journal was settled.
 pub(super) type TellSettled<'a> = &'a dyn Fn(&Path, &Settled);
 
 /// Settles all journals of killed runs in a directory, as far as that can be done now.
@@ -52,7 +52,7 @@ pub(super) fn all(directory: &Path, tell: TellSettled<'_>, watch: &dyn Watch) ->
     Ok(())
 }
 
-/// Settles the steps of a journal whose run was killed. The journal has an end then, unless a step could not be settled.
+/// Settles the steps of a journal whose run was killed. Ends the journal, unless a step could not be settled.
 pub(super) fn settle(
     journal: &mut Journal,
     lines: &Lines,
@@ -170,12 +170,12 @@ fn settle_name(
     }
     let has_links = matches!(kind, Kind::Hardlink | Kind::Symlink);
     if has_links && !entry.acted_on().is_at(place, temporary) && entry.is_surplus(name, place, temporary, directories) {
-        // The link that has not got the name, or lost it again.
+        // It is the link, which did not get the name or lost it again.
         before(watch, StepKind::Remove, &aside)?;
         place.directory.remove_file(temporary)?;
         return Ok(Ok(if is_target { Found::PutBack } else { Found::Done }));
     }
-    // The file that had the name, or what another program had saved under it.
+    // It is the file that had the name, or what another program had saved under it.
     match found {
         None => {
             before(watch, StepKind::Rename, &aside)?;

@@ -31,7 +31,7 @@ pub(super) fn born_ns_of(metadata: &Metadata) -> Option<i64> {
     Some(nanoseconds(i64::try_from(since.as_secs()).ok()?, since.subsec_nanos()))
 }
 
-/// What a journal identifies a file by.
+/// What identifies a file in a journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Known {
     pub device: u64,
@@ -67,7 +67,7 @@ impl Known {
     pub(super) fn is_at(&self, place: &Place, called: &OsStr) -> bool {
         match opened_any(place, called) {
             Some((found, file)) => self.is(&found, &file),
-            // It may be one that only others may read now.
+            // This user may no longer be allowed to read it.
             None => matches!(
                 place.facts_of(called),
                 Ok(Some(found)) if is_plain(found.kind) && (found.device, found.inode) == (self.device, self.inode)
@@ -99,7 +99,7 @@ impl Entry {
     /// undoing another journal made; or to the directory that was moved, whatever is in it now.
     pub(super) fn is_at(&self, place: &Place, called: &OsStr) -> bool {
         if self.seen.contents.is_some() {
-            // What is in it may have been used since.
+            // Its contents may have been used since.
             return self.acted_on().is_at(place, called);
         }
         let Some((found, file)) = opened(place, called) else {
@@ -109,7 +109,7 @@ impl Entry {
     }
 
     /// Whether a name leads to what the run put in the place of the file: the symbolic link, or another name of the kept file,
-    /// which has its bytes still.
+    /// which still has its bytes.
     pub(super) fn is_link(&self, name: &Name, place: &Place, called: &OsStr, directories: &Directories) -> bool {
         if let Some(is_it) = is_symlink(name, place, called) {
             return is_it;
@@ -120,7 +120,7 @@ impl Entry {
         if self.leads_there(&found, place, called, directories) {
             return self.keep_seen.is_as_old(&found) || self.has_digest(&found, &file);
         }
-        // Perhaps its last name.
+        // This may be the last name of the kept file.
         self.is_old_kept(&found, &file)
     }
 
@@ -135,7 +135,7 @@ impl Entry {
         })
     }
 
-    /// Whether the path of the kept file leads to a file, by another name.
+    /// Whether the path of the kept file is another name of this file.
     fn leads_there(&self, found: &Facts, place: &Place, called: &OsStr, directories: &Directories) -> bool {
         let kept = directories.place(&self.keep).and_then(|kept| kept.facts());
         self.keep != place.beside(called)

@@ -54,7 +54,7 @@ pub struct Journal {
     pub is_tried: bool,
 }
 
-/// What came of undoing what was done to a name.
+/// The outcome of undoing a step for one name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Undone {
     /// It is what it was.
@@ -76,7 +76,7 @@ pub enum Undone {
     },
 }
 
-/// Receives what came of each name.
+/// Receives the outcome for each name.
 pub type TellUndone<'a> = &'a dyn Fn(&Path, &Undone);
 
 /// Journals are kept for 90 days.
@@ -89,7 +89,7 @@ const KEPT: Duration = Duration::from_hours(90 * 24);
 pub fn list(state_directory: &Path) -> Result<Vec<Journal>, Error> {
     let mut found = Vec::new();
     for path in journal::all(&journal::directory(state_directory))? {
-        // One that is at work is locked, and can be read all the same.
+        // The journal of a run at work is locked, but can be read.
         let (lines, is_running) = match Open::open(&path) {
             Ok(Some(open)) => (open.read(), false),
             Ok(None) => (Open::read_only(&path).and_then(|open| open.read()), true),
@@ -127,7 +127,7 @@ pub fn path_of(state_directory: &Path, name: &Path) -> PathBuf {
     journal::directory(state_directory).join(file)
 }
 
-/// Undoes what a journal says, the newest step first. What was undone is written in the journal: undoing again goes on.
+/// Undoes what a journal says, the newest step first. What was undone is written in the journal: a later undo continues.
 ///
 /// # Errors
 /// If the journal cannot be read or written, or its run is still at work.
@@ -222,7 +222,7 @@ struct Undoing<'a> {
     directories: Directories,
     block: Vec<u8>,
     watch: &'a dyn Watch,
-    /// A directory of each file system that was written to, by its device: they are synced in the end.
+    /// A directory of each file system that was written to, by its device, to sync them at the end.
     written: BTreeMap<u64, File>,
     has_restored: bool,
     has_failed: bool,
@@ -282,14 +282,14 @@ impl Undoing<'_> {
         Ok(())
     }
 
-    /// Notes the file system of a path, which is synced in the end.
+    /// Notes the file system of a path, to sync it at the end.
     fn note_written(&mut self, path: &Path) {
         let Ok(directory) = self.directories.directory(path.parent().unwrap_or(Path::new("/"))) else {
             return;
         };
         if let Ok(facts) = Facts::of(&*directory)
             && let Slot::Vacant(vacant) = self.written.entry(facts.device)
-            // The handle of a directory is one for lookups, and cannot be synced.
+            // The handle of a directory is for lookups only, and cannot be synced.
             && let Ok(Support::Available(file)) = directory.open_file(OsStr::new("."), Opening::plain(Access::Read))
         {
             vacant.insert(file);
@@ -395,7 +395,7 @@ impl Undoing<'_> {
         told.collect()
     }
 
-    /// What a name leads to, after what a killed undo left under its temporary name is removed.
+    /// What a name leads to. First cleans up what a killed undo left under the temporary name.
     fn now(&self, entry: &Entry, name: &Name, restored: Option<Known>) -> io::Result<Now> {
         let place = self.directories.place(&name.path)?;
         let temporary = OsStr::new(&name.temporary);
@@ -507,11 +507,11 @@ impl Undoing<'_> {
         self.journal.write(self.watch).map_err(|error| error.to_string())
     }
 
-    /// Fills a new file; whether its bytes are those that the removed file had.
+    /// Fills a new file; returns whether its bytes are those of the removed file.
     fn fill(&mut self, entry: &Entry, kept: &File, new: &File) -> Result<bool, String> {
         let failed = |action: &'static str| move |error: io::Error| format!("cannot {action}: {error}");
         if let Some(flags) = entry.flags {
-            // Some can only be set on an empty file.
+            // Some flags can only be set on an empty file.
             sys::set_inode_flags(new, flags).map_err(failed("restore its flags (lsattr)"))?;
         }
         if !matches!(sys::clone_file(kept, new), Ok(Support::Available(()))) {
@@ -535,8 +535,8 @@ impl Undoing<'_> {
         Ok(true)
     }
 
-    /// Gives a file a name, if that leads to nothing, or to the link that the run made. `is_temporary` says that the file has
-    /// the temporary name already.
+    /// Gives a file a name that leads to nothing, or to the link that the run made. `is_temporary` says that the file already has
+    /// the temporary name.
     fn give_name(
         &self,
         entry: &Entry,
