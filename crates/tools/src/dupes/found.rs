@@ -104,7 +104,7 @@ pub struct Found {
     pub(super) failed: Vec<u32>,
     /// The methods by which large files were compared, why, and how many pairs.
     pub large: Vec<(String, String, u64)>,
-    /// Number of files that were read, at least in part, and of bytes that were read.
+    /// Files that share their size with another, and bytes that were read of them.
     pub read_files: u64,
     /// See `read_files`.
     pub read_bytes: u64,

@@ -126,7 +126,8 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// Notes if nothing of a file was in memory; `was_asked` says whether its beginning has been requested already.
+    /// Notes a file of which nothing was in memory. If its beginning has been requested already (`was_asked`), as much as the system
+    /// reads ahead may be there.
     fn look_if_cold(&mut self, number: u32, file: &File, was_asked: bool) {
         let resident_max = if was_asked { READ_AHEAD_BYTES } else { 0 };
         if let Ok(Support::Available(found)) = residency(file)

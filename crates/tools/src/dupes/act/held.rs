@@ -110,7 +110,8 @@ fn is_same(one: &Facts, other: &Facts) -> bool {
     (one.names, one.changed_ns) == (other.names, other.changed_ns) && is_but_for_names(one, other)
 }
 
-/// Whether a file differs only in what links and renames change: the number of its names, and its ctime.
+/// Whether a file differs only in what links and renames change: the number of its names, and its ctime. The space it takes
+/// may differ, too: blocks are allocated without a write.
 pub(super) fn is_but_for_names(one: &Facts, other: &Facts) -> bool {
     let same = |facts: &Facts| Facts {
         names: 0,
