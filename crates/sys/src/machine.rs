@@ -88,11 +88,11 @@ pub fn open_files_max() -> usize {
         .unwrap_or(usize::MAX)
 }
 
-/// Makes the allocator keep little free memory: all threads share two arenas, and each block of 128 KiB or more goes back to the
+/// Makes the allocator keep little free memory: all threads share two arenas, and each block of 512 KiB or more goes back to the
 /// system when it is freed. Works only with glibc (mallopt(3)). Call it before threads are started.
 pub fn hold_little_free_memory() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    for (parameter, value) in [(libc::M_ARENA_MAX, 2), (libc::M_MMAP_THRESHOLD, 128 << 10)] {
+    for (parameter, value) in [(libc::M_ARENA_MAX, 2), (libc::M_MMAP_THRESHOLD, 512 << 10)] {
         // SAFETY: both are numbers that the allocator reads when it makes an arena or a block; what it has made stays valid.
         unsafe { libc::mallopt(parameter, value) };
     }
