@@ -54,13 +54,17 @@ impl Each<1> for Part<'_> {
     type Opened = (u32, bool, [Arc<File>; 1]);
 
     fn open(&mut self, number: u32) -> Option<Self::Opened> {
-        if self.search.stop.is_stopped() {
+        // The system may have begun to read files that were missed.
+        if self.search.stop.is_stopped() && !self.are_missed {
             return None;
         }
         match self.search.open_file(number) {
             Ok((file, _)) => {
                 if self.are_missed || self.search.files.is_read_without_device(number) {
                     self.look_if_cold(number, &file, self.are_missed);
+                }
+                if self.search.stop.is_stopped() {
+                    return None;
                 }
                 Some((number, self.search.may_keep(number, &file), [Arc::new(file)]))
             }
