@@ -17,6 +17,7 @@ use seekless::files::{Attributes, lock};
 use seekless::update::{Step as Watched, StepKind, Watch};
 use serde_json::{Value, json};
 
+use super::origin::{MACHINE_ID, machine_id};
 use super::place::Exposed;
 use super::twin::Known;
 use super::{Action, Error, Outcome, Ran, Seen};
@@ -271,17 +272,11 @@ pub(super) fn all(directory: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(paths)
 }
 
-/// Where this machine's ID is: machine-id(5).
-const MACHINE_ID: &str = "/etc/machine-id";
-
 /// Identifies this machine: its ID, or its name if it has none. An ID that cannot be read now is an error, because it may be
 /// readable when a journal is undone.
 fn machine(id: &Path) -> io::Result<Option<String>> {
-    let id = match fs::read_to_string(id) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
-        read => read?,
-    };
-    let id = Some(id.trim().to_owned()).filter(|id| !id.is_empty());
+    let id = String::from_utf8(machine_id(id)?).map_err(io::Error::other)?;
+    let id = Some(id).filter(|id| !id.is_empty());
     Ok(id.or_else(seekless_sys::host_name))
 }
 

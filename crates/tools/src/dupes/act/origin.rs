@@ -248,14 +248,24 @@ fn system_of(path: &Path) -> String {
     }
 }
 
+/// Where this machine's ID is: machine-id(5).
+pub(super) const MACHINE_ID: &str = "/etc/machine-id";
+
+/// The machine's ID in this file; empty if it has none.
+pub(super) fn machine_id(path: &Path) -> io::Result<Vec<u8>> {
+    match fs::read(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        read => Ok(read?.trim_ascii().to_vec()),
+    }
+}
+
 /// A digest of the machine's ID, which is a secret (machine-id(5)), or its name where it has no ID.
 fn machine() -> String {
-    let id = fs::read("/etc/machine-id").unwrap_or_default();
-    let id = id.trim_ascii();
+    let id = machine_id(Path::new(MACHINE_ID)).unwrap_or_default();
     if id.is_empty() {
         return seekless_sys::host_name().unwrap_or_else(|| "unnamed".to_owned());
     }
-    let digest = blake3::derive_key("seekless dupes: the machine of a report", id);
+    let digest = blake3::derive_key("seekless dupes: the machine of a report", &id);
     crate::json::digits(&digest[..16])
 }
 
