@@ -29,7 +29,7 @@ pub(crate) fn in_parts<T: Send>(
 ) -> impl Iterator<Item = T> {
     let next = AtomicUsize::new(0);
     let take = || Some(next.fetch_add(most, Ordering::Relaxed)).filter(|start| *start < count);
-    let parts = in_threads(threads, || {
+    let parts = in_threads(threads.min(count.div_ceil(most)), || {
         let taken = iter::from_fn(take);
         taken
             .map(|start| (start, work(start..count.min(start + most))))

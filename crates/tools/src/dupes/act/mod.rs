@@ -319,9 +319,10 @@ impl Ready {
 /// Closes the files of a batch. This frees the blocks of removed files; a file system mounted with `discard` then waits for its
 /// device.
 fn close(batch: Vec<Ready>) {
+    let threads = CLOSING_THREADS.min(batch.len());
     let rest = Mutex::new(batch.into_iter());
     let next = || rest.lock().unwrap_or_else(PoisonError::into_inner).next();
-    in_threads(CLOSING_THREADS, || while next().map(drop).is_some() {});
+    in_threads(threads, || while next().map(drop).is_some() {});
 }
 
 /// What proving the steps of a batch shares.
