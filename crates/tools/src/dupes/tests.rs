@@ -421,6 +421,16 @@ proptest! {
     }
 }
 
+/// Searches below a directory, for equal directories, too.
+fn find_directories(root: &Path, other_file_systems: bool, filter: &Filter) -> Found {
+    let selection = Selection::new([root], other_file_systems);
+    let options = Options {
+        with_directories: true,
+        ..Options::default()
+    };
+    find(&selection, filter, &options, &Stop::default(), &|_| ())
+}
+
 #[test]
 fn a_directory_of_which_something_is_left_out_equals_no_other() {
     let place = tempfile::tempdir().unwrap();
@@ -430,12 +440,7 @@ fn a_directory_of_which_something_is_left_out_equals_no_other() {
         fs::write(place.path().join(directory).join("note.log"), "log").unwrap();
     }
     let equal = |filter: &Filter| {
-        let selection = Selection::new([place.path()], true);
-        let options = Options {
-            with_directories: true,
-            ..Options::default()
-        };
-        let found = find(&selection, filter, &options, &Stop::default(), &|_| ());
+        let found = find_directories(place.path(), true, filter);
         (found.directories.len(), found.groups().count())
     };
     assert_eq!(equal(&Filter::default()), (1, 0));
@@ -453,20 +458,11 @@ fn a_directory_with_a_link_to_a_file_that_is_left_out_equals_no_other() {
         fs::create_dir(place.path().join(directory)).unwrap();
         fs::write(place.path().join(directory).join("same"), "same").unwrap();
     }
-    let equal = || {
-        let selection = Selection::new([place.path()], false);
-        let filter = Filter {
-            follows_links: true,
-            ..Filter::default()
-        };
-        let options = Options {
-            with_directories: true,
-            ..Options::default()
-        };
-        find(&selection, &filter, &options, &Stop::default(), &|_| ())
-            .directories
-            .len()
+    let filter = Filter {
+        follows_links: true,
+        ..Filter::default()
     };
+    let equal = || find_directories(place.path(), false, &filter).directories.len();
     assert_eq!(equal(), 1);
     std::os::unix::fs::symlink("/proc/self/status", place.path().join("b/link")).unwrap();
     assert_eq!(equal(), 0);
