@@ -400,6 +400,11 @@ pub(super) fn prepare(
 }
 
 impl Proven {
+    /// The name of the directory that is moved.
+    pub fn place(&self) -> &Place {
+        &self.examined.place
+    }
+
     /// The file system of the kept directory, and a file on it.
     pub fn kept(&self) -> io::Result<(u64, File)> {
         let kept = &self.examined.kept;

@@ -4,6 +4,8 @@
 //! Not here: what is done about a journal that has no end (`settle`), and undoing (`undo`).
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry as Slot;
+use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
@@ -15,10 +17,11 @@ use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use seekless::files::{Attributes, lock};
 use seekless::update::{Step as Watched, StepKind, Watch};
+use seekless_sys::{Access, Support};
 use serde_json::{Value, json};
 
 use super::origin::{MACHINE_ID, machine_id};
-use super::place::Exposed;
+use super::place::{Exposed, Place};
 use super::twin::Known;
 use super::{Action, Error, Outcome, Ran, Seen};
 use crate::json::{bytes_of, digits, path_in, with_path};
@@ -199,9 +202,24 @@ impl Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Came {
     /// Something was done.
-    Acted,
+    Acted {
+        /// The space that is free.
+        gained_bytes: u64,
+    },
     /// Nothing was changed.
     Left,
+}
+
+impl Came {
+    pub fn of(outcome: &Outcome) -> Self {
+        match outcome {
+            Outcome::Done { gained_bytes } => Self::Acted {
+                gained_bytes: *gained_bytes,
+            },
+            Outcome::Failed { .. } => Self::Acted { gained_bytes: 0 },
+            Outcome::Left { .. } => Self::Left,
+        }
+    }
 }
 
 /// A journal that was read.
@@ -211,11 +229,10 @@ pub(super) struct Lines {
     pub entries: Vec<Entry>,
     /// Outcomes of steps, by their numbers.
     pub came: BTreeMap<u64, Came>,
-    /// Files that were made to undo a step.
-    pub restored: BTreeMap<u64, Known>,
+    /// Files that were made to undo a step, the last one by the last undo.
+    pub restored: BTreeMap<u64, Vec<Known>>,
     /// Steps that an undo tried, and whether nothing is left to undo.
     pub undone: BTreeMap<u64, bool>,
-    pub gained_bytes: u64,
     pub is_complete: bool,
     /// Whether the last undo restored nothing and failed.
     pub is_tried: bool,
@@ -227,6 +244,44 @@ pub(super) struct Journal {
     pub path: PathBuf,
     file: File,
     lines: Vec<u8>,
+}
+
+/// The file systems that were written to, by device: a path, and a directory if one can be read.
+#[derive(Default)]
+pub(super) struct Written(BTreeMap<u64, (PathBuf, Option<File>)>);
+
+impl Written {
+    /// Notes the file system of a place.
+    pub fn note(&mut self, place: &Place) {
+        let device = Facts::of(&*place.directory).map_or(0, |facts| facts.device);
+        if let Slot::Vacant(vacant) = self.0.entry(device) {
+            // The handle of a directory is for lookups only, and cannot be synced.
+            let directory = place.directory.open_plain(OsStr::new("."), Access::Read);
+            vacant.insert((place.path.clone(), directory.ok()));
+        }
+    }
+
+    fn sync(&self, watch: &dyn Watch) -> Result<(), Error> {
+        for (path, directory) in self.0.values() {
+            let synced = before(watch, StepKind::Sync, path).and_then(|()| match directory {
+                Some(directory) => sync_file_system(directory),
+                None => Ok(rustix::fs::sync()),
+            });
+            synced.map_err(failed(path, "cannot sync its file system"))?;
+        }
+        Ok(())
+    }
+}
+
+/// Syncs the file system of an open file: syncfs(2). On an overlay that syncs the upper layer only, and some systems have no such
+/// call: there, everything is synced.
+pub(super) fn sync_file_system(file: &File) -> io::Result<()> {
+    let is_overlay = || Ok::<_, io::Error>(seekless_sys::file_system_of(file)?.type_name == "overlay");
+    if matches!(seekless_sys::sync_file_system(file)?, Support::Unavailable(_)) || is_overlay()? {
+        seekless_sys::sync(file)?;
+        rustix::fs::sync();
+    }
+    Ok(())
 }
 
 /// A journal that is to be synced.
@@ -316,6 +371,7 @@ fn after_all(directory: &Path, now: SystemTime) -> Result<String, Error> {
 impl Journal {
     /// Makes the journal of a run that begins.
     pub fn make(directory: &Path, action: &Action, watch: &dyn Watch) -> Result<Self, Error> {
+        let is_new = !directory.exists();
         let mut builder = DirBuilder::new();
         let made = builder.recursive(true).mode(0o700).create(directory);
         made.map_err(failed(directory, "cannot make the directory of journals"))?;
@@ -368,7 +424,9 @@ impl Journal {
         };
         journal.add(&header);
         let written = journal.write(watch).and_then(|()| {
-            let synced = File::open(directory).and_then(|directory| seekless_sys::sync(&directory));
+            // The names of directories that were made above it must last, too.
+            let sync = |open: File| if is_new { sync_file_system(&open) } else { seekless_sys::sync(&open) };
+            let synced = File::open(directory).and_then(sync);
             synced.map_err(failed(directory, "cannot sync the directory of journals"))
         });
         if written.is_err() {
@@ -459,6 +517,20 @@ impl Journal {
     pub fn sync(&mut self, watch: &dyn Watch) -> Result<(), Error> {
         self.write(watch)?;
         self.syncing()?.sync(watch)
+    }
+
+    /// Makes what was done durable, then the record of it: syncs the lines so far and all file systems that were written to, then
+    /// writes the lines that `record` adds. A record that a power cut loses is made again from what the names lead to.
+    pub fn commit(
+        &mut self,
+        written: &Written,
+        watch: &dyn Watch,
+        record: impl FnOnce(&mut Self),
+    ) -> Result<(), Error> {
+        self.sync(watch)?;
+        written.sync(watch)?;
+        record(self);
+        self.write(watch)
     }
 
     /// A handle to sync the lines written so far, while others may be added.
@@ -565,7 +637,6 @@ impl Lines {
             came: BTreeMap::new(),
             restored: BTreeMap::new(),
             undone: BTreeMap::new(),
-            gained_bytes: 0,
             is_complete: false,
             is_tried: false,
             machine: header["machine"].as_str().map(str::to_owned),
@@ -583,14 +654,15 @@ impl Lines {
         match (line["kind"].as_str(), step) {
             (Some("step"), _) => self.entries.extend(Entry::of(line)),
             (Some("outcome"), Some(step)) => {
+                let gained_bytes = line["gained_bytes"].as_u64().unwrap_or(0);
                 let is_left = line["outcome"] == "left";
-                self.came.insert(step, if is_left { Came::Left } else { Came::Acted });
-                self.gained_bytes += line["gained_bytes"].as_u64().unwrap_or(0);
+                self.came.insert(step, if is_left { Came::Left } else { Came::Acted { gained_bytes } });
             }
             (Some("restoring"), Some(step)) => {
                 if let (Some(device), Some(inode)) = (line["device"].as_u64(), line["inode"].as_u64()) {
                     let born_ns = line["born_ns"].as_i64();
-                    self.restored.insert(step, Known { device, inode, born_ns });
+                    let known = Known { device, inode, born_ns };
+                    self.restored.entry(step).or_default().push(known);
                 }
             }
             (Some("undone"), Some(step)) => {
@@ -601,6 +673,15 @@ impl Lines {
             (Some("end"), _) => self.is_complete = true,
             _ => {}
         }
+    }
+
+    /// The space that all steps freed.
+    pub fn gained_bytes(&self) -> u64 {
+        let gained = |came: &Came| match came {
+            Came::Acted { gained_bytes } => *gained_bytes,
+            Came::Left => 0,
+        };
+        self.came.values().map(gained).sum()
     }
 
     /// Fails for a journal of another machine, and if this one has an ID that cannot be read.

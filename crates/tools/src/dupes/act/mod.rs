@@ -35,14 +35,14 @@ use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use seekless::update::{Step as Watched, StepKind, Watch};
-use seekless_sys::{self as sys, Support};
+use seekless_sys as sys;
 
 use crate::Stop;
 use crate::threads::in_threads;
 use crate::visible::visible_path;
 pub use check::check;
 use held::{Holding, Kept, Refused};
-use journal::{Entry, Journal, before};
+use journal::{Entry, Journal, Written, before, sync_file_system};
 use place::Directories;
 use prepare::{Prepared, prepare};
 
@@ -235,6 +235,7 @@ pub(crate) fn run_watched(
         journal: Mutex::new(None),
         name: run_name(),
         ran: Mutex::default(),
+        written: Mutex::default(),
         tell,
         watch,
     };
@@ -272,14 +273,6 @@ fn run_name() -> String {
     format!("{:x}-{:x}", std::process::id(), since.as_nanos() as u64)
 }
 
-/// Syncs the file system of a file, or only the file if the system can do no more; returns whether it was the whole file system.
-fn sync_file_system(file: &File) -> io::Result<bool> {
-    match sys::sync_file_system(file)? {
-        Support::Available(()) => Ok(true),
-        Support::Unavailable(_) => sys::sync(file).map(|()| false),
-    }
-}
-
 /// A run at work.
 struct Run<'a> {
     action: &'a Action,
@@ -289,6 +282,7 @@ struct Run<'a> {
     journal: Mutex<Option<Journal>>,
     name: String,
     ran: Mutex<Ran>,
+    written: Mutex<Written>,
     tell: Tell<'a>,
     watch: &'a dyn Watch,
 }
@@ -304,6 +298,14 @@ impl Ready {
         match self {
             Self::File(prepared) => &prepared.entry,
             Self::Directory(proven) => &proven.entry,
+        }
+    }
+
+    /// A name that is acted on.
+    fn place(&self) -> &place::Place {
+        match self {
+            Self::File(prepared) => &prepared.places[0],
+            Self::Directory(proven) => proven.place(),
         }
     }
 
@@ -413,9 +415,8 @@ impl Run<'_> {
             return Ok(());
         }
         let synced = before(self.watch, StepKind::Sync, &step.keep).and_then(|()| sync_file_system(kept));
-        if synced.map_err(|error| format!("cannot sync the file system of the kept file: {error}"))? {
-            proving.synced.insert(device);
-        }
+        synced.map_err(|error| format!("cannot sync the file system of the kept file: {error}"))?;
+        proving.synced.insert(device);
         Ok(())
     }
 
@@ -440,8 +441,13 @@ impl Run<'_> {
     fn act(&self, batch: Vec<Ready>) -> Result<(), Error> {
         let directories = Directories::default();
         let mut outcomes = Vec::with_capacity(batch.len());
+        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
         for one in &batch {
             directories.close_many();
+            // Sharing blocks changes no name and no byte.
+            if *self.action != Action::Reflink {
+                written.note(one.place());
+            }
             let outcome = if self.holding.stop.is_stopped() {
                 Outcome::Left { why: STOPPED.into() }
             } else {
@@ -478,14 +484,14 @@ impl Run<'_> {
         (self.tell)(Told::Step(number, outcome));
     }
 
-    /// Writes the end of the journal.
+    /// Writes the end of the journal, once what was done is durable.
     fn end(self) -> Result<Ran, Error> {
         let mut ran = self.ran.into_inner().unwrap_or_else(PoisonError::into_inner);
         ran.is_stopped = self.holding.stop.is_stopped();
         let journal = self.journal.into_inner().unwrap_or_else(PoisonError::into_inner);
         if let Some(mut journal) = journal {
-            journal.add_end(&ran, false);
-            journal.write(self.watch)?;
+            let written = self.written.into_inner().unwrap_or_else(PoisonError::into_inner);
+            journal.commit(&written, self.watch, |journal| journal.add_end(&ran, false))?;
             if journal.require_named().is_err() {
                 ran.is_journal_lost = ran.done + ran.failed > 0;
                 return Ok(ran);

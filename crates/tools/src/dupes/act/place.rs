@@ -157,14 +157,6 @@ impl Directories {
         })
     }
 
-    /// The directory that an absolute path names.
-    ///
-    /// # Errors
-    /// As [`Self::place`].
-    pub fn directory(&self, path: &Path) -> io::Result<Arc<Directory>> {
-        self.opened(path).map(|opened| opened.directory)
-    }
-
     fn opened(&self, path: &Path) -> io::Result<Opened> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(opened) = open.get(path) {

@@ -9,7 +9,7 @@ use std::path::Path;
 use seekless::update::{StepKind, Watch};
 
 use super::change::required;
-use super::journal::{self, Came, Entry, Journal, Kind, Lines, Name, before};
+use super::journal::{self, Came, Entry, Journal, Kind, Lines, Name, Written, before};
 use super::place::{Directories, Place};
 use super::{Error, Outcome, Ran, Settled};
 use crate::visible::visible_path;
@@ -61,13 +61,15 @@ pub(super) fn settle(
 ) -> Result<(), Error> {
     let directories = Directories::default();
     let mut ran = Ran::default();
-    let mut waiting = Vec::new();
+    let (mut waiting, mut changed) = (Vec::new(), Vec::new());
+    let mut written = Written::default();
     for entry in &lines.entries {
-        if lines.came.contains_key(&entry.step) {
-            continue;
-        }
-        let outcome = match step(entry, lines.kind, &directories, tell, watch) {
+        // Before the end of a journal, an outcome may be of a change that a power cut lost.
+        let came = lines.came.get(&entry.step).copied();
+        let outcome = match step((entry, came), lines.kind, &directories, &mut written, tell, watch) {
             Ok(outcome) => outcome,
+            // Perhaps its directory was removed since.
+            Err(_) if came.is_some() => outcome(came, 1),
             Err(error) => {
                 // Its file system may be mounted again later.
                 waiting.push((entry, error));
@@ -79,16 +81,19 @@ pub(super) fn settle(
             Outcome::Left { .. } => ran.left += 1,
             Outcome::Failed { .. } => ran.failed += 1,
         }
-        journal.add_outcome(entry.step, &outcome);
+        if let Outcome::Done { gained_bytes } = outcome {
+            ran.gained_bytes += gained_bytes;
+        }
+        if came != Some(Came::of(&outcome)) {
+            changed.push((entry.step, outcome));
+        }
         directories.close();
     }
-    for came in lines.came.values() {
-        match came {
-            Came::Acted => ran.done += 1,
-            Came::Left => ran.left += 1,
+    let record = |journal: &mut Journal| {
+        for (step, outcome) in &changed {
+            journal.add_outcome(*step, outcome);
         }
-    }
-    ran.gained_bytes = lines.gained_bytes;
+    };
     if let [(entry, error), more @ ..] = &waiting[..] {
         let path = entry.names.first().map_or(journal.path.as_path(), |name| &name.path);
         let more = match more.len() {
@@ -97,19 +102,23 @@ pub(super) fn settle(
         };
         let why = format!("{error}{more}; the next run tries again");
         tell(path, &Settled::Failed { why });
-        return journal.write(watch);
+        return journal.commit(&written, watch, record);
     }
-    journal.add_end(&ran, true);
-    journal.write(watch)?;
+    journal.commit(&written, watch, |journal| {
+        record(journal);
+        journal.add_end(&ran, true);
+    })?;
     let Ran { done, left, failed, .. } = ran;
     tell(&journal.path, &Settled::Run { done, left, failed });
     Ok(())
 }
 
+/// Settles a step, which has an outcome unless the run was killed in it.
 fn step(
-    entry: &Entry,
+    (entry, came): (&Entry, Option<Came>),
     kind: Kind,
     directories: &Directories,
+    written: &mut Written,
     tell: TellSettled<'_>,
     watch: &dyn Watch,
 ) -> io::Result<Outcome> {
@@ -117,7 +126,8 @@ fn step(
     let mut troubles = Vec::new();
     for name in &entry.names {
         let place = directories.place(&name.path)?;
-        match settle_name((entry, kind), name, &place, directories, watch)? {
+        written.note(&place);
+        match settle_name((entry, came, kind), name, &place, directories, watch)? {
             Ok(Found::Done) => done += 1,
             Ok(Found::NotBegun) => {}
             Ok(Found::PutBack) => tell(&name.path, &Settled::PutBack),
@@ -127,22 +137,28 @@ fn step(
             }
         }
     }
-    Ok(if !troubles.is_empty() {
-        Outcome::Failed {
+    Ok(match troubles.is_empty() {
+        true => outcome(came, done + u64::from(kind == Kind::Reflink)),
+        false => Outcome::Failed {
             why: troubles.join("; "),
-        }
-    } else if done == 0 && kind != Kind::Reflink {
-        Outcome::Left {
-            why: "the run was killed before".into(),
-        }
-    } else {
-        Outcome::Done { gained_bytes: 0 }
+        },
     })
+}
+
+/// The outcome of a step of which this many names were acted on.
+fn outcome(came: Option<Came>, done: u64) -> Outcome {
+    match came {
+        Some(Came::Acted { gained_bytes }) if done > 0 => Outcome::Done { gained_bytes },
+        None if done > 0 => Outcome::Done { gained_bytes: 0 },
+        _ => Outcome::Left {
+            why: "the run was killed before".into(),
+        },
+    }
 }
 
 /// Puts back what a kill left half done. The inner error says what only the user can decide.
 fn settle_name(
-    (entry, kind): (&Entry, Kind),
+    (entry, came, kind): (&Entry, Option<Came>, Kind),
     name: &Name,
     place: &Place,
     directories: &Directories,
@@ -155,11 +171,13 @@ fn settle_name(
             there => Some(there?),
         };
         let is_moved = moved.is_some_and(|there| entry.acted_on().is_at(&there, &there.name));
-        if !is_moved {
-            // They are empty: nothing is lost if they stay.
-            let _ = super::change::unmake(name, directories);
+        // It may have been moved on since.
+        if is_moved || came.is_some() && !entry.acted_on().is_at(place, &place.name) {
+            return Ok(Ok(Found::Done));
         }
-        return Ok(Ok(if is_moved { Found::Done } else { Found::NotBegun }));
+        // They are empty: nothing is lost if they stay.
+        let _ = super::change::unmake(name, directories);
+        return Ok(Ok(Found::NotBegun));
     }
     let temporary = OsStr::new(&name.temporary);
     let aside = place.beside(temporary);

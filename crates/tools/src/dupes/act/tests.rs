@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use rustix::fs::XattrFlags;
+use seekless_sys::Support;
 use tempfile::TempDir;
 
 use super::undo::{Undone, undo_watched};

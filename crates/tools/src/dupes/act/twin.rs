@@ -150,7 +150,7 @@ impl Entry {
     }
 
     /// Whether a file has the bytes that both files had.
-    fn has_digest(&self, found: &Facts, file: &File) -> bool {
+    pub(super) fn has_digest(&self, found: &Facts, file: &File) -> bool {
         let digest = || digest_of(file, found.bytes, &mut Vec::new(), &|| true);
         found.bytes == self.seen.bytes && digest().is_ok_and(|digest| digest == self.digest)
     }

@@ -4,8 +4,6 @@
 //!
 //! Not here: writing journals, and settling those of killed runs.
 
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry as Slot;
 use std::ffi::OsStr;
 use std::fs::{File, FileTimes};
 use std::io;
@@ -13,20 +11,21 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use rustix::fs::FileType;
+use seekless::files::read_full;
 use seekless::plan::usual;
 use seekless::update::{StepKind, Watch};
 use seekless::{Copier, Destination, Operation, Part};
-use seekless_sys::{self as sys, Access, Opening, Support, name_file};
+use seekless_sys::{self as sys, Support, name_file};
 use serde_json::json;
 
 use super::change::{required, time, unmake};
 use super::check::require_changeable;
 use super::held::digest_of;
-use super::journal::{self, Came, Entry, Journal as Open, Kind, Lines, Name, before};
+use super::journal::{self, Came, Entry, Journal as Open, Kind, Lines, Name, Written, before};
 use super::place::{Directories, Place};
 use super::settle::{exchange_back, settle};
 use super::twin::Known;
-use super::{Error, Unwatched};
+use super::{BATCH, BATCH_BYTES, Error, Unwatched};
 use crate::Stop;
 use crate::visible::visible_path;
 use crate::walk::Facts;
@@ -79,6 +78,9 @@ pub enum Undone {
 /// Receives the outcome for each name.
 pub type TellUndone<'a> = &'a dyn Fn(&Path, &Undone);
 
+/// How much of a file that a power cut may have torn is compared at a time.
+const TORN_BLOCK_BYTES: usize = 64 << 10;
+
 /// Journals are kept for 90 days.
 const KEPT: Duration = Duration::from_hours(90 * 24);
 
@@ -105,9 +107,9 @@ pub fn list(state_directory: &Path) -> Result<Vec<Journal>, Error> {
             path,
             started: lines.started,
             action: lines.kind.name().to_owned(),
-            steps: names(&|entry| lines.came.get(&entry.step) == Some(&Came::Acted)),
+            steps: names(&|entry| matches!(lines.came.get(&entry.step), Some(Came::Acted { .. }))),
             undone: names(&|entry| lines.undone.get(&entry.step) == Some(&true)),
-            gained_bytes: lines.gained_bytes,
+            gained_bytes: lines.gained_bytes(),
             is_running,
             is_complete: lines.is_complete,
             is_tried: lines.is_tried,
@@ -155,18 +157,21 @@ pub(crate) fn undo_watched(path: &Path, stop: &Stop, tell: TellUndone<'_>, watch
         directories: Directories::default(),
         block: Vec::new(),
         watch,
-        written: BTreeMap::new(),
+        written: Written::default(),
         has_restored: false,
         has_failed: false,
     };
-    for entry in lines.entries.iter().rev() {
-        if stop.is_stopped() {
+    let mut entries = lines.entries.iter().rev();
+    let mut named = Vec::new();
+    loop {
+        // New files are durable before they have names, and names before the record of them: one sync serves both.
+        let batch = undoing.make_all(&mut entries, &lines, stop);
+        undoing.record(std::mem::take(&mut named))?;
+        if batch.is_empty() {
             break;
         }
-        undoing.step(entry, &lines, tell)?;
-    }
-    for directory in undoing.written.values() {
-        super::sync_file_system(directory).map_err(failed)?;
+        named.extend(batch.into_iter().map(|restoring| undoing.finish(restoring, tell)));
+        undoing.directories.close();
     }
     if undoing.has_failed && !undoing.has_restored {
         undoing.journal.add(&json!({"kind": "tried"}));
@@ -222,8 +227,7 @@ struct Undoing<'a> {
     directories: Directories,
     block: Vec<u8>,
     watch: &'a dyn Watch,
-    /// A directory of each file system that was written to, by its device, to sync them at the end.
-    written: BTreeMap<u64, File>,
+    written: Written,
     has_restored: bool,
     has_failed: bool,
 }
@@ -234,66 +238,120 @@ enum Now {
     Restored(Place),
     /// What the run made of it.
     Acted(Place),
+    /// The file that was made for it, without its bytes: the power was cut before they were on the device.
+    Torn(Place, File),
     /// Something else.
     Other(String),
 }
 
+/// A step that is being undone.
+struct Restoring<'e> {
+    entry: &'e Entry,
+    /// Whether a journal says that it is undone.
+    was_undone: bool,
+    /// The outcome of each name, as far as it is known.
+    told: Vec<Option<Undone>>,
+    /// The names that the file gets, by number; and the file without its bytes that has the name now.
+    wanted: Vec<(usize, Place, Option<File>)>,
+    file: Option<File>,
+    /// Whether the file already has a temporary name.
+    is_named: bool,
+}
+
 impl Undoing<'_> {
-    fn step(&mut self, entry: &Entry, lines: &Lines, tell: TellUndone<'_>) -> Result<(), Error> {
-        let nothing = |why: &str| Undone::Nothing { why: why.to_owned() };
-        let came = lines.came.get(&entry.step);
-        if came == Some(&Came::Left) || lines.undone.get(&entry.step) == Some(&true) {
-            return Ok(());
+    /// Begins undoing steps: makes the files that are to get names, and writes in the journal which they are.
+    fn make_all<'e>(
+        &mut self,
+        entries: &mut dyn Iterator<Item = &'e Entry>,
+        lines: &Lines,
+        stop: &Stop,
+    ) -> Vec<Restoring<'e>> {
+        let open_max = (sys::open_files_max() / 4).max(1);
+        let (mut batch, mut bytes) = (Vec::new(), 0);
+        while batch.len() < BATCH && bytes < BATCH_BYTES && batch.len() + self.directories.len() < open_max {
+            let Some(entry) = entries.next().filter(|_| !stop.is_stopped()) else {
+                break;
+            };
+            bytes += entry.seen.bytes;
+            batch.extend(self.make(entry, lines));
         }
-        let told: Vec<Undone> = if came.is_none() {
+        batch
+    }
+
+    fn make<'e>(&mut self, entry: &'e Entry, lines: &Lines) -> Option<Restoring<'e>> {
+        let came = lines.came.get(&entry.step);
+        if came == Some(&Came::Left) {
+            return None;
+        }
+        let mut restoring = Restoring {
+            entry,
+            was_undone: lines.undone.get(&entry.step) == Some(&true),
+            told: vec![None; entry.names.len()],
+            wanted: Vec::new(),
+            file: None,
+            is_named: false,
+        };
+        if came.is_none() {
             let why = |temporary: &str| {
                 format!(
                     "the run was killed in this step, and its directory cannot be opened now; if the file is there as \
                      {temporary}, the next run puts it back"
                 )
             };
-            let failed = |name: &Name| Undone::Failed {
-                why: why(&name.temporary),
+            let failed = |name: &Name| {
+                Some(Undone::Failed {
+                    why: why(&name.temporary),
+                })
             };
-            entry.names.iter().map(failed).collect()
-        } else {
-            match self.kind {
-                Kind::Reflink => {
-                    let why = "it shares blocks with the kept file, but has its own bytes and metadata";
-                    entry.names.iter().map(|_| nothing(why)).collect()
-                }
-                Kind::Move => entry.names.iter().map(|name| self.move_back(entry, name)).collect(),
-                Kind::Remove | Kind::Hardlink | Kind::Symlink => self.restore(entry, lines),
+            restoring.told = entry.names.iter().map(failed).collect();
+            return Some(restoring);
+        }
+        match self.kind {
+            Kind::Reflink | Kind::Move if restoring.was_undone && !self.is_moved(entry) => return None,
+            Kind::Reflink => {
+                let why = "it shares blocks with the kept file, but has its own bytes and metadata".to_owned();
+                restoring.told.fill(Some(Undone::Nothing { why }));
             }
-        };
-        for (name, undone) in entry.names.iter().zip(&told) {
-            if matches!(undone, Undone::Restored | Undone::Apart { .. }) {
-                self.note_written(&name.path);
-                self.has_restored = true;
+            Kind::Move => {}
+            Kind::Remove | Kind::Hardlink | Kind::Symlink => self.restore(&mut restoring, lines),
+        }
+        Some(restoring)
+    }
+
+    /// Gives names to what was made for a step. Returns its number, and whether nothing is left to undo.
+    fn finish(&mut self, mut restoring: Restoring<'_>, tell: TellUndone<'_>) -> (u64, bool) {
+        let entry = restoring.entry;
+        if self.kind == Kind::Move {
+            let moved = entry.names.iter().map(|name| Some(self.move_back(entry, name)));
+            restoring.told = moved.collect();
+        }
+        self.give_names(&mut restoring);
+        let mut is_undone = true;
+        for (name, undone) in entry.names.iter().zip(&restoring.told) {
+            let Some(undone) = undone else { continue };
+            match undone {
+                Undone::Failed { .. } => is_undone = false,
+                Undone::Restored | Undone::Apart { .. } => {
+                    if let Ok(place) = self.directories.place(&name.path) {
+                        self.written.note(&place);
+                    }
+                    self.has_restored = true;
+                }
+                Undone::Nothing { .. } => {}
             }
             tell(&name.path, undone);
         }
-        let is_undone = !told.iter().any(|undone| matches!(undone, Undone::Failed { .. }));
         self.has_failed |= !is_undone;
-        self.journal
-            .add(&json!({"kind": "undone", "step": entry.step, "is_undone": is_undone}));
-        self.journal.write(self.watch)?;
-        self.directories.close();
-        Ok(())
+        (entry.step, is_undone)
     }
 
-    /// Notes the file system of a path, to sync it at the end.
-    fn note_written(&mut self, path: &Path) {
-        let Ok(directory) = self.directories.directory(path.parent().unwrap_or(Path::new("/"))) else {
-            return;
-        };
-        if let Ok(facts) = Facts::of(&*directory)
-            && let Slot::Vacant(vacant) = self.written.entry(facts.device)
-            // The handle of a directory is for lookups only, and cannot be synced.
-            && let Ok(Support::Available(file)) = directory.open_file(OsStr::new("."), Opening::plain(Access::Read))
-        {
-            vacant.insert(file);
-        }
+    /// Syncs what was made and named, then writes in the journal which steps are undone.
+    fn record(&mut self, named: Vec<(u64, bool)>) -> Result<(), Error> {
+        self.journal.commit(&self.written, self.watch, |journal| {
+            for (step, is_undone) in named {
+                journal.add(&json!({"kind": "undone", "step": step, "is_undone": is_undone}));
+            }
+        })
     }
 
     /// Removes the directories that were made for a file that is back.
@@ -307,6 +365,13 @@ impl Undoing<'_> {
                 ),
             },
         }
+    }
+
+    /// Whether something is where the run moved it.
+    fn is_moved(&self, entry: &Entry) -> bool {
+        let moved_to = entry.names.iter().filter_map(|name| name.moved_to.as_deref());
+        let mut places = moved_to.filter_map(|to| self.directories.place(to).ok());
+        places.any(|there| entry.is_at(&there, &there.name))
     }
 
     fn move_back(&self, entry: &Entry, name: &Name) -> Undone {
@@ -338,71 +403,80 @@ impl Undoing<'_> {
         }
     }
 
-    /// Restores the names of a file that was removed or replaced by links: they become names of one file again.
-    fn restore(&mut self, entry: &Entry, lines: &Lines) -> Vec<Undone> {
-        let restored = lines.restored.get(&entry.step).copied();
-        let mut source: Option<File> = None;
-        let mut told: Vec<Option<Undone>> = Vec::new();
-        let mut wanted = Vec::new();
+    /// Makes a file whose names were removed or replaced by links, unless one of its names still leads to it.
+    fn restore(&mut self, restoring: &mut Restoring<'_>, lines: &Lines) {
+        let entry = restoring.entry;
+        let made = lines.restored.get(&entry.step).map_or(&[][..], Vec::as_slice);
         for (at, name) in entry.names.iter().enumerate() {
-            match self.now(entry, name, restored) {
+            let failed = |why| Some(Undone::Failed { why });
+            restoring.told[at] = match self.now(entry, name, made) {
                 Ok(Now::Restored(place)) => {
-                    source = source.or_else(|| place.open().ok());
-                    told.push(Some(Undone::Restored));
+                    restoring.file = restoring.file.take().or_else(|| place.open().ok());
+                    Some(Undone::Restored).filter(|_| !restoring.was_undone)
                 }
                 Ok(Now::Acted(place)) => {
-                    wanted.push((at, place));
-                    told.push(None);
-                }
-                Ok(Now::Other(why)) => told.push(Some(Undone::Failed { why })),
-                Err(error) => told.push(Some(Undone::Failed {
-                    why: format!("cannot open its directory: {error}"),
-                })),
-            }
-        }
-        let copy = match (&source, wanted.first()) {
-            (None, Some((at, place))) => match self.copy(entry, place, &entry.names[*at]) {
-                Ok(copy) => Some(copy),
-                Err(why) => {
-                    for (at, _) in wanted.drain(..) {
-                        told[at] = Some(Undone::Failed { why: why.clone() });
-                    }
+                    restoring.wanted.push((at, place, None));
                     None
                 }
-            },
-            _ => None,
+                Ok(Now::Torn(place, torn)) => {
+                    restoring.wanted.push((at, place, Some(torn)));
+                    None
+                }
+                // It was restored, and is another program's now.
+                Ok(Now::Other(_)) | Err(_) if restoring.was_undone => None,
+                Ok(Now::Other(why)) => failed(why),
+                Err(error) => failed(format!("cannot open its directory: {error}")),
+            };
+        }
+        let (None, Some((at, place, _))) = (&restoring.file, restoring.wanted.first()) else {
+            return;
         };
-        let file = copy.as_ref().map(|copy| &copy.file).or(source.as_ref());
-        let mut has_name = copy.as_ref().is_some_and(|copy| copy.is_named);
-        for (at, place) in wanted {
-            let Some(file) = file else { continue };
-            let given = self.give_name(entry, &entry.names[at], &place, file, has_name);
-            has_name = false;
-            told[at] = Some(match given {
+        match self.copy(entry, place, &entry.names[*at]) {
+            Ok(copy) => {
+                self.written.note(place);
+                restoring.is_named = copy.is_named;
+                restoring.file = Some(copy.file);
+            }
+            Err(why) => {
+                for (at, _, _) in restoring.wanted.drain(..) {
+                    restoring.told[at] = Some(Undone::Failed { why: why.clone() });
+                }
+            }
+        }
+    }
+
+    /// Gives a file its names: they become names of one file again.
+    fn give_names(&self, restoring: &mut Restoring<'_>) {
+        let (entry, Some(file)) = (restoring.entry, &restoring.file) else {
+            return;
+        };
+        let names = entry.links.saturating_sub(entry.names.len() as u64);
+        let restored = match !entry.acted_on().is_open(file) && names > 0 {
+            true => Undone::Apart { names },
+            false => Undone::Restored,
+        };
+        for (at, place, torn) in restoring.wanted.drain(..) {
+            let is_named = std::mem::take(&mut restoring.is_named);
+            let given = self.give_name((entry, &entry.names[at]), &place, file, is_named, torn.as_ref());
+            restoring.told[at] = Some(match given {
                 Ok(()) => Undone::Restored,
                 Err(why) => Undone::Failed { why },
             });
         }
-        let untold = || Undone::Failed {
-            why: "not tried".into(),
-        };
-        let names = entry.links.saturating_sub(entry.names.len() as u64);
-        let is_new = file.is_some_and(|file| !entry.acted_on().is_open(file));
-        let told = told.into_iter().map(|told| match told.unwrap_or_else(untold) {
-            Undone::Restored if is_new && names > 0 => Undone::Apart { names },
-            told => told,
-        });
-        told.collect()
+        for told in &mut restoring.told {
+            if *told == Some(Undone::Restored) {
+                *told = Some(restored.clone());
+            }
+        }
     }
 
     /// What a name leads to. First cleans up what a killed undo left under the temporary name.
-    fn now(&self, entry: &Entry, name: &Name, restored: Option<Known>) -> io::Result<Now> {
+    fn now(&self, entry: &Entry, name: &Name, made: &[Known]) -> io::Result<Now> {
         let place = self.directories.place(&name.path)?;
         let temporary = OsStr::new(&name.temporary);
-        let is_made = |called: &OsStr| restored.is_some_and(|made| made.is_at(&place, called));
-        let is_restored = |found: &Facts| {
-            entry.seen.is_as_old(found) && (is_made(&place.name) || entry.acted_on().is_at(&place, &place.name))
-        };
+        let is_made = |called: &OsStr| made.iter().any(|made| made.is_at(&place, called));
+        let is_restored =
+            |found: &Facts| entry.seen.is_as_old(found) && entry.acted_on().is_at(&place, &place.name);
         let has_temporary = place.facts_of(temporary)?.is_some();
         // In an append-only directory, links can be made, but not removed again.
         let above = name.path.parent().unwrap_or(Path::new("/"));
@@ -434,6 +508,14 @@ impl Undoing<'_> {
         }
         Ok(match (place.facts()?, self.kind) {
             (Some(found), _) if is_restored(&found) => Now::Restored(place),
+            (Some(found), _) if is_made(&place.name) => {
+                let file = place.open()?;
+                match () {
+                    () if entry.has_digest(&found, &file) => Now::Restored(place),
+                    () if self.is_torn(entry, &file)? => Now::Torn(place, file),
+                    () => Now::Other("it was restored, and has changed since".into()),
+                }
+            }
             (None, Kind::Remove) => Now::Acted(place),
             (None, _) => Now::Other("it is gone; the link that took its place was removed or renamed".into()),
             (Some(_), Kind::Hardlink | Kind::Symlink)
@@ -448,16 +530,38 @@ impl Undoing<'_> {
         })
     }
 
+    /// Opens the kept file.
+    fn kept(&self, entry: &Entry) -> io::Result<File> {
+        let kept = self.directories.place(&entry.keep)?;
+        // Opening a device may have effects.
+        let is_file = kept.facts()?.is_none_or(|found| found.kind == FileType::RegularFile);
+        is_file
+            .then(|| kept.open())
+            .ok_or_else(|| io::Error::other("not a regular file"))?
+    }
+
+    /// Whether a file is the beginning of the kept one but for zeros: there is nothing in it to lose.
+    fn is_torn(&self, entry: &Entry, file: &File) -> io::Result<bool> {
+        let kept = self.kept(entry)?;
+        let (mut own, mut theirs) = (vec![0; TORN_BLOCK_BYTES], vec![0; TORN_BLOCK_BYTES]);
+        for at in (0..).step_by(TORN_BLOCK_BYTES) {
+            let read = read_full(file, &mut own, at)?;
+            let wanted = read_full(&kept, &mut theirs, at)?;
+            let is_like = |(own, theirs): (&u8, &u8)| *own == 0 || own == theirs;
+            if read > wanted || !own[..read].iter().zip(&theirs).all(is_like) {
+                return Ok(false);
+            }
+            if read < TORN_BLOCK_BYTES {
+                break;
+            }
+        }
+        Ok(true)
+    }
+
     /// Makes a copy of the kept file with the metadata of the one that was removed.
     fn copy(&mut self, entry: &Entry, place: &Place, name: &Name) -> Result<Copy, String> {
         let keep = visible_path(&entry.keep);
-        let kept = self.directories.place(&entry.keep).and_then(|kept| {
-            // Opening a device may have effects.
-            let is_file = kept.facts()?.is_none_or(|found| found.kind == FileType::RegularFile);
-            is_file
-                .then(|| kept.open())
-                .ok_or_else(|| io::Error::other("not a regular file"))?
-        });
+        let kept = self.kept(entry);
         let kept = kept.map_err(|error| format!("cannot open the kept file {keep}: {error}"))?;
         let changed = || format!("the kept file {keep} has changed since: its bytes differ from those of the file");
         let metadata = kept
@@ -535,15 +639,15 @@ impl Undoing<'_> {
         Ok(true)
     }
 
-    /// Gives a file a name that leads to nothing, or to the link that the run made. `is_temporary` says that the file already has
-    /// the temporary name.
+    /// Gives a file a name that leads to nothing, to the link that the run made, or to a torn file. `is_temporary` says that the file
+    /// already has the temporary name.
     fn give_name(
         &self,
-        entry: &Entry,
-        name: &Name,
+        (entry, name): (&Entry, &Name),
         place: &Place,
         file: &File,
         is_temporary: bool,
+        torn: Option<&File>,
     ) -> Result<(), String> {
         let temporary = OsStr::new(&name.temporary);
         let aside = place.beside(temporary);
@@ -553,7 +657,7 @@ impl Undoing<'_> {
                 sys::descriptor_path(file).ok_or_else(|| io::Error::other("this system does not link open files"))?;
             name_file(&path, &place.directory, called)
         };
-        if self.kind == Kind::Remove {
+        if self.kind == Kind::Remove && torn.is_none() {
             let told = before(self.watch, StepKind::Make, &place.path);
             let named = told.and_then(|()| {
                 if is_temporary {
@@ -588,7 +692,11 @@ impl Undoing<'_> {
             }
         };
         exchange().map_err(|error| discard(format!("cannot exchange names with the link: {error}")))?;
-        if !entry.is_link(name, place, temporary, &self.directories) {
+        let is_expected = match torn {
+            Some(torn) => Known::of(torn).is_ok_and(|torn| torn.is_at(place, temporary)),
+            None => entry.is_link(name, place, temporary, &self.directories),
+        };
+        if !is_expected {
             let why = "another program replaced the link at that moment".to_owned();
             return Err(match exchange() {
                 Ok(()) => discard(why),
