@@ -425,7 +425,13 @@ impl Journal {
         journal.add(&header);
         let written = journal.write(watch).and_then(|()| {
             // The names of directories that were made above it must last, too.
-            let sync = |open: File| if is_new { sync_file_system(&open) } else { seekless_sys::sync(&open) };
+            let sync = |open: File| {
+                if is_new {
+                    sync_file_system(&open)
+                } else {
+                    seekless_sys::sync(&open)
+                }
+            };
             let synced = File::open(directory).and_then(sync);
             synced.map_err(failed(directory, "cannot sync the directory of journals"))
         });
@@ -656,7 +662,14 @@ impl Lines {
             (Some("outcome"), Some(step)) => {
                 let gained_bytes = line["gained_bytes"].as_u64().unwrap_or(0);
                 let is_left = line["outcome"] == "left";
-                self.came.insert(step, if is_left { Came::Left } else { Came::Acted { gained_bytes } });
+                self.came.insert(
+                    step,
+                    if is_left {
+                        Came::Left
+                    } else {
+                        Came::Acted { gained_bytes }
+                    },
+                );
             }
             (Some("restoring"), Some(step)) => {
                 if let (Some(device), Some(inode)) = (line["device"].as_u64(), line["inode"].as_u64()) {

@@ -2380,3 +2380,111 @@ fn require_nothing_left_over(tree: &Tree) {
     let is_ours = |path: &PathBuf| path.file_name().unwrap().as_bytes().starts_with(b".seekless");
     assert!(!tree.snapshot().keys().any(is_ours));
 }
+
+#[test]
+fn undo_syncs_new_files_before_they_have_names_and_names_before_the_record() {
+    let tree = tree();
+    for action in &actions(&tree)[..3] {
+        let steps = sample(&tree);
+        assert!(tree.run(action, &steps).iter().all(is_done));
+        let journal = tree.journals()[0].path.clone();
+        let told: Mutex<Vec<(StepKind, bool, u64)>> = Mutex::default();
+        let watch = meanwhile_always(|step: &Watched<'_>| {
+            let is_journal = step.path == journal;
+            let lines = fs::read_to_string(&journal).unwrap();
+            let records = lines.matches(r#""kind":"undone""#).count() as u64;
+            told.lock().unwrap().push((step.kind, is_journal, records));
+        });
+        assert_eq!(tree.undo_with(&watch).len(), 4);
+        let told = std::mem::take(&mut *told.lock().unwrap());
+        let syncs: Vec<usize> = (0..told.len())
+            .filter(|&at| (told[at].0, told[at].1) == (StepKind::Sync, false))
+            .collect();
+        let [bytes, names] = syncs[..] else { panic!("{told:?}") };
+        // What is made before the first sync has no name.
+        let makes = |range: &[(StepKind, bool, u64)]| range.iter().filter(|(kind, ..)| *kind == StepKind::Make).count();
+        assert_eq!((makes(&told[..bytes]), makes(&told[bytes..names])), (3, 4), "{told:?}");
+        let changes = |(kind, is_journal, _): &&(StepKind, bool, u64)| !is_journal && *kind != StepKind::Sync;
+        assert_eq!(told[names..].iter().filter(changes).count(), 0, "{told:?}");
+        assert!(told[..=names].iter().all(|(.., records)| *records == 0), "{told:?}");
+        undo::forget(&journal).unwrap();
+    }
+}
+
+#[test]
+fn what_a_power_cut_took_of_a_restored_file_is_restored_again_whatever_the_journal_says() {
+    let tree = tree();
+    for action in &actions(&tree)[..3] {
+        let steps = sample(&tree);
+        let before = tree.snapshot();
+        tree.run(action, &steps);
+        tree.undo();
+        assert_eq!(tree.journals()[0].undone, 4);
+        // A new file that lost its bytes, one that lost its end, and a name that was lost.
+        let [zeros, cut, gone] = [tree.path("deep/er/one"), tree.path(odd()), tree.path("two")];
+        for (path, length) in [(&zeros, 200_000), (&cut, 70_000)] {
+            let (bytes, time) = (fs::read(path).unwrap(), fs::metadata(path).unwrap().modified().unwrap());
+            let file = fs::OpenOptions::new().write(true).open(path).unwrap();
+            file.set_len(if path == &zeros { 0 } else { length }).unwrap();
+            file.set_len(length).unwrap();
+            assert_ne!(fs::read(path).unwrap(), bytes);
+            file.set_times(FileTimes::new().set_modified(time)).unwrap();
+        }
+        let is_lost = *action == Action::Remove;
+        if is_lost {
+            fs::remove_file(&gone).unwrap();
+        }
+        let undone = tree.undo();
+        assert_eq!(undone.len(), if is_lost { 3 } else { 2 }, "{undone:?}");
+        assert_eq!(tree.snapshot(), before, "{action:?}");
+        // What others wrote since, and what they replaced, stays.
+        fs::write(&zeros, "theirs").unwrap();
+        fs::remove_file(&cut).unwrap();
+        fs::write(&cut, "new").unwrap();
+        let theirs = tree.snapshot();
+        assert_eq!(tree.undo(), []);
+        assert_eq!(tree.snapshot(), theirs);
+        undo::forget(&tree.journals()[0].path).unwrap();
+    }
+}
+
+#[test]
+fn a_journal_without_an_end_is_settled_with_all_its_steps() {
+    let tree = tree();
+    let steps = sample(&tree);
+    assert!(tree.run(&Action::Remove, &steps).iter().all(is_done));
+    let journal = tree.journals()[0].path.clone();
+    let lines = fs::read_to_string(&journal).unwrap();
+    let temporary = lines
+        .split(r#""temporary":""#)
+        .nth(1)
+        .unwrap()
+        .split('"')
+        .next()
+        .unwrap();
+    // The power was cut when only the first of two names had been removed, and the outcomes were in the journal.
+    let without_end: Vec<&str> = lines.lines().filter(|line| !line.contains(r#""kind":"end""#)).collect();
+    fs::write(&journal, without_end.join("\n") + "\n").unwrap();
+    let aside = tree.path("deep/er").join(temporary);
+    fs::copy(tree.path("keep"), &aside).unwrap();
+    let settled = tree.settle();
+    assert!(matches!(settled[0], (_, Settled::PutBack)), "{settled:?}");
+    assert!(
+        matches!(
+            settled[1],
+            (
+                _,
+                Settled::Run {
+                    done: 2,
+                    left: 1,
+                    failed: 0
+                }
+            )
+        ),
+        "{settled:?}"
+    );
+    assert!(!aside.exists() && tree.path("deep/er/one").exists());
+    let [journal] = &tree.journals()[..] else { panic!() };
+    assert!(journal.is_complete);
+    assert_eq!(journal.steps, 3);
+}

@@ -475,8 +475,7 @@ impl Undoing<'_> {
         let place = self.directories.place(&name.path)?;
         let temporary = OsStr::new(&name.temporary);
         let is_made = |called: &OsStr| made.iter().any(|made| made.is_at(&place, called));
-        let is_restored =
-            |found: &Facts| entry.seen.is_as_old(found) && entry.acted_on().is_at(&place, &place.name);
+        let is_restored = |found: &Facts| entry.seen.is_as_old(found) && entry.acted_on().is_at(&place, &place.name);
         let has_temporary = place.facts_of(temporary)?.is_some();
         // In an append-only directory, links can be made, but not removed again.
         let above = name.path.parent().unwrap_or(Path::new("/"));
