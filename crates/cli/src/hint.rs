@@ -65,6 +65,9 @@ fn of_holes(error: &holes::Error) -> Option<&'static str> {
         holes::Error::Unavailable { .. } => {
             Some("`seekless storage` shows what works there; this works on local ext4, XFS, btrfs and tmpfs")
         }
+        holes::Error::Shared { .. } => Some(
+            "use a copy on a local ext4, XFS, btrfs or tmpfs, or accept that what others write meanwhile may be lost (--unsafe)",
+        ),
         other => other.advice(),
     }
 }

@@ -110,6 +110,17 @@ pub enum LeaseKind {
     AgainstWriters,
 }
 
+/// What a granted lease proves on a file system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LeaseScope {
+    /// No other process can write to the file.
+    AllWriters,
+    /// No other process has it open; one may still have it mapped, after it closed its descriptor.
+    Descriptors,
+    /// Nothing.
+    Unknown,
+}
+
 /// The `FIEMAP_EXTENT_*` bits of one extent (linux/fiemap.h).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ExtentFlags(pub u32);

@@ -53,7 +53,23 @@ enum Action {
 Examples:
   seekless holes fill disk.img          # before a virtual machine runs from it
   seekless holes fill -r databases      # all files in a directory")]
-    Fill(Which),
+    Fill(Fill),
+}
+
+#[derive(Debug, Args)]
+struct Fill {
+    #[command(flatten)]
+    which: Which,
+    #[command(flatten)]
+    sharing: Sharing,
+}
+
+/// What others may do meanwhile.
+#[derive(Debug, Args)]
+struct Sharing {
+    /// Work even where other processes cannot be kept out; what they write meanwhile may be lost
+    #[arg(long = "unsafe")]
+    is_unsafe: bool,
 }
 
 /// Show which parts of files are data and which are holes, and how much space they take.
@@ -107,6 +123,8 @@ struct DigArguments {
     /// Explain on standard error how zeros were found, with the predicted and actual time and the facts used
     #[arg(long)]
     explain: bool,
+    #[command(flatten)]
+    sharing: Sharing,
 }
 
 /// Punch a hole into a file: the data there is lost, and reads as zeros.
@@ -127,6 +145,8 @@ struct Punch {
     /// Length of the hole; a part past the end of the file is ignored
     #[arg(value_parser = parse_size)]
     length: u64,
+    #[command(flatten)]
+    sharing: Sharing,
     /// Print one JSON document
     #[arg(long)]
     json: bool,
@@ -176,6 +196,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
                 min_bytes: dig.min,
                 dry_run: dig.dry_run,
                 verify: dig.verify,
+                is_unsafe: dig.sharing.is_unsafe,
             };
             let done = (!dig.dry_run).then_some("dug");
             let work = |file: &FileAt, stop: &Stop| holes::dig(file, how, stop, &|bytes| LINE.add(bytes));
@@ -186,15 +207,20 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
             })
         }
         Action::Fill(fill) => {
-            let work = |file: &FileAt, _: &Stop| holes::fill(file);
+            let work = |file: &FileAt, _: &Stop| holes::fill(file, fill.sharing.is_unsafe);
             let sum = Sum::Filled(Filled::default());
-            each(fill, None, sum, Some("filled"), false, work, |lines, filled| {
+            each(&fill.which, None, sum, Some("filled"), false, work, |lines, filled| {
                 lines.filled(&filled)
             })
         }
         Action::Punch(punch) => {
             expect_wishes()?;
-            let punched = holes::punch(&FileAt::named(&punch.file), punch.offset, punch.length)?;
+            let punched = holes::punch(
+                &FileAt::named(&punch.file),
+                punch.offset,
+                punch.length,
+                punch.sharing.is_unsafe,
+            )?;
             let told = show_punched(&mut Page::stdout(), &punched, punch.json);
             let done = format!("{}: the hole is punched", visible_path(&punch.file));
             Ok(told.with_context(|| unwritten(Some(&done)))?)

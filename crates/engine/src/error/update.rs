@@ -241,9 +241,17 @@ pub enum NotAlone {
     /// Another process opened it while it was updated.
     #[error("another process opened it before byte {0} was written")]
     OpenedBefore(u64),
-    /// A lease on this file system does not keep out all writers.
-    #[error("on this file system, a lease does not keep out writers on other machines or behind the mount")]
+    /// A lease on this file system does not keep out all writers, or was never tried.
+    #[error(
+        "on this file system, a lease is not known to keep out all writers: on other machines, behind the mount, by mappings"
+    )]
     Elsewhere,
+    /// Another process has it mapped, which a lease on an overlay does not show.
+    #[error("another process has it mapped (mmap) and may write to it")]
+    Mapped,
+    /// Another process may have it mapped, which a lease on an overlay does not show.
+    #[error("on an overlay, a lease does not show mappings (mmap), and {0}")]
+    Unseen(&'static str),
     /// The system has no leases.
     #[error("{0}")]
     Unavailable(&'static str),

@@ -6,11 +6,12 @@
 
 use std::fs::{File, TryLockError};
 use std::io;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use seekless_sys::{self as sys, LeaseKind, Support};
+use seekless_sys::{self as sys, LeaseKind, LeaseScope, SharedMappings, Support};
 
 use crate::error::NotAlone;
 
@@ -37,40 +38,100 @@ pub fn lock(file: &File, patience: Duration) -> io::Result<bool> {
 pub struct Lease {
     file: Arc<File>,
     kind: LeaseKind,
+    scope: LeaseScope,
     has_ended: AtomicBool,
 }
 
 impl Lease {
-    /// Takes a lease that keeps all other processes from opening the file, on other machines, too. The file is open for
-    /// writing.
+    /// Takes a lease that keeps all other processes from opening the file. The file is open for writing. No process has it
+    /// mapped.
     ///
     /// # Errors
-    /// Why no lease is granted.
+    /// Why no lease is granted, or what it would not prove.
     pub fn exclusive(file: &Arc<File>) -> Result<Self, NotAlone> {
-        let lease = Self::take(file, LeaseKind::Exclusive)?;
-        match sys::leases_bind_all_writers(file) {
-            Ok(true) => Ok(lease),
-            other => {
-                lease.end();
-                Err(other.map_or_else(NotAlone::from, |_| NotAlone::Elsewhere))
-            }
-        }
+        Self::take(file, LeaseKind::Exclusive)?.unmapped()
     }
 
-    /// Takes a lease that keeps processes on this machine from opening the file for writing. The file is open for
-    /// reading only.
+    /// Takes a lease that keeps processes from opening the file for writing. The file is open for reading only. No process
+    /// has it mapped for writing.
     ///
     /// # Errors
-    /// Why no lease is granted.
+    /// As [`Lease::exclusive`].
     pub fn against_writers(file: &Arc<File>) -> Result<Self, NotAlone> {
+        Self::take(file, LeaseKind::AgainstWriters)?.unmapped()
+    }
+
+    /// The same for one of many files: the caller asks [`Lease::require_unmapped`] when all leases are taken, before it reads
+    /// the files.
+    ///
+    /// # Errors
+    /// As [`Lease::exclusive`].
+    pub fn against_openers(file: &Arc<File>) -> Result<Self, NotAlone> {
         Self::take(file, LeaseKind::AgainstWriters)
     }
 
+    /// Why a lease proves nothing on the file system of an open file, as far as that is known without one.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn blindness(file: impl AsFd) -> io::Result<Option<NotAlone>> {
+        Ok(match sys::lease_scope(file)? {
+            Support::Available(LeaseScope::Unknown) => Some(NotAlone::Elsewhere),
+            Support::Available(LeaseScope::Descriptors) => match sys::shared_mappings()? {
+                Support::Available(_) => None,
+                Support::Unavailable(reason) => Some(NotAlone::Unseen(reason)),
+            },
+            _ => None,
+        })
+    }
+
+    /// Whether a process may have the file mapped, although the lease was granted.
+    #[must_use]
+    pub fn may_be_mapped(&self) -> bool {
+        self.scope == LeaseScope::Descriptors
+    }
+
+    /// Fails if a process may have the file mapped. The mappings of all processes are read if that was not done since the lease
+    /// was taken. A mapping that is made later needs a descriptor, which the lease prevents.
+    ///
+    /// # Errors
+    /// That it is mapped, or why this is not known.
+    pub fn require_unmapped(&self, mappings: &mut Option<SharedMappings>) -> Result<(), NotAlone> {
+        if !self.may_be_mapped() {
+            return Ok(());
+        }
+        let mappings = match mappings {
+            Some(mappings) => mappings,
+            none => none.insert(match sys::shared_mappings()? {
+                Support::Available(mappings) => mappings,
+                Support::Unavailable(reason) => return Err(NotAlone::Unseen(reason)),
+            }),
+        };
+        if mappings.has(&self.file)? {
+            return Err(NotAlone::Mapped);
+        }
+        Ok(())
+    }
+
+    fn unmapped(self) -> Result<Self, NotAlone> {
+        let unmapped = self.require_unmapped(&mut None);
+        if unmapped.is_err() {
+            self.end();
+        }
+        unmapped.map(|()| self)
+    }
+
     fn take(file: &Arc<File>, kind: LeaseKind) -> Result<Self, NotAlone> {
+        let scope = match sys::lease_scope(file)? {
+            Support::Available(LeaseScope::Unknown) => return Err(NotAlone::Elsewhere),
+            Support::Available(scope) => scope,
+            Support::Unavailable(reason) => return Err(NotAlone::Unavailable(reason)),
+        };
         match (sys::take_lease(file, kind), kind) {
             (Ok(Support::Available(())), _) => Ok(Self {
                 file: Arc::clone(file),
                 kind,
+                scope,
                 has_ended: AtomicBool::new(false),
             }),
             (Ok(Support::Unavailable(reason)), _) => Err(NotAlone::Unavailable(reason)),

@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use seekless_sys::{self as sys, Access, LeaseKind, Opening, Support};
+use seekless_sys::{self as sys, Access, LeaseKind, LeaseScope, Opening, Support};
 
 use super::{Attempt, Availability, Probe, Why, incompressible, require};
 use crate::error::{Error, Result};
@@ -292,8 +292,8 @@ fn write_lease(bench: &Bench) -> Attempt {
     let file = sys::open(&bench.one, Opening::plain(Access::Overwrite))?.required()?;
     sys::take_lease(&file, LeaseKind::Exclusive)?.required()?;
     require(
-        sys::leases_bind_all_writers(&file)?,
-        "a lease does not keep out writers on other machines or behind the mount",
+        sys::lease_scope(&file)?.required()? != LeaseScope::Unknown,
+        "a lease is not known to keep out all writers",
     )
 }
 

@@ -22,7 +22,8 @@ use crate::buffer::Buffer;
 use crate::directory::Directory;
 use crate::support::Support;
 use crate::types::{
-    Advice, Alignment, Completed, ExtendedAttributes, Extent, LeaseKind, Memory, ProcessIo, Request, Residency,
+    Advice, Alignment, Completed, ExtendedAttributes, Extent, LeaseKind, LeaseScope, Memory, ProcessIo, Request,
+    Residency,
 };
 
 const MISSING: &str = "not used on this system";
@@ -297,9 +298,30 @@ pub fn holds_lease(_file: &File, _kind: LeaseKind) -> bool {
 /// Nothing: there is none to end.
 pub fn end_lease(_file: &File) {}
 
-/// No: there are no leases here.
-pub fn leases_bind_all_writers(_file: impl AsFd) -> io::Result<bool> {
-    Ok(false)
+/// `Unavailable`: Linux only.
+pub fn lease_scope(_file: impl AsFd) -> io::Result<Support<LeaseScope>> {
+    Ok(Support::Unavailable("leases exist on Linux only"))
+}
+
+/// The files that processes have mapped shared: nothing, because that is read on Linux only.
+#[derive(Debug)]
+pub struct SharedMappings(());
+
+/// `Unavailable`: Linux only.
+pub fn shared_mappings() -> io::Result<Support<SharedMappings>> {
+    Ok(Support::Unavailable(
+        "the mappings of other processes are read on Linux only",
+    ))
+}
+
+impl SharedMappings {
+    /// Never asked: there is none.
+    ///
+    /// # Errors
+    /// None.
+    pub fn has(&self, _file: &File) -> io::Result<bool> {
+        Ok(true)
+    }
 }
 
 /// Unknown: the caller opens the file and tries to lock it.

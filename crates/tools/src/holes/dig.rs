@@ -26,6 +26,8 @@ pub struct Dig {
     pub dry_run: bool,
     /// Read everything before and after, and compare digests (SHA-256).
     pub verify: bool,
+    /// Dig even if other processes cannot be kept out.
+    pub is_unsafe: bool,
 }
 
 /// What was dug.
@@ -68,7 +70,7 @@ pub fn dig(file: &FileAt, how: Dig, stop: &Stop, moved: &(dyn Fn(u64) + Sync)) -
     if how.dry_run {
         return look(file, how, stop, moved);
     }
-    let held = Held::open(file)?;
+    let held = Held::open(file, how.is_unsafe)?;
     let dug = dig_held(&held, how, stop, moved);
     let restored = held.restore_times();
     let dug = dug?;

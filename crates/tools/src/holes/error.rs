@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use seekless::error::NotAlone;
+
 use super::held::Privilege;
 
 /// Why a file was not shown, dug, punched or filled.
@@ -76,6 +78,14 @@ pub enum Error {
         source: io::Error,
         /// Whether the blocks that were already allocated are free again.
         is_undone: bool,
+    },
+    /// A lease would not keep other processes out.
+    #[error("{}: other processes cannot be kept out; nothing was changed", path.display())]
+    Shared {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: NotAlone,
     },
     /// Another process has the file open or mapped.
     #[error("{}: in use{}; close it and retry", path.display(), by(holders))]

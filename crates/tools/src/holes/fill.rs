@@ -36,9 +36,9 @@ impl Filled {
 /// Allocates the blocks of all holes: fallocate(2). They read as zeros, and are reserved rather than data.
 ///
 /// # Errors
-/// Where no lease is granted, the file system cannot allocate or has no room; then the holes are as they were.
-pub fn fill(file: &FileAt) -> Result<Filled> {
-    let held = Held::open(file)?;
+/// Where no lease is granted (unless `is_unsafe`), the file system cannot allocate or has no room; then the holes are as they were.
+pub fn fill(file: &FileAt, is_unsafe: bool) -> Result<Filled> {
+    let held = Held::open(file, is_unsafe)?;
     let path = held.path;
     let holes = holes(&held)?;
     let needed_bytes = match &holes {
@@ -107,8 +107,11 @@ fn between(extents: &[Extent], end: u64) -> Vec<Range<u64>> {
 }
 
 /// Frees what was allocated before the file system was full, and returns whether all of it is free. If another process
-/// opened the file meanwhile, it may have written there, so nothing is freed.
+/// opened the file meanwhile, or could without a lease, it may have written there, so nothing is freed.
 fn undo(held: &Held<'_>, holes: &[Range<u64>]) -> bool {
+    if !held.has_lease() {
+        return false;
+    }
     let punch = |hole: &Range<u64>| held.punch(hole.start, hole.end - hole.start);
     holes.iter().all(|hole| punch(hole).is_ok())
 }

@@ -23,7 +23,8 @@ use crate::walk::{Facts, FileAt, kind_of, with_article};
 /// A file under a write lease.
 pub(super) struct Held<'a> {
     pub file: Arc<File>,
-    lease: Lease,
+    /// `None` if the user takes the risk.
+    lease: Option<Lease>,
     pub path: &'a Path,
     /// Its metadata before any change.
     pub metadata: Metadata,
@@ -36,8 +37,9 @@ pub(super) struct Held<'a> {
 const ASKED_FROM_BYTES: u64 = 64 << 20;
 
 impl<'a> Held<'a> {
-    /// Opens a regular file for writing, locks it as updates do, and takes the lease.
-    pub fn open(file: &'a FileAt) -> Result<Self> {
+    /// Opens a regular file for writing, locks it as updates do, and takes the lease. With `is_unsafe`, works without one where none
+    /// can be had.
+    pub fn open(file: &'a FileAt, is_unsafe: bool) -> Result<Self> {
         let path = file.path();
         // Check first, because opening a device may have effects.
         let found = require_regular(file)?;
@@ -57,7 +59,8 @@ impl<'a> Held<'a> {
             return Err(in_use(path, found.id()));
         }
         let lease = match Lease::exclusive(&file) {
-            Ok(lease) => lease,
+            Ok(lease) => Some(lease),
+            Err(_) if is_unsafe => None,
             Err(why) => {
                 drop(file);
                 return Err(not_alone(path, why, found.id()));
@@ -73,9 +76,14 @@ impl<'a> Held<'a> {
         })
     }
 
+    /// Whether other processes are kept out.
+    pub fn has_lease(&self) -> bool {
+        self.lease.is_some()
+    }
+
     /// Whether no other process has tried to open the file.
     pub fn is_alone(&self) -> bool {
-        self.lease.stands()
+        self.lease.as_ref().is_none_or(Lease::stands)
     }
 
     pub fn require_alone(&self) -> Result<()> {
@@ -262,11 +270,10 @@ fn unopened(path: &Path, error: std::io::Error) -> Error {
 /// The error if other processes cannot be kept out.
 fn not_alone(path: &Path, why: NotAlone, id: Identity) -> Error {
     match why {
-        NotAlone::Unavailable(reason) => unavailable(path, reason),
-        NotAlone::Elsewhere => unavailable(
-            path,
-            "a lease does not keep out writers on other machines or behind the mount",
-        ),
+        NotAlone::Unavailable(_) | NotAlone::Elsewhere | NotAlone::Mapped | NotAlone::Unseen(_) => Error::Shared {
+            path: path.to_owned(),
+            source: why,
+        },
         NotAlone::System(error) => Error::system(path, "take a lease (owner or root only)", error),
         _ => in_use(path, id),
     }

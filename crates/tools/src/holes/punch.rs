@@ -30,9 +30,9 @@ pub struct Punched {
 /// take their space as before.
 ///
 /// # Errors
-/// Where the range does not begin in the file, no lease is granted, or the file system cannot punch holes.
-pub fn punch(file: &FileAt, offset: u64, length: u64) -> Result<Punched> {
-    let held = Held::open(file)?;
+/// Where the range does not begin in the file, no lease is granted (unless `is_unsafe`), or the file system cannot punch holes.
+pub fn punch(file: &FileAt, offset: u64, length: u64, is_unsafe: bool) -> Result<Punched> {
+    let held = Held::open(file, is_unsafe)?;
     let path = held.path;
     let bytes = held.metadata.len();
     if offset >= bytes || length == 0 {

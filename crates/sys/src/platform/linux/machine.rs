@@ -8,7 +8,7 @@ use rustix::fs::StatVfsMountFlags;
 use rustix::mm::Advice;
 
 use crate::support::{Support, checked};
-use crate::types::{FileSystem, Memory, ProcessIo};
+use crate::types::{FileSystem, LeaseScope, Memory, ProcessIo};
 
 /// The flag of mmap(2) for memory that is not set aside: zero pages for a whole file must not fail for want of swap.
 pub(crate) const MAP_NORESERVE: libc::c_int = libc::MAP_NORESERVE;
@@ -19,8 +19,7 @@ pub(crate) const POPULATE_READ: Option<Advice> = Some(Advice::LinuxPopulateRead)
 /// What a file system promises about its files.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// The kernel alone changes its files, so a lease on one binds all writers; and no two files ever have one `st_dev` and
-    /// `st_ino`.
+    /// The kernel alone changes its files; and no two files ever have one `st_dev` and `st_ino`.
     Local,
     /// The same, but inode numbers are made up and may change.
     LocalUnnumbered,
@@ -35,8 +34,7 @@ enum Kind {
 
 /// Names and kinds by `f_type` (statfs(2), linux/magic.h).
 ///
-/// An overlay is local. Opening a file in its upper directory does not break a lease on the overlay's file (tested on
-/// Linux 6.18), but overlayfs leaves changes in a mounted upper directory undefined anyway.
+/// An overlay is local: overlayfs leaves changes in a mounted upper directory undefined.
 const FILE_SYSTEMS: &[(u64, &str, Kind)] = &[
     (0xef53, "ext4", Kind::Local), // ext2 and ext3 too: one number for all three
     (0x5846_5342, "xfs", Kind::Local),
@@ -151,15 +149,24 @@ fn inodes_identify_on(magic: u64) -> bool {
     matches!(known(magic), Some((_, Kind::Local)))
 }
 
-/// Whether a lease on an open file is broken by every writer, wherever they are. Not on a network file system or FUSE, where
-/// the kernel grants leases but does not hear of writers on other machines or behind the mount, and not where the file
-/// system is unknown.
-pub fn leases_bind_all_writers(file: impl AsFd) -> io::Result<bool> {
-    Ok(leases_bind_all_writers_on(magic(file)?))
+/// File systems on which no lease was granted, with a write lease or a read lease, while another process had the file open for
+/// writing or mapped, also with its descriptor closed; and on which opening it later ended the lease. Each was tried on Linux 6.18,
+/// or takes no writes.
+const WITH_LEASES: [&str; 7] = ["ext4", "xfs", "btrfs", "tmpfs", "ramfs", "squashfs", "erofs"];
+
+/// What a lease on an open file proves. On FUSE and network file systems the kernel grants leases, but does not hear of writers
+/// behind the mount or on other machines. On an overlay, a mapping belongs to the file of the layer, so one whose descriptor was
+/// closed prevents no lease; nor does a writer in the upper directory.
+pub fn lease_scope(file: impl AsFd) -> io::Result<Support<LeaseScope>> {
+    Ok(Support::Available(lease_scope_on(magic(file)?)))
 }
 
-fn leases_bind_all_writers_on(magic: u64) -> bool {
-    matches!(known(magic), Some((_, Kind::Local | Kind::LocalUnnumbered)))
+fn lease_scope_on(magic: u64) -> LeaseScope {
+    match known(magic) {
+        Some(("overlay", _)) => LeaseScope::Descriptors,
+        Some((name, _)) if WITH_LEASES.contains(&name) => LeaseScope::AllWriters,
+        _ => LeaseScope::Unknown,
+    }
 }
 
 /// The peak resident memory of this program, which is more accurate than getrusage(2): that includes the memory before
@@ -283,36 +290,37 @@ mod tests {
 
     #[test]
     fn a_file_system_is_trusted_with_leases_and_inode_numbers_only_where_the_kernel_alone_changes_it() {
-        // (f_type, its name here, leases bind all writers, inode numbers identify files)
+        let [all, descriptors, unknown] = [LeaseScope::AllWriters, LeaseScope::Descriptors, LeaseScope::Unknown];
+        // (f_type, its name here, what a lease proves, whether inode numbers identify files)
         for (magic, name, leases, inodes) in [
-            (0xef53, Some("ext4"), true, true),
-            (0x5846_5342, Some("xfs"), true, true),
-            (0x9123_683e, Some("btrfs"), true, true),
-            (0x0102_1994, Some("tmpfs"), true, true),
-            (0x794c_7630, Some("overlay"), true, true),
-            (0x2fc1_2fc1, Some("zfs"), true, true),
-            (0xf2f5_2010, Some("f2fs"), true, true),
-            (0x4d44, Some("vfat"), true, false),
-            (0x2011_bab0, Some("exfat"), true, false),
+            (0xef53, Some("ext4"), all, true),
+            (0x5846_5342, Some("xfs"), all, true),
+            (0x9123_683e, Some("btrfs"), all, true),
+            (0x0102_1994, Some("tmpfs"), all, true),
+            (0x794c_7630, Some("overlay"), descriptors, true),
+            (0x2fc1_2fc1, Some("zfs"), unknown, true),
+            (0xf2f5_2010, Some("f2fs"), unknown, true),
+            (0x4d44, Some("vfat"), unknown, false),
+            (0x2011_bab0, Some("exfat"), unknown, false),
             // virtiofs and sshfs have this number, too.
-            (0x6573_5546, Some("fuse"), false, false),
-            (0xf15f, Some("ecryptfs"), false, false),
-            (0x786f_4256, Some("vboxsf"), false, false),
-            (0x6969, Some("nfs"), false, false),
-            (0xff53_4d42, Some("cifs"), false, false),
-            (0xfe53_4d42, Some("smb2"), false, false),
-            (0x517b, Some("smb"), false, false),
-            (0x0102_1997, Some("9p"), false, false),
-            (0x00c3_6400, Some("ceph"), false, false),
-            (0x5346_414f, Some("afs"), false, false),
-            (0x0116_1970, Some("gfs2"), false, false),
-            (0x7461_636f, Some("ocfs2"), false, false),
-            (0x0bd0_0bd0, Some("lustre"), false, false),
-            (0x4750_4653, Some("gpfs"), false, false),
-            (0x1234_5678, None, false, false),
+            (0x6573_5546, Some("fuse"), unknown, false),
+            (0xf15f, Some("ecryptfs"), unknown, false),
+            (0x786f_4256, Some("vboxsf"), unknown, false),
+            (0x6969, Some("nfs"), unknown, false),
+            (0xff53_4d42, Some("cifs"), unknown, false),
+            (0xfe53_4d42, Some("smb2"), unknown, false),
+            (0x517b, Some("smb"), unknown, false),
+            (0x0102_1997, Some("9p"), unknown, false),
+            (0x00c3_6400, Some("ceph"), unknown, false),
+            (0x5346_414f, Some("afs"), unknown, false),
+            (0x0116_1970, Some("gfs2"), unknown, false),
+            (0x7461_636f, Some("ocfs2"), unknown, false),
+            (0x0bd0_0bd0, Some("lustre"), unknown, false),
+            (0x4750_4653, Some("gpfs"), unknown, false),
+            (0x1234_5678, None, unknown, false),
         ] {
             assert_eq!(known(magic).map(|(name, _)| name), name);
-            assert_eq!(leases_bind_all_writers_on(magic), leases, "{name:?}");
+            assert_eq!(lease_scope_on(magic), leases, "{name:?}");
             assert_eq!(inodes_identify_on(magic), inodes, "{name:?}");
         }
     }

@@ -7,6 +7,7 @@ mod extents;
 mod file;
 mod holes;
 mod machine;
+mod mappings;
 mod pipe;
 
 pub(crate) use crate::absent::{MAX_RSS_UNIT_BYTES, bypass_cache};
@@ -23,4 +24,5 @@ pub use extents::*;
 pub use file::*;
 pub use holes::*;
 pub use machine::*;
+pub use mappings::*;
 pub use pipe::*;

@@ -70,6 +70,7 @@ fn refused(action: &Action, step: &Step, holding: &Holding<'_>, directories: &Di
         fits(action, (found.device, kept.device))?;
         let behind = holding.systems.of(found.device, place.directory.as_fd());
         let behind = behind.map_err(|error| format!("cannot examine its file system: {error}"))?;
+        holding.require_leases(&behind)?;
         match () {
             () if behind.is_read_only => return Err("its file system is mounted read-only".into()),
             () if !behind.system.inodes_identify => return Err(UNSURE.into()),

@@ -14,7 +14,7 @@ use rustix::fs::FileType;
 use seekless::error::NotAlone;
 use seekless::files::{Attributes, Lease, lock, read_full};
 use seekless::plan::LARGE_BYTES;
-use seekless_sys as sys;
+use seekless_sys::{self as sys, SharedMappings};
 
 use super::journal::Name;
 use super::place::{Behind, Directories, Place, Systems};
@@ -268,6 +268,39 @@ impl<'a> Holding<'a> {
         self.open(place, expected, true)
     }
 
+    /// Fails if a lease proves nothing on a file system, unless the user takes the risk.
+    pub fn require_leases(&self, behind: &Behind) -> Result<(), Refused> {
+        match &behind.no_lease {
+            Some(why) if !self.options.is_busy => Err(format!("cannot keep other processes out: {why}")),
+            _ => Ok(()),
+        }
+    }
+
+    /// Fails if a process may have one of two files mapped where leases do not show that. Compares them again: before, a process
+    /// that has ended its mapping since may have written.
+    pub fn require_unmapped(
+        &self,
+        kept: &Kept,
+        held: &Held,
+        mappings: &mut Option<SharedMappings>,
+    ) -> Result<(), Refused> {
+        let is_blind = |held: &&Held| held.lease.as_ref().is_some_and(Lease::may_be_mapped);
+        if self.options.is_busy || ![&kept.held, held].iter().any(is_blind) {
+            return Ok(());
+        }
+        let of_kept = |why: Refused| format!("the kept file {}: {why}", visible_path(&kept.place.path));
+        let unmapped = |held: &Held, mappings: &mut Option<SharedMappings>| match &held.lease {
+            Some(lease) => lease.require_unmapped(mappings).map_err(|why| format!("in use: {why}")),
+            None => Ok(()),
+        };
+        unmapped(held, mappings)?;
+        unmapped(&kept.held, mappings).map_err(of_kept)?;
+        if self.digest(&kept.held).map_err(of_kept)?.1 != kept.digest {
+            return Err(of_kept("changed since it was compared".into()));
+        }
+        self.compare(kept, held)
+    }
+
     fn open(&self, place: &Place, expected: &Seen, is_alone: bool) -> Result<Held, Refused> {
         // Stat it before opening it: opening a device may have effects, and opening a file breaks leases.
         let found = place.facts().map_err(|error| format!("cannot stat: {error}"))?;
@@ -287,10 +320,12 @@ impl<'a> Holding<'a> {
         if !behind.system.inodes_identify {
             return Err(UNSURE.into());
         }
+        self.require_leases(&behind)?;
         if is_alone && !lock(&file, PATIENCE).map_err(|error| format!("cannot lock: {error}"))? {
             return Err("in use: another process has locked it".into());
         }
-        let lease = match is_alone.then(|| Lease::against_writers(&file)).transpose() {
+        // Mappings are asked for in `require_unmapped`, for many files at once.
+        let lease = match is_alone.then(|| Lease::against_openers(&file)).transpose() {
             Ok(lease) => lease,
             Err(_) if self.options.is_busy => None,
             Err(why @ NotAlone::OpenForWriting) => return Err(format!("in use: {why}")),

@@ -367,6 +367,7 @@ impl Run<'_> {
                     break;
                 }
             }
+            self.leave_mapped(&mut prepared);
             if !prepared.is_empty() {
                 self.write_down(&prepared)?;
                 if batches.send(prepared).is_err() {
@@ -377,6 +378,18 @@ impl Run<'_> {
             proving.end_batch();
         }
         Ok(next)
+    }
+
+    /// Leaves files alone that a process may have mapped, once all leases of a batch are taken.
+    fn leave_mapped(&self, prepared: &mut Vec<Ready>) {
+        let mut mappings = None;
+        prepared.retain(|one| {
+            let Ready::File(file) = one else { return true };
+            let unmapped = self.holding.require_unmapped(&file.kept, &file.held, &mut mappings);
+            unmapped
+                .map_err(|why| self.count(file.entry.step as usize, &Outcome::Left { why }))
+                .is_ok()
+        });
     }
 
     /// Proves that a step may be done.

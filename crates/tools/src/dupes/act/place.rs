@@ -11,6 +11,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::io::Errno;
+use seekless::files::Lease;
 use seekless_sys::{self as sys, Access, Directory, Opening, file_system_of};
 
 use crate::visible::visible_path;
@@ -107,10 +108,12 @@ impl fmt::Display for Exposed {
 }
 
 /// What a file system is like.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Behind {
     pub system: System,
     pub is_read_only: bool,
+    /// Why a lease proves nothing.
+    pub no_lease: Option<String>,
 }
 
 /// Open directories, each opened once.
@@ -206,14 +209,15 @@ impl Systems {
     pub fn of(&self, device: u64, file: impl AsFd) -> io::Result<Behind> {
         let mut systems = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(behind) = systems.get(&device) {
-            return Ok(*behind);
+            return Ok(behind.clone());
         }
-        let found = file_system_of(file)?;
+        let found = file_system_of(&file)?;
         let behind = Behind {
+            no_lease: Lease::blindness(file)?.map(|why| why.to_string()),
             system: System::of(&found),
             is_read_only: found.read_only,
         };
-        systems.insert(device, behind);
+        systems.insert(device, behind.clone());
         Ok(behind)
     }
 }

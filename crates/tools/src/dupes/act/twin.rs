@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
 use rustix::fs::FileType;
-use seekless::error::NotAlone;
 use seekless::files::Lease;
 
 use super::held::digest_of;
@@ -144,9 +143,7 @@ impl Entry {
 
     /// Whether a file is the one that was kept, whatever its path leads to now, and nobody writes to it.
     fn is_old_kept(&self, found: &Facts, file: &Arc<File>) -> bool {
-        self.kept().is(found, file)
-            && !matches!(Lease::against_writers(file), Err(NotAlone::OpenForWriting))
-            && self.has_digest(found, file)
+        self.kept().is(found, file) && Lease::against_writers(file).is_ok() && self.has_digest(found, file)
     }
 
     /// Whether a file has the bytes that both files had.
