@@ -46,6 +46,12 @@ pub fn run() -> ExitCode {
         ControlFlow::Break(code) => return code,
         ControlFlow::Continue(trees) => trees,
     };
+    if seekless_sys::was_closed(1) {
+        complain(&anyhow::anyhow!(
+            "standard output is closed; open it, or redirect it to /dev/null"
+        ));
+        return ExitCode::from(EXIT_ERROR);
+    }
     let configured = config::load();
     color::choose(std::env::args_os(), config::get().color);
     let asked = std::env::var("SEEKLESS_LOG")

@@ -110,6 +110,14 @@ impl<E: Into<anyhow::Error>> From<E> for Failure {
 /// Walks hold at most about so many descriptors.
 const DESCRIPTORS_MAX: u64 = 1 << 16;
 
+/// Standard input, if it was open when the program was started.
+fn standard_input() -> std::io::Result<std::io::StdinLock<'static>> {
+    if seekless_sys::was_closed(0) {
+        return Err(rustix::io::Errno::BADF.into());
+    }
+    Ok(stdin().lock())
+}
+
 /// Raises the soft limit of open files, which is low, because walks hold directories open. Call it before threads are started.
 fn raise_open_files() {
     let limit = rustix::process::getrlimit(Resource::Nofile);

@@ -90,6 +90,22 @@ pub fn data_ranges(file: &File, within: Range<u64>) -> impl Iterator<Item = io::
     })
 }
 
+/// Where the first data begins that one of several files has within a range: its end, if all are holes there.
+///
+/// # Errors
+/// The system's.
+pub fn first_data(files: &[&File], within: Range<u64>) -> io::Result<u64> {
+    let starts = files.iter().map(|file| next_data(file, within.start));
+    let first = starts.reduce(|one, other| Ok(one?.min(other?)));
+    Ok(first
+        .transpose()?
+        .unwrap_or(within.start)
+        .clamp(within.start, within.end))
+}
+
+/// A file whose holes are longer than this is not digested: reading zeros would take hours.
+pub const DIGESTED_HOLE_BYTES_MAX: u64 = 1 << 40;
+
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;

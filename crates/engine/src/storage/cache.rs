@@ -14,14 +14,14 @@
 //! ```
 
 use std::fs::{File, Metadata};
-use std::io::{self, Read};
+use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use seekless_sys::{self as sys, Support};
 
 use crate::error::{Error, Result};
-use crate::files::{open_regular, stat_open_regular};
+use crate::files::{open_regular, read_some, stat_open_regular};
 use crate::log;
 use crate::plan::WARMED_BYTES;
 
@@ -142,12 +142,11 @@ impl CachedFile {
             return Ok(before);
         }
         let mut buffer = vec![0; size.clamp(1, WARMED_BYTES) as usize];
-        let mut rest = &self.file;
+        let mut at = 0;
         loop {
-            match rest.read(&mut buffer) {
+            match read_some(&self.file, &mut buffer, at) {
                 Ok(count) if count == 0 || watch(count as u64).is_break() => break,
-                Ok(_) => {}
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Ok(count) => at += count as u64,
                 Err(error) => return Err(Error::system(&self.path, "read it into the page cache", error)),
             }
         }

@@ -303,6 +303,12 @@ pub fn lease_scope(_file: impl AsFd) -> io::Result<Support<LeaseScope>> {
     Ok(Support::Unavailable("leases exist on Linux only"))
 }
 
+/// Not known.
+#[must_use]
+pub fn was_closed(_descriptor: u8) -> bool {
+    false
+}
+
 /// The files that processes have mapped shared: nothing, because that is read on Linux only.
 #[derive(Debug)]
 pub struct SharedMappings(());

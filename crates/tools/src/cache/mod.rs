@@ -92,10 +92,10 @@ impl Total {
     /// Adds another path's figures.
     pub fn add(&mut self, other: &Self) {
         self.files += other.files;
-        self.bytes += other.bytes;
-        self.cacheable_bytes += other.cacheable_bytes;
-        self.before_bytes += other.before_bytes;
-        self.resident_bytes += other.resident_bytes;
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.cacheable_bytes = self.cacheable_bytes.saturating_add(other.cacheable_bytes);
+        self.before_bytes = self.before_bytes.saturating_add(other.before_bytes);
+        self.resident_bytes = self.resident_bytes.saturating_add(other.resident_bytes);
         self.resident_files += other.resident_files;
         self.partial_files += other.partial_files;
         self.unknown_files += other.unknown_files;
@@ -105,21 +105,21 @@ impl Total {
 
     fn count(&mut self, file: &FileState) {
         self.files += 1;
-        self.bytes += file.bytes;
+        self.bytes = self.bytes.saturating_add(file.bytes);
         match file.resident {
             Resident::Known {
                 resident_bytes,
                 total_bytes,
             } => {
-                self.cacheable_bytes += total_bytes;
-                self.resident_bytes += resident_bytes;
+                self.cacheable_bytes = self.cacheable_bytes.saturating_add(total_bytes);
+                self.resident_bytes = self.resident_bytes.saturating_add(resident_bytes);
                 self.resident_files += u64::from(resident_bytes > 0);
                 self.partial_files += u64::from(resident_bytes < total_bytes);
             }
             Resident::Unknown(_) => self.unknown_files += 1,
         }
         if let Some(Resident::Known { resident_bytes, .. }) = file.before {
-            self.before_bytes += resident_bytes;
+            self.before_bytes = self.before_bytes.saturating_add(resident_bytes);
         }
     }
 }

@@ -94,6 +94,9 @@ impl Side {
         };
         let is_standard_input = is_standard_input(name);
         let file = if is_standard_input {
+            if sys::was_closed(0) {
+                return Err(failed(rustix::io::Errno::BADF.into()));
+            }
             let input = io::stdin().as_fd().try_clone_to_owned();
             File::from(input.map_err(failed)?)
         } else {

@@ -98,7 +98,7 @@ impl Inventory {
         match inside {
             Inside::File(file) => {
                 self.files += 1;
-                self.seen.bytes += file.bytes;
+                self.seen.bytes = self.seen.bytes.saturating_add(file.bytes);
                 self.seen.modified_ns = self.seen.modified_ns.max(file.modified_ns);
                 self.seen.changed_ns = self.seen.changed_ns.max(file.changed_ns);
                 self.hasher.update(b"f");

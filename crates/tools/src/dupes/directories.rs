@@ -275,7 +275,7 @@ impl Search<'_> {
             for file in &trees[number].files {
                 sum.files += 1;
                 sum.nodes += 1;
-                sum.bytes += self.files.get(*file).bytes;
+                sum.bytes = sum.bytes.saturating_add(self.files.get(*file).bytes);
                 match known.get(file) {
                     Some(class) => drop(entries.insert(self.files.name(*file), (b'f', class.to_le_bytes().to_vec()))),
                     None => is_known = false,
@@ -285,7 +285,7 @@ impl Search<'_> {
                 let below = trees[*child].sum;
                 sum.nodes += below.nodes;
                 sum.files += below.files;
-                sum.bytes += below.bytes;
+                sum.bytes = sum.bytes.saturating_add(below.bytes);
                 match trees[*child].class {
                     Some(class) => {
                         let name = visited[*child].directory.name().to_bytes();

@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use seekless::files::{Run, read_full, shared_layout};
+use seekless::files::{DIGESTED_HOLE_BYTES_MAX, Run, first_data, read_full, shared_layout};
 use seekless::plan::{FIRST_LOOK_BYTES, LARGE_BYTES, WHOLE_BYTES};
 use seekless_sys::{Support, residency};
 
@@ -33,8 +33,8 @@ impl Search<'_> {
     /// Splits groups of files of one size into classes of equal ones, and adds those of `complete` files with their twins; files
     /// that stand alone are left out.
     pub fn prove_all(&self, groups: &[Vec<u32>], complete: &[u32]) -> (Vec<Class>, Vec<Failed>) {
-        let size = |group: &Vec<u32>| self.files.get(group[0]).bytes * group.len() as u64;
-        let of_bytes = groups.iter().map(size).sum();
+        let size = |group: &Vec<u32>| self.files.get(group[0]).bytes.saturating_mul(group.len() as u64);
+        let of_bytes = groups.iter().map(size).fold(0, u64::saturating_add);
         self.done.store(0, Ordering::Relaxed);
         let prove = |group: &Vec<u32>| {
             let proven = self.prove_with_twins(group);
@@ -352,13 +352,16 @@ impl Search<'_> {
             split.read(files, range);
             return;
         }
-        let starts = range.clone().step_by(PIECE_BYTES as usize);
-        let pieces: Vec<_> = starts.map(|start| start..range.end.min(start + PIECE_BYTES)).collect();
-        for pieces in pieces.chunks(PIECES_AHEAD) {
-            if self.stop.is_stopped() || split.classes().is_empty() {
-                break;
-            }
-            let parts = self.map(pieces, |piece| {
+        let all: Vec<&File> = files.iter().map(|open| &*open.file).collect();
+        let mut at = range.start;
+        while at < range.end && !self.stop.is_stopped() && !split.classes().is_empty() {
+            // What is a hole in all of them is equal. A file whose holes are not known is read.
+            at = first_data(&all, at..range.end).unwrap_or(at);
+            let ahead = at..range.end.min(at.saturating_add(PIECES_AHEAD as u64 * PIECE_BYTES));
+            at = ahead.end;
+            let starts = ahead.clone().step_by(PIECE_BYTES as usize);
+            let pieces: Vec<_> = starts.map(|start| start..ahead.end.min(start + PIECE_BYTES)).collect();
+            let parts = self.map(&pieces, |piece| {
                 let mut part = split.clone();
                 part.read(files, piece.clone());
                 part
@@ -403,6 +406,9 @@ impl Search<'_> {
             return Ok(digested(digest, Proof::Cached));
         }
         let layout = self.layout(number, &file);
+        if listed.bytes.saturating_sub(own_bytes) > DIGESTED_HOLE_BYTES_MAX && layout.is_none() {
+            return Err(io::Error::other("has more than 1 TiB of holes, too many to digest"));
+        }
         let layouts = || self.layouts.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(digest) = layout.as_ref().and_then(|layout| layouts().get(layout).copied()) {
             self.check(number, &file)?;

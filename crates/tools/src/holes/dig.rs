@@ -51,11 +51,11 @@ pub struct Dug {
 impl Dug {
     /// Adds another file's figures.
     pub fn add(&mut self, other: &Self) {
-        self.bytes += other.bytes;
+        self.bytes = self.bytes.saturating_add(other.bytes);
         self.holes += other.holes;
-        self.zero_bytes += other.zero_bytes;
-        self.allocated_before_bytes += other.allocated_before_bytes;
-        self.allocated_bytes += other.allocated_bytes;
+        self.zero_bytes = self.zero_bytes.saturating_add(other.zero_bytes);
+        self.allocated_before_bytes = self.allocated_before_bytes.saturating_add(other.allocated_before_bytes);
+        self.allocated_bytes = self.allocated_bytes.saturating_add(other.allocated_bytes);
     }
 }
 
@@ -123,7 +123,7 @@ impl Counted {
     fn add(&mut self, run: &Range<u64>) -> bool {
         let is_new = self.end != Some(run.start);
         self.holes += u64::from(is_new);
-        self.bytes += run.end - run.start;
+        self.bytes = self.bytes.saturating_add(run.end - run.start);
         self.end = Some(run.end);
         is_new
     }

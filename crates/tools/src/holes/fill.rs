@@ -27,9 +27,9 @@ pub struct Filled {
 impl Filled {
     /// Adds another file's figures.
     pub fn add(&mut self, other: &Self) {
-        self.bytes += other.bytes;
-        self.allocated_before_bytes += other.allocated_before_bytes;
-        self.allocated_bytes += other.allocated_bytes;
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.allocated_before_bytes = self.allocated_before_bytes.saturating_add(other.allocated_before_bytes);
+        self.allocated_bytes = self.allocated_bytes.saturating_add(other.allocated_bytes);
     }
 }
 

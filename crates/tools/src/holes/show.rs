@@ -140,7 +140,7 @@ impl Shown {
             Kind::Data => self.data_bytes += length,
             Kind::Reserved => self.reserved_bytes += length,
             Kind::Hole => {
-                self.hole_bytes += length;
+                self.hole_bytes = self.hole_bytes.saturating_add(length);
                 self.holes += 1;
             }
         }
@@ -148,11 +148,11 @@ impl Shown {
 
     /// Adds another file's figures.
     pub fn add(&mut self, other: &Self) {
-        self.bytes += other.bytes;
-        self.allocated_bytes += other.allocated_bytes;
-        self.data_bytes += other.data_bytes;
-        self.hole_bytes += other.hole_bytes;
-        self.reserved_bytes += other.reserved_bytes;
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.allocated_bytes = self.allocated_bytes.saturating_add(other.allocated_bytes);
+        self.data_bytes = self.data_bytes.saturating_add(other.data_bytes);
+        self.hole_bytes = self.hole_bytes.saturating_add(other.hole_bytes);
+        self.reserved_bytes = self.reserved_bytes.saturating_add(other.reserved_bytes);
         self.holes += other.holes;
         let both = |one: Option<u64>, two: Option<u64>| Some(one? + two?);
         self.extents = both(self.extents, other.extents);

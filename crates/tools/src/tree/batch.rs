@@ -136,7 +136,7 @@ impl<'a> Batch<'a> {
         self.shared.count(|all| {
             all.files += batch.files;
             all.others += batch.others;
-            all.bytes += batch.bytes;
+            all.bytes = all.bytes.saturating_add(batch.bytes);
             all.identical += batch.identical;
         });
     }
@@ -145,7 +145,7 @@ impl<'a> Batch<'a> {
         let is_file = matched.entry.kind == FileType::RegularFile;
         self.summary.files += u64::from(is_file);
         self.summary.others += u64::from(!is_file);
-        self.summary.bytes += compared.bytes;
+        self.summary.bytes = self.summary.bytes.saturating_add(compared.bytes);
         self.summary.identical += u64::from(compared.is_identical);
         self.pieces[piece].done.push((matched, compared.found));
     }

@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use seekless::files::first_data;
 use seekless::plan::Plan;
 use seekless::{Comparer, Error, Method, Part, Verdict, full_text};
 
@@ -78,6 +79,11 @@ impl Large {
                 done_bytes: at,
                 bytes,
             }));
+            // What is a hole in both is equal.
+            at = first_data(&[&files[0], &files[1]], at..bytes).unwrap_or(at);
+            if at == bytes {
+                break Ok(None);
+            }
             let end = bytes.min(at + piece_bytes);
             let [one, other] = parts(at..end);
             match prepared.comparer.compare(one, other).map_err(failed) {

@@ -124,7 +124,7 @@ impl Pairs<'_> {
         }
         self.result.pairs += 1;
         self.result.equal_pairs += u64::from(compared.found.is_empty());
-        self.result.bytes += compared.bytes;
+        self.result.bytes = self.result.bytes.saturating_add(compared.bytes);
     }
 }
 

@@ -188,6 +188,9 @@ struct Output;
 
 impl Write for Output {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if seekless_sys::was_closed(1) {
+            return Err(rustix::io::Errno::BADF.into());
+        }
         Ok(rustix::io::write(io::stdout(), bytes)?)
     }
 

@@ -25,7 +25,7 @@ use seekless_tools::dupes::act::{self, Action, Options, Outcome, Step, Told};
 
 use super::how::{ACTIONS, How, Kind};
 use crate::command::values::{JsonOptions, one_of};
-use crate::command::{Failure, expect_wishes, raise_open_files, unless_stopped};
+use crate::command::{Failure, expect_wishes, raise_open_files, standard_input, unless_stopped};
 use crate::output::Output;
 use crate::show::{Activity, Acts, Amount, LINE, json_line, subjects, visible_path};
 use crate::signals::{Caught, stopping};
@@ -169,7 +169,7 @@ fn text_of(file: &Path) -> anyhow::Result<(Vec<u8>, bool)> {
     let is_stdin = file == Path::new("-");
     let mut text = Vec::new();
     let read = if is_stdin {
-        io::stdin().lock().read_to_end(&mut text)
+        standard_input().and_then(|mut input| input.read_to_end(&mut text))
     } else {
         fs::File::open(file).and_then(|mut file| file.read_to_end(&mut text))
     };

@@ -25,7 +25,7 @@ use seekless_tools::dupes::{self, Across, EqualDirectories, Found, Group, Option
 use seekless_tools::walk::{Filter, Globs, Selection};
 
 use super::values::{JsonOptions, Word, one_of};
-use super::{Failure, raise_open_files, unless_stopped};
+use super::{Failure, raise_open_files, standard_input, unless_stopped};
 use crate::show::{
     Activity, Amount, DuplicatesForm, JsonForm, LINE, counted, explained, seconds, show_duplicates, show_failures,
     tell_why, visible_path,
@@ -362,7 +362,7 @@ fn read_from(file: &Path) -> String {
 fn paths_from(file: &Path, is_null: bool) -> anyhow::Result<Vec<PathBuf>> {
     let mut text = Vec::new();
     let read = match file.as_os_str().as_bytes() {
-        b"-" => std::io::stdin().lock().read_to_end(&mut text),
+        b"-" => standard_input().and_then(|mut input| input.read_to_end(&mut text)),
         _ => File::open(file).and_then(|mut file| file.read_to_end(&mut text)),
     };
     read.with_context(|| format!("{}: cannot read", read_from(file)))?;

@@ -21,7 +21,7 @@ use serde::Serialize;
 use self::names::written_out;
 use self::show::{in_json, show, show_recovered, spilled_words};
 use super::values::{Word, one_of, size_of_at_least};
-use super::{Failure, unwritten};
+use super::{Failure, standard_input, unwritten};
 use crate::show::{Activity, Amount, LINE, Page, explained, json_text, tell_why, visible_path};
 use crate::signals::{Caught, on_signal};
 
@@ -233,7 +233,10 @@ fn read(arguments: &Arguments) -> anyhow::Result<Batch> {
         None if std::io::stdin().is_terminal() => {
             bail!("no updates: name a file of them with --from, or pipe them in")
         }
-        None => read(&mut std::io::stdin().lock(), "standard input", None),
+        None => {
+            let mut input = standard_input().context("standard input: cannot read the updates")?;
+            read(&mut input, "standard input", None)
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod cache;
 mod copy;
+mod descriptors;
 mod directory;
 mod extents;
 mod file;
@@ -19,6 +20,7 @@ pub(crate) use crate::shared::{exchange, rename_new};
 pub use crate::shared::{extended_attributes, remove_extended_attribute, set_extended_attribute};
 pub use cache::*;
 pub use copy::*;
+pub use descriptors::*;
 pub use directory::*;
 pub use extents::*;
 pub use file::*;

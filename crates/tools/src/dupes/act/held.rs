@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use rustix::fs::FileType;
 use seekless::error::NotAlone;
-use seekless::files::{Attributes, Lease, lock, read_full};
+use seekless::files::{Attributes, DIGESTED_HOLE_BYTES_MAX, Lease, lock, read_full};
 use seekless::plan::LARGE_BYTES;
 use seekless_sys::{self as sys, SharedMappings};
 
@@ -377,6 +377,9 @@ impl<'a> Holding<'a> {
             }
             let digest = blake3::hash(&content).to_hex().to_string();
             return Ok((Some(content), digest));
+        }
+        if bytes.saturating_sub(held.facts().allocated_bytes) > DIGESTED_HOLE_BYTES_MAX {
+            return Err("has more than 1 TiB of holes, too many to digest".into());
         }
         let mut blocks = self.blocks.lock().unwrap_or_else(PoisonError::into_inner);
         let digest = digest_of(&held.file, bytes, &mut blocks[0], &|| {

@@ -360,7 +360,11 @@ impl Run<'_> {
                 next += 1;
                 // The listings of directories stay in memory.
                 let files = step.seen.contents.map_or(0, |contents| contents.files);
-                bytes += step.seen.bytes.max(files.saturating_mul(FILE_BYTES));
+                bytes = step
+                    .seen
+                    .bytes
+                    .max(files.saturating_mul(FILE_BYTES))
+                    .saturating_add(bytes);
                 let is_open = handles + proving.open();
                 let is_full = prepared.len() == BATCH || is_open >= most_open || bytes > BATCH_BYTES;
                 if is_full || self.holding.stop.is_stopped() {

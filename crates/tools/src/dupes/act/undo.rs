@@ -272,7 +272,7 @@ impl Undoing<'_> {
             let Some(entry) = entries.next().filter(|_| !stop.is_stopped()) else {
                 break;
             };
-            bytes += entry.seen.bytes;
+            bytes = entry.seen.bytes.saturating_add(bytes);
             batch.extend(self.make(entry, lines));
         }
         batch
