@@ -9,6 +9,9 @@ use std::os::unix::fs::FileExt;
 /// # Errors
 /// The system's.
 pub fn read_some(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    // Reading past the largest offset is an error, also at the end of a file.
+    let most = (i64::MAX as u64).saturating_sub(offset).min(buffer.len() as u64);
+    let buffer = &mut buffer[..most as usize];
     loop {
         match file.read_at(buffer, offset) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

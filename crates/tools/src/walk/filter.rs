@@ -1,7 +1,8 @@
 //! Which files a walk is to find, and which directories it is to enter.
 
 use std::ops::RangeInclusive;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use regex::bytes::Regex;
@@ -55,28 +56,63 @@ impl Default for Filter {
 pub struct Globs {
     names: GlobSet,
     paths: GlobSet,
+    /// As they were written: those of names, then those of paths; and whether each has matched.
+    written: Vec<(String, AtomicBool)>,
+    /// Whether all have.
+    have_matched: AtomicBool,
 }
 
 impl Globs {
-    /// Parses globs: `*` and `?` match no slash, `**` matches any directories.
+    /// Parses globs: `*` and `?` match no slash, `**` matches any directories. A first `./` and a last slash mean nothing. What
+    /// begins with the path of a root, as it was given or absolute, is below that root.
     ///
     /// # Errors
     /// What is wrong with one.
-    pub fn new(globs: &[impl AsRef<str>]) -> Result<Self, globset::Error> {
+    pub fn new(globs: &[impl AsRef<str>], roots: &[PathBuf]) -> Result<Self, globset::Error> {
+        let roots: Vec<PathBuf> = (roots.iter())
+            .flat_map(|root| [Some(plain_path(root)), std::fs::canonicalize(root).ok()])
+            .flatten()
+            .filter(|root| !root.as_os_str().is_empty())
+            .collect();
         let [mut names, mut paths] = [GlobSetBuilder::new(), GlobSetBuilder::new()];
-        for glob in globs {
-            let glob = glob.as_ref();
-            let which = if glob.contains('/') { &mut paths } else { &mut names };
-            which.add(
-                GlobBuilder::new(glob.trim_start_matches('/'))
-                    .literal_separator(true)
-                    .build()?,
-            );
+        let [mut of_names, mut of_paths] = [Vec::new(), Vec::new()];
+        for written in globs.iter().map(AsRef::as_ref) {
+            let whole = expanded(Path::new(written.trim_start_matches("./").trim_end_matches('/')));
+            let below = roots.iter().filter_map(|root| whole.strip_prefix(root).ok()?.to_str());
+            let all = below.map(|rest| (rest.to_owned(), true));
+            let is_path = written.starts_with("./") || whole.components().count() > 1;
+            let own = (whole.to_string_lossy().into_owned(), is_path);
+            for (glob, is_path) in all.chain([own]).filter(|(glob, _)| !glob.is_empty()) {
+                let (which, texts) = if is_path {
+                    (&mut paths, &mut of_paths)
+                } else {
+                    (&mut names, &mut of_names)
+                };
+                let glob = glob.trim_start_matches('/');
+                which.add(GlobBuilder::new(glob).literal_separator(true).build()?);
+                texts.push((written.to_owned(), AtomicBool::new(false)));
+            }
         }
+        of_names.extend(of_paths);
         Ok(Self {
             names: names.build()?,
             paths: paths.build()?,
+            written: of_names,
+            have_matched: AtomicBool::new(false),
         })
+    }
+
+    /// Those that have matched nothing yet, as they were written.
+    #[must_use]
+    pub fn unmatched(&self) -> Vec<&str> {
+        let has_matched = |text: &str| {
+            let mut forms = self.written.iter().filter(|(written, _)| written == text);
+            forms.any(|(_, has_matched)| has_matched.load(Ordering::Relaxed))
+        };
+        let mut unmatched: Vec<&str> = self.written.iter().map(|(text, _)| text.as_str()).collect();
+        unmatched.dedup();
+        unmatched.retain(|text| !has_matched(text));
+        unmatched
     }
 
     fn is_empty(&self) -> bool {
@@ -84,8 +120,25 @@ impl Globs {
     }
 
     fn match_any(&self, entry: &Named<'_>) -> bool {
-        (!self.names.is_empty() && self.names.is_match(entry.name))
-            || (!self.paths.is_empty() && self.paths.is_match((entry.path)()))
+        let path = || (!self.paths.is_empty()).then(|| (entry.path)());
+        if self.have_matched.load(Ordering::Relaxed) {
+            return self.names.is_match(entry.name) || path().is_some_and(|path| self.paths.is_match(path));
+        }
+        let names = self.names.matches(entry.name);
+        let paths = path().map_or_else(Vec::new, |path| self.paths.matches(path));
+        for at in names
+            .iter()
+            .copied()
+            .chain(paths.iter().map(|at| self.names.len() + at))
+        {
+            self.written[at].1.store(true, Ordering::Relaxed);
+        }
+        let are_all = self
+            .written
+            .iter()
+            .all(|(_, has_matched)| has_matched.load(Ordering::Relaxed));
+        self.have_matched.store(are_all, Ordering::Relaxed);
+        !names.is_empty() || !paths.is_empty()
     }
 }
 
@@ -93,6 +146,22 @@ impl Globs {
 pub(super) struct Named<'a> {
     pub name: &'a Path,
     pub path: &'a dyn Fn() -> PathBuf,
+}
+
+/// A path with the home directory in the place of a first `~`, which a shell leaves behind a colon.
+#[must_use]
+pub fn expanded(path: &Path) -> PathBuf {
+    match (path.strip_prefix("~"), std::env::home_dir()) {
+        (Ok(rest), Some(home)) => home.join(rest),
+        _ => path.to_owned(),
+    }
+}
+
+/// A path without `.`, empty names and a last slash.
+#[must_use]
+pub fn plain_path(path: &Path) -> PathBuf {
+    let parts = path.components().filter(|part| *part != Component::CurDir);
+    parts.collect()
 }
 
 /// Names of trash directories and of directories of snapshots.

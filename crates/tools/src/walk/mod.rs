@@ -30,7 +30,7 @@ pub(crate) use file::FOUND_FILE;
 pub use file::FileAt;
 pub(crate) use files::{CHANGED, Files, Listed};
 pub(crate) use filter::is_in_trash;
-pub use filter::{Filter, Globs};
+pub use filter::{Filter, Globs, expanded, plain_path};
 pub(crate) use listing::{Entry, Listing, merge};
 pub use one::Left;
 pub(crate) use one::{Walk, open_root};

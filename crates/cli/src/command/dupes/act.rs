@@ -107,6 +107,8 @@ struct Work {
     refused: Vec<Refused>,
     /// Groups in which every file stays.
     whole: u64,
+    /// Rules of --keep that keep none of these files, perhaps because they are mistyped.
+    unmatched: Vec<String>,
     /// Whether standard input was read to its end.
     is_stdin_used: bool,
     /// Whether the search had errors.
@@ -192,6 +194,7 @@ impl Work {
             choices: by_keep.map(choice).collect(),
             refused: plan.refused,
             whole: 0,
+            unmatched: Vec::new(),
             is_stdin_used,
             has_failures: false,
         }
@@ -217,8 +220,10 @@ impl Work {
         let is_linked = matches!(action, Action::Hardlink | Action::Reflink);
         let (mut choices, mut refused, mut whole) = (Vec::new(), Vec::new(), 0);
         let (mut places, mut agreed) = (Places::new(&origin), Agreed::default());
+        let mut unmatched: Vec<&Rule> = rules.iter().filter(|rule| rule.is_pattern()).collect();
         for group in &groups {
             let (mut copies, gone) = places.copies(group);
+            unmatched.retain(|rule| !copies.iter().any(|copy| rule.protects(&copy.names)));
             if let Action::Move { to } = &action {
                 for copy in &mut copies {
                     copy.stay_below(to);
@@ -268,6 +273,10 @@ impl Work {
             choices,
             refused,
             whole,
+            unmatched: (unmatched.into_iter())
+                .filter(|_| !groups.is_empty())
+                .map(|rule| format!("--keep {rule} matches none of the equal files"))
+                .collect(),
             is_stdin_used,
             has_failures,
         })
@@ -300,6 +309,7 @@ impl Work {
             self.write(file, &left, &mut acts)?;
             return self.ended(&acts);
         }
+        super::tell_all(&self.unmatched);
         let shown = acts.plan(&self.choices, &left, self.whole, how.dry_run);
         if let Err(error) = shown {
             // Not attached as the source: a closed pipe must not count as success here.
@@ -312,6 +322,9 @@ impl Work {
         }
         let chosen = steps.into_iter().zip(&left).filter(|(_, left)| left.is_none());
         let chosen: Vec<Step> = chosen.map(|(step, _)| step).collect();
+        if !chosen.is_empty() && !how.yes && !self.unmatched.is_empty() {
+            return Err(anyhow!("nothing was done: correct the rule, or use --yes").into());
+        }
         if !chosen.is_empty() && !how.yes && !self.is_agreed(&chosen, &caught)? {
             acts.nothing_done()?;
             return self.ended(&acts);

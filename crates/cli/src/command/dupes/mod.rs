@@ -5,7 +5,7 @@ mod how;
 mod undo;
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Write as _};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -22,13 +22,13 @@ use seekless_results::bytes;
 use seekless_tools::Stop;
 use seekless_tools::dupes::act::origin::Origin;
 use seekless_tools::dupes::{self, Across, EqualDirectories, Found, Group, Options, Progress};
-use seekless_tools::walk::{Filter, Globs, Selection};
+use seekless_tools::walk::{Filter, Globs, Selection, plain_path};
 
 use super::values::{JsonOptions, Word, one_of};
 use super::{Failure, raise_open_files, standard_input, unless_stopped};
 use crate::show::{
     Activity, Amount, DuplicatesForm, JsonForm, LINE, counted, explained, seconds, show_duplicates, show_failures,
-    tell_why, visible_path,
+    stderr, tell_why, visible_path,
 };
 use crate::signals::{Caught, stopping};
 use act::Searched;
@@ -223,7 +223,6 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
             .how
             .check(kind, !arguments.against.is_empty(), &arguments.json)?;
     }
-    let filter = filter(arguments)?;
     let mut paths = arguments.paths.clone();
     if let Some(from) = &arguments.files_from {
         paths.extend(paths_from(from, arguments.null)?);
@@ -231,8 +230,15 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
             return Err(anyhow!("no paths in {}", read_from(from)).into());
         }
     }
+    // A rule matches what is printed.
+    let tidy = |paths: &[PathBuf]| paths.iter().map(|path| tidy(path)).collect::<Vec<_>>();
+    let (paths, against) = (tidy(&paths), tidy(&arguments.against));
+    if arguments.isolate && paths.len() < 2 {
+        return Err(anyhow!("--isolate needs several PATHs: one PATH has no equal copies in another").into());
+    }
+    let filter = filter(arguments, &[&paths[..], &against].concat())?;
     let references = paths.len() as u32;
-    let selection = Selection::new(&paths, !arguments.one_file_system).against(&arguments.against);
+    let selection = Selection::new(&paths, !arguments.one_file_system).against(&against);
     let across = match (arguments.isolate, arguments.against.is_empty()) {
         (true, _) => Across::Roots,
         (_, false) => Across::References(references),
@@ -261,12 +267,18 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let found = dupes::find(&selection, &filter, &options, &stop, &tell);
     LINE.end();
     let form = arguments.json.form().map_or(arguments.format, DuplicatesForm::Json);
-    let origin = || Origin::here(&paths, &arguments.against).context("cannot find the working directory");
+    let unmatched = unmatched(&filter);
+    let origin = || Origin::here(&paths, &against).context("cannot find the working directory");
     if let Some(kind) = arguments.action {
+        if !unmatched.is_empty() && !arguments.how.yes && !arguments.how.dry_run {
+            return Err(anyhow!("{}; nothing was done: correct it, or use --yes", unmatched.join("; ")).into());
+        }
+        tell_all(&unmatched);
         return act(arguments, kind, found, origin()?, &caught, |found| {
             explain(&paths[0], found, started.elapsed());
         });
     }
+    tell_all(&unmatched);
     let origin = matches!(form, DuplicatesForm::Json(_)).then(origin).transpose()?;
     let is_any = show_duplicates(&found, form, arguments.unique, references, origin)?;
     if arguments.explain {
@@ -280,6 +292,31 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         return Err(Failure::Errors(Vec::new()));
     }
     Ok(ExitCode::from(u8::from(arguments.exit_code && is_any)))
+}
+
+/// A path without `/.`, `//` and a last slash; a first `./` stays, as it is printed.
+fn tidy(path: &Path) -> PathBuf {
+    match plain_path(path) {
+        plain if plain.as_os_str().is_empty() => PathBuf::from("."),
+        plain if path.starts_with(".") => Path::new(".").join(plain),
+        plain => plain,
+    }
+}
+
+/// The patterns that match nothing, perhaps because they are mistyped.
+fn unmatched(filter: &Filter) -> Vec<String> {
+    let of = |option: &str, globs: &Globs| -> Vec<String> {
+        let words = |text: &str| format!("{option} {} matches nothing", visible_path(Path::new(text)));
+        globs.unmatched().into_iter().map(words).collect()
+    };
+    [of("--include", &filter.include), of("--exclude", &filter.exclude)].concat()
+}
+
+/// Writes sentences to standard error, which may be gone.
+fn tell_all(sentences: &[String]) {
+    for sentence in sentences {
+        let _ = writeln!(stderr(), "seekless dupes: {sentence}");
+    }
 }
 
 /// Fails if whole directories are wanted and the action does not support them.
@@ -324,7 +361,7 @@ fn act(
     act::act_on(kind, &arguments.how, searched, &arguments.json, arguments.quiet)
 }
 
-fn filter(arguments: &Arguments) -> anyhow::Result<Filter> {
+fn filter(arguments: &Arguments, roots: &[PathBuf]) -> anyhow::Result<Filter> {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let now = now.map_or(0, |now| now.as_secs().cast_signed());
     let before = |age: Option<i64>| age.map(|age| now.saturating_sub(age));
@@ -333,8 +370,8 @@ fn filter(arguments: &Arguments) -> anyhow::Result<Filter> {
         modified: before(arguments.newer).unwrap_or(i64::MIN)..=before(arguments.older).unwrap_or(i64::MAX),
         owner: arguments.owner,
         depth: arguments.max_depth.unwrap_or(usize::MAX),
-        include: Globs::new(&arguments.include).context("--include")?,
-        exclude: Globs::new(&arguments.exclude).context("--exclude")?,
+        include: Globs::new(&arguments.include, roots).context("--include")?,
+        exclude: Globs::new(&arguments.exclude, roots).context("--exclude")?,
         regex: arguments.regex.clone(),
         everything: arguments.all,
         follows_links: arguments.follow,

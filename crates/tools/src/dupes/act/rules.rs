@@ -2,7 +2,7 @@
 //!
 //! Not here: what follows from them (`choose`).
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use globset::{GlobBuilder, GlobMatcher};
 
 use crate::visible::visible_path;
+use crate::walk::{expanded, plain_path};
 
 /// A rule for what stays.
 #[derive(Clone, Debug)]
@@ -41,11 +42,20 @@ pub enum Order {
     First,
 }
 
-/// A pattern, as it was written.
+/// A pattern of paths or names, as it was written.
 #[derive(Clone, Debug)]
 pub struct Glob {
-    text: String,
-    matcher: GlobMatcher,
+    text: OsString,
+    matches: Matches,
+}
+
+/// What a pattern matches.
+#[derive(Clone, Debug)]
+enum Matches {
+    /// A path without wildcards, as it was written and absolute, and all below it.
+    Below([PathBuf; 2]),
+    /// What a glob matches, as it was written or from the working directory; with `true` also what is below that.
+    Glob(Vec<GlobMatcher>, bool),
 }
 
 /// A name of a file.
@@ -83,18 +93,64 @@ impl Order {
 }
 
 impl Glob {
-    fn new(text: &OsStr) -> Result<Self, String> {
-        let text = text.to_str().ok_or("the pattern is not UTF-8")?;
-        let pattern = text.trim_start_matches("./");
-        if pattern.is_empty() {
-            return Err("the pattern is empty".to_owned());
-        }
-        let glob = GlobBuilder::new(pattern).literal_separator(true).build();
+    /// A pattern of names.
+    fn of_name(text: &OsStr) -> Result<Self, String> {
+        let matcher = matcher(text.to_str().ok_or("the pattern is not UTF-8")?)?;
         Ok(Self {
             text: text.to_owned(),
-            matcher: glob.map_err(|error| error.to_string())?.compile_matcher(),
+            matches: Matches::Glob(vec![matcher], false),
         })
     }
+
+    /// A pattern of paths. A directory means all below it: a pattern without wildcards, with a last slash, or with no wildcard in
+    /// its last name.
+    fn of_path(text: &OsStr) -> Result<Self, String> {
+        let written = plain_path(&expanded(Path::new(text)));
+        if written.as_os_str().is_empty() {
+            return Err("the pattern is empty".to_owned());
+        }
+        let has_wildcards = |text: &OsStr| text.as_bytes().iter().any(|byte| b"*?[]{}\\".contains(byte));
+        let here = std::env::current_dir().unwrap_or_default();
+        let matches = if has_wildcards(written.as_os_str()) {
+            let is_directory = text.as_bytes().ends_with(b"/") || !written.file_name().is_some_and(has_wildcards);
+            let written = written.to_str().ok_or("the pattern is not UTF-8")?;
+            let mut globs = vec![matcher(written)?];
+            if let Some(here) = here.to_str().filter(|_| !written.starts_with('/')) {
+                let (mut here, mut rest) = (Path::new(here), written);
+                while let Some(less) = rest.strip_prefix("../") {
+                    (here, rest) = (here.parent().unwrap_or(here), less);
+                }
+                globs.push(matcher(&format!(
+                    "{}/{rest}",
+                    globset::escape(&here.display().to_string())
+                ))?);
+            }
+            Matches::Glob(globs, is_directory)
+        } else {
+            let absolute = here.join(&written);
+            let absolute = std::fs::canonicalize(&absolute).unwrap_or(absolute);
+            Matches::Below([written, absolute])
+        };
+        Ok(Self {
+            text: text.to_owned(),
+            matches,
+        })
+    }
+
+    fn is_match(&self, path: &Path) -> bool {
+        match &self.matches {
+            Matches::Below(paths) => paths.iter().any(|below| path.starts_with(below)),
+            Matches::Glob(globs, is_directory) => {
+                let mut above = path.ancestors().take(if *is_directory { usize::MAX } else { 1 });
+                above.any(|path| globs.iter().any(|glob| glob.is_match(path)))
+            }
+        }
+    }
+}
+
+fn matcher(glob: &str) -> Result<GlobMatcher, String> {
+    let glob = GlobBuilder::new(glob).literal_separator(true).build();
+    Ok(glob.map_err(|error| error.to_string())?.compile_matcher())
 }
 
 impl Rule {
@@ -116,9 +172,9 @@ impl Rule {
                 visible_path(Path::new(text))
             )),
             b"name" if rest.as_bytes().contains(&b'/') => Err("a name has no slash; use path:GLOB".to_owned()),
-            b"name" => Glob::new(rest).map(Self::Name),
-            b"path" => Glob::new(rest).map(Self::Path),
-            b"not-under" => Ok(Self::NotUnder(rest.into())),
+            b"name" => Glob::of_name(rest).map(Self::Name),
+            b"path" => Glob::of_path(rest).map(Self::Path),
+            b"not-under" => Ok(Self::NotUnder(expanded(Path::new(rest)))),
             b"at-least" => {
                 let number = rest.to_str().and_then(|rest| rest.trim().parse().ok());
                 let number = number.filter(|number| *number > 0);
@@ -131,16 +187,20 @@ impl Rule {
     }
 
     /// Whether a file with these names stays by this rule alone.
-    pub(super) fn protects(&self, names: &[Name]) -> bool {
+    #[must_use]
+    pub fn protects(&self, names: &[Name]) -> bool {
         names.iter().any(|name| match self {
-            Self::Name(glob) => name.path.file_name().is_some_and(|name| glob.matcher.is_match(name)),
-            Self::Path(glob) => {
-                let given = name.given.strip_prefix(".").unwrap_or(&name.given);
-                glob.matcher.is_match(given) || glob.matcher.is_match(&name.path)
-            }
+            Self::Name(glob) => name.path.file_name().is_some_and(|name| glob.is_match(Path::new(name))),
+            Self::Path(glob) => glob.is_match(&plain_path(&name.given)) || glob.is_match(&name.path),
             Self::NotUnder(directory) => !name.path.starts_with(directory),
             Self::Order(_) | Self::AtLeast(_) => false,
         })
+    }
+
+    /// Whether it must match a file to make sense.
+    #[must_use]
+    pub fn is_pattern(&self) -> bool {
+        matches!(self, Self::Name(_) | Self::Path(_) | Self::NotUnder(_))
     }
 
     /// The order that it names.
@@ -164,8 +224,8 @@ impl fmt::Display for Rule {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Order(order) => to.write_str(order.name()),
-            Self::Name(glob) => write!(to, "name:{}", glob.text),
-            Self::Path(glob) => write!(to, "path:{}", glob.text),
+            Self::Name(glob) => write!(to, "name:{}", visible_path(Path::new(&glob.text))),
+            Self::Path(glob) => write!(to, "path:{}", visible_path(Path::new(&glob.text))),
             Self::NotUnder(directory) => write!(to, "not-under:{}", visible_path(directory)),
             Self::AtLeast(number) => write!(to, "at-least:{number}"),
         }
