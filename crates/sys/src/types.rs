@@ -155,6 +155,12 @@ impl ExtentFlags {
         self.contains(Self::SHARED)
     }
 
+    /// Whether the bytes are stored with the metadata of the file.
+    #[must_use]
+    pub const fn is_inline(self) -> bool {
+        self.contains(Self::INLINE)
+    }
+
     /// Whether the physical address says nothing about the bytes: equal addresses may have different data, or none.
     ///
     /// With btrfs compression two different ranges were seen with one physical address.

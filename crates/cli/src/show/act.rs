@@ -8,7 +8,7 @@ use seekless_results::{bytes, visible};
 use seekless_tools::dupes::act::choose::Choice;
 use seekless_tools::dupes::act::report::Refused;
 use seekless_tools::dupes::act::undo::Journal;
-use seekless_tools::dupes::act::{Action, Outcome, Ran, Settled, Step, plan};
+use seekless_tools::dupes::act::{Action, Needless, Outcome, Ran, Settled, Step, plan};
 use serde_json::{Value, json};
 
 use super::objects::{JsonForm, Objects};
@@ -32,6 +32,8 @@ pub struct Acts {
     whole_done: u64,
     refused: u64,
     left: u64,
+    /// Steps that would gain nothing, by the reason.
+    needless: Vec<(Needless, u64)>,
     failed: u64,
     ran: Option<Ran>,
 }
@@ -52,6 +54,7 @@ impl Acts {
             whole_done: 0,
             refused: 0,
             left: 0,
+            needless: Vec::new(),
             failed: 0,
             ran: None,
         }
@@ -65,6 +68,11 @@ impl Acts {
     /// Whether a file was left alone that was to be acted on.
     pub fn has_left(&self) -> bool {
         self.left > 0
+    }
+
+    /// Whether a file was left out because nothing would be gained.
+    pub fn has_needless(&self) -> bool {
+        !self.needless.is_empty()
     }
 
     /// A path, relative to the working directory if it is below it.
@@ -87,14 +95,18 @@ impl Acts {
     pub fn plan(
         &mut self,
         choices: &[Choice],
-        left: &[Option<String>],
+        left: &[Option<Outcome>],
         whole: u64,
         is_dry_run: bool,
     ) -> io::Result<()> {
         let mut page = page();
-        let mut reasons = left.iter();
+        let mut reasons = left;
         for choice in choices {
-            if self.objects.is_none() {
+            let (outcomes, rest) = reasons.split_at(choice.steps.len());
+            reasons = rest;
+            let is_needless = |outcome: &Option<Outcome>| matches!(outcome, Some(Outcome::Needless(_)));
+            let is_shown = self.objects.is_none() && !outcomes.iter().all(is_needless);
+            if is_shown {
                 let each = bytes(choice.bytes);
                 match choice.files {
                     Some(number) => writeln!(page, "{BOLD}Equal directories of {}, {each}{BOLD:#}", files(number))?,
@@ -109,9 +121,15 @@ impl Acts {
                     }
                 }
             }
-            for (step, own_bytes) in &choice.steps {
-                let why = reasons.next().and_then(Option::as_ref);
-                if why.is_some() {
+            for ((step, own_bytes), outcome) in choice.steps.iter().zip(outcomes) {
+                let why = match outcome {
+                    Some(Outcome::Left { why } | Outcome::Failed { why }) => Some(why.clone()),
+                    Some(Outcome::Needless(needless)) => Some(needless.to_string()),
+                    _ => None,
+                };
+                if let Some(Outcome::Needless(needless)) = outcome {
+                    self.count_needless(*needless);
+                } else if why.is_some() {
                     self.left += 1;
                 } else {
                     self.planned += 1;
@@ -124,7 +142,8 @@ impl Acts {
                             .for_each(|(sum, figure)| *sum += figure);
                     }
                 }
-                let object = || match why {
+                let object = || match &why {
+                    Some(why) if is_needless(outcome) => Some(self.step_json(step, "needless", Some(why))),
                     Some(why) => Some(self.step_json(step, "left", Some(why))),
                     None => is_dry_run.then(|| self.step_json(step, "planned", None)),
                 };
@@ -141,7 +160,8 @@ impl Acts {
                         None if index > 0 => format!("{DIM}  (same file){DIM:#}"),
                         None => String::new(),
                     };
-                    match why {
+                    match &why {
+                        Some(_) if is_needless(outcome) => {}
                         Some(why) => {
                             let why = visible(why);
                             writeln!(
@@ -154,7 +174,7 @@ impl Acts {
                     }
                 }
             }
-            if self.objects.is_none() {
+            if is_shown {
                 writeln!(page)?;
             }
         }
@@ -164,7 +184,9 @@ impl Acts {
                 planned => format!("{} to {}", self.planned_words(planned), plan::word(&self.action)),
             };
             if self.planned > 0 && !matches!(self.action, Action::Move { .. }) {
-                let _ = write!(words, ", {} to gain", bytes(self.planned_bytes));
+                // Blocks past the end of a file are not shared.
+                let most = if self.action == Action::Reflink { "up to " } else { "" };
+                let _ = write!(words, ", {most}{} to gain", bytes(self.planned_bytes));
             }
             page.say(PLAIN, &(words + "."))?;
             page.left_out(&[
@@ -176,6 +198,23 @@ impl Acts {
                 (self.left, "file left alone", "files left alone"),
                 (self.refused, "refused entry", "refused entries"),
             ])?;
+        }
+        page.flush()?;
+        self.needless()
+    }
+
+    fn count_needless(&mut self, needless: Needless) {
+        match self.needless.iter_mut().find(|(known, _)| *known == needless) {
+            Some((_, count)) => *count += 1,
+            None => self.needless.push((needless, 1)),
+        }
+    }
+
+    /// Says how many files are left out because nothing would be gained: a line for each reason.
+    pub fn needless(&self) -> io::Result<()> {
+        let mut page = page();
+        for (needless, count) in self.needless.iter().filter(|_| self.objects.is_none()) {
+            page.say(PLAIN, &format!("{} left out: {needless}.", files(*count)))?;
         }
         page.flush()
     }
@@ -195,15 +234,16 @@ impl Acts {
         }
     }
 
-    /// Notes a file that is left alone, before a plan is written.
-    pub fn left(&mut self, step: &Step, why: &str) -> io::Result<()> {
-        self.outcome(step, &Outcome::Left { why: why.to_owned() })
-    }
-
     /// Writes what came of a step: to standard error if it was not done.
     pub fn outcome(&mut self, step: &Step, outcome: &Outcome) -> io::Result<()> {
+        let needless;
         let (word, why) = match outcome {
             Outcome::Done { .. } => ("done", None),
+            Outcome::Needless(found) => {
+                self.count_needless(*found);
+                needless = found.to_string();
+                ("needless", Some(needless.as_str()))
+            }
             Outcome::Left { why } => {
                 self.left += 1;
                 ("left", Some(why.as_str()))
@@ -213,7 +253,7 @@ impl Acts {
                 ("failed", Some(why.as_str()))
             }
         };
-        if let Some(why) = why {
+        if let Some(why) = why.filter(|_| word != "needless") {
             let told = if word == "left" { "left alone" } else { "failed" };
             say(&format!("{}: {told}: {}", self.shown(&step.paths[0]), visible(why)));
         }
@@ -284,6 +324,7 @@ impl Acts {
                 "done": ran.done,
                 "gained_bytes": ran.gained_bytes,
                 "left": self.left,
+                "needless": self.needless.iter().map(|(_, count)| count).sum::<u64>(),
                 "failed": self.failed,
                 "refused": self.refused,
                 "stopped": ran.is_stopped,
@@ -294,6 +335,7 @@ impl Acts {
                 Action::Remove => "removed",
                 Action::Hardlink => "replaced with hard links",
                 Action::Symlink { .. } => "replaced with symbolic links",
+                Action::Reflink if ran.done == 1 => "now shares blocks",
                 Action::Reflink => "now share blocks",
                 Action::Move { .. } => "moved",
             };
@@ -302,7 +344,8 @@ impl Acts {
             if !matches!(self.action, Action::Move { .. }) {
                 let _ = write!(words, ", {} gained", bytes(ran.gained_bytes));
             }
-            for (number, what) in [(ran.left, "left alone"), (ran.failed, "failed")] {
+            let needless = (ran.needless, "with nothing to gain");
+            for (number, what) in [needless, (ran.left, "left alone"), (ran.failed, "failed")] {
                 if number > 0 {
                     let _ = write!(words, ", {number} {what}");
                 }
@@ -314,7 +357,7 @@ impl Acts {
             };
             if ran.is_journal_lost {
                 words += " It cannot be undone: another program removed or renamed the journal";
-            } else if ran.done > 0 && ran.journal.is_some() {
+            } else if ran.done > 0 && ran.journal.is_some() && self.action != Action::Reflink {
                 words += " To undo: seekless dupes undo";
             }
             page.say(PLAIN, &words)?;

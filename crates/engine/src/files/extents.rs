@@ -48,6 +48,20 @@ pub fn shared_bytes(file: &File) -> io::Result<Option<u64>> {
     Ok(sys::extents(file)?.available().map(|found| shared(&found)))
 }
 
+/// Bytes in blocks of an open file that are its own: those of its data up to its end that are not shared, and not stored with
+/// the metadata. What follows its end does not count. `None` where the file system does not tell.
+///
+/// # Errors
+/// The system's.
+pub fn own_bytes(file: &File) -> io::Result<Option<u64>> {
+    let metadata = file.metadata()?;
+    let end = metadata.len().next_multiple_of(metadata.blksize().max(1));
+    let own = |extent: &&sys::Extent| extent.logical < end && !extent.flags.is_shared() && !extent.flags.is_inline();
+    let found = sys::extents(file)?.available();
+    let length = |extent: &sys::Extent| extent.length.min(end - extent.logical);
+    Ok(found.map(|found| found.iter().filter(own).map(length).sum()))
+}
+
 /// Where a run of blocks begins in a file and on its device, and its bytes.
 pub type Run = [u64; 3];
 
@@ -57,19 +71,23 @@ pub type Run = [u64; 3];
 /// # Errors
 /// The system's.
 pub fn shared_layout(file: &File) -> io::Result<Option<Vec<Run>>> {
+    let end = file.metadata()?.len();
     // First without writing back what is dirty, which takes time and is in vain where nothing is shared.
     let Some(known) = sys::extents_as_known(file)?.available() else {
         return Ok(None);
     };
-    if layout(&known).is_none() || !sys::is_one_address_space(file)? {
+    if layout(&known, end).is_none() || !sys::is_one_address_space(file)? {
         return Ok(None);
     }
-    Ok(sys::extents(file)?.available().and_then(|extents| layout(&extents)))
+    Ok(sys::extents(file)?
+        .available()
+        .and_then(|extents| layout(&extents, end)))
 }
 
-fn layout(extents: &[sys::Extent]) -> Option<Vec<Run>> {
+/// Of the extents before the end of a file.
+fn layout(extents: &[sys::Extent], end: u64) -> Option<Vec<Run>> {
     let mut runs: Vec<Run> = Vec::new();
-    for extent in extents {
+    for extent in extents.iter().filter(|extent| extent.logical < end) {
         if !extent.flags.is_shared() || extent.flags.is_doubtful() {
             return None;
         }

@@ -296,9 +296,9 @@ impl Work {
             .map(|(step, _)| step.clone())
             .collect();
         LINE.begin(!quiet, progress("checking", steps.len()));
-        let mut left: Vec<Option<String>> = vec![None; steps.len()];
-        for (number, why) in act::check(&self.action, &steps, &options) {
-            left[number] = Some(why);
+        let mut left: Vec<Option<Outcome>> = vec![None; steps.len()];
+        for (number, outcome) in act::check(&self.action, &steps, &options) {
+            left[number] = Some(outcome);
         }
         LINE.end();
         let mut acts = Acts::new(&self.action, form);
@@ -362,7 +362,7 @@ impl Work {
         LINE.end();
         let (_, _, told) = shared.into_inner().unwrap_or_else(PoisonError::into_inner);
         let ran = ran.map_err(|error| unsourced(&error))?;
-        if !steps.is_empty() {
+        if !steps.is_empty() || acts.has_needless() {
             acts.ran(ran);
         }
         told.context("files were acted on, but the output cannot be written")?;
@@ -403,7 +403,7 @@ impl Work {
     }
 
     /// Writes the plan to a file.
-    fn write(&self, file: &Path, left: &[Option<String>], acts: &mut Acts) -> anyhow::Result<()> {
+    fn write(&self, file: &Path, left: &[Option<Outcome>], acts: &mut Acts) -> anyhow::Result<()> {
         require_replaceable(file)?;
         let output = Output::prepare(file)?;
         let origin = self.origin.as_ref().context("a plan is not written again")?;
@@ -411,8 +411,8 @@ impl Work {
         let steps = self.choices.iter().flat_map(|choice| &choice.steps);
         let mut written = 0;
         for ((step, own_bytes), left) in steps.zip(left) {
-            if let Some(why) = left {
-                acts.left(step, why)?;
+            if let Some(outcome) = left {
+                acts.outcome(step, outcome)?;
                 continue;
             }
             written += 1;
@@ -423,6 +423,7 @@ impl Work {
         output.write(text.as_bytes())?;
         if !is_stdout {
             Acts::written(file, written)?;
+            acts.needless()?;
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 //!
 //! Not here: undoing (`tools`).
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::fs;
@@ -78,6 +78,8 @@ pub fn run(arguments: &UndoArguments) -> Result<ExitCode, Failure> {
     let (stop, caught) = stopping(Stop::stop)?;
     expect_wishes()?;
     let [restored, directories, nothing, failed] = [const { Cell::new(0_u64) }; 4];
+    // The reason is the same for all.
+    let unneeded = RefCell::new(String::new());
     let tell = |path: &Path, undone: &Undone| {
         let apart;
         let (count, told) = match undone {
@@ -87,7 +89,10 @@ pub fn run(arguments: &UndoArguments) -> Result<ExitCode, Failure> {
                 apart = format!("it had {} outside the search", counted(*names, "hard link"));
                 (&restored, Some(("restored as a file of its own", &apart)))
             }
-            Undone::Nothing { why } => (&nothing, Some(("nothing to undo", why))),
+            Undone::Nothing { why } => {
+                unneeded.borrow_mut().clone_from(why);
+                (&nothing, None)
+            }
             Undone::Failed { why } => (&failed, Some(("not restored", why))),
         };
         count.set(count.get() + 1);
@@ -108,6 +113,9 @@ pub fn run(arguments: &UndoArguments) -> Result<ExitCode, Failure> {
             let _ = write!(words, ", {} {what}", count.get());
         }
     }
+    if nothing.get() > 0 {
+        let _ = write!(words, ": {}", unneeded.borrow());
+    }
     let mut page = Page::stdout();
     page.say(PLAIN, &(words + "."))?;
     page.flush()?;
@@ -115,7 +123,7 @@ pub fn run(arguments: &UndoArguments) -> Result<ExitCode, Failure> {
     if failed.get() > 0 {
         return Err(Failure::Errors(Vec::new()));
     }
-    Ok(ExitCode::from(u8::from(nothing.get() > 0)))
+    Ok(ExitCode::SUCCESS)
 }
 
 fn started(journal: &Journal) -> String {

@@ -217,7 +217,7 @@ impl Came {
                 gained_bytes: *gained_bytes,
             },
             Outcome::Failed { .. } => Self::Acted { gained_bytes: 0 },
-            Outcome::Left { .. } => Self::Left,
+            Outcome::Left { .. } | Outcome::Needless(_) => Self::Left,
         }
     }
 }
@@ -489,6 +489,9 @@ impl Journal {
                 json!({"kind": "outcome", "step": step, "outcome": "done", "gained_bytes": gained_bytes})
             }
             Outcome::Left { why } => json!({"kind": "outcome", "step": step, "outcome": "left", "why": why}),
+            Outcome::Needless(why) => {
+                json!({"kind": "outcome", "step": step, "outcome": "left", "why": why.to_string()})
+            }
             Outcome::Failed { why } => json!({"kind": "outcome", "step": step, "outcome": "failed", "why": why}),
         });
     }

@@ -114,11 +114,54 @@ pub enum Outcome {
         /// Why.
         why: String,
     },
+    /// There is nothing to gain; nothing was changed.
+    Needless(Needless),
     /// It could not be done, or not for all of its names.
     Failed {
         /// What failed, and where displaced files are now.
         why: String,
     },
+}
+
+/// Why there is nothing to gain by a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum Needless {
+    /// It shares all its blocks with the kept file.
+    #[error("it shares all its blocks with the file that stays")]
+    Shared,
+    /// It has no blocks of its own: it is empty, or stored with the metadata.
+    #[error("it has no blocks of its own to share")]
+    NoBlocks,
+    /// It keeps its blocks, because it has names that are not acted on.
+    #[error("it has hard links outside the search, which keep its blocks")]
+    OtherNames,
+}
+
+/// Why a step is not done.
+pub(super) enum Unready {
+    Needless(Needless),
+    Refused(Refused),
+}
+
+impl From<Refused> for Unready {
+    fn from(why: Refused) -> Self {
+        Self::Refused(why)
+    }
+}
+
+impl From<&str> for Unready {
+    fn from(why: &str) -> Self {
+        Self::Refused(why.to_owned())
+    }
+}
+
+impl From<Unready> for Outcome {
+    fn from(unready: Unready) -> Self {
+        match unready {
+            Unready::Needless(needless) => Self::Needless(needless),
+            Unready::Refused(why) => Self::Left { why },
+        }
+    }
 }
 
 /// How a killed run was settled when the next one began.
@@ -162,6 +205,8 @@ pub struct Ran {
     pub done: u64,
     /// Steps that changed nothing.
     pub left: u64,
+    /// Those that would have gained nothing.
+    pub needless: u64,
     /// Steps that failed.
     pub failed: u64,
     /// The space that is free.
@@ -355,7 +400,7 @@ impl Run<'_> {
                         handles += one.handles();
                         prepared.push(one);
                     }
-                    Err(why) => self.count(next, &Outcome::Left { why }),
+                    Err(unready) => self.count(next, &unready.into()),
                 }
                 next += 1;
                 // The listings of directories stay in memory.
@@ -397,13 +442,14 @@ impl Run<'_> {
     }
 
     /// Proves that a step may be done.
-    fn prepare(&self, number: usize, step: &Step, proving: &mut Proving) -> Result<Ready, Refused> {
+    fn prepare(&self, number: usize, step: &Step, proving: &mut Proving) -> Result<Ready, Unready> {
         let id = |seen: &Seen| (seen.device, seen.inode);
         if id(&step.seen) == id(&step.keep_seen) {
             return Err(format!(
                 "it is the kept file: {} is another name of it",
                 visible_path(&step.keep)
-            ));
+            )
+            .into());
         }
         if step.seen.contents.is_some() {
             let proven = directory::prepare((number, step), self.action, &self.holding, &proving.directories)?;
@@ -495,6 +541,7 @@ impl Run<'_> {
                 ran.gained_bytes += gained_bytes;
             }
             Outcome::Left { .. } => ran.left += 1,
+            Outcome::Needless(_) => ran.needless += 1,
             Outcome::Failed { .. } => ran.failed += 1,
         }
         drop(ran);

@@ -8,14 +8,15 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use seekless::files::{Attributes, shared_bytes, shared_layout};
+use seekless::files::{Attributes, shared_bytes};
 use seekless_sys as sys;
 
+use super::check::require_own_blocks;
 use super::held::{Held, Holding, Kept, Refused, one_file};
 use super::journal::{Entry, Name};
 use super::place::{Directories, Place, relative};
 use super::twin::born_ns_of;
-use super::{Action, Step, TEMPORARY};
+use super::{Action, Step, TEMPORARY, Unready};
 use crate::visible::visible_path;
 use crate::walk::Facts;
 
@@ -36,7 +37,7 @@ pub(super) fn prepare(
     kept: &Arc<Kept>,
     (holding, directories): (&Holding<'_>, &Directories),
     run: &str,
-) -> Result<Prepared, Refused> {
+) -> Result<Prepared, Unready> {
     let opened = |path: &PathBuf| directories.place(path);
     let places: Vec<Place> = step
         .paths
@@ -49,7 +50,7 @@ pub(super) fn prepare(
     let kept_place = verify(kept, step, directories)?;
     let keep = step.keep.as_path();
     if let Some(why) = one_file(&kept.held, &held, keep) {
-        return Err(why);
+        return Err(why.into());
     }
     let is_broken_up = |held: &Held| held.behind.system.is_overlay && held.facts().names > 1;
     if is_broken_up(&held) || *action == Action::Hardlink && is_broken_up(&kept.held) {
@@ -63,10 +64,7 @@ pub(super) fn prepare(
         }
         let found = place.facts().map_err(|error| format!("cannot stat: {error}"))?;
         if found.is_none_or(|found| !step.seen.is_inode(&found)) {
-            return Err(format!(
-                "{} is another file than at the search",
-                visible_path(&place.path)
-            ));
+            return Err(format!("{} is another file than at the search", visible_path(&place.path)).into());
         }
     }
     // Its owner could remove it, and with it the last copy.
@@ -115,15 +113,16 @@ pub(super) fn prepare(
         accessed: (metadata.atime(), u32::try_from(metadata.atime_nsec()).unwrap_or(0)),
         why: step.why.clone(),
     };
-    let shared = match held.behind.system.may_share.then(|| shared_bytes(&held.file)) {
-        Some(Ok(Some(shared))) => shared,
-        _ => 0,
+    let own_bytes = if *action == Action::Reflink {
+        // After sharing, its data has no block that is not the kept file's.
+        require_own_blocks(&held.file, &kept.held.file)?
+    } else {
+        let shared = held.behind.system.may_share.then(|| shared_bytes(&held.file));
+        let shared = shared.and_then(Result::ok).flatten().unwrap_or(0);
+        held.facts().allocated_bytes.saturating_sub(shared)
     };
-    if *action == Action::Reflink && is_shared(&held, &kept.held, shared) {
-        return Err("it shares all its blocks with the kept file".into());
-    }
     Ok(Prepared {
-        own_bytes: held.facts().allocated_bytes.saturating_sub(shared),
+        own_bytes,
         held,
         kept: Arc::clone(kept),
         places,
@@ -228,13 +227,6 @@ fn gives_more(own: &Attributes, kept: &Attributes) -> bool {
             && (kept.mode & 0o2000 != 0
                 || is_more(of_group(kept), of_others(own))
                 || is_more(of_others(kept), of_group(own)))
-}
-
-/// Whether two files have the same blocks; `shared` bytes of the first are shared with some file.
-fn is_shared(held: &Held, kept: &Held, shared: u64) -> bool {
-    let layout = |held: &Held| shared_layout(&held.file).ok().flatten();
-    // btrfs takes longer the more files share the blocks, so the kept file comes last.
-    held.facts().bytes == 0 || shared > 0 && layout(held).is_some_and(|own| Some(own) == layout(kept))
 }
 
 fn name(

@@ -78,7 +78,7 @@ pub(super) fn settle(
         };
         match &outcome {
             Outcome::Done { .. } => ran.done += 1,
-            Outcome::Left { .. } => ran.left += 1,
+            Outcome::Left { .. } | Outcome::Needless(_) => ran.left += 1,
             Outcome::Failed { .. } => ran.failed += 1,
         }
         if let Outcome::Done { gained_bytes } = outcome {
