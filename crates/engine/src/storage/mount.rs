@@ -72,12 +72,18 @@ fn parse_line(line: &[u8]) -> Option<Mount> {
     })
 }
 
-/// The mount's own options, and those of the file system that are not among them.
+/// The mount's own options, and those of the file system that are not among them. Where one of both is read-only, files are.
 fn joined_options(mount: &str, file_system: &str) -> String {
-    let own = mount.split(',');
-    let more = file_system.split(',');
-    let more = more.filter(|option| !option.is_empty() && !own.clone().any(|own| own == *option));
-    own.clone().chain(more).collect::<Vec<_>>().join(",")
+    let mut all: Vec<&str> = Vec::new();
+    for option in mount.split(',').chain(file_system.split(',')) {
+        if !option.is_empty() && !all.contains(&option) {
+            all.push(option);
+        }
+    }
+    if all.contains(&"ro") {
+        all.retain(|option| *option != "rw");
+    }
+    all.join(",")
 }
 
 /// Undoes the octal escapes of mountinfo: a backslash and three digits.
@@ -111,7 +117,7 @@ no line of it
         let mount = mounts.holding(Path::new("/mnt/a b/c"), 0).unwrap();
         assert_eq!(
             (mount.file_system.as_str(), mount.options.as_str()),
-            ("btrfs", "ro,rw,ssd")
+            ("btrfs", "ro,ssd")
         );
         assert_eq!(mount.source, Path::new("/dev/loop0"));
         assert_eq!(mounts.holding(Path::new("/mnt/ab"), 0).unwrap().file_system, "ext4");

@@ -363,6 +363,16 @@ pub fn copy_inode_flags(_from: &File, _to: &File) -> io::Result<()> {
 }
 
 /// `Unavailable`: flags of inodes are known on Linux only.
+pub fn extended_flags(_file: &File) -> io::Result<Support<[u32; 4]>> {
+    Ok(Support::Unavailable("extended flags of files are read on Linux only"))
+}
+
+/// Nothing: there are none to set.
+pub fn set_extended_flags(_file: &File, _flags: [u32; 4]) -> io::Result<()> {
+    Ok(())
+}
+
+/// `Unavailable`: Linux only.
 pub fn inode_flags(_file: &File) -> io::Result<Support<u32>> {
     Ok(Support::Unavailable("flags of files are known on Linux only"))
 }

@@ -131,6 +131,16 @@ fn read_lines(from: &mut dyn BufRead, mut batch: Batch) -> Result<Batch, ReadErr
         if text.trim_ascii().is_empty() {
             continue;
         }
+        if !text.trim_ascii_start().starts_with(b"{") {
+            let object = r#"an update is a JSON object on a line of its own, as in {"offset": 0, "text": "x"}"#;
+            let is_array = text.trim_ascii_start().starts_with(b"[");
+            let advice = if is_array {
+                " (`jq -c '.[]'` makes lines of an array)"
+            } else {
+                ""
+            };
+            return Err(wrong(format!("{object}{advice}")));
+        }
         let update: Line = serde_json::from_slice(&text).map_err(|error| wrong(in_line(&error)))?;
         let offset = update.offset;
         let bytes = update.bytes().map_err(wrong)?;

@@ -104,26 +104,50 @@ pub fn mount_id(directory: impl AsFd) -> Option<u64> {
 /// # Errors
 /// The system's, where a flag cannot be set or cleared; btrfs takes `NOCOW` for an empty file only.
 pub fn copy_inode_flags(from: &File, to: &File) -> io::Result<()> {
-    let (Some(wanted), Some(own)) = (
-        known(rustix::fs::ioctl_getflags(from))?,
-        known(rustix::fs::ioctl_getflags(to))?,
-    ) else {
-        return Ok(());
-    };
-    let kept = (own - INODE_FLAGS) | (wanted & INODE_FLAGS);
-    if kept != own {
-        rustix::fs::ioctl_setflags(to, kept)?;
+    if let Support::Available(flags) = inode_flags(from)? {
+        set_inode_flags(to, flags)?;
     }
-    let (Some(wanted), Some(own)) = (known(FsXattr::of(from))?, known(FsXattr::of(to))?) else {
+    if let Support::Available(flags) = extended_flags(from)? {
+        set_extended_flags(to, flags)?;
+    }
+    Ok(())
+}
+
+/// The flags of a file that only `FS_IOC_FSGETXATTR` tells, its extent size and copy-on-write extent size in bytes, and its
+/// project.
+///
+/// # Errors
+/// The system's.
+pub fn extended_flags(file: &File) -> io::Result<Support<[u32; 4]>> {
+    Ok(match known(FsXattr::of(file))? {
+        Some(found) => Support::Available([
+            found.xflags & FsXattr::KEPT,
+            found.extent_size_bytes,
+            found.cow_extent_size_bytes,
+            found.project,
+        ]),
+        None => Support::Unavailable("the file system has no extended flags of files"),
+    })
+}
+
+/// Sets what [`extended_flags`] tells: `FS_IOC_FSSETXATTR`. The file is empty.
+///
+/// # Errors
+/// The system's, where one of them cannot be set.
+pub fn set_extended_flags(file: &File, flags: [u32; 4]) -> io::Result<()> {
+    let Some(own) = known(FsXattr::of(file))? else {
         return Ok(());
     };
+    let [xflags, extent_size_bytes, cow_extent_size_bytes, project] = flags;
     let kept = FsXattr {
-        xflags: (own.xflags & !FsXattr::KEPT) | (wanted.xflags & FsXattr::KEPT),
-        extent_count: own.extent_count,
-        ..wanted
+        xflags: (own.xflags & !FsXattr::KEPT) | (xflags & FsXattr::KEPT),
+        extent_size_bytes,
+        cow_extent_size_bytes,
+        project,
+        ..own
     };
     if kept != own {
-        kept.set(to)?;
+        kept.set(file)?;
     }
     Ok(())
 }

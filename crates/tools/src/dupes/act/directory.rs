@@ -392,6 +392,7 @@ pub(super) fn prepare(
             .map_or_else(String::new, |contents| contents.listing.into()),
         attributes,
         flags: None,
+        extended_flags: None,
         modified: moved.facts.modified,
         accessed: (metadata.atime(), u32::try_from(metadata.atime_nsec()).unwrap_or(0)),
         why: step.why.clone(),

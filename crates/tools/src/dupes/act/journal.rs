@@ -63,6 +63,8 @@ pub(super) struct Entry {
     pub attributes: Attributes,
     /// Flags (chattr(1)); `None` if the file system has none.
     pub flags: Option<u32>,
+    /// Flags, extent sizes and project ([`seekless_sys::extended_flags`]); `None` if the file system has none.
+    pub extended_flags: Option<[u32; 4]>,
     /// Seconds and ns since 1970: years after 2262 do not fit into ns alone.
     pub modified: (i64, u32),
     pub accessed: (i64, u32),
@@ -120,6 +122,7 @@ impl Entry {
             "group": self.attributes.group,
             "extended_attributes": extended,
             "flags": self.flags,
+            "extended_flags": self.extended_flags,
             "modified": self.modified,
             "accessed": self.accessed,
             "why": self.why,
@@ -154,6 +157,7 @@ impl Entry {
                 extended,
             },
             flags: number("flags"),
+            extended_flags: serde_json::from_value(value["extended_flags"].clone()).ok()?,
             modified: serde_json::from_value(value["modified"].clone()).ok()?,
             accessed: serde_json::from_value(value["accessed"].clone()).ok()?,
             why: value["why"].as_str()?.to_owned(),

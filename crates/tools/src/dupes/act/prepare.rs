@@ -8,6 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rustix::fs::{StatVfsMountFlags, fstatvfs as statvfs};
 use seekless::files::{Attributes, shared_bytes};
 use seekless_sys as sys;
 
@@ -81,10 +82,13 @@ pub(super) fn prepare(
     holding.require_restorable(action, &attributes)?;
     if !holding.options.ignore_metadata {
         keeps_rights(action, &attributes, &kept.attributes)?;
+        keeps_mount(action, first, &kept_place)?;
     }
     holding.compare(kept, &held)?;
     let metadata = held.file.metadata().map_err(|error| format!("cannot stat: {error}"))?;
     let flags = sys::inode_flags(&held.file).map_err(|error| format!("cannot read its flags: {error}"))?;
+    let extended_flags =
+        sys::extended_flags(&held.file).map_err(|error| format!("cannot read its extended flags: {error}"))?;
     let names = places.iter().enumerate();
     let names = names.map(|(at, place)| {
         let temporary = format!("{TEMPORARY}{run}-{number}-{at}");
@@ -109,6 +113,7 @@ pub(super) fn prepare(
         digest: kept.digest.clone(),
         attributes,
         flags: flags.available(),
+        extended_flags: extended_flags.available(),
         modified: held.facts().modified,
         accessed: (metadata.atime(), u32::try_from(metadata.atime_nsec()).unwrap_or(0)),
         why: step.why.clone(),
@@ -204,12 +209,28 @@ pub(super) fn keeps_rights(action: &Action, own: &Attributes, kept: &Attributes)
     }
 }
 
+/// Fails if a symbolic link would lead from a mount where programs may not run, or not with privileges, to one where they may.
+fn keeps_mount(action: &Action, own: &Place, kept: &Place) -> Result<(), Refused> {
+    let limits = StatVfsMountFlags::NOSUID | StatVfsMountFlags::NOEXEC | StatVfsMountFlags::NODEV;
+    let of = |place: &Place| statvfs(&*place.directory).map(|found| found.f_flag & limits);
+    match (action, of(own), of(kept)) {
+        (Action::Symlink { .. }, Ok(own), Ok(kept)) if !kept.contains(own) => Err(
+            "its mount forbids (noexec, nosuid, nodev) what that of the kept file allows, and a symbolic link would allow it"
+                .into(),
+        ),
+        _ => Ok(()),
+    }
+}
+
 /// Whether some user may do more with the kept file than with this one, which has the same owner.
 fn gives_more(own: &Attributes, kept: &Attributes) -> bool {
     let is_in_group = own.group == kept.group;
     let lists = [own, kept].map(|file| -> Vec<_> {
         let all = file.extended.iter().flatten();
-        all.filter(|(name, _)| name.starts_with(b"system.")).collect()
+        // Integrity hashes differ by file.
+        let is_right =
+            |name: &[u8]| !name.starts_with(b"user.") && ![&b"security.ima"[..], b"security.evm"].contains(&name);
+        all.filter(|(name, _)| is_right(name)).collect()
     });
     // With an access control list, the group bits are a mask, and a named user may get less than others.
     if lists[0] != lists[1] || !(lists[0].is_empty() || is_in_group) {

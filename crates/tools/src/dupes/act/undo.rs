@@ -617,6 +617,10 @@ impl Undoing<'_> {
             // Some flags can only be set on an empty file.
             sys::set_inode_flags(new, flags).map_err(failed("restore its flags (lsattr)"))?;
         }
+        if let Some(flags) = entry.extended_flags {
+            let given = sys::set_extended_flags(new, flags);
+            given.map_err(failed("restore its project or extent size (lsattr -p, xfs_io)"))?;
+        }
         if !matches!(sys::clone_file(kept, new), Ok(Support::Available(()))) {
             let from = Part::of_file(kept);
             let copied = Copier::prepare(&usual(Operation::Copy))
