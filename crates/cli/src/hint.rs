@@ -29,6 +29,7 @@ fn of_engine(error: &Error) -> Option<&'static str> {
     Some(match error.update_kind()? {
         UpdateErrorKind::Running => "wait until it ends",
         UpdateErrorKind::Interrupted(_) => "use --recover",
+        UpdateErrorKind::MountPoint(_) => "name the file by the path in its own directory, or use --safety in-place",
         UpdateErrorKind::HardLinks { beside, .. } => match beside {
             Beside::Journal => "use --safety in-place, or allow it with --unsafe",
             Beside::NewFile => "use --safety in-place",

@@ -70,6 +70,12 @@ pub enum UpdateErrorKind {
     /// An update of the file was interrupted and left this journal; the file has not been recovered yet.
     #[error("an update was interrupted and left {}; recover the file first", .0.display())]
     Interrupted(PathBuf),
+    /// The file is a mount point (`mount --bind` of a file), so a journal or a new file would not be beside its own name.
+    #[error("is a mount point; {}", match .0 {
+        Beside::Journal => "a journal beside it is not found from the file's own directory",
+        Beside::NewFile => "a new file cannot take its place",
+    })]
+    MountPoint(Beside),
     /// The file has several hard links, and the journal or new file beside one is not found through the others.
     #[error("has {links} hard links; {}", match beside {
         Beside::Journal => "a journal beside one link is not found through the others",

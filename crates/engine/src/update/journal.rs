@@ -81,6 +81,7 @@ pub(super) fn write<'a>(
         return Err(side.unavailable("a journal does not support direct I/O"));
     }
     let metadata = side.metadata()?;
+    place.require_findable(&side.file, Beside::Journal)?;
     if metadata.nlink() > 1 && !commit.is_unsafe {
         let (links, beside) = (metadata.nlink(), Beside::Journal);
         return Err(place.failed(UpdateErrorKind::HardLinks { links, beside }));

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use seekless_sys::{self as sys, Access, Directory, Opening, Support};
 
 use super::watch::{StepKind, Watch};
-use crate::error::{Error, Result, UpdateErrorKind};
+use crate::error::{Beside, Error, Result, UpdateErrorKind};
 use crate::files::stat_regular;
 
 pub(super) struct Place {
@@ -65,6 +65,14 @@ impl Place {
             }
             std::thread::sleep(LEASE_PATIENCE / 500);
         }
+    }
+
+    /// Fails if the file is a mount point: what is beside it is not beside its name in its own directory.
+    pub fn require_findable(&self, file: &File, beside: Beside) -> Result<()> {
+        if sys::is_mount_root(file) {
+            return Err(self.failed(UpdateErrorKind::MountPoint(beside)));
+        }
+        Ok(())
     }
 
     /// Opens the file for writing, without a method.

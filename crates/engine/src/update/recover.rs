@@ -16,7 +16,7 @@ use super::journal::{can_have_none, journal_name, read_or_zeros, remove};
 use super::left;
 use super::place::Place;
 use super::watch::{Step, StepKind, Unwatched, Watch};
-use crate::error::{Doubt, Error, RecoverError, Result};
+use crate::error::{Beside, Doubt, Error, RecoverError, Result};
 
 /// What recovering a file did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +48,7 @@ pub fn recover_watched(path: &Path, watch: &dyn Watch) -> Result<Recovered> {
     let place = &Place::of(path)?;
     refuse_second(place)?;
     let file = place.open_for_writing()?;
+    place.require_findable(&file, Beside::Journal)?;
     lock(&file, place)?;
     let recovered = match Interrupted::find(place, &file)? {
         None => Recovered::Nothing,
@@ -119,8 +120,14 @@ impl<'a> Interrupted<'a> {
         let metadata = self.place.metadata(self.file)?;
         let (header, mut read) = match Read::new(BufReader::new(&self.journal)) {
             Ok(read) => read,
-            // All of the journal is on the device before the file is changed.
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+            // All of the journal is on the device before the file is changed, unless it was cut since.
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                return if self.is_older(&metadata)? {
+                    Ok(None)
+                } else {
+                    self.doubted(Doubt::Damaged(error))
+                };
+            }
             Err(error) => return self.doubted(Doubt::NoJournal(error)),
         };
         if header.inode != metadata.ino() && has_lasting_inode(&self.place.path)? {
@@ -153,6 +160,16 @@ impl<'a> Interrupted<'a> {
             }
         }
         stale.map_or(Ok(Some(records)), |offset| self.doubted(Doubt::Stale(offset)))
+    }
+
+    /// Whether the file was last written to before the journal was made.
+    fn is_older(&self, file: &Metadata) -> Result<bool> {
+        let journal = self.journal.metadata();
+        let journal = journal.map_err(|error| Error::system(&self.journal_path, "stat", error))?;
+        let made = journal.created().or_else(|_| journal.modified());
+        let times = made.and_then(|made| Ok((file.modified()?, made)));
+        let (modified, made) = times.map_err(|error| Error::system(&self.journal_path, "stat", error))?;
+        Ok(modified <= made)
     }
 
     /// Whether the file's mtime shows that nobody has written to it since the journal was started.

@@ -50,6 +50,7 @@ pub(super) fn replace(
     drop(place.open_for_writing()?);
     refuse_left(place)?;
     let before = State::of(&old).map_err(|error| place.system("stat", error))?;
+    place.require_findable(&old, Beside::NewFile)?;
     let (links, beside) = (before.found.nlink(), Beside::NewFile);
     if links > 1 {
         return Err(place.failed(UpdateErrorKind::HardLinks { links, beside }));
