@@ -1,6 +1,7 @@
 //! Digests that are kept from one search to the next: a row for each file, with its size, mtime and ctime, which tell
 //! whether it has changed. Listing duplicates trusts the digests; acting on a file reads it again.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,12 +9,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use redb::{Database, DatabaseError, ReadOnlyTable, ReadableDatabase, ReadableTable, TableDefinition, TableError};
-use seekless_sys::{Support, write_back};
+use seekless_sys::{Support, file_system_uuid, write_back};
 
 use super::Search;
 use crate::walk::{Files, Listed};
 
-/// Device and inode.
+/// The identity of the file system, and the inode.
 type Key = (u64, u64);
 /// Size, mtime and ctime.
 type Facts = (u64, i64, i64);
@@ -41,6 +42,8 @@ pub(super) struct Cache {
     path: PathBuf,
     database: Database,
     rows: Option<ReadOnlyTable<Key, Row>>,
+    /// Identities of file systems, by device.
+    systems: Mutex<HashMap<u64, Option<u64>>>,
     new: Mutex<New>,
     hits: AtomicU64,
     /// Only files that last changed before this are added.
@@ -67,9 +70,19 @@ impl New {
 }
 
 impl Search<'_> {
-    /// The cache, if its rows can tell whether a file has changed.
+    /// The cache, if its rows can tell whether a file has changed, and which file system it is on.
     pub(super) fn cache_of(&self, number: u32) -> Option<&Cache> {
-        self.cache.as_ref().filter(|_| self.files.system(number).tells_changes)
+        let cache = self
+            .cache
+            .as_ref()
+            .filter(|_| self.files.system(number).tells_changes)?;
+        let device = self.files.get(number).device;
+        let mut systems = cache.systems.lock().unwrap_or_else(PoisonError::into_inner);
+        let identity = *systems.entry(device).or_insert_with(|| {
+            let (file, _) = self.files.open(number).ok()?;
+            identity_of(&file, device)
+        });
+        identity.map(|_| cache)
     }
 
     /// Whether digests of a file that is about to be read may be kept: any later change must show in its times.
@@ -102,6 +115,7 @@ impl Cache {
             path: path.to_owned(),
             database,
             rows,
+            systems: Mutex::default(),
             new: Mutex::default(),
             hits: AtomicU64::new(0),
             settled_before_ns: (now.as_nanos() as i64).saturating_sub(SETTLED_NS),
@@ -122,7 +136,7 @@ impl Cache {
     }
 
     fn digests(&self, number: u32, file: &Listed) -> Option<Digests<[u8; 32]>> {
-        let row = self.rows.as_ref()?.get(file.id()).ok()??;
+        let row = self.rows.as_ref()?.get(self.key(file)?).ok()??;
         let (_, day, _) = row.value();
         let digests = still_true(row.value(), file)?;
         if day.abs_diff(self.today) >= NOTED_DAYS {
@@ -137,6 +151,11 @@ impl Cache {
 
     pub fn add_content(&self, number: u32, digest: blake3::Hash) {
         self.added().contents.push((number, *digest.as_bytes()));
+    }
+
+    fn key(&self, file: &Listed) -> Option<Key> {
+        let systems = self.systems.lock().unwrap_or_else(PoisonError::into_inner);
+        Some((systems.get(&file.device).copied()??, file.inode))
     }
 
     fn added(&self) -> MutexGuard<'_, New> {
@@ -172,7 +191,8 @@ impl Cache {
             let mut rows = transaction.open_table(FILES)?;
             for number in numbers {
                 let file = files.get(*number);
-                let old = rows.get(file.id())?;
+                let Some(key) = self.key(file) else { continue };
+                let old = rows.get(key)?;
                 let old = old.and_then(|row| still_true(row.value(), file));
                 let (mut head, mut content) = old.unwrap_or_default();
                 if let Ok(at) = new.heads.binary_search_by_key(number, |(number, _)| *number) {
@@ -181,7 +201,7 @@ impl Cache {
                 if let Ok(at) = new.contents.binary_search_by_key(number, |(number, _)| *number) {
                     content = Some(new.contents[at].1);
                 }
-                rows.insert(file.id(), (facts(file), self.today, (head, content.as_ref())))?;
+                rows.insert(key, (facts(file), self.today, (head, content.as_ref())))?;
             }
             let mut cleaned = transaction.open_table(CLEANED)?;
             let last = cleaned.get(())?.map_or(0, |day| day.value());
@@ -192,6 +212,13 @@ impl Cache {
         }
         Ok(transaction.commit()?)
     }
+}
+
+/// What identifies the file system with this device number: a new one on the same device has another UUID. `None` if it has none.
+fn identity_of(file: &File, device: u64) -> Option<u64> {
+    let uuid = file_system_uuid(file).ok()?.available()?;
+    let digest = blake3::hash(&[&uuid[..], &device.to_le_bytes()].concat());
+    digest.as_bytes().first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
 }
 
 /// Opens a database, or makes it, and verifies its checksums.

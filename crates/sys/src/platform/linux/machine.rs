@@ -1,10 +1,12 @@
 //! The machine, its file systems and this process, from /proc and statfs(2), and small differences between platforms.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::AsFd;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
-use rustix::fs::StatVfsMountFlags;
+use rustix::fs::{Mode, OFlags, StatVfsMountFlags};
 use rustix::mm::Advice;
 
 use crate::support::{Support, checked};
@@ -98,17 +100,24 @@ const FILE_SYSTEMS: &[(u64, &str, Kind)] = &[
 pub fn file_system(path: &Path) -> io::Result<FileSystem> {
     let stat = rustix::io::retry_on_intr(|| rustix::fs::statfs(path))?;
     let space = rustix::io::retry_on_intr(|| rustix::fs::statvfs(path))?;
-    Ok(described(&stat, &space))
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    Ok(described(&stat, &space, || {
+        rustix::fs::open(path, flags, Mode::empty()).ok()
+    }))
 }
 
 /// The file system of an open file: fstatfs(2) and fstatvfs(3).
 pub fn file_system_of(file: impl AsFd) -> io::Result<FileSystem> {
     let stat = rustix::io::retry_on_intr(|| rustix::fs::fstatfs(&file))?;
     let space = rustix::io::retry_on_intr(|| rustix::fs::fstatvfs(&file))?;
-    Ok(described(&stat, &space))
+    Ok(described(&stat, &space, || Some(file)))
 }
 
-fn described(stat: &rustix::fs::StatFs, space: &rustix::fs::StatVfs) -> FileSystem {
+fn described<F: AsFd>(
+    stat: &rustix::fs::StatFs,
+    space: &rustix::fs::StatVfs,
+    file: impl FnOnce() -> Option<F>,
+) -> FileSystem {
     let magic = magic_of(stat);
     let known = known(magic);
     FileSystem {
@@ -118,7 +127,7 @@ fn described(stat: &rustix::fs::StatFs, space: &rustix::fs::StatVfs) -> FileSyst
         total_bytes: space.f_blocks.saturating_mul(space.f_frsize),
         read_only: space.f_flag.contains(StatVfsMountFlags::RDONLY),
         is_network: known.is_some_and(|(_, kind)| kind == Kind::Network),
-        inodes_identify: inodes_identify_on(magic),
+        inodes_identify: inodes_identify_on(magic) && (magic != OVERLAY || file().is_some_and(layers_identify)),
         is_pseudo: known.is_some_and(|(_, kind)| kind == Kind::Pseudo),
     }
 }
@@ -142,7 +151,53 @@ pub(super) fn magic(file: impl AsFd) -> rustix::io::Result<u64> {
 
 /// Whether the file system of an open file promises that two files with one `st_dev` and `st_ino` are one file.
 pub fn inodes_identify(file: impl AsFd) -> io::Result<bool> {
-    Ok(inodes_identify_on(magic(file)?))
+    let magic = magic(&file)?;
+    Ok(inodes_identify_on(magic) && (magic != OVERLAY || layers_identify(file)))
+}
+
+/// The `f_type` of an overlay.
+const OVERLAY: u64 = 0x794c_7630;
+
+/// Whether inode numbers identify files in all layers of the overlay that holds a file: it shows their numbers. No if a layer is
+/// not known, as in a container.
+fn layers_identify(file: impl AsFd) -> bool {
+    static KNOWN: Mutex<BTreeMap<u64, bool>> = Mutex::new(BTreeMap::new());
+    let Some(mount) = super::mount_id(&file) else {
+        return false;
+    };
+    let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let found = known().get(&mount).copied();
+    found.unwrap_or_else(|| {
+        let identify = layers(mount).is_some_and(|layers| {
+            let identifies = |layer: &String| file_system(Path::new(layer)).is_ok_and(|found| found.inodes_identify);
+            // An overlay reports the identity of its uppermost layer, which may be elsewhere in this mount namespace.
+            let id = |found: rustix::io::Result<rustix::fs::StatVfs>| found.map(|found| found.f_fsid).ok();
+            let is_here = id(rustix::fs::statvfs(layers[0].as_str())) == id(rustix::fs::fstatvfs(file));
+            is_here && layers.iter().all(identifies)
+        });
+        known().insert(mount, identify);
+        identify
+    })
+}
+
+/// The directories that the overlay with this mount ID is made of, the upper one first; `None` if one is not known.
+fn layers(mount: u64) -> Option<Vec<String>> {
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
+    let line = mounts
+        .lines()
+        .find(|line| line.split(' ').next() == Some(&mount.to_string()))?;
+    let options = line.rsplit(' ').next()?;
+    let values = |name: &'static str| options.split(',').filter_map(move |option| option.strip_prefix(name));
+    let lower = values("lowerdir=").flat_map(|layers| layers.split(':'));
+    let more = ["lowerdir+=", "datadir+="].into_iter().flat_map(values);
+    let layers = values("upperdir=")
+        .chain(lower)
+        .chain(more)
+        .filter(|layer| !layer.is_empty());
+    let layers: Vec<String> = layers.map(str::to_owned).collect();
+    // Names with escapes are not taken apart.
+    let is_plain = |layer: &String| layer.starts_with('/') && !layer.contains('\\');
+    (!layers.is_empty() && layers.iter().all(is_plain)).then_some(layers)
 }
 
 fn inodes_identify_on(magic: u64) -> bool {
