@@ -114,6 +114,9 @@ struct DigArguments {
     /// Skip runs of zeros that are shorter than SIZE
     #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "0", hide_default_value = true)]
     min: u64,
+    /// Also free blocks that are reserved past the end of the file
+    #[arg(long, conflicts_with = "dry_run")]
+    past_end: bool,
     /// Only search for zeros; change nothing
     #[arg(long)]
     dry_run: bool,
@@ -196,6 +199,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
                 min_bytes: dig.min,
                 dry_run: dig.dry_run,
                 verify: dig.verify,
+                past_end: dig.past_end,
                 is_unsafe: dig.sharing.is_unsafe,
             };
             let done = (!dig.dry_run).then_some("dug");

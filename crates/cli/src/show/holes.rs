@@ -87,7 +87,7 @@ impl Picture {
         let place = match stretch.kind {
             Kind::Data => 0,
             Kind::Reserved => 1,
-            Kind::Hole => return,
+            Kind::Hole | Kind::PastEnd => return,
         };
         let count = self.columns.len() as u128;
         let first = (u128::from(stretch.range.start) * count / u128::from(self.bytes.max(1))) as usize;
@@ -278,6 +278,7 @@ fn shown_words(shown: &Shown) -> String {
     let words = [
         Some(format!("{size}, takes {allocated}, {holes}")),
         (shown.reserved_bytes > 0).then(|| format!("reserved {}", bytes(shown.reserved_bytes))),
+        (shown.past_end_bytes > 0).then(|| format!("past its end {}", bytes(shown.past_end_bytes))),
         shown.extents.map(|extents| counted(extents, "extent")),
         zeros.map(|zeros| format!("zeros that could be holes {zeros}")),
     ];
@@ -285,6 +286,13 @@ fn shown_words(shown: &Shown) -> String {
 }
 
 fn dug_words(dug: &Dug, how: Dig) -> String {
+    let freed = dug.allocated_before_bytes.saturating_sub(dug.allocated_bytes);
+    if dug.holes == 0 && how.past_end && freed > 0 {
+        return format!(
+            "past its end: {}",
+            freed_words(dug.allocated_before_bytes, dug.allocated_bytes)
+        );
+    }
     if dug.holes == 0 {
         let end = if how.min_bytes > 0 { " are as long as --min" } else { "" };
         return format!("no zeros that take space{end}");

@@ -7,11 +7,12 @@ use std::path::PathBuf;
 use std::sync::mpsc;
 
 use seekless::files::{allocated_bytes, data_ranges, read_some};
-use seekless_sys::MappedBytes;
+use seekless_sys::{self as sys, MappedBytes};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use super::held::{Held, block_bytes, open_regular};
+use super::map::past_end;
 use super::zeros::{PIECE_BYTES, Zeros};
 use super::{Error, Result};
 use crate::Stop;
@@ -26,6 +27,8 @@ pub struct Dig {
     pub dry_run: bool,
     /// Read everything before and after, and compare digests (SHA-256).
     pub verify: bool,
+    /// Also free blocks past the end of the file.
+    pub past_end: bool,
     /// Dig even if other processes cannot be kept out.
     pub is_unsafe: bool,
 }
@@ -129,6 +132,28 @@ impl Counted {
     }
 }
 
+/// Frees blocks past the end of a file.
+fn free_past_end(held: &Held<'_>) -> Result<()> {
+    let failed = |error| held.failed("free the blocks past its end", error);
+    let blocks = || -> Result<Range<u64>> {
+        let extents = sys::extents(&held.file)
+            .map_err(failed)?
+            .available()
+            .unwrap_or_default();
+        Ok(past_end(&extents, held.metadata.len(), held.block_bytes()?))
+    };
+    let found = blocks()?;
+    if !found.is_empty() {
+        held.punch(found.start, found.end - found.start)?;
+    }
+    // ext4 punches no holes past the end. Nobody can have appended: the lease stands, and the size was just asked.
+    if !blocks()?.is_empty() {
+        held.allocated_bytes()?;
+        held.change(|file| file.set_len(held.metadata.len()))?.map_err(failed)?;
+    }
+    Ok(())
+}
+
 pub(super) fn dig_held(held: &Held<'_>, how: Dig, stop: &Stop, moved: &(dyn Fn(u64) + Sync)) -> Result<Dug> {
     let bytes = held.metadata.len();
     let before = held.allocated_before_bytes();
@@ -166,6 +191,10 @@ pub(super) fn dig_held(held: &Held<'_>, how: Dig, stop: &Stop, moved: &(dyn Fn(u
     };
     (dug.holes, dug.zero_bytes) = (punched.counted.holes, punched.counted.bytes);
     held.require_alone()?;
+    if how.past_end {
+        free_past_end(held)?;
+        dug.allocated_bytes = held.allocated_bytes()?;
+    }
     if dug.holes > 0 {
         // No byte changed, so only data that was written late is synced.
         if !held.is_written_back() {

@@ -13,6 +13,8 @@ pub enum Kind {
     Hole,
     /// Blocks that were allocated and not written; reads as zeros.
     Reserved,
+    /// Blocks that were allocated behind the end of the file.
+    PastEnd,
 }
 
 impl Kind {
@@ -23,6 +25,7 @@ impl Kind {
             Self::Data => "data",
             Self::Hole => "hole",
             Self::Reserved => "reserved",
+            Self::PastEnd => "past end",
         }
     }
 }
@@ -34,6 +37,15 @@ pub struct Stretch {
     pub kind: Kind,
     /// The bytes.
     pub range: Range<u64>,
+}
+
+/// The range of the blocks past the end of a file, in whole blocks; empty if there are none.
+pub(super) fn past_end(extents: &[Extent], bytes: u64, block_bytes: u64) -> Range<u64> {
+    let start = bytes.next_multiple_of(block_bytes);
+    let end = extents
+        .last()
+        .map_or(0, |last| last.logical.saturating_add(last.length));
+    start..end.max(start)
 }
 
 /// Reports a hole, split into holes and reserved stretches. `extents` are in order and start with those that are not

@@ -8,7 +8,7 @@ use seekless_sys::{self as sys, Support};
 use serde::Serialize;
 
 use super::held::{block_bytes, file_system, open_regular};
-use super::map::tell_hole;
+use super::map::{past_end, tell_hole};
 use super::zeros::Zeros;
 use super::{Error, Kind, Result, Stretch};
 use crate::Stop;
@@ -30,6 +30,8 @@ pub struct Shown {
     pub hole_bytes: u64,
     /// Bytes of blocks that are allocated but unwritten.
     pub reserved_bytes: u64,
+    /// Bytes of blocks that are allocated past the end of the file.
+    pub past_end_bytes: u64,
     /// The number of holes.
     pub holes: u64,
     /// Runs of blocks on the device; `None` if the file system does not report them.
@@ -87,6 +89,15 @@ pub fn show(
         }
         tell_hole(at..bytes, &mut extents, &mut count);
     }
+    let past_end = past_end(found.as_deref().unwrap_or_default(), bytes, block_bytes(&file, path)?);
+    if !past_end.is_empty() {
+        let stretch = Stretch {
+            kind: Kind::PastEnd,
+            range: past_end,
+        };
+        shown.count(&stretch);
+        tell(&stretch);
+    }
     shown.is_known &= !may_be_untold(&file, &shown)?;
     if with_zeros {
         shown.zero_bytes = Some(zero_bytes(&file, path, bytes, stop, moved)?);
@@ -139,6 +150,7 @@ impl Shown {
         match stretch.kind {
             Kind::Data => self.data_bytes += length,
             Kind::Reserved => self.reserved_bytes += length,
+            Kind::PastEnd => self.past_end_bytes = length,
             Kind::Hole => {
                 self.hole_bytes = self.hole_bytes.saturating_add(length);
                 self.holes += 1;
@@ -153,6 +165,7 @@ impl Shown {
         self.data_bytes = self.data_bytes.saturating_add(other.data_bytes);
         self.hole_bytes = self.hole_bytes.saturating_add(other.hole_bytes);
         self.reserved_bytes = self.reserved_bytes.saturating_add(other.reserved_bytes);
+        self.past_end_bytes = self.past_end_bytes.saturating_add(other.past_end_bytes);
         self.holes += other.holes;
         let both = |one: Option<u64>, two: Option<u64>| Some(one? + two?);
         self.extents = both(self.extents, other.extents);
