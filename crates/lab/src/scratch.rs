@@ -11,6 +11,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use seekless::files::Exposed;
 use seekless_sys::{self as sys, Access, Directory};
 
 use crate::whole_file::with_new_name;
@@ -185,13 +186,11 @@ fn remove_empty(parent: &Directory, name: &OsStr, directory: &Directory) -> io::
 
 /// Whether another user than root and this one may rename entries of a directory.
 fn others_may_rename_in(directory: &Path) -> bool {
-    const STICKY: u32 = 0o1000;
-    let Ok(found) = fs::metadata(directory) else {
-        return true;
-    };
-    let group_writes = found.mode() & 0o020 != 0 && found.gid() != rustix::process::getegid().as_raw();
-    let may_write = found.mode() & STICKY == 0 && (found.mode() & 0o002 != 0 || group_writes);
-    may_write || ![0, sys::effective_user()].contains(&found.uid())
+    let exposed = Directory::open(directory).and_then(|open| {
+        let found = open.metadata()?;
+        Exposed::of(directory, &open, (found.uid(), found.gid(), found.mode()))
+    });
+    !matches!(exposed, Ok(None))
 }
 
 /// Creates and takes the lock of a new directory; `None` if the directory was removed or replaced meanwhile.

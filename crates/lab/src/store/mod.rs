@@ -327,8 +327,7 @@ fn write_new(directory: &Path, name: &str, run: &Run) -> Result<PathBuf, StoreEr
     let text = document(directory, run)?;
     let mut beside = tempfile::Builder::new()
         .prefix(".seekless-")
-        // The mode of a new file, less the umask.
-        .permissions(Permissions::from_mode(0o666))
+        .permissions(Permissions::from_mode(0o600))
         .tempfile_in(directory)
         .map_err(system(directory, "create a file"))?;
     let written = beside.write_all(text.as_bytes());

@@ -113,6 +113,11 @@ pub fn readahead(_file: &File, _offset: u64, _len: usize) -> io::Result<Support<
     Ok(Support::Unavailable("readahead exists on Linux only"))
 }
 
+/// `Unavailable`: those of other systems have other calls.
+pub fn access_list(_file: impl AsFd) -> io::Result<Support<Option<Vec<u8>>>> {
+    Ok(Support::Unavailable(MISSING))
+}
+
 /// Only Linux has paths that open an open file again, with a position of its own.
 #[must_use]
 pub fn descriptor_path(_file: &File) -> Option<PathBuf> {

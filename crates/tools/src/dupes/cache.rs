@@ -2,14 +2,18 @@
 //! whether it has changed. Listing duplicates trusts the digests; acting on a file reads it again.
 
 use std::collections::HashMap;
-use std::fs::File;
+use std::fs::{DirBuilder, File, OpenOptions, Permissions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use redb::backends::FileBackend;
 use redb::{Database, DatabaseError, ReadOnlyTable, ReadableDatabase, ReadableTable, TableDefinition, TableError};
-use seekless_sys::{Support, file_system_uuid, write_back};
+use seekless::files::{open_own, require_own};
+use seekless_sys::{Access, Support, file_system_uuid, write_back};
 
 use super::Search;
 use crate::walk::{Files, Listed};
@@ -101,10 +105,12 @@ impl Cache {
     pub fn open(path: &Path) -> Result<Self, String> {
         let reason =
             |error: &dyn std::fmt::Display| format!("{}: cannot open the cache of digests: {error}", path.display());
-        if let Some(above) = path.parent() {
-            std::fs::create_dir_all(above).map_err(|error| reason(&error))?;
+        if let Some(above) = path.parent().filter(|above| !above.as_os_str().is_empty()) {
+            let made = DirBuilder::new().recursive(true).mode(0o700).create(above);
+            made.map_err(|error| reason(&error))?;
         }
-        let database = checked(path).map_err(|error| reason(&error))?;
+        let file = opened(path).map_err(|error| reason(&error))?;
+        let database = checked(file).map_err(|error| reason(&error))?;
         let read = database.begin_read().map_err(|error| reason(&error))?;
         let rows = match read.open_table(FILES) {
             Err(TableError::TableDoesNotExist(_)) => None,
@@ -221,10 +227,23 @@ fn identity_of(file: &File, device: u64) -> Option<u64> {
     digest.as_bytes().first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
 }
 
-/// Opens a database, or makes it, and verifies its checksums.
-fn checked(path: &Path) -> Result<Database, String> {
+/// Opens a file of digests that only this user can read and write, or makes it. No link is followed.
+fn opened(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    let made = options.read(true).write(true).create_new(true).mode(0o600).open(path);
+    let file = match made {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => open_own(path, Access::Overwrite)?,
+        made => made?,
+    };
+    require_own(&std::fs::canonicalize(path)?, &file)?;
+    file.set_permissions(Permissions::from_mode(0o600))?;
+    Ok(file)
+}
+
+/// Takes an open file as a database, and verifies its checksums.
+fn checked(file: File) -> Result<Database, String> {
     let open = || -> Result<Database, DatabaseError> {
-        let mut database = Database::create(path)?;
+        let mut database = Database::builder().create_with_backend(FileBackend::new(file)?)?;
         database.check_integrity()?;
         Ok(database)
     };

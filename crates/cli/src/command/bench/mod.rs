@@ -18,7 +18,7 @@ use seekless_report::{to_csv, to_html, to_markdown};
 use seekless_results::{Origin, pool, visible};
 use serde_json::{Value, json};
 
-use self::asked::bench;
+use self::asked::{bench, require_own_commands};
 use super::report::{beside, columns, file_url};
 use super::sittings::{self, earlier};
 use super::values::{Word, one_of, size_of_at_least};
@@ -328,6 +328,7 @@ fn resumable(name: &OsStr) -> anyhow::Result<(Document, Run)> {
         bail!("{}: was imported; start a run of your own", document.id);
     }
     let run = document.read()?;
+    require_own_commands(&document, &run)?;
     Ok((document, run))
 }
 

@@ -13,6 +13,8 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use clap::{ArgGroup, Args};
+use seekless::files::open_own;
+use seekless_sys::Access;
 use seekless_tools::Stop;
 use seekless_tools::dupes::Group;
 use seekless_tools::dupes::act::choose::{Choice, Fixed, choose};
@@ -173,7 +175,12 @@ fn text_of(file: &Path) -> anyhow::Result<(Vec<u8>, bool)> {
     let read = if is_stdin {
         standard_input().and_then(|mut input| input.read_to_end(&mut text))
     } else {
-        fs::File::open(file).and_then(|mut file| file.read_to_end(&mut text))
+        // What comes through a pipe is the user's, as on standard input.
+        let opened = match fs::canonicalize(file) {
+            Ok(path) if path.is_file() => open_own(&path, Access::Read),
+            _ => fs::File::open(file),
+        };
+        opened.and_then(|mut file| file.read_to_end(&mut text))
     };
     read.with_context(|| format!("{shown}: cannot read"))?;
     Ok((text, is_stdin))

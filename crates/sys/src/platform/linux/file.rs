@@ -76,6 +76,20 @@ pub fn descriptor_path(file: &File) -> Option<PathBuf> {
     Some(PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd())))
 }
 
+/// The access control list of an open file or directory, also of a handle that stands for a place only; `None` if it has only a
+/// mode: getxattr(2) `system.posix_acl_access`.
+pub fn access_list(file: impl AsFd) -> io::Result<Support<Option<Vec<u8>>>> {
+    const LIST: &std::ffi::CStr = c"system.posix_acl_access";
+    let path = format!("/proc/self/fd/{}", file.as_fd().as_raw_fd());
+    // 8 bytes for each user and group.
+    let mut list = [0; 1 << 10];
+    match rustix::fs::getxattr(path.as_str(), LIST, &mut list[..]) {
+        Err(Errno::NODATA) => Ok(Support::Available(None)),
+        Err(Errno::OPNOTSUPP) => Ok(Support::Unavailable("the file system has no access control lists")),
+        length => Ok(Support::Available(Some(list[..length?].to_vec()))),
+    }
+}
+
 /// Reading leaves the time of access as it is: open(2) `O_NOATIME`, which only the owner and root may ask for.
 pub const NO_ATIME: OFlags = OFlags::NOATIME;
 

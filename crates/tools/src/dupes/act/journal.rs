@@ -15,19 +15,24 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
-use seekless::files::{Attributes, lock};
+use rustix::fs::{OFlags, fcntl_setfl};
+use seekless::files::{Attributes, Exposed, lock, open_own, read_within};
 use seekless::update::{Step as Watched, StepKind, Watch};
 use seekless_sys::{Access, Support};
 use serde_json::{Value, json};
 
 use super::origin::{MACHINE_ID, machine_id};
-use super::place::{Exposed, Place};
+use super::place::Place;
 use super::twin::Known;
 use super::{Action, Error, Outcome, Ran, Seen};
 use crate::json::{bytes_of, digits, path_in, with_path};
 use crate::walk::Facts;
 
 const VERSION: u64 = 1;
+/// The longest header.
+const HEADER_BYTES_MAX: u64 = 1 << 20;
+/// The longest journal that is read.
+const BYTES_MAX: u64 = 4 << 30;
 /// A process that was killed, or is just starting another, may hold a lock for a moment.
 const PATIENCE: Duration = Duration::from_millis(200);
 
@@ -341,17 +346,17 @@ fn machine(id: &Path) -> io::Result<Option<String>> {
 
 /// Fails if another user could remove or rename journals: what they say could not be undone.
 fn require_private(directory: &Path) -> Result<(), Error> {
-    let user = seekless_sys::effective_user();
-    for path in directory.ancestors().take(2) {
-        let facts = File::open(path).and_then(|open| Ok(Facts::of(&open)?));
-        let facts = facts.map_err(failed(path, "cannot examine the directory of journals"))?;
-        if let Some(exposed) = Exposed::of(path, &facts, user) {
+    // What is made below the last directory that exists is this user's own.
+    let existing = directory.ancestors().find(|path| path.exists()).unwrap_or(directory);
+    let exposed = fs::canonicalize(existing).and_then(|path| Exposed::on_the_way(&path));
+    match exposed.map_err(failed(directory, "cannot examine the directory of journals"))? {
+        Some(exposed) => {
             let hint = "other users could remove journals; take away their write access, or set XDG_STATE_HOME to another directory";
             let why = io::Error::new(io::ErrorKind::PermissionDenied, format!("{exposed}: {hint}"));
-            return Err(failed(directory, "cannot keep a journal")(why));
+            Err(failed(directory, "cannot keep a journal")(why))
         }
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// The time in the name of a new journal: now, or right after the last one if the clock was set back since.
@@ -376,6 +381,7 @@ impl Journal {
     /// Makes the journal of a run that begins.
     pub fn make(directory: &Path, action: &Action, watch: &dyn Watch) -> Result<Self, Error> {
         let is_new = !directory.exists();
+        require_private(directory)?;
         let mut builder = DirBuilder::new();
         let made = builder.recursive(true).mode(0o700).create(directory);
         made.map_err(failed(directory, "cannot make the directory of journals"))?;
@@ -447,15 +453,10 @@ impl Journal {
 
     /// Opens a journal to add to it; `None` if its run is at work.
     pub fn open(path: &Path) -> Result<Option<Self>, Error> {
-        let file = OpenOptions::new().read(true).append(true).open(path);
-        let file = file.map_err(failed(path, "cannot open the journal"))?;
-        let owner = file.metadata().map_err(failed(path, "cannot stat the journal"))?.uid();
-        if owner != seekless_sys::effective_user() {
-            // Its owner could make this user write files anywhere.
-            return Err(failed(path, "cannot use the journal")(invalid(
-                "it belongs to another user",
-            )));
-        }
+        // Another user could make this one write files anywhere.
+        let file = open_own(path, Access::Overwrite).map_err(failed(path, "cannot use the journal"))?;
+        let appending = rustix::fs::fcntl_getfl(&file).and_then(|flags| fcntl_setfl(&file, flags | OFlags::APPEND));
+        appending.map_err(|error| failed(path, "cannot open the journal")(error.into()))?;
         if !lock(&file, PATIENCE).map_err(failed(path, "cannot lock the journal"))? {
             return Ok(None);
         }
@@ -473,7 +474,7 @@ impl Journal {
 
     /// Opens a journal that another process may be adding to.
     pub fn read_only(path: &Path) -> Result<Self, Error> {
-        let file = File::open(path).map_err(failed(path, "cannot open the journal"))?;
+        let file = open_own(path, Access::Read).map_err(failed(path, "cannot use the journal"))?;
         Ok(Self {
             path: path.to_owned(),
             file,
@@ -575,7 +576,7 @@ impl Journal {
         let mut file = &self.file;
         let read = file
             .rewind()
-            .and_then(|()| BufReader::new(file).read_until(b'\n', &mut header));
+            .and_then(|()| BufReader::new(file.take(HEADER_BYTES_MAX)).read_until(b'\n', &mut header));
         let lines = read.and_then(|_| Lines::of(&header));
         lines
             .map(|lines| lines.started)
@@ -584,10 +585,9 @@ impl Journal {
 
     /// Reads all of it.
     pub fn read(&self) -> Result<Lines, Error> {
-        let mut text = Vec::new();
         let mut file = &self.file;
-        let read = file.rewind().and_then(|()| file.read_to_end(&mut text));
-        read.map_err(failed(&self.path, "cannot read the journal"))?;
+        let text = file.rewind().and_then(|()| read_within(file, BYTES_MAX));
+        let text = text.map_err(failed(&self.path, "cannot read the journal"))?;
         Lines::of(&text).map_err(failed(&self.path, "cannot read the journal"))
     }
 

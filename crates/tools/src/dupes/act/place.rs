@@ -4,17 +4,15 @@
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
-use std::fmt;
 use std::io;
 use std::os::fd::AsFd;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::io::Errno;
-use seekless::files::Lease;
+use seekless::files::{Exposed, Lease};
 use seekless_sys::{self as sys, Access, Directory, Opening, file_system_of};
 
-use crate::visible::visible_path;
 use crate::walk::{Facts, System};
 
 /// A name in an open directory.
@@ -25,15 +23,6 @@ pub(super) struct Place {
     pub path: PathBuf,
     /// The first directory of its path in which users other than root and this one decide what names lead to.
     pub exposed: Option<Arc<Exposed>>,
-}
-
-/// A directory that another user owns or may write to. In one with the sticky bit, users may only add names.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Exposed {
-    path: PathBuf,
-    /// The other user who owns it.
-    owner: Option<u32>,
-    mode: u32,
 }
 
 impl Place {
@@ -75,35 +64,6 @@ impl Place {
     /// The path of another name in the directory.
     pub fn beside(&self, name: &OsStr) -> PathBuf {
         self.path.with_file_name(name)
-    }
-}
-
-impl Exposed {
-    /// Who else controls a directory; `None` if only root and this user decide what names in it lead to.
-    pub fn of(path: &Path, facts: &Facts, user: u32) -> Option<Self> {
-        let owner = Some(facts.owner).filter(|owner| ![0, user].contains(owner));
-        // Many systems give each user a group of the same number, and let it write.
-        let others = if user != 0 && facts.group == user { 0o002 } else { 0o022 };
-        let is_shared = facts.mode & others != 0 && facts.mode & 0o1000 == 0;
-        (owner.is_some() || is_shared).then(|| Self {
-            path: path.to_owned(),
-            owner,
-            mode: facts.mode,
-        })
-    }
-}
-
-impl fmt::Display for Exposed {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let path = visible_path(&self.path);
-        match self.owner {
-            None => write!(
-                to,
-                "other users may write to the directory {path} (mode {:04o})",
-                self.mode
-            ),
-            Some(owner) => write!(to, "the directory {path} belongs to another user (ID {owner})"),
-        }
     }
 }
 
@@ -165,7 +125,6 @@ impl Directories {
         if let Some(opened) = open.get(path) {
             return Ok(opened.clone());
         }
-        let user = sys::effective_user();
         let (mut directory, mut exposed) = (None, None);
         let mut above = PathBuf::new();
         for component in path.components() {
@@ -176,7 +135,9 @@ impl Directories {
                 _ => return Err(not_plain()),
             };
             if exposed.is_none() {
-                exposed = Exposed::of(&above, &Facts::of(&next)?, user).map(Arc::new);
+                let facts = Facts::of(&next)?;
+                let exposed_now = Exposed::of(&above, &next, (facts.owner, facts.group, facts.mode))?;
+                exposed = exposed_now.map(Arc::new);
             }
             directory = Some(next);
         }
