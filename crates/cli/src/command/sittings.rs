@@ -58,11 +58,11 @@ pub fn sit(
     let (stop, caught) = stopping(Stop::request)?;
     let mut next = first_start(every);
     for sitting in 1..=count {
-        while Timestamp::now() < next {
+        while seekless_lab::now() < next {
             std::thread::sleep(STEP);
             unless_stopped(&caught)?;
         }
-        let now = Timestamp::now();
+        let now = seekless_lab::now();
         next = now.saturating_add(every).unwrap_or(Timestamp::MAX);
         // An error does not end the series; later sittings, and later lines of the log, may succeed.
         let _ = writeln!(anstream::stdout(), "\n--- sitting {sitting} of {count}, {}", local(now));
@@ -80,7 +80,7 @@ pub fn sit(
 
 /// When the first sitting starts: at least an hour after the last run, because closer runs count as one sitting.
 fn first_start(every: SignedDuration) -> Timestamp {
-    let now = Timestamp::now();
+    let now = seekless_lab::now();
     let last = config::store().and_then(|store| store.find("latest".as_ref())?.read());
     let last = last.ok().and_then(|run| run.started.parse::<Timestamp>().ok());
     match last {

@@ -111,7 +111,7 @@ pub fn when(started: &str) -> String {
         2880..43_200 => Some(format!("{} days ago", minutes / 1440)),
         _ => None,
     };
-    let minutes = (Timestamp::now() - time).total(Unit::Minute).unwrap_or(-1.0);
+    let minutes = (seekless_lab::now() - time).total(Unit::Minute).unwrap_or(-1.0);
     ago(minutes.floor() as i64).unwrap_or_else(|| time.strftime("%Y-%m-%d").to_string())
 }
 

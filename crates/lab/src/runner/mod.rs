@@ -488,7 +488,7 @@ const REVISION: Revision = Revision {
 fn new_run(bench: &Bench, places: &[Place]) -> Run {
     let experiments = &bench.experiments;
     let names: Vec<String> = experiments.iter().map(|experiment| experiment.name.clone()).collect();
-    let now = jiff::Timestamp::now();
+    let now = crate::now();
     let time = now.strftime("%Y-%m-%dT%H-%M-%S").to_string();
     let parts = [Some(time), Some(names.join("+")), bench.name.clone()];
     Run {

@@ -3,6 +3,7 @@
 //! Not here: what is done with them.
 
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
@@ -14,9 +15,9 @@ use rustix::fs::FileType;
 use seekless::error::NotAlone;
 use seekless::files::{Attributes, DIGESTED_HOLE_BYTES_MAX, Lease, lock, read_full};
 use seekless::plan::LARGE_BYTES;
-use seekless_sys::{self as sys, SharedMappings};
+use seekless_sys::{self as sys, SharedMappings, Support};
 
-use super::journal::Name;
+use super::journal::{Entry, Name};
 use super::place::{Behind, Directories, Place, Systems};
 use super::twin::born_ns;
 use super::{Action, Options, Seen, Step};
@@ -49,6 +50,8 @@ pub(super) struct Holding<'a> {
     is_root: bool,
     /// The groups that this user may give files to.
     groups: Vec<u32>,
+    /// What undo can give new files, by file system and attributes.
+    tried: Mutex<HashMap<(u64, String), Result<(), Refused>>>,
     /// The facts of kept files after our own links changed them.
     renewed: Mutex<HashMap<(u64, u64), Facts>>,
     /// Names for which directories were made that could not be removed again, perhaps because too many files are open.
@@ -185,6 +188,7 @@ impl<'a> Holding<'a> {
             user,
             is_root: user == 0,
             groups: sys::effective_groups().unwrap_or_default(),
+            tried: Mutex::default(),
             renewed: Mutex::default(),
             unmade: Mutex::default(),
             blocks: Mutex::default(),
@@ -227,25 +231,53 @@ impl<'a> Holding<'a> {
         }
     }
 
-    /// Fails if undo could not give a new file the owner, the group or an attribute of this one.
+    /// Fails if only root could give a new file the owner or the group of this one, as far as that is known without trying.
     pub fn require_restorable(&self, action: &Action, own: &Attributes) -> Result<(), Refused> {
-        let is_copied = matches!(action, Action::Remove | Action::Hardlink | Action::Symlink { .. });
-        if self.is_root || self.options.ignore_metadata || !is_copied {
+        if self.is_root || self.options.ignore_metadata || !is_copied(action) || self.has_plain_owner(own) {
             return Ok(());
         }
-        // The rules of SELinux let owners set theirs.
-        let is_closed = |name: &[u8]| name.starts_with(b"security.") && name != b"security.selinux";
-        let mut names = own.extended.iter().flatten().map(|(name, _)| name);
         let what = if own.owner != self.user {
             format!("owner (ID {})", own.owner)
-        } else if !self.groups.contains(&own.group) {
-            format!("group (ID {}), which this user is not in", own.group)
-        } else if let Some(name) = names.find(|name| is_closed(name)) {
-            format!("extended attribute {}", String::from_utf8_lossy(name))
         } else {
-            return Ok(());
+            format!("group (ID {}), which this user is not in", own.group)
         };
         Err(format!("only root could restore its {what}"))
+    }
+
+    fn has_plain_owner(&self, own: &Attributes) -> bool {
+        own.owner == self.user && (own.group == self.user || self.groups.contains(&own.group))
+    }
+
+    /// Fails if undo could not give a new file all that this one has, which is tried on a file without a name, once for each kind
+    /// of file.
+    pub fn require_trial(&self, action: &Action, place: &Place, entry: &Entry) -> Result<(), Refused> {
+        let own = &entry.attributes;
+        let has_plain_flags =
+            entry.flags.is_none_or(|flags| flags == 0) && entry.extended_flags.unwrap_or_default() == [0; 4];
+        let has_lists = own.extended.as_ref().is_some_and(|extended| !extended.is_empty());
+        let is_plain = self.has_plain_owner(own) && own.mode & 0o7000 == 0 && !has_lists && has_plain_flags;
+        if self.options.ignore_metadata || !is_copied(action) || is_plain {
+            return Ok(());
+        }
+        let kind = (
+            entry.seen.device,
+            format!("{own:?} {:?} {:?}", entry.flags, entry.extended_flags),
+        );
+        let mut tried = self.tried.lock().unwrap_or_else(PoisonError::into_inner);
+        let answer = tried.entry(kind).or_insert_with(|| {
+            let temporary = OsStr::new(&entry.names[0].temporary);
+            let failed = |error: io::Error| format!("cannot try whether undo could restore it: {error}");
+            let (file, is_named) = match sys::unnamed_file(&place.directory).map_err(failed)? {
+                Support::Available((file, _)) => (file, false),
+                Support::Unavailable(_) => (place.directory.create_file(temporary, 0o600).map_err(failed)?, true),
+            };
+            let given = entry.give_flags(&file).and_then(|()| entry.give_attributes(&file));
+            if is_named {
+                place.directory.remove_file(temporary).map_err(failed)?;
+            }
+            given.map_err(|why| format!("undo could not restore it: {why}"))
+        });
+        answer.clone()
     }
 
     /// Fails in a directory with the sticky bit if another user owns a file of this step: a link could be made, but not removed
@@ -486,6 +518,11 @@ impl<'a> Holding<'a> {
         let mut renewed = self.renewed.lock().unwrap_or_else(PoisonError::into_inner);
         renewed.insert((facts.device, facts.inode), facts);
     }
+}
+
+/// Whether undoing an action makes a new file.
+fn is_copied(action: &Action) -> bool {
+    matches!(action, Action::Remove | Action::Hardlink | Action::Symlink { .. })
 }
 
 /// BLAKE3 of the first bytes of a file, as digits.

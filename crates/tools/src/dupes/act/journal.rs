@@ -373,7 +373,8 @@ fn after_all(directory: &Path, now: SystemTime) -> Result<String, Error> {
     };
     let others = all(directory)?;
     let after = others.iter().filter_map(time_of).max();
-    let time = Timestamp::try_from(now).ok().max(after).unwrap_or_default();
+    let time = Timestamp::try_from(now).unwrap_or(Timestamp::MAX);
+    let time = after.map_or(time, |after| after.max(time));
     Ok(time.strftime(FORM).to_string())
 }
 
@@ -422,7 +423,7 @@ impl Journal {
             "action": Kind::of(action).name(),
             "machine": machine,
             "process": std::process::id(),
-            "started_ns": since.as_nanos() as u64,
+            "started_ns": u64::try_from(since.as_nanos()).unwrap_or(u64::MAX),
         });
         if let Action::Move { to } = action {
             header = with_path(header, "to", Some(to));

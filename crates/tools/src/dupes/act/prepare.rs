@@ -118,6 +118,7 @@ pub(super) fn prepare(
         accessed: (metadata.atime(), u32::try_from(metadata.atime_nsec()).unwrap_or(0)),
         why: step.why.clone(),
     };
+    holding.require_trial(action, first, &entry)?;
     let own_bytes = if *action == Action::Reflink {
         // After sharing, its data has no block that is not the kept file's.
         require_own_blocks(&held.file, &kept.held.file)?

@@ -83,6 +83,8 @@ const TORN_BLOCK_BYTES: usize = 64 << 10;
 
 /// Journals are kept for 90 days.
 const KEPT: Duration = Duration::from_hours(90 * 24);
+/// The newest are kept in any case: the clock may have been set forward.
+const NEWEST_KEPT: usize = if cfg!(test) { 0 } else { 20 };
 
 /// The journals, the newest first.
 ///
@@ -203,13 +205,15 @@ pub fn forget(journal: &Path) -> Result<(), Error> {
     })
 }
 
-/// Removes journals that are older than 90 days; returns how many.
+/// Removes journals that are older than 90 days, but for the newest; returns how many.
 ///
 /// # Errors
 /// If the directory cannot be read.
 pub(super) fn expire(state_directory: &Path, now: SystemTime) -> Result<u64, Error> {
     let mut count = 0;
-    for path in journal::all(&journal::directory(state_directory))? {
+    let mut all = journal::all(&journal::directory(state_directory))?;
+    all.truncate(all.len().saturating_sub(NEWEST_KEPT));
+    for path in all {
         let Ok(Some(open)) = Open::open(&path) else { continue };
         let Ok(started) = open.started() else { continue };
         let age = now.duration_since(started).unwrap_or_default();
@@ -613,14 +617,7 @@ impl Undoing<'_> {
     /// Fills a new file; returns whether its bytes are those of the removed file.
     fn fill(&mut self, entry: &Entry, kept: &File, new: &File) -> Result<bool, String> {
         let failed = |action: &'static str| move |error: io::Error| format!("cannot {action}: {error}");
-        if let Some(flags) = entry.flags {
-            // Some flags can only be set on an empty file.
-            sys::set_inode_flags(new, flags).map_err(failed("restore its flags (lsattr)"))?;
-        }
-        if let Some(flags) = entry.extended_flags {
-            let given = sys::set_extended_flags(new, flags);
-            given.map_err(failed("restore its project or extent size (lsattr -p, xfs_io)"))?;
-        }
+        entry.give_flags(new)?;
         if !matches!(sys::clone_file(kept, new), Ok(Support::Available(()))) {
             let from = Part::of_file(kept);
             let copied = Copier::prepare(&usual(Operation::Copy))
@@ -632,13 +629,7 @@ impl Undoing<'_> {
         if (length, &digest) != (entry.seen.bytes, &entry.digest) {
             return Ok(false);
         }
-        let given = entry.attributes.give(new);
-        given.map_err(|(attribute, error)| format!("cannot restore its {attribute}: {error}"))?;
-        let (Some(modified), Some(accessed)) = (time(entry.modified), time(entry.accessed)) else {
-            return Err("cannot restore its times: those in the journal are not valid".into());
-        };
-        let times = FileTimes::new().set_modified(modified).set_accessed(accessed);
-        new.set_times(times).map_err(failed("restore its times"))?;
+        entry.give_attributes(new)?;
         Ok(true)
     }
 
@@ -709,6 +700,33 @@ impl Undoing<'_> {
         let removed =
             before(self.watch, StepKind::Remove, &aside).and_then(|()| place.directory.remove_file(temporary));
         removed.map_err(|error| format!("restored, but cannot remove the link {}: {error}", visible_path(&aside)))
+    }
+}
+
+impl Entry {
+    /// Gives an empty file the flags of the one that was removed, some of which only an empty file takes.
+    pub(super) fn give_flags(&self, new: &File) -> Result<(), String> {
+        if let Some(flags) = self.flags {
+            let given = sys::set_inode_flags(new, flags);
+            given.map_err(|error| format!("cannot restore its flags (lsattr): {error}"))?;
+        }
+        if let Some(flags) = self.extended_flags {
+            let given = sys::set_extended_flags(new, flags);
+            given.map_err(|error| format!("cannot restore its project or extent size (xfs_io): {error}"))?;
+        }
+        Ok(())
+    }
+
+    /// Gives a file the owner, mode, attributes and times of the one that was removed.
+    pub(super) fn give_attributes(&self, new: &File) -> Result<(), String> {
+        let given = self.attributes.give(new);
+        given.map_err(|(attribute, error)| format!("cannot restore its {attribute}: {error}"))?;
+        let (Some(modified), Some(accessed)) = (time(self.modified), time(self.accessed)) else {
+            return Err("cannot restore its times: those in the journal are not valid".into());
+        };
+        let times = FileTimes::new().set_modified(modified).set_accessed(accessed);
+        let given = new.set_times(times);
+        given.map_err(|error| format!("cannot restore its times: {error}"))
     }
 }
 
