@@ -34,7 +34,7 @@ impl Exposed {
     pub fn of(path: &Path, file: impl AsFd, (owner, group, mode): (u32, u32, u32)) -> io::Result<Option<Self>> {
         let user = sys::effective_user();
         let other = Some(owner).filter(|owner| ![0, user].contains(owner));
-        let is_private = || group == 0 && user == 0 || group == user && is_private(group);
+        let is_private = || user != 0 && group == user && is_private(group);
         let list = match sys::access_list(file)? {
             Support::Available(list) => list,
             Support::Unavailable(_) => None,

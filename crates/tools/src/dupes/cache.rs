@@ -110,7 +110,11 @@ impl Cache {
             made.map_err(|error| reason(&error))?;
         }
         let file = opened(path).map_err(|error| reason(&error))?;
+        let again = file.try_clone().map_err(|error| reason(&error))?;
         let database = checked(file).map_err(|error| reason(&error))?;
+        // One that an earlier version made may be open to others.
+        let private = again.set_permissions(Permissions::from_mode(0o600));
+        private.map_err(|error| reason(&error))?;
         let read = database.begin_read().map_err(|error| reason(&error))?;
         let rows = match read.open_table(FILES) {
             Err(TableError::TableDoesNotExist(_)) => None,
@@ -236,7 +240,6 @@ fn opened(path: &Path) -> io::Result<File> {
         made => made?,
     };
     require_own(&std::fs::canonicalize(path)?, &file)?;
-    file.set_permissions(Permissions::from_mode(0o600))?;
     Ok(file)
 }
 
@@ -279,10 +282,20 @@ mod tests {
     fn digests_of_changed_files_take_the_place_of_old_ones_and_files_that_are_gone_are_dropped() {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("cache");
+        // All files are on one file system.
+        let open = |path: &Path| {
+            let cache = Cache::open(path).unwrap();
+            cache
+                .systems
+                .lock()
+                .unwrap()
+                .insert(Files::made(1, 1, |_| 1).get(0).device, Some(1));
+            cache
+        };
         let rows = |cache: &Cache| cache.rows.as_ref().map_or(0, |rows| rows.len().unwrap());
         for size in 1..6 {
             let files = Files::made(1, 100, |_| size);
-            let cache = Cache::open(&path).unwrap();
+            let cache = open(&path);
             assert_eq!(rows(&cache), if size == 1 { 0 } else { 100 });
             assert_eq!(cache.head(7, files.get(7)), None);
             cache.add_heads((0..100).map(|number| (number, u64::from(number) + size)));
@@ -291,7 +304,7 @@ mod tests {
         }
         let files = Files::made(1, 100, |_| 5);
         for (day, expected) in [(0, 100), (29, 100), (31, 100), (200, 100), (400, 10)] {
-            let mut cache = Cache::open(&path).unwrap();
+            let mut cache = open(&path);
             cache.today += day;
             assert_eq!(rows(&cache), 100);
             for number in 0..if day < 100 { 100 } else { 10 } {

@@ -31,7 +31,7 @@ fn directories() -> Vec<TempDir> {
 fn has_holes(directory: &Path) -> bool {
     let path = directory.join("trial");
     fs::write(&path, vec![0; 100_000]).unwrap();
-    let done = punch(&named(&path), 0, 100_000);
+    let done = punch(&named(&path), 0, 100_000, false);
     fs::remove_file(&path).unwrap();
     if let Err(error) = &done {
         println!("skipped: {error}");
@@ -148,7 +148,7 @@ proptest! {
             prop_assert_eq!(at, bytes.len() as u64);
             prop_assert_eq!(shown.data_bytes + shown.hole_bytes + shown.reserved_bytes, at);
 
-            let filled = fill(&named(&path)).unwrap();
+            let filled = fill(&named(&path), false).unwrap();
             prop_assert!(filled.allocated_bytes >= at, "{:?}", filled);
             prop_assert_eq!(fs::read(&path).unwrap(), bytes);
             let after = fs::metadata(&path).unwrap();
@@ -164,7 +164,7 @@ proptest! {
             }
             let path = directory.path().join("file");
             let mut bytes = make(&path, &[(0, 48)], 17);
-            let done = punch(&named(&path), offset, length);
+            let done = punch(&named(&path), offset, length, false);
             if offset >= bytes.len() as u64 {
                 let is_refused = matches!(done, Err(Error::Range { .. }));
                 prop_assert!(is_refused);
@@ -198,7 +198,7 @@ fn dug_while(other: Other<'_>, begun: Other<'_>, ended: Other<'_>) {
         make(&path, &[(1, 10), (0, 1), (1, 10)], 0);
         begun(&path);
         let file = named(&path);
-        let held = Held::open(&file).unwrap();
+        let held = Held::open(&file, false).unwrap();
         if moment == "before" {
             other(&path);
         }
@@ -266,7 +266,7 @@ fn times_are_restored_unless_another_changed_the_mode_during_a_call() {
             set_mode(&path, 0o644);
             set_modified(&path, 1_000_000_000);
             let file = named(&path);
-            let held = Held::open(&file).unwrap();
+            let held = Held::open(&file, false).unwrap();
             let written = held.change(|file| {
                 // By its name, as another process does.
                 set_mode(&path, wanted);
@@ -316,8 +316,8 @@ fn a_file_with_capabilities_keeps_them_and_is_left_alone() {
         let before = fs::metadata(&path).unwrap();
         let jobs: [&dyn Fn() -> Option<Error>; 3] = [
             &|| dig(&named(&path), Dig::default(), &Stop::default(), &|_| ()).err(),
-            &|| punch(&named(&path), 0, 4096).err(),
-            &|| fill(&named(&path)).err(),
+            &|| punch(&named(&path), 0, 4096, false).err(),
+            &|| fill(&named(&path), false).err(),
         ];
         for job in jobs {
             let error = job().unwrap();
@@ -390,8 +390,8 @@ fn a_file_in_use_is_left_alone_and_the_user_named() {
     let mut child = child.unwrap();
     let jobs: [&dyn Fn() -> Option<Error>; 3] = [
         &|| dig(&named(&path), Dig::default(), &Stop::default(), &|_| ()).err(),
-        &|| punch(&named(&path), 0, 4096).err(),
-        &|| fill(&named(&path)).err(),
+        &|| punch(&named(&path), 0, 4096, false).err(),
+        &|| fill(&named(&path), false).err(),
     ];
     for job in jobs {
         let error = job().unwrap();
@@ -415,7 +415,7 @@ struct Punching<'a>(&'a Path);
 impl Watch for Punching<'_> {
     fn before(&self, step: &Step<'_>) -> io::Result<()> {
         if step.kind == StepKind::Write {
-            let refused = punch(&named(self.0), 0, 10).unwrap_err();
+            let refused = punch(&named(self.0), 0, 10, false).unwrap_err();
             assert!(matches!(refused, Error::InUse { .. }), "{refused}");
         }
         Ok(())
@@ -437,7 +437,7 @@ fn an_update_and_a_job_here_refuse_each_others_file() {
         for safety in [Safety::InPlace, Safety::Journal, Safety::Replace] {
             let how = Commit::by("update/sync,gap=16K".parse::<seekless::Choice>().unwrap()).safety(safety);
             let file = named(&path);
-            let held = Held::open(&file).unwrap();
+            let held = Held::open(&file, false).unwrap();
             let refused = commit(&path, &updates, &how).unwrap_err();
             assert!(
                 matches!(refused.update_kind(), Some(UpdateErrorKind::Running)),
@@ -463,8 +463,8 @@ fn what_is_no_regular_file_is_refused_by_its_kind() {
         for error in [
             show(&named(path), true, &Stop::default(), &|_| (), &mut silent).unwrap_err(),
             dig(&named(path), Dig::default(), &Stop::default(), &|_| ()).unwrap_err(),
-            punch(&named(path), 0, 1).unwrap_err(),
-            fill(&named(path)).unwrap_err(),
+            punch(&named(path), 0, 1, false).unwrap_err(),
+            fill(&named(path), false).unwrap_err(),
         ] {
             let text = error.to_string();
             assert!(

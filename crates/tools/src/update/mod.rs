@@ -233,7 +233,7 @@ mod tests {
 
     #[test]
     fn what_is_no_update_is_refused_with_its_line() {
-        let table: [(&str, &str); 9] = [
+        let table: [(&str, &str); 10] = [
             (r#"{"offset": -4, "hex": "00"}"#, "integer `-4`"),
             (r#"{"offset": 4}"#, "one of hex"),
             (r#"{"offset": 4, "hex": "0"}"#, "odd number"),
@@ -245,7 +245,8 @@ mod tests {
                 "the largest file size",
             ),
             (r#"{"ofset": 4, "hex": "00"}"#, "unknown field"),
-            ("offset", "column"),
+            ("offset", "a JSON object on a line"),
+            (r#"[1, "41", null, null]"#, "jq -c"),
         ];
         for (line, reason) in table {
             let error = read(format!("{{\"offset\":1,\"text\":\"\"}}\n{line}\n").as_bytes()).unwrap_err();

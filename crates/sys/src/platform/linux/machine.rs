@@ -170,9 +170,11 @@ fn layers_identify(file: impl AsFd) -> bool {
     found.unwrap_or_else(|| {
         let identify = layers(mount).is_some_and(|layers| {
             let identifies = |layer: &String| file_system(Path::new(layer)).is_ok_and(|found| found.inodes_identify);
-            // An overlay reports the identity of its uppermost layer, which may be elsewhere in this mount namespace.
-            let id = |found: rustix::io::Result<rustix::fs::StatVfs>| found.map(|found| found.f_fsid).ok();
-            let is_here = id(rustix::fs::statvfs(layers[0].as_str())) == id(rustix::fs::fstatvfs(file));
+            // An overlay reports the size of its uppermost layer, which may be elsewhere in this mount namespace.
+            let size = |found: rustix::io::Result<rustix::fs::StatVfs>| {
+                found.map(|it| (it.f_blocks, it.f_frsize, it.f_files)).ok()
+            };
+            let is_here = size(rustix::fs::statvfs(layers[0].as_str())) == size(rustix::fs::fstatvfs(file));
             is_here && layers.iter().all(identifies)
         });
         known().insert(mount, identify);

@@ -33,7 +33,7 @@ pub struct Places<'a> {
 struct Place {
     /// Without links and `..`.
     path: PathBuf,
-    /// Whether it is in the trash or in a read-only snapshot.
+    /// Whether it is in the trash, in a read-only snapshot, or in memory.
     is_poor: bool,
 }
 
@@ -131,7 +131,7 @@ impl<'a> Places<'a> {
         self.origin.roots.iter().any(|root| path.starts_with(&root.path))
     }
 
-    /// Whether nobody should rely on the file with this absolute path: it is in the trash, in a read-only snapshot, on a device
+    /// Whether nobody should rely on the file with this absolute path: it is in the trash, in a read-only snapshot, in memory (tmpfs), on a device
     /// without a given path, or has the temporary name of a killed run, which may be put back.
     pub fn is_poor(&mut self, path: &Path, device: u64) -> bool {
         let is_temporary = path
@@ -170,12 +170,17 @@ impl<'a> Places<'a> {
         }
         let path = fs::canonicalize(directory)?;
         let place = Place {
-            is_poor: is_in_trash(&path) || is_snapshot(&path),
+            is_poor: is_in_trash(&path) || is_snapshot(&path) || is_in_memory(&path),
             path,
         };
         self.known.insert(directory.to_owned(), place.clone());
         Ok(place)
     }
+}
+
+/// Whether the files of a directory are gone after a restart.
+fn is_in_memory(directory: &Path) -> bool {
+    seekless_sys::file_system(directory).is_ok_and(|found| ["tmpfs", "ramfs"].contains(&found.type_name.as_str()))
 }
 
 /// Whether a directory is read-only although its file system is mounted read-write, as in a read-only btrfs snapshot.
