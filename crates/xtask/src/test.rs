@@ -77,7 +77,7 @@ enum Step {
     DocTest,
     /// The integration tests on ext4, XFS, btrfs and tmpfs; on overlay and FUSE, only `storage` and `cache`
     FileSystems,
-    /// The content of a device right after an update was killed, on ext4, XFS and btrfs
+    /// The content of a device right after an update was killed, and a few losses of power, on ext4, XFS and btrfs
     Crash,
     /// A minute of random commands on real file systems, with disturbances (`cargo xtask torture`)
     Torture,
@@ -151,7 +151,7 @@ impl Step {
             #[cfg(target_os = "linux")]
             Self::Torture => {
                 built::build()?;
-                return Ok(torture::briefly()?.into());
+                return Ok(torture::briefly(false)?.into());
             }
             #[cfg(not(target_os = "linux"))]
             Self::Torture => return Ok(vec!["torture: needs Linux".to_owned()].into()),
@@ -293,10 +293,10 @@ fn test_crashes(variables: &[(&str, &OsStr)]) -> Result<Found> {
     let matrix = Matrix::mount_in(host.point(), &[FileSystem::Ext4, FileSystem::Xfs, FileSystem::Btrfs])?;
     let arguments = ["--ignored", "--show-output", "on_the_device"];
     let timed = test_on(&built, "contract", matrix.mounted().iter(), &arguments, variables)?;
-    Ok(Found {
-        skipped: matrix.skipped().to_vec(),
-        timed,
-    })
+    let mut skipped = matrix.skipped().to_vec();
+    #[cfg(target_os = "linux")]
+    skipped.extend(torture::briefly(true)?);
+    Ok(Found { skipped, timed })
 }
 
 /// Runs an integration test with the directories of file systems.

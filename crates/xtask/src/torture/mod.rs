@@ -8,6 +8,7 @@
 
 mod disturb;
 mod dupes;
+mod power;
 mod trial;
 mod update;
 
@@ -17,6 +18,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -28,6 +30,7 @@ use tempfile::TempDir;
 use fastrand::Rng;
 
 use self::disturb::{FILE_SYSTEMS, LEASE_BREAK_SECONDS};
+use self::power::{Power, PowerPlan};
 use self::trial::{Site, TrialReport};
 use crate::built::{beside, cargo_command};
 use crate::filesystems::{self, FileSystem, Matrix};
@@ -37,10 +40,13 @@ use crate::process::{capture, check_interrupt, is_installed, run as run_program}
 #[derive(Args)]
 pub struct Arguments {
     /// Stop after this many minutes
-    #[arg(long, value_name = "N", required_unless_present = "seed")]
+    #[arg(long, value_name = "N", required_unless_present_any = ["seed", "seeds"])]
     minutes: Option<f64>,
+    /// Run the trials of the seeds below N
+    #[arg(long, value_name = "N", conflicts_with = "minutes")]
+    seeds: Option<u64>,
     /// Run only the trial of this seed
-    #[arg(long, value_name = "S", conflicts_with_all = ["minutes", "of"])]
+    #[arg(long, value_name = "S", conflicts_with_all = ["minutes", "seeds", "of"])]
     seed: Option<u64>,
     /// Run that trial this many times: what depends on the moment may take several
     #[arg(long, value_name = "N", default_value_t = 1, requires = "seed")]
@@ -51,6 +57,9 @@ pub struct Arguments {
     /// What the trials are of [default: all]
     #[arg(long, value_name = "WHAT", value_delimiter = ',')]
     of: Vec<Of>,
+    /// The power fails in each trial, during one of its commands or soon after; on ext4, XFS and btrfs
+    #[arg(long, conflicts_with = "on")]
+    power: bool,
     /// Test this binary instead of building one
     #[arg(long, value_name = "FILE")]
     binary: Option<PathBuf>,
@@ -73,6 +82,7 @@ enum Of {
 enum TrialPlan {
     Update(update::plan::TrialPlan),
     Dupes(dupes::plan::TrialPlan),
+    Power(Box<Self>, PowerPlan),
 }
 
 impl Of {
@@ -94,11 +104,21 @@ impl TrialPlan {
         }
     }
 
+    /// The same with a loss of power; acting on duplicates where an update promises nothing for that.
+    fn with_power(mut self, seed: u64) -> Self {
+        if !matches!(&self, Self::Update(plan) if ["update journal", "update replace"].contains(&plan.command.label)) {
+            self = Self::Dupes(dupes::plan::TrialPlan::draw(seed));
+        }
+        let power = PowerPlan::draw(seed, &mut self);
+        Self::Power(Box::new(self), power)
+    }
+
     /// The row of the table that it counts in.
-    fn row(&self) -> (&'static str, &'static str) {
+    fn row(&self) -> (FileSystem, &str) {
         match self {
-            Self::Update(plan) => (plan.file_system.name(), plan.command.label),
-            Self::Dupes(plan) => (plan.file_system.name(), plan.command.action.label()),
+            Self::Update(plan) => (plan.file_system, plan.command.label),
+            Self::Dupes(plan) => (plan.file_system, plan.command.action.label()),
+            Self::Power(plan, power) => (plan.row().0, &power.label),
         }
     }
 
@@ -106,6 +126,7 @@ impl TrialPlan {
         match self {
             Self::Update(plan) => update::run(plan, site),
             Self::Dupes(plan) => dupes::run(plan, site),
+            Self::Power(plan, power) => plan.run(&Power::mount(power, site)?.site(site)),
         }
     }
 }
@@ -124,9 +145,10 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     if let Some(reason) = why_not_here() {
         bail!("{reason}");
     }
-    let seeds = match arguments.seed {
-        Some(seed) => Seeds::One(seed, arguments.repeat),
-        None => Seeds::Until(
+    let seeds = match (arguments.seed, arguments.seeds) {
+        (Some(seed), _) => Seeds::One(seed, arguments.repeat),
+        (None, Some(end)) => Seeds::Below(end, AtomicU64::new(0)),
+        (None, None) => Seeds::Until(
             Instant::now() + Duration::from_secs_f64(60.0 * arguments.minutes.unwrap_or(1.0).clamp(0.0, 1e6)),
         ),
     };
@@ -135,7 +157,11 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     } else {
         arguments.on.as_slice()
     };
-    let wanted = Wanted { on, of: &arguments.of };
+    let wanted = Wanted {
+        on,
+        of: &arguments.of,
+        power: arguments.power,
+    };
     for reason in campaign(&binary, &seeds, wanted, arguments.workers)? {
         println!("skipped: {reason}");
     }
@@ -147,15 +173,20 @@ fn build() -> Result<PathBuf> {
     beside("debug/seekless")
 }
 
-/// A campaign of a minute on all file systems with the binary that the tests use; what was skipped.
-pub fn briefly() -> Result<Vec<String>> {
+/// A campaign of a minute on all file systems with the binary that the tests use, or a few losses of power; what was skipped.
+pub fn briefly(power: bool) -> Result<Vec<String>> {
     if let Some(reason) = why_not_here() {
         return Ok(vec![format!("torture: {reason}")]);
     }
-    let seeds = Seeds::Until(Instant::now() + Duration::from_mins(1));
+    let seeds = if power {
+        Seeds::Below(20, AtomicU64::new(0))
+    } else {
+        Seeds::Until(Instant::now() + Duration::from_mins(1))
+    };
     let wanted = Wanted {
         on: &FILE_SYSTEMS,
         of: &[],
+        power,
     };
     campaign(&beside("debug/seekless")?, &seeds, wanted, None)
 }
@@ -168,6 +199,8 @@ fn why_not_here() -> Option<&'static str> {
 enum Seeds {
     One(u64, u64),
     Until(Instant),
+    /// Those below a number, from the next.
+    Below(u64, AtomicU64),
 }
 
 /// The trials that are wanted.
@@ -176,6 +209,8 @@ struct Wanted<'a> {
     on: &'a [FileSystem],
     /// All if there are none.
     of: &'a [Of],
+    /// They lose power.
+    power: bool,
 }
 
 impl Wanted<'_> {
@@ -187,7 +222,7 @@ impl Wanted<'_> {
 /// What happened so far.
 #[derive(Default)]
 struct Tally {
-    rows: BTreeMap<(&'static str, &'static str), [u64; 8]>,
+    rows: BTreeMap<(&'static str, String), [u64; 8]>,
     kinds: BTreeMap<&'static str, Vec<u64>>,
     trials: u64,
     failures: u64,
@@ -209,12 +244,14 @@ const COLUMNS: [&str; 10] = [
 
 fn campaign(binary: &Path, seeds: &Seeds, wanted: Wanted<'_>, workers: Option<usize>) -> Result<Vec<String>> {
     let on = match seeds {
+        // It has the images.
+        _ if wanted.power => &[FileSystem::Xfs],
         Seeds::One(seed, _) => &[disturb::file_system(*seed)],
-        Seeds::Until(_) => wanted.on,
+        _ => wanted.on,
     };
     let workers = match seeds {
         Seeds::One(..) => 1,
-        Seeds::Until(_) => workers.unwrap_or(2 * thread::available_parallelism()?.get()),
+        _ => workers.unwrap_or(2 * thread::available_parallelism()?.get()),
     };
     let can_grow = capture(Command::new(binary).args(["update", "--help"]))?.contains("--grow");
     let _lease_break = LeaseBreakTime::shorten()?;
@@ -283,19 +320,24 @@ fn work(
     let mut rng = Rng::new();
     for number in 0.. {
         check_interrupt()?;
-        let seed = match *seeds {
-            Seeds::One(_, repeat) if number >= repeat => break,
-            Seeds::One(seed, _) => seed,
-            Seeds::Until(end) if Instant::now() >= end => break,
+        let seed = match seeds {
+            Seeds::One(_, repeat) if number >= *repeat => break,
+            Seeds::One(seed, _) => *seed,
+            Seeds::Until(end) if Instant::now() >= *end => break,
             Seeds::Until(_) => rng.u64(..),
+            Seeds::Below(end, next) => match next.fetch_add(1, Ordering::Relaxed) {
+                seed if seed < *end => seed,
+                _ => break,
+            },
         };
-        if matches!(seeds, Seeds::Until(_)) && !wanted.has(seed) {
+        if !matches!(seeds, Seeds::One(..)) && !wanted.has(seed) {
             continue;
         }
         let file_system = disturb::file_system(seed);
-        let Some(mounted) = set.matrix.mounted().iter().find(|one| one.file_system() == file_system) else {
+        let mut mounted = set.matrix.mounted().iter();
+        let Some(mounted) = mounted.find(|one| wanted.power || one.file_system() == file_system) else {
             ensure!(
-                matches!(seeds, Seeds::Until(_)),
+                !matches!(seeds, Seeds::One(..)),
                 "{} cannot be mounted: {}",
                 file_system.name(),
                 set.matrix.skipped().join("; ")
@@ -306,8 +348,13 @@ fn work(
             seekless: binary,
             directory: mounted.point().join("trial"),
             aside: set.aside.path(),
+            state: mounted.point().join("trial/state"),
+            power: None,
         };
-        let plan = TrialPlan::draw(seed, can_grow);
+        let mut plan = TrialPlan::draw(seed, can_grow);
+        if wanted.power {
+            plan = plan.with_power(seed);
+        }
         let report = plan.run(&site).with_context(|| format!("trial {seed}:\n{plan:?}"))?;
         if matches!(seeds, Seeds::One(..)) || !report.faults.is_empty() {
             tell(seed, &plan, &report);
@@ -346,7 +393,8 @@ impl Tally {
         for kind in kinds {
             self.kinds.entry(kind).or_default().push(seed);
         }
-        let row = self.rows.entry(plan.row()).or_default();
+        let (file_system, label) = plan.row();
+        let row = self.rows.entry((file_system.name(), label.to_owned())).or_default();
         let counts = [
             1,
             u64::from(report.is_done),
@@ -367,7 +415,7 @@ impl Tally {
             let names = [file_system.to_owned(), command.to_owned()];
             table.add_row(names.into_iter().chain(counts.map(|count| count.to_string())));
         };
-        for (&(file_system, command), &counts) in &self.rows {
+        for ((file_system, command), &counts) in &self.rows {
             add(file_system, command, counts);
         }
         let total = |column: usize| self.rows.values().map(|counts| counts[column]).sum();

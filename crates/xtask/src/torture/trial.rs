@@ -18,6 +18,7 @@ use rustix::fs::{FallocateFlags, fallocate, getxattr, listxattr};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use super::disturb::{Disturbance, Injection, Interruption, What};
+use super::power::{Power, Stage};
 use crate::process::in_words;
 
 /// A command that takes longer hangs. It is long, because one fsync can wait for all that others write to the disk.
@@ -33,6 +34,9 @@ pub struct Site<'a> {
     pub directory: PathBuf,
     /// For what seekless is told and says.
     pub aside: &'a Path,
+    /// What becomes of `XDG_STATE_HOME`: journals of different trials never meet.
+    pub state: PathBuf,
+    pub power: Option<&'a Power<'a>>,
 }
 
 /// What became of a trial.
@@ -189,6 +193,14 @@ impl Site<'_> {
             || fs::read_to_string(self.trace()).is_ok_and(|trace| trace.matches(&format!(" {call}(")).count() >= when);
         while started.elapsed() < CALL_PATIENCE && !shown() {
             thread::sleep(POLL);
+        }
+    }
+
+    /// Runs a command to its end, or to the loss of power if that comes at this stage.
+    pub fn run_at(&self, stage: Stage, command: Command, timed: Option<(Duration, Interruption)>) -> Result<Ended> {
+        match self.power {
+            Some(power) => power.run(stage, || self.run(command, timed)),
+            None => self.run(command, timed),
         }
     }
 

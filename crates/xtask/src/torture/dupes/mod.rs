@@ -21,13 +21,14 @@ use rustix::fs::{XattrFlags, setxattr};
 
 use self::others::{Act, DECOYS, World, YARD};
 use self::plan::{Attributes, MOVED, Made, Recovery, Route, Tree, TrialPlan};
-use self::verdict::{Files, Found, FoundFile, Model};
+use self::verdict::{Files, Found, FoundFile, Model, NOT_RESTORED};
 use super::disturb::What;
+use super::power::Stage;
 use super::trial::{Ended, Ending, Fault, Site, TrialReport, check_ended, properties};
 use crate::process::in_words;
 
-/// What becomes of `XDG_STATE_HOME`: journals of different trials never meet.
-const STATE: &str = "state";
+/// What undo says where all journals are undone.
+const NOTHING: &str = "there is nothing to undo";
 
 struct Running<'a> {
     site: &'a Site<'a>,
@@ -104,7 +105,7 @@ impl Running<'_> {
     fn dupes(&self, words: &[&str]) -> Command {
         let mut command = self.site.seekless();
         command.arg("dupes").args(words).current_dir(&self.site.directory);
-        command.env("XDG_STATE_HOME", self.site.directory.join(STATE));
+        command.env("XDG_STATE_HOME", &self.site.state);
         command
     }
 
@@ -185,7 +186,7 @@ impl Running<'_> {
                 let command = self.site.traced(&disturbance.injections, self.act());
                 let ended = self
                     .site
-                    .filled(disturbance, || self.site.run(command, disturbance.timed))?;
+                    .filled(disturbance, || self.site.run_at(Stage::Run, command, disturbance.timed))?;
                 self.note("ran", &ended);
                 if !self.plan.others_stay {
                     world.end(true);
@@ -245,6 +246,9 @@ impl Running<'_> {
                 Recovery::Undo | Recovery::UndoTwice => model.check_restored(&now),
             });
         }
+        if faults.iter().any(|fault| fault.kind == NOT_RESTORED) && self.told.contains(NOTHING) {
+            faults.push(Fault::new("said to be undone", ""));
+        }
         self.faults.extend(faults);
         Ok(is_known)
     }
@@ -265,8 +269,10 @@ impl Running<'_> {
             Recovery::Again => running.at_once(),
             Recovery::Undo | Recovery::UndoTwice => running.dupes(&["undo"]),
         };
-        if let Some(injection) = self.plan.recovery_injection {
-            let ended = self.site.run(self.site.traced(&[injection], recovering(self)), None)?;
+        let injection = self.plan.recovery_injection;
+        if injection.is_some() || self.site.power.is_some() {
+            let command = self.site.traced(injection.as_slice(), recovering(self));
+            let ended = self.site.run_at(Stage::Recovery, command, None)?;
             self.note("recovering, disturbed", &ended);
         }
         for _ in 0..if self.plan.recovery == Recovery::UndoTwice {
@@ -278,7 +284,7 @@ impl Running<'_> {
             let words = in_words(&command);
             let ended = self.site.run(command, None)?;
             self.note(&words, &ended);
-            let may_fail = ended.stderr.contains("there is nothing to undo");
+            let may_fail = ended.stderr.contains(NOTHING);
             if self.plan.is_calm() && ended.status.code() == Some(2) && !may_fail {
                 self.faults.push(Fault::new("cannot recover", words));
             }

@@ -414,7 +414,7 @@ const CALLS: Calls = Calls {
 };
 
 /// Calls of a run that settles or undoes.
-const RECOVERY_CALLS: [(&str, u32); 8] = [
+const RECOVERY_CALLS: [(&str, u32); 9] = [
     ("renameat2", 8),
     ("unlinkat", 8),
     ("linkat", 6),
@@ -422,10 +422,12 @@ const RECOVERY_CALLS: [(&str, u32); 8] = [
     ("openat", 150),
     ("utimensat", 4),
     ("fdatasync", 1),
+    ("syncfs", 1),
     ("flock", 3),
 ];
 
-fn draw_recovery_injection(rng: &mut Rng) -> Injection {
+/// Draws what disturbs the first that follows the run.
+pub fn draw_recovery_injection(rng: &mut Rng) -> Injection {
     let (call, most) = RECOVERY_CALLS[rng.usize(..RECOVERY_CALLS.len())];
     Injection {
         call,

@@ -103,6 +103,8 @@ pub struct Model<'a> {
     pub directory: &'a Path,
 }
 
+/// The kind of a name that does not lead to what it did before, although all was undone.
+pub const NOT_RESTORED: &str = "not restored";
 /// Names that seekless makes.
 const TEMPORARY: &str = ".seekless-dupes-";
 
@@ -351,7 +353,7 @@ impl Model<'_> {
             };
             if !is_same {
                 let details = format!("{}: {was:?}, now {here:?}", path.display());
-                faults.push(Fault::new("not restored", details));
+                faults.push(Fault::new(NOT_RESTORED, details));
             }
         }
         for path in now.keys().filter(|path| !self.before.contains_key(*path)) {

@@ -19,6 +19,7 @@ use self::others::{act, open_first};
 use self::plan::TrialPlan;
 use self::verdict::{Acknowledged, LOST_APPEND, LOST_WRITE, Model, Promise, Update, check_left, check_properties};
 use super::disturb::{Injection, What};
+use super::power::Stage;
 use super::trial::{Ended, Ending, Fault, Properties, Site, TrialReport, check_ended, properties};
 
 struct Running<'a> {
@@ -50,6 +51,10 @@ pub fn run(plan: &TrialPlan, site: &Site<'_>) -> Result<TrialReport> {
     let (ended, others) = site.filled(&plan.disturbance, || running.disturbed(plan, running.command(plan)?))?;
     let mut report = TrialReport::of(&ended, &plan.disturbance, others.count());
     report.faults.extend(check_ending(plan, &ended));
+    if site.power.is_some() {
+        // What was removed may be back.
+        running.recover(plan, &before, &others, &mut report)?;
+    }
     if ended.ending() == Ending::Success || (ended.ending() == Ending::Failure && !tells_of_left(plan, &ended.stderr)) {
         report.faults.extend(running.left()?);
     }
@@ -160,7 +165,7 @@ impl Running<'_> {
                     act(other, opened, &self.file, second)
                 })
             });
-            let ended = self.site.run(command, plan.disturbance.timed);
+            let ended = self.site.run_at(Stage::Run, command, plan.disturbance.timed);
             let others = others.map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
             anyhow::Ok((ended?, others.transpose()?.unwrap_or_default()))
         })
@@ -240,13 +245,14 @@ impl Running<'_> {
             command.arg("update").arg(&self.file).arg("--recover");
             command
         };
-        if let Some(when) = plan.recovery_killed_at {
-            let kill = Injection {
-                call: "pwrite64",
-                when,
-                what: What::Kill,
-            };
-            self.site.run(self.site.traced(&[kill], recovering()), None)?;
+        let kill = plan.recovery_killed_at.map(|when| Injection {
+            call: "pwrite64",
+            when,
+            what: What::Kill,
+        });
+        if kill.is_some() || self.site.power.is_some() {
+            let command = self.site.traced(kill.as_slice(), recovering());
+            self.site.run_at(Stage::Recovery, command, None)?;
         }
         let ended = self.site.run(recovering(), None)?;
         if ended.ending() != Ending::Success {

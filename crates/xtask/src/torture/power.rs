@@ -1,0 +1,191 @@
+//! Losses of power: a trial runs on a file system in an image; when the power fails during one of its commands or soon after
+//! it, what the device holds is mounted again, and the trial goes on.
+//!
+//! A device here holds all that was written to it: a cache of its own that is lost with the power is not simulated.
+//!
+//! Not here: what the commands are, and what must hold (`dupes`, `update`).
+
+use std::fs::File;
+use std::io::Write;
+use std::panic::resume_unwind;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::Result;
+use fastrand::Rng;
+use rustix::fs::syncfs;
+
+use super::TrialPlan;
+use super::disturb::moment;
+use super::dupes::plan::{Recovery, draw_recovery_injection};
+use super::trial::{Ended, Site};
+use crate::filesystems::{FileSystem, Mounted};
+use crate::process::capture;
+
+/// The command during which the power fails.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Stage {
+    Run,
+    /// The first that follows the run.
+    Recovery,
+}
+
+/// When the power fails, drawn from the seed of a trial.
+#[derive(Debug)]
+pub struct PowerPlan {
+    /// What is done when the power fails, and where the journals of actions are.
+    pub label: String,
+    file_system: FileSystem,
+    stage: Stage,
+    /// Another file system, which has the journals.
+    journals: Option<FileSystem>,
+    /// It loses power as well.
+    journals_fail: bool,
+    /// File systems write this often what is in memory; XFS each 30 s.
+    commit_seconds: u16,
+    /// So often another program syncs a file of its own, and with it the names that others made.
+    others_sync: Option<Duration>,
+    /// From the end of the command to the loss of power.
+    after: Duration,
+}
+
+const FILE_SYSTEMS: [FileSystem; 3] = [FileSystem::Ext4, FileSystem::Xfs, FileSystem::Btrfs];
+
+impl PowerPlan {
+    /// Draws it for a trial, from which it takes other processes and full disks.
+    pub fn draw(seed: u64, trial: &mut TrialPlan) -> Self {
+        let rng = &mut Rng::with_seed(!seed);
+        let stage = [Stage::Run, Stage::Recovery, Stage::Recovery][rng.usize(..3)];
+        let own = rng.usize(..3);
+        let elsewhere = Some(FILE_SYSTEMS[(own + rng.usize(1..3)) % 3]);
+        let (mut place, mut journals, journals_fail) = [
+            ("journal beside", None, false),
+            ("journal elsewhere", elsewhere, true),
+            ("journal kept", elsewhere, false),
+        ][rng.usize(..3)];
+        let label = match trial {
+            TrialPlan::Dupes(plan) => {
+                plan.file_system = FILE_SYSTEMS[own];
+                (plan.others, plan.between, plan.disturbance.free_bytes) = (Vec::new(), None, None);
+                if plan.recovery == Recovery::Undo {
+                    plan.recovery = Recovery::UndoTwice;
+                }
+                if stage == Stage::Recovery {
+                    // Most runs end, so that there is something to undo.
+                    if rng.u8(..4) > 0 {
+                        (plan.disturbance.injections, plan.disturbance.timed) = (Vec::new(), None);
+                    }
+                    plan.recovery_injection = Some(draw_recovery_injection(rng));
+                }
+                format!("{}, {:?}", plan.command.action.label(), plan.recovery)
+            }
+            TrialPlan::Update(plan) => {
+                plan.file_system = FILE_SYSTEMS[own];
+                (plan.other, plan.disturbance.free_bytes) = (None, None);
+                (place, journals) = ("journal beside", None);
+                plan.command.label.to_owned()
+            }
+            TrialPlan::Power(..) => String::new(),
+        };
+        Self {
+            label: format!("{label}, {place}, cut at {stage:?}"),
+            file_system: FILE_SYSTEMS[own],
+            stage,
+            journals,
+            journals_fail,
+            commit_seconds: [1, 300][rng.usize(..2)],
+            others_sync: (rng.u8(..4) > 0).then(|| moment(rng)),
+            after: Duration::from_millis([0, rng.u64(..100), rng.u64(..4000)][rng.usize(..3)]),
+        }
+    }
+}
+
+/// The file systems of a trial that loses power.
+pub struct Power<'a> {
+    plan: &'a PowerPlan,
+    own: Mounted,
+    journals: Option<Mounted>,
+}
+
+impl<'a> Power<'a> {
+    /// Mounts images in the directory of a trial, which is on XFS.
+    pub fn mount(plan: &'a PowerPlan, site: &Site<'_>) -> Result<Self> {
+        site.begin()?;
+        let mount = |file_system| Mounted::new(file_system, &site.directory);
+        let own = mount(plan.file_system)?;
+        if plan.file_system != FileSystem::Xfs {
+            let options = format!("remount,commit={}", plan.commit_seconds);
+            capture(Command::new("mount").args(["-o", &options]).arg(own.point()))?;
+        }
+        let journals = plan.journals.map(mount).transpose()?;
+        Ok(Self { plan, own, journals })
+    }
+
+    /// The site of the trial on them.
+    pub fn site<'s>(&'s self, site: &Site<'s>) -> Site<'s> {
+        Site {
+            directory: self.own.point().join("trial"),
+            state: self.journals.as_ref().unwrap_or(&self.own).point().join("state"),
+            power: Some(self),
+            ..*site
+        }
+    }
+
+    /// Runs a command. If the power fails at this stage, what devices held then is mounted when it returns.
+    pub fn run(&self, stage: Stage, command: impl FnOnce() -> Result<Ended>) -> Result<Ended> {
+        if stage == Stage::Run {
+            // What was there before is not lost.
+            syncfs(File::open(self.own.point())?)?;
+        }
+        if stage != self.plan.stage {
+            return command();
+        }
+        let is_over = AtomicBool::new(false);
+        let ended = thread::scope(|scope| {
+            let others = scope.spawn(|| self.sync_often(&is_over));
+            let ended = command();
+            thread::sleep(self.plan.after);
+            is_over.store(true, Ordering::SeqCst);
+            others.join().unwrap_or_else(|panic| resume_unwind(panic))?;
+            ended
+        })?;
+        self.own.lose_power()?;
+        // A journal of a later moment knows no less.
+        if let Some(journals) = self.journals.as_ref().filter(|_| self.plan.journals_fail) {
+            journals.lose_power()?;
+        }
+        Ok(ended)
+    }
+
+    fn sync_often(&self, is_over: &AtomicBool) -> Result<()> {
+        let Some(pause) = self.plan.others_sync else {
+            return Ok(());
+        };
+        let mut file = File::create(self.own.point().join("others"))?;
+        while !is_over.load(Ordering::SeqCst) {
+            file.write_all(b"line\n")?;
+            file.sync_all()?;
+            thread::sleep(pause);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn seeds_draw_every_action_on_every_file_system_with_every_place_of_the_journal() {
+        let rows: BTreeSet<_> = (0..4000)
+            .map(|seed| TrialPlan::draw(seed, true).with_power(seed))
+            .map(|plan| (plan.row().0.name(), plan.row().1.to_owned()))
+            .collect();
+        // Five actions, two that follow, three places, two stages; two ways of updating, two stages.
+        assert_eq!(rows.len(), 3 * (5 * 2 * 3 * 2 + 2 * 2), "{rows:?}");
+    }
+}
