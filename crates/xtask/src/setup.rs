@@ -7,13 +7,14 @@ use anyhow::Result;
 use crate::process::{check_interrupt, is_installed, is_root, run};
 
 /// A program, or another file by its path, and the package that brings it.
-const NEEDED: [(&str, &str); 21] = [
+const NEEDED: [(&str, &str); 22] = [
     ("mkfs.ext4", "e2fsprogs"),
     ("mkfs.xfs", "xfsprogs"),
     ("mkfs.btrfs", "btrfs-progs"),
     ("fio", "fio"),
     ("vmtouch", "vmtouch"),
     ("bindfs", "bindfs"),
+    ("mksquashfs", "squashfs-tools"),
     ("fuse2fs", "fuse2fs"),
     ("mkfs.exfat", "exfatprogs"),
     ("mount.exfat-fuse", "exfat-fuse"),

@@ -122,11 +122,7 @@ impl Acts {
                 }
             }
             for ((step, own_bytes), outcome) in choice.steps.iter().zip(outcomes) {
-                let why = match outcome {
-                    Some(Outcome::Left { why } | Outcome::Failed { why }) => Some(why.clone()),
-                    Some(Outcome::Needless(needless)) => Some(needless.to_string()),
-                    _ => None,
-                };
+                let why = outcome.as_ref().and_then(Outcome::why);
                 if let Some(Outcome::Needless(needless)) = outcome {
                     self.count_needless(*needless);
                 } else if why.is_some() {
@@ -236,28 +232,27 @@ impl Acts {
 
     /// Writes what came of a step: to standard error if it was not done.
     pub fn outcome(&mut self, step: &Step, outcome: &Outcome) -> io::Result<()> {
-        let needless;
-        let (word, why) = match outcome {
-            Outcome::Done { .. } => ("done", None),
-            Outcome::Needless(found) => {
-                self.count_needless(*found);
-                needless = found.to_string();
-                ("needless", Some(needless.as_str()))
+        let word = match outcome {
+            Outcome::Done { .. } => "done",
+            Outcome::Needless(needless) => {
+                self.count_needless(*needless);
+                "needless"
             }
-            Outcome::Left { why } => {
+            Outcome::Left { .. } => {
                 self.left += 1;
-                ("left", Some(why.as_str()))
+                "left"
             }
-            Outcome::Failed { why } => {
+            Outcome::Failed { .. } => {
                 self.failed += 1;
-                ("failed", Some(why.as_str()))
+                "failed"
             }
         };
-        if let Some(why) = why.filter(|_| word != "needless") {
+        let why = outcome.why();
+        if let Some(why) = why.as_ref().filter(|_| word != "needless") {
             let told = if word == "left" { "left alone" } else { "failed" };
             say(&format!("{}: {told}: {}", self.shown(&step.paths[0]), visible(why)));
         }
-        let mut object = self.step_json(step, word, why);
+        let mut object = self.step_json(step, word, why.as_deref());
         if let Outcome::Done { gained_bytes } = outcome {
             self.whole_done += u64::from(step.seen.contents.is_some());
             object["gained_bytes"] = (*gained_bytes).into();

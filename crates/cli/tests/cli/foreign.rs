@@ -94,6 +94,11 @@ fn foreign() -> impl Iterator<Item = Foreign> {
     KINDS.into_iter().filter_map(Foreign::new)
 }
 
+/// Whether a command says that no lease keeps others out there, or that mappings on an overlay cannot be seen.
+fn is_unkept(said: &str) -> bool {
+    said.contains("a lease is not known to keep out all writers") || said.contains("cannot be looked into")
+}
+
 fn allocated(path: &Path) -> u64 {
     fs::metadata(path).unwrap().blocks() * 512
 }
@@ -178,7 +183,7 @@ fn updates_are_right_or_refused_and_nothing_is_left_beside_the_file() {
                     println!("{kind}: {said}");
                     // Elsewhere a file does not grow before it is mapped, and two names cannot be exchanged.
                     let cannot_replace = safety == "replace" && said.contains("cannot exchange two names");
-                    let cannot_fill = said.contains("a lease does not keep out writers");
+                    let cannot_fill = is_unkept(said);
                     let is_known = cannot_replace || cannot_fill;
                     let is_everywhere = is_everywhere && method != "update/mmap";
                     assert!(
@@ -259,7 +264,7 @@ fn a_file_that_cannot_be_mapped_keeps_its_size() {
         }
         let sentence = ended.refused();
         assert!(
-            (sentence.contains("map at byte 0") || sentence.contains("is not available here"))
+            (sentence.contains("map at byte 0") || sentence.contains("is not available here") || is_unkept(&sentence))
                 && !sentence.contains("of 1 writes"),
             "{safety}: {sentence}"
         );
@@ -420,13 +425,22 @@ fn the_file_below_an_overlay_stays_as_it_is() {
         let above = place.path(format!("mount/{safety}"));
         let name = format!("mount/{safety}");
         let arguments = ["update", &name, "--grow", "--from", "changes", "--safety", safety];
-        place.run(&arguments).succeeded();
+        let ended = place.run(&arguments);
+        if is_unkept(&ended.stderr) {
+            println!("skipped: {}", ended.stderr);
+            continue;
+        }
+        ended.succeeded();
         assert!(fs::read(above).unwrap() == after, "{safety}");
         assert!(fs::read(below).unwrap() == bytes, "{safety}");
     }
     let below = place.file("source/dug", &bytes);
     let taken = allocated(&below);
-    place.run(&["holes", "dig", "mount/dug"]).succeeded();
+    let ended = place.run(&["holes", "dig", "mount/dug"]);
+    if is_unkept(&ended.stderr) {
+        return println!("skipped: {}", ended.stderr);
+    }
+    ended.succeeded();
     assert!(fs::read(place.path("mount/dug")).unwrap() == bytes);
     assert!(allocated(&place.path("mount/dug")) < taken - 150_000);
     assert_eq!(allocated(&below), taken);

@@ -3,6 +3,7 @@
 //! Every test has a directory and a data directory of its own, and measures for seconds at most. Without root, tests
 //! that need it print `skipped` and why.
 
+mod attacked;
 mod bad_input;
 mod bench_update;
 mod cache;

@@ -86,7 +86,7 @@ fn rights(found: &Metadata) -> (u32, u32, u32) {
     (found.uid(), found.gid(), found.mode())
 }
 
-/// An entry of an access control list, as `system.posix_acl_access` has it: linux/posix_acl_xattr.h.
+/// An entry of an access control list, as `system.posix_acl_access` has it: `linux/posix_acl_xattr.h`.
 struct Entry {
     tag: u16,
     permissions: u16,

@@ -116,8 +116,8 @@ impl SharedMappings {
         // SAFETY: the mapping was just made, and nothing refers to it.
         unsafe { rustix::mm::munmap(start, length)? };
         let (maps, address) = (maps?, format!("{:x}-", start as usize));
-        let lines = maps.split(|byte| *byte == b'\n');
-        let own = lines.filter_map(|line| line.strip_prefix(address.as_bytes())).next();
+        let mut lines = maps.split(|byte| *byte == b'\n');
+        let own = lines.find_map(|line| line.strip_prefix(address.as_bytes()));
         let (_, own) = own.and_then(file_of).ok_or(ErrorKind::NotFound)?;
         Ok(self.0.contains(own))
     }

@@ -236,10 +236,10 @@ impl<'a> Holding<'a> {
         if self.is_root || self.options.ignore_metadata || !is_copied(action) || self.has_plain_owner(own) {
             return Ok(());
         }
-        let what = if own.owner != self.user {
-            format!("owner (ID {})", own.owner)
-        } else {
+        let what = if own.owner == self.user {
             format!("group (ID {}), which this user is not in", own.group)
+        } else {
+            format!("owner (ID {})", own.owner)
         };
         Err(format!("only root could restore its {what}"))
     }

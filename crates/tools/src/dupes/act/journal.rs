@@ -272,9 +272,12 @@ impl Written {
 
     fn sync(&self, watch: &dyn Watch) -> Result<(), Error> {
         for (path, directory) in self.0.values() {
-            let synced = before(watch, StepKind::Sync, path).and_then(|()| match directory {
-                Some(directory) => sync_file_system(directory),
-                None => Ok(rustix::fs::sync()),
+            let synced = before(watch, StepKind::Sync, path).and_then(|()| {
+                let Some(directory) = directory else {
+                    rustix::fs::sync();
+                    return Ok(());
+                };
+                sync_file_system(directory)
             });
             synced.map_err(failed(path, "cannot sync its file system"))?;
         }

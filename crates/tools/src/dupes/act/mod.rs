@@ -123,6 +123,18 @@ pub enum Outcome {
     },
 }
 
+impl Outcome {
+    /// Why it is not done.
+    #[must_use]
+    pub fn why(&self) -> Option<String> {
+        match self {
+            Self::Done { .. } => None,
+            Self::Needless(needless) => Some(needless.to_string()),
+            Self::Left { why } | Self::Failed { why } => Some(why.clone()),
+        }
+    }
+}
+
 /// Why there is nothing to gain by a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Needless {

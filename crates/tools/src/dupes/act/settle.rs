@@ -137,11 +137,12 @@ fn step(
             }
         }
     }
-    Ok(match troubles.is_empty() {
-        true => outcome(came, done + u64::from(kind == Kind::Reflink)),
-        false => Outcome::Failed {
+    Ok(if troubles.is_empty() {
+        outcome(came, done + u64::from(kind == Kind::Reflink))
+    } else {
+        Outcome::Failed {
             why: troubles.join("; "),
-        },
+        }
     })
 }
 

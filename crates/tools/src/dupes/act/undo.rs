@@ -455,9 +455,10 @@ impl Undoing<'_> {
             return;
         };
         let names = entry.links.saturating_sub(entry.names.len() as u64);
-        let restored = match !entry.acted_on().is_open(file) && names > 0 {
-            true => Undone::Apart { names },
-            false => Undone::Restored,
+        let restored = if names == 0 || entry.acted_on().is_open(file) {
+            Undone::Restored
+        } else {
+            Undone::Apart { names }
         };
         for (at, place, torn) in restoring.wanted.drain(..) {
             let is_named = std::mem::take(&mut restoring.is_named);
