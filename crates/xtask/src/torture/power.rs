@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn seeds_draw_every_action_on_every_file_system_with_every_place_of_the_journal() {
-        let rows: BTreeSet<_> = (0..4000)
+        let rows: BTreeSet<_> = (0..12_000)
             .map(|seed| TrialPlan::draw(seed, true).with_power(seed))
             .map(|plan| (plan.row().0.name(), plan.row().1.to_owned()))
             .collect();
