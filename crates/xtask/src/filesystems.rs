@@ -169,6 +169,7 @@ impl Mounted {
 
     /// Mounts what the device holds at this moment, as after a loss of power. The image must be on XFS or btrfs, where a
     /// reflink is a snapshot of one moment.
+    #[cfg(target_os = "linux")]
     pub fn lose_power(&self) -> Result<()> {
         let [image, moment] = ["img", "moment"].map(|extension| self.point.with_extension(extension));
         capture(Command::new("cp").arg("--reflink=always").args([&image, &moment]))?;

@@ -293,10 +293,18 @@ fn test_crashes(variables: &[(&str, &OsStr)]) -> Result<Found> {
     let matrix = Matrix::mount_in(host.point(), &[FileSystem::Ext4, FileSystem::Xfs, FileSystem::Btrfs])?;
     let arguments = ["--ignored", "--show-output", "on_the_device"];
     let timed = test_on(&built, "contract", matrix.mounted().iter(), &arguments, variables)?;
-    let mut skipped = matrix.skipped().to_vec();
-    #[cfg(target_os = "linux")]
-    skipped.extend(torture::briefly(true)?);
+    let skipped = [matrix.skipped(), &losses_of_power()?].concat();
     Ok(Found { skipped, timed })
+}
+
+#[cfg(target_os = "linux")]
+fn losses_of_power() -> Result<Vec<String>> {
+    torture::briefly(true)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn losses_of_power() -> Result<Vec<String>> {
+    Ok(vec!["losses of power: need Linux".to_owned()])
 }
 
 /// Runs an integration test with the directories of file systems.
