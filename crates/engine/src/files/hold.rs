@@ -49,7 +49,7 @@ impl Lease {
     /// # Errors
     /// Why no lease is granted, or what it would not prove.
     pub fn exclusive(file: &Arc<File>) -> Result<Self, NotAlone> {
-        Self::take(file, LeaseKind::Exclusive)?.unmapped()
+        Self::take(file, LeaseKind::Exclusive, Self::scope(file)?)?.unmapped()
     }
 
     /// Takes a lease that keeps processes from opening the file for writing. The file is open for reading only. No process
@@ -58,31 +58,43 @@ impl Lease {
     /// # Errors
     /// As [`Lease::exclusive`].
     pub fn against_writers(file: &Arc<File>) -> Result<Self, NotAlone> {
-        Self::take(file, LeaseKind::AgainstWriters)?.unmapped()
+        Self::take(file, LeaseKind::AgainstWriters, Self::scope(file)?)?.unmapped()
     }
 
-    /// The same for one of many files: the caller asks [`Lease::require_unmapped`] when all leases are taken, before it reads
-    /// the files.
+    /// The same for one of many files of a file system on which leases prove this: the caller asks [`Lease::require_unmapped`] when
+    /// all leases are taken, before it reads the files.
     ///
     /// # Errors
     /// As [`Lease::exclusive`].
-    pub fn against_openers(file: &Arc<File>) -> Result<Self, NotAlone> {
-        Self::take(file, LeaseKind::AgainstWriters)
+    pub fn against_openers(file: &Arc<File>, scope: LeaseScope) -> Result<Self, NotAlone> {
+        Self::take(file, LeaseKind::AgainstWriters, scope)
     }
 
-    /// Why a lease proves nothing on the file system of an open file, as far as that is known without one.
+    /// What a lease proves on the file system of an open file.
     ///
     /// # Errors
-    /// The system's.
-    pub fn blindness(file: impl AsFd) -> io::Result<Option<NotAlone>> {
-        Ok(match sys::lease_scope(file)? {
-            Support::Available(LeaseScope::Unknown) => Some(NotAlone::Elsewhere),
-            Support::Available(LeaseScope::Descriptors) => match sys::shared_mappings()? {
-                Support::Available(_) => None,
-                Support::Unavailable(reason) => Some(NotAlone::Unseen(reason)),
-            },
-            _ => None,
-        })
+    /// Why it proves nothing.
+    pub fn scope(file: impl AsFd) -> Result<LeaseScope, NotAlone> {
+        match sys::lease_scope(file)? {
+            Support::Available(LeaseScope::Unknown) => Err(NotAlone::Elsewhere),
+            Support::Available(scope) => Ok(scope),
+            Support::Unavailable(reason) => Err(NotAlone::Unavailable(reason)),
+        }
+    }
+
+    /// The same, also if mappings must be seen to know that no process has a file mapped.
+    ///
+    /// # Errors
+    /// As [`Lease::scope`], and that they cannot be seen.
+    pub fn scope_with_mappings(file: impl AsFd) -> Result<LeaseScope, NotAlone> {
+        let scope = Self::scope(file)?;
+        match (scope == LeaseScope::Descriptors)
+            .then(sys::shared_mappings)
+            .transpose()?
+        {
+            Some(Support::Unavailable(reason)) => Err(NotAlone::Unseen(reason)),
+            _ => Ok(scope),
+        }
     }
 
     /// Whether a process may have the file mapped, although the lease was granted.
@@ -121,12 +133,7 @@ impl Lease {
         unmapped.map(|()| self)
     }
 
-    fn take(file: &Arc<File>, kind: LeaseKind) -> Result<Self, NotAlone> {
-        let scope = match sys::lease_scope(file)? {
-            Support::Available(LeaseScope::Unknown) => return Err(NotAlone::Elsewhere),
-            Support::Available(scope) => scope,
-            Support::Unavailable(reason) => return Err(NotAlone::Unavailable(reason)),
-        };
+    fn take(file: &Arc<File>, kind: LeaseKind, scope: LeaseScope) -> Result<Self, NotAlone> {
         match (sys::take_lease(file, kind), kind) {
             (Ok(Support::Available(())), _) => Ok(Self {
                 file: Arc::clone(file),

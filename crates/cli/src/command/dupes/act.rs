@@ -296,12 +296,8 @@ impl Work {
         let options = how.options()?;
         let (stop, caught) = stopping(Stop::stop)?;
         expect_wishes()?;
-        let steps: Vec<Step> = self
-            .choices
-            .iter()
-            .flat_map(|choice| &choice.steps)
-            .map(|(step, _)| step.clone())
-            .collect();
+        let steps = self.choices.iter().flat_map(|choice| &choice.steps);
+        let steps: Vec<(Step, u64)> = steps.cloned().collect();
         LINE.begin(!quiet, progress("checking", steps.len()));
         let mut left: Vec<Option<Outcome>> = vec![None; steps.len()];
         for (number, outcome) in act::check(&self.action, &steps, &options) {
@@ -328,7 +324,7 @@ impl Work {
             return self.ended(&acts);
         }
         let chosen = steps.into_iter().zip(&left).filter(|(_, left)| left.is_none());
-        let chosen: Vec<Step> = chosen.map(|(step, _)| step).collect();
+        let chosen: Vec<Step> = chosen.map(|((step, _), _)| step).collect();
         if !chosen.is_empty() && !how.yes && !self.unmatched.is_empty() {
             return Err(anyhow!("nothing was done: correct the rule, or use --yes").into());
         }

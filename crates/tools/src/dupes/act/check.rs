@@ -18,12 +18,15 @@ use crate::Stop;
 use crate::threads::in_parts;
 use crate::visible::visible_path;
 
+/// btrfs stores files of up to a block with their metadata.
+const SMALL_BYTES: u64 = 4096;
 /// Steps that a thread checks in turn.
 const AT_ONCE: usize = 256;
 
-/// Steps that will not be done, and what will become of them, as far as this is known without reading files.
+/// Steps that will not be done, and what will become of them, as far as this is known without reading files. Each has the space
+/// that its file shared with no other at the search.
 #[must_use]
-pub fn check(action: &Action, steps: &[Step], options: &Options) -> Vec<(usize, Outcome)> {
+pub fn check(action: &Action, steps: &[(Step, u64)], options: &Options) -> Vec<(usize, Outcome)> {
     let stop = Stop::default();
     let holding = Holding::new(options, &stop);
     let threads = ProcessFacts::here().processors;
@@ -40,7 +43,12 @@ pub fn check(action: &Action, steps: &[Step], options: &Options) -> Vec<(usize, 
 }
 
 /// Fails with the reason why a step will not be done.
-fn refused(action: &Action, step: &Step, holding: &Holding<'_>, directories: &Directories) -> Result<(), Unready> {
+fn refused(
+    action: &Action,
+    (step, own_bytes): &(Step, u64),
+    holding: &Holding<'_>,
+    directories: &Directories,
+) -> Result<(), Unready> {
     if step.seen.contents.is_some() {
         directory::examine(step, action, holding, directories)?;
         return Ok(());
@@ -107,7 +115,9 @@ fn refused(action: &Action, step: &Step, holding: &Holding<'_>, directories: &Di
             )?;
         }
     }
-    if *action == Action::Reflink {
+    // Small files may be stored with their metadata, and a file may have blocks past its end.
+    let is_doubtful = *own_bytes <= SMALL_BYTES || *own_bytes > step.seen.bytes.next_multiple_of(SMALL_BYTES);
+    if *action == Action::Reflink && is_doubtful {
         let open = |path: &Path| directories.place(path).and_then(|place| place.open());
         if let (Ok(own), Ok(kept)) = (open(&step.paths[0]), open(&step.keep)) {
             require_own_blocks(&own, &kept)?;

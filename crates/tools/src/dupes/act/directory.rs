@@ -401,9 +401,9 @@ pub(super) fn prepare(
 }
 
 impl Proven {
-    /// The name of the directory that is moved.
-    pub fn place(&self) -> &Place {
-        &self.examined.place
+    /// The name of the directory that is moved, and its device.
+    pub fn place(&self) -> (&Place, u64) {
+        (&self.examined.place, self.examined.moved.facts.device)
     }
 
     /// The file system of the kept directory, and a file on it.

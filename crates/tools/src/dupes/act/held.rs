@@ -302,8 +302,8 @@ impl<'a> Holding<'a> {
 
     /// Fails if a lease proves nothing on a file system, unless the user takes the risk.
     pub fn require_leases(&self, behind: &Behind) -> Result<(), Refused> {
-        match &behind.no_lease {
-            Some(why) if !self.options.is_busy => Err(format!("cannot keep other processes out: {why}")),
+        match &behind.leases {
+            Err(why) if !self.options.is_busy => Err(format!("cannot keep other processes out: {why}")),
             _ => Ok(()),
         }
     }
@@ -357,7 +357,8 @@ impl<'a> Holding<'a> {
             return Err("in use: another process has locked it".into());
         }
         // Mappings are asked for in `require_unmapped`, for many files at once.
-        let lease = match is_alone.then(|| Lease::against_openers(&file)).transpose() {
+        let scope = behind.leases.as_ref().ok().filter(|_| is_alone);
+        let lease = match scope.map(|scope| Lease::against_openers(&file, *scope)).transpose() {
             Ok(lease) => lease,
             Err(_) if self.options.is_busy => None,
             Err(why @ NotAlone::OpenForWriting) => return Err(format!("in use: {why}")),

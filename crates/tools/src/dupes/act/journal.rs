@@ -260,9 +260,8 @@ pub(super) struct Journal {
 pub(super) struct Written(BTreeMap<u64, (PathBuf, Option<File>)>);
 
 impl Written {
-    /// Notes the file system of a place.
-    pub fn note(&mut self, place: &Place) {
-        let device = Facts::of(&*place.directory).map_or(0, |facts| facts.device);
+    /// Notes the file system of a place, which has this device number.
+    pub fn note(&mut self, place: &Place, device: u64) {
         if let Slot::Vacant(vacant) = self.0.entry(device) {
             // The handle of a directory is for lookups only, and cannot be synced.
             let directory = place.directory.open_plain(OsStr::new("."), Access::Read);
@@ -283,6 +282,11 @@ impl Written {
         }
         Ok(())
     }
+}
+
+/// The device of a place.
+pub(super) fn device_of(place: &Place) -> u64 {
+    Facts::of(&*place.directory).map_or(0, |facts| facts.device)
 }
 
 /// Syncs the file system of an open file: syncfs(2). On an overlay that syncs the upper layer only, and some systems have no such

@@ -358,10 +358,10 @@ impl Ready {
         }
     }
 
-    /// A name that is acted on.
-    fn place(&self) -> &place::Place {
+    /// A name that is acted on, and the device of its file system.
+    fn place(&self) -> (&place::Place, u64) {
         match self {
-            Self::File(prepared) => &prepared.places[0],
+            Self::File(prepared) => (&prepared.places[0], prepared.held.facts().device),
             Self::Directory(proven) => proven.place(),
         }
     }
@@ -521,7 +521,8 @@ impl Run<'_> {
             directories.close_many();
             // Sharing blocks changes no name and no byte.
             if *self.action != Action::Reflink {
-                written.note(one.place());
+                let (place, device) = one.place();
+                written.note(place, device);
             }
             let outcome = if self.holding.stop.is_stopped() {
                 Outcome::Left { why: STOPPED.into() }

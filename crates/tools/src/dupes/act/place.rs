@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::io::Errno;
 use seekless::files::{Exposed, Lease};
-use seekless_sys::{self as sys, Access, Directory, Opening, file_system_of};
+use seekless_sys::{self as sys, Access, Directory, LeaseScope, Opening, file_system_of};
 
 use crate::walk::{Facts, System};
 
@@ -72,8 +72,8 @@ impl Place {
 pub(super) struct Behind {
     pub system: System,
     pub is_read_only: bool,
-    /// Why a lease proves nothing.
-    pub no_lease: Option<String>,
+    /// What a lease proves, or why nothing.
+    pub leases: Result<LeaseScope, String>,
 }
 
 /// Open directories, each opened once.
@@ -174,7 +174,7 @@ impl Systems {
         }
         let found = file_system_of(&file)?;
         let behind = Behind {
-            no_lease: Lease::blindness(file)?.map(|why| why.to_string()),
+            leases: Lease::scope_with_mappings(file).map_err(|why| why.to_string()),
             system: System::of(&found),
             is_read_only: found.read_only,
         };

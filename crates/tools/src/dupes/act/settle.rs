@@ -9,7 +9,7 @@ use std::path::Path;
 use seekless::update::{StepKind, Watch};
 
 use super::change::required;
-use super::journal::{self, Came, Entry, Journal, Kind, Lines, Name, Written, before};
+use super::journal::{self, Came, Entry, Journal, Kind, Lines, Name, Written, before, device_of};
 use super::place::{Directories, Place};
 use super::{Error, Outcome, Ran, Settled};
 use crate::visible::visible_path;
@@ -126,7 +126,7 @@ fn step(
     let mut troubles = Vec::new();
     for name in &entry.names {
         let place = directories.place(&name.path)?;
-        written.note(&place);
+        written.note(&place, device_of(&place));
         match settle_name((entry, came, kind), name, &place, directories, watch)? {
             Ok(Found::Done) => done += 1,
             Ok(Found::NotBegun) => {}

@@ -225,7 +225,8 @@ fn is_lacking(outcomes: &[Outcome]) -> bool {
 
 /// What is said beforehand, in words.
 fn check(action: &Action, steps: &[Step], options: &Options) -> Vec<(usize, String)> {
-    let found = super::check(action, steps, options).into_iter();
+    let steps: Vec<(Step, u64)> = steps.iter().map(|step| (step.clone(), 0)).collect();
+    let found = super::check(action, &steps, options).into_iter();
     found
         .map(|(number, outcome)| (number, why(&outcome).to_owned()))
         .collect()

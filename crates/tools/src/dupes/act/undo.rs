@@ -21,7 +21,7 @@ use serde_json::json;
 use super::change::{required, time, unmake};
 use super::check::require_changeable;
 use super::held::digest_of;
-use super::journal::{self, Came, Entry, Journal as Open, Kind, Lines, Name, Written, before};
+use super::journal::{self, Came, Entry, Journal as Open, Kind, Lines, Name, Written, before, device_of};
 use super::place::{Directories, Place};
 use super::settle::{exchange_back, settle};
 use super::twin::Known;
@@ -337,7 +337,7 @@ impl Undoing<'_> {
                 Undone::Failed { .. } => is_undone = false,
                 Undone::Restored | Undone::Apart { .. } => {
                     if let Ok(place) = self.directories.place(&name.path) {
-                        self.written.note(&place);
+                        self.written.note(&place, device_of(&place));
                     }
                     self.has_restored = true;
                 }
@@ -437,7 +437,7 @@ impl Undoing<'_> {
         };
         match self.copy(entry, place, &entry.names[*at]) {
             Ok(copy) => {
-                self.written.note(place);
+                self.written.note(place, device_of(place));
                 restoring.is_named = copy.is_named;
                 restoring.file = Some(copy.file);
             }
