@@ -8,7 +8,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use super::place::{Mount, Place, prepared};
+use super::place::{Ended, Mount, Place, prepared};
 
 const NOBODY: u32 = 65_534;
 
@@ -81,15 +81,80 @@ fn a_file_of_an_overlay_that_a_program_has_mapped_is_left_alone() {
             place.file(name, &[0; 8192]);
         }
         place.file("changes", updates.as_bytes());
+        // Without a mapping, the same file is worked on, unless some processes cannot be looked into here.
+        let unmapped = place.run(&["holes", "fill", "mount/b"]);
+        let is_seen = !unmapped.stderr.contains("a lease does not show mappings");
+        if is_seen {
+            unmapped.succeeded();
+        } else {
+            println!("skipped: only refusals without a look are tried: {}", unmapped.stderr);
+        }
         let Some(mapper) = Mapper::new(&place.path("mount/b")) else {
             return;
         };
         let ended = place.run(command);
         assert_ne!(ended.code, Some(0), "{command:?}: {}", ended.stderr);
+        let told = [ended.stdout, ended.stderr].concat();
+        assert!(!is_seen || told.contains("has it mapped"), "{command:?}: {told}");
         mapper.write();
         let found = fs::read(place.path("mount/b")).unwrap();
         assert_eq!(&found[4096..4104], b"PRECIOUS", "{command:?}");
     }
+}
+
+#[test]
+fn processes_that_proc_hides_may_have_a_file_of_an_overlay_mapped() {
+    const SCRIPT: &str =
+        "mount -t proc -o hidepid=2 proc /proc && exec setpriv --bounding-set=-sys_ptrace -- \"$0\" \"$@\"";
+    if !is_root() || !prepared("unshare", &["-m", "setpriv", "true"].map(AsRef::as_ref)) {
+        return println!("skipped: there is no unshare or setpriv, or no mount namespace");
+    }
+    let place = Place::new();
+    let Some(_mount) = overlay(&place) else { return };
+    let file = place.file("mount/b", &[0; 8192]);
+    let Some(mapper) = Mapper::new(&file) else { return };
+    let mut command = place.command_of("unshare");
+    command
+        .args(["-m", "sh", "-c", SCRIPT])
+        .arg(place.command().get_program());
+    let ended = Ended::of(command.args(["holes", "dig", "mount/b"]).spawn().unwrap());
+    assert!(ended.stderr.contains("a lease does not show mappings"), "{}", ended.stderr);
+    mapper.write();
+    assert_eq!(&fs::read(&file).unwrap()[4096..4104], b"PRECIOUS");
+}
+
+#[test]
+fn a_file_is_not_replaced_where_the_kernel_has_no_leases() {
+    let place = Place::new();
+    place.file("changes", b"{\"offset\": 4, \"text\": \"AAAA\"}\n");
+    let trace = place.path("trace");
+    // The call that asks for the lease is the only one that is made to fail.
+    for number in 1..60 {
+        let file = place.file("file", &[1; 8192]);
+        let mut command = place.command_of("strace");
+        let inject = format!("inject=fcntl:error=EINVAL:when={number}");
+        command
+            .args(["-f", "-qq", "-e", "trace=fcntl", "-e", &inject, "-o"])
+            .arg(&trace);
+        command.arg(place.command().get_program());
+        let Ok(child) = command
+            .args(["update", "file", "--from", "changes", "--safety", "replace"])
+            .spawn()
+        else {
+            return println!("skipped: there is no strace");
+        };
+        let ended = Ended::of(child);
+        let trace = fs::read_to_string(&trace).unwrap_or_default();
+        if trace
+            .lines()
+            .any(|line| line.contains("F_SETLEASE, F_RDLCK") && line.contains("INJECTED"))
+        {
+            assert!(ended.stderr.contains("has no leases"), "{}", ended.stderr);
+            assert_eq!(fs::read(&file).unwrap(), [1; 8192]);
+            return;
+        }
+    }
+    println!("skipped: strace cannot make the lease fail here");
 }
 
 #[test]

@@ -96,7 +96,7 @@ fn foreign() -> impl Iterator<Item = Foreign> {
 
 /// Whether a command says that no lease keeps others out there, or that mappings on an overlay cannot be seen.
 fn is_unkept(said: &str) -> bool {
-    said.contains("a lease is not known to keep out all writers") || said.contains("cannot be looked into")
+    said.contains("a lease is not known to keep out all writers") || said.contains("a lease does not show mappings")
 }
 
 fn allocated(path: &Path) -> u64 {

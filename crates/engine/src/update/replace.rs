@@ -27,7 +27,7 @@ use super::updater::Updater;
 use super::watch::{Step, StepKind, Watch};
 use super::writes::reach;
 use crate::copy::Copier;
-use crate::error::{Beside, Error, NotAlone, Other, Result, UpdateErrorKind};
+use crate::error::{Beside, Error, Other, Result, UpdateErrorKind};
 use crate::files::{Lease, make_beside};
 use crate::log;
 use crate::plan;
@@ -118,12 +118,11 @@ fn unmade(place: &Place, cause: Error) -> Error {
 }
 
 /// Keeps writers out of the old file while the new one is made, because their writes would be lost. Readers keep the
-/// old file. Returns the lease that detects writers; without leases, only times and size show that the file was written
-/// to.
+/// old file. Returns the lease that detects writers; none if the user takes the risk: a writer that has the file mapped
+/// changes neither its times nor its size at once.
 fn keep_writers_out(old: &Arc<File>, place: &Place, commit: &Commit) -> Result<Option<Lease>> {
     match Lease::against_writers(old) {
         Ok(lease) => Ok(Some(lease)),
-        Err(NotAlone::Unavailable(_)) => Ok(None),
         Err(_) if commit.is_unsafe => Ok(None),
         Err(why) => Err(place.failed(UpdateErrorKind::HasWriters(why))),
     }

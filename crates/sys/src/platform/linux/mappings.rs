@@ -53,7 +53,13 @@ pub fn shared_mappings() -> io::Result<Support<SharedMappings>> {
         }
         // A process that ended meanwhile may have left its mappings to a new one.
         if !is_new {
-            return Ok(Support::Available(SharedMappings(files)));
+            // The first process is hidden like those of all other users.
+            let sees_all = read.contains(Path::new("/proc/1"));
+            return Ok(if sees_all {
+                Support::Available(SharedMappings(files))
+            } else {
+                Support::Unavailable("/proc hides the processes of other users (option `hidepid`)")
+            });
         }
     }
 }
@@ -120,5 +126,47 @@ impl SharedMappings {
         let own = lines.find_map(|line| line.strip_prefix(address.as_bytes()));
         let (_, own) = own.and_then(file_of).ok_or(ErrorKind::NotFound)?;
         Ok(self.0.contains(own))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sees(file: &File) -> bool {
+        let mut files = HashSet::new();
+        of_process(Path::new("/proc/self"), &mut files).unwrap();
+        SharedMappings(files).has(file).unwrap()
+    }
+
+    #[test]
+    fn a_shared_mapping_is_seen_by_any_descriptor_of_the_file_until_it_ends_and_a_private_one_never() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a name with spaces");
+        fs::write(&path, vec![1; crate::page_bytes()]).unwrap();
+        let writable = File::options().read(true).write(true).open(&path).unwrap();
+        let other = tempfile::tempfile_in(directory.path()).unwrap();
+        let map = |flags| {
+            // SAFETY: the kernel chooses the address, so no existing memory is replaced.
+            unsafe {
+                rustix::mm::mmap(
+                    ptr::null_mut(),
+                    crate::page_bytes(),
+                    ProtFlags::READ,
+                    flags,
+                    &writable,
+                    0,
+                )
+            }
+            .unwrap()
+        };
+        for (flags, is_seen) in [(MapFlags::SHARED, true), (MapFlags::PRIVATE, false)] {
+            let start = map(flags);
+            let asked = File::open(&path).unwrap();
+            assert_eq!((sees(&asked), sees(&other)), (is_seen, false));
+            // SAFETY: the mapping was just made, and nothing refers to it.
+            unsafe { rustix::mm::munmap(start, crate::page_bytes()) }.unwrap();
+            assert!(!sees(&asked));
+        }
     }
 }
