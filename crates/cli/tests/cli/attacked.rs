@@ -118,7 +118,11 @@ fn processes_that_proc_hides_may_have_a_file_of_an_overlay_mapped() {
         .args(["-m", "sh", "-c", SCRIPT])
         .arg(place.command().get_program());
     let ended = Ended::of(command.args(["holes", "dig", "mount/b"]).spawn().unwrap());
-    assert!(ended.stderr.contains("a lease does not show mappings"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("a lease does not show mappings"),
+        "{}",
+        ended.stderr
+    );
     mapper.write();
     assert_eq!(&fs::read(&file).unwrap()[4096..4104], b"PRECIOUS");
 }

@@ -150,7 +150,7 @@ fn is_private(group: u32) -> bool {
 ///
 /// # Errors
 /// `PermissionDenied` with who else can; the system's.
-pub fn require_own(path: &Path, file: &File) -> io::Result<()> {
+fn require_own(path: &Path, file: &File) -> io::Result<()> {
     let found = file.metadata()?;
     if !found.is_file() {
         return Err(io::Error::new(ErrorKind::InvalidInput, "not a regular file"));

@@ -12,7 +12,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use redb::backends::FileBackend;
 use redb::{Database, DatabaseError, ReadOnlyTable, ReadableDatabase, ReadableTable, TableDefinition, TableError};
-use seekless::files::{open_own, require_own};
+use seekless::files::{Exposed, open_own};
 use seekless_sys::{Access, Support, file_system_uuid, write_back};
 
 use super::Search;
@@ -233,14 +233,19 @@ fn identity_of(file: &File, device: u64) -> Option<u64> {
 
 /// Opens a file of digests that only this user can read and write, or makes it. No link is followed.
 fn opened(path: &Path) -> io::Result<File> {
+    let above = path.parent().filter(|above| !above.as_os_str().is_empty());
+    if let Some(exposed) = Exposed::on_the_way(&std::fs::canonicalize(above.unwrap_or(Path::new(".")))?)? {
+        return Err(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            format!("not trusted: {exposed}"),
+        ));
+    }
     let mut options = OpenOptions::new();
     let made = options.read(true).write(true).create_new(true).mode(0o600).open(path);
-    let file = match made {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => open_own(path, Access::Overwrite)?,
-        made => made?,
-    };
-    require_own(&std::fs::canonicalize(path)?, &file)?;
-    Ok(file)
+    match made {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => open_own(path, Access::Overwrite),
+        made => made,
+    }
 }
 
 /// Takes an open file as a database, and verifies its checksums.

@@ -593,6 +593,8 @@ impl Journal {
 
     /// Reads all of it.
     pub fn read(&self) -> Result<Lines, Error> {
+        // What is not a journal is not read as a whole.
+        self.started()?;
         let mut file = &self.file;
         let text = file.rewind().and_then(|()| read_within(file, BYTES_MAX));
         let text = text.map_err(failed(&self.path, "cannot read the journal"))?;
