@@ -11,7 +11,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
-use seekless_sys::{self as sys, Access, Directory, Support};
+use seekless_sys::{self as sys, Access, Directory};
 
 /// A name in a directory, for a new file or one that will be replaced.
 #[derive(Debug)]
@@ -196,12 +196,7 @@ fn keep_owner_and_mode(old: &File, new: &File) -> io::Result<()> {
 }
 
 fn access_list(file: &File) -> io::Result<Option<Vec<u8>>> {
-    let attributes = match sys::extended_attributes(file.as_fd())? {
-        Support::Available(attributes) => attributes,
-        Support::Unavailable(_) => return Ok(None),
-    };
-    let list = attributes.into_iter().find(|(name, _)| name == ACCESS_LIST.to_bytes());
-    Ok(list.map(|(_, list)| list))
+    Ok(sys::access_list(file)?.available().flatten())
 }
 
 #[cfg(test)]

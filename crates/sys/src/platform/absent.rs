@@ -336,6 +336,12 @@ impl SharedMappings {
     }
 }
 
+/// Unknown: read on Linux only.
+#[must_use]
+pub fn has_open(_process: &str, _device: u64, _inode: u64) -> bool {
+    false
+}
+
 /// Unknown: the caller opens the file and tries to lock it.
 #[must_use]
 pub fn is_locked(_device: u64, _inode: u64) -> bool {

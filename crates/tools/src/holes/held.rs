@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use rustix::fs::{FileType, OFlags};
 use seekless::error::NotAlone;
-use seekless::files::{self, Identity, Lease, Stamp};
+use seekless::files::{self, Lease, Stamp};
 use seekless_sys::{self as sys, FileSystem, Support};
 
 use super::Result;
@@ -45,25 +45,27 @@ impl<'a> Held<'a> {
         let found = require_regular(file)?;
         // Opening it would end the lease of another job.
         if found.bytes >= ASKED_FROM_BYTES && sys::is_locked(found.device, found.inode) {
-            return Err(in_use(path, found.id()));
+            return Err(in_use(path, (found.device, found.inode)));
         }
         let failed = |action| move |error| Error::system(path, action, error);
         let file = match file.open(OFlags::RDWR) {
             Ok(file) => Arc::new(file),
             // Another process has a lease, but no lock.
-            Err((_, error)) if error.kind() == std::io::ErrorKind::WouldBlock => return Err(in_use(path, found.id())),
+            Err((_, error)) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                return Err(in_use(path, (found.device, found.inode)));
+            }
             Err((_, error)) => return Err(unopened(path, error)),
         };
         if !files::lock(&file, Duration::ZERO).map_err(failed("lock"))? {
             drop(file);
-            return Err(in_use(path, found.id()));
+            return Err(in_use(path, (found.device, found.inode)));
         }
         let lease = match Lease::exclusive(&file) {
             Ok(lease) => Some(lease),
             Err(_) if is_unsafe => None,
             Err(why) => {
                 drop(file);
-                return Err(not_alone(path, why, found.id()));
+                return Err(not_alone(path, why, (found.device, found.inode)));
             }
         };
         let metadata = file.metadata().map_err(failed("stat"))?;
@@ -268,7 +270,7 @@ fn unopened(path: &Path, error: std::io::Error) -> Error {
 }
 
 /// The error if other processes cannot be kept out.
-fn not_alone(path: &Path, why: NotAlone, id: Identity) -> Error {
+fn not_alone(path: &Path, why: NotAlone, id: (u64, u64)) -> Error {
     match why {
         NotAlone::Unavailable(_) | NotAlone::Elsewhere | NotAlone::Mapped | NotAlone::Unseen(_) => Error::Shared {
             path: path.to_owned(),
@@ -279,10 +281,10 @@ fn not_alone(path: &Path, why: NotAlone, id: Identity) -> Error {
     }
 }
 
-fn in_use(path: &Path, id: Identity) -> Error {
+fn in_use(path: &Path, id: (u64, u64)) -> Error {
     Error::InUse {
         path: path.to_owned(),
-        holders: holders(id),
+        holders: holders(id.0, id.1),
     }
 }
 

@@ -159,7 +159,9 @@ fn is_lock_of(line: &str, device: u64, inode: u64) -> bool {
     is_inode && (is_device || has_open(process, device, inode))
 }
 
-fn has_open(process: &str, device: u64, inode: u64) -> bool {
+/// Whether a process, by its ID, has a file open, as far as `/proc` shows that to this user.
+#[must_use]
+pub fn has_open(process: &str, device: u64, inode: u64) -> bool {
     let Ok(descriptors) = fs::read_dir(format!("/proc/{process}/fd")) else {
         return false;
     };
