@@ -172,7 +172,7 @@ fn require_own(path: &Path, file: &File) -> io::Result<()> {
 /// last name is not followed.
 ///
 /// # Errors
-/// As [`require_own`].
+/// `PermissionDenied` with who else can have written it; the system's.
 pub fn open_own(path: &Path, access: Access) -> io::Result<File> {
     let directory = fs::canonicalize(super::directory_of(path))?;
     let name = path.file_name().ok_or(ErrorKind::InvalidInput)?;
