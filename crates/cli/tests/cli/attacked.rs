@@ -104,8 +104,9 @@ fn a_file_of_an_overlay_that_a_program_has_mapped_is_left_alone() {
 
 #[test]
 fn processes_that_proc_hides_may_have_a_file_of_an_overlay_mapped() {
-    const SCRIPT: &str =
-        "mount -t proc -o hidepid=2 proc /proc && exec setpriv --bounding-set=-sys_ptrace -- \"$0\" \"$@\"";
+    // Group 0 is shown all processes.
+    const SCRIPT: &str = "mount -t proc -o hidepid=2 proc /proc && \
+        exec setpriv --regid 65534 --clear-groups --bounding-set=-sys_ptrace -- \"$0\" \"$@\"";
     if !is_root() || !prepared("unshare", &["-m", "setpriv", "true"].map(AsRef::as_ref)) {
         return println!("skipped: there is no unshare or setpriv, or no mount namespace");
     }
@@ -118,11 +119,10 @@ fn processes_that_proc_hides_may_have_a_file_of_an_overlay_mapped() {
         .args(["-m", "sh", "-c", SCRIPT])
         .arg(place.command().get_program());
     let ended = Ended::of(command.args(["holes", "dig", "mount/b"]).spawn().unwrap());
-    assert!(
-        ended.stderr.contains("a lease does not show mappings"),
-        "{}",
-        ended.stderr
-    );
+    if ended.stderr.contains("in a container") {
+        return println!("skipped: {}", ended.stderr);
+    }
+    assert!(ended.stderr.contains("hidepid"), "{}", ended.stderr);
     mapper.write();
     assert_eq!(&fs::read(&file).unwrap()[4096..4104], b"PRECIOUS");
 }
