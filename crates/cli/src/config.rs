@@ -2,15 +2,16 @@
 
 use std::fs;
 use std::io::ErrorKind;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use clap::ColorChoice;
 use etcetera::BaseStrategy;
+use seekless::files::{open_of, read_within};
 use seekless_lab::experiment::{Checked, one_of, parse_toml, problem};
 use seekless_lab::store::{Store, StoreError};
+use seekless_sys::Access;
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -69,9 +70,12 @@ pub fn store() -> Result<Store, StoreError> {
     }
 }
 
+/// The largest file that is read.
+const BYTES_MAX: u64 = 1 << 20;
+
 fn read(path: &Path) -> anyhow::Result<Config> {
     let shown = path.display();
-    let found = match fs::metadata(path) {
+    match fs::metadata(path) {
         // The home directory may belong to another user; then this user has no file.
         Err(error)
             if matches!(
@@ -83,19 +87,13 @@ fn read(path: &Path) -> anyhow::Result<Config> {
         }
         found => found.with_context(|| format!("{shown}: cannot stat"))?,
     };
-    if !found.is_file() {
-        bail!("{shown}: not a regular file");
-    }
     // sudo may keep the user's home directory.
     let invoker = std::env::var("SUDO_UID").ok().and_then(|uid| uid.parse().ok());
-    let trusted = [Some(0), Some(rustix::process::geteuid().as_raw()), invoker];
-    if !trusted.contains(&Some(found.uid())) {
-        bail!("{shown}: not used, because it belongs to another user; remove it, or write your own");
-    }
-    if found.mode() & 0o002 != 0 {
-        bail!("{shown}: not used, because every user may write to it; run `chmod o-w {shown}`");
-    }
-    let text = fs::read_to_string(path).with_context(|| format!("{shown}: cannot read"))?;
+    let users = [0, seekless_sys::effective_user()].into_iter().chain(invoker);
+    let own = open_of(&users.collect::<Vec<_>>(), path, Access::Read);
+    let text = own.and_then(|file| read_within(file, BYTES_MAX));
+    let text = text.with_context(|| format!("{shown}: cannot use the configuration"))?;
+    let text = String::from_utf8(text).with_context(|| format!("{shown}: is not UTF-8"))?;
     Ok(parse_toml(&text, &shown.to_string(), check)?)
 }
 

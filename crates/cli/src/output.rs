@@ -69,6 +69,15 @@ impl Output {
         }
     }
 
+    /// The same; a new file gets this mode, less the umask.
+    pub fn with_mode(self, mode: u32) -> Self {
+        let place = match self.place {
+            Place::File(file) => Place::File(file.with_mode(mode)),
+            stream => stream,
+        };
+        Self { place, ..self }
+    }
+
     /// Its name in errors.
     pub fn name(&self) -> std::path::Display<'_> {
         self.path.display()

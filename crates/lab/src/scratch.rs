@@ -188,7 +188,7 @@ fn remove_empty(parent: &Directory, name: &OsStr, directory: &Directory) -> io::
 fn others_may_rename_in(directory: &Path) -> bool {
     let exposed = Directory::open(directory).and_then(|open| {
         let found = open.metadata()?;
-        Exposed::of(directory, &open, (found.uid(), found.gid(), found.mode()))
+        Exposed::of(directory, &open, &found)
     });
     !matches!(exposed, Ok(None))
 }

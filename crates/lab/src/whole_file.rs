@@ -21,6 +21,8 @@ pub struct WholeFile {
     path: PathBuf,
     /// The existing file, open, so that its owner and mode can be kept.
     old: Option<File>,
+    /// The mode of a new one, less the umask.
+    mode: u32,
 }
 
 impl WholeFile {
@@ -55,7 +57,14 @@ impl WholeFile {
             name,
             path,
             old,
+            mode: 0o666,
         }))
+    }
+
+    /// The same; a new file gets this mode, less the umask.
+    #[must_use]
+    pub fn with_mode(self, mode: u32) -> Self {
+        Self { mode, ..self }
     }
 
     /// The path of the file, without links.
@@ -64,13 +73,13 @@ impl WholeFile {
         &self.path
     }
 
-    /// Writes the file. One that is replaced keeps its owner and mode; a new one has mode 0666 less the umask.
+    /// Writes the file. One that is replaced keeps its owner and mode; a new one has mode 0666, unless another was set, less the umask.
     ///
     /// # Errors
     /// The system's; the file is then unchanged.
     pub fn write(self, bytes: &[u8]) -> io::Result<()> {
         let old = self.replaced()?;
-        let mode = if old.is_some() { 0o600 } else { 0o666 };
+        let mode = if old.is_some() { 0o600 } else { self.mode };
         let (beside, mut file) = with_new_name(BESIDE, |name| self.directory.create_file(name, mode))?;
         let written = old
             .map_or(Ok(()), |old| keep_owner_and_mode(&old, &file))

@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
+use rustix::event::{PollFd, PollFlags};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, RawMode};
 use rustix::io::Errno;
 
@@ -71,6 +72,18 @@ fn time(seconds: impl TryInto<i64>, nanoseconds: impl TryInto<i64>) -> (i64, i64
 /// The system's.
 pub fn open(path: &Path, how: Opening) -> io::Result<Support<File>> {
     open_at(rustix::fs::CWD, path, how, OFlags::empty(), 0o666)
+}
+
+/// Waits until a pipe, which [`open`] opened for reading, has bytes, or its writers are gone. Reading it waits from then on: poll(2).
+///
+/// # Errors
+/// The system's.
+pub fn await_writer(pipe: File) -> io::Result<File> {
+    let mut polled = [PollFd::new(&pipe, PollFlags::IN)];
+    rustix::io::retry_on_intr(|| rustix::event::poll(&mut polled, None))?;
+    let flags = rustix::fs::fcntl_getfl(&pipe)?;
+    rustix::fs::fcntl_setfl(&pipe, flags - OFlags::NONBLOCK)?;
+    Ok(pipe)
 }
 
 /// The flags of an open file: `F_GETFL` (fcntl(2)).

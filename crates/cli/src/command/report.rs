@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
@@ -94,7 +95,9 @@ pub(super) fn beside(run: &Path) -> anyhow::Result<Output> {
             bail!("{}: exists and is not a report; name another file", path.display());
         }
     }
-    Output::prepare(&path)
+    // It shows what the run holds.
+    let mode = std::fs::metadata(run).map_or(0o600, |run| run.mode() & 0o666);
+    Ok(Output::prepare(&path)?.with_mode(mode))
 }
 
 /// The characters of a path that a URL keeps: the unreserved ones of RFC 3986, and slashes.

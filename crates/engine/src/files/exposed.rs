@@ -1,13 +1,15 @@
 //! Who else can write to a file or directory, and whether a document is this user's own.
 
+use std::collections::HashMap;
+use std::ffi::OsString;
 use std::fmt;
 use std::fs::{self, File, Metadata};
 use std::io::{self, ErrorKind, Read};
 use std::os::fd::AsFd;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Component, Path, PathBuf};
 
-use seekless_sys::{self as sys, Access, Opening, Support};
+use seekless_sys::{self as sys, Access, Directory, Opening, Support};
 
 /// A file or directory that another user than root and this one owns or may write to. In a directory with the sticky bit, users
 /// may only add names.
@@ -31,42 +33,134 @@ impl Exposed {
     ///
     /// # Errors
     /// The system's.
-    pub fn of(path: &Path, file: impl AsFd, (owner, group, mode): (u32, u32, u32)) -> io::Result<Option<Self>> {
-        let user = sys::effective_user();
-        let other = Some(owner).filter(|owner| ![0, user].contains(owner));
-        let is_private = || user != 0 && group == user && is_private(group);
+    pub fn of(path: &Path, file: impl AsFd, found: &Metadata) -> io::Result<Option<Self>> {
+        Self::to(&this_user(), path, file, found)
+    }
+
+    /// The same, of others than these users.
+    fn to(users: &[u32], path: &Path, file: impl AsFd, found: &Metadata) -> io::Result<Option<Self>> {
+        let is_private = || is_private(found.gid(), users);
         let list = match sys::access_list(file)? {
             Support::Available(list) => list,
             Support::Unavailable(_) => None,
         };
+        let mode = found.mode() & 0o7777;
         let may_write = match &list {
-            Some(list) => Entry::all(list).is_none_or(|entries| others_write(&entries, user, is_private)),
+            Some(list) => Entry::all(list).is_none_or(|entries| others_write(&entries, users, is_private)),
             None => mode & OTHERS_WRITE != 0 || mode & GROUP_WRITES != 0 && !is_private(),
         };
-        let is_shared = may_write && mode & STICKY == 0;
-        Ok((other.is_some() || is_shared).then(|| Self {
+        let may_only_add = found.is_dir() && mode & STICKY != 0;
+        let owner = Some(found.uid()).filter(|owner| !users.contains(owner));
+        Ok((owner.is_some() || may_write && !may_only_add).then(|| Self {
             path: path.to_owned(),
-            owner: other,
-            mode: mode & 0o7777,
+            owner,
+            mode,
             has_list: list.is_some(),
         }))
     }
 
-    /// The first directory on the way to a path in which another user decides what names lead to. The path has no links.
+    /// The first directory or link on the way to a path, which may be a directory, with which another user decides what names lead to.
     ///
     /// # Errors
     /// The system's.
     pub fn on_the_way(path: &Path) -> io::Result<Option<Self>> {
-        for directory in path.ancestors().collect::<Vec<_>>().into_iter().rev() {
-            let opened = sys::Directory::open(directory)?;
-            let found = opened.metadata()?;
-            let exposed = Self::of(directory, &opened, rights(&found))?;
-            if exposed.is_some() {
-                return Ok(exposed);
+        Ok(Way::to(path, &this_user())?.exposed)
+    }
+
+    /// Whether an access control list is the reason.
+    #[must_use]
+    pub fn has_list(&self) -> bool {
+        self.has_list
+    }
+}
+
+/// A path that was walked name by name, through its links.
+struct Way {
+    /// The last directory, and those above it.
+    directories: Vec<Directory>,
+    /// The path without links, and without the name.
+    path: PathBuf,
+    /// The last name, if it is no directory. Nothing may have it.
+    name: Option<OsString>,
+    exposed: Option<Exposed>,
+}
+
+/// More links than any system follows.
+const LINKS_MAX: usize = 40;
+
+impl Way {
+    fn to(path: &Path, users: &[u32]) -> io::Result<Self> {
+        let names_of = |path: &Path| -> Vec<OsString> {
+            let names = path.components().rev();
+            let names = names.filter(|name| matches!(name, Component::Normal(_) | Component::ParentDir));
+            names.map(|name| name.as_os_str().to_owned()).collect()
+        };
+        let mut names = names_of(&std::path::absolute(path)?);
+        let root = Directory::open(Path::new("/"))?;
+        let mut way = Self {
+            exposed: Exposed::to(users, Path::new("/"), &root, &root.metadata()?)?,
+            directories: vec![root],
+            path: PathBuf::from("/"),
+            name: None,
+        };
+        let mut links = 0;
+        while let Some(name) = names.pop() {
+            let [.., within] = way.directories.as_slice() else {
+                break;
+            };
+            if name == ".." {
+                way.path.pop();
+                way.directories.truncate(way.directories.len().max(2) - 1);
+                continue;
+            }
+            match within.link_target(&name) {
+                Ok(target) => {
+                    links += 1;
+                    if links > LINKS_MAX {
+                        return Err(io::Error::other("too many symbolic links"));
+                    }
+                    let owner = Some(within.entry(&name)?.user).filter(|owner| !users.contains(owner));
+                    if owner.is_some() && way.exposed.is_none() {
+                        way.exposed = Some(Exposed {
+                            path: way.path.join(&name),
+                            owner,
+                            mode: 0o777,
+                            has_list: false,
+                        });
+                    }
+                    if target.is_absolute() {
+                        way.path = PathBuf::from("/");
+                        way.directories.truncate(1);
+                    }
+                    names.extend(names_of(&target));
+                    continue;
+                }
+                Err(error) if [ErrorKind::InvalidInput, ErrorKind::NotFound].contains(&error.kind()) => {}
+                Err(error) => return Err(error),
+            }
+            match within.open_directory(&name) {
+                Ok(directory) => {
+                    way.path.push(&name);
+                    if way.exposed.is_none() {
+                        way.exposed = Exposed::to(users, &way.path, &directory, &directory.metadata()?)?;
+                    }
+                    way.directories.push(directory);
+                }
+                Err(error)
+                    if names.is_empty() && [ErrorKind::NotADirectory, ErrorKind::NotFound].contains(&error.kind()) =>
+                {
+                    way.name = Some(name);
+                }
+                Err(error) => return Err(error),
             }
         }
-        Ok(None)
+        Ok(way)
     }
+}
+
+/// Root and this user.
+fn this_user() -> [u32; 2] {
+    [0, sys::effective_user()]
 }
 
 impl fmt::Display for Exposed {
@@ -75,15 +169,14 @@ impl fmt::Display for Exposed {
         let path = path.escape_debug();
         match self.owner {
             Some(owner) => write!(to, "{path} belongs to another user (ID {owner})"),
-            None if self.has_list => write!(to, "other users may write to {path} (access control list, getfacl)"),
-            None => write!(to, "other users may write to {path} (mode {:04o})", self.mode),
+            None if self.has_list => write!(to, "other users may write to {path} (access control list; setfacl -b)"),
+            None => write!(
+                to,
+                "other users may write to {path} (mode {:04o}; chmod go-w)",
+                self.mode
+            ),
         }
     }
-}
-
-/// Owner, group and mode.
-fn rights(found: &Metadata) -> (u32, u32, u32) {
-    (found.uid(), found.gid(), found.mode())
 }
 
 /// An entry of an access control list, as `system.posix_acl_access` has it: `linux/posix_acl_xattr.h`.
@@ -114,81 +207,114 @@ impl Entry {
     }
 }
 
-fn others_write(entries: &[Entry], user: u32, is_private: impl Fn() -> bool) -> bool {
+fn others_write(entries: &[Entry], users: &[u32], is_private: impl Fn() -> bool) -> bool {
     let mask = entries.iter().find(|entry| entry.tag == Entry::MASK);
     let mask = mask.map_or(u16::MAX, |mask| mask.permissions);
     entries.iter().any(|entry| match entry.tag {
         Entry::OTHERS => entry.permissions & Entry::WRITE != 0,
         _ if entry.permissions & mask & Entry::WRITE == 0 => false,
-        Entry::USER => ![0, user].contains(&entry.id),
+        Entry::USER => !users.contains(&entry.id),
         Entry::OWN_GROUP => !is_private(),
         Entry::GROUP => true,
         _ => false,
     })
 }
 
-/// Whether nobody else is in the group with this user's number, as far as group(5) and passwd(5) say. Many systems give each user
-/// such a group, and let it write.
-fn is_private(group: u32) -> bool {
-    let number = group.to_string();
-    let lines = |path: &str| fs::read_to_string(path).unwrap_or_default();
-    let (groups, users) = (lines("/etc/group"), lines("/etc/passwd"));
-    let field = |line: &str, at: usize| line.split(':').nth(at).unwrap_or_default().to_owned();
-    let own = users
-        .lines()
-        .filter(|line| field(line, 2) == number)
-        .map(|line| field(line, 0));
-    let own: Vec<String> = own.collect();
-    let is_other = |name: &str| !name.is_empty() && !own.iter().any(|own| own == name);
-    let has_others = |line: &str| field(line, 2) == number && field(line, 3).split(',').any(is_other);
-    let is_others_group = |line: &str| field(line, 3) == number && field(line, 2) != number;
-    !groups.lines().any(has_others) && !users.lines().any(is_others_group)
+/// Whether at least one of these users and nobody else is in a group, as far as group(5) and passwd(5) say. Many systems give each user
+/// such a group, and let it write. A group that they do not name is private if it has the number of one of the users. Root's never
+/// is: containers run programs of other users in it.
+fn is_private(group: u32, users: &[u32]) -> bool {
+    let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    group != 0 && members_are(&text("/etc/group"), &text("/etc/passwd"), group, users)
 }
 
-/// Fails unless an open regular file, which a path without links names, is this user's own, or root's: nobody else can have written
-/// it, or can have put it there. What is read back and acted on is opened by this question.
+fn members_are(groups: &str, passwords: &str, group: u32, users: &[u32]) -> bool {
+    let group = group.to_string();
+    let field = |line: &str, at: usize| line.split(':').nth(at).unwrap_or_default().to_owned();
+    let accounts = || passwords.lines().map(|line| [0, 2, 3].map(|at| field(line, at)));
+    let numbers: HashMap<String, String> = accounts().map(|[name, user, _]| (name, user)).collect();
+    let listed: Vec<String> = groups
+        .lines()
+        .filter(|line| field(line, 2) == group)
+        .map(|line| field(line, 3))
+        .collect();
+    let names = listed
+        .iter()
+        .flat_map(|names| names.split(','))
+        .filter(|name| !name.is_empty());
+    // Who is listed without an account is somebody else.
+    let mut members: Vec<String> = names
+        .map(|name| numbers.get(name).cloned().unwrap_or_default())
+        .collect();
+    members.extend(
+        accounts()
+            .filter(|[.., primary]| *primary == group)
+            .map(|[_, user, _]| user),
+    );
+    let is_one = |number: &String| users.iter().any(|user| user.to_string() == *number);
+    members.iter().all(is_one) && (is_one(&group) || !listed.is_empty() && !members.is_empty())
+}
+
+/// Opens a document that will be acted on: a regular file of this user or root, which nobody else can have written or put there, by
+/// the links and directories on the way to it either.
 ///
 /// # Errors
 /// `PermissionDenied` with who else can; the system's.
-fn require_own(path: &Path, file: &File) -> io::Result<()> {
-    let found = file.metadata()?;
-    if !found.is_file() {
-        return Err(io::Error::new(ErrorKind::InvalidInput, "not a regular file"));
-    }
-    let exposed = match Exposed::of(path, file, rights(&found))? {
-        None => Exposed::on_the_way(path.parent().unwrap_or(Path::new("/")))?,
-        exposed => exposed,
-    };
-    match exposed {
-        Some(exposed) => Err(io::Error::new(
-            ErrorKind::PermissionDenied,
-            format!("not trusted: {exposed}"),
-        )),
-        None => Ok(()),
-    }
+pub fn open_own(path: &Path, access: Access) -> io::Result<File> {
+    open_of(&this_user(), path, access)
 }
 
-/// Opens a document that will be acted on: a regular file of this user or root, which nobody else can have written. A link as its
-/// last name is not followed.
+/// The same for one of these users: what is read back and acted on is opened by this question.
 ///
 /// # Errors
-/// `PermissionDenied` with who else can have written it; the system's.
-pub fn open_own(path: &Path, access: Access) -> io::Result<File> {
-    let directory = fs::canonicalize(super::directory_of(path))?;
-    let name = path.file_name().ok_or(ErrorKind::InvalidInput)?;
-    let how = Opening::plain(access);
-    let file = sys::Directory::open(&directory)?.open_file(name, how)?.required()?;
-    require_own(&directory.join(name), &file)?;
-    Ok(file)
+/// As [`open_own`].
+pub fn open_of(users: &[u32], path: &Path, access: Access) -> io::Result<File> {
+    let way = Way::to(path, users)?;
+    let irregular = || io::Error::new(ErrorKind::InvalidInput, "not a regular file");
+    let (Some(name), Some(directory)) = (&way.name, way.directories.last()) else {
+        return Err(irregular());
+    };
+    let file = directory.open_plain(name, access)?;
+    let found = file.metadata()?;
+    if !found.is_file() {
+        return Err(irregular());
+    }
+    match Exposed::to(users, &way.path.join(name), &file, &found)?.or(way.exposed) {
+        Some(exposed) => Err(not_trusted(&exposed)),
+        None => Ok(file),
+    }
 }
 
-/// Reads a file of at most this many bytes, whatever size it claims.
+/// Opens a document for reading by [`open_own`], or a pipe that nobody else can write to.
+///
+/// # Errors
+/// As [`open_own`].
+pub fn open_own_input(path: &Path) -> io::Result<File> {
+    let is_pipe = |found: &Metadata| found.file_type().is_fifo();
+    if !is_pipe(&fs::metadata(path)?) {
+        return open_own(path, Access::Read);
+    }
+    // It does not wait for a writer.
+    let pipe = sys::open(path, Opening::plain(Access::Read))?.required()?;
+    let found = pipe.metadata()?;
+    match Exposed::of(path, &pipe, &found)? {
+        _ if !is_pipe(&found) => Err(io::Error::other("another program replaced it")),
+        Some(exposed) => Err(not_trusted(&exposed)),
+        None => sys::await_writer(pipe),
+    }
+}
+
+fn not_trusted(exposed: &Exposed) -> io::Error {
+    io::Error::new(ErrorKind::PermissionDenied, format!("not trusted: {exposed}"))
+}
+
+/// Reads at most this many bytes, whatever size a file claims.
 ///
 /// # Errors
 /// `FileTooLarge`; the system's.
-pub fn read_within(file: &File, bytes_max: u64) -> io::Result<Vec<u8>> {
+pub fn read_within(from: impl Read, bytes_max: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    file.take(bytes_max + 1).read_to_end(&mut bytes)?;
+    from.take(bytes_max + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > bytes_max {
         return Err(io::Error::new(
             ErrorKind::FileTooLarge,
@@ -196,4 +322,31 @@ pub fn read_within(file: &File, bytes_max: u64) -> io::Result<Vec<u8>> {
         ));
     }
     Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_is_private_if_nobody_else_is_in_it_whatever_its_number() {
+        let passwords = "root:x:0:0::/:\nann:x:1000:2000::/:\nbob:x:1001:100::/:\ncy:x:1002:100::/:\n";
+        let groups = "root:x:0:\nann:x:2000:\nusers:x:100:\nproject:x:50:ann\nboth:x:51:ann,bob\nstrange:x:52:ann,who\nempty:x:53:\n";
+        let is_private = |group: u32, user: u32| members_are(groups, passwords, group, &[0, user]);
+        for (group, user, expected) in [
+            (2000, 1000, true),
+            (50, 1000, true),
+            (50, 1001, false),
+            (51, 1000, false),
+            (52, 1000, false),
+            (53, 1000, false),
+            (100, 1001, false),
+            (2000, 1001, false),
+            // Neither is listed: a user of another database.
+            (3000, 3000, true),
+            (3000, 3001, false),
+        ] {
+            assert_eq!(is_private(group, user), expected, "group {group}, user {user}");
+        }
+    }
 }

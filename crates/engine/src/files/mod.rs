@@ -15,7 +15,7 @@ mod read;
 
 pub use attributes::{Attributes, NotGiven};
 pub(crate) use beside::{is_name_of_empty, make_beside, make_for_a_moment, make_unnamed};
-pub use exposed::{Exposed, open_own, read_within};
+pub use exposed::{Exposed, open_of, open_own, open_own_input, read_within};
 pub use extents::{ExtentSummary, Run, allocated_bytes, extents, own_bytes, place, shared_bytes, shared_layout};
 pub use hold::{Lease, lock};
 pub use holes::{DIGESTED_HOLE_BYTES_MAX, data_ranges, first_data};

@@ -17,6 +17,7 @@ use super::left;
 use super::place::Place;
 use super::watch::{Step, StepKind, Unwatched, Watch};
 use crate::error::{Beside, Doubt, Error, RecoverError, Result};
+use crate::files::Exposed;
 
 /// What recovering a file did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,7 +100,8 @@ impl<'a> Interrupted<'a> {
         if !trusted.contains(&found.uid()) {
             return doubted(Doubt::Owner(found.uid()));
         }
-        if may_be_of_others(&found, &owned) || found.nlink() > 1 {
+        let is_listed = by_list(&journal_path, &journal, &found, file).map_err(failed)?;
+        if is_listed || may_be_of_others(&found, &owned) || found.nlink() > 1 {
             let (mode, links) = (found.mode() & 0o7777, found.nlink());
             return doubted(Doubt::OpenToOthers { mode, links });
         }
@@ -213,6 +215,12 @@ fn doubted(journal: &Path, place: &Place, doubt: Doubt) -> Error {
 fn may_be_of_others(journal: &Metadata, file: &Metadata) -> bool {
     let shared = if journal.gid() == file.gid() { 0o022 } else { 0o002 };
     journal.mode() & 0o022 & !(file.mode() & shared) != 0
+}
+
+/// Whether an access control list lets others write to the journal, but not the same one to the file.
+fn by_list(path: &Path, journal: &File, found: &Metadata, file: &File) -> io::Result<bool> {
+    let is_listed = Exposed::of(path, journal, found)?.is_some_and(|exposed| exposed.has_list());
+    Ok(is_listed && sys::access_list(journal)?.available() != sys::access_list(file)?.available())
 }
 
 /// File systems on which a file's inode may change with each mount: FAT and exFAT do not store inodes, and FUSE

@@ -15,8 +15,10 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use etcetera::BaseStrategy;
+use seekless::files::{Exposed, open_own, read_within};
 use seekless_record::{DocumentError, MAX_DOCUMENT_BYTES, Run};
 use seekless_results::Origin;
+use seekless_sys::Access;
 use serde::de::IgnoredAny;
 
 use self::error::NAMES_TOLD;
@@ -51,6 +53,14 @@ impl Document {
         let text = read(&self.path, MAX_DOCUMENT_BYTES)?;
         seekless_record::from_json(&text).map_err(malformed(&self.path))
     }
+
+    /// Reads the run, which will be acted on, if no other user can have written it.
+    pub fn read_own(&self) -> Result<Run, StoreError> {
+        let own = open_own(&self.path, Access::Read);
+        let text = own.and_then(|file| read_within(file, MAX_DOCUMENT_BYTES as u64));
+        let text = text.map_err(system(&self.path, "use the run"))?;
+        seekless_record::from_json(&text).map_err(malformed(&self.path))
+    }
 }
 
 /// The directory of runs.
@@ -76,6 +86,12 @@ impl Store {
     pub fn log_path(&self) -> Result<PathBuf, StoreError> {
         make_directory(&self.directory)?;
         Ok(self.directory.join("sittings.log"))
+    }
+
+    /// Who else may replace what is saved, if anyone.
+    #[must_use]
+    pub fn exposed(&self) -> Option<Exposed> {
+        Exposed::on_the_way(&self.directory_of(Origin::Own)).ok().flatten()
     }
 
     /// Saves an own run, and returns its path.

@@ -2,6 +2,7 @@
 
 use std::fs::{File, TryLockError};
 use std::io::{ErrorKind, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 
 use super::{Store, StoreError, make_directory, system};
 
@@ -21,7 +22,13 @@ impl Store {
         make_directory(&self.directory)?;
         let path = self.directory.join("measuring.lock");
         let mut open = File::options();
-        let opened = open.read(true).write(true).create(true).truncate(false).open(&path);
+        let opened = open
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(&path);
         let mut file = opened.map_err(system(&path, "open"))?;
         match file.try_lock() {
             Ok(()) => {

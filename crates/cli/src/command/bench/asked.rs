@@ -4,14 +4,12 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use seekless::files::open_own;
 use seekless::method::Operation;
 use seekless_lab::Bench;
 use seekless_lab::experiment::{ContestPlan, Experiment, filter};
 use seekless_lab::store::Document;
 use seekless_record::{Cache, Differ, Drop, Run, Target};
 use seekless_results::{Origin, visible};
-use seekless_sys::Access;
 
 use super::Arguments;
 use crate::command::sittings;
@@ -81,25 +79,26 @@ fn refuse_unused(arguments: &Arguments, bench: &Bench) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Fails if a run names commands, and another user may have written them.
+/// Fails if a run that was not saved here names commands: somebody else may have written them.
 pub(super) fn require_own_commands(document: &Document, run: &Run) -> anyhow::Result<()> {
     let mut entries = run.contests.iter().flat_map(|contest| &contest.entries);
-    let Some(command) = entries.find_map(|entry| entry.command()) else {
-        return Ok(());
-    };
-    let (id, command) = (visible(&document.id), visible(&command.name));
-    let refused = || format!("{id}: it runs the command {command}; only commands of your own saved runs are run again");
-    if document.origin != Origin::Own {
-        bail!(refused());
+    if let Some(command) = entries
+        .find_map(|entry| entry.command())
+        .filter(|_| document.origin != Origin::Own)
+    {
+        let (id, command) = (visible(&document.id), visible(&command.name));
+        bail!(
+            "{id}: it runs the command {command}; only commands of your own saved runs are run again: name one by its ID (`seekless runs`)"
+        );
     }
-    open_own(&document.path, Access::Read).map(drop).with_context(refused)
+    Ok(())
 }
 
 /// The same as an earlier run; only the time, the seed and the number of rounds are new.
 fn repeating(bench: Bench, name: &OsStr) -> anyhow::Result<Bench> {
     let document = config::store()?.find(name)?;
-    let run = document.read()?;
     let is_own = document.origin == Origin::Own;
+    let run = if is_own { document.read_own()? } else { document.read()? };
     require_own_commands(&document, &run)?;
     let is_by_default = run.drop == Drop::File && run.contests.iter().any(|contest| contest.cold_metadata);
     let mut bench = Bench {

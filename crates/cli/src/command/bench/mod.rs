@@ -220,7 +220,7 @@ fn measure(arguments: &Arguments, stop: &Stop, caught: &Caught) -> Result<(), Fa
     };
     // Saved before anything is printed: a reader may close our output early.
     let saved = progress.save(&run).map(Path::to_owned);
-    tell_size();
+    tell_of_store();
     let run = Concluded {
         shown: if arguments.alone {
             run.clone()
@@ -327,16 +327,19 @@ fn resumable(name: &OsStr) -> anyhow::Result<(Document, Run)> {
     if document.origin == Origin::Imported {
         bail!("{}: was imported; start a run of your own", document.id);
     }
-    let run = document.read()?;
+    let run = document.read_own()?;
     require_own_commands(&document, &run)?;
     Ok((document, run))
 }
 
-/// Warns if the store has become too large.
-fn tell_size() {
-    let documents = config::store().and_then(|store| store.documents()).unwrap_or_default();
-    if let Some(warning) = too_large(&documents) {
+/// Warns if the store has become too large, or others may replace what is in it.
+fn tell_of_store() {
+    let Ok(store) = config::store() else { return };
+    if let Some(warning) = too_large(&store.documents().unwrap_or_default()) {
         let _ = writeln!(stderr(), "{warning}");
+    }
+    if let Some(exposed) = store.exposed() {
+        let _ = writeln!(stderr(), "Saved runs cannot be trusted (--like, --resume): {exposed}.");
     }
 }
 

@@ -5,7 +5,7 @@
 use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::fs;
-use std::io::{self, BufRead, BufReader, IsTerminal, Read, Write};
+use std::io::{self, BufRead, BufReader, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError, mpsc};
@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use clap::{ArgGroup, Args};
-use seekless::files::open_own;
-use seekless_sys::Access;
+use seekless::files::{open_own_input, read_within};
+use seekless_sys::Support;
 use seekless_tools::Stop;
 use seekless_tools::dupes::Group;
 use seekless_tools::dupes::act::choose::{Choice, Fixed, choose};
@@ -168,21 +168,18 @@ pub fn act_on(kind: Kind, how: &How, searched: Searched, json: &JsonOptions, qui
     Work::of_groups(action, &rules, searched)?.finish(how, json, quiet)
 }
 
+/// Reads a plan or report: of at most half the size of the memory, as more could not be acted on.
 fn text_of(file: &Path) -> anyhow::Result<(Vec<u8>, bool)> {
+    let memory = seekless_sys::memory().ok().and_then(Support::available);
+    let bytes_max = memory.map_or(4 << 30, |memory| memory.total_bytes / 2);
     let shown = super::read_from(file);
     let is_stdin = file == Path::new("-");
-    let mut text = Vec::new();
     let read = if is_stdin {
-        standard_input().and_then(|mut input| input.read_to_end(&mut text))
+        standard_input().and_then(|input| read_within(input, bytes_max))
     } else {
-        // What comes through a pipe is the user's, as on standard input.
-        let opened = match fs::canonicalize(file) {
-            Ok(path) if path.is_file() => open_own(&path, Access::Read),
-            _ => fs::File::open(file),
-        };
-        opened.and_then(|mut file| file.read_to_end(&mut text))
+        open_own_input(file).and_then(|file| read_within(file, bytes_max))
     };
-    read.with_context(|| format!("{shown}: cannot read"))?;
+    let text = read.with_context(|| format!("{shown}: cannot read"))?;
     Ok((text, is_stdin))
 }
 

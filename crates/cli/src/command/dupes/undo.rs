@@ -11,10 +11,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, bail};
 use clap::Args;
 use seekless_results::visible;
 use seekless_tools::Stop;
+use seekless_tools::dupes::act;
 use seekless_tools::dupes::act::undo::{self, Journal, Undone};
 
 use super::act::unsourced;
@@ -56,7 +57,10 @@ pub fn run(arguments: &UndoArguments) -> Result<ExitCode, Failure> {
     raise_open_files();
     let state = state_directory()?;
     if arguments.list {
-        let journals = undo::list(&state).map_err(|error| unsourced(&error))?;
+        let (journals, untrusted) = listed(&state)?;
+        if let Some(untrusted) = untrusted {
+            let _ = writeln!(stderr(), "seekless dupes: {untrusted}");
+        }
         let mut page = Page::stdout();
         if arguments.json {
             let all = journals.iter().map(|journal| journal_json(journal, &started(journal)));
@@ -69,7 +73,7 @@ pub fn run(arguments: &UndoArguments) -> Result<ExitCode, Failure> {
     }
     let journal = match &arguments.journal {
         Some(name) => named(name, &state)?,
-        None => last(&undo::list(&state).map_err(|error| unsourced(&error))?)?,
+        None => last(&state)?,
     };
     if arguments.forget {
         undo::forget(&journal).map_err(|error| unsourced(&error))?;
@@ -136,7 +140,7 @@ fn named(name: &Path, state: &Path) -> anyhow::Result<PathBuf> {
     if name.as_os_str().as_bytes().contains(&b'/') {
         return Ok(name.to_owned());
     }
-    let journals = undo::list(state).map_err(|error| unsourced(&error))?;
+    let (journals, _) = listed(state)?;
     let is_it = |journal: &&Journal| {
         journal.path.file_name() == Some(name.as_os_str()) || OsStr::new(&name_of(journal)) == name.as_os_str()
     };
@@ -148,8 +152,19 @@ fn named(name: &Path, state: &Path) -> anyhow::Result<PathBuf> {
         .with_context(|| format!("{}: no such journal; --list lists them", visible_path(name)))
 }
 
+/// The journals, the newest first, and why the newest of those that cannot be trusted is not listed.
+fn listed(state: &Path) -> anyhow::Result<(Vec<Journal>, Option<act::Error>)> {
+    let (journals, untrusted) = undo::list(state).map_err(|error| unsourced(&error))?;
+    Ok((journals, untrusted.into_iter().next()))
+}
+
 /// The newest that is not undone. Those whose last undo restored nothing are skipped, unless there is no other.
-fn last(journals: &[Journal]) -> anyhow::Result<PathBuf> {
+fn last(state: &Path) -> anyhow::Result<PathBuf> {
+    let (journals, untrusted) = listed(state)?;
+    if let Some(untrusted) = untrusted.filter(|error| journals.first().is_none_or(|newest| newest.path < error.path)) {
+        let error = unsourced(&untrusted);
+        bail!("{error}; this run is the last; to undo an earlier one, name it (`seekless dupes undo --list`)");
+    }
     let is_open = |journal: &&Journal| !journal.is_complete || journal.undone < journal.steps;
     let open: Vec<&Journal> = journals.iter().filter(is_open).collect();
     let tried = open.iter().take_while(|journal| journal.is_tried).count();

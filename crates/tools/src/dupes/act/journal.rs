@@ -355,8 +355,7 @@ fn machine(id: &Path) -> io::Result<Option<String>> {
 fn require_private(directory: &Path) -> Result<(), Error> {
     // What is made below the last directory that exists is this user's own.
     let existing = directory.ancestors().find(|path| path.exists()).unwrap_or(directory);
-    let exposed = fs::canonicalize(existing).and_then(|path| Exposed::on_the_way(&path));
-    match exposed.map_err(failed(directory, "cannot examine the directory of journals"))? {
+    match Exposed::on_the_way(existing).map_err(failed(directory, "cannot examine the directory of journals"))? {
         Some(exposed) => {
             let hint = "other users could remove journals; take away their write access, or set XDG_STATE_HOME to another directory";
             let why = io::Error::new(io::ErrorKind::PermissionDenied, format!("{exposed}: {hint}"));
@@ -367,7 +366,7 @@ fn require_private(directory: &Path) -> Result<(), Error> {
 }
 
 /// The time in the name of a new journal: now, or right after the last one if the clock was set back since.
-fn after_all(directory: &Path, now: SystemTime) -> Result<String, Error> {
+pub(super) fn after_all(directory: &Path, now: SystemTime) -> Result<String, Error> {
     const FORM: &str = "%Y%m%dT%H%M%S%.6fZ";
     let time_of = |path: &PathBuf| {
         let name = path.file_name()?.to_str()?;
@@ -380,7 +379,8 @@ fn after_all(directory: &Path, now: SystemTime) -> Result<String, Error> {
     };
     let others = all(directory)?;
     let after = others.iter().filter_map(time_of).max();
-    let time = Timestamp::try_from(now).unwrap_or(Timestamp::MAX);
+    // A clock beyond the year 9999 is no clock: the journal comes right after the last one.
+    let time = Timestamp::try_from(now).unwrap_or(Timestamp::UNIX_EPOCH);
     let time = after.map_or(time, |after| after.max(time));
     Ok(time.strftime(FORM).to_string())
 }

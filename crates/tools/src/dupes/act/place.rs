@@ -135,9 +135,7 @@ impl Directories {
                 _ => return Err(not_plain()),
             };
             if exposed.is_none() {
-                let facts = Facts::of(&next)?;
-                let exposed_now = Exposed::of(&above, &next, (facts.owner, facts.group, facts.mode))?;
-                exposed = exposed_now.map(Arc::new);
+                exposed = Exposed::of(&above, &next, &next.metadata()?)?.map(Arc::new);
             }
             directory = Some(next);
         }

@@ -131,7 +131,7 @@ impl Tree {
     }
 
     fn journals(&self) -> Vec<undo::Journal> {
-        undo::list(&self.options().state_directory).unwrap()
+        undo::list(&self.options().state_directory).unwrap().0
     }
 
     fn snapshot(&self) -> Snapshot {
@@ -414,7 +414,7 @@ fn child_that_is_killed() {
             run_watched(&Action::Remove, &[], &options, &Stop::default(), &|_| (), &killing).unwrap();
         }
         _ => {
-            for journal in undo::list(&options.state_directory).unwrap() {
+            for journal in undo::list(&options.state_directory).unwrap().0 {
                 undo_watched(&journal.path, &Stop::default(), &|_, _| (), &killing).unwrap();
             }
         }
@@ -1290,6 +1290,14 @@ fn the_last_run_is_the_newest_even_if_the_clock_was_set_back() {
         let listed: Vec<PathBuf> = tree.journals().into_iter().map(|journal| journal.path).collect();
         assert_eq!(listed, made);
     }
+    // A clock beyond the year 9999 is no clock.
+    let directory = journal::directory(&tree.options().state_directory);
+    let late = UNIX_EPOCH + Duration::from_secs(300_000_000_000);
+    let [first, next] = [SystemTime::now(), late].map(|now| journal::after_all(&directory, now).unwrap());
+    assert_eq!(
+        (first.as_str(), next.as_str()),
+        ("20410101T000000.000002Z", "20410101T000000.000002Z")
+    );
     let began = tree.journals()[0].started;
     assert!(SystemTime::now().duration_since(began).unwrap() < Duration::from_hours(1));
 }

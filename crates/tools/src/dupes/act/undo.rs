@@ -86,12 +86,12 @@ const KEPT: Duration = Duration::from_hours(90 * 24);
 /// The newest are kept in any case: the clock may have been set forward.
 const NEWEST_KEPT: usize = if cfg!(test) { 0 } else { 20 };
 
-/// The journals, the newest first.
+/// The journals, and why others cannot be trusted, each the newest first.
 ///
 /// # Errors
 /// If the directory cannot be read; one that does not exist has none.
-pub fn list(state_directory: &Path) -> Result<Vec<Journal>, Error> {
-    let mut found = Vec::new();
+pub fn list(state_directory: &Path) -> Result<(Vec<Journal>, Vec<Error>), Error> {
+    let (mut found, mut untrusted) = (Vec::new(), Vec::new());
     for path in journal::all(&journal::directory(state_directory))? {
         // The journal of a run at work is locked, but can be read.
         let (lines, is_running) = match Open::open(&path) {
@@ -99,8 +99,15 @@ pub fn list(state_directory: &Path) -> Result<Vec<Journal>, Error> {
             Ok(None) => (Open::read_only(&path).and_then(|open| open.read()), true),
             Err(error) => (Err(error), false),
         };
-        // What is not a journal, or not one of this user, is not listed.
-        let Ok(lines) = lines else { continue };
+        let lines = match lines {
+            Ok(lines) => lines,
+            Err(error) => {
+                if error.source.kind() == io::ErrorKind::PermissionDenied {
+                    untrusted.push(error);
+                }
+                continue;
+            }
+        };
         let names = |steps: &dyn Fn(&Entry) -> bool| -> u64 {
             let chosen = lines.entries.iter().filter(|entry| steps(entry));
             chosen.map(|entry| entry.names.len() as u64).sum()
@@ -118,7 +125,8 @@ pub fn list(state_directory: &Path) -> Result<Vec<Journal>, Error> {
         });
     }
     found.reverse();
-    Ok(found)
+    untrusted.reverse();
+    Ok((found, untrusted))
 }
 
 /// Where the journal with a name is, if there is one.
