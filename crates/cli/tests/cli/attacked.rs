@@ -283,7 +283,7 @@ fn only_documents_that_nobody_else_can_have_written_are_acted_on() {
     let mut piped = place.command_of("bash");
     let script = r#""$0" "$@" <(sleep 0.2; cat report) < /dev/null"#;
     piped
-        .args(["-c", &script])
+        .args(["-c", script])
         .arg(place.command().get_program())
         .args(remove);
     let ended = Ended::of(piped.spawn().unwrap());
