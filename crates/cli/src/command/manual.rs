@@ -252,7 +252,7 @@ const FILES: &[Row] = &[
     ),
     (
         "$XDG_STATE_HOME/seekless/dupes/",
-        "Journals of what was done with duplicates, by which seekless dupes undo restores it; kept for 90 days.",
+        "Journals of what was done with duplicates, by which seekless dupes undo restores it; kept for 90 days, the 20 newest for longer.",
         &["dupes"],
     ),
     (

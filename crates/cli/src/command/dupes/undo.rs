@@ -31,7 +31,7 @@ use crate::signals::stopping;
 /// Removed files are copied back from the file that stayed, moved files and directories come back, and links become files again, with their
 /// owner, mode, times and attributes. If the file that stayed has changed since, undo says so and restores nothing from
 /// it. Without JOURNAL, the last run that has not been undone is undone; a run whose last undo restored nothing is skipped.
-/// Journals are kept for 90 days.
+/// Journals are kept for 90 days, and the 20 newest for longer.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
