@@ -121,6 +121,9 @@ pub enum LeaseScope {
     Unknown,
 }
 
+/// All of a file.
+pub const WHOLE_FILE: Range<u64> = 0..u64::MAX;
+
 /// The `FIEMAP_EXTENT_*` bits of one extent (linux/fiemap.h).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ExtentFlags(pub u32);

@@ -141,11 +141,15 @@ fn shared(pair: &Pair<'_>) -> Result<Vec<Range<u64>>> {
         return Ok(Vec::new());
     }
     // First without writing back dirty pages, which takes time and is unnecessary if nothing is shared.
-    let known = [0, 1].map(|file| sys::extents_as_known(&pair.sides[file].file));
+    let range = |file: usize| pair.place(file, &(0..pair.bytes));
+    let known = [0, 1].map(|file| sys::extents_as_known(&pair.sides[file].file, range(file)));
     if matching(pair, known)?.is_empty() || !pair.is_in_one_address_space()? {
         return Ok(Vec::new());
     }
-    matching(pair, [0, 1].map(|file| sys::extents(&pair.sides[file].file)))
+    matching(
+        pair,
+        [0, 1].map(|file| sys::extents(&pair.sides[file].file, range(file))),
+    )
 }
 
 type Asked = std::io::Result<Support<Vec<Extent>>>;

@@ -28,7 +28,7 @@ pub struct ExtentSummary {
 pub fn extents(path: impl AsRef<Path>) -> Result<Option<ExtentSummary>> {
     let path = path.as_ref();
     let file = File::open(path).map_err(|error| Error::system(path, "open", error))?;
-    let found = sys::extents(&file).map_err(|error| Error::system(path, "list its extents", error))?;
+    let found = sys::extents(&file, sys::WHOLE_FILE).map_err(|error| Error::system(path, "list its extents", error))?;
     let Support::Available(found) = found else {
         return Ok(None);
     };
@@ -45,7 +45,9 @@ pub fn extents(path: impl AsRef<Path>) -> Result<Option<ExtentSummary>> {
 /// # Errors
 /// The system's.
 pub fn shared_bytes(file: &File) -> io::Result<Option<u64>> {
-    Ok(sys::extents(file)?.available().map(|found| shared(&found)))
+    Ok(sys::extents(file, sys::WHOLE_FILE)?
+        .available()
+        .map(|found| shared(&found)))
 }
 
 /// Bytes in blocks of an open file that are its own: those of its data up to its end that are not shared, and not stored with
@@ -57,7 +59,7 @@ pub fn own_bytes(file: &File) -> io::Result<Option<u64>> {
     let metadata = file.metadata()?;
     let end = metadata.len().next_multiple_of(metadata.blksize().max(1));
     let own = |extent: &&sys::Extent| extent.logical < end && !extent.flags.is_shared() && !extent.flags.is_inline();
-    let found = sys::extents(file)?.available();
+    let found = sys::extents(file, sys::WHOLE_FILE)?.available();
     let length = |extent: &sys::Extent| extent.length.min(end - extent.logical);
     Ok(found.map(|found| found.iter().filter(own).map(length).sum()))
 }
@@ -73,13 +75,13 @@ pub type Run = [u64; 3];
 pub fn shared_layout(file: &File) -> io::Result<Option<Vec<Run>>> {
     let end = file.metadata()?.len();
     // First without writing back what is dirty, which takes time and is in vain where nothing is shared.
-    let Some(known) = sys::extents_as_known(file)?.available() else {
+    let Some(known) = sys::extents_as_known(file, sys::WHOLE_FILE)?.available() else {
         return Ok(None);
     };
     if layout(&known, end).is_none() || !sys::is_one_address_space(file)? {
         return Ok(None);
     }
-    Ok(sys::extents(file)?
+    Ok(sys::extents(file, sys::WHOLE_FILE)?
         .available()
         .and_then(|extents| layout(&extents, end)))
 }
@@ -110,7 +112,7 @@ fn layout(extents: &[sys::Extent], end: u64) -> Option<Vec<Run>> {
 /// # Errors
 /// The system's.
 pub fn place(file: &File) -> io::Result<Option<u64>> {
-    let extents = sys::extents_as_known(file)?.available();
+    let extents = sys::extents_as_known(file, sys::WHOLE_FILE)?.available();
     let first = extents.and_then(|extents| extents.first().copied());
     Ok(first
         .filter(|first| !first.flags.is_doubtful())

@@ -86,7 +86,7 @@ fn write_piece(file: &File, at: u64, to: u64, bytes: u64, content: &Generator) -
 pub fn verify_fragmented(path: &Path) -> io::Result<Result<(), String>> {
     let file = File::open(path)?;
     let bytes = file.metadata()?.len();
-    let extents = match sys::extents(&file)? {
+    let extents = match sys::extents(&file, sys::WHOLE_FILE)? {
         Support::Available(extents) => extents,
         Support::Unavailable(reason) => return Ok(Err(reason.to_owned())),
     };

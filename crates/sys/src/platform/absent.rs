@@ -12,6 +12,7 @@ use std::convert::Infallible;
 use std::ffi::{CStr, OsStr};
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -255,12 +256,12 @@ pub fn copy_path_data(_src: &File, _dst: &File) -> io::Result<Support<()>> {
 }
 
 /// `Unavailable`: Linux only.
-pub fn extents(_file: &File) -> io::Result<Support<Vec<Extent>>> {
+pub fn extents(_file: &File, _within: Range<u64>) -> io::Result<Support<Vec<Extent>>> {
     Ok(Support::Unavailable("extents are reported on Linux only"))
 }
 
 /// `Unavailable`: Linux only.
-pub fn extents_as_known(_file: &File) -> io::Result<Support<Vec<Extent>>> {
+pub fn extents_as_known(_file: &File, _within: Range<u64>) -> io::Result<Support<Vec<Extent>>> {
     Ok(Support::Unavailable("extents are reported on Linux only"))
 }
 

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::mpsc;
 
 use seekless::files::{allocated_bytes, data_ranges, read_some};
-use seekless_sys::{self as sys, MappedBytes};
+use seekless_sys::{self as sys, MappedBytes, Support};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
@@ -136,11 +136,16 @@ impl Counted {
 fn free_past_end(held: &Held<'_>) -> Result<()> {
     let failed = |error| held.failed("free the blocks past its end", error);
     let blocks = || -> Result<Range<u64>> {
-        let extents = sys::extents(&held.file)
-            .map_err(failed)?
-            .available()
-            .unwrap_or_default();
-        Ok(past_end(&extents, held.metadata.len(), held.block_bytes()?))
+        let extents = sys::extents(&held.file, sys::WHOLE_FILE).map_err(failed)?;
+        let (bytes, block_bytes) = (held.metadata.len(), held.block_bytes()?);
+        Ok(match extents {
+            Support::Available(extents) => past_end(&extents, bytes, block_bytes),
+            // What has more blocks than its size needs has some past its end.
+            Support::Unavailable(_) => {
+                let start = bytes.next_multiple_of(block_bytes);
+                start..held.allocated_bytes()?.max(start)
+            }
+        })
     };
     let found = blocks()?;
     if !found.is_empty() {

@@ -79,7 +79,7 @@ pub fn fill(file: &FileAt, is_unsafe: bool) -> Result<Filled> {
 /// The ranges without blocks, in whole blocks; `None` if the file system does not report extents. lseek(2) would also
 /// count allocated but unwritten blocks as holes.
 fn holes(held: &Held<'_>) -> Result<Option<Vec<Range<u64>>>> {
-    match sys::extents(&held.file) {
+    match sys::extents(&held.file, sys::WHOLE_FILE) {
         Ok(Support::Available(extents)) => {
             let end = held.metadata.len().next_multiple_of(held.block_bytes()?);
             Ok(Some(between(&extents, end)))

@@ -58,7 +58,7 @@ pub fn show(
     let failed = |action| move |error| Error::system(path, action, error);
     let (file, metadata) = open_regular(file)?;
     let bytes = metadata.len();
-    let found = sys::extents(&file).map_err(failed("list its extents"))?;
+    let found = sys::extents(&file, sys::WHOLE_FILE).map_err(failed("list its extents"))?;
     let found = match found {
         Support::Available(found) => Some(found),
         Support::Unavailable(_) => None,

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::fd::AsRawFd;
 
 use rustix::io::Errno;
@@ -47,17 +48,18 @@ struct Fiemap {
     extents: [FiemapExtent; PAGE_EXTENTS],
 }
 
-/// The file's extents in order of their place in the file, after writing back what is dirty; holes are the gaps.
+/// The extents of a range in order of their place in the file, after writing back what is dirty; holes are the gaps. The first and
+/// last may reach beyond the range.
 ///
 /// The answer is valid for one moment: before relying on it, read it and the ctime again.
-pub fn extents(file: &File) -> io::Result<Support<Vec<Extent>>> {
-    all_extents(file, FIEMAP_FLAG_SYNC)
+pub fn extents(file: &File, within: Range<u64>) -> io::Result<Support<Vec<Extent>>> {
+    extents_by(file, within, FIEMAP_FLAG_SYNC)
 }
 
 /// The same without writing back what is dirty: quick, and proof of nothing. A clone that was written to may still show
 /// the extents that it shared before.
-pub fn extents_as_known(file: &File) -> io::Result<Support<Vec<Extent>>> {
-    all_extents(file, 0)
+pub fn extents_as_known(file: &File, within: Range<u64>) -> io::Result<Support<Vec<Extent>>> {
+    extents_by(file, within, 0)
 }
 
 /// Whether equal places in the [`extents`] of two files with the same `st_dev` are the same bytes: only if the file
@@ -120,16 +122,16 @@ impl BtrfsInfo {
     }
 }
 
-fn all_extents(file: &File, flags: u32) -> io::Result<Support<Vec<Extent>>> {
+fn extents_by(file: &File, within: Range<u64>, flags: u32) -> io::Result<Support<Vec<Extent>>> {
     let mut found: Vec<Extent> = Vec::new();
     // Not in a box: whether it would be made there, or copied there, depends on the rest of the program.
     let mut page = Fiemap {
         header: FiemapHeader::default(),
         extents: [FiemapExtent::default(); PAGE_EXTENTS],
     };
-    let mut start = 0;
-    loop {
-        match fetch_page(file, start, flags, &mut page)? {
+    let mut start = within.start;
+    while start < within.end {
+        match fetch_page(file, start..within.end, flags, &mut page)? {
             Support::Available(()) => {}
             Support::Unavailable(reason) => return Ok(Support::Unavailable(reason)),
         }
@@ -153,14 +155,14 @@ fn all_extents(file: &File, flags: u32) -> io::Result<Support<Vec<Extent>>> {
     Ok(Support::Available(found))
 }
 
-fn fetch_page(file: &File, start: u64, flags: u32, page: &mut Fiemap) -> io::Result<Support<()>> {
+fn fetch_page(file: &File, within: Range<u64>, flags: u32, page: &mut Fiemap) -> io::Result<Support<()>> {
     const FS_IOC_FIEMAP: rustix::ioctl::Opcode = opcode::read_write::<FiemapHeader>(b'f', 11);
     // EBADR: the file system knows FIEMAP, but not with this flag.
     let absent = [ABSENT, &[Errno::BADR]].concat();
     attempt(&absent, "the file system does not report extents", || {
         page.header = FiemapHeader {
-            start,
-            length: u64::MAX - start,
+            start: within.start,
+            length: within.end - within.start,
             flags,
             extent_count: PAGE_EXTENTS as u32,
             ..FiemapHeader::default()
@@ -178,6 +180,7 @@ mod tests {
     use std::os::unix::fs::FileExt;
 
     use super::*;
+    use crate::types::WHOLE_FILE;
 
     #[test]
     fn extents_leave_out_the_hole() {
@@ -185,7 +188,7 @@ mod tests {
         let block = vec![1_u8; 64 << 10];
         file.write_all_at(&block, 0).unwrap();
         file.write_all_at(&block, 1 << 20).unwrap();
-        let Support::Available(found) = extents(&file).unwrap() else {
+        let Support::Available(found) = extents(&file, WHOLE_FILE).unwrap() else {
             println!("skipped: no FIEMAP on the temporary directory");
             return;
         };
@@ -211,7 +214,7 @@ mod tests {
         for n in 0..count {
             file.write_all_at(&[1; 4096], n * (128 << 10)).unwrap();
         }
-        let Support::Available(found) = extents(&file).unwrap() else {
+        let Support::Available(found) = extents(&file, WHOLE_FILE).unwrap() else {
             println!("skipped: no FIEMAP on the temporary directory");
             return;
         };
@@ -219,12 +222,29 @@ mod tests {
         assert!(held >= count * 4096);
         assert!(found.len() > PAGE_EXTENTS || held > count * 4096);
         assert!(found.is_sorted_by_key(|extent| extent.logical));
+        // Those of a range are those that reach into it, whatever pages they are on.
+        for within in [
+            0..1,
+            5000..300_000,
+            20 << 20..40 << 20,
+            (count - 1) * (128 << 10)..u64::MAX,
+            1 << 40..1 << 41,
+        ] {
+            let inside: Vec<_> = found
+                .iter()
+                .filter(|e| e.logical < within.end && e.logical + e.length > within.start)
+                .map(|e| (e.logical, e.length))
+                .collect();
+            let asked = extents(&file, within.clone()).unwrap().available().unwrap();
+            let asked: Vec<_> = asked.iter().map(|e| (e.logical, e.length)).collect();
+            assert_eq!(asked, inside, "{within:?}");
+        }
     }
 
     #[test]
     fn an_empty_file_has_no_extents() {
         let file = tempfile::tempfile().unwrap();
-        let found = extents(&file).unwrap();
+        let found = extents(&file, WHOLE_FILE).unwrap();
         assert!(matches!(found, Support::Unavailable(_)) || found == Support::Available(Vec::new()));
     }
 }
