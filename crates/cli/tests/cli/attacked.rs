@@ -371,6 +371,21 @@ fn a_journal_that_cannot_be_trusted_is_named_and_no_earlier_run_is_undone_instea
     chown(&newest, Some(0), None).unwrap();
     place.run(&["dupes", "undo"]).succeeded();
     assert!(place.path("two/b").exists() && !place.path("one/b").exists());
+    // A later run that is undone changes nothing about that.
+    remove("three").succeeded();
+    place.run(&["dupes", "undo"]).succeeded();
+    let middle = journals().map(|entry| entry.unwrap().path()).max().unwrap();
+    remove("four").succeeded();
+    place.run(&["dupes", "undo"]).succeeded();
+    chown(&middle, Some(NOBODY), None).unwrap();
+    assert!(
+        place
+            .run(&["dupes", "undo"])
+            .refused()
+            .contains("belongs to another user")
+    );
+    assert!(!place.path("one/b").exists());
+    chown(&middle, Some(0), None).unwrap();
     // A link on the way that others can take away.
     fs::create_dir(place.path("shared")).unwrap();
     fs::set_permissions(place.path("shared"), Permissions::from_mode(0o777)).unwrap();

@@ -11,7 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, bail};
 use clap::Args;
 use seekless_results::visible;
 use seekless_tools::Stop;
@@ -161,17 +161,19 @@ fn listed(state: &Path) -> anyhow::Result<(Vec<Journal>, Option<act::Error>)> {
 /// The newest that is not undone. Those whose last undo restored nothing are skipped, unless there is no other.
 fn last(state: &Path) -> anyhow::Result<PathBuf> {
     let (journals, untrusted) = listed(state)?;
-    if let Some(untrusted) = untrusted.filter(|error| journals.first().is_none_or(|newest| newest.path < error.path)) {
-        let error = unsourced(&untrusted);
-        bail!("{error}; this run is the last; to undo an earlier one, name it (`seekless dupes undo --list`)");
-    }
     let is_open = |journal: &&Journal| !journal.is_complete || journal.undone < journal.steps;
     let open: Vec<&Journal> = journals.iter().filter(is_open).collect();
     let tried = open.iter().take_while(|journal| journal.is_tried).count();
-    let Some(chosen) = open.get(tried) else {
-        let found = open.first().map(|journal| journal.path.clone());
-        return found.ok_or_else(|| anyhow!("there is nothing to undo"));
-    };
+    let chosen = open.get(tried).or(open.first());
+    // What a later run did may not have been undone.
+    if let Some(untrusted) = untrusted.filter(|error| chosen.is_none_or(|chosen| chosen.path < error.path)) {
+        let error = unsourced(&untrusted);
+        bail!("{error}\nhint: to undo an earlier run, name its journal (`seekless dupes undo --list`)");
+    }
+    let chosen = chosen.with_context(|| "there is nothing to undo")?;
+    if tried == open.len() {
+        return Ok(chosen.path.clone());
+    }
     for skipped in &open[..tried] {
         let name = name_of(skipped);
         // Standard error may be gone.
