@@ -12,7 +12,7 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use super::held::{Held, block_bytes, open_regular};
-use super::map::past_end;
+use super::map::{end_of, past_end};
 use super::zeros::{PIECE_BYTES, Zeros};
 use super::{Error, Result};
 use crate::Stop;
@@ -137,15 +137,12 @@ fn free_past_end(held: &Held<'_>) -> Result<()> {
     let failed = |error| held.failed("free the blocks past its end", error);
     let blocks = || -> Result<Range<u64>> {
         let extents = sys::extents(&held.file, sys::WHOLE_FILE).map_err(failed)?;
-        let (bytes, block_bytes) = (held.metadata.len(), held.block_bytes()?);
-        Ok(match extents {
-            Support::Available(extents) => past_end(&extents, bytes, block_bytes),
+        let blocks_end = match extents {
+            Support::Available(extents) => end_of(&extents),
             // What has more blocks than its size needs has some past its end.
-            Support::Unavailable(_) => {
-                let start = bytes.next_multiple_of(block_bytes);
-                start..held.allocated_bytes()?.max(start)
-            }
-        })
+            Support::Unavailable(_) => held.allocated_bytes()?,
+        };
+        Ok(past_end(blocks_end, held.metadata.len(), held.block_bytes()?))
     };
     let found = blocks()?;
     if !found.is_empty() {

@@ -39,13 +39,17 @@ pub struct Stretch {
     pub range: Range<u64>,
 }
 
-/// The range of the blocks past the end of a file, in whole blocks; empty if there are none.
-pub(super) fn past_end(extents: &[Extent], bytes: u64, block_bytes: u64) -> Range<u64> {
+/// The range of the blocks past the end of a file whose blocks end there, in whole blocks; empty if there are none.
+pub(super) fn past_end(blocks_end: u64, bytes: u64, block_bytes: u64) -> Range<u64> {
     let start = bytes.next_multiple_of(block_bytes);
-    let end = extents
+    start..blocks_end.max(start)
+}
+
+/// Where the last of the extents of a file ends; 0 if it has none.
+pub(super) fn end_of(extents: &[Extent]) -> u64 {
+    extents
         .last()
-        .map_or(0, |last| last.logical.saturating_add(last.length));
-    start..end.max(start)
+        .map_or(0, |last| last.logical.saturating_add(last.length))
 }
 
 /// Reports a hole, split into holes and reserved stretches. `extents` are in order and start with those that are not

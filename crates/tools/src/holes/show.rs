@@ -8,7 +8,7 @@ use seekless_sys::{self as sys, Support};
 use serde::Serialize;
 
 use super::held::{block_bytes, file_system, open_regular};
-use super::map::{past_end, tell_hole};
+use super::map::{end_of, past_end, tell_hole};
 use super::zeros::Zeros;
 use super::{Error, Kind, Result, Stretch};
 use crate::Stop;
@@ -89,7 +89,8 @@ pub fn show(
         }
         tell_hole(at..bytes, &mut extents, &mut count);
     }
-    let past_end = past_end(found.as_deref().unwrap_or_default(), bytes, block_bytes(&file, path)?);
+    let blocks_end = found.as_deref().map_or(0, end_of);
+    let past_end = past_end(blocks_end, bytes, block_bytes(&file, path)?);
     if !past_end.is_empty() {
         let stretch = Stretch {
             kind: Kind::PastEnd,

@@ -164,17 +164,15 @@ fn last(state: &Path) -> anyhow::Result<PathBuf> {
     let is_open = |journal: &&Journal| !journal.is_complete || journal.undone < journal.steps;
     let open: Vec<&Journal> = journals.iter().filter(is_open).collect();
     let tried = open.iter().take_while(|journal| journal.is_tried).count();
-    let chosen = open.get(tried).or(open.first());
+    let skipped = if tried < open.len() { &open[..tried] } else { &[] };
+    let chosen = open.get(skipped.len());
     // What a later run did may not have been undone.
     if let Some(untrusted) = untrusted.filter(|error| chosen.is_none_or(|chosen| chosen.path < error.path)) {
         let error = unsourced(&untrusted);
         bail!("{error}\nhint: to undo an earlier run, name its journal (`seekless dupes undo --list`)");
     }
     let chosen = chosen.with_context(|| "there is nothing to undo")?;
-    if tried == open.len() {
-        return Ok(chosen.path.clone());
-    }
-    for skipped in &open[..tried] {
+    for skipped in skipped {
         let name = name_of(skipped);
         // Standard error may be gone.
         let _ = writeln!(

@@ -81,7 +81,7 @@ pub type TellUndone<'a> = &'a dyn Fn(&Path, &Undone);
 /// How much of a file that a power cut may have torn is compared at a time.
 const TORN_BLOCK_BYTES: usize = 64 << 10;
 
-/// Journals are kept for 90 days, and the 20 newest for longer.
+/// Journals are kept for 90 days.
 const KEPT: Duration = Duration::from_hours(90 * 24);
 /// The newest are kept in any case: the clock may have been set forward.
 const NEWEST_KEPT: usize = if cfg!(test) { 0 } else { 20 };
