@@ -45,6 +45,7 @@ mod sustained;
 mod system;
 mod terminal;
 mod trees;
+mod trusted;
 mod turns;
 mod unprivileged;
 mod update;

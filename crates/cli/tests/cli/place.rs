@@ -263,6 +263,15 @@ pub fn prepared(program: &str, arguments: &[&OsStr]) -> bool {
     output.is_some_and(|output| output.status.success())
 }
 
+/// Whether root runs the tests; prints `skipped` if not.
+pub fn is_root() -> bool {
+    let is_root = rustix::process::geteuid().is_root();
+    if !is_root {
+        println!("skipped: not root");
+    }
+    is_root
+}
+
 /// A file system mounted on a directory, unmounted when this is dropped.
 pub struct Mount(PathBuf);
 
