@@ -1,16 +1,17 @@
-//! Paths in JSON, which has no bytes.
+//! Paths in JSON, which has no bytes: a path that is not UTF-8 is written a second time, as `NAME_bytes`, in hexadecimal digits.
 //!
 //! Not here: what is written beside them.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use serde_json::Value;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
 
-/// Adds a path, or `null`, to an object. A path that is not UTF-8 is added a second time, as `NAME_bytes`, in
-/// hexadecimal digits.
+/// Adds a path, or `null`, to an object.
 #[must_use]
 pub fn with_path(mut object: Value, name: &str, path: Option<&Path>) -> Value {
     object[name] = path.map(Path::to_string_lossy).into();
@@ -20,16 +21,126 @@ pub fn with_path(mut object: Value, name: &str, path: Option<&Path>) -> Value {
     object
 }
 
-/// The path that [`with_path`] added to an object; `None` without one, and for one that it did not write.
+/// Writes a value whose paths are [`path`] and [`paths`].
 #[must_use]
-pub fn path_in(object: &Value, name: &str) -> Option<PathBuf> {
-    let text = object.get(name)?.as_str()?;
-    match object.get(format!("{name}_bytes")) {
-        None => Some(text.into()),
-        Some(bytes) => {
-            let path: PathBuf = OsString::from_vec(bytes_of(bytes.as_str()?)?).into();
-            (path.to_string_lossy() == text).then_some(path)
+pub fn written<T: Serialize>(value: &T) -> Value {
+    let mut value = serde_json::to_value(value).unwrap_or_default();
+    each_object(&mut value, &|object| {
+        let named: Vec<(String, String)> = object.iter().filter_map(bytes_in).collect();
+        for (name, digits) in named {
+            let path = bytes_of(&digits).unwrap_or_default();
+            object.insert(name.clone(), String::from_utf8_lossy(&path).into());
+            object.insert(name + "_bytes", digits.into());
         }
+    });
+    value
+}
+
+/// Reads what [`written`] wrote.
+///
+/// # Errors
+/// What is missing or wrong.
+pub fn read<T: DeserializeOwned>(mut value: Value) -> Result<T, String> {
+    each_object(&mut value, &|object| {
+        let is_bytes = |name: &&String| name.ends_with("_bytes") && object[*name].is_string();
+        let named: Vec<String> = object.keys().filter(is_bytes).cloned().collect();
+        for name in named {
+            let digits = object.remove(&name).unwrap_or_default();
+            let text = name.trim_end_matches("_bytes");
+            let path = digits.as_str().and_then(bytes_of);
+            let is_path = path.is_some_and(|path| object.get(text) == Some(&String::from_utf8_lossy(&path).into()));
+            let bytes = Map::from_iter([(BYTES.to_owned(), digits)]);
+            object.insert(text.to_owned(), if is_path { bytes.into() } else { Value::Null });
+        }
+    });
+    serde_path_to_error::deserialize(value).map_err(|error| match error.path().iter().len() {
+        0 => error.inner().to_string(),
+        _ => format!("`{}`: {}", error.path(), error.inner()),
+    })
+}
+
+/// The key of the bytes of a path until it is written with its name.
+const BYTES: &str = "\0bytes";
+
+fn bytes_in((name, value): (&String, &Value)) -> Option<(String, String)> {
+    Some((name.clone(), value.get(BYTES)?.as_str()?.to_owned()))
+}
+
+fn each_object(value: &mut Value, change: &dyn Fn(&mut Map<String, Value>)) {
+    match value {
+        Value::Array(values) => values.iter_mut().for_each(|value| each_object(value, change)),
+        Value::Object(object) => {
+            change(object);
+            object.values_mut().for_each(|value| each_object(value, change));
+        }
+        _ => {}
+    }
+}
+
+/// Serialises a path; a path that the system cannot have is refused.
+pub mod path {
+    use std::path::{Path, PathBuf};
+
+    use serde::de::{Deserialize, Deserializer, Error};
+    use serde::{Serialize, Serializer};
+    use serde_json::{Value, json};
+
+    use super::{BYTES, OsStrExt as _, OsString, OsStringExt as _, bytes_of, digits};
+
+    /// As text, or as an object with its bytes.
+    ///
+    /// # Errors
+    /// The serializer's.
+    pub fn serialize<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
+        match path.to_str() {
+            Some(text) => text.serialize(to),
+            None => json!({BYTES: digits(path.as_os_str().as_bytes())}).serialize(to),
+        }
+    }
+
+    /// The reverse.
+    ///
+    /// # Errors
+    /// That it is not a path.
+    pub fn deserialize<'d, D: Deserializer<'d>>(from: D) -> Result<PathBuf, D::Error> {
+        let bytes = match Value::deserialize(from)? {
+            Value::String(text) => Some(text.into_bytes()),
+            value => value.get(BYTES).and_then(Value::as_str).and_then(bytes_of),
+        };
+        let bytes = bytes.filter(|bytes| !bytes.is_empty() && !bytes.contains(&0));
+        bytes
+            .map(|bytes| OsString::from_vec(bytes).into())
+            .ok_or_else(|| D::Error::custom("a path is missing or damaged"))
+    }
+}
+
+/// Serialises paths as objects with the key `path`.
+pub mod paths {
+    use std::path::PathBuf;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    #[derive(Serialize, Deserialize)]
+    struct Named {
+        #[serde(with = "super::path")]
+        path: PathBuf,
+    }
+
+    /// A list of objects.
+    ///
+    /// # Errors
+    /// The serializer's.
+    pub fn serialize<S: Serializer>(paths: &[PathBuf], to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(paths.iter().map(|path| Named { path: path.clone() }))
+    }
+
+    /// The reverse.
+    ///
+    /// # Errors
+    /// That they are not paths.
+    pub fn deserialize<'d, D: Deserializer<'d>>(from: D) -> Result<Vec<PathBuf>, D::Error> {
+        let named = Vec::<Named>::deserialize(from)?;
+        Ok(named.into_iter().map(|named| named.path).collect())
     }
 }
 
@@ -56,26 +167,45 @@ pub(crate) fn bytes_of(digits: &str) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use std::ffi::OsStr;
+    use std::path::PathBuf;
 
     use proptest::prelude::*;
+    use serde::Deserialize;
     use serde_json::json;
 
     use super::*;
 
+    #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+    struct Sample {
+        #[serde(with = "path")]
+        to: PathBuf,
+        #[serde(with = "paths")]
+        others: Vec<PathBuf>,
+        own_bytes: u64,
+    }
+
     proptest! {
         #[test]
-        fn every_path_is_read_back_as_it_was_written(bytes: Vec<u8>) {
-            let path = Path::new(OsStr::from_bytes(&bytes));
-            let object = with_path(json!({}), "path", Some(path));
-            prop_assert_eq!(path_in(&object, "path").unwrap(), path);
+        fn every_path_is_read_back_as_it_was_written(all in proptest::collection::vec("[^\0]", 1..5), bytes in proptest::collection::vec(1_u8.., 1..9)) {
+            let path = PathBuf::from(OsStr::from_bytes(&bytes));
+            let others = all.iter().map(PathBuf::from).chain([path.clone()]).collect();
+            let sample = Sample { to: path.clone(), others, own_bytes: 7 };
+            let value = written(&sample);
+            prop_assert_eq!(value["to"].as_str().unwrap(), path.to_string_lossy());
+            prop_assert_eq!(value.get("to_bytes").is_none(), path.to_str().is_some());
+            prop_assert_eq!(read::<Sample>(value).unwrap(), sample);
         }
     }
 
     #[test]
     fn a_path_whose_bytes_are_others_than_its_text_is_refused() {
+        let sample = |to: Value, bytes: &str| json!({"to": to, "to_bytes": bytes, "others": [], "own_bytes": 1});
         for bytes in ["6", "zz", "6162", "é"] {
-            assert_eq!(path_in(&json!({"path": "x", "path_bytes": bytes}), "path"), None);
+            read::<Sample>(sample("x".into(), bytes)).unwrap_err();
         }
-        assert_eq!(path_in(&json!({"path": null}), "path"), None);
+        read::<Sample>(sample("x".into(), "78")).unwrap();
+        for to in [json!(null), json!(""), json!("\0"), json!(["x"])] {
+            read::<Sample>(json!({"to": to, "others": [], "own_bytes": 1})).unwrap_err();
+        }
     }
 }

@@ -5,9 +5,9 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use seekless_results::{bytes, visible};
-use seekless_tools::dupes::act::choose::Choice;
-use seekless_tools::dupes::act::report::Refused;
-use seekless_tools::dupes::act::undo::Journal;
+use seekless_tools::dupes::act::choose::{Choice, Chosen};
+use seekless_tools::dupes::act::report::RefusedPart;
+use seekless_tools::dupes::act::undo::PastRun;
 use seekless_tools::dupes::act::{Action, Needless, Outcome, Ran, Settled, Step, plan};
 use serde_json::{Value, json};
 
@@ -24,12 +24,11 @@ pub struct Acts {
     objects: Option<Objects>,
     action: Action,
     directory: PathBuf,
-    planned: u64,
+    /// Files, and directories, that will be acted on.
+    planned: [u64; 2],
     planned_bytes: u64,
-    /// Directories among them, the files in those, and their bytes.
-    whole: [u64; 3],
     /// Directories that were acted on.
-    whole_done: u64,
+    directories_done: u64,
     refused: u64,
     left: u64,
     /// Steps that would gain nothing, by the reason.
@@ -48,10 +47,9 @@ impl Acts {
             objects: json.map(|form| Objects::new(form, "results")),
             action: action.clone(),
             directory: std::env::current_dir().unwrap_or_default(),
-            planned: 0,
+            planned: [0; 2],
             planned_bytes: 0,
-            whole: [0; 3],
-            whole_done: 0,
+            directories_done: 0,
             refused: 0,
             left: 0,
             needless: Vec::new(),
@@ -81,7 +79,7 @@ impl Acts {
     }
 
     /// Writes a part of a report or plan that is not believed, to standard error, too.
-    pub fn refused(&mut self, refused: &Refused) -> io::Result<()> {
+    pub fn refused(&mut self, refused: &RefusedPart) -> io::Result<()> {
         self.refused += 1;
         let path = refused.path.as_deref().map(|path| self.shown(path));
         let place = (!refused.place.is_empty()).then(|| refused.place.clone());
@@ -91,112 +89,132 @@ impl Acts {
         self.object(&with_path(object, "path", refused.path.as_deref()))
     }
 
-    /// Writes what stays, why, and what will be done, except for steps with a reason in `left`.
-    pub fn plan(
-        &mut self,
-        choices: &[Choice],
-        left: &[Option<Outcome>],
-        whole: u64,
-        is_dry_run: bool,
-    ) -> io::Result<()> {
+    /// Writes what stays, why, and what will be done, except for steps with an outcome in `left`.
+    pub fn plan(&mut self, chosen: &Chosen, left: &[Option<Outcome>], is_dry_run: bool) -> io::Result<()> {
+        let mut rest = left;
+        for choice in &chosen.choices {
+            let (outcomes, more) = rest.split_at(choice.steps.len());
+            rest = more;
+            self.count(choice, outcomes);
+            if self.objects.is_some() {
+                self.choice_json(choice, outcomes, is_dry_run)?;
+            } else {
+                self.choice(choice, outcomes)?;
+            }
+        }
+        if self.objects.is_some() {
+            return Ok(());
+        }
+        let mut words = match self.planned {
+            [0, 0] => "Nothing to do".to_owned(),
+            [files, directories] => format!("{} to {}", subjects(files, directories), self.action.word()),
+        };
+        if self.planned != [0, 0] && !matches!(self.action, Action::Move { .. }) {
+            // Blocks past the end of a file are not shared.
+            let most = if self.action == Action::Reflink { "up to " } else { "" };
+            let _ = write!(words, ", {most}{} to gain", bytes(self.planned_bytes));
+        }
         let mut page = page();
-        let mut reasons = left;
-        for choice in choices {
-            let (outcomes, rest) = reasons.split_at(choice.steps.len());
-            reasons = rest;
-            let is_needless = |outcome: &Option<Outcome>| matches!(outcome, Some(Outcome::Needless(_)));
-            let is_shown = self.objects.is_none() && !outcomes.iter().all(is_needless);
-            if is_shown {
-                let each = bytes(choice.bytes);
-                match choice.files {
-                    Some(number) => writeln!(page, "{BOLD}Equal directories of {}, {each}{BOLD:#}", files(number))?,
-                    None => writeln!(page, "{BOLD}Equal files of {each}{BOLD:#}")?,
-                }
-                for (paths, why) in &choice.kept {
-                    for (index, path) in paths.iter().enumerate() {
-                        let why = if index > 0 { "same file" } else { why };
-                        let (path, why) = (self.shown(path), visible(why));
-                        let end = if choice.files.is_some() { "/" } else { "" };
-                        writeln!(page, "  {:WORD$}  {path}{end}{DIM}  ({why}){DIM:#}", "keep")?;
-                    }
-                }
-            }
-            for ((step, own_bytes), outcome) in choice.steps.iter().zip(outcomes) {
-                let why = outcome.as_ref().and_then(Outcome::why);
-                if let Some(Outcome::Needless(needless)) = outcome {
-                    self.count_needless(*needless);
-                } else if why.is_some() {
-                    self.left += 1;
-                } else {
-                    self.planned += 1;
-                    self.planned_bytes += own_bytes;
-                    if let Some(contents) = step.seen.contents {
-                        let figures = [1, contents.files, step.seen.bytes];
-                        self.whole
-                            .iter_mut()
-                            .zip(figures)
-                            .for_each(|(sum, figure)| *sum += figure);
-                    }
-                }
-                let object = || match &why {
-                    Some(why) if is_needless(outcome) => Some(self.step_json(step, "needless", Some(why))),
-                    Some(why) => Some(self.step_json(step, "left", Some(why))),
-                    None => is_dry_run.then(|| self.step_json(step, "planned", None)),
-                };
-                if self.objects.is_some() {
-                    if let Some(object) = object() {
-                        self.object(&object)?;
-                    }
-                    continue;
-                }
-                for (index, path) in step.paths.iter().enumerate() {
-                    let path = self.shown(path);
-                    let same = match step.seen.contents {
-                        Some(_) => "/".to_owned(),
-                        None if index > 0 => format!("{DIM}  (same file){DIM:#}"),
-                        None => String::new(),
-                    };
-                    match &why {
-                        Some(_) if is_needless(outcome) => {}
-                        Some(why) => {
-                            let why = visible(why);
-                            writeln!(
-                                page,
-                                "  {WARNING}{:WORD$}{WARNING:#}  {path}{same}{DIM}  ({why}){DIM:#}",
-                                "leave"
-                            )?;
-                        }
-                        None => writeln!(page, "  {:WORD$}  {path}{same}", plan::word(&self.action))?,
-                    }
-                }
-            }
-            if is_shown {
-                writeln!(page)?;
-            }
-        }
-        if self.objects.is_none() {
-            let mut words = match self.planned {
-                0 => "Nothing to do".to_owned(),
-                planned => format!("{} to {}", self.planned_words(planned), plan::word(&self.action)),
-            };
-            if self.planned > 0 && !matches!(self.action, Action::Move { .. }) {
-                // Blocks past the end of a file are not shared.
-                let most = if self.action == Action::Reflink { "up to " } else { "" };
-                let _ = write!(words, ", {most}{} to gain", bytes(self.planned_bytes));
-            }
-            page.say(PLAIN, &(words + "."))?;
-            page.left_out(&[
-                (
-                    whole,
-                    "group in which every file stays",
-                    "groups in which every file stays",
-                ),
-                (self.left, "file left alone", "files left alone"),
-                (self.refused, "refused entry", "refused entries"),
-            ])?;
-        }
+        page.say(PLAIN, &(words + "."))?;
+        page.left_out(&[
+            (
+                chosen.whole,
+                "group in which every file stays",
+                "groups in which every file stays",
+            ),
+            (self.left, "file left alone", "files left alone"),
+            (self.refused, "refused entry", "refused entries"),
+        ])?;
         page.flush()?;
         self.needless()
+    }
+
+    fn count(&mut self, choice: &Choice, outcomes: &[Option<Outcome>]) {
+        self.left += choice.directories.iter().filter(|(_, why)| why.is_some()).count() as u64;
+        for (step, outcome) in choice.steps.iter().zip(outcomes) {
+            match outcome {
+                Some(Outcome::Needless { why }) => self.count_needless(*why),
+                Some(_) => self.left += 1,
+                None => {
+                    self.planned[usize::from(step.file.is_directory)] += 1;
+                    self.planned_bytes += step.own_bytes;
+                }
+            }
+        }
+    }
+
+    /// Writes what is done with a group. What is in whole directories is shown only if it is left alone.
+    fn choice(&self, choice: &Choice, outcomes: &[Option<Outcome>]) -> io::Result<()> {
+        let is_needless = |outcome: &Option<Outcome>| matches!(outcome, Some(Outcome::Needless { .. }));
+        if choice.directories.is_empty() && outcomes.iter().all(is_needless) {
+            return Ok(());
+        }
+        let mut page = page();
+        let (word, each) = (self.action.word(), bytes(choice.bytes));
+        let end = if choice.files.is_some() { "/" } else { "" };
+        match choice.files {
+            Some(number) => writeln!(page, "{BOLD}Equal directories of {}, {each}{BOLD:#}", files(number))?,
+            None if choice.kept.is_empty() => writeln!(page, "{BOLD}Directories, if they are empty by then{BOLD:#}")?,
+            None => writeln!(page, "{BOLD}Equal files of {each}{BOLD:#}")?,
+        }
+        for (paths, why) in &choice.kept {
+            for (index, path) in paths.iter().enumerate() {
+                let why = if index > 0 { "same file" } else { why };
+                let (path, why) = (self.shown(path), visible(why));
+                writeln!(page, "  {:WORD$}  {path}{end}{DIM}  ({why}){DIM:#}", "keep")?;
+            }
+        }
+        let leave = |page: &mut Page<'_>, path: &str, why: &str| {
+            let (word, why) = ("leave", visible(why));
+            writeln!(page, "  {WARNING}{word:WORD$}{WARNING:#}  {path}{DIM}  ({why}){DIM:#}")
+        };
+        for (path, why) in &choice.directories {
+            let path = format!("{}/", self.shown(path));
+            match why {
+                Some(why) => leave(&mut page, &path, why)?,
+                None => writeln!(page, "  {word:WORD$}  {path}")?,
+            }
+        }
+        for (step, outcome) in choice.steps.iter().zip(outcomes) {
+            let why = outcome.as_ref().and_then(Outcome::why);
+            if is_needless(outcome) || choice.files.is_some() && why.is_none() {
+                continue;
+            }
+            for (index, path) in step.file.paths.iter().enumerate() {
+                let same = if index > 0 {
+                    format!("{DIM}  (same file){DIM:#}")
+                } else {
+                    String::new()
+                };
+                let end = if step.file.is_directory { "/" } else { "" };
+                let path = format!("{}{end}{same}", self.shown(path));
+                match &why {
+                    Some(why) => leave(&mut page, &path, why)?,
+                    None => writeln!(page, "  {word:WORD$}  {path}")?,
+                }
+            }
+        }
+        writeln!(page)?;
+        page.flush()
+    }
+
+    fn choice_json(&mut self, choice: &Choice, outcomes: &[Option<Outcome>], is_dry_run: bool) -> io::Result<()> {
+        for (path, why) in &choice.directories {
+            if let Some(why) = why {
+                let object = json!({"kind": "directory", "outcome": "left", "reason": why});
+                self.object(&with_path(object, "path", Some(path)))?;
+            }
+        }
+        for (step, outcome) in choice.steps.iter().zip(outcomes) {
+            let object = match outcome {
+                Some(outcome) => Some(self.step_json(step, outcome)),
+                None => is_dry_run.then(|| self.object_of(step, "planned", None)),
+            };
+            if let Some(object) = object {
+                self.object(&object)?;
+            }
+        }
+        Ok(())
     }
 
     fn count_needless(&mut self, needless: Needless) {
@@ -215,48 +233,34 @@ impl Acts {
         page.flush()
     }
 
-    /// What is planned, with what is in whole directories.
-    fn planned_words(&self, planned: u64) -> String {
-        let [directories, inside, size] = self.whole;
-        if directories == 0 {
-            return files(planned);
-        }
-        let others = planned - directories;
-        let words = format!("{} ({}, {})", subjects(0, directories), files(inside), bytes(size));
-        if others == 0 {
-            words
-        } else {
-            format!("{words} and {}", files(others))
-        }
-    }
-
     /// Writes what came of a step: to standard error if it was not done.
     pub fn outcome(&mut self, step: &Step, outcome: &Outcome) -> io::Result<()> {
-        let word = match outcome {
-            Outcome::Done { .. } => "done",
-            Outcome::Needless(needless) => {
-                self.count_needless(*needless);
-                "needless"
+        let told = match outcome {
+            Outcome::Done { .. } => {
+                self.directories_done += u64::from(step.file.is_directory);
+                None
             }
-            Outcome::Left { .. } => {
+            Outcome::Needless { why } => {
+                self.count_needless(*why);
+                None
+            }
+            Outcome::Left { why } => {
                 self.left += 1;
-                "left"
+                Some(("left alone", why))
             }
-            Outcome::Failed { .. } => {
+            Outcome::Failed { why } => {
                 self.failed += 1;
-                "failed"
+                Some(("failed", why))
             }
         };
-        let why = outcome.why();
-        if let Some(why) = why.as_ref().filter(|_| word != "needless") {
-            let told = if word == "left" { "left alone" } else { "failed" };
-            say(&format!("{}: {told}: {}", self.shown(&step.paths[0]), visible(why)));
+        if let Some((told, why)) = told {
+            say(&format!(
+                "{}: {told}: {}",
+                self.shown(&step.file.paths[0]),
+                visible(why)
+            ));
         }
-        let mut object = self.step_json(step, word, why.as_deref());
-        if let Outcome::Done { gained_bytes } = outcome {
-            self.whole_done += u64::from(step.seen.contents.is_some());
-            object["gained_bytes"] = (*gained_bytes).into();
-        }
+        let object = self.step_json(step, outcome);
         self.object(&object)
     }
 
@@ -292,7 +296,7 @@ impl Acts {
     /// Says that the answer was no.
     pub fn nothing_done(&mut self) -> io::Result<()> {
         let mut page = page();
-        self.left += self.planned;
+        self.left += self.planned.iter().sum::<u64>();
         page.say(PLAIN, "Nothing was done.")?;
         page.flush()
     }
@@ -313,8 +317,8 @@ impl Acts {
         if let Some(objects) = &self.objects {
             let summary = json!({
                 "kind": "summary",
-                "action": plan::word(&self.action),
-                "planned": self.planned,
+                "action": self.action.word(),
+                "planned": self.planned.iter().sum::<u64>(),
                 "planned_bytes": self.planned_bytes,
                 "done": ran.done,
                 "gained_bytes": ran.gained_bytes,
@@ -334,7 +338,7 @@ impl Acts {
                 Action::Reflink => "now share blocks",
                 Action::Move { .. } => "moved",
             };
-            let done = subjects(ran.done.saturating_sub(self.whole_done), self.whole_done);
+            let done = subjects(ran.done.saturating_sub(self.directories_done), self.directories_done);
             let mut words = format!("{done} {word}");
             if !matches!(self.action, Action::Move { .. }) {
                 let _ = write!(words, ", {} gained", bytes(ran.gained_bytes));
@@ -369,8 +373,22 @@ impl Acts {
         page.flush()
     }
 
-    fn step_json(&self, step: &Step, outcome: &str, why: Option<&str>) -> Value {
-        let mut object = plan::line(&self.action, step, 0);
+    fn step_json(&self, step: &Step, outcome: &Outcome) -> Value {
+        let word = match outcome {
+            Outcome::Done { .. } => "done",
+            Outcome::Needless { .. } => "needless",
+            Outcome::Left { .. } => "left",
+            Outcome::Failed { .. } => "failed",
+        };
+        let mut object = self.object_of(step, word, outcome.why().as_deref());
+        if let Outcome::Done { gained_bytes } = outcome {
+            object["gained_bytes"] = (*gained_bytes).into();
+        }
+        object
+    }
+
+    fn object_of(&self, step: &Step, outcome: &str, why: Option<&str>) -> Value {
+        let mut object = plan::line(&self.action, step);
         if let Some(fields) = object.as_object_mut() {
             fields.remove("own_bytes");
         }
@@ -392,18 +410,18 @@ fn say(text: &str) {
 /// Writes a table of journals.
 pub fn list_journals(
     page: &mut Page<'_>,
-    journals: &[Journal],
-    started: &dyn Fn(&Journal) -> String,
+    journals: &[PastRun],
+    started: &dyn Fn(&PastRun) -> String,
 ) -> io::Result<()> {
     if journals.is_empty() {
         return page.say(PLAIN, "No journals.");
     }
-    let row = |journal: &Journal| TableRow {
+    let row = |journal: &PastRun| TableRow {
         name: name_of(journal),
         cells: vec![
             started(journal),
-            journal.action.clone(),
-            journal.steps.to_string(),
+            journal.action.word().to_owned(),
+            journal.names.to_string(),
             bytes(journal.gained_bytes),
             state_of(journal).to_owned(),
         ],
@@ -414,12 +432,12 @@ pub fn list_journals(
 }
 
 /// A journal as an object.
-pub fn journal_json(journal: &Journal, started: &str) -> Value {
+pub fn journal_json(journal: &PastRun, started: &str) -> Value {
     let object = json!({
         "name": name_of(journal),
         "started": started,
-        "action": journal.action,
-        "names": journal.steps,
+        "action": journal.action.word(),
+        "names": journal.names,
         "undone": journal.undone,
         "gained_bytes": journal.gained_bytes,
         "state": state_of(journal),
@@ -428,20 +446,20 @@ pub fn journal_json(journal: &Journal, started: &str) -> Value {
 }
 
 /// The name by which people name a journal.
-pub fn name_of(journal: &Journal) -> String {
+pub fn name_of(journal: &PastRun) -> String {
     journal
         .path
         .file_stem()
         .map_or_else(String::new, |name| visible_path(Path::new(name)))
 }
 
-fn state_of(journal: &Journal) -> &'static str {
+fn state_of(journal: &PastRun) -> &'static str {
     match journal {
-        Journal { is_running: true, .. } => "running",
-        Journal { undone, steps, .. } if undone >= steps && *steps > 0 => "undone",
-        Journal { is_tried: true, .. } => "undo failed",
-        Journal { undone: 1.., .. } => "partly undone",
-        Journal { is_complete: false, .. } => "interrupted",
+        PastRun { is_running: true, .. } => "running",
+        PastRun { undone, names, .. } if undone >= names && *names > 0 => "undone",
+        PastRun { is_tried: true, .. } => "undo failed",
+        PastRun { undone: 1.., .. } => "partly undone",
+        PastRun { is_complete: false, .. } => "interrupted",
         _ => "done",
     }
 }

@@ -10,13 +10,14 @@ use anstyle::Style;
 use seekless_results::{bytes, visible};
 use seekless_tools::dupes::act::origin::Origin;
 use seekless_tools::dupes::{Equal, EqualDirectories, Found, Group, Proof, Sum};
+use seekless_tools::json::written;
 use serde_json::{Value, json};
 
 use super::objects::{JsonForm, Objects};
 use super::page::{Page, Width};
 use super::progress::{buffered_stdout, has_styles, plain_stdout};
 use super::units::{files, plural};
-use super::visible::{visible_path, with_path};
+use super::visible::visible_path;
 use super::{BOLD, DIM, PLAIN};
 
 /// How groups are written.
@@ -72,7 +73,8 @@ pub fn show_duplicates(
     for directories in &found.directories {
         is_any = true;
         if let Some(origin) = &mut origin {
-            (directories.seen.iter().zip(&directories.paths)).for_each(|(seen, path)| origin.meet(seen.device, path));
+            (directories.seen.iter().zip(&directories.paths))
+                .for_each(|((seen, _), path)| origin.meet(seen.device, path));
         }
         match (form, &mut objects) {
             (_, Some(objects)) => objects.write(&mut out, &directories_json(directories))?,
@@ -90,7 +92,7 @@ pub fn show_duplicates(
     ahead(&|| groups(found, is_unique), |group| {
         is_any = true;
         if let Some(origin) = &mut origin {
-            (group.files.iter()).for_each(|file| origin.meet(file.device, &file.names[0].path));
+            (group.files.iter()).for_each(|file| origin.meet(file.state.device, &file.names[0].path));
         }
         match (form, &mut objects) {
             (_, Some(objects)) => objects.write(&mut out, &group_json(&group))?,
@@ -193,7 +195,7 @@ fn csv(out: impl Write, found: &Found, is_unique: bool) -> io::Result<bool> {
         number += 1;
         let proof = group.proof.name().as_bytes();
         for (file, path) in names(&group) {
-            let figures = [number, group.bytes, file.device, file.inode].map(|figure| figure.to_string());
+            let figures = [number, group.bytes, file.state.device, file.state.inode].map(|figure| figure.to_string());
             let [number, bytes, device, inode] = figures.each_ref().map(String::as_bytes);
             row([number, bytes, proof, device, inode, path.as_os_str().as_bytes()])?;
         }
@@ -304,48 +306,27 @@ fn summary(out: &mut impl Write, found: &Found, sum: &Sum) -> io::Result<()> {
 }
 
 fn directories_json(equal: &EqualDirectories) -> Value {
-    let paths = equal.paths.iter().zip(&equal.roots).zip(&equal.seen);
-    let paths = paths.map(|((path, root), seen)| {
-        let figures = json!({
-            "device": seen.device,
-            "inode": seen.inode,
-            "modified_ns": seen.modified_ns,
-            "changed_ns": seen.changed_ns,
-            "contents": seen.contents,
-            "root": root,
-        });
-        with_path(figures, "path", Some(path))
-    });
     json!({
         "kind": "directories",
         "files": equal.files,
         "bytes": equal.bytes,
         "gain_bytes": equal.gain_bytes,
-        "paths": paths.collect::<Vec<_>>(),
+        "paths": paths_json(&equal.group()),
     })
 }
 
 fn group_json(group: &Group) -> Value {
-    let files = group.files.iter().flat_map(|file| {
-        file.names.iter().map(move |name| {
-            let figures = json!({
-                "device": file.device,
-                "inode": file.inode,
-                "modified_ns": file.modified_ns,
-                "changed_ns": file.changed_ns,
-                "own_bytes": file.own_bytes,
-                "root": name.root,
-            });
-            with_path(figures, "path", Some(&name.path))
-        })
-    });
     json!({
         "kind": "group",
         "bytes": group.bytes,
         "proof": group.proof.name(),
         "gain_bytes": group.gain_bytes,
-        "paths": files.collect::<Vec<_>>(),
+        "paths": paths_json(group),
     })
+}
+
+fn paths_json(group: &Group) -> Vec<Value> {
+    group.reported().map(|path| written(&path)).collect()
 }
 
 fn summary_json(found: &Found, sum: &Sum) -> Value {

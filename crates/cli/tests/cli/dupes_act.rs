@@ -478,7 +478,10 @@ fn a_report_that_is_not_of_here_or_incomplete_is_refused_as_a_whole() {
             |report| drop(report["summary"].as_object_mut().unwrap().remove("version")),
             "older version",
         ),
-        (|report| report["summary"]["directory"] = "relative".into(), "directory"),
+        (
+            |report| report["summary"]["directory"] = "relative".into(),
+            "was edited",
+        ),
         (
             |report| drop(report["summary"].as_object_mut().unwrap().remove("roots")),
             "roots",
@@ -489,7 +492,7 @@ fn a_report_that_is_not_of_here_or_incomplete_is_refused_as_a_whole() {
         ),
         (
             |report| report["summary"]["file_systems"] = json!([{"device": "x"}]),
-            "was edited",
+            "`file_systems[0].device`",
         ),
         (
             |report| drop(report.as_object_mut().unwrap().remove("summary")),
@@ -535,26 +538,26 @@ fn a_group_that_does_not_prove_itself_is_refused_with_its_place_and_the_rest_goe
         (|group| drop(group.as_object_mut().unwrap().remove("paths")), "`paths`"),
         (
             |group| drop(group["paths"][1].as_object_mut().unwrap().remove("inode")),
-            "path 2: `inode`",
+            "`paths[1]`: missing field `inode`",
         ),
         (
             |group| group["paths"][1]["changed_ns"] = 1.5.into(),
-            "path 2: `changed_ns`",
+            "`paths[1].changed_ns`",
         ),
         (|group| group["paths"][1]["root"] = 9.into(), "root"),
-        (|group| group["paths"][1]["path_bytes"] = "zz".into(), "path 2: `path`"),
+        (|group| group["paths"][1]["path_bytes"] = "zz".into(), "`paths[1].path`"),
         (
             |group| group["paths"][1]["path_bytes"] = "6162".into(),
-            "path 2: `path`",
+            "`paths[1].path`",
         ),
-        (|group| group["paths"][1]["path"] = "./c\u{0}".into(), "path 2: `path`"),
-        (|group| group["paths"][1]["path"] = "".into(), "path 2: `path`"),
+        (|group| group["paths"][1]["path"] = "./c\u{0}".into(), "`paths[1].path`"),
+        (|group| group["paths"][1]["path"] = "".into(), "`paths[1].path`"),
         (
             |group| group["paths"][1]["path"] = group["paths"][0]["path"].clone(),
             "twice",
         ),
         (|group| *group = json!(7), "not a group"),
-        (|group| group["paths"][1] = json!("./c"), "path 2"),
+        (|group| group["paths"][1] = json!("./c"), "`paths[1]`"),
     ];
     for (change, reason) in changes {
         let place = three();
@@ -748,9 +751,12 @@ fn a_line_of_a_plan_that_is_changed_wrongly_is_refused_and_the_rest_is_done() {
             "differs from that of the header",
         ),
         (|line, _| line["kind"] = "x".into(), "not a step"),
-        (|line, _| line["keep"] = line["file"].clone(), "`keep`"),
-        (|line, _| line["file"]["paths"][0]["path"] = "a/x.raw".into(), "`paths`"),
-        (|line, _| line["file"]["paths"] = json!([]), "`paths`"),
+        (|line, _| line["keep"] = line["file"].clone(), "`keep"),
+        (
+            |line, _| line["file"]["paths"][0]["path"] = "a/x.raw".into(),
+            "is not absolute",
+        ),
+        (|line, _| line["file"]["paths"] = json!([]), "no path"),
         (
             |line, _| {
                 let path = line["file"]["paths"][0]["path"]
@@ -770,10 +776,7 @@ fn a_line_of_a_plan_that_is_changed_wrongly_is_refused_and_the_rest_is_done() {
             },
             "it is the file that is kept",
         ),
-        (
-            |line, _| line["file"]["paths"][0]["path_bytes"] = "2f".into(),
-            "`paths`",
-        ),
+        (|line, _| line["file"]["paths"][0]["path_bytes"] = "2f".into(), "`file"),
         (|line, other| *line = other.clone(), "already acted on"),
     ];
     for (change, reason) in changes {
@@ -1305,9 +1308,10 @@ fn kill_in_the_first_step(place: &Place) {
     let steps: Vec<&str> = text.lines().take(3).collect();
     fs::write(journal, steps.join("\n") + "\n").unwrap();
     let step: Value = serde_json::from_str(steps[1]).unwrap();
-    let name = &step["names"][0];
-    let path = Path::new(name["path"].as_str().unwrap());
-    fs::write(path.with_file_name(name["temporary"].as_str().unwrap()), "same").unwrap();
+    let header: Value = serde_json::from_str(steps[0]).unwrap();
+    let path = Path::new(step["file"]["paths"][0]["path"].as_str().unwrap());
+    let temporary = format!(".seekless-dupes-{}-{}-0", header["run"].as_str().unwrap(), step["step"]);
+    fs::write(path.with_file_name(temporary), "same").unwrap();
     fs::write(path, "saved meanwhile").unwrap();
 }
 

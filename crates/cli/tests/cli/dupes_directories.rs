@@ -1,10 +1,10 @@
-//! Acting on whole directories: `--dirs` with `move` and `reflink`, at once, from reports and from plans.
+//! Acting on equal directories: `--dirs` with `move` and `reflink`, at once, from reports and from plans.
 //!
-//! Whatever is done or refused, each directory is whole in one place, and no content is lost.
+//! Whatever is done or refused, no content is lost.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::os::unix::fs::{MetadataExt, symlink};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -108,16 +108,9 @@ fn which_directories_stay_follows_the_rules_and_undo_moves_the_others_back() {
             assert_eq!(left(&place), expected, "{rules:?}");
             if expected.len() < 3 {
                 let ended = place.run(&["dupes", "undo"]).succeeded();
-                let directories = if expected.len() == 2 {
-                    "1 directory"
-                } else {
-                    "2 directories"
-                };
-                assert!(
-                    ended.stdout.contains(&format!("{directories} restored.")),
-                    "{}",
-                    ended.stdout
-                );
+                let moved = 3 - expected.len();
+                let told = format!("{} directories and {} files restored.", 2 * moved, 3 * moved);
+                assert!(ended.stdout.contains(&told), "{}", ended.stdout);
             }
             assert_eq!(place.content(), before);
         }
@@ -125,7 +118,7 @@ fn which_directories_stay_follows_the_rules_and_undo_moves_the_others_back() {
 }
 
 #[test]
-fn the_plan_has_a_directory_a_line_with_its_files_and_bytes() {
+fn the_plan_shows_directories_and_has_a_step_for_each_file() {
     let place = three();
     let before = place.content();
     let all = [&MOVE[..], &["--keep", "oldest", "--dry-run", "a", "b", "c"]].concat();
@@ -133,16 +126,16 @@ fn the_plan_has_a_directory_a_line_with_its_files_and_bytes() {
     assert_eq!(
         ended.stdout,
         "Equal directories of 3 files, 6 B\n  keep      c/  (oldest)\n  move      a/x/\n  move      b/long/\n\n\
-         2 directories (6 files, 12 B) to move.\n"
+         4 directories and 6 files to move.\n"
     );
     let ended = place.run(&[&all[..], &["--json"]].concat()).succeeded();
     let document: Value = serde_json::from_str(&ended.stdout).unwrap();
-    let step = &document["results"][0];
-    assert_eq!(step["file"]["contents"]["files"], 3);
-    assert_eq!(step["file"]["contents"]["directories"], 2);
+    let steps = document["results"].as_array().unwrap();
+    let directories = steps.iter().filter(|step| step["file"]["is_directory"] == true);
+    assert_eq!((steps.len(), directories.count()), (10, 4));
     assert_eq!(
-        (&step["outcome"], &step["file"]["bytes"]),
-        (&json!("planned"), &json!(6))
+        (&steps[0]["outcome"], &steps[0]["file"]["bytes"]),
+        (&json!("planned"), &json!(3))
     );
     assert_eq!(place.content(), before);
     let all = [&MOVE[..], &["--keep", "oldest", "--yes", "a", "b", "c"]].concat();
@@ -150,7 +143,7 @@ fn the_plan_has_a_directory_a_line_with_its_files_and_bytes() {
     assert!(
         ended
             .stdout
-            .ends_with("2 directories moved. To undo: seekless dupes undo\n"),
+            .ends_with("4 directories and 6 files moved. To undo: seekless dupes undo\n"),
         "{}",
         ended.stdout
     );
@@ -218,7 +211,7 @@ fn what_is_in_a_directory_that_moves_or_stays_is_not_acted_on_again() {
 fn planned(place: &Place) -> Vec<Value> {
     let all = [&MOVE[..], &["--keep", "name:c", "--plan-file", "plan", "a", "b", "c"]].concat();
     let ended = place.run(&all).succeeded();
-    assert!(ended.stdout.contains("2 steps written to plan"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("10 steps written to plan"), "{}", ended.stdout);
     let text = fs::read_to_string(place.path("plan")).unwrap();
     fs::remove_file(place.path("plan")).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
@@ -232,208 +225,88 @@ fn carry_out(place: &Place, lines: &[Value]) -> Ended {
     ended
 }
 
+/// The number of the line of a step.
+fn line_of(lines: &[Value], path: &str) -> usize {
+    let is_it = |line: &Value| {
+        let named = line["file"]["paths"][0]["path"].as_str();
+        named.is_some_and(|named| Path::new(named).ends_with(path))
+    };
+    lines.iter().position(is_it).unwrap()
+}
+
 #[test]
 fn a_plan_of_directories_is_edited_and_carried_out() {
     let place = three();
-    let lines = planned(&place);
-    let ended = carry_out(&place, &lines[..2]).succeeded();
+    let mut lines = planned(&place);
+    let others = lines.split_off(line_of(&lines, "b/long/one"));
+    let ended = carry_out(&place, &lines).succeeded();
     assert!(
         ended
             .stdout
-            .contains("Equal directories of 3 files, 6 B\n  keep      c/"),
+            .contains("Directories, if they are empty by then\n  move      a/x/sub/\n  move      a/x/\n"),
         "{}",
         ended.stdout
     );
     assert_eq!(left(&place), ["b/long", "c"]);
+    lines.extend(others);
+    // A directory that still has a file in it stays.
+    lines.remove(line_of(&lines, "b/long/sub/two"));
     let ended = carry_out(&place, &lines);
     assert_eq!(ended.code, Some(2));
-    assert!(
-        ended.stderr.contains("refused: line 2, a/x: no longer exists"),
-        "{}",
-        ended.stderr
-    );
-    assert_eq!(left(&place), ["c"]);
+    for told in [
+        "refused: line 6, a/x: no longer exists",
+        "b/long/sub: left alone: it is not empty",
+        "b/long: left alone: it is not empty",
+    ] {
+        assert!(ended.stderr.contains(told), "{}", ended.stderr);
+    }
+    assert_eq!(fs::read(place.path("b/long/sub/two")).unwrap(), b"two");
+    assert!(!place.path("b/long/one").exists());
+    place.run(&["dupes", "undo"]).succeeded();
+    assert_eq!(left(&place), ["b/long", "c"]);
 }
 
 #[test]
-fn a_line_that_names_directories_which_are_not_proven_equal_does_nothing() {
-    type Change = fn(&mut Value, &Value);
-    let changes: [(Change, &str); 13] = [
-        (|step, other| step["keep"] = other.clone(), "changed since the search"),
+fn a_line_that_names_no_directory_that_was_searched_does_nothing() {
+    type Change = fn(&mut Value);
+    let changes: [(Change, &str); 6] = [
+        (|step| step["file"]["inode"] = 1.into(), "another file"),
+        (|step| step["keep"]["inode"] = 1.into(), "another file"),
+        (|step| step["file"]["is_directory"] = false.into(), "not a regular file"),
+        (|step| step["keep"] = Value::Null, "`keep`"),
         (
-            |step, other| step["file"]["paths"][0]["path"] = other["path"].clone(),
-            "another file",
-        ),
-        (
-            |step, _| step["file"]["contents"]["files"] = 4.into(),
-            "changed since the search",
-        ),
-        (
-            |step, _| step["file"]["contents"]["listing"] = "0".repeat(64).into(),
-            "changed since the search",
-        ),
-        (
-            |step, _| step["file"]["contents"]["listing"] = "x".into(),
-            "`file` is missing or damaged",
-        ),
-        (
-            |step, _| step["keep"]["contents"] = Value::Null,
-            "`keep` is missing or damaged",
-        ),
-        (
-            |step, _| drop(step["file"].as_object_mut().unwrap().remove("contents")),
-            "not a regular file",
-        ),
-        (
-            |step, _| drop(step["keep"].as_object_mut().unwrap().remove("contents")),
-            "not a regular file",
-        ),
-        (|step, _| step["keep"] = step["file"].clone(), "missing or damaged"),
-        (
-            |step, _| {
-                let path = step["file"]["paths"][0].clone();
-                step["keep"] = step["file"].clone();
-                step["keep"]["path"] = path["path"].clone();
-            },
-            "it is the file that is kept",
-        ),
-        (
-            |step, _| {
+            |step| {
                 let path = step["file"]["paths"][0].clone();
                 step["file"]["paths"].as_array_mut().unwrap().push(path);
             },
             "has one path",
         ),
         (
-            |step, _| step["action"] = "remove".into(),
-            "its action differs from that of the header",
-        ),
-        (
-            |step, _| {
+            |step| {
                 let path = step["file"]["paths"][0]["path"].as_str().unwrap().to_owned();
                 step["file"]["paths"][0]["path"] = format!("{path}/../x").into();
             },
             "symbolic link, or has",
         ),
     ];
-    for (number, (change, reason)) in changes.into_iter().enumerate() {
+    for (change, reason) in changes {
         let place = three();
-        write(&place, "d/one", b"one", 1);
         let mut lines = planned(&place);
-        // Something else that is a directory, with a digest that is not its own.
-        let mut other = lines[1]["keep"].clone();
-        other["path"] = place
-            .directory()
-            .canonicalize()
-            .unwrap()
-            .join("d")
-            .to_str()
-            .unwrap()
-            .into();
-        if number == 0 {
-            other["inode"] = fs::metadata(place.path("d")).unwrap().ino().into();
-        }
-        change(&mut lines[1], &other);
+        let at = lines
+            .iter()
+            .position(|line| line["file"]["is_directory"] == true)
+            .unwrap();
+        change(&mut lines[at]);
         let ended = carry_out(&place, &lines);
-        assert_eq!(ended.code, Some(2), "{number}");
-        assert!(ended.stderr.contains("refused: line 2"), "{number}: {}", ended.stderr);
-        assert!(ended.stderr.contains(reason), "{number}: {}", ended.stderr);
-        assert_eq!(left(&place), ["a/x", "c"], "{number}: the other line is done");
-    }
-}
-
-/// A plan for two directories that are what it says, and not equal: made of two plans for directories that are.
-#[test]
-fn directories_that_a_plan_only_claims_to_be_equal_are_compared() {
-    for (content, reason) in [
-        ("two", "does not equal"),
-        ("eno", "differs from the kept file at byte 0"),
-    ] {
-        let place = three();
-        for directory in ["d", "e"] {
-            write(&place, &format!("{directory}/one"), content.as_bytes(), 1);
-            write(&place, &format!("{directory}/sub/two"), b"two", 1);
-            if content == "eno" {
-                write(&place, &format!("{directory}/sub/none"), b"", 1);
-            }
-        }
-        let all = ["--keep", "shortest", "--plan-file", "plan", "a", "b", "c", "d", "e"];
-        place.run(&[&MOVE[..], &all].concat()).succeeded();
-        let text = fs::read_to_string(place.path("plan")).unwrap();
-        let mut lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-        let is_of = |step: &Value, name: &str| step["keep"]["path"].as_str().unwrap().ends_with(name);
-        let foreign = lines[1..].iter().find(|step| is_of(step, "/d")).unwrap()["keep"].clone();
-        lines.retain(|step| step["kind"] == "plan" || is_of(step, "/c"));
-        lines[1]["keep"] = foreign;
-        fs::remove_file(place.path("plan")).unwrap();
-        let ended = carry_out(&place, &lines[..2]);
-        assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+        assert_eq!(ended.code, Some(2), "{reason}");
         assert!(
-            ended.stderr.contains(reason) || ended.stdout.contains(reason),
-            "{}{}",
-            ended.stdout,
+            ended.stderr.contains(&format!("refused: line {}", at + 1)),
+            "{}",
             ended.stderr
         );
-        assert_eq!(left(&place), ["a/x", "b/long", "c"]);
-    }
-}
-
-#[test]
-fn a_plan_cannot_act_on_a_directory_and_on_something_in_it() {
-    let place = three();
-    write(&place, "lone", b"one", 1);
-    let lines = planned(&place);
-    let ended = place.run(&[
-        "dupes",
-        "--action",
-        "move",
-        "--to",
-        "old",
-        "--keep",
-        "name:lone",
-        "--plan-file",
-        "plan",
-        "a",
-        "b",
-        "c",
-        "lone",
-    ]);
-    ended.succeeded();
-    let text = fs::read_to_string(place.path("plan")).unwrap();
-    let files: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let one = |name: &str| {
-        let is_it = |step: &&Value| {
-            step["file"]["paths"][0]["path"]
-                .as_str()
-                .is_some_and(|path| path.ends_with(name))
-        };
-        files[1..].iter().find(is_it).unwrap().clone()
-    };
-    fs::remove_file(place.path("plan")).unwrap();
-    for (file, is_first, reason) in [
-        ("a/x/one", false, "it is in a directory that is already acted on"),
-        ("a/x/one", true, "something in it is already acted on"),
-        ("c/one", false, "it is in a directory that is already kept"),
-        (
-            "c/one",
-            true,
-            "something in the directory that is kept is already acted on",
-        ),
-    ] {
-        // The origin of the other plan, which has all paths.
-        let mut plan = vec![files[0].clone(), lines[1].clone()];
-        plan.insert(if is_first { 1 } else { 2 }, one(file));
-        place.file(
-            "plan",
-            plan.iter()
-                .map(|line| line.to_string() + "\n")
-                .collect::<String>()
-                .as_bytes(),
-        );
-        let ended = place.run(&["dupes", "act", "--plan", "plan", "--dry-run"]);
-        assert!(ended.stderr.contains(reason), "{file}: {}", ended.stderr);
-        assert!(ended.stdout.contains("1 directory (3") != is_first, "{}", ended.stdout);
-        fs::remove_file(place.path("plan")).unwrap();
+        assert!(ended.stderr.contains(reason), "{reason}: {}", ended.stderr);
+        place.run(&["dupes", "undo"]).succeeded();
+        assert_eq!(left(&place), ["a/x", "b/long", "c"], "{reason}");
     }
 }
 
@@ -482,7 +355,7 @@ fn a_report_of_directories_that_changed_is_refused_in_these_parts() {
     let before = place.content();
     let ended = act_on(&place, &report, &["move", "--to", "old", "--keep", "name:c", "--yes"]);
     assert!(
-        ended.stderr.contains("`contents` is missing or damaged"),
+        ended.stderr.contains("or a directory no `contents`"),
         "{}",
         ended.stderr
     );
@@ -540,7 +413,11 @@ fn hundreds_of_directories_move_where_few_files_may_be_open() {
         .arg(place.command().get_program());
     command.args(MOVE).args(["--yes", "--keep", "name:7", "all"]);
     let ended = Ended::of(command.spawn().unwrap()).succeeded();
-    assert!(ended.stdout.contains("299 directories moved."), "{}", ended.stdout);
+    assert!(
+        ended.stdout.contains("598 directories and 299 files moved."),
+        "{}",
+        ended.stdout
+    );
     assert_eq!(fs::read_dir(place.path("all")).unwrap().count(), 1);
     place.run(&["dupes", "undo"]).succeeded();
     assert_eq!(place.content(), before);
@@ -717,10 +594,10 @@ fn after_acting_on_random_trees_all_content_is_there_and_a_copy_of_each_stays() 
             .map(|path| fs::read_to_string(path).unwrap());
         let text = journal.unwrap_or_default();
         let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-        for line in lines.filter(|line| line["seen"]["contents"].is_object()) {
+        for line in lines.filter(|line| line["file"]["is_directory"] == true) {
             directories_moved += 1;
-            let path = |value: &Value| PathBuf::from(value.as_str().unwrap());
-            let (from, keep) = (path(&line["names"][0]["path"]), path(&line["keep"]));
+            let path = |value: &Value| PathBuf::from(value["path"].as_str().unwrap());
+            let (from, keep) = (path(&line["file"]["paths"][0]), path(&line["keep"]));
             assert!(!from.exists(), "{seed}");
             let there = place.path("old").join(from.strip_prefix("/").unwrap());
             let was: BTreeMap<_, _> = before

@@ -11,7 +11,7 @@ use seekless_sys::{self as sys, MappedBytes};
 
 use super::{Verdict, Which};
 use crate::error::Result;
-use crate::files::Identity;
+use crate::files::FileId;
 use crate::part::Part;
 use crate::transfer::Side;
 use seekless_method::{Differ, Method};
@@ -79,7 +79,7 @@ impl<'a> Pair<'a> {
 
     /// Whether both have the same `st_dev` and `st_ino`; they may still be different files.
     pub fn has_one_inode(&self) -> bool {
-        Identity::of(&self.metadata[0]) == Identity::of(&self.metadata[1])
+        FileId::of(&self.metadata[0]) == FileId::of(&self.metadata[1])
     }
 
     /// Whether both have the same `st_dev`. They may still be on different file systems below an overlay.

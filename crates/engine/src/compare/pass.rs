@@ -9,7 +9,7 @@ use super::CompareBytes;
 use super::map::{Kind, Map};
 use super::pair::Pair;
 use crate::error::Result;
-use crate::files::{Stamp, allocated_bytes};
+use crate::files::{FileState, allocated_bytes};
 use crate::setup::MEMORY_ALIGNMENT;
 use crate::transfer::pieces;
 use seekless_method::{Differ, Order};
@@ -190,7 +190,7 @@ impl<'a> Pass<'a> {
         // This comes last, to notice changes while the map was read.
         for file in 0..2 {
             let (before, now) = (&self.pair.metadata[file], self.pair.sides[file].metadata()?);
-            if Stamp::of(before) != Stamp::of(&now) {
+            if FileState::of(before) != FileState::of(&now) {
                 return Ok(true);
             }
         }

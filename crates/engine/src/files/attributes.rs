@@ -9,9 +9,10 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 
 use seekless_sys::{self as sys, ExtendedAttributes, Support};
+use serde::{Deserialize, Serialize};
 
 /// Owner, mode and extended attributes of a file.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attributes {
     /// `st_uid`.
     pub owner: u32,

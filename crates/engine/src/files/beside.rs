@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use seekless_sys::{self as sys, Directory, Opening, Support};
 
-use super::Identity;
+use super::FileId;
 
 /// Creates an empty file in a directory, under an unused name.
 pub(crate) fn make_beside(directory: &Directory) -> io::Result<(File, OsString)> {
@@ -49,7 +49,7 @@ pub(crate) fn make_for_a_moment(directory: &Directory, how: Opening) -> io::Resu
     let again = directory.open_file(&name, how);
     directory.remove_file(&name)?;
     let again = again?.required()?;
-    if Identity::of(&file.metadata()?) != Identity::of(&again.metadata()?) {
+    if FileId::of(&file.metadata()?) != FileId::of(&again.metadata()?) {
         return Err(io::Error::other("another process replaced the temporary file"));
     }
     Ok((file, again))

@@ -1,17 +1,21 @@
-//! The identity of a file, and whether it was changed.
+//! Which file it is, and what must not have changed.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 
+use serde::{Deserialize, Serialize};
+
 /// `st_dev` and `st_ino`. Files with different numbers are different. Files with the same numbers are one only if their
 /// file system gives each file its own ([`seekless_sys::inodes_identify`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Identity {
-    device: u64,
-    inode: u64,
+pub struct FileId {
+    /// `st_dev`.
+    pub device: u64,
+    /// `st_ino`.
+    pub inode: u64,
 }
 
-impl Identity {
+impl FileId {
     /// From the numbers of stat(2).
     #[must_use]
     pub fn new(device: u64, inode: u64) -> Self {
@@ -21,34 +25,50 @@ impl Identity {
     /// From the metadata of a file.
     #[must_use]
     pub fn of(metadata: &Metadata) -> Self {
-        Self {
-            device: metadata.dev(),
-            inode: metadata.ino(),
-        }
+        Self::new(metadata.dev(), metadata.ino())
     }
 }
 
-/// Identity, size and times of a file. Equal stamps mean the same unchanged file, as far as stat(2) shows: every change
-/// of bytes or metadata sets `st_ctime`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stamp {
-    identity: Identity,
-    bytes: u64,
-    modified: (i64, i64),
-    changed: (i64, i64),
+/// Which file, its size and its times: stat(2). Equal states mean the same unchanged file, as far as stat(2) shows: every
+/// change of bytes or metadata sets `st_ctime`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileState {
+    /// `st_dev`.
+    pub device: u64,
+    /// `st_ino`.
+    pub inode: u64,
+    /// `st_size`.
+    pub bytes: u64,
+    /// `st_mtime`, in ns since 1970.
+    pub modified_ns: i64,
+    /// `st_ctime`, in ns since 1970.
+    pub changed_ns: i64,
 }
 
-impl Stamp {
+impl FileState {
     /// From the metadata of a file.
     #[must_use]
     pub fn of(metadata: &Metadata) -> Self {
         Self {
-            identity: Identity::of(metadata),
+            device: metadata.dev(),
+            inode: metadata.ino(),
             bytes: metadata.len(),
-            modified: (metadata.mtime(), metadata.mtime_nsec()),
-            changed: (metadata.ctime(), metadata.ctime_nsec()),
+            modified_ns: nanoseconds(metadata.mtime(), metadata.mtime_nsec()),
+            changed_ns: nanoseconds(metadata.ctime(), metadata.ctime_nsec()),
         }
     }
+
+    /// Which file it is.
+    #[must_use]
+    pub fn id(&self) -> FileId {
+        FileId::new(self.device, self.inode)
+    }
+}
+
+/// A time in ns since 1970.
+#[must_use]
+pub fn nanoseconds(seconds: i64, more: i64) -> i64 {
+    seconds.saturating_mul(1_000_000_000).saturating_add(more)
 }
 
 /// A device number as `MAJOR:MINOR`, in Linux's encoding (makedev(3)).

@@ -5,6 +5,7 @@
 
 mod attributes;
 mod beside;
+mod exchange;
 mod exposed;
 mod extents;
 mod hold;
@@ -15,13 +16,14 @@ mod read;
 
 pub use attributes::{Attributes, NotGiven};
 pub(crate) use beside::{is_name_of_empty, make_beside, make_for_a_moment, make_unnamed};
+pub use exchange::{Exchange, NotExchanged};
 pub use exposed::{Exposed, open_of, open_own, open_own_input, read_within};
 pub use extents::{ExtentSummary, Run, allocated_bytes, extents, own_bytes, place, shared_bytes, shared_layout};
 pub use hold::{Lease, lock};
 pub use holes::{DIGESTED_HOLE_BYTES_MAX, data_ranges, first_data};
 pub(crate) use holes::{Stretch, stretches};
 pub(crate) use identity::number_text;
-pub use identity::{Identity, Stamp};
+pub use identity::{FileId, FileState, nanoseconds};
 pub(crate) use kind::{
     directory_of, open_regular, open_without_waiting, require_regular, stat_open_regular, stat_regular,
 };

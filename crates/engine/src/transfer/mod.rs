@@ -29,7 +29,7 @@ use seekless_sys::{self as sys, Access, Opening, Support};
 
 use crate::Producer;
 use crate::error::{Action, Error, Result, UpdateErrorKind};
-use crate::files::{Identity, Stretch, require_regular, stat_regular, stretches};
+use crate::files::{FileId, Stretch, require_regular, stat_regular, stretches};
 use crate::log;
 use crate::part::{FileOf, Part};
 use crate::setup::MEMORY_ALIGNMENT;
@@ -443,7 +443,7 @@ impl<'a> Side<'a> {
     pub fn remove_failed(&self) {
         let is_ours = std::fs::symlink_metadata(self.path).is_ok_and(|found| {
             self.metadata()
-                .is_ok_and(|ours| Identity::of(&found) == Identity::of(&ours))
+                .is_ok_and(|ours| FileId::of(&found) == FileId::of(&ours))
         });
         if is_ours && let Err(error) = std::fs::remove_file(self.path) {
             log::warn!(path = %self.path.display(), %error, "cannot remove the incomplete file");
@@ -577,7 +577,7 @@ impl<'a> Side<'a> {
 pub(crate) fn require_apart(source: &Side<'_>, target: &Side<'_>) -> Result<()> {
     let (from, to) = (source.range(), target.range());
     let overlap = from.start < to.end && to.start < from.end;
-    if overlap && Identity::of(&source.metadata()?) == Identity::of(&target.metadata()?) {
+    if overlap && FileId::of(&source.metadata()?) == FileId::of(&target.metadata()?) {
         let path = target.path.to_owned();
         return Err(Error::Overlap { path });
     }
@@ -589,7 +589,7 @@ pub(crate) fn require_distinct(source: &Side<'_>, target: &Path) -> Result<()> {
     let Ok(other) = std::fs::metadata(target) else {
         return Ok(());
     };
-    if Identity::of(&source.metadata()?) == Identity::of(&other) {
+    if FileId::of(&source.metadata()?) == FileId::of(&other) {
         let path = target.to_owned();
         return Err(Error::SameFile { path });
     }

@@ -5,8 +5,8 @@
 //! file that lost the name is the old one, unchanged, it is removed. If it is another, because a program saved the file
 //! by renaming at that moment, the names are exchanged back.
 
-use std::cell::Cell;
-use std::ffi::OsString;
+use std::cell::{Cell, OnceCell};
+use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -28,7 +28,7 @@ use super::watch::{Step, StepKind, Watch};
 use super::writes::reach;
 use crate::copy::Copier;
 use crate::error::{Beside, Error, Other, Result, UpdateErrorKind};
-use crate::files::{Lease, make_beside};
+use crate::files::{Exchange, Lease, NotExchanged, make_beside};
 use crate::log;
 use crate::plan;
 use crate::transfer::Side;
@@ -80,18 +80,10 @@ pub(super) fn replace(
     if !now.is(&before) || now.changed() != before.changed() {
         return Err(place.failed(UpdateErrorKind::Changed));
     }
-    new.take_name(watch)?;
-    let synced = place.sync_directory(&place.path, watch);
     // A chmod or chown that waited for the exchange has changed the old file by now. Its ctime does not show that,
     // because the exchange set it.
-    let is_old = place
-        .directory
-        .entry(&new.name)
-        .is_ok_and(|entry| entry.is(&before.found));
-    let is_unchanged = State::of(&old).is_ok_and(|after| after.is(&before));
-    if !is_old || !is_unchanged || is_opened() {
-        return Err(new.give_back(watch));
-    }
+    let is_unchanged = || State::of(&old).is_ok_and(|after| after.is(&before)) && !is_opened();
+    let synced = new.take_name(&before.found, &is_unchanged, watch)?;
     synced.map_err(|error| {
         let (old, source) = (new.path.clone(), Box::new(error));
         place.failed(UpdateErrorKind::NotLasting { old, source })
@@ -245,44 +237,47 @@ impl<'a> NewFile<'a> {
         sync(self, watch)
     }
 
-    /// Exchanges names with the old file.
-    fn take_name(&self, watch: &dyn Watch) -> Result<()> {
-        let (place, action) = (self.place, "exchange names with the new file");
-        let exchanged = watch.step(StepKind::Rename, &place.path, action, || {
-            place.directory.exchange(&self.name, &place.name)
-        })?;
-        if let Support::Unavailable(reason) = exchanged {
-            return Err(place.failed(UpdateErrorKind::NoExchange(reason)));
-        }
-        self.has_name.set(false);
-        Ok(())
-    }
-
-    /// Gives the name back to the file that had it, which is not the unchanged old file; returns the error that says
-    /// so.
-    fn give_back(&self, watch: &dyn Watch) -> Error {
+    /// Exchanges names with the old file, if it is the unchanged old file. Returns how syncing their directory ended.
+    fn take_name(&self, old: &Metadata, is_unchanged: &dyn Fn() -> bool, watch: &dyn Watch) -> Result<Result<()>> {
         let place = self.place;
-        let ours = match self.file.metadata() {
-            Ok(ours) => ours,
-            Err(error) => return Error::system(&self.path, "stat", error),
-        };
-        let exchanged = watch
-            .before(&Step::of(StepKind::Rename, &place.path))
-            .and_then(|()| place.directory.exchange(&self.name, &place.name));
-        let both = |what| {
+        let ours = place.metadata(&self.file)?;
+        let synced = OnceCell::new();
+        let is = |name: &OsStr, file: &Metadata| place.directory.entry(name).is_ok_and(|entry| entry.is(file));
+        let exchanged = Exchange {
+            directory: &place.directory,
+            name: &place.name,
+            path: &place.path,
+            temporary: &self.name,
+            watch,
+            is_ready: &|| Ok(()),
+            may_go: &|| {
+                let _ = synced.set(place.sync_directory(&place.path, watch));
+                (is(&self.name, old) && is_unchanged()).then_some(()).ok_or(())
+            },
+            is_new: &|name| is(name, &ours),
+        }
+        .run();
+        let two = |what| {
             let other = self.path.clone();
             place.failed(UpdateErrorKind::TwoFiles { other, what })
         };
-        let kept = || place.failed(UpdateErrorKind::Changed);
-        match (exchanged, place.directory.entry(&self.name)) {
-            (Ok(_), Ok(entry)) if entry.is(&ours) => {
-                self.has_name.set(true);
-                kept()
+        let keeps_name = matches!(
+            exchanged,
+            Err(NotExchanged::Refused(_)
+                | NotExchanged::Unavailable(_)
+                | NotExchanged::NotReady(())
+                | NotExchanged::GivenBack(()))
+        );
+        self.has_name.set(keeps_name);
+        match exchanged {
+            Ok(()) => Ok(synced.into_inner().unwrap_or(Ok(()))),
+            Err(NotExchanged::Unavailable(reason)) => Err(place.failed(UpdateErrorKind::NoExchange(reason))),
+            Err(NotExchanged::Refused(error)) => Err(place.system("exchange names with the new file", error)),
+            Err(NotExchanged::Saved(())) => Err(two(Other::SavedBefore)),
+            Err(NotExchanged::Aside((), error)) => Err(two(Other::NotGivenBack(error))),
+            Err(NotExchanged::NotReady(()) | NotExchanged::GivenBack(()) | NotExchanged::Removed(())) => {
+                Err(place.failed(UpdateErrorKind::Changed))
             }
-            (Ok(_), Ok(_)) => both(Other::SavedBefore),
-            // The saved file has the name, and the other program removed ours.
-            (Ok(_), Err(_)) => kept(),
-            (Err(error), _) => both(Other::NotGivenBack(error)),
         }
     }
 

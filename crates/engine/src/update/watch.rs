@@ -35,7 +35,9 @@ pub struct Step<'a> {
 }
 
 impl<'a> Step<'a> {
-    pub(super) fn of(kind: StepKind, path: &'a Path) -> Self {
+    /// A step without offset and bytes.
+    #[must_use]
+    pub fn of(kind: StepKind, path: &'a Path) -> Self {
         Self {
             kind,
             path,
@@ -52,6 +54,14 @@ pub trait Watch: Sync {
 }
 
 impl dyn Watch + '_ {
+    /// Announces a step at a path.
+    ///
+    /// # Errors
+    /// What the watch returns.
+    pub fn announce(&self, kind: StepKind, path: &Path) -> io::Result<()> {
+        self.before(&Step::of(kind, path))
+    }
+
     /// Announces a step at a path, then runs it.
     pub(super) fn step<T>(
         &self,
@@ -60,7 +70,7 @@ impl dyn Watch + '_ {
         action: &'static str,
         call: impl FnOnce() -> io::Result<T>,
     ) -> Result<T> {
-        let made = self.before(&Step::of(kind, path)).and_then(|()| call());
+        let made = self.announce(kind, path).and_then(|()| call());
         made.map_err(|error| Error::system(path, action, error))
     }
 }

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use seekless::cache::CachedFile;
-use seekless::files::{Identity, Stamp, allocated_bytes};
+use seekless::files::{FileId, FileState, allocated_bytes};
 use seekless::method::Operation;
 use seekless_results::CONFIRMING_ROUNDS;
 use walkdir::WalkDir;
@@ -41,7 +41,7 @@ const BYTES_PER_MS: u64 = 200_000;
 pub(super) struct UserFile {
     path: PathBuf,
     bytes: u64,
-    stamp: Stamp,
+    stamp: FileState,
 }
 
 impl UserFile {
@@ -49,14 +49,14 @@ impl UserFile {
         Self {
             path: path.to_owned(),
             bytes: metadata.len(),
-            stamp: Stamp::of(metadata),
+            stamp: FileState::of(metadata),
         }
     }
 
     /// Whether it is the same file with the same content, as far as the system tells.
     fn is_unchanged(&self) -> bool {
         let now = std::fs::symlink_metadata(&self.path);
-        now.is_ok_and(|now| Stamp::of(&now) == self.stamp)
+        now.is_ok_and(|now| FileState::of(&now) == self.stamp)
     }
 }
 
@@ -232,12 +232,12 @@ pub(super) fn find(
 /// A file, if it fits; `None` for an empty file, and for an additional hard link.
 fn user_file(
     path: &Path,
-    linked: &mut HashSet<Identity>,
+    linked: &mut HashSet<FileId>,
     fits: impl Fn(&Path, &CachedFile) -> Result<(), Unfit>,
 ) -> Result<Option<UserFile>, Unfit> {
     let file = CachedFile::open(path).map_err(|_| Unfit::Unreadable)?;
     let metadata = file.metadata();
-    let is_first_name = metadata.nlink() < 2 || linked.insert(Identity::of(metadata));
+    let is_first_name = metadata.nlink() < 2 || linked.insert(FileId::of(metadata));
     if metadata.len() == 0 || !is_first_name {
         return Ok(None);
     }

@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use rustix::fs::OFlags;
 use seekless::batch::Threads;
 use seekless::cache::{CachedFile, Resident};
-use seekless::files::Identity;
+use seekless::files::FileId;
 use seekless::full_text;
 
 use super::{FileState, Total, Watch};
@@ -64,7 +64,7 @@ pub(super) fn run(selection: &Selection, act: Act<'_>, stop: &Stop, watch: &mut 
 
 /// A file that was acted on.
 struct Done {
-    id: Identity,
+    id: FileId,
     /// Whether it is also named itself.
     is_elsewhere: bool,
     has_more_names: bool,
@@ -83,7 +83,7 @@ fn one(selection: &Selection, act: Act<'_>, file: &FileAt) -> Result<Done, Strin
     let acted = cached.and_then(|cached| Ok((act(&cached)?, cached)));
     let ((before, resident), cached) = acted.map_err(reason_of)?;
     let metadata = cached.metadata();
-    let id = Identity::of(metadata);
+    let id = FileId::of(metadata);
     Ok(Done {
         id,
         is_elsewhere: selection.contains(id) && is_sure(cached.file()),

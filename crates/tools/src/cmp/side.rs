@@ -9,7 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use seekless::files::Identity;
+use seekless::files::FileId;
 use seekless_sys as sys;
 
 use super::Request;
@@ -154,7 +154,7 @@ impl Side {
         let (Bytes::File(one), Bytes::File(two)) = (&self.bytes, &other.bytes) else {
             return false;
         };
-        let identity = |side: &Self| side.metadata.as_ref().map(Identity::of);
+        let identity = |side: &Self| side.metadata.as_ref().map(FileId::of);
         // Numbers of pipes and devices come from the kernel.
         let is_sure = |file: &File| self.regular_bytes().is_none() || sys::inodes_identify(file).unwrap_or(false);
         identity(self) == identity(other) && self.position == other.position && is_sure(one) && is_sure(two)

@@ -1,26 +1,9 @@
-//! The state of a file or a directory at the search: enough to tell later whether it has changed.
+//! What is in a directory: enough to tell later whether it has changed.
 //!
 //! Not here: listing directories (`walk`, `act::directory`).
 
+use seekless::files::{FileId, FileState};
 use serde::{Deserialize, Serialize};
-
-/// The state of a file, or of a directory and its contents, at the search: stat(2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Seen {
-    /// `st_dev`.
-    pub device: u64,
-    /// `st_ino`.
-    pub inode: u64,
-    /// `st_size`; of a directory, the sum of its files.
-    pub bytes: u64,
-    /// `st_mtime`, in ns since 1970; of a directory, the latest of its files that are not empty.
-    pub modified_ns: i64,
-    /// `st_ctime`, in ns since 1970; of a directory, the latest of its files that are not empty.
-    pub changed_ns: i64,
-    /// What is in it, if it is a directory.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub contents: Option<Contents>,
-}
 
 /// What is in a directory, and below.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,7 +39,7 @@ impl TryFrom<String> for Digest {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Inside {
     /// A regular file.
-    File(Seen),
+    File(FileState),
     /// An empty regular file. A search may omit it, so nothing more is known of it.
     Empty,
     /// A symbolic link with its target, which is empty if the search followed the link.
@@ -67,23 +50,22 @@ pub(super) enum Inside {
 /// Sums up the entries of a directory, recursively. The contents of a directory follow it, in the order of names, so not all of
 /// them need be in memory.
 pub(super) struct Inventory {
-    seen: Seen,
+    state: FileState,
     files: u64,
     directories: u64,
     hasher: blake3::Hasher,
 }
 
 impl Inventory {
-    /// An inventory of the directory with this `st_dev` and `st_ino`.
-    pub fn new((device, inode): (u64, u64)) -> Self {
+    /// An inventory of the directory with this ID.
+    pub fn new(id: FileId) -> Self {
         Self {
-            seen: Seen {
-                device,
-                inode,
+            state: FileState {
+                device: id.device,
+                inode: id.inode,
                 bytes: 0,
                 modified_ns: i64::MIN,
                 changed_ns: i64::MIN,
-                contents: None,
             },
             files: 0,
             directories: 1,
@@ -98,9 +80,9 @@ impl Inventory {
         match inside {
             Inside::File(file) => {
                 self.files += 1;
-                self.seen.bytes = self.seen.bytes.saturating_add(file.bytes);
-                self.seen.modified_ns = self.seen.modified_ns.max(file.modified_ns);
-                self.seen.changed_ns = self.seen.changed_ns.max(file.changed_ns);
+                self.state.bytes = self.state.bytes.saturating_add(file.bytes);
+                self.state.modified_ns = self.state.modified_ns.max(file.modified_ns);
+                self.state.changed_ns = self.state.changed_ns.max(file.changed_ns);
                 self.hasher.update(b"f");
                 // Without the device: a restart may change its number, and all entries are on the directory's device.
                 self.number(file.inode);
@@ -132,16 +114,13 @@ impl Inventory {
         self.hasher.update(text);
     }
 
-    /// What the directory is.
-    pub fn seen(&self) -> Seen {
+    /// The directory: the sum of the sizes of its files, and the latest times of those that are not empty; and what is in it.
+    pub fn seen(&self) -> (FileState, Contents) {
         let contents = Contents {
             files: self.files,
             directories: self.directories,
             listing: Digest(self.hasher.finalize()),
         };
-        Seen {
-            contents: Some(contents),
-            ..self.seen
-        }
+        (self.state, contents)
     }
 }

@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::contents::{Inside, Inventory, Seen};
+use super::contents::{Contents, Inside, Inventory};
+use seekless::files::FileState;
+
 use super::{Class, Equal, Group, Met, Name, Proof, Search};
 use crate::walk::{Directory, Visited};
 
@@ -22,25 +24,22 @@ pub struct EqualDirectories {
     pub paths: Vec<PathBuf>,
     /// For each, the number of the given path that led to it.
     pub roots: Vec<u32>,
-    /// The state of each at the search.
-    pub seen: Vec<Seen>,
+    /// The state of each at the search, and what is in it.
+    pub seen: Vec<(FileState, Contents)>,
 }
 
 impl EqualDirectories {
     /// The same as a group whose files are the directories.
     #[must_use]
     pub fn group(&self) -> Group {
-        let one = |((path, root), seen): ((&PathBuf, &u32), &Seen)| Equal {
+        let one = |((path, root), (state, contents)): ((&PathBuf, &u32), &(FileState, Contents))| Equal {
             names: vec![Name {
                 path: path.clone(),
                 root: *root,
             }],
-            device: seen.device,
-            inode: seen.inode,
-            modified_ns: seen.modified_ns,
-            changed_ns: seen.changed_ns,
+            state: *state,
             own_bytes: 0,
-            contents: seen.contents,
+            contents: Some(*contents),
         };
         Group {
             bytes: self.bytes,
@@ -168,7 +167,7 @@ impl Search<'_> {
     }
 
     /// The state of a directory and its contents at the search.
-    fn seen(&self, number: usize, visited: &[Visited], trees: &[Tree]) -> Seen {
+    fn seen(&self, number: usize, visited: &[Visited], trees: &[Tree]) -> (FileState, Contents) {
         let mut inventory = Inventory::new(visited[number].id);
         let mut waiting = self.inside(number, 0, visited, trees);
         while let Some((above, name, inside, directory)) = waiting.pop() {
@@ -197,14 +196,7 @@ impl Search<'_> {
             let inside = match found.bytes {
                 _ if self.files.is_followed(*file) => Inside::Link(Vec::new()),
                 0 => Inside::Empty,
-                bytes => Inside::File(Seen {
-                    device: found.device,
-                    inode: found.inode,
-                    bytes,
-                    modified_ns: found.modified_ns,
-                    changed_ns: found.changed_ns,
-                    contents: None,
-                }),
+                _ => Inside::File(found.state()),
             };
             (above, self.files.name(*file).to_vec(), inside, None)
         });

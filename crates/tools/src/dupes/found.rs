@@ -4,8 +4,9 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use seekless::files::FileState;
 use seekless::plan::DuplicatesPlan;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::contents::Contents;
 use super::order::PathOrder;
@@ -48,24 +49,80 @@ pub struct Group {
     pub files: Vec<Equal>,
 }
 
-/// A file that equals others.
+/// A file, or directory, that equals others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Equal {
     /// All of its names that were found.
     pub names: Vec<Name>,
-    /// `st_dev` and `st_ino` (stat(2)).
-    pub device: u64,
-    /// See `device`.
-    pub inode: u64,
-    /// When it was last written to (`st_mtime`), in ns since 1970.
-    pub modified_ns: i64,
-    /// When it last changed (`st_ctime`), in ns since 1970.
-    pub changed_ns: i64,
+    /// What it was; of a directory, the sum of the sizes of its files, and the latest times of those that are not empty.
+    pub state: FileState,
     /// The space that is freed if all these names are removed: 0 if it has other names. Space that it shares with other files or
     /// snapshots does not count.
     pub own_bytes: u64,
-    /// What is in it, if it is a directory: see [`Seen`](super::act::Seen).
+    /// What is in it, if it is a directory.
     pub contents: Option<Contents>,
+}
+
+/// A name of a file that equals others, in a report.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ReportedPath {
+    #[serde(with = "crate::json::path")]
+    pub(super) path: PathBuf,
+    /// The number of the given path that led to it.
+    pub(super) root: u32,
+    device: u64,
+    inode: u64,
+    modified_ns: i64,
+    changed_ns: i64,
+    /// Of a file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    own_bytes: Option<u64>,
+    /// Of a directory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    contents: Option<Contents>,
+}
+
+impl Group {
+    /// Each name, for a report.
+    pub fn reported(&self) -> impl Iterator<Item = ReportedPath> {
+        let named = self
+            .files
+            .iter()
+            .flat_map(|file| file.names.iter().map(move |name| (file, name)));
+        named.map(|(file, name)| ReportedPath {
+            path: name.path.clone(),
+            root: name.root,
+            device: file.state.device,
+            inode: file.state.inode,
+            modified_ns: file.state.modified_ns,
+            changed_ns: file.state.changed_ns,
+            own_bytes: file.contents.is_none().then_some(file.own_bytes),
+            contents: file.contents,
+        })
+    }
+}
+
+impl ReportedPath {
+    /// The file that it names, of this size; `None` if it is not of the kind of its group.
+    pub(super) fn file(&self, bytes: u64, is_directory: bool) -> Option<Equal> {
+        let is_whole = if is_directory {
+            self.contents.is_some()
+        } else {
+            self.own_bytes.is_some()
+        };
+        is_whole.then(|| Equal {
+            names: Vec::new(),
+            state: FileState {
+                device: self.device,
+                inode: self.inode,
+                bytes,
+                modified_ns: self.modified_ns,
+                changed_ns: self.changed_ns,
+            },
+            own_bytes: self.own_bytes.unwrap_or(0),
+            contents: self.contents.filter(|_| is_directory),
+        })
+    }
 }
 
 /// A name of a file.
@@ -239,10 +296,7 @@ impl Found {
         let listed = self.files.get(names[0].1);
         Equal {
             names: names.into_iter().map(|(name, _)| name).collect(),
-            device: listed.device,
-            inode: listed.inode,
-            modified_ns: listed.modified_ns,
-            changed_ns: listed.changed_ns,
+            state: listed.state(),
             own_bytes,
             contents: None,
         }

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use rustix::fs::{FileType, OFlags};
 use seekless::error::NotAlone;
-use seekless::files::{self, Lease, Stamp};
+use seekless::files::{self, FileState, Lease};
 use seekless_sys::{self as sys, FileSystem, Support};
 
 use super::Result;
@@ -29,7 +29,7 @@ pub(super) struct Held<'a> {
     /// Its metadata before any change.
     pub metadata: Metadata,
     /// Its state after our last call; `None` once another process changed it.
-    left: Mutex<Option<Stamp>>,
+    left: Mutex<Option<FileState>>,
 }
 
 /// From this size on, `/proc/locks` is read first to see whether another process works on the file. For smaller files that would
@@ -70,7 +70,7 @@ impl<'a> Held<'a> {
         };
         let metadata = file.metadata().map_err(failed("stat"))?;
         Ok(Self {
-            left: Mutex::new(Some(Stamp::of(&metadata))),
+            left: Mutex::new(Some(FileState::of(&metadata))),
             file,
             lease,
             path,
@@ -154,11 +154,11 @@ impl<'a> Held<'a> {
             });
         }
         let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_ours = *left == Some(Stamp::of(&found));
+        let is_ours = *left == Some(FileState::of(&found));
         let done = call(&self.file);
         let now = self.metadata_now()?;
         let access = |metadata: &Metadata| (metadata.mode(), metadata.uid(), metadata.gid(), metadata.nlink());
-        *left = (is_ours && access(&now) == access(&found)).then(|| Stamp::of(&now));
+        *left = (is_ours && access(&now) == access(&found)).then(|| FileState::of(&now));
         Ok(done)
     }
 
@@ -175,7 +175,7 @@ impl<'a> Held<'a> {
     pub fn restore_times(&self) -> Result<()> {
         let left = *self.left.lock().unwrap_or_else(PoisonError::into_inner);
         if let (Ok(modified), Ok(accessed)) = (self.metadata.modified(), self.metadata.accessed())
-            && left == Some(Stamp::of(&self.metadata_now()?))
+            && left == Some(FileState::of(&self.metadata_now()?))
         {
             let times = FileTimes::new().set_modified(modified).set_accessed(accessed);
             let set = self.file.set_times(times);

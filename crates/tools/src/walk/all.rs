@@ -14,7 +14,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{Access, AtFlags, accessat};
 use rustix::io::Errno;
-use seekless::files::Identity;
+use seekless::files::FileId;
 use seekless::plan::BatchPlan;
 use seekless_sys::{file_system_of, is_mount_root};
 
@@ -30,8 +30,7 @@ use sorter::Sorter;
 /// A directory that was listed.
 pub(crate) struct Visited {
     pub directory: Arc<Directory<1>>,
-    /// `st_dev` and `st_ino`.
-    pub id: (u64, u64),
+    pub id: FileId,
     /// The number of the root.
     pub root: u32,
     /// Its links, and its empty files that were not listed; `None` if it may hold anything else unlisted, or if not requested.
@@ -73,7 +72,7 @@ struct Waiting<'a> {
     /// Number of directories above it, up to the root.
     above: usize,
     /// Its identity unless something is mounted on it: the device of its parent, and the inode listed there.
-    listed: Option<Identity>,
+    listed: Option<FileId>,
     /// Whether it was opened before.
     is_open: bool,
     ignored: Option<Arc<Ignored>>,
@@ -91,7 +90,7 @@ struct Queue<'a> {
     /// Threads that are waiting for a directory.
     asleep: usize,
     /// Directories that were listed: a bind mount shows one in two places.
-    listed: HashSet<Identity>,
+    listed: HashSet<FileId>,
     /// Paths of listed directories that inode numbers do not identify.
     places: HashSet<PathBuf>,
     mounts: Mounts,
@@ -215,7 +214,7 @@ impl<'a> Shared<'a> {
         };
         let place = place(path);
         let directory = place.parent().unwrap_or(&place);
-        let id = fs::metadata(directory).map(|metadata| Identity::of(&metadata));
+        let id = fs::metadata(directory).map(|metadata| FileId::of(&metadata));
         let queue = self.lock();
         references.is_at(&place) || queue.places.contains(directory) || id.is_ok_and(|id| queue.listed.contains(&id))
     }
@@ -351,7 +350,7 @@ impl<'a> Shared<'a> {
             if self.with_directories {
                 found.directories.push(Visited {
                     directory: Arc::clone(&directory),
-                    id: (facts.device, facts.inode),
+                    id: facts.id(),
                     root: next.root.number,
                     others,
                     children: children.len() as u64,

@@ -17,7 +17,7 @@ use std::thread::JoinHandle;
 
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::Errno;
-use seekless::files::Identity;
+use seekless::files::FileId;
 use seekless_sys::without_atime;
 
 use super::Facts;
@@ -58,7 +58,7 @@ struct State<const TREES: usize> {
     open: Weak<Handles<TREES>>,
     number: u64,
     /// The identities at the first opening.
-    ids: Option<[Identity; TREES]>,
+    ids: Option<[FileId; TREES]>,
     /// The number of directories to open in it, and files to process.
     needed: usize,
     /// The handles of the roots, which stay open.

@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
 
 use rustix::fs::{AtFlags, FileType, Stat, fstat, statat};
-use seekless::files::Identity;
+use seekless::files::{FileId, FileState};
 use seekless_sys::inodes_identify;
 
 /// The words for a kind of entry in messages.
@@ -93,9 +93,20 @@ impl Facts {
         nanoseconds(self.modified.0, self.modified.1)
     }
 
+    /// Which file it is, its size and its times.
+    pub fn state(&self) -> FileState {
+        FileState {
+            device: self.device,
+            inode: self.inode,
+            bytes: self.bytes,
+            modified_ns: self.modified_ns(),
+            changed_ns: self.changed_ns,
+        }
+    }
+
     /// The identity of the file.
-    pub fn id(&self) -> Identity {
-        Identity::new(self.device, self.inode)
+    pub fn id(&self) -> FileId {
+        FileId::new(self.device, self.inode)
     }
 
     /// Whether two open files or directories are the same. False if inode numbers do not identify files there.

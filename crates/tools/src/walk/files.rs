@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::Errno;
-use seekless::files::Identity;
+use seekless::files::{FileId, FileState};
 use seekless_sys::NO_ATIME;
 
 use super::file::{FILE, FOUND_FILE};
@@ -216,7 +216,7 @@ impl Files {
     pub fn check(&self, number: u32, now: &Facts) -> io::Result<()> {
         let listed = self.get(number);
         // If inode numbers do not identify files, the system may forget a file and give it another number.
-        if self.system(number).inodes_identify && now.id() != Identity::new(listed.device, listed.inode) {
+        if self.system(number).inodes_identify && now.id() != FileId::new(listed.device, listed.inode) {
             return Err(io::Error::new(CHANGED, "replaced by another file during the search"));
         }
         let was = (listed.bytes, listed.changed_ns, listed.modified_ns);
@@ -301,6 +301,17 @@ impl Chunk {
 impl Listed {
     fn name_start(&self) -> usize {
         (self.name & !SPARSE) as usize
+    }
+
+    /// Which file it was, its size and its times.
+    pub fn state(&self) -> FileState {
+        FileState {
+            device: self.device,
+            inode: self.inode,
+            bytes: self.bytes,
+            modified_ns: self.modified_ns,
+            changed_ns: self.changed_ns,
+        }
     }
 
     /// `st_dev` and `st_ino` (stat(2)).

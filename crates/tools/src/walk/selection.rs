@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use seekless::files::Identity;
+use seekless::files::FileId;
 use seekless_sys::{FileSystem, file_system, inodes_identify, mount_id};
 
 use super::{Facts, Walk, kind_of, open_root, with_article};
@@ -20,7 +20,7 @@ pub struct Selection {
     roots: Vec<Root>,
     /// Paths that are hard links of files named before.
     links: Vec<Root>,
-    ids: HashSet<Identity>,
+    ids: HashSet<FileId>,
     /// Their paths without symbolic links: these identify them where inode numbers do not.
     places: HashSet<PathBuf>,
     /// The same for directories that several mounts show.
@@ -85,7 +85,7 @@ impl Root {
     }
 }
 
-/// Whether no two files share an [`Identity`] on the file system of an open file. They may on FUSE, if it shows files of several
+/// Whether no two files share an [`FileId`] on the file system of an open file. They may on FUSE, if it shows files of several
 /// file systems.
 pub(crate) fn is_sure(file: impl AsFd) -> bool {
     inodes_identify(file).unwrap_or(false)
@@ -151,7 +151,7 @@ impl Selection {
                 if root.is_directory && !system.inodes_identify && self.mounts.show_again(path) {
                     return;
                 }
-                if !self.ids.insert(Identity::of(&metadata)) && system.inodes_identify {
+                if !self.ids.insert(FileId::of(&metadata)) && system.inodes_identify {
                     if !root.is_directory {
                         self.links.push(root);
                     }
@@ -192,7 +192,7 @@ impl Selection {
     }
 
     /// Whether a file may have been named itself, here or as a reference, as far as its identity tells.
-    pub(super) fn may_name(&self, id: Identity, system: System) -> bool {
+    pub(super) fn may_name(&self, id: FileId, system: System) -> bool {
         (self.has_files && (!system.inodes_identify || self.contains(id)))
             || self
                 .references()
@@ -200,7 +200,7 @@ impl Selection {
     }
 
     /// Whether a file or directory with this identity was named itself; then it does not count again in its directory.
-    pub(crate) fn contains(&self, id: Identity) -> bool {
+    pub(crate) fn contains(&self, id: FileId) -> bool {
         self.ids.contains(&id)
     }
 
@@ -214,7 +214,7 @@ impl Selection {
 /// The first mount that shows each directory, for directories that inode numbers do not identify. The key identifies a directory at
 /// least within one mount. A bind mount shows a directory in two places.
 #[derive(Debug, Default)]
-pub(super) struct Mounts(HashMap<(Identity, i64, i64), u64>);
+pub(super) struct Mounts(HashMap<(FileId, i64, i64), u64>);
 
 impl Mounts {
     /// Whether another mount shows this directory, too.
@@ -236,7 +236,7 @@ impl Mounts {
         opened.is_ok_and(|(facts, opened)| self.add(opened.as_fd(), &facts))
     }
 
-    fn key(facts: &Facts) -> (Identity, i64, i64) {
+    fn key(facts: &Facts) -> (FileId, i64, i64) {
         (facts.id(), facts.modified_ns(), facts.changed_ns)
     }
 }

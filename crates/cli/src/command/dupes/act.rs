@@ -2,8 +2,6 @@
 //!
 //! Not here: its options (`how`); the rules, and acting (`tools`); what it looks like (`show`).
 
-use std::cmp::Reverse;
-use std::collections::HashSet;
 use std::fs;
 use std::io::{self, BufRead, BufReader, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -17,15 +15,14 @@ use seekless::files::{open_own_input, read_within};
 use seekless_sys::Support;
 use seekless_tools::Stop;
 use seekless_tools::dupes::Group;
-use seekless_tools::dupes::act::choose::{Choice, Fixed, choose};
-use seekless_tools::dupes::act::copies::Places;
+use seekless_tools::dupes::act::choose::Chosen;
 use seekless_tools::dupes::act::origin::Origin;
-use seekless_tools::dupes::act::plan::{self, Agreed, Plan};
-use seekless_tools::dupes::act::report::{self, Refused};
+use seekless_tools::dupes::act::plan;
+use seekless_tools::dupes::act::report;
 use seekless_tools::dupes::act::rules::{RULES, Rule};
 use seekless_tools::dupes::act::{self, Action, Options, Outcome, Step, Told};
 
-use super::how::{ACTIONS, How, Kind};
+use super::how::{ACTIONS, ActOptions};
 use crate::command::values::{JsonOptions, one_of};
 use crate::command::{Failure, expect_wishes, raise_open_files, standard_input, unless_stopped};
 use crate::output::Output;
@@ -39,8 +36,8 @@ use crate::signals::{Caught, stopping};
 /// seekless checks that a file has not changed since the search and is not open for writing, and compares its bytes
 /// with those of the file that stays. `seekless dupes undo` restores the files.
 ///
-/// If the report was made with --dirs, `move` and `reflink` act on whole directories: `move` moves a directory by one rename,
-/// after comparing all files in it. Other programs may have files in it open, and can go on using them.
+/// If the report was made with --dirs, `move` and `reflink` act on all files in equal directories; `move` then removes the
+/// directories that are empty.
 ///
 /// The exit code is 0 if everything was done, 1 if a file was left alone, and 2 if something failed or a part of the
 /// report was refused.
@@ -70,7 +67,7 @@ Examples:
 pub struct ActArguments {
     /// What to do with the files that do not stay
     #[arg(value_name = "ACTION", value_parser = one_of(ACTIONS))]
-    action: Option<Kind>,
+    action: Option<Action>,
     /// Read the report from FILE; `-` is standard input
     #[arg(long, value_name = "FILE", default_value = "-", conflicts_with = "plan")]
     from: PathBuf,
@@ -83,7 +80,7 @@ pub struct ActArguments {
     #[arg(long, short)]
     quiet: bool,
     #[command(flatten)]
-    how: How,
+    how: ActOptions,
 }
 
 /// Fails if a plan would replace another file, which may be one that was searched.
@@ -104,13 +101,9 @@ const LOOK_AGAIN: Duration = Duration::from_millis(50);
 /// What is to be done, before it is shown.
 struct Work {
     action: Action,
+    /// Where the search was made; not for a plan that was read back.
     origin: Option<Origin>,
-    choices: Vec<Choice>,
-    refused: Vec<Refused>,
-    /// Groups in which every file stays.
-    whole: u64,
-    /// Rules of --keep that keep none of these files, perhaps because they are mistyped.
-    unmatched: Vec<String>,
+    chosen: Chosen,
     /// Whether standard input was read to its end.
     is_stdin_used: bool,
     /// Whether the search had errors.
@@ -137,10 +130,17 @@ pub fn run(arguments: &ActArguments) -> Result<ExitCode, Failure> {
         let (text, is_stdin_used) = text_of(file)?;
         let read =
             plan::read(&text).map_err(|why| anyhow!("{}: cannot use the plan: {why}", super::read_from(file)))?;
-        return Work::of_plan(read, is_stdin_used).finish(how, &arguments.json, arguments.quiet);
+        let work = Work {
+            chosen: Chosen::of_steps(&read.steps, read.refused),
+            action: read.action,
+            origin: None,
+            is_stdin_used,
+            has_failures: false,
+        };
+        return work.finish(how, &arguments.json, arguments.quiet);
     }
-    let kind = arguments.action.context("name an action")?;
-    let (action, rules) = how.action(kind)?;
+    let action = arguments.action.as_ref().context("name an action")?;
+    let (action, rules) = how.action(action)?;
     let file = &arguments.from;
     if super::read_from(file) == "standard input" && io::stdin().is_terminal() {
         return Err(
@@ -148,7 +148,7 @@ pub fn run(arguments: &ActArguments) -> Result<ExitCode, Failure> {
         );
     }
     let (text, is_stdin_used) = text_of(file)?;
-    let read = report::read(&text, kind.takes_directories())
+    let read = report::read(&text, action.takes_directories())
         .map_err(|why| anyhow!("{}: cannot use the report: {why}", super::read_from(file)))?;
     drop(text);
     let searched = Searched {
@@ -158,13 +158,19 @@ pub fn run(arguments: &ActArguments) -> Result<ExitCode, Failure> {
         is_stdin_used,
     };
     let mut work = Work::of_groups(action, &rules, searched)?;
-    work.refused.splice(0..0, read.refused);
+    work.chosen.refused.splice(0..0, read.refused);
     work.finish(how, &arguments.json, arguments.quiet)
 }
 
 /// Acts on what a search found.
-pub fn act_on(kind: Kind, how: &How, searched: Searched, json: &JsonOptions, quiet: bool) -> Result<ExitCode, Failure> {
-    let (action, rules) = how.action(kind)?;
+pub fn act_on(
+    action: &Action,
+    how: &ActOptions,
+    searched: Searched,
+    json: &JsonOptions,
+    quiet: bool,
+) -> Result<ExitCode, Failure> {
+    let (action, rules) = how.action(action)?;
     Work::of_groups(action, &rules, searched)?.finish(how, json, quiet)
 }
 
@@ -184,117 +190,27 @@ fn text_of(file: &Path) -> anyhow::Result<(Vec<u8>, bool)> {
 }
 
 impl Work {
-    fn of_plan(plan: Plan, is_stdin_used: bool) -> Self {
-        let by_keep = plan.steps.chunk_by(|(one, _), (other, _)| one.keep == other.keep);
-        let choice = |steps: &[(Step, u64)]| Choice {
-            bytes: steps[0].0.seen.bytes,
-            files: steps[0].0.seen.contents.map(|contents| contents.files),
-            kept: vec![(vec![steps[0].0.keep.clone()], steps[0].0.why.clone())],
-            steps: steps.to_vec(),
-        };
-        Self {
-            action: plan.action,
-            origin: None,
-            choices: by_keep.map(choice).collect(),
-            refused: plan.refused,
-            whole: 0,
-            unmatched: Vec::new(),
-            is_stdin_used,
-            has_failures: false,
-        }
-    }
-
     fn of_groups(action: Action, rules: &[Rule], searched: Searched) -> anyhow::Result<Self> {
-        let Searched {
-            origin,
-            mut groups,
-            has_failures,
-            is_stdin_used,
-        } = searched;
-        // A directory comes before the files and directories in it.
-        let nodes = |group: &Group| {
-            let contents = group.files.first().and_then(|first| first.contents);
-            contents.map_or(0, |contents| contents.files.saturating_add(contents.directories))
-        };
-        groups.sort_by_key(|group| Reverse(nodes(group)));
-        let (mut going, mut staying) = (HashSet::new(), HashSet::new());
-        if rules.is_empty() && !origin.roots.iter().any(|root| root.is_reference) {
+        if rules.is_empty() && !searched.origin.roots.iter().any(|root| root.is_reference) {
             bail!("use --keep RULE to say which files stay; rules are {RULES}");
         }
-        let is_linked = matches!(action, Action::Hardlink | Action::Reflink);
-        let (mut choices, mut refused, mut whole) = (Vec::new(), Vec::new(), 0);
-        let (mut places, mut agreed) = (Places::new(&origin), Agreed::default());
-        let mut unmatched: Vec<&Rule> = rules.iter().filter(|rule| rule.is_pattern()).collect();
-        for group in &groups {
-            let (mut copies, gone) = places.copies(group);
-            unmatched.retain(|rule| !copies.iter().any(|copy| rule.protects(&copy.names)));
-            if let Action::Move { to } = &action {
-                for copy in &mut copies {
-                    copy.stay_below(to);
-                }
-            }
-            copies.retain(|copy| !copy.is_in(&going));
-            for copy in copies.iter_mut().filter(|copy| copy.is_in(&staying)) {
-                copy.fixed.get_or_insert(Fixed::Whole);
-            }
-            let refuse = |path: &Path, why| Refused {
-                place: String::new(),
-                path: Some(path.to_owned()),
-                why,
-            };
-            refused.extend(gone.into_iter().map(|(path, why)| refuse(&path, why)));
-            let mut choice = choose(&copies, rules, is_linked);
-            if choice.files.is_some() && !choice.steps.is_empty() {
-                going.extend(choice.steps.iter().map(|(step, _)| step.paths[0].clone()));
-                staying.extend(choice.kept.iter().map(|(paths, _)| paths[0].clone()));
-            }
-            if choice.files.is_some() && action == Action::Reflink {
-                // Directories stay, and their files share the blocks of those in the kept one.
-                let each = std::mem::take(&mut choice.steps);
-                for (step, _) in each {
-                    match act::files_of(&step) {
-                        Ok(files) => choice.steps.extend(files),
-                        Err(why) => refused.push(refuse(&step.paths[0], why)),
-                    }
-                }
-            }
-            choice.steps.retain(|(step, _)| match agreed.add(step) {
-                Ok(()) => true,
-                Err(why) => {
-                    refused.push(refuse(&step.paths[0], why));
-                    false
-                }
-            });
-            if choice.steps.is_empty() {
-                whole += 1;
-            } else {
-                choices.push(choice);
-            }
-        }
         Ok(Self {
+            chosen: Chosen::of_groups(&action, rules, &searched.origin, &searched.groups),
             action,
-            origin: Some(origin),
-            choices,
-            refused,
-            whole,
-            unmatched: (unmatched.into_iter())
-                .filter(|_| !groups.is_empty())
-                .map(|rule| format!("--keep {rule} matches none of the equal files"))
-                .collect(),
-            is_stdin_used,
-            has_failures,
+            origin: Some(searched.origin),
+            is_stdin_used: searched.is_stdin_used,
+            has_failures: searched.has_failures,
         })
     }
 
     /// Shows what is to be done, asks, does it, and says what was done.
-    fn finish(self, how: &How, json: &JsonOptions, quiet: bool) -> Result<ExitCode, Failure> {
+    fn finish(self, how: &ActOptions, json: &JsonOptions, quiet: bool) -> Result<ExitCode, Failure> {
         let form = json.form();
         how.require_answer(form)?;
         let options = how.options()?;
         let (stop, caught) = stopping(Stop::stop)?;
         expect_wishes()?;
-        let steps = self.choices.iter().flat_map(|choice| &choice.steps);
-        let steps: Vec<(Step, u64)> = steps.cloned().collect();
+        let steps: Vec<Step> = self.chosen.steps().cloned().collect();
         LINE.begin(!quiet, progress("checking", steps.len()));
         let mut left: Vec<Option<Outcome>> = vec![None; steps.len()];
         for (number, outcome) in act::check(&self.action, &steps, &options) {
@@ -302,15 +218,15 @@ impl Work {
         }
         LINE.end();
         let mut acts = Acts::new(&self.action, form);
-        for refused in &self.refused {
+        for refused in &self.chosen.refused {
             acts.refused(refused)?;
         }
         if let Some(file) = &how.plan_file {
             self.write(file, &left, &mut acts)?;
             return self.ended(&acts);
         }
-        super::tell_all(&self.unmatched);
-        let shown = acts.plan(&self.choices, &left, self.whole, how.dry_run);
+        super::tell_all(&self.chosen.unmatched);
+        let shown = acts.plan(&self.chosen, &left, how.dry_run);
         if let Err(error) = shown {
             // Not attached as the source: a closed pipe must not count as success here.
             return Err(anyhow!("nothing was done, because the plan cannot be printed: {error}").into());
@@ -321,8 +237,8 @@ impl Work {
             return self.ended(&acts);
         }
         let chosen = steps.into_iter().zip(&left).filter(|(_, left)| left.is_none());
-        let chosen: Vec<Step> = chosen.map(|((step, _), _)| step).collect();
-        if !chosen.is_empty() && !how.yes && !self.unmatched.is_empty() {
+        let chosen: Vec<Step> = chosen.map(|(step, _)| step).collect();
+        if !chosen.is_empty() && !how.yes && !self.chosen.unmatched.is_empty() {
             return Err(anyhow!("nothing was done: correct the rule, or use --yes").into());
         }
         if !chosen.is_empty() && !how.yes && !self.is_agreed(&chosen, &caught)? {
@@ -382,7 +298,7 @@ impl Work {
         if !io::stderr().is_terminal() {
             return Err(unasked().into());
         }
-        let directories = steps.iter().filter(|step| step.seen.contents.is_some()).count();
+        let directories = steps.iter().filter(|step| step.file.is_directory).count();
         let subjects = subjects((steps.len() - directories) as u64, directories as u64);
         write!(crate::show::stderr(), "Act on {subjects}? [y/N] ").and_then(|()| crate::show::stderr().flush())?;
         let (send, answered) = mpsc::channel();
@@ -408,15 +324,14 @@ impl Work {
         let output = Output::prepare(file)?;
         let origin = self.origin.as_ref().context("a plan is not written again")?;
         let mut text = json_line(&plan::header(&self.action, origin)) + "\n";
-        let steps = self.choices.iter().flat_map(|choice| &choice.steps);
         let mut written = 0;
-        for ((step, own_bytes), left) in steps.zip(left) {
+        for (step, left) in self.chosen.steps().zip(left) {
             if let Some(outcome) = left {
                 acts.outcome(step, outcome)?;
                 continue;
             }
             written += 1;
-            text += &json_line(&plan::line(&self.action, step, *own_bytes));
+            text += &json_line(&plan::line(&self.action, step));
             text.push('\n');
         }
         let is_stdout = output.is_stdout();
@@ -430,7 +345,7 @@ impl Work {
 
     /// The exit code.
     fn ended(&self, acts: &Acts) -> Result<ExitCode, Failure> {
-        if self.has_failures || !self.refused.is_empty() || acts.has_failed() {
+        if self.has_failures || !self.chosen.refused.is_empty() || acts.has_failed() {
             return Err(Failure::Errors(Vec::new()));
         }
         Ok(ExitCode::from(u8::from(acts.has_left())))

@@ -19,7 +19,7 @@ use crate::show::{JsonForm, visible_path};
 /// How duplicates are acted on.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Acting")]
-pub struct How {
+pub struct ActOptions {
     /// Which files stay: newest, oldest, shortest, longest, first, name:GLOB, path:GLOB, not-under:DIR, at-least:N (see
     /// `seekless dupes act --help`)
     #[arg(long, value_name = "RULE", requires = "what",
@@ -54,81 +54,56 @@ pub struct How {
     pub plan_file: Option<PathBuf>,
 }
 
-/// An action, as it is named.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    Remove,
-    Hardlink,
-    Symlink,
-    Reflink,
-    Move,
-}
-
-impl Kind {
-    /// Whether it can be done with whole directories. Links and removal would leave empty ones.
-    pub fn takes_directories(self) -> bool {
-        matches!(self, Self::Move | Self::Reflink)
-    }
-}
-
-pub const ACTIONS: [Word<Kind>; 5] = [
-    ("remove", "Remove files", Kind::Remove),
+/// The actions; [`ActOptions::action`] adds what else they need.
+pub const ACTIONS: [Word<Action>; 5] = [
+    ("remove", "Remove files", Action::Remove),
     (
         "hardlink",
         "Replace files with hard links to the file that stays",
-        Kind::Hardlink,
+        Action::Hardlink,
     ),
     (
         "symlink",
         "Replace files with symbolic links to the file that stays",
-        Kind::Symlink,
+        Action::Symlink { is_absolute: false },
     ),
     (
         "reflink",
         "Let files share the blocks of the file that stays",
-        Kind::Reflink,
+        Action::Reflink,
     ),
     (
         "move",
         "Move files, or equal directories (--dirs), below the directory --to",
-        Kind::Move,
+        Action::Move { to: PathBuf::new() },
     ),
 ];
 
-impl How {
+impl ActOptions {
     /// Fails before a search if what is asked for cannot be done.
-    pub fn check(&self, kind: Kind, has_references: bool, json: &JsonOptions) -> anyhow::Result<()> {
-        self.action(kind)?;
+    pub fn check(&self, action: &Action, has_references: bool, json: &JsonOptions) -> anyhow::Result<()> {
+        self.action(action)?;
         self.require_rules(has_references)?;
         self.require_answer(json.form())
     }
 
-    /// The action and the rules. Fails if a directory of theirs does not exist.
-    pub fn action(&self, kind: Kind) -> anyhow::Result<(Action, Vec<Rule>)> {
-        if self.to.is_some() != (kind == Kind::Move) {
-            bail!(if self.to.is_some() {
-                "only move takes --to"
-            } else {
-                "move needs --to DIR"
-            });
-        }
-        if self.absolute && kind != Kind::Symlink {
-            bail!("only symlink takes --absolute");
-        }
-        if self.ignore_metadata && matches!(kind, Kind::Reflink | Kind::Move) {
-            bail!("only remove, hardlink and symlink take --ignore-metadata");
-        }
-        let action = match kind {
-            Kind::Remove => Action::Remove,
-            Kind::Hardlink => Action::Hardlink,
-            Kind::Symlink => Action::Symlink {
+    /// The action with what else it needs, and the rules. Fails if a directory of theirs does not exist.
+    pub fn action(&self, action: &Action) -> anyhow::Result<(Action, Vec<Rule>)> {
+        let action = match (action, &self.to) {
+            (Action::Move { .. }, Some(to)) => Action::Move {
+                to: directory("--to", to)?,
+            },
+            (Action::Move { .. }, None) => bail!("move needs --to DIR"),
+            (_, Some(_)) => bail!("only move takes --to"),
+            (Action::Symlink { .. }, None) => Action::Symlink {
                 is_absolute: self.absolute,
             },
-            Kind::Reflink => Action::Reflink,
-            Kind::Move => Action::Move {
-                to: directory("--to", self.to.as_deref().unwrap_or(Path::new(".")))?,
-            },
+            _ if self.absolute => bail!("only symlink takes --absolute"),
+            (action, None) => action.clone(),
         };
+        if self.ignore_metadata && matches!(action, Action::Reflink | Action::Move { .. }) {
+            bail!("only remove, hardlink and symlink take --ignore-metadata");
+        }
         let resolved = self.keep.iter().map(|rule| match rule {
             Rule::NotUnder(path) => directory("--keep not-under", path).map(Rule::NotUnder),
             other => Ok(other.clone()),

@@ -20,6 +20,7 @@ use seekless::plan::{self, Scan};
 use seekless::{Operation, Reader};
 use seekless_results::bytes;
 use seekless_tools::Stop;
+use seekless_tools::dupes::act::Action;
 use seekless_tools::dupes::act::origin::Origin;
 use seekless_tools::dupes::{self, Across, EqualDirectories, Found, Group, Options, Progress};
 use seekless_tools::walk::{Filter, Globs, Selection, plain_path};
@@ -32,7 +33,7 @@ use crate::show::{
 };
 use crate::signals::{Caught, stopping};
 use act::Searched;
-use how::{ACTIONS, How, Kind};
+use how::{ACTIONS, ActOptions};
 
 /// Find files with equal contents.
 ///
@@ -156,9 +157,9 @@ pub struct Arguments {
     /// What to do with the files that do not stay
     #[arg(long, value_name = "ACTION", value_parser = one_of(ACTIONS), help_heading = "Acting",
         conflicts_with_all = ["unique", "format", "exit_code"])]
-    action: Option<Kind>,
+    action: Option<Action>,
     #[command(flatten)]
-    how: How,
+    how: ActOptions,
 }
 
 #[derive(Debug, Subcommand)]
@@ -217,11 +218,11 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     }
     seekless_sys::hold_little_free_memory();
     raise_open_files();
-    if let Some(kind) = arguments.action {
-        require_files(arguments, kind)?;
+    if let Some(action) = &arguments.action {
+        require_files(arguments, action)?;
         arguments
             .how
-            .check(kind, !arguments.against.is_empty(), &arguments.json)?;
+            .check(action, !arguments.against.is_empty(), &arguments.json)?;
     }
     let mut paths = arguments.paths.clone();
     if let Some(from) = &arguments.files_from {
@@ -269,12 +270,12 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let form = arguments.json.form().map_or(arguments.format, DuplicatesForm::Json);
     let unmatched = unmatched(&filter);
     let origin = || Origin::here(&paths, &against).context("cannot find the working directory");
-    if let Some(kind) = arguments.action {
+    if let Some(action) = &arguments.action {
         if !unmatched.is_empty() && !arguments.how.yes && !arguments.how.dry_run {
             return Err(anyhow!("{}; nothing was done: correct it, or use --yes", unmatched.join("; ")).into());
         }
         tell_all(&unmatched);
-        return act(arguments, kind, found, origin()?, &caught, |found| {
+        return act(arguments, action, found, origin()?, &caught, |found| {
             explain(&paths[0], found, started.elapsed());
         });
     }
@@ -320,9 +321,9 @@ fn tell_all(sentences: &[String]) {
 }
 
 /// Fails if whole directories are wanted and the action does not support them.
-fn require_files(arguments: &Arguments, kind: Kind) -> anyhow::Result<()> {
-    match kind {
-        _ if !arguments.dirs || kind.takes_directories() => Ok(()),
+fn require_files(arguments: &Arguments, action: &Action) -> anyhow::Result<()> {
+    match action {
+        _ if !arguments.dirs || action.takes_directories() => Ok(()),
         _ => Err(anyhow!(
             "--dirs: only move and reflink may act on whole directories, because links and removal would leave empty \
              directories; omit --dirs to act on the files in them"
@@ -333,7 +334,7 @@ fn require_files(arguments: &Arguments, kind: Kind) -> anyhow::Result<()> {
 /// Acts on what was found.
 fn act(
     arguments: &Arguments,
-    kind: Kind,
+    action: &Action,
     found: Found,
     mut origin: Origin,
     caught: &Caught,
@@ -347,7 +348,7 @@ fn act(
     let directories = found.directories.iter().map(EqualDirectories::group);
     let groups: Vec<Group> = directories.chain(found.groups()).collect();
     for file in groups.iter().flat_map(|group| &group.files) {
-        origin.meet(file.device, &file.names[0].path);
+        origin.meet(file.state.device, &file.names[0].path);
     }
     let from = arguments.files_from.as_deref();
     let searched = Searched {
@@ -358,7 +359,7 @@ fn act(
     };
     // This closes its open directories: acting needs many of its own.
     drop(found);
-    act::act_on(kind, &arguments.how, searched, &arguments.json, arguments.quiet)
+    act::act_on(action, &arguments.how, searched, &arguments.json, arguments.quiet)
 }
 
 fn filter(arguments: &Arguments, roots: &[PathBuf]) -> anyhow::Result<Filter> {

@@ -16,7 +16,7 @@ use clap::Args;
 use seekless_results::visible;
 use seekless_tools::Stop;
 use seekless_tools::dupes::act;
-use seekless_tools::dupes::act::undo::{self, Journal, Undone};
+use seekless_tools::dupes::act::undo::{self, PastRun, Undone};
 
 use super::act::unsourced;
 use super::how::state_directory;
@@ -130,7 +130,7 @@ pub fn run(arguments: &UndoArguments) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn started(journal: &Journal) -> String {
+fn started(journal: &PastRun) -> String {
     let zoned = jiff::Zoned::try_from(journal.started);
     zoned.map_or_else(|_| "?".to_owned(), |at| at.strftime("%Y-%m-%d %H:%M:%S").to_string())
 }
@@ -141,7 +141,7 @@ fn named(name: &Path, state: &Path) -> anyhow::Result<PathBuf> {
         return Ok(name.to_owned());
     }
     let (journals, _) = listed(state)?;
-    let is_it = |journal: &&Journal| {
+    let is_it = |journal: &&PastRun| {
         journal.path.file_name() == Some(name.as_os_str()) || OsStr::new(&name_of(journal)) == name.as_os_str()
     };
     let found = journals.iter().find(is_it).map(|journal| journal.path.clone());
@@ -153,7 +153,7 @@ fn named(name: &Path, state: &Path) -> anyhow::Result<PathBuf> {
 }
 
 /// The journals, the newest first, and why the newest of those that cannot be trusted is not listed.
-fn listed(state: &Path) -> anyhow::Result<(Vec<Journal>, Option<act::Error>)> {
+fn listed(state: &Path) -> anyhow::Result<(Vec<PastRun>, Option<act::Error>)> {
     let (journals, untrusted) = undo::list(state).map_err(|error| unsourced(&error))?;
     Ok((journals, untrusted.into_iter().next()))
 }
@@ -161,8 +161,8 @@ fn listed(state: &Path) -> anyhow::Result<(Vec<Journal>, Option<act::Error>)> {
 /// The newest that is not undone. Those whose last undo restored nothing are skipped, unless there is no other.
 fn last(state: &Path) -> anyhow::Result<PathBuf> {
     let (journals, untrusted) = listed(state)?;
-    let is_open = |journal: &&Journal| !journal.is_complete || journal.undone < journal.steps;
-    let open: Vec<&Journal> = journals.iter().filter(is_open).collect();
+    let is_open = |journal: &&PastRun| !journal.is_complete || journal.undone < journal.names;
+    let open: Vec<&PastRun> = journals.iter().filter(is_open).collect();
     let tried = open.iter().take_while(|journal| journal.is_tried).count();
     let skipped = if tried < open.len() { &open[..tried] } else { &[] };
     let chosen = open.get(skipped.len());

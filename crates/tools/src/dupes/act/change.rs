@@ -9,34 +9,28 @@ use std::io;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use seekless::files::{Exchange, NotExchanged};
 use seekless::update::{StepKind, Watch};
 use seekless_sys::{Support, descriptor_path, name_file, share_range};
 
-use super::held::{Held, Holding, Kept, is_but_for_names};
-use super::journal::{Name, before};
+use super::held::{Held, Kept, Session, is_but_for_names};
+use super::journal::NameOf;
 use super::place::{Directories, Place};
 use super::prepare::Prepared;
-use super::{Action, Outcome, STOPPED};
+use super::{Action, Outcome, Refused, STOPPED, cannot, of_kept};
 use crate::visible::visible_path;
 use crate::walk::Facts;
 
-/// Why a name was not, or not fully, acted on.
-pub(super) enum Unchanged {
-    /// The name is as it was.
-    Left(String),
-    /// The name is not as it was.
-    Failed(String),
+/// Why a name was not, or not fully, acted on: [`Outcome::Left`] if it is as it was, else [`Outcome::Failed`].
+type Changed = Result<(), Outcome>;
+
+fn failed(why: String) -> Outcome {
+    Outcome::Failed { why }
 }
 
-type Changed = Result<(), Unchanged>;
-
-/// The system's reason why a call changed nothing.
-fn left(action: &'static str) -> impl FnOnce(io::Error) -> Unchanged {
-    move |error| Unchanged::Left(format!("cannot {action}: {error}"))
-}
-
-pub(super) fn required(answer: io::Result<Support<()>>) -> io::Result<()> {
-    answer?.required()
+/// The error of a call that changed nothing.
+fn unchanged(action: &'static str) -> impl FnOnce(io::Error) -> Outcome {
+    move |error| cannot(action)(error).into()
 }
 
 /// Bytes that the kernel compares and shares in one call; longer calls take longer to be interrupted, and some file systems
@@ -44,16 +38,11 @@ pub(super) fn required(answer: io::Result<Support<()>>) -> io::Result<()> {
 const SHARED_AT_ONCE_BYTES: u64 = 16 << 20;
 
 /// Does a step.
-pub(super) fn act(
-    prepared: &Prepared,
-    action: &Action,
-    acting: (&Holding<'_>, &Directories),
-    watch: &dyn Watch,
-) -> Outcome {
-    if *action == Action::Reflink {
-        return match reflink(prepared, acting.0, watch) {
+pub(super) fn act(prepared: &Prepared, session: &Session<'_>, directories: &Directories) -> Outcome {
+    if *session.action == Action::Reflink {
+        return match reflink(prepared, session) {
             Ok(gained_bytes) => Outcome::Done { gained_bytes },
-            Err(why) => Outcome::Left { why },
+            Err(why) => why.into(),
         };
     }
     let names = prepared.places.len();
@@ -63,284 +52,284 @@ pub(super) fn act(
         if prepared.held.facts().names == 0 {
             break;
         }
-        let why = match change(prepared, done, action, acting, watch) {
-            Ok(()) => continue,
-            Err(Unchanged::Left(why)) if done == 0 => return Outcome::Left { why },
-            Err(Unchanged::Left(why) | Unchanged::Failed(why)) => why,
+        let Err(outcome) = change(prepared, done, session, directories) else {
+            continue;
         };
-        let path = visible_path(&prepared.places[done].path);
-        return Outcome::Failed {
-            why: if done == 0 {
-                why
-            } else {
-                format!("done for {done} of {names} names; {path}: {why}")
-            },
-        };
+        if done == 0 {
+            return outcome;
+        }
+        let (path, why) = (visible_path(&prepared.places[done].path), outcome.why());
+        return failed(format!(
+            "done for {done} of {names} names; {path}: {}",
+            why.unwrap_or_default()
+        ));
     }
-    let is_gone = !matches!(action, Action::Move { .. }) && names_before <= names as u64;
+    let is_gone = !matches!(session.action, Action::Move { .. }) && names_before <= names as u64;
     Outcome::Done {
         gained_bytes: if is_gone { prepared.own_bytes } else { 0 },
     }
 }
 
 /// Acts on one name of a file.
-fn change(
-    prepared: &Prepared,
-    at: usize,
-    action: &Action,
-    (holding, directories): (&Holding<'_>, &Directories),
-    watch: &dyn Watch,
-) -> Changed {
-    let (place, name) = (&prepared.places[at], &prepared.entry.names[at]);
-    let (held, kept) = (&prepared.held, &*prepared.kept);
-    require_unchanged(place, held, kept).map_err(Unchanged::Left)?;
-    match action {
-        Action::Remove => remove(place, name, (held, kept), watch)?,
+fn change(prepared: &Prepared, at: usize, session: &Session<'_>, directories: &Directories) -> Changed {
+    let name = Name {
+        place: &prepared.places[at],
+        of: &prepared.entry.names[at],
+        held: &prepared.held,
+        kept: &prepared.kept,
+        watch: session.watch,
+    };
+    name.require_unchanged()?;
+    match session.action {
+        Action::Remove => name.remove()?,
         Action::Hardlink => {
-            let linked = hardlink(place, name, held, kept, watch);
+            let linked = name.hardlink();
             // Even a link that was removed again has changed the ctime of the kept file.
-            let renewed = kept.held.renew();
-            holding.remember(&kept.held);
+            let renewed = name.kept.held.renew();
+            session.remember(&name.kept.held);
             linked?;
-            renewed.map_err(|why| Unchanged::Failed(format!("the kept file: {why}")))?;
+            renewed.map_err(|why| failed(format!("the kept file: {why}")))?;
         }
-        Action::Symlink { .. } => symlink(place, name, held, kept, watch)?,
-        Action::Move { .. } => {
-            let look = |there: &Place| look(there, &there.name, held);
-            relocate(place, name, &look, (holding, directories), watch)?;
-        }
+        Action::Symlink { .. } => name.symlink()?,
+        Action::Move { .. } => name.relocate(session, directories)?,
         Action::Reflink => {}
     }
     if at + 1 == prepared.places.len() {
         return Ok(());
     }
     // Its remaining names are checked against what the file is now.
-    held.renew().map_err(Unchanged::Failed)
+    name.held.renew().map_err(failed)
 }
 
-/// Fails unless a name still leads to the file that was compared, and it and the kept file are unchanged.
-fn require_unchanged(place: &Place, held: &Held, kept: &Kept) -> Result<(), String> {
-    held.require_unchanged()?;
-    let unchanged = kept.held.require_unchanged();
-    unchanged.map_err(|why| format!("the kept file {}: {why}", visible_path(&kept.place.path)))?;
-    match place.facts() {
-        Ok(Some(found)) if found.id() == held.facts().id() => Ok(()),
-        Ok(_) => Err("another program replaced or removed it since it was compared".into()),
-        Err(error) => Err(format!("cannot stat: {error}")),
-    }
+/// A name of a file that is acted on.
+struct Name<'a> {
+    place: &'a Place,
+    of: &'a NameOf,
+    held: &'a Held,
+    kept: &'a Kept,
+    watch: &'a dyn Watch,
 }
 
-/// Checks that the renamed file is the one that was compared, and that nobody writes to it.
-fn look(place: &Place, name: &OsStr, held: &Held) -> Result<(), String> {
-    match place.facts_of(name) {
-        Ok(Some(found)) if found.id() != held.facts().id() => Err("another program replaced it at that moment".into()),
-        Ok(Some(found)) if !is_but_for_names(&found, &held.facts()) => Err("it was changed at that moment".into()),
-        Ok(Some(_)) if held.is_alone() => Ok(()),
-        Ok(Some(_)) => Err("in use: another process is opening it for writing".into()),
-        Ok(None) => Err("another program renamed or removed it at that moment".into()),
-        Err(error) => Err(format!("cannot stat: {error}")),
-    }
-}
-
-/// Removes a file that was renamed, if it still is what was compared, and `is_right` agrees.
-///
-/// Changes between this check and the removal go unnoticed. If another program renames or removes the kept file then, the result
-/// is the same as if it did so right after. If a program looked up the file before the rename and opens it then, it waits for the
-/// lease, and writes to a file without a name.
-fn unlink(
-    place: &Place,
-    temporary: &OsStr,
-    held: &Held,
-    watch: &dyn Watch,
-    is_right: &dyn Fn() -> Result<(), String>,
-) -> Result<(), String> {
-    let failed = |error: io::Error| format!("cannot remove it: {error}");
-    before(watch, StepKind::Remove, &place.beside(temporary)).map_err(failed)?;
-    is_right()?;
-    look(place, temporary, held)?;
-    place.directory.remove_file(temporary).map_err(failed)
-}
-
-fn remove(place: &Place, name: &Name, (held, kept): (&Held, &Kept), watch: &dyn Watch) -> Changed {
-    let temporary = OsStr::new(&name.temporary);
-    let aside = place.beside(temporary);
-    let renamed = before(watch, StepKind::Rename, &place.path)
-        .and_then(|()| required(place.directory.rename_new(&place.name, &place.directory, temporary)));
-    renamed.map_err(left("rename it"))?;
-    let removed = unlink(place, temporary, held, watch, &|| kept.require_bytes());
-    let Err(why) = removed else { return Ok(()) };
-    let back = before(watch, StepKind::Rename, &aside)
-        .and_then(|()| required(place.directory.rename_new(temporary, &place.directory, &place.name)));
-    Err(match back {
-        Ok(()) => Unchanged::Left(why),
-        // Somebody removed it.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Unchanged::Left(why),
-        Err(error) => Unchanged::Failed(not_put_back(&why, &aside, &error)),
-    })
-}
-
-fn not_put_back(why: &str, aside: &Path, error: &io::Error) -> String {
-    format!(
-        "{why}; cannot restore its name ({error}); it is now {}",
-        visible_path(aside)
-    )
-}
-
-fn hardlink(place: &Place, name: &Name, held: &Held, kept: &Kept, watch: &dyn Watch) -> Changed {
-    let temporary = OsStr::new(&name.temporary);
-    let linked = before(watch, StepKind::Make, &place.beside(temporary)).and_then(|()| {
-        let path = descriptor_path(&kept.held.file);
-        let path = path.ok_or_else(|| io::Error::other("this system does not link open files"))?;
-        name_file(&path, &place.directory, temporary)
-    });
-    linked.map_err(left("make a hard link to the kept file"))?;
-    let is_ours = |found: &Facts| found.id() == kept.held.facts().id();
-    take_place(
-        place,
-        temporary,
-        (held, kept),
-        &Link {
-            is_ours: &is_ours,
-            leads: &|_| Ok(()),
-        },
-        watch,
-    )
-}
-
-fn symlink(place: &Place, name: &Name, held: &Held, kept: &Kept, watch: &dyn Watch) -> Changed {
-    let temporary = OsStr::new(&name.temporary);
-    let target = name.link.as_deref().unwrap_or(Path::new(""));
-    let linked = before(watch, StepKind::Make, &place.beside(temporary))
-        .and_then(|()| place.directory.make_link(target, temporary));
-    linked.map_err(left("make a symbolic link"))?;
-    let made = place.facts_of(temporary).map_err(|error| {
-        let aside = place.beside(temporary);
-        Unchanged::Failed(format!(
-            "cannot stat the symbolic link, which is {}: {error}",
-            visible_path(&aside)
-        ))
-    })?;
-    let is_ours = |found: &Facts| made.is_some_and(|made| made.id() == found.id());
-    // Its path was proven before: directories may have been renamed since.
-    let leads = |called: &OsStr| match place.facts_behind(called) {
-        Ok(Some(found)) if found.id() == kept.held.facts().id() => Ok(()),
-        _ => Err("the link would not lead to the kept file: a directory was renamed or replaced".to_owned()),
-    };
-    take_place(
-        place,
-        temporary,
-        (held, kept),
-        &Link {
-            is_ours: &is_ours,
-            leads: &leads,
-        },
-        watch,
-    )
-}
-
-/// A link that is to take the place of a file.
-struct Link<'a> {
-    /// Whether these are the facts of the link.
-    is_ours: &'a dyn Fn(&Facts) -> bool,
-    /// Fails unless the link with this name leads to the kept file.
-    leads: &'a dyn Fn(&OsStr) -> Result<(), String>,
-}
-
-/// Exchanges names with a link that was made beside a file, and removes the file.
-fn take_place(
-    place: &Place,
-    temporary: &OsStr,
-    (held, kept): (&Held, &Kept),
-    link: &Link<'_>,
-    watch: &dyn Watch,
-) -> Changed {
-    let is_ours = link.is_ours;
-    let aside = place.beside(temporary);
-    let exchange = || required(place.directory.exchange(temporary, &place.name));
-    let unexchanged = |error: io::Error| format!("cannot exchange names with the link: {error}");
-    // Removes the link, which did not get the name or lost it again.
-    let discard = |why: String| {
-        let found = place.facts_of(temporary);
-        if !matches!(&found, Ok(Some(found)) if is_ours(found)) {
-            return Unchanged::Failed(format!("{why}; what another program saved is {}", visible_path(&aside)));
+impl Name<'_> {
+    /// Fails unless it still leads to the file that was compared, and that and the kept file are unchanged.
+    fn require_unchanged(&self) -> Result<(), Refused> {
+        self.held.require_unchanged()?;
+        let kept = self.kept.held.require_unchanged();
+        kept.map_err(of_kept(&self.kept.place.path))?;
+        match self.place.facts().map_err(cannot("stat"))? {
+            Some(found) if found.id() == self.held.facts().id() => Ok(()),
+            _ => Err("another program replaced or removed it since it was compared".into()),
         }
-        let removed = before(watch, StepKind::Remove, &aside).and_then(|()| place.directory.remove_file(temporary));
-        match removed {
-            Ok(()) => Unchanged::Left(why),
-            Err(error) => Unchanged::Failed(format!(
-                "{why}; cannot remove the link {}: {error}",
-                visible_path(&aside)
-            )),
+    }
+
+    /// Checks that the renamed file is the one that was compared, and that nobody writes to it.
+    fn look(&self, place: &Place, called: &OsStr) -> Result<(), Refused> {
+        let expected = self.held.facts();
+        match place.facts_of(called).map_err(cannot("stat"))? {
+            Some(found) if found.id() != expected.id() => Err("another program replaced it at that moment".into()),
+            Some(found) if !is_but_for_names(&found, &expected) => Err("it was changed at that moment".into()),
+            Some(_) if self.held.is_alone() => Ok(()),
+            Some(_) => Err("in use: another process is opening it for writing".into()),
+            None => Err("another program renamed or removed it at that moment".into()),
         }
-    };
-    let exchanged = before(watch, StepKind::Rename, &place.path).map_err(unexchanged);
-    let exchanged = exchanged.and_then(|()| {
-        (link.leads)(temporary)?;
-        kept.require_bytes()?;
-        exchange().map_err(unexchanged)
-    });
-    exchanged.map_err(&discard)?;
-    // The kept file is not checked again: a write to the link is a write to that file.
-    let removed = unlink(place, temporary, held, watch, &|| (link.leads)(&place.name));
-    let Err(why) = removed else { return Ok(()) };
-    // What another program saved over the link meanwhile stays.
-    let has_link = matches!(place.facts(), Ok(Some(found)) if is_ours(&found));
-    if !has_link {
-        let name = place.directory.rename_new(temporary, &place.directory, &place.name);
-        return Err(match required(name) {
-            Ok(()) => Unchanged::Left(why),
-            Err(error) => Unchanged::Failed(not_put_back(&why, &aside, &error)),
+    }
+
+    fn temporary(&self) -> &OsStr {
+        OsStr::new(&self.of.temporary)
+    }
+
+    /// Removes the file, which was renamed, if it still is what was compared, and `is_right` agrees.
+    ///
+    /// Changes between this check and the removal go unnoticed. If another program renames or removes the kept file then, the
+    /// result is the same as if it did so right after. If a program looked up the file before the rename and opens it then, it
+    /// waits for the lease, and writes to a file without a name.
+    fn unlink(&self, is_right: &dyn Fn() -> Result<(), Refused>) -> Result<(), Refused> {
+        let failed = cannot("remove it");
+        let told = self
+            .watch
+            .announce(StepKind::Remove, &self.place.beside(self.temporary()));
+        told.map_err(&failed)?;
+        is_right()?;
+        self.look(self.place, self.temporary())?;
+        self.place.directory.remove_file(self.temporary()).map_err(failed)
+    }
+
+    fn remove(&self) -> Changed {
+        let aside = self.place.beside(self.temporary());
+        let rename = |told: &Path, from: &OsStr, to: &OsStr| {
+            self.watch.announce(StepKind::Rename, told)?;
+            let directory = &self.place.directory;
+            directory.rename_new(from, directory, to)?.required()
+        };
+        let renamed = rename(&self.place.path, &self.place.name, self.temporary());
+        renamed.map_err(unchanged("rename it"))?;
+        let Err(why) = self.unlink(&|| self.kept.require_bytes()) else {
+            return Ok(());
+        };
+        match rename(&aside, self.temporary(), &self.place.name) {
+            // Somebody may have removed it.
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(not_put_back(&why, &aside, &error)),
+            _ => Err(why.into()),
+        }
+    }
+
+    fn hardlink(&self) -> Changed {
+        let linked = self.make(|temporary| {
+            let path = descriptor_path(&self.kept.held.file);
+            let path = path.ok_or_else(|| io::Error::other("this system does not link open files"))?;
+            name_file(&path, &self.place.directory, temporary)
         });
+        linked.map_err(unchanged("make a hard link to the kept file"))?;
+        let is_link = |found: &Facts| found.id() == self.kept.held.facts().id();
+        self.take_place(&is_link, &|_| Ok(()))
     }
-    match before(watch, StepKind::Rename, &place.path).and_then(|()| exchange()) {
-        Ok(()) => Err(discard(why)),
-        Err(error) => Err(Unchanged::Failed(not_put_back(&why, &aside, &error))),
+
+    fn symlink(&self) -> Changed {
+        let target = self.of.link.as_deref().unwrap_or(Path::new(""));
+        let linked = self.make(|temporary| self.place.directory.make_link(target, temporary));
+        linked.map_err(unchanged("make a symbolic link"))?;
+        let made = self.place.facts_of(self.temporary()).map_err(|error| {
+            let aside = visible_path(&self.place.beside(self.temporary()));
+            failed(format!("cannot stat the symbolic link, which is {aside}: {error}"))
+        })?;
+        let is_link = |found: &Facts| made.is_some_and(|made| made.id() == found.id());
+        // Its path was proven before: directories may have been renamed since.
+        let leads = |called: &OsStr| match self.place.facts_behind(called) {
+            Ok(Some(found)) if found.id() == self.kept.held.facts().id() => Ok(()),
+            _ => Err("the link would not lead to the kept file: a directory was renamed or replaced".to_owned()),
+        };
+        self.take_place(&is_link, &leads)
+    }
+
+    /// Makes a link with the temporary name.
+    fn make(&self, make: impl FnOnce(&OsStr) -> io::Result<()>) -> io::Result<()> {
+        let temporary = self.temporary();
+        self.watch.announce(StepKind::Make, &self.place.beside(temporary))?;
+        make(temporary)
+    }
+
+    /// Gives the name to the link that was made beside it, and removes the file. `leads` fails unless the link with a name leads to
+    /// the kept file.
+    fn take_place(&self, is_link: &dyn Fn(&Facts) -> bool, leads: &dyn Fn(&OsStr) -> Result<(), Refused>) -> Changed {
+        let replacement = Replacement {
+            place: self.place,
+            temporary: self.temporary(),
+            watch: self.watch,
+            is_new: &|found| is_link(found),
+        };
+        replacement.take_name(
+            &|| leads(self.temporary()).and_then(|()| self.kept.require_bytes()),
+            // The kept file is not checked again: a write to the link is a write to that file.
+            &|| self.unlink(&|| leads(&self.place.name)),
+        )
+    }
+
+    /// Moves the file. It is moved back if what is at the new place is not what was proven.
+    fn relocate(&self, session: &Session<'_>, directories: &Directories) -> Changed {
+        let to = self.of.moved_to.as_deref().unwrap_or(Path::new("/"));
+        let made = self.watch.announce(StepKind::Make, to);
+        let moved = made
+            .and_then(|()| destination(self.of, session, directories))
+            .and_then(|there| {
+                self.watch.announce(StepKind::Rename, &self.place.path)?;
+                let directory = &self.place.directory;
+                directory
+                    .rename_new(&self.place.name, &there.directory, &there.name)?
+                    .required()?;
+                Ok(there)
+            });
+        let there = moved.map_err(|error| {
+            session.unmake_later(self.of, &unmake(self.of, directories));
+            Outcome::from(format!("cannot move it to {}: {error}", visible_path(to)))
+        })?;
+        let Err(why) = self.look(&there, &there.name) else {
+            return Ok(());
+        };
+        let back = self.watch.announce(StepKind::Rename, to).and_then(|()| {
+            let moved = there
+                .directory
+                .rename_new(&there.name, &self.place.directory, &self.place.name);
+            moved?.required()
+        });
+        match back {
+            Ok(()) => session.unmake_later(self.of, &unmake(self.of, directories)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(not_put_back(&why, to, &error)),
+        }
+        Err(why.into())
     }
 }
 
-/// Moves a file or directory. `look` checks, at the new place, that it is what was proven; if not, it is moved back.
-pub(super) fn relocate(
-    place: &Place,
-    name: &Name,
-    look: &dyn Fn(&Place) -> Result<(), String>,
-    (holding, directories): (&Holding<'_>, &Directories),
-    watch: &dyn Watch,
-) -> Changed {
-    let to = name.moved_to.as_deref().unwrap_or(Path::new("/"));
-    let made = before(watch, StepKind::Make, to).and_then(|()| destination(name, (holding, directories)));
-    let moved = made.and_then(|there| {
-        before(watch, StepKind::Rename, &place.path)?;
-        required(place.directory.rename_new(&place.name, &there.directory, &there.name))?;
-        Ok(there)
-    });
-    let there = match moved {
-        Ok(there) => there,
-        Err(error) => {
-            holding.unmake_later(name, &unmake(name, directories));
-            return Err(Unchanged::Left(format!(
-                "cannot move it to {}: {error}",
-                visible_path(to)
-            )));
-        }
-    };
-    let Err(why) = look(&there) else {
-        return Ok(());
-    };
-    let back = before(watch, StepKind::Rename, to)
-        .and_then(|()| required(there.directory.rename_new(&there.name, &place.directory, &place.name)));
-    Err(match back {
-        Ok(()) => {
-            holding.unmake_later(name, &unmake(name, directories));
-            Unchanged::Left(why)
-        }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Unchanged::Left(why),
-        Err(error) => Unchanged::Failed(not_put_back(&why, to, &error)),
-    })
+fn not_put_back(why: &str, aside: &Path, error: &io::Error) -> Outcome {
+    let aside = visible_path(aside);
+    failed(format!("{why}; cannot restore its name ({error}); it is now {aside}"))
 }
 
-/// Opens the place that a file is moved to. Makes missing directories for this user only (mode 0700): a file that its directories
-/// protected stays protected.
-fn destination(name: &Name, (holding, directories): (&Holding<'_>, &Directories)) -> io::Result<Place> {
+/// What was made beside a name, under a temporary name, to replace what the name leads to.
+pub(super) struct Replacement<'a> {
+    pub place: &'a Place,
+    pub temporary: &'a OsStr,
+    pub watch: &'a dyn Watch,
+    /// Whether these are the facts of what was made.
+    pub is_new: &'a dyn Fn(&Facts) -> bool,
+}
+
+impl Replacement<'_> {
+    /// Gives it the name. `remove` looks at what had the name, which has the temporary name then, and removes it; if that fails,
+    /// what was made is removed.
+    pub fn take_name(
+        &self,
+        is_ready: &dyn Fn() -> Result<(), Refused>,
+        remove: &dyn Fn() -> Result<(), Refused>,
+    ) -> Changed {
+        let exchange = Exchange {
+            directory: &self.place.directory,
+            name: &self.place.name,
+            path: &self.place.path,
+            temporary: self.temporary,
+            watch: self.watch,
+            is_ready,
+            may_go: remove,
+            is_new: &|called| self.has(called),
+        };
+        let Err(why) = exchange.run() else { return Ok(()) };
+        let aside = self.place.beside(self.temporary);
+        let action = "exchange names with the link";
+        Err(match why {
+            NotExchanged::NotReady(why) | NotExchanged::GivenBack(why) => self.discard(why),
+            NotExchanged::Unavailable(reason) => self.discard(cannot(action)(reason)),
+            NotExchanged::Refused(error) => self.discard(cannot(action)(error)),
+            NotExchanged::Removed(why) => why.into(),
+            NotExchanged::Saved(why) => saved(&why, &aside),
+            NotExchanged::Aside(why, error) => not_put_back(&why, &aside, &error),
+        })
+    }
+
+    fn has(&self, called: &OsStr) -> bool {
+        matches!(self.place.facts_of(called), Ok(Some(found)) if (self.is_new)(&found))
+    }
+
+    /// Removes what was made.
+    fn discard(&self, why: Refused) -> Outcome {
+        let aside = self.place.beside(self.temporary);
+        if !self.has(self.temporary) {
+            return saved(&why, &aside);
+        }
+        let told = self.watch.announce(StepKind::Remove, &aside);
+        match told.and_then(|()| self.place.directory.remove_file(self.temporary)) {
+            Ok(()) => why.into(),
+            Err(error) => failed(format!("{why}; cannot remove {}: {error}", visible_path(&aside))),
+        }
+    }
+}
+
+fn saved(why: &str, aside: &Path) -> Outcome {
+    failed(format!("{why}; what another program saved is {}", visible_path(aside)))
+}
+
+/// Opens the place that a file or directory is moved to. Makes missing directories for this user only (mode 0700): a file that its
+/// directories protected stays protected.
+pub(super) fn destination(name: &NameOf, session: &Session<'_>, directories: &Directories) -> io::Result<Place> {
     let path = name.moved_to.as_deref().unwrap_or(Path::new("/"));
     let above: Vec<&Path> = path.ancestors().skip(1).take(name.made as usize).collect();
     for directory in above.into_iter().rev() {
@@ -352,12 +341,12 @@ fn destination(name: &Name, (holding, directories): (&Holding<'_>, &Directories)
     }
     let there = directories.place(path)?;
     // Another user may have made one of them meanwhile.
-    holding.require_private(&there).map_err(io::Error::other)?;
+    session.require_private(&there).map_err(io::Error::other)?;
     Ok(there)
 }
 
 /// Removes the directories that were made for a file that is moved, if nothing is in them.
-pub(super) fn unmake(name: &Name, directories: &Directories) -> io::Result<()> {
+pub(super) fn unmake(name: &NameOf, directories: &Directories) -> io::Result<()> {
     directories.close();
     let path = name.moved_to.as_deref().unwrap_or(Path::new("/"));
     for directory in path.ancestors().skip(1).take(name.made as usize) {
@@ -377,26 +366,33 @@ pub(super) fn unmake(name: &Name, directories: &Directories) -> io::Result<()> {
 }
 
 /// Makes a file share the blocks of the kept one; returns the space that is free.
-fn reflink(prepared: &Prepared, holding: &Holding<'_>, watch: &dyn Watch) -> Result<u64, String> {
+fn reflink(prepared: &Prepared, session: &Session<'_>) -> Result<u64, Refused> {
     let (place, held, kept) = (&prepared.places[0], &prepared.held, &*prepared.kept);
-    require_unchanged(place, held, kept)?;
+    let name = Name {
+        place,
+        of: &prepared.entry.names[0],
+        held,
+        kept,
+        watch: session.watch,
+    };
+    name.require_unchanged()?;
     let bytes = held.facts().bytes;
     let mut at = 0;
     while at < bytes {
-        if holding.stop.is_stopped() {
+        if session.stop.is_stopped() {
             return Err(STOPPED.into());
         }
         let length = SHARED_AT_ONCE_BYTES.min(bytes - at);
-        let shared = before(watch, StepKind::Write, &place.path)
-            .and_then(|()| share_range(&kept.held.file, &held.file, at, length));
-        match shared.map_err(|error| format!("cannot share blocks: {error}"))? {
+        let told = session.watch.announce(StepKind::Write, &place.path);
+        let shared = told.and_then(|()| share_range(&kept.held.file, &held.file, at, length));
+        match shared.map_err(cannot("share blocks"))? {
             Support::Available(Some(shared)) if shared > 0 => at += shared,
             Support::Available(Some(_)) => return Err("the file system shared no blocks".into()),
             Support::Available(None) => return Err("the file system reports that it differs from the kept file".into()),
             Support::Unavailable(reason) => return Err(reason.into()),
         }
     }
-    let now = Facts::of(&held.file).map_err(|error| format!("cannot stat: {error}"))?;
+    let now = Facts::of(&held.file).map_err(cannot("stat"))?;
     if now.modified != held.facts().modified && held.is_alone() {
         let modified = time(held.facts().modified).ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput));
         let set = modified.and_then(|modified| held.file.set_times(FileTimes::new().set_modified(modified)));

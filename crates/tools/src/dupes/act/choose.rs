@@ -1,6 +1,6 @@
 //! Which files, or directories, of a group stay, why, and what is done with the others.
 //!
-//! Pure: a file stays if any rule says so. At least one stays in any case.
+//! A file stays if any rule says so. At least one stays in any case.
 //!
 //! Not here: what rules are (`rules`), finding out what a file is (`copies`), and acting.
 
@@ -10,8 +10,16 @@ use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use seekless::files::FileState;
+
+use super::copies::Places;
+use super::directory::steps_of;
+use super::origin::Origin;
+use super::plan::Agreed;
+use super::report::RefusedPart;
 use super::rules::{Name, Order, Rule};
-use super::{Seen, Step};
+use super::{ActedOn, Action, KeptFile, Refused, Step};
+use crate::dupes::Group;
 
 /// A file of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,7 +27,9 @@ pub struct Copy {
     /// All names that are known.
     pub names: Vec<Name>,
     /// What it was.
-    pub seen: Seen,
+    pub state: FileState,
+    /// The files in it, if it is a directory.
+    pub files: Option<u64>,
     /// The space that is free if all names are removed.
     pub own_bytes: u64,
     /// Why it is not acted on, whatever the rules are.
@@ -78,8 +88,126 @@ pub struct Choice {
     pub files: Option<u64>,
     /// Files that stay, by all their names, and why.
     pub kept: Vec<(Vec<PathBuf>, String)>,
-    /// The steps, and the space that each file shares with no other.
-    pub steps: Vec<(Step, u64)>,
+    /// Directories that do not stay as they are, and why one is left alone.
+    pub directories: Vec<(PathBuf, Option<Refused>)>,
+    /// The steps, those for the files of directories included.
+    pub steps: Vec<Step>,
+}
+
+/// What is to be done with all groups.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Chosen {
+    /// What is done with groups in which not every file stays.
+    pub choices: Vec<Choice>,
+    /// Groups in which every file stays.
+    pub whole: u64,
+    /// Files that cannot be acted on.
+    pub refused: Vec<RefusedPart>,
+    /// Rules that keep none of these files, perhaps because they are mistyped.
+    pub unmatched: Vec<String>,
+}
+
+impl Chosen {
+    /// Decides for each group.
+    #[must_use]
+    pub fn of_groups(action: &Action, rules: &[Rule], origin: &Origin, groups: &[Group]) -> Self {
+        let mut groups: Vec<&Group> = groups.iter().collect();
+        // A directory comes before the files and directories in it.
+        let nodes = |group: &Group| {
+            let contents = group.files.first().and_then(|first| first.contents);
+            contents.map_or(0, |contents| contents.files.saturating_add(contents.directories))
+        };
+        groups.sort_by_key(|group| Reverse(nodes(group)));
+        let mut chosen = Self::default();
+        let (mut going, mut staying) = (HashSet::new(), HashSet::new());
+        let (mut places, mut agreed) = (Places::new(origin), Agreed::default());
+        let mut unmatched: Vec<&Rule> = rules.iter().filter(|rule| rule.is_pattern()).collect();
+        for group in &groups {
+            let (mut copies, gone) = places.copies(group);
+            unmatched.retain(|rule| !copies.iter().any(|copy| rule.protects(&copy.names)));
+            if let Action::Move { to } = action {
+                for copy in &mut copies {
+                    copy.stay_below(to);
+                }
+            }
+            copies.retain(|copy| !copy.is_in(&going));
+            for copy in copies.iter_mut().filter(|copy| copy.is_in(&staying)) {
+                copy.fixed.get_or_insert(Fixed::Whole);
+            }
+            for (path, why) in gone {
+                chosen.refuse(&path, why);
+            }
+            let mut choice = choose(&copies, rules, action.is_on_one_file_system());
+            if choice.files.is_some() && !choice.steps.is_empty() {
+                going.extend(choice.steps.iter().map(|step| step.file.paths[0].clone()));
+                staying.extend(choice.kept.iter().map(|(paths, _)| paths[0].clone()));
+                choice.spread(action);
+            }
+            choice.steps.retain(|step| {
+                let added = agreed.add(step);
+                added.map_err(|why| chosen.refuse(&step.file.paths[0], why)).is_ok()
+            });
+            if choice.steps.is_empty() && choice.directories.is_empty() {
+                chosen.whole += 1;
+            } else {
+                chosen.choices.push(choice);
+            }
+        }
+        if !groups.is_empty() {
+            let told = |rule: &Rule| format!("--keep {rule} matches none of the equal files");
+            chosen.unmatched = unmatched.into_iter().map(told).collect();
+        }
+        chosen
+    }
+
+    /// The steps of a plan that was read back.
+    #[must_use]
+    pub fn of_steps(steps: &[Step], refused: Vec<RefusedPart>) -> Self {
+        let by_keep = steps.chunk_by(|one, other| {
+            one.file.is_directory == other.file.is_directory
+                && (one.file.is_directory || one.keep.path == other.keep.path)
+        });
+        let choice = |steps: &[Step]| {
+            let first = steps.first().filter(|step| !step.file.is_directory);
+            let kept = first.map(|first| (vec![first.keep.path.clone()], first.why.clone()));
+            Choice {
+                bytes: first.map_or(0, |first| first.file.state.bytes),
+                kept: kept.into_iter().collect(),
+                steps: steps.to_vec(),
+                ..Choice::default()
+            }
+        };
+        Self {
+            choices: by_keep.map(choice).collect(),
+            refused,
+            ..Self::default()
+        }
+    }
+
+    /// All steps.
+    pub fn steps(&self) -> impl Iterator<Item = &Step> {
+        self.choices.iter().flat_map(|choice| &choice.steps)
+    }
+
+    fn refuse(&mut self, path: &Path, why: Refused) {
+        self.refused.push(RefusedPart {
+            place: String::new(),
+            path: Some(path.to_owned()),
+            why,
+        });
+    }
+}
+
+impl Choice {
+    /// Replaces steps for whole directories with those for what is in them.
+    fn spread(&mut self, action: &Action) {
+        for step in std::mem::take(&mut self.steps) {
+            let path = &step.file.paths[0];
+            let steps = steps_of(path, &step.keep.path, &step.why, action);
+            let why = steps.map(|steps| self.steps.extend(steps)).err();
+            self.directories.push((path.clone(), why));
+        }
+    }
 }
 
 impl Copy {
@@ -156,7 +284,7 @@ pub fn choose(copies: &[Copy], rules: &[Rule], is_linked: bool) -> Choice {
         }
     }
     // The copy that the others rely on: the best of all, or of each file system.
-    let device = |number: usize| if is_linked { copies[number].seen.device } else { 0 };
+    let device = |number: usize| if is_linked { copies[number].state.device } else { 0 };
     let mut keepers = HashMap::new();
     for among in [&order[..poor], &order[poor..]] {
         for &number in among.iter().filter(|number| reasons[**number].is_some()) {
@@ -170,8 +298,8 @@ pub fn choose(copies: &[Copy], rules: &[Rule], is_linked: bool) -> Choice {
         }
     }
     let mut choice = Choice {
-        bytes: copies.first().map_or(0, |copy| copy.seen.bytes),
-        files: copies.first().and_then(|copy| Some(copy.seen.contents?.files)),
+        bytes: copies.first().map_or(0, |copy| copy.state.bytes),
+        files: copies.first().and_then(|copy| copy.files),
         ..Choice::default()
     };
     for &number in &order {
@@ -189,23 +317,28 @@ pub fn choose(copies: &[Copy], rules: &[Rule], is_linked: bool) -> Choice {
         if let Some((kept, name, reason)) = kept {
             let mut paths: Vec<_> = copy.names.iter().map(|name| name.path.clone()).collect();
             paths.sort();
-            let step = Step {
-                paths,
-                seen: copy.seen,
-                keep: name.path.clone(),
-                keep_seen: kept.seen,
+            choice.steps.push(Step {
+                file: ActedOn {
+                    paths,
+                    state: copy.state,
+                    is_directory: copy.files.is_some(),
+                },
+                keep: KeptFile {
+                    path: name.path.clone(),
+                    state: kept.state,
+                },
                 why: reason.to_string(),
-            };
-            choice.steps.push((step, copy.own_bytes));
+                own_bytes: copy.own_bytes,
+            });
         }
     }
-    choice.steps.sort_by(|(one, _), (other, _)| one.paths.cmp(&other.paths));
+    choice.steps.sort_by(|one, other| one.file.paths.cmp(&other.file.paths));
     choice
 }
 
 fn by_orders(orders: &[Order], one: &Copy, other: &Copy) -> Ordering {
     let by = |order: &Order| {
-        let modified = one.seen.modified_ns.cmp(&other.seen.modified_ns);
+        let modified = one.state.modified_ns.cmp(&other.state.modified_ns);
         let length = |name: &Name| name.path.as_os_str().len();
         match order {
             Order::Oldest => modified,
@@ -261,14 +394,14 @@ mod tests {
         };
         Copy {
             names: paths.iter().map(name).collect(),
-            seen: Seen {
+            state: FileState {
                 device: 1,
                 inode,
                 bytes: 5,
                 modified_ns,
                 changed_ns: modified_ns,
-                contents: None,
             },
+            files: None,
             own_bytes: 4096,
             fixed: None,
         }
@@ -313,7 +446,7 @@ mod tests {
     fn ties_are_decided_by_the_next_order_then_by_what_stays_anyway_then_by_path() {
         let mut copies = three();
         for copy in &mut copies {
-            copy.seen.modified_ns = 7;
+            copy.state.modified_ns = 7;
         }
         assert_eq!(kept(&copies, &["newest", "shortest"]), ["/work/c newest"]);
         assert_eq!(kept(&copies, &["newest"]), ["/work/a/x.raw newest"]);
@@ -372,10 +505,10 @@ mod tests {
         let choice = choose(&copies, &rules(&["newest"]), true);
         assert_eq!(choice.steps.len(), 1);
         assert_eq!(
-            choice.steps[0].0.paths,
+            choice.steps[0].file.paths,
             [Path::new("/work/a"), Path::new("/work/z.raw")]
         );
-        assert_eq!(choice.steps[0].0.keep, Path::new("/work/b"));
+        assert_eq!(choice.steps[0].keep.path, Path::new("/work/b"));
     }
 
     #[test]
@@ -388,7 +521,7 @@ mod tests {
         );
         // The others rely on the one that counts.
         let choice = choose(&copies, &rules(&["newest"]), false);
-        assert_eq!(choice.steps[0].0.keep, Path::new("/work/b/long-name"));
+        assert_eq!(choice.steps[0].keep.path, Path::new("/work/b/long-name"));
         for copy in &mut copies {
             copy.names[0].is_poor = true;
         }
@@ -411,12 +544,12 @@ mod tests {
     #[test]
     fn links_need_a_copy_on_each_file_system() {
         let mut copies = three();
-        copies[2].seen.device = 2;
+        copies[2].state.device = 2;
         let choice = choose(&copies, &rules(&["oldest"]), true);
         let kept: Vec<_> = choice.kept.iter().map(|(_, why)| why.as_str()).collect();
         assert_eq!(kept, ["oldest", "last copy on this file system"]);
         assert_eq!(choice.steps.len(), 1);
-        assert_eq!(choice.steps[0].0.keep, Path::new("/work/b/long-name"));
+        assert_eq!(choice.steps[0].keep.path, Path::new("/work/b/long-name"));
         assert_eq!(choose(&copies, &rules(&["oldest"]), false).steps.len(), 2);
     }
 
@@ -457,14 +590,14 @@ mod tests {
                     };
                     Copy {
                         names: names.into_iter().enumerate().map(name).collect(),
-                        seen: Seen {
+                        state: FileState {
                             device,
                             inode: number as u64,
                             bytes: 3,
                             modified_ns,
                             changed_ns: 0,
-                            contents: None,
                         },
+                        files: None,
                         own_bytes: 1,
                         fixed,
                     }
@@ -499,14 +632,14 @@ mod tests {
                 prop_assert!(copies.iter().any(is_as_good));
             }
             prop_assert_eq!(choice.steps.len(), count(&goes));
-            for (step, _) in &choice.steps {
-                let target = copies.iter().find(|copy| copy.seen == step.seen).unwrap();
-                let keeper = copies.iter().find(|copy| copy.seen == step.keep_seen).unwrap();
+            for step in &choice.steps {
+                let target = copies.iter().find(|copy| copy.state == step.file.state).unwrap();
+                let keeper = copies.iter().find(|copy| copy.state == step.keep.state).unwrap();
                 prop_assert!(goes(target) && stays(keeper));
-                prop_assert!(keeper.names.iter().any(|name| name.path == step.keep));
-                prop_assert!(!is_linked || keeper.seen.device == target.seen.device);
+                prop_assert!(keeper.names.iter().any(|name| name.path == step.keep.path));
+                prop_assert!(!is_linked || keeper.state.device == target.state.device);
                 let counts = |copy: &Copy| stays(copy) && !copy.is_poor();
-                let is_there = |copy: &Copy| !is_linked || copy.seen.device == target.seen.device;
+                let is_there = |copy: &Copy| !is_linked || copy.state.device == target.state.device;
                 prop_assert!(!keeper.is_poor() || (target.is_poor() && !copies.iter().any(|copy| counts(copy) && is_there(copy))));
             }
             let mut turned = copies.clone();

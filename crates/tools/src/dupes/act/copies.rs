@@ -10,11 +10,12 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use rustix::io::Errno;
+use seekless::files::FileState;
 
+use super::TEMPORARY;
 use super::choose::{Copy, Fixed};
 use super::origin::{Origin, Root};
 use super::rules::Name;
-use super::{Seen, TEMPORARY};
 use crate::dupes::{Equal, Group};
 use crate::walk::is_in_trash;
 
@@ -65,14 +66,8 @@ impl<'a> Places<'a> {
     fn copy(&mut self, file: &Equal, bytes: u64) -> Result<Copy, (PathBuf, String)> {
         let mut copy = Copy {
             names: Vec::new(),
-            seen: Seen {
-                device: file.device,
-                inode: file.inode,
-                bytes,
-                modified_ns: file.modified_ns,
-                changed_ns: file.changed_ns,
-                contents: file.contents,
-            },
+            state: FileState { bytes, ..file.state },
+            files: file.contents.map(|contents| contents.files),
             own_bytes: file.own_bytes,
             fixed: None,
         };
@@ -105,7 +100,7 @@ impl<'a> Places<'a> {
                 continue;
             }
             copy.names.push(Name {
-                is_poor: self.is_poor(&path, file.device) || file.contents.is_some() && self.is_poor_in(&path),
+                is_poor: self.is_poor(&path, file.state.device) || file.contents.is_some() && self.is_poor_in(&path),
                 path,
                 given: name.path.clone(),
                 root: name.root,
@@ -143,11 +138,6 @@ impl<'a> Places<'a> {
     /// The same for a directory and everything in it.
     pub(super) fn is_poor_in(&mut self, directory: &Path) -> bool {
         self.place(directory).map_or(true, |place| place.is_poor)
-    }
-
-    /// Whether a directory holds a reference.
-    pub(super) fn holds_reference(&self, directory: &Path) -> bool {
-        self.references.iter().any(|reference| reference.starts_with(directory))
     }
 
     /// An absolute path, whose directory has no links and no `..` in it. The file itself is not followed.

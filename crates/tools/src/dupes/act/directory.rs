@@ -1,333 +1,167 @@
-//! Whole directories: what is in them now, proving that one equals the kept one, and moving it by one rename. Nothing in it is
-//! opened for writing, removed or replaced: programs that have files of it open keep their files.
+//! Whole directories: the steps for the files in one that equals another, and removing those that acting emptied.
 //!
-//! Not here: finding equal directories (the search), the rename itself (`change`), and putting back what a journal says.
+//! Not here: finding equal directories (the search), and acting on their files.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsStr;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Component, Path, PathBuf};
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::FileType;
-use seekless::files::{Attributes, shared_bytes};
-use seekless::update::Watch;
-use seekless_sys::{self as sys, Access, Directory, Opening};
+use seekless::files::{FileState, shared_bytes};
+use seekless::update::{StepKind, Watch};
+use seekless_sys::Access;
+use walkdir::WalkDir;
 
-use super::change::{Unchanged, relocate};
-use super::check::require_changeable;
-use super::held::{Holding, Refused};
-use super::journal::{Entry, Name};
+use super::change::{destination, unmake};
+use super::held::Session;
+use super::journal::{Entry, NameOf, OldFile};
 use super::place::{Directories, Place};
-use super::prepare::{missing, unopened};
-use super::twin::{born_ns, born_ns_of};
-use super::{Action, Outcome, STOPPED, Seen, Step, TEMPORARY};
-use crate::Stop;
-use crate::dupes::contents::{Inside, Inventory};
+use super::prepare::{READ_ONLY, missing, require_changeable, require_changeable_directory};
+use super::{ActedOn, Action, KeptFile, Outcome, Refused, Step, cannot};
+use crate::dupes::contents::{Contents, Inside, Inventory};
 use crate::visible::visible_path;
-use crate::walk::{Facts, Listing, with_article};
+use crate::walk::{kind_of, with_article};
 
-/// Bounds the memory for deep trees.
-const LONGEST_PATH: usize = 4096;
-const CHANGED: &str = "something in it was added, removed or changed";
-
-/// Entries of a directory and below, by relative path. The contents of a directory follow it.
-type Listed = BTreeMap<PathBuf, Inside>;
-
-/// An open directory, and all that is in it.
-pub(super) struct Tree {
-    handle: Arc<Directory>,
+/// What is in a directory and below, by relative path.
+pub(super) struct Listed {
     path: PathBuf,
-    facts: Facts,
-    listed: Listed,
-    /// An entry that root does not own, and its owner.
-    foreign: Option<(PathBuf, u32)>,
+    state: FileState,
+    entries: BTreeMap<PathBuf, (Inside, FileState)>,
 }
 
-/// A directory that is to be moved, and the kept one.
-pub(super) struct Examined {
-    place: Place,
-    moved: Tree,
-    kept: Tree,
-    moved_to: PathBuf,
-    /// How many of the last directories of that path are missing.
-    made: u64,
-}
-
-/// A directory that is proven to equal the kept one.
-pub(super) struct Proven {
-    pub entry: Entry,
-    examined: Examined,
-}
-
-/// Looks up files in an open directory. The caller asks for the files of each subdirectory in a row.
-struct Below<'t> {
-    tree: &'t Tree,
-    last: (PathBuf, Arc<Directory>),
-}
-
-fn unlisted(path: &Path) -> impl Fn(io::Error) -> Refused + '_ {
-    move |error| format!("cannot list {}: {error}", visible_path(path))
-}
-
-impl Tree {
-    /// Opens a directory without following links, and lists it.
-    pub fn open(place: &Place, stop: &Stop) -> Result<Self, Refused> {
-        let handle = match place.directory.open_directory(&place.name) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Err("it is gone".into()),
-            Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
-                return Err("it is no longer a directory".into());
-            }
-            opened => opened.map_err(unlisted(&place.path))?,
-        };
-        let facts = Facts::of(&handle).map_err(|error| format!("cannot stat: {error}"))?;
-        let mut tree = Self {
-            handle: Arc::new(handle),
-            path: place.path.clone(),
-            facts,
-            listed: Listed::new(),
-            foreign: (facts.owner != 0).then(|| (place.path.clone(), facts.owner)),
-        };
-        tree.list(stop)?;
-        Ok(tree)
-    }
-
-    /// The same with an absolute path without links.
+impl Listed {
+    /// Lists a directory. Its path leads through no link.
     pub fn of(path: &Path) -> Result<Self, Refused> {
-        let place = Directories::default().place(path).map_err(|error| unopened(&error))?;
-        Self::open(&place, &Stop::default())
-    }
-
-    fn list(&mut self, stop: &Stop) -> Result<(), Refused> {
-        let mut waiting = vec![PathBuf::new()];
-        while let Some(below) = waiting.pop() {
-            if stop.is_stopped() {
-                return Err(STOPPED.into());
+        let found = fs::symlink_metadata(path).map_err(cannot("stat"))?;
+        let mut listed = Self {
+            path: path.to_owned(),
+            state: FileState::of(&found),
+            entries: BTreeMap::new(),
+        };
+        for entry in WalkDir::new(path).min_depth(1) {
+            let entry = entry.map_err(cannot("list"))?;
+            let metadata = entry.metadata().map_err(cannot("list"))?;
+            let state = FileState::of(&metadata);
+            if state.device != listed.state.device {
+                return Err(format!("{} is a mount point", visible_path(entry.path())));
             }
-            let path = match below.as_os_str().len() {
-                0 => self.path.clone(),
-                1..=LONGEST_PATH => self.path.join(&below),
-                _ => return Err(format!("a path in it is longer than {LONGEST_PATH} bytes")),
-            };
-            let failed = unlisted(&path);
-            let directory = self.directory(&below).map_err(&failed)?;
-            let own = Facts::of(&*directory).map_err(|error| failed(error.into()))?;
-            if own.device != self.facts.device || sys::is_mount_root(&*directory) {
-                return Err(format!("{} is a mount point", visible_path(&path)));
-            }
-            let how = Opening {
-                keeps_atime: true,
-                ..Opening::plain(Access::Read)
-            };
-            let opened = directory
-                .open_file(OsStr::new("."), how)
-                .and_then(sys::Support::required);
-            let opened = opened.map_err(&failed)?;
-            let mut listing = Listing::default();
-            listing.add_all(opened.as_fd()).map_err(&failed)?;
-            for entry in listing.iter() {
-                let name = OsStr::from_bytes(listing.name(entry));
-                let below = below.join(name);
-                let inside = self.entry(&directory, name, &below)?;
-                if inside == Inside::Directory {
-                    waiting.push(below.clone());
+            let inside = match kind_of(&metadata) {
+                FileType::RegularFile if state.bytes == 0 => Inside::Empty,
+                FileType::RegularFile => Inside::File(state),
+                FileType::Directory => Inside::Directory,
+                FileType::Symlink => {
+                    let target = fs::read_link(entry.path()).map_err(cannot("list"))?;
+                    Inside::Link(target.into_os_string().into_encoded_bytes())
                 }
-                self.listed.insert(below, inside);
-            }
+                kind => return Err(format!("{} is {}", visible_path(entry.path()), with_article(kind))),
+            };
+            let below = entry.path().strip_prefix(path).unwrap_or(entry.path());
+            listed.entries.insert(below.to_owned(), (inside, state));
         }
-        Ok(())
+        Ok(listed)
     }
 
-    fn entry(&mut self, directory: &Directory, name: &OsStr, below: &Path) -> Result<Inside, Refused> {
-        let path = self.path.join(below);
-        let failed = |error: io::Error| format!("cannot stat {}: {error}", visible_path(&path));
-        let facts = Facts::at(directory.as_fd(), name).map_err(|error| failed(error.into()))?;
-        if facts.device != self.facts.device {
-            return Err(format!("{} is a mount point", visible_path(&path)));
-        }
-        if facts.owner != 0 {
-            self.foreign.get_or_insert_with(|| (path.clone(), facts.owner));
-        }
-        Ok(match facts.kind {
-            FileType::RegularFile if facts.bytes == 0 => Inside::Empty,
-            FileType::RegularFile => Inside::File(Seen::of(&facts)),
-            FileType::Directory => Inside::Directory,
-            FileType::Symlink => {
-                let target = directory.link_target(name).map_err(failed)?;
-                Inside::Link(target.into_os_string().into_encoded_bytes())
-            }
-            kind => return Err(format!("{} is {}", visible_path(&path), with_article(kind))),
-        })
-    }
-
-    /// Opens a directory in this one, name by name.
-    fn directory(&self, below: &Path) -> io::Result<Arc<Directory>> {
-        let mut directory = Arc::clone(&self.handle);
-        for component in below.components() {
-            if let Component::Normal(name) = component {
-                directory = Arc::new(directory.open_directory(name)?);
-            }
-        }
-        Ok(directory)
-    }
-
-    /// What it is now.
-    pub fn seen(&self) -> Seen {
-        let mut inventory = Inventory::new((self.facts.device, self.facts.inode));
-        for (path, inside) in &self.listed {
+    /// Its state and contents, as the search saw them.
+    pub fn seen(&self) -> (FileState, Contents) {
+        let mut inventory = Inventory::new(self.state.id());
+        for (path, (inside, _)) in &self.entries {
             let name = path.file_name().unwrap_or_default();
             inventory.add(path.components().count() - 1, name.as_bytes(), inside);
         }
         inventory.seen()
     }
 
-    fn require_seen(&self, seen: &Seen) -> Result<(), Refused> {
-        let now = self.seen();
-        match () {
-            () if !seen.is_inode(&self.facts) => Err("it is not the directory that was searched".into()),
-            () if now != *seen => Err(format!("{CHANGED} since the search")),
-            () => Ok(()),
-        }
-    }
-
-    /// Lists it again. Fails unless the name leads to it and its contents are unchanged.
-    fn require_unchanged(&self, place: &Place, stop: &Stop) -> Result<(), Refused> {
-        let now = Self::open(place, stop)?;
-        match () {
-            () if now.facts.id() != self.facts.id() => Err("another program replaced it".into()),
-            () if now.listed != self.listed => Err(format!("{CHANGED} since it was compared")),
-            () => Ok(()),
-        }
-    }
-
-    /// Fails for root if something in it is of another user.
-    fn require_owner(&self, place: &Place, holding: &Holding<'_>) -> Result<(), Refused> {
-        holding.require_owner(place, &self.facts)?;
-        match &self.foreign {
-            Some((path, owner)) if !holding.may_touch(*owner) => {
-                Err(format!("{} belongs to another user (ID {owner})", visible_path(path)))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    fn below(&self) -> Below<'_> {
-        Below {
-            tree: self,
-            last: (PathBuf::new(), Arc::clone(&self.handle)),
-        }
+    fn files(&self) -> impl Iterator<Item = (&PathBuf, &FileState)> {
+        let files = self
+            .entries
+            .iter()
+            .filter(|(_, (inside, _))| matches!(inside, Inside::File(_) | Inside::Empty));
+        files.map(|(path, (_, state))| (path, state))
     }
 }
 
-impl Below<'_> {
-    fn place(&mut self, path: &Path) -> io::Result<Place> {
-        let above = path.parent().unwrap_or(Path::new(""));
-        if self.last.0 != above {
-            self.last = (above.to_owned(), self.tree.directory(above)?);
-        }
-        Ok(Place {
-            directory: Arc::clone(&self.last.1),
-            name: path.file_name().unwrap_or_default().to_owned(),
-            path: self.tree.path.join(path),
-            // The check of the whole directory covers this.
-            exposed: None,
-        })
-    }
-}
-
-/// Lists a directory and the kept one. Fails with the reason why it will not be moved, as far as this is known without reading
-/// files.
-pub(super) fn examine(
-    step: &Step,
-    action: &Action,
-    holding: &Holding<'_>,
-    directories: &Directories,
-) -> Result<Examined, Refused> {
-    let (Action::Move { to }, [path]) = (action, &step.paths[..]) else {
-        return Err("whole directories can only be moved".into());
-    };
-    if path.starts_with(&step.keep) || step.keep.starts_with(path) {
+/// The steps that act on the files of a directory, each with its twin in the equal directory that is kept. Names of one file make
+/// one step. If files move away, the directories that this empties follow.
+///
+/// # Errors
+/// Why the directory is left alone.
+pub(super) fn steps_of(path: &Path, keep: &Path, why: &str, action: &Action) -> Result<Vec<Step>, Refused> {
+    let (own, kept) = (Listed::of(path)?, Listed::of(keep)?);
+    let is_move = matches!(action, Action::Move { .. });
+    if let Some(path) = first_difference(&own, &kept) {
+        let (path, keep) = (visible_path(&path), visible_path(keep));
         return Err(format!(
-            "it holds the kept directory {}, or is in it",
-            visible_path(&step.keep)
+            "{path} is not in both, or differs in kind or size: it does not equal {keep}"
         ));
     }
-    if to.starts_with(path) {
-        return Err(format!("it holds {}", visible_path(to)));
-    }
-    let of_kept = |why: Refused| format!("the kept directory {}: {why}", visible_path(&step.keep));
-    let place = directories.place(path).map_err(|error| unopened(&error))?;
-    let moved = Tree::open(&place, holding.stop)?;
-    // A relative link may lead elsewhere from the new place.
-    if let Some((link, _)) = moved
-        .listed
+    let link = own
+        .entries
         .iter()
-        .find(|(_, inside)| matches!(inside, Inside::Link(_)))
-    {
-        let link = path.join(link);
+        .find(|(_, (inside, _))| matches!(inside, Inside::Link(_)));
+    // A relative link may lead elsewhere from the new place.
+    if let Some((link, _)) = link.filter(|_| is_move) {
+        let link = visible_path(&path.join(link));
         return Err(format!(
-            "{} is a symbolic link, which may lead elsewhere after a move",
-            visible_path(&link)
+            "{link} is a symbolic link, which may lead elsewhere after a move"
         ));
     }
-    moved.require_seen(&step.seen)?;
-    moved.require_owner(&place, holding)?;
-    holding.require_removable(&place, &[&moved.facts])?;
-    let behind = holding.systems.of(moved.facts.device, place.directory.as_fd());
-    let behind = behind.map_err(|error| format!("cannot examine its file system: {error}"))?;
-    match () {
-        () if behind.is_read_only => return Err("its file system is mounted read-only".into()),
-        () if !behind.system.inodes_identify => return Err(super::held::UNSURE.into()),
-        () => {}
+    let mut steps: Vec<Step> = Vec::new();
+    let mut numbers = HashMap::new();
+    for (below, state) in own.files() {
+        let twin = kept.entries[below].1;
+        let (path, keep) = (path.join(below), keep.join(below));
+        if state.id() == twin.id() {
+            if is_move {
+                return Err(format!("{}: {}", visible_path(&path), super::held::is_kept(&keep)));
+            }
+            continue;
+        }
+        // Nothing is shared with an empty file.
+        if !is_move && state.bytes == 0 {
+            continue;
+        }
+        if let Some(number) = numbers.get(&state.id()) {
+            let step: &mut Step = &mut steps[*number];
+            step.file.paths.push(path);
+            continue;
+        }
+        numbers.insert(state.id(), steps.len());
+        steps.push(Step {
+            own_bytes: own_bytes(&path),
+            ..step(path, *state, (keep, twin), why)
+        });
     }
-    require_changeable(path)?;
-    if let Some(above) = path.parent() {
-        require_changeable(above).map_err(|why| format!("its directory: {why}"))?;
+    let inner = own.entries.iter().rev();
+    let inner = inner.filter(|(_, (inside, _))| *inside == Inside::Directory);
+    let emptied =
+        inner.map(|(below, (_, state))| (path.join(below), *state, (keep.join(below), kept.entries[below].1)));
+    let emptied = emptied.chain([(path.to_owned(), own.state, (keep.to_owned(), kept.state))]);
+    for (path, state, kept) in emptied.filter(|_| is_move) {
+        let mut step = step(path, state, kept, why);
+        step.file.is_directory = true;
+        steps.push(step);
     }
-    let kept_place = directories
-        .place(&step.keep)
-        .map_err(|error| of_kept(unopened(&error)))?;
-    let kept = Tree::open(&kept_place, holding.stop).map_err(of_kept)?;
-    kept.require_seen(&step.keep_seen).map_err(of_kept)?;
-    kept.require_owner(&kept_place, holding).map_err(of_kept)?;
-    if moved.facts.id() == kept.facts.id() {
-        return Err(of_kept("it is the same directory".into()));
+    Ok(steps)
+}
+
+fn step(path: PathBuf, state: FileState, (keep, keep_state): (PathBuf, FileState), why: &str) -> Step {
+    Step {
+        file: ActedOn {
+            paths: vec![path],
+            state,
+            is_directory: false,
+        },
+        keep: KeptFile {
+            path: keep,
+            state: keep_state,
+        },
+        why: why.to_owned(),
+        own_bytes: 0,
     }
-    if let Some(path) = first_difference(&moved.listed, &kept.listed) {
-        let path = visible_path(&path);
-        return Err(format!(
-            "{path} is not in both, or differs in kind or size: it does not equal {}",
-            visible_path(&step.keep)
-        ));
-    }
-    let is_shared = |(path, inside): &(&PathBuf, &Inside)| match (inside, kept.listed.get(*path)) {
-        (Inside::File(one), Some(Inside::File(other))) => (one.device, one.inode) == (other.device, other.inode),
-        _ => false,
-    };
-    if let Some((file, _)) = moved.listed.iter().find(is_shared) {
-        let [own, other] = [path, &step.keep].map(|directory| directory.join(file));
-        return Err(format!(
-            "{} is the kept file: {} is another name of it",
-            visible_path(&own),
-            visible_path(&other)
-        ));
-    }
-    let moved_to = to.join(path.strip_prefix("/").unwrap_or(path));
-    let made = missing(&moved_to, to, moved.facts.device, (holding, directories))?;
-    if made == 0 && !matches!(directories.place(&moved_to).and_then(|there| there.facts()), Ok(None)) {
-        return Err(format!("{} exists", visible_path(&moved_to)));
-    }
-    Ok(Examined {
-        place,
-        moved,
-        kept,
-        moved_to,
-        made,
-    })
 }
 
 /// The path of the first entry that cannot be equal.
@@ -336,158 +170,159 @@ fn first_difference(one: &Listed, other: &Listed) -> Option<PathBuf> {
         (Inside::File(one), Inside::File(other)) => one.bytes == other.bytes,
         (one, other) => one == other,
     };
-    let only = other.keys().find(|path| !one.contains_key(*path));
-    let differs = |(path, inside): &(&PathBuf, &Inside)| other.get(*path).is_none_or(|other| !same(inside, other));
-    only.or_else(|| one.iter().find(differs).map(|(path, _)| path)).cloned()
-}
-
-/// Proves that each file of a directory equals its twin in the kept one, and collects what the journal says of it.
-pub(super) fn prepare(
-    (number, step): (usize, &Step),
-    action: &Action,
-    holding: &Holding<'_>,
-    directories: &Directories,
-) -> Result<Proven, Refused> {
-    let examined = examine(step, action, holding, directories)?;
-    let (moved, kept) = (&examined.moved, &examined.kept);
-    let (mut ours, mut theirs) = (moved.below(), kept.below());
-    for (path, inside) in &moved.listed {
-        let (Inside::File(seen), Some(Inside::File(twin))) = (inside, kept.listed.get(path)) else {
-            continue;
-        };
-        if holding.stop.is_stopped() {
-            return Err(STOPPED.into());
-        }
-        let file = ours.place(path).map_err(|error| unopened(&error))?;
-        let kept_file = theirs.place(path).map_err(|error| unopened(&error))?;
-        let compared = holding.compare_open(&file, seen, (&kept_file, twin));
-        compared.map_err(|why| format!("{}: {why}", visible_path(&file.path)))?;
-    }
-    let opened = |tree: &Tree| {
-        let opened = tree.handle.open_plain(OsStr::new("."), Access::Read);
-        opened.map_err(unlisted(&tree.path))
-    };
-    let file = opened(moved)?;
-    let metadata = file.metadata().map_err(|error| format!("cannot stat: {error}"))?;
-    let attributes = Attributes::of(&file).map_err(|error| format!("cannot read its attributes: {error}"))?;
-    let name = Name {
-        path: examined.place.path.clone(),
-        temporary: format!("{TEMPORARY}{number}"),
-        link: None,
-        moved_to: Some(examined.moved_to.clone()),
-        made: examined.made,
-    };
-    let entry = Entry {
-        step: number as u64,
-        names: vec![name],
-        seen: moved.seen(),
-        links: moved.facts.names,
-        born_ns: born_ns_of(&metadata),
-        keep: step.keep.clone(),
-        keep_seen: kept.seen(),
-        keep_born_ns: born_ns(&opened(kept)?),
-        digest: kept
-            .seen()
-            .contents
-            .map_or_else(String::new, |contents| contents.listing.into()),
-        attributes,
-        flags: None,
-        extended_flags: None,
-        modified: moved.facts.modified,
-        accessed: (metadata.atime(), u32::try_from(metadata.atime_nsec()).unwrap_or(0)),
-        why: step.why.clone(),
-    };
-    Ok(Proven { entry, examined })
-}
-
-impl Proven {
-    /// The name of the directory that is moved, and its device.
-    pub fn place(&self) -> (&Place, u64) {
-        (&self.examined.place, self.examined.moved.facts.device)
-    }
-
-    /// The file system of the kept directory, and a file on it.
-    pub fn kept(&self) -> io::Result<(u64, File)> {
-        let kept = &self.examined.kept;
-        Ok((
-            kept.facts.device,
-            kept.handle.open_plain(OsStr::new("."), Access::Read)?,
-        ))
-    }
-
-    /// Fails unless both directories still hold what was compared; the moved one is expected at this place.
-    fn look(&self, place: &Place, stop: &Stop) -> Result<(), String> {
-        self.examined.moved.require_unchanged(place, stop)?;
-        // Open it by its path again: directories above it may have been renamed.
-        let kept = Directories::default()
-            .place(&self.entry.keep)
-            .map_err(|error| unopened(&error))
-            .and_then(|place| self.examined.kept.require_unchanged(&place, stop));
-        kept.map_err(|why| format!("the kept directory {}: {why}", visible_path(&self.entry.keep)))
-    }
-}
-
-/// Moves a directory.
-pub(super) fn act(proven: &Proven, (holding, directories): (&Holding<'_>, &Directories), watch: &dyn Watch) -> Outcome {
-    let place = &proven.examined.place;
-    if let Err(why) = proven.look(place, holding.stop) {
-        return Outcome::Left { why };
-    }
-    // A signal must not stop this check: the directory would be put back.
-    let look = |there: &Place| proven.look(there, &Stop::default());
-    match relocate(place, &proven.entry.names[0], &look, (holding, directories), watch) {
-        Ok(()) => Outcome::Done { gained_bytes: 0 },
-        Err(Unchanged::Left(why)) => Outcome::Left { why },
-        Err(Unchanged::Failed(why)) => Outcome::Failed { why },
-    }
-}
-
-/// The files of a directory, each as a step with its twin in the kept directory, and the space that it shares with no other. Names
-/// of one file make one step. A file that is its own twin makes none.
-///
-/// # Errors
-/// Why the directory, or the kept one, is not what it was at the search.
-pub fn files_of(step: &Step) -> Result<Vec<(Step, u64)>, String> {
-    let open = |path: &Path, seen: &Seen| {
-        let tree = Tree::of(path)?;
-        tree.require_seen(seen)?;
-        Ok::<_, Refused>(tree)
-    };
-    let own = open(step.paths.first().ok_or("it has no path")?, &step.seen)?;
-    let kept = open(&step.keep, &step.keep_seen)
-        .map_err(|why| format!("the kept directory {}: {why}", visible_path(&step.keep)))?;
-    let mut below = own.below();
-    let mut steps: Vec<(Step, u64)> = Vec::new();
-    let mut numbers = HashMap::new();
-    for (path, inside) in &own.listed {
-        let (Inside::File(seen), Some(Inside::File(twin))) = (inside, kept.listed.get(path)) else {
-            continue;
-        };
-        if (seen.device, seen.inode) == (twin.device, twin.inode) {
-            continue;
-        }
-        let place = below.place(path).map_err(|error| unopened(&error))?;
-        if let Some(number) = numbers.get(&seen.inode) {
-            let (step, _): &mut (Step, u64) = &mut steps[*number];
-            step.paths.push(place.path);
-            continue;
-        }
-        numbers.insert(seen.inode, steps.len());
-        let file = Step {
-            keep: step.keep.join(path),
-            paths: vec![place.path.clone()],
-            seen: *seen,
-            keep_seen: *twin,
-            why: step.why.clone(),
-        };
-        steps.push((file, own_bytes(&place)));
-    }
-    Ok(steps)
+    let only = other.entries.keys().find(|path| !one.entries.contains_key(*path));
+    let mut differ = one.entries.iter().filter(|(path, (inside, _))| {
+        let twin = other.entries.get(*path);
+        twin.is_none_or(|(twin, _)| !same(inside, twin))
+    });
+    let path = only.or_else(|| differ.next().map(|(path, _)| path))?;
+    Some(one.path.join(path))
 }
 
 /// The space that a file shares with no other; 0 if unknown.
-fn own_bytes(place: &Place) -> u64 {
-    let Ok(file) = place.open() else { return 0 };
+fn own_bytes(path: &Path) -> u64 {
+    let Ok(file) = File::open(path) else { return 0 };
     let shared = shared_bytes(&file).ok().flatten().unwrap_or(0);
-    Facts::of(&file).map_or(0, |facts| facts.allocated_bytes.saturating_sub(shared))
+    let found = file.metadata();
+    found.map_or(0, |found| {
+        seekless::files::allocated_bytes(&found).saturating_sub(shared)
+    })
+}
+
+/// A directory that is removed if it is empty by then.
+pub(super) struct Emptied {
+    pub place: Place,
+    pub entry: Entry,
+}
+
+/// Opens the directory of a step. Fails with the reason why it will stay, as far as this is known while files are in it.
+pub(super) fn examine(step: &Step, session: &Session<'_>, directories: &Directories) -> Result<(Place, File), Refused> {
+    let [path] = &step.file.paths[..] else {
+        return Err("a directory has one path".into());
+    };
+    let place = directories.place(path).map_err(cannot("open its directory"))?;
+    let found = place.facts().map_err(cannot("stat"))?.ok_or("it is gone")?;
+    if found.kind != FileType::Directory || found.id() != step.file.state.id() {
+        return Err("it is not the directory that was searched".into());
+    }
+    session.require_owner(&place, &found)?;
+    session.require_removable(&place, &[&found])?;
+    let behind = session.systems.of(found.device, place.directory.as_fd());
+    if behind.map_err(cannot("examine its file system"))?.is_read_only {
+        return Err(READ_ONLY.into());
+    }
+    require_changeable(path)?;
+    require_changeable_directory(path)?;
+    let opened = place.directory.open_directory(&place.name);
+    let file = opened.and_then(|directory| directory.open_plain(OsStr::new("."), Access::Read));
+    let file = file.map_err(cannot("open"))?;
+    if seekless_sys::is_mount_root(&file) {
+        return Err("it is a mount point".into());
+    }
+    Ok((place, file))
+}
+
+/// Collects what the journal says of a directory.
+pub(super) fn prepare(
+    number: u64,
+    step: &Step,
+    run: &str,
+    session: &Session<'_>,
+    directories: &Directories,
+) -> Result<Emptied, Refused> {
+    let (place, file) = examine(step, session, directories)?;
+    let mut names = NameOf::all(session.action, run, number, step);
+    if let (Action::Move { to }, Some(path)) = (session.action, &names[0].moved_to) {
+        names[0].made = missing(path, to, step.file.state.device, session, directories)?;
+    }
+    let mut old = OldFile::of(&file)?;
+    // Files were moved out of it since.
+    let modified_ns = step.file.state.modified_ns;
+    let nanoseconds = u32::try_from(modified_ns.rem_euclid(1_000_000_000)).unwrap_or(0);
+    old.modified = (modified_ns.div_euclid(1_000_000_000), nanoseconds);
+    let entry = Entry {
+        number,
+        step: step.clone(),
+        digest: String::new(),
+        keep_born_ns: None,
+        old,
+        made: names.iter().map(|name| name.made).collect(),
+        names,
+    };
+    Ok(Emptied { place, entry })
+}
+
+/// Removes a directory that is empty. If its files moved, their new directory gets its owner, mode and times.
+pub(super) fn act(emptied: &Emptied, session: &Session<'_>, directories: &Directories) -> Outcome {
+    let (place, entry) = (&emptied.place, &emptied.entry);
+    match place.facts() {
+        Ok(Some(found)) if found.id() == entry.step.file.state.id() => {}
+        _ => return Refused::from("another program replaced or removed it").into(),
+    }
+    if let Err(why) = follow(entry, session, directories) {
+        return why.into();
+    }
+    let told = session.watch.announce(StepKind::Remove, &place.path);
+    let Err(error) = told.and_then(|()| place.directory.remove_directory(&place.name)) else {
+        return Outcome::Done { gained_bytes: 0 };
+    };
+    unfollow(&entry.names[0], directories);
+    match error.kind() {
+        io::ErrorKind::DirectoryNotEmpty => Refused::from("it is not empty").into(),
+        _ => cannot("remove it")(error).into(),
+    }
+}
+
+/// Gives the directory to which the files of one moved the owner, mode and times of that one.
+fn follow(entry: &Entry, session: &Session<'_>, directories: &Directories) -> Result<(), Refused> {
+    let Some(to) = &entry.names[0].moved_to else {
+        return Ok(());
+    };
+    let failed = |error| format!("cannot make {}: {error}", visible_path(to));
+    session.watch.announce(StepKind::Make, to).map_err(failed)?;
+    let there = destination(&entry.names[0], session, directories).map_err(failed)?;
+    let made = match there.directory.create_directory(&there.name, 0o700) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => there.directory.open_directory(&there.name),
+        made => made,
+    };
+    let opened = made.and_then(|made| made.open_plain(OsStr::new("."), Access::Read));
+    entry.old.give_attributes(&opened.map_err(failed)?)
+}
+
+/// Removes the directory to which the files of one moved, and those that were made for it, if nothing is in them.
+pub(super) fn unfollow(name: &NameOf, directories: &Directories) {
+    let Some(to) = &name.moved_to else { return };
+    let removed = directories
+        .place(to)
+        .and_then(|there| there.directory.remove_directory(&there.name));
+    if removed.is_ok() {
+        // They are empty: nothing is lost if they stay.
+        let _ = unmake(name, directories);
+    }
+}
+
+/// Makes a directory again that was removed, with a temporary name.
+pub(super) fn make_again(entry: &Entry, place: &Place, watch: &dyn Watch) -> Result<File, Refused> {
+    let temporary = OsStr::new(&entry.names[0].temporary);
+    let failed = cannot("make the directory");
+    // A killed undo may have left it.
+    let _ = place.directory.remove_directory(temporary);
+    watch
+        .announce(StepKind::Make, &place.beside(temporary))
+        .map_err(&failed)?;
+    let made = place.directory.create_directory(temporary, 0o700).map_err(&failed)?;
+    let file = made.open_plain(OsStr::new("."), Access::Read).map_err(&failed)?;
+    entry.old.give_flags(&file)?;
+    entry.old.give_attributes(&file)?;
+    Ok(file)
+}
+
+/// Gives it its name.
+pub(super) fn name_again(entry: &Entry, place: &Place, watch: &dyn Watch) -> Result<(), Refused> {
+    let temporary = OsStr::new(&entry.names[0].temporary);
+    let named = watch.announce(StepKind::Rename, &place.path).and_then(|()| {
+        let directory = &place.directory;
+        directory.rename_new(temporary, directory, &place.name)?.required()
+    });
+    named.map_err(cannot("give the directory its name"))
 }

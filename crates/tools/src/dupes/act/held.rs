@@ -13,14 +13,14 @@ use std::time::Duration;
 
 use rustix::fs::FileType;
 use seekless::error::NotAlone;
-use seekless::files::{Attributes, DIGESTED_HOLE_BYTES_MAX, Lease, lock, read_full};
-use seekless::plan::LARGE_BYTES;
+use seekless::files::{Attributes, DIGESTED_HOLE_BYTES_MAX, FileId, FileState, Lease, lock, read_full};
+use seekless::update::Watch;
 use seekless_sys::{self as sys, SharedMappings, Support};
 
-use super::journal::{Entry, Name};
+use super::journal::{Entry, NameOf};
 use super::place::{Behind, Directories, Place, Systems};
 use super::twin::born_ns;
-use super::{Action, Options, Seen, Step};
+use super::{Action, Options, Refused, Step, cannot, of_kept};
 use crate::Stop;
 use crate::tree::What;
 use crate::tree::large::Large;
@@ -29,7 +29,7 @@ use crate::walk::{Facts, with_article};
 
 /// Contents of kept files up to this size stay in memory, to be compared with several files.
 const IN_MEMORY_BYTES: u64 = 128 << 10;
-const BLOCK_BYTES: usize = 128 << 10;
+const BLOCK_BYTES: usize = 1 << 20;
 
 /// How long to wait for a lock that another process holds, perhaps only while it starts a child process.
 const PATIENCE: Duration = Duration::from_millis(40);
@@ -37,13 +37,15 @@ const PATIENCE: Duration = Duration::from_millis(40);
 /// Why nothing is proven about files of some file systems.
 pub(super) const UNSURE: &str = "on its file system, inode numbers do not identify files";
 
-/// Why a file is left alone.
-pub(super) type Refused = String;
+/// What a program is doing to a file that is being acted on.
+const IN_USE: &str = "in use: another process is opening it for writing";
 
-/// What holding files needs.
-pub(super) struct Holding<'a> {
+/// What all steps of a run share.
+pub(super) struct Session<'a> {
+    pub action: &'a Action,
     pub options: &'a Options,
     pub stop: &'a Stop,
+    pub watch: &'a dyn Watch,
     pub systems: Systems,
     large: Large,
     user: u32,
@@ -53,11 +55,11 @@ pub(super) struct Holding<'a> {
     /// What undo can give new files, by file system and attributes.
     tried: Mutex<HashMap<(u64, String), Result<(), Refused>>>,
     /// The facts of kept files after our own links changed them.
-    renewed: Mutex<HashMap<(u64, u64), Facts>>,
+    renewed: Mutex<HashMap<FileId, Facts>>,
     /// Names for which directories were made that could not be removed again, perhaps because too many files are open.
-    unmade: Mutex<Vec<Name>>,
-    /// Blocks of the two files that are compared.
-    blocks: Mutex<[Vec<u8>; 2]>,
+    unmade: Mutex<Vec<NameOf>>,
+    /// A block of a file that is read.
+    block: Mutex<Vec<u8>>,
 }
 
 /// A file that is open, locked and leased.
@@ -79,33 +81,6 @@ pub(super) struct Kept {
     content: Option<Vec<u8>>,
     /// BLAKE3 of its bytes, as digits.
     pub digest: String,
-}
-
-impl Seen {
-    /// Whether a file is what it was.
-    pub(super) fn is(&self, now: &Facts) -> bool {
-        *self == Self::of(now)
-    }
-
-    pub(super) fn of(now: &Facts) -> Self {
-        Self {
-            device: now.device,
-            inode: now.inode,
-            bytes: now.bytes,
-            modified_ns: now.modified_ns(),
-            changed_ns: now.changed_ns,
-            contents: None,
-        }
-    }
-
-    pub(super) fn is_inode(&self, now: &Facts) -> bool {
-        (self.device, self.inode) == (now.device, now.inode)
-    }
-
-    /// Whether a file has the size and the time of this one.
-    pub(super) fn is_as_old(&self, now: &Facts) -> bool {
-        (self.bytes, self.modified_ns) == (now.bytes, now.modified_ns())
-    }
 }
 
 /// Whether a file is what it was. The space that it takes may change without a write, when its blocks are allocated.
@@ -138,14 +113,11 @@ impl Held {
 
     /// Fails if the file is not what it was, or somebody wants to write to it.
     pub fn require_unchanged(&self) -> Result<(), Refused> {
-        let now = Facts::of(&self.file).map_err(|error| format!("cannot stat: {error}"))?;
-        if !is_same(&now, &self.facts()) {
-            return Err("changed since it was compared".into());
+        match Facts::of(&self.file).map_err(cannot("stat"))? {
+            now if !is_same(&now, &self.facts()) => Err("changed since it was compared".into()),
+            _ if !self.is_alone() => Err(IN_USE.into()),
+            _ => Ok(()),
         }
-        if !self.is_alone() {
-            return Err("in use: another process is opening it for writing".into());
-        }
-        Ok(())
     }
 
     /// Updates the expected facts to those of now, after our own calls changed the file's names.
@@ -153,7 +125,7 @@ impl Held {
     /// # Errors
     /// Something else changed, too.
     pub fn renew(&self) -> Result<(), Refused> {
-        let now = Facts::of(&self.file).map_err(|error| format!("cannot stat: {error}"))?;
+        let now = Facts::of(&self.file).map_err(cannot("stat"))?;
         let mut facts = self.facts.lock().unwrap_or_else(PoisonError::into_inner);
         if !is_but_for_names(&now, &facts) {
             return Err("changed while links were made".into());
@@ -166,23 +138,25 @@ impl Held {
 impl Kept {
     /// Fails unless the file has a name and the bytes that were compared, and nobody wants to write to it.
     pub fn require_bytes(&self) -> Result<(), Refused> {
-        let of_kept = |why: &str| format!("the kept file {}: {why}", visible_path(&self.place.path));
-        let now = Facts::of(&self.held.file).map_err(|error| of_kept(&format!("cannot stat: {error}")))?;
-        match () {
-            () if now.names == 0 => Err(of_kept("another program removed it at that moment")),
-            () if !is_but_for_names(&now, &self.held.facts()) => Err(of_kept("it was changed at that moment")),
-            () if !self.held.is_alone() => Err(of_kept("in use: another process is opening it for writing")),
-            () => Ok(()),
-        }
+        let why = match Facts::of(&self.held.file) {
+            Err(error) => cannot("stat")(error),
+            Ok(now) if now.names == 0 => "another program removed it at that moment".into(),
+            Ok(now) if !is_but_for_names(&now, &self.held.facts()) => "it was changed at that moment".into(),
+            Ok(_) if !self.held.is_alone() => IN_USE.into(),
+            Ok(_) => return Ok(()),
+        };
+        Err(of_kept(&self.place.path)(why))
     }
 }
 
-impl<'a> Holding<'a> {
-    pub fn new(options: &'a Options, stop: &'a Stop) -> Self {
+impl<'a> Session<'a> {
+    pub fn new(action: &'a Action, options: &'a Options, stop: &'a Stop, watch: &'a dyn Watch) -> Self {
         let user = sys::effective_user();
         Self {
+            action,
             options,
             stop,
+            watch,
             systems: Systems::default(),
             large: Large::default(),
             user,
@@ -191,13 +165,8 @@ impl<'a> Holding<'a> {
             tried: Mutex::default(),
             renewed: Mutex::default(),
             unmade: Mutex::default(),
-            blocks: Mutex::default(),
+            block: Mutex::default(),
         }
-    }
-
-    /// Whether what this user owns may be acted on, and relied on.
-    pub fn may_touch(&self, owner: u32) -> bool {
-        !self.is_root || self.options.unsafe_owner || owner == 0
     }
 
     /// Fails if root would act on a file of another user, or below a directory in which another user decides what its path
@@ -222,18 +191,18 @@ impl<'a> Holding<'a> {
 
     /// Fails if a file would become a symbolic link whose path leads through a directory in which another user decides what
     /// names lead to: that user would decide what its readers get.
-    pub fn require_own_target(&self, action: &Action, kept: &Place) -> Result<(), Refused> {
+    pub fn require_own_target(&self, kept: &Place) -> Result<(), Refused> {
+        let is_symlink = matches!(self.action, Action::Symlink { .. });
         match &kept.exposed {
-            Some(exposed) if matches!(action, Action::Symlink { .. }) && !self.options.unsafe_owner => {
-                Err(exposed.to_string())
-            }
+            Some(exposed) if is_symlink && !self.options.unsafe_owner => Err(exposed.to_string()),
             _ => Ok(()),
         }
     }
 
     /// Fails if only root could give a new file the owner or the group of this one, as far as that is known without trying.
-    pub fn require_restorable(&self, action: &Action, own: &Attributes) -> Result<(), Refused> {
-        if self.is_root || self.options.ignore_metadata || !is_copied(action) || self.has_plain_owner(own) {
+    pub fn require_restorable(&self, own: &Attributes) -> Result<(), Refused> {
+        let is_copied = self.action.is_undone_by_copying();
+        if self.is_root || self.options.ignore_metadata || !is_copied || self.has_plain_owner(own) {
             return Ok(());
         }
         let what = if own.owner == self.user {
@@ -250,30 +219,23 @@ impl<'a> Holding<'a> {
 
     /// Fails if undo could not give a new file all that this one has, which is tried on a file without a name, once for each kind
     /// of file.
-    pub fn require_trial(&self, action: &Action, place: &Place, entry: &Entry) -> Result<(), Refused> {
-        let own = &entry.attributes;
-        let has_plain_flags =
-            entry.flags.is_none_or(|flags| flags == 0) && entry.extended_flags.unwrap_or_default() == [0; 4];
-        let has_lists = own.extended.as_ref().is_some_and(|extended| !extended.is_empty());
-        let is_plain = self.has_plain_owner(own) && own.mode & 0o7000 == 0 && !has_lists && has_plain_flags;
-        if self.options.ignore_metadata || !is_copied(action) || is_plain {
+    pub fn require_trial(&self, place: &Place, entry: &Entry) -> Result<(), Refused> {
+        let (old, is_copied) = (&entry.old, self.action.is_undone_by_copying());
+        if self.options.ignore_metadata || !is_copied || self.has_plain_owner(&old.attributes) && old.is_plain() {
             return Ok(());
         }
-        let kind = (
-            entry.seen.device,
-            format!("{own:?} {:?} {:?}", entry.flags, entry.extended_flags),
-        );
+        let kind = (entry.step.file.state.device, old.kind());
         let mut tried = self.tried.lock().unwrap_or_else(PoisonError::into_inner);
         let answer = tried.entry(kind).or_insert_with(|| {
             let temporary = OsStr::new(&entry.names[0].temporary);
-            let failed = |error: io::Error| format!("cannot try whether undo could restore it: {error}");
-            let (file, is_named) = match sys::unnamed_file(&place.directory).map_err(failed)? {
+            let failed = cannot("try whether undo could restore it");
+            let (file, is_named) = match sys::unnamed_file(&place.directory).map_err(&failed)? {
                 Support::Available((file, _)) => (file, false),
-                Support::Unavailable(_) => (place.directory.create_file(temporary, 0o600).map_err(failed)?, true),
+                Support::Unavailable(_) => (place.directory.create_file(temporary, 0o600).map_err(&failed)?, true),
             };
-            let given = entry.give_flags(&file).and_then(|()| entry.give_attributes(&file));
+            let given = old.give_flags(&file).and_then(|()| old.give_attributes(&file));
             if is_named {
-                place.directory.remove_file(temporary).map_err(failed)?;
+                place.directory.remove_file(temporary).map_err(&failed)?;
             }
             given.map_err(|why| format!("undo could not restore it: {why}"))
         });
@@ -283,8 +245,7 @@ impl<'a> Holding<'a> {
     /// Fails in a directory with the sticky bit if another user owns a file of this step: a link could be made, but not removed
     /// again.
     pub fn require_removable(&self, place: &Place, files: &[&Facts]) -> Result<(), Refused> {
-        let directory =
-            Facts::of(place.directory.as_fd()).map_err(|error| format!("cannot stat its directory: {error}"))?;
+        let directory = Facts::of(place.directory.as_fd()).map_err(cannot("stat its directory"))?;
         let is_free = self.is_root || directory.mode & 0o1000 == 0 || directory.owner == self.user;
         match files.iter().find(|file| !is_free && file.owner != self.user) {
             Some(file) => Err(format!(
@@ -295,15 +256,11 @@ impl<'a> Holding<'a> {
         }
     }
 
-    /// Opens a file, and keeps writers out. Fails if the file has changed.
-    pub fn hold(&self, place: &Place, expected: &Seen) -> Result<Held, Refused> {
-        self.open(place, expected, true)
-    }
-
-    /// Fails if a lease proves nothing on a file system, unless the user takes the risk.
-    pub fn require_leases(&self, behind: &Behind) -> Result<(), Refused> {
+    /// Fails where nothing can be proven about files of a file system; without leases, unless the user takes the risk.
+    pub fn require_proof(&self, behind: &Behind) -> Result<(), Refused> {
         match &behind.leases {
-            Err(why) if !self.options.is_busy => Err(format!("cannot keep other processes out: {why}")),
+            _ if !behind.system.inodes_identify => Err(UNSURE.into()),
+            Err(why) if !self.options.is_busy => Err(cannot("keep other processes out")(why)),
             _ => Ok(()),
         }
     }
@@ -320,52 +277,57 @@ impl<'a> Holding<'a> {
         if self.options.is_busy || ![&kept.held, held].iter().any(is_blind) {
             return Ok(());
         }
-        let of_kept = |why: Refused| format!("the kept file {}: {why}", visible_path(&kept.place.path));
+        let of_kept = of_kept(&kept.place.path);
         let unmapped = |held: &Held, mappings: &mut Option<SharedMappings>| match &held.lease {
             Some(lease) => lease.require_unmapped(mappings).map_err(|why| format!("in use: {why}")),
             None => Ok(()),
         };
         unmapped(held, mappings)?;
-        unmapped(&kept.held, mappings).map_err(of_kept)?;
-        if self.digest(&kept.held).map_err(of_kept)?.1 != kept.digest {
+        unmapped(&kept.held, mappings).map_err(&of_kept)?;
+        if self.digest(&kept.held).map_err(&of_kept)?.1 != kept.digest {
             return Err(of_kept("changed since it was compared".into()));
         }
         self.compare(kept, held)
     }
 
-    fn open(&self, place: &Place, expected: &Seen, is_alone: bool) -> Result<Held, Refused> {
+    /// Whether a file is what it was at the search, but for what our own links changed.
+    pub fn is_expected(&self, expected: &FileState, now: &Facts) -> bool {
+        let renewed = self.renewed.lock().unwrap_or_else(PoisonError::into_inner);
+        match renewed.get(&expected.id()) {
+            Some(renewed) => is_same(renewed, now),
+            None => *expected == now.state(),
+        }
+    }
+
+    /// Opens a file, and keeps writers out. Fails if the file has changed.
+    pub fn hold(&self, place: &Place, expected: &FileState) -> Result<Held, Refused> {
         // Stat it before opening it: opening a device may have effects, and opening a file breaks leases.
-        let found = place.facts().map_err(|error| format!("cannot stat: {error}"))?;
-        let found = found.ok_or("it is gone")?;
+        let found = place.facts().map_err(cannot("stat"))?.ok_or("it is gone")?;
         if found.kind != FileType::RegularFile {
             return Err(format!("it is {} now", with_article(found.kind)));
         }
-        let renewed = self.renewed_of(expected);
-        let is_expected = |now: &Facts| renewed.map_or_else(|| expected.is(now), |renewed| is_same(&renewed, now));
-        if !is_expected(&found) {
+        if !self.is_expected(expected, &found) {
             return Err("changed since the search".into());
         }
-        let file = place.open().map_err(|error| format!("cannot open: {error}"))?;
-        let file = Arc::new(file);
-        let behind = self.systems.of(found.device, &file);
-        let behind = behind.map_err(|error| format!("cannot examine its file system: {error}"))?;
-        if !behind.system.inodes_identify {
-            return Err(UNSURE.into());
-        }
-        self.require_leases(&behind)?;
-        if is_alone && !lock(&file, PATIENCE).map_err(|error| format!("cannot lock: {error}"))? {
+        let file = Arc::new(place.open().map_err(cannot("open"))?);
+        let behind = self
+            .systems
+            .of(found.device, &file)
+            .map_err(cannot("examine its file system"))?;
+        self.require_proof(&behind)?;
+        if !lock(&file, PATIENCE).map_err(cannot("lock"))? {
             return Err("in use: another process has locked it".into());
         }
         // Mappings are asked for in `require_unmapped`, for many files at once.
-        let scope = behind.leases.as_ref().ok().filter(|_| is_alone);
+        let scope = behind.leases.as_ref().ok();
         let lease = match scope.map(|scope| Lease::against_openers(&file, *scope)).transpose() {
             Ok(lease) => lease,
             Err(_) if self.options.is_busy => None,
             Err(why @ NotAlone::OpenForWriting) => return Err(format!("in use: {why}")),
-            Err(why) => return Err(format!("cannot keep other processes out: {why}")),
+            Err(why) => return Err(cannot("keep other processes out")(why)),
         };
-        let facts = Facts::of(&file).map_err(|error| format!("cannot stat: {error}"))?;
-        if facts.kind != FileType::RegularFile || !is_expected(&facts) {
+        let facts = Facts::of(&file).map_err(cannot("stat"))?;
+        if facts.kind != FileType::RegularFile || !self.is_expected(expected, &facts) {
             return Err("changed since the search".into());
         }
         Ok(Held {
@@ -378,15 +340,15 @@ impl<'a> Holding<'a> {
 
     /// Opens the file that a step keeps.
     pub fn keep(&self, step: &Step, directories: &Directories) -> Result<Kept, Refused> {
-        let of_kept = |why: Refused| format!("the kept file {}: {why}", visible_path(&step.keep));
-        self.keep_unnamed(step, directories).map_err(of_kept)
+        self.keep_unnamed(step, directories).map_err(of_kept(&step.keep.path))
     }
 
     fn keep_unnamed(&self, step: &Step, directories: &Directories) -> Result<Kept, Refused> {
-        let place = directories.place(&step.keep);
-        let place = place.map_err(|error| format!("cannot open its directory: {error}"))?;
-        let held = self.hold(&place, &step.keep_seen)?;
-        let attributes = Attributes::of(&held.file).map_err(|error| format!("cannot read its attributes: {error}"))?;
+        let place = directories
+            .place(&step.keep.path)
+            .map_err(cannot("open its directory"))?;
+        let held = self.hold(&place, &step.keep.state)?;
+        let attributes = Attributes::of(&held.file).map_err(cannot("read its attributes"))?;
         let (content, digest) = self.digest(&held)?;
         Ok(Kept {
             born_ns: born_ns(&held.file),
@@ -401,107 +363,56 @@ impl<'a> Holding<'a> {
     /// The digest of a file, and its bytes if they are few.
     fn digest(&self, held: &Held) -> Result<(Option<Vec<u8>>, String), Refused> {
         let bytes = held.facts().bytes;
-        let failed = |error: io::Error| format!("cannot read: {error}");
+        let mut block = self.block.lock().unwrap_or_else(PoisonError::into_inner);
         if bytes <= IN_MEMORY_BYTES {
-            let mut content = vec![0; bytes as usize];
-            let read = read_full(&held.file, &mut content, 0).map_err(failed)?;
-            if read < content.len() {
-                return Err("changed since the search".into());
-            }
-            let digest = blake3::hash(&content).to_hex().to_string();
-            return Ok((Some(content), digest));
+            let content = read_whole(&held.file, bytes, &mut block)?;
+            return Ok((Some(content.to_vec()), blake3::hash(content).to_hex().to_string()));
         }
         if bytes.saturating_sub(held.facts().allocated_bytes) > DIGESTED_HOLE_BYTES_MAX {
             return Err("has more than 1 TiB of holes, too many to digest".into());
         }
-        let mut blocks = self.blocks.lock().unwrap_or_else(PoisonError::into_inner);
-        let digest = digest_of(&held.file, bytes, &mut blocks[0], &|| {
-            !self.stop.is_stopped() && held.is_alone()
-        });
-        Ok((None, digest.map_err(failed)?))
-    }
-
-    /// Fails unless two files are unchanged, are not the same file, and have equal bytes. The caller must check that nobody writes
-    /// to them.
-    pub fn compare_open(&self, place: &Place, seen: &Seen, kept: (&Place, &Seen)) -> Result<(), Refused> {
-        let of_kept = |why: Refused| format!("the kept file {}: {why}", kept.0.path.display());
-        let held = self.open(place, seen, false)?;
-        let twin = self.open(kept.0, kept.1, false).map_err(of_kept)?;
-        for (file, of) in [(&held, &(|why| why) as &dyn Fn(Refused) -> Refused), (&twin, &of_kept)] {
-            if sys::is_mount_root(&file.file) {
-                return Err(of("it is a mount point".into()));
-            }
-        }
-        match one_file(&twin, &held, &kept.0.path) {
-            Some(why) => Err(why),
-            None => self.compare_bytes(&twin, None, &held),
-        }
+        let goes_on = || !self.stop.is_stopped() && held.is_alone();
+        let digest = digest_of(&held.file, bytes, &mut block, &goes_on);
+        Ok((None, digest.map_err(cannot("read"))?))
     }
 
     /// Fails unless the bytes of a file equal those of the kept one. Gives up if somebody wants to write to one of them.
     pub fn compare(&self, kept: &Kept, held: &Held) -> Result<(), Refused> {
-        self.compare_bytes(&kept.held, kept.content.as_deref(), held)
-    }
-
-    fn compare_bytes(&self, kept: &Held, content: Option<&[u8]>, held: &Held) -> Result<(), Refused> {
         let bytes = held.facts().bytes;
-        let differs = |at: u64| format!("differs from the kept file at byte {at}");
-        if bytes != kept.facts().bytes {
+        let differs = |at: u64| Err(format!("differs from the kept file at byte {at}"));
+        if bytes != kept.held.facts().bytes {
             return Err("differs from the kept file in size".into());
         }
-        let goes_on = || !self.stop.is_stopped() && held.is_alone() && kept.is_alone();
-        if bytes >= LARGE_BYTES {
-            let files = [Arc::clone(&kept.file), Arc::clone(&held.file)];
-            return match self.large.compare_while(&files, bytes, false, &goes_on) {
-                Ok(None) => Ok(()),
-                Ok(Some(at)) => Err(differs(at)),
-                Err(None) => Err(self.interrupted()),
-                Err(Some(What::Failed { reason, .. })) => Err(format!("cannot compare: {reason}")),
-                Err(Some(_)) => Err("cannot compare".into()),
-            };
-        }
-        let failed = |error: io::Error| format!("cannot read: {error}");
-        let mut blocks = self.blocks.lock().unwrap_or_else(PoisonError::into_inner);
-        let [ours, theirs] = &mut *blocks;
-        for blocks in [&mut *ours, &mut *theirs] {
-            blocks.resize(BLOCK_BYTES, 0);
-        }
-        let mut at = 0;
-        while at < bytes {
-            let length = (bytes - at).min(BLOCK_BYTES as u64) as usize;
-            let read = read_full(&held.file, &mut theirs[..length], at).map_err(failed)?;
-            let wanted = if let Some(content) = content {
-                &content[at as usize..at as usize + length]
+        if let Some(content) = &kept.content {
+            let mut block = self.block.lock().unwrap_or_else(PoisonError::into_inner);
+            let own = read_whole(&held.file, bytes, &mut block)?;
+            let equal = || own.iter().zip(content).take_while(|(one, other)| one == other).count();
+            return if own == content {
+                Ok(())
             } else {
-                let read = read_full(&kept.file, &mut ours[..length], at).map_err(failed)?;
-                &ours[..read]
+                differs(equal() as u64)
             };
-            if theirs[..read] != *wanted {
-                let equal = theirs[..read]
-                    .iter()
-                    .zip(wanted)
-                    .take_while(|(one, other)| one == other);
-                return Err(differs(at + equal.count() as u64));
-            }
-            at += length as u64;
         }
-        Ok(())
+        let goes_on = || !self.stop.is_stopped() && held.is_alone() && kept.held.is_alone();
+        let files = [Arc::clone(&kept.held.file), Arc::clone(&held.file)];
+        match self.large.compare_while(&files, bytes, false, &goes_on) {
+            Ok(None) => Ok(()),
+            Ok(Some(at)) => differs(at),
+            Err(None) => Err(self.interrupted()),
+            Err(Some(What::Failed { reason, .. })) => Err(cannot("compare")(reason)),
+            Err(Some(_)) => Err("cannot compare".into()),
+        }
     }
 
     fn interrupted(&self) -> Refused {
         if self.stop.is_stopped() {
             return super::STOPPED.into();
         }
-        "in use: another process is opening it for writing".into()
-    }
-
-    fn renewed_of(&self, file: &Seen) -> Option<Facts> {
-        let renewed = self.renewed.lock().unwrap_or_else(PoisonError::into_inner);
-        renewed.get(&(file.device, file.inode)).copied()
+        IN_USE.into()
     }
 
     /// Notes directories to remove at the end, if removing them failed.
-    pub fn unmake_later(&self, name: &Name, unmade: &io::Result<()>) {
+    pub fn unmake_later(&self, name: &NameOf, unmade: &io::Result<()>) {
         if unmade.is_err() {
             let mut names = self.unmade.lock().unwrap_or_else(PoisonError::into_inner);
             names.push(name.clone());
@@ -509,7 +420,7 @@ impl<'a> Holding<'a> {
     }
 
     /// Takes the noted directories.
-    pub fn take_unmade(&self) -> Vec<Name> {
+    pub fn take_unmade(&self) -> Vec<NameOf> {
         std::mem::take(&mut self.unmade.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -517,13 +428,22 @@ impl<'a> Holding<'a> {
     pub fn remember(&self, kept: &Held) {
         let facts = kept.facts();
         let mut renewed = self.renewed.lock().unwrap_or_else(PoisonError::into_inner);
-        renewed.insert((facts.device, facts.inode), facts);
+        renewed.insert(facts.id(), facts);
     }
 }
 
-/// Whether undoing an action makes a new file.
-fn is_copied(action: &Action) -> bool {
-    matches!(action, Action::Remove | Action::Hardlink | Action::Symlink { .. })
+/// Reads a small file.
+fn read_whole<'b>(file: &File, bytes: u64, block: &'b mut Vec<u8>) -> Result<&'b [u8], Refused> {
+    block.resize(bytes as usize, 0);
+    match read_full(file, block, 0).map_err(cannot("read"))? {
+        read if read < block.len() => Err("changed since the search".into()),
+        _ => Ok(block),
+    }
+}
+
+/// Why a file is left alone that is the kept one.
+pub(super) fn is_kept(keep: &Path) -> Refused {
+    format!("it is the kept file: {} is another name of it", visible_path(keep))
 }
 
 /// BLAKE3 of the first bytes of a file, as digits.
@@ -533,7 +453,7 @@ pub(super) fn digest_of(
     block: &mut Vec<u8>,
     goes_on: &dyn Fn() -> bool,
 ) -> io::Result<String> {
-    block.resize(8 * BLOCK_BYTES, 0);
+    block.resize(BLOCK_BYTES, 0);
     let mut digest = blake3::Hasher::new();
     let mut at = 0;
     while at < bytes {
@@ -561,10 +481,7 @@ pub(super) fn digest_of(
 pub(super) fn one_file(kept: &Held, held: &Held, keep: &Path) -> Option<Refused> {
     let (one, other) = (&kept.facts(), &held.facts());
     if one.id() == other.id() {
-        return Some(format!(
-            "it is the kept file: {} is another name of it",
-            visible_path(keep)
-        ));
+        return Some(is_kept(keep));
     }
     if one.device == other.device {
         return None;

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry as Slot;
 use std::ffi::OsStr;
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, FileTimes, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -16,16 +16,18 @@ use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use rustix::fs::{OFlags, fcntl_setfl};
-use seekless::files::{Attributes, Exposed, lock, open_own, read_within};
-use seekless::update::{Step as Watched, StepKind, Watch};
-use seekless_sys::{Access, Support};
-use serde_json::{Value, json};
+use seekless::files::{Attributes, Exposed, FileId, lock, open_own, read_within};
+use seekless::update::{StepKind, Watch};
+use seekless_sys::{self as sys, Access, Support};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
+use super::change::time;
 use super::origin::{MACHINE_ID, machine_id};
-use super::place::Place;
-use super::twin::Known;
-use super::{Action, Error, Outcome, Ran, Seen};
-use crate::json::{bytes_of, digits, path_in, with_path};
+use super::place::{Place, relative};
+use super::twin::KnownFile;
+use super::{Action, Error, Outcome, Ran, Refused, Step, TEMPORARY, cannot};
+use crate::json;
 use crate::walk::Facts;
 
 const VERSION: u64 = 1;
@@ -36,9 +38,90 @@ const BYTES_MAX: u64 = 4 << 30;
 /// A process that was killed, or is just starting another, may hold a lock for a moment.
 const PATIENCE: Duration = Duration::from_millis(200);
 
+/// A line of a journal.
+#[derive(Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+enum Line {
+    Journal(Header),
+    Step(Box<Entry>),
+    Outcome {
+        step: u64,
+        #[serde(flatten)]
+        outcome: Outcome,
+    },
+    End {
+        #[serde(flatten)]
+        ran: Ran,
+        was_killed: bool,
+    },
+    /// A file was made to undo a step.
+    Restoring {
+        step: u64,
+        #[serde(flatten)]
+        file: KnownFile,
+    },
+    /// An undo tried a step.
+    Undone {
+        step: u64,
+        is_undone: bool,
+    },
+    /// An undo failed, and restored nothing.
+    Tried,
+}
+
+/// The first line.
+#[derive(Serialize, Deserialize)]
+struct Header {
+    version: u64,
+    /// What distinguishes the temporary names of its run from those of others.
+    run: String,
+    machine: Option<String>,
+    process: u32,
+    started_ns: u64,
+    #[serde(flatten)]
+    action: Action,
+}
+
+/// A step, and what is known of it before it is done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Entry {
+    #[serde(rename = "step")]
+    pub number: u64,
+    #[serde(flatten)]
+    pub step: Step,
+    /// BLAKE3 of the bytes of both files.
+    #[serde(rename = "blake3")]
+    pub digest: String,
+    /// When the kept file was made, if its file system records this.
+    pub keep_born_ns: Option<i64>,
+    pub old: OldFile,
+    /// For each name of a file that is moved, how many of the last directories of its new path are made for it.
+    pub made: Vec<u64>,
+    #[serde(skip)]
+    pub names: Vec<NameOf>,
+}
+
+/// What undoing gives to a new file, but for its bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct OldFile {
+    #[serde(flatten)]
+    pub attributes: Attributes,
+    /// Flags (chattr(1)); `None` if the file system has none.
+    pub flags: Option<u32>,
+    /// Flags, extent sizes and project ([`seekless_sys::extended_flags`]); `None` if the file system has none.
+    pub extended_flags: Option<[u32; 4]>,
+    /// Seconds and ns since 1970: years after 2262 do not fit into ns alone.
+    pub modified: (i64, u32),
+    pub accessed: (i64, u32),
+    /// Number of its hard links; the search may have seen fewer.
+    pub links: u64,
+    /// When it was made, if its file system records this.
+    pub born_ns: Option<i64>,
+}
+
 /// A name of a file, and what is done with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Name {
+pub(super) struct NameOf {
     pub path: PathBuf,
     /// The temporary name, in the same directory, of the file or of what takes its place.
     pub temporary: String,
@@ -50,196 +133,109 @@ pub(super) struct Name {
     pub made: u64,
 }
 
-/// What is known of a step before it is done.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Entry {
-    pub step: u64,
-    pub names: Vec<Name>,
-    pub seen: Seen,
-    /// Number of its hard links; the search may have seen fewer.
-    pub links: u64,
-    /// When it was made, if its file system records this.
-    pub born_ns: Option<i64>,
-    pub keep: PathBuf,
-    pub keep_seen: Seen,
-    pub keep_born_ns: Option<i64>,
-    /// BLAKE3 of the bytes of both.
-    pub digest: String,
-    pub attributes: Attributes,
-    /// Flags (chattr(1)); `None` if the file system has none.
-    pub flags: Option<u32>,
-    /// Flags, extent sizes and project ([`seekless_sys::extended_flags`]); `None` if the file system has none.
-    pub extended_flags: Option<[u32; 4]>,
-    /// Seconds and ns since 1970: years after 2262 do not fit into ns alone.
-    pub modified: (i64, u32),
-    pub accessed: (i64, u32),
-    pub why: String,
+impl NameOf {
+    /// The names of a step.
+    pub fn all(action: &Action, run: &str, number: u64, step: &Step) -> Vec<Self> {
+        let name = |(at, path): (usize, &PathBuf)| Self {
+            path: path.clone(),
+            temporary: format!("{TEMPORARY}{run}-{number}-{at}"),
+            link: match action {
+                Action::Symlink { is_absolute: true } => Some(step.keep.path.clone()),
+                Action::Symlink { is_absolute: false } => {
+                    Some(relative(path.parent().unwrap_or(Path::new("/")), &step.keep.path))
+                }
+                _ => None,
+            },
+            moved_to: match action {
+                Action::Move { to } => Some(to.join(path.strip_prefix("/").unwrap_or(path))),
+                _ => None,
+            },
+            made: 0,
+        };
+        step.file.paths.iter().enumerate().map(name).collect()
+    }
 }
 
-impl Name {
-    fn to_json(&self) -> Value {
-        let name = with_path(json!({"temporary": self.temporary}), "path", Some(&self.path));
-        let name = match &self.link {
-            Some(link) => with_path(name, "link", Some(link)),
-            None => name,
-        };
-        match &self.moved_to {
-            Some(to) => {
-                let mut name = with_path(name, "moved_to", Some(to));
-                name["made"] = self.made.into();
-                name
-            }
-            None => name,
-        }
+impl OldFile {
+    /// What an open file has.
+    pub fn of(file: &File) -> Result<Self, Refused> {
+        let found = file.metadata().map_err(cannot("stat"))?;
+        let time = |seconds, more: i64| (seconds, u32::try_from(more).unwrap_or(0));
+        Ok(Self {
+            attributes: Attributes::of(file).map_err(cannot("read its attributes"))?,
+            flags: sys::inode_flags(file).map_err(cannot("read its flags"))?.available(),
+            extended_flags: sys::extended_flags(file)
+                .map_err(cannot("read its extended flags"))?
+                .available(),
+            modified: time(found.mtime(), found.mtime_nsec()),
+            accessed: time(found.atime(), found.atime_nsec()),
+            links: found.nlink(),
+            born_ns: super::twin::born_ns_of(&found),
+        })
     }
 
-    fn of(value: &Value) -> Option<Self> {
-        let temporary = value["temporary"].as_str()?.to_owned();
-        let is_name = !temporary.is_empty() && !temporary.contains('/') && temporary != "..";
-        Some(Self {
-            path: path_in(value, "path")?,
-            temporary: is_name.then_some(temporary)?,
-            link: path_in(value, "link"),
-            moved_to: path_in(value, "moved_to"),
-            made: value["made"].as_u64().unwrap_or(0),
-        })
+    /// Whether every owner of a file may give this to it.
+    pub fn is_plain(&self) -> bool {
+        self.attributes.mode & 0o7000 == 0
+            && self.attributes.extended.as_ref().is_none_or(Vec::is_empty)
+            && self.flags.is_none_or(|flags| flags == 0)
+            && self.extended_flags.unwrap_or_default() == [0; 4]
+    }
+
+    /// What distinguishes it from files that get something else.
+    pub fn kind(&self) -> String {
+        format!("{:?} {:?} {:?}", self.attributes, self.flags, self.extended_flags)
+    }
+
+    /// Gives an empty file the flags, some of which only an empty file takes.
+    pub fn give_flags(&self, new: &File) -> Result<(), Refused> {
+        if let Some(flags) = self.flags {
+            sys::set_inode_flags(new, flags).map_err(cannot("restore its flags (lsattr)"))?;
+        }
+        if let Some(flags) = self.extended_flags {
+            sys::set_extended_flags(new, flags).map_err(cannot("restore its project or extent size (xfs_io)"))?;
+        }
+        Ok(())
+    }
+
+    /// Gives a file the owner, mode, attributes and times.
+    pub fn give_attributes(&self, new: &File) -> Result<(), Refused> {
+        let given = self.attributes.give(new);
+        given.map_err(|(attribute, error)| format!("cannot restore its {attribute}: {error}"))?;
+        self.give_times(new)
+    }
+
+    /// Gives a file the times.
+    pub fn give_times(&self, new: &File) -> Result<(), Refused> {
+        let (Some(modified), Some(accessed)) = (time(self.modified), time(self.accessed)) else {
+            return Err("cannot restore its times: those in the journal are not valid".into());
+        };
+        let times = FileTimes::new().set_modified(modified).set_accessed(accessed);
+        new.set_times(times).map_err(cannot("restore its times"))
     }
 }
 
 impl Entry {
-    pub fn to_json(&self) -> Value {
-        let extended = self.attributes.extended.as_ref().map(|extended| {
-            let one = |(name, value): &(Vec<u8>, Vec<u8>)| json!([digits(name), digits(value)]);
-            extended.iter().map(one).collect::<Vec<_>>()
-        });
-        let entry = json!({
-            "kind": "step",
-            "step": self.step,
-            "names": self.names.iter().map(Name::to_json).collect::<Vec<_>>(),
-            "seen": self.seen,
-            "links": self.links,
-            "born_ns": self.born_ns,
-            "keep_seen": self.keep_seen,
-            "keep_born_ns": self.keep_born_ns,
-            "blake3": self.digest,
-            "mode": self.attributes.mode,
-            "owner": self.attributes.owner,
-            "group": self.attributes.group,
-            "extended_attributes": extended,
-            "flags": self.flags,
-            "extended_flags": self.extended_flags,
-            "modified": self.modified,
-            "accessed": self.accessed,
-            "why": self.why,
-        });
-        with_path(entry, "keep", Some(&self.keep))
+    /// The file that was acted on.
+    pub fn acted_on(&self) -> KnownFile {
+        KnownFile::new(self.step.file.state.id(), self.old.born_ns)
     }
 
-    fn of(value: &Value) -> Option<Self> {
-        let number = |name: &str| value[name].as_u64().and_then(|number| u32::try_from(number).ok());
-        let extended = match &value["extended_attributes"] {
-            Value::Null => None,
-            Value::Array(all) => {
-                let one = |pair: &Value| Some((bytes_of(pair[0].as_str()?)?, bytes_of(pair[1].as_str()?)?));
-                Some(all.iter().map(one).collect::<Option<Vec<_>>>()?)
-            }
-            _ => return None,
-        };
-        Some(Self {
-            step: value["step"].as_u64()?,
-            names: value["names"].as_array()?.iter().map(Name::of).collect::<Option<_>>()?,
-            seen: serde_json::from_value(value["seen"].clone()).ok()?,
-            links: value["links"].as_u64()?,
-            born_ns: value["born_ns"].as_i64(),
-            keep: path_in(value, "keep")?,
-            keep_born_ns: value["keep_born_ns"].as_i64(),
-            keep_seen: serde_json::from_value(value["keep_seen"].clone()).ok()?,
-            digest: value["blake3"].as_str()?.to_owned(),
-            attributes: Attributes {
-                owner: number("owner")?,
-                group: number("group")?,
-                mode: number("mode")?,
-                extended,
-            },
-            flags: number("flags"),
-            extended_flags: serde_json::from_value(value["extended_flags"].clone()).ok()?,
-            modified: serde_json::from_value(value["modified"].clone()).ok()?,
-            accessed: serde_json::from_value(value["accessed"].clone()).ok()?,
-            why: value["why"].as_str()?.to_owned(),
-        })
-    }
-}
-
-/// An action, without what it needs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    Remove,
-    Hardlink,
-    Symlink,
-    Reflink,
-    Move,
-}
-
-const KINDS: [(Kind, &str); 5] = [
-    (Kind::Remove, "remove"),
-    (Kind::Hardlink, "hardlink"),
-    (Kind::Symlink, "symlink"),
-    (Kind::Reflink, "reflink"),
-    (Kind::Move, "move"),
-];
-
-impl Kind {
-    pub fn of(action: &Action) -> Self {
-        match action {
-            Action::Remove => Self::Remove,
-            Action::Hardlink => Self::Hardlink,
-            Action::Symlink { .. } => Self::Symlink,
-            Action::Reflink => Self::Reflink,
-            Action::Move { .. } => Self::Move,
-        }
-    }
-
-    pub fn name(self) -> &'static str {
-        KINDS
-            .iter()
-            .find(|(kind, _)| *kind == self)
-            .map_or("", |(_, name)| *name)
-    }
-}
-
-/// The outcome of a step, as far as a later reader needs it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Came {
-    /// Something was done.
-    Acted {
-        /// The space that is free.
-        gained_bytes: u64,
-    },
-    /// Nothing was changed.
-    Left,
-}
-
-impl Came {
-    pub fn of(outcome: &Outcome) -> Self {
-        match outcome {
-            Outcome::Done { gained_bytes } => Self::Acted {
-                gained_bytes: *gained_bytes,
-            },
-            Outcome::Failed { .. } => Self::Acted { gained_bytes: 0 },
-            Outcome::Left { .. } | Outcome::Needless(_) => Self::Left,
-        }
+    /// The file that was kept.
+    pub fn kept(&self) -> KnownFile {
+        KnownFile::new(self.step.keep.state.id(), self.keep_born_ns)
     }
 }
 
 /// A journal that was read.
 pub(super) struct Lines {
-    pub kind: Kind,
+    pub action: Action,
     pub started: SystemTime,
     pub entries: Vec<Entry>,
     /// Outcomes of steps, by their numbers.
-    pub came: BTreeMap<u64, Came>,
+    pub outcomes: BTreeMap<u64, Outcome>,
     /// Files that were made to undo a step, the last one by the last undo.
-    pub restored: BTreeMap<u64, Vec<Known>>,
+    pub restored: BTreeMap<u64, Vec<KnownFile>>,
     /// Steps that an undo tried, and whether nothing is left to undo.
     pub undone: BTreeMap<u64, bool>,
     pub is_complete: bool,
@@ -260,8 +256,9 @@ pub(super) struct Journal {
 pub(super) struct Written(BTreeMap<u64, (PathBuf, Option<File>)>);
 
 impl Written {
-    /// Notes the file system of a place, which has this device number.
-    pub fn note(&mut self, place: &Place, device: u64) {
+    /// Notes the file system of a place.
+    pub fn note(&mut self, place: &Place) {
+        let device = Facts::of(&*place.directory).map_or(0, |facts| facts.device);
         if let Slot::Vacant(vacant) = self.0.entry(device) {
             // The handle of a directory is for lookups only, and cannot be synced.
             let directory = place.directory.open_plain(OsStr::new("."), Access::Read);
@@ -271,7 +268,7 @@ impl Written {
 
     fn sync(&self, watch: &dyn Watch) -> Result<(), Error> {
         for (path, directory) in self.0.values() {
-            let synced = before(watch, StepKind::Sync, path).and_then(|()| {
+            let synced = watch.announce(StepKind::Sync, path).and_then(|()| {
                 let Some(directory) = directory else {
                     rustix::fs::sync();
                     return Ok(());
@@ -284,17 +281,12 @@ impl Written {
     }
 }
 
-/// The device of a place.
-pub(super) fn device_of(place: &Place) -> u64 {
-    Facts::of(&*place.directory).map_or(0, |facts| facts.device)
-}
-
 /// Syncs the file system of an open file: syncfs(2). On an overlay that syncs the upper layer only, and some systems have no such
 /// call: there, everything is synced.
 pub(super) fn sync_file_system(file: &File) -> io::Result<()> {
-    let is_overlay = || Ok::<_, io::Error>(seekless_sys::file_system_of(file)?.type_name == "overlay");
-    if matches!(seekless_sys::sync_file_system(file)?, Support::Unavailable(_)) || is_overlay()? {
-        seekless_sys::sync(file)?;
+    let is_overlay = || Ok::<_, io::Error>(sys::file_system_of(file)?.type_name == "overlay");
+    if matches!(sys::sync_file_system(file)?, Support::Unavailable(_)) || is_overlay()? {
+        sys::sync(file)?;
         rustix::fs::sync();
     }
     Ok(())
@@ -308,7 +300,8 @@ pub(super) struct Syncing {
 
 impl Syncing {
     pub fn sync(self, watch: &dyn Watch) -> Result<(), Error> {
-        let synced = before(watch, StepKind::Sync, &self.path).and_then(|()| self.file.sync_data());
+        let told = watch.announce(StepKind::Sync, &self.path);
+        let synced = told.and_then(|()| self.file.sync_data());
         synced.map_err(failed(&self.path, "cannot sync the journal"))
     }
 }
@@ -348,7 +341,7 @@ pub(super) fn all(directory: &Path) -> Result<Vec<PathBuf>, Error> {
 fn machine(id: &Path) -> io::Result<Option<String>> {
     let id = String::from_utf8(machine_id(id)?).map_err(io::Error::other)?;
     let id = Some(id).filter(|id| !id.is_empty());
-    Ok(id.or_else(seekless_sys::host_name))
+    Ok(id.or_else(sys::host_name))
 }
 
 /// Fails if another user could remove or rename journals: what they say could not be undone.
@@ -387,7 +380,7 @@ pub(super) fn after_all(directory: &Path, now: SystemTime) -> Result<String, Err
 
 impl Journal {
     /// Makes the journal of a run that begins.
-    pub fn make(directory: &Path, action: &Action, watch: &dyn Watch) -> Result<Self, Error> {
+    pub fn make(directory: &Path, action: &Action, run: &str, watch: &dyn Watch) -> Result<Self, Error> {
         let is_new = !directory.exists();
         require_private(directory)?;
         let mut builder = DirBuilder::new();
@@ -424,30 +417,27 @@ impl Journal {
         });
         locked.map_err(failed(&path, "cannot lock the journal"))?;
         let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();
-        let mut header = json!({
-            "kind": "journal",
-            "version": VERSION,
-            "action": Kind::of(action).name(),
-            "machine": machine,
-            "process": std::process::id(),
-            "started_ns": u64::try_from(since.as_nanos()).unwrap_or(u64::MAX),
-        });
-        if let Action::Move { to } = action {
-            header = with_path(header, "to", Some(to));
-        }
+        let header = Header {
+            version: VERSION,
+            run: run.to_owned(),
+            machine,
+            process: std::process::id(),
+            started_ns: u64::try_from(since.as_nanos()).unwrap_or(u64::MAX),
+            action: action.clone(),
+        };
         let mut journal = Self {
             path,
             file,
             lines: Vec::new(),
         };
-        journal.add(&header);
+        journal.add(&Line::Journal(header));
         let written = journal.write(watch).and_then(|()| {
             // The names of directories that were made above it must last, too.
             let sync = |open: File| {
                 if is_new {
                     sync_file_system(&open)
                 } else {
-                    seekless_sys::sync(&open)
+                    sys::sync(&open)
                 }
             };
             let synced = File::open(directory).and_then(sync);
@@ -491,34 +481,35 @@ impl Journal {
     }
 
     /// Adds a line, which is written by the next call of [`Self::write`].
-    pub fn add(&mut self, line: &Value) {
-        self.lines.extend_from_slice(line.to_string().as_bytes());
+    fn add(&mut self, line: &Line) {
+        self.lines.extend_from_slice(json::written(line).to_string().as_bytes());
         self.lines.push(b'\n');
     }
 
+    pub fn add_step(&mut self, entry: &Entry) {
+        self.add(&Line::Step(Box::new(entry.clone())));
+    }
+
     pub fn add_outcome(&mut self, step: u64, outcome: &Outcome) {
-        self.add(&match outcome {
-            Outcome::Done { gained_bytes } => {
-                json!({"kind": "outcome", "step": step, "outcome": "done", "gained_bytes": gained_bytes})
-            }
-            Outcome::Left { why } => json!({"kind": "outcome", "step": step, "outcome": "left", "why": why}),
-            Outcome::Needless(why) => {
-                json!({"kind": "outcome", "step": step, "outcome": "left", "why": why.to_string()})
-            }
-            Outcome::Failed { why } => json!({"kind": "outcome", "step": step, "outcome": "failed", "why": why}),
-        });
+        let outcome = outcome.clone();
+        self.add(&Line::Outcome { step, outcome });
     }
 
     pub fn add_end(&mut self, ran: &Ran, was_killed: bool) {
-        self.add(&json!({
-            "kind": "end",
-            "done": ran.done,
-            "left": ran.left,
-            "failed": ran.failed,
-            "gained_bytes": ran.gained_bytes,
-            "was_stopped": ran.is_stopped,
-            "was_killed": was_killed,
-        }));
+        let ran = ran.clone();
+        self.add(&Line::End { ran, was_killed });
+    }
+
+    pub fn add_restoring(&mut self, step: u64, file: KnownFile) {
+        self.add(&Line::Restoring { step, file });
+    }
+
+    pub fn add_undone(&mut self, step: u64, is_undone: bool) {
+        self.add(&Line::Undone { step, is_undone });
+    }
+
+    pub fn add_tried(&mut self) {
+        self.add(&Line::Tried);
     }
 
     /// Writes the lines that were added.
@@ -526,7 +517,8 @@ impl Journal {
         if self.lines.is_empty() {
             return Ok(());
         }
-        let written = before(watch, StepKind::Write, &self.path).and_then(|()| self.file.write_all(&self.lines));
+        let told = watch.announce(StepKind::Write, &self.path);
+        let written = told.and_then(|()| self.file.write_all(&self.lines));
         self.lines.clear();
         if written.is_err() {
             // The last line may be cut off; what follows begins a line.
@@ -566,10 +558,9 @@ impl Journal {
 
     /// Fails if its path no longer leads to it: undo would not find it.
     pub fn require_named(&self) -> Result<(), Error> {
-        let id = |found: fs::Metadata| (found.dev(), found.ino());
         let is_named = self.file.metadata().is_ok_and(|own| {
             let found = fs::symlink_metadata(&self.path);
-            found.is_ok_and(|found| id(found) == id(own))
+            found.is_ok_and(|found| FileId::of(&found) == FileId::of(&own))
         });
         let lost = || {
             let why = "another program removed or renamed it: what was done cannot be undone, and nothing more is done";
@@ -605,12 +596,12 @@ impl Journal {
     pub fn is_complete(&self) -> bool {
         self.tail(64 << 10).is_ok_and(|tail| {
             let mut lines = tail.rsplit(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-            let last = lines.next().and_then(|line| serde_json::from_slice::<Value>(line).ok());
-            let kind = last.as_ref().and_then(|line| line["kind"].as_str());
-            match kind {
-                Some("end") => true,
+            match lines.next().and_then(Line::of) {
+                Some(Line::End { .. }) => true,
                 // The lines of an undo follow the end, if there is one.
-                Some("restoring" | "undone" | "tried") => self.read().is_ok_and(|lines| lines.is_complete),
+                Some(Line::Restoring { .. } | Line::Undone { .. } | Line::Tried) => {
+                    self.read().is_ok_and(|lines| lines.is_complete)
+                }
                 _ => false,
             }
         })
@@ -626,23 +617,27 @@ impl Journal {
     }
 }
 
-/// Tells the watch that a step follows.
-pub(super) fn before(watch: &dyn Watch, kind: StepKind, path: &Path) -> io::Result<()> {
-    watch.before(&Watched {
-        kind,
-        path,
-        offset: 0,
-        bytes: 0,
-    })
+impl Line {
+    /// Whether temporary names of its run stay in their directories.
+    fn has_plain_run(&self) -> bool {
+        matches!(self, Self::Journal(header) if !header.run.contains('/'))
+    }
+
+    /// Reads a line; `None` if it is cut off.
+    fn of(text: &[u8]) -> Option<Self> {
+        json::read(serde_json::from_slice(text).ok()?).ok()
+    }
 }
 
 impl Lines {
     /// Reads a journal. Lines that are cut off are skipped: their steps were not begun.
     fn of(text: &[u8]) -> io::Result<Self> {
         let mut lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-        let header = lines.next().and_then(|line| serde_json::from_slice::<Value>(line).ok());
-        let header = header.filter(|header| header["kind"] == "journal");
-        let header = header.ok_or_else(|| invalid("not a journal"))?;
+        let first = lines.next().unwrap_or_default();
+        let header: Value = serde_json::from_slice(first).unwrap_or_default();
+        if header["kind"] != "journal" {
+            return Err(invalid("not a journal"));
+        }
         if header["version"] != VERSION {
             let why = format!(
                 "it has version {}; this program reads version {VERSION}. Use the version of seekless that made it",
@@ -650,68 +645,50 @@ impl Lines {
             );
             return Err(io::Error::new(io::ErrorKind::Unsupported, why));
         }
-        let kind = KINDS.iter().find(|(_, name)| header["action"] == *name);
-        let kind = kind.ok_or_else(|| invalid("a journal of an unknown action"))?.0;
-        let since = Duration::from_nanos(header["started_ns"].as_u64().unwrap_or(0));
+        let Some(Line::Journal(header)) = Line::of(first).filter(Line::has_plain_run) else {
+            return Err(invalid("a journal with a damaged first line"));
+        };
         let mut read = Self {
-            kind,
-            started: UNIX_EPOCH + since,
+            started: UNIX_EPOCH + Duration::from_nanos(header.started_ns),
+            action: header.action,
             entries: Vec::new(),
-            came: BTreeMap::new(),
+            outcomes: BTreeMap::new(),
             restored: BTreeMap::new(),
             undone: BTreeMap::new(),
             is_complete: false,
             is_tried: false,
-            machine: header["machine"].as_str().map(str::to_owned),
+            machine: header.machine,
         };
-        for line in lines {
-            if let Ok(line) = serde_json::from_slice::<Value>(line) {
-                read.take(&line);
-            }
+        for line in lines.filter_map(Line::of) {
+            read.take(line, &header.run);
         }
         Ok(read)
     }
 
-    fn take(&mut self, line: &Value) {
-        let step = line["step"].as_u64();
-        match (line["kind"].as_str(), step) {
-            (Some("step"), _) => self.entries.extend(Entry::of(line)),
-            (Some("outcome"), Some(step)) => {
-                let gained_bytes = line["gained_bytes"].as_u64().unwrap_or(0);
-                let is_left = line["outcome"] == "left";
-                self.came.insert(
-                    step,
-                    if is_left {
-                        Came::Left
-                    } else {
-                        Came::Acted { gained_bytes }
-                    },
-                );
-            }
-            (Some("restoring"), Some(step)) => {
-                if let (Some(device), Some(inode)) = (line["device"].as_u64(), line["inode"].as_u64()) {
-                    let born_ns = line["born_ns"].as_i64();
-                    let known = Known { device, inode, born_ns };
-                    self.restored.entry(step).or_default().push(known);
+    fn take(&mut self, line: Line, run: &str) {
+        match line {
+            Line::Journal(_) => {}
+            Line::Step(mut entry) => {
+                entry.names = NameOf::all(&self.action, run, entry.number, &entry.step);
+                for (name, made) in entry.names.iter_mut().zip(&entry.made) {
+                    name.made = *made;
                 }
+                self.entries.push(*entry);
             }
-            (Some("undone"), Some(step)) => {
-                self.undone.insert(step, line["is_undone"] == true);
+            Line::Outcome { step, outcome } => drop(self.outcomes.insert(step, outcome)),
+            Line::Restoring { step, file } => self.restored.entry(step).or_default().push(file),
+            Line::Undone { step, is_undone } => {
+                self.undone.insert(step, is_undone);
                 self.is_tried = false;
             }
-            (Some("tried"), _) => self.is_tried = true,
-            (Some("end"), _) => self.is_complete = true,
-            _ => {}
+            Line::Tried => self.is_tried = true,
+            Line::End { .. } => self.is_complete = true,
         }
     }
 
     /// The space that all steps freed.
     pub fn gained_bytes(&self) -> u64 {
-        let gained = |came: &Came| match came {
-            Came::Acted { gained_bytes } => *gained_bytes,
-            Came::Left => 0,
-        };
-        self.came.values().map(gained).sum()
+        self.outcomes.values().map(Outcome::gained_bytes).sum()
     }
 
     /// Fails for a journal of another machine, and if this one has an ID that cannot be read.
@@ -737,7 +714,7 @@ mod tests {
     fn an_id_of_this_machine_that_cannot_be_read_is_not_taken_for_none() {
         let place = tempfile::tempdir().unwrap();
         let id = place.path().join("machine-id");
-        let name = seekless_sys::host_name();
+        let name = sys::host_name();
         assert_eq!(machine(&id).unwrap(), name);
         fs::write(&id, "\n").unwrap();
         assert_eq!(machine(&id).unwrap(), name);

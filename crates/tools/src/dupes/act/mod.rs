@@ -3,15 +3,15 @@
 //! Each step proves, at the moment of acting and on open files, that both files are unchanged since the search and that their bytes
 //! are equal. A step is written to a journal before it is done, so that it can be undone and a killed run can be completed.
 //!
-//! Not here: which file of a group is kept, plans, and how outcomes look (the command's business).
+//! Not here: how plans and outcomes look (the command's business).
 
 mod change;
-mod check;
 pub mod choose;
 pub mod copies;
 mod directory;
 mod held;
 mod journal;
+mod name_state;
 pub mod origin;
 mod place;
 pub mod plan;
@@ -25,6 +25,7 @@ mod twin;
 pub mod undo;
 
 use std::collections::{HashMap, HashSet};
+use std::fmt;
 use std::fs::File;
 use std::io;
 use std::panic::resume_unwind;
@@ -34,23 +35,24 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use seekless::files::{FileId, FileState};
 use seekless::update::{Step as Watched, StepKind, Watch};
 use seekless_sys as sys;
+use serde::{Deserialize, Serialize};
 
 use crate::Stop;
+use crate::json;
 use crate::threads::in_threads;
 use crate::visible::visible_path;
-pub use check::check;
-use held::{Holding, Kept, Refused};
-use journal::{Entry, Journal, Written, before, sync_file_system};
+use held::{Kept, Session};
+use journal::{Entry, Journal, Written, sync_file_system};
 use place::Directories;
-use prepare::{Prepared, prepare};
-
-pub use super::contents::{Contents, Digest, Seen};
-pub use directory::files_of;
+use prepare::Prepared;
+pub use prepare::check;
 
 /// What is done with a file that equals another.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "action", rename_all = "lowercase")]
 pub enum Action {
     /// It is removed.
     Remove,
@@ -66,23 +68,82 @@ pub enum Action {
     /// It is moved below a directory of the same file system, with its whole path.
     Move {
         /// The directory, which exists; an absolute path.
+        #[serde(with = "json::path")]
         to: PathBuf,
     },
 }
 
-/// A file, or a directory, that is acted on, and the equal one that is kept.
-#[derive(Clone, Debug, PartialEq, Eq)]
+impl Action {
+    /// The word for it.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Remove => "remove",
+            Self::Hardlink => "hardlink",
+            Self::Symlink { .. } => "symlink",
+            Self::Reflink => "reflink",
+            Self::Move { .. } => "move",
+        }
+    }
+
+    /// Whether equal directories may be acted on as a whole. Links and removal would leave empty ones.
+    #[must_use]
+    pub fn takes_directories(&self) -> bool {
+        matches!(self, Self::Reflink | Self::Move { .. })
+    }
+
+    /// Whether a file and the one kept for it must be on one file system.
+    pub(crate) fn is_on_one_file_system(&self) -> bool {
+        matches!(self, Self::Hardlink | Self::Reflink)
+    }
+
+    /// Whether the names of the file become links.
+    pub(crate) fn makes_links(&self) -> bool {
+        matches!(self, Self::Hardlink | Self::Symlink { .. })
+    }
+
+    /// Whether undoing it makes a new file.
+    pub(crate) fn is_undone_by_copying(&self) -> bool {
+        *self == Self::Remove || self.makes_links()
+    }
+}
+
+/// What is done with one file: a line of a plan, and of a journal.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Step {
-    /// All names of the file that are acted on: absolute paths, without links and `..`; of a directory, its path.
-    pub paths: Vec<PathBuf>,
-    /// What it was.
-    pub seen: Seen,
-    /// The path of the file that is kept.
-    pub keep: PathBuf,
-    /// What that was.
-    pub keep_seen: Seen,
-    /// Why that one is kept; it is written in the journal.
+    /// What is acted on.
+    pub file: ActedOn,
+    /// What is kept for it.
+    pub keep: KeptFile,
+    /// Why that one is kept.
     pub why: String,
+    /// The space that the file shares with no other.
+    pub own_bytes: u64,
+}
+
+/// A file that is acted on, or a directory that acting emptied.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ActedOn {
+    /// All names of the file that are acted on: absolute paths, without links and `..`.
+    #[serde(with = "json::paths")]
+    pub paths: Vec<PathBuf>,
+    /// What it was at the search.
+    #[serde(flatten)]
+    pub state: FileState,
+    /// Whether it is a directory, which has one path.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_directory: bool,
+}
+
+/// The file that equals another and is kept.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptFile {
+    /// Its path.
+    #[serde(with = "json::path")]
+    pub path: PathBuf,
+    /// What it was at the search.
+    #[serde(flatten)]
+    pub state: FileState,
 }
 
 /// How steps are done.
@@ -102,7 +163,8 @@ pub struct Options {
 }
 
 /// The outcome of a step.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "outcome", rename_all = "lowercase")]
 pub enum Outcome {
     /// It is done.
     Done {
@@ -115,7 +177,10 @@ pub enum Outcome {
         why: String,
     },
     /// There is nothing to gain; nothing was changed.
-    Needless(Needless),
+    Needless {
+        /// Why.
+        why: Needless,
+    },
     /// It could not be done, or not for all of its names.
     Failed {
         /// What failed, and where displaced files are now.
@@ -129,14 +194,46 @@ impl Outcome {
     pub fn why(&self) -> Option<String> {
         match self {
             Self::Done { .. } => None,
-            Self::Needless(needless) => Some(needless.to_string()),
+            Self::Needless { why } => Some(why.to_string()),
             Self::Left { why } | Self::Failed { why } => Some(why.clone()),
+        }
+    }
+
+    /// Whether something may have been changed.
+    fn has_acted(&self) -> bool {
+        matches!(self, Self::Done { .. } | Self::Failed { .. })
+    }
+
+    fn gained_bytes(&self) -> u64 {
+        match self {
+            Self::Done { gained_bytes } => *gained_bytes,
+            _ => 0,
         }
     }
 }
 
+/// Why a file is left alone.
+type Refused = String;
+
+impl From<Refused> for Outcome {
+    fn from(why: Refused) -> Self {
+        Self::Left { why }
+    }
+}
+
+/// The reason for which a call failed.
+fn cannot<E: fmt::Display>(action: &str) -> impl Fn(E) -> Refused + '_ {
+    move |error| format!("cannot {action}: {error}")
+}
+
+/// The same, of the kept file.
+fn of_kept(path: &Path) -> impl Fn(Refused) -> Refused + '_ {
+    move |why| format!("the kept file {}: {why}", visible_path(path))
+}
+
 /// Why there is nothing to gain by a step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Needless {
     /// It shares all its blocks with the kept file.
     #[error("it shares all its blocks with the file that stays")]
@@ -147,33 +244,6 @@ pub enum Needless {
     /// It keeps its blocks, because it has names that are not acted on.
     #[error("it has hard links outside the search, which keep its blocks")]
     OtherNames,
-}
-
-/// Why a step is not done.
-pub(super) enum Unready {
-    Needless(Needless),
-    Refused(Refused),
-}
-
-impl From<Refused> for Unready {
-    fn from(why: Refused) -> Self {
-        Self::Refused(why)
-    }
-}
-
-impl From<&str> for Unready {
-    fn from(why: &str) -> Self {
-        Self::Refused(why.to_owned())
-    }
-}
-
-impl From<Unready> for Outcome {
-    fn from(unready: Unready) -> Self {
-        match unready {
-            Unready::Needless(needless) => Self::Needless(needless),
-            Unready::Refused(why) => Self::Left { why },
-        }
-    }
 }
 
 /// How a killed run was settled when the next one began.
@@ -207,11 +277,13 @@ pub enum Told<'a> {
 }
 
 /// What a run did.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ran {
     /// The journal; `None` if nothing was done, or if the journal is lost.
+    #[serde(skip)]
     pub journal: Option<PathBuf>,
     /// Whether another program removed or renamed the journal: what was done cannot be undone.
+    #[serde(skip)]
     pub is_journal_lost: bool,
     /// Steps that were done.
     pub done: u64,
@@ -225,6 +297,18 @@ pub struct Ran {
     pub gained_bytes: u64,
     /// Whether it was stopped before its end.
     pub is_stopped: bool,
+}
+
+impl Ran {
+    fn count(&mut self, outcome: &Outcome) {
+        *match outcome {
+            Outcome::Done { .. } => &mut self.done,
+            Outcome::Left { .. } => &mut self.left,
+            Outcome::Needless { .. } => &mut self.needless,
+            Outcome::Failed { .. } => &mut self.failed,
+        } += 1;
+        self.gained_bytes += outcome.gained_bytes();
+    }
 }
 
 /// Why nothing, or nothing more, was done.
@@ -249,8 +333,6 @@ const BATCH: usize = if cfg!(test) { 16 } else { 512 };
 const CLOSING_THREADS: usize = 8;
 /// A batch ends after this many bytes of files, because nobody can write to them until it is done.
 const BATCH_BYTES: u64 = 64 << 20;
-/// A file in a directory counts for at least this many bytes.
-const FILE_BYTES: u64 = 4096;
 /// What the temporary names of all runs begin with.
 const TEMPORARY: &str = ".seekless-dupes-";
 /// Why a step was not begun.
@@ -286,15 +368,13 @@ pub(crate) fn run_watched(
     settle::all(&directory, &|path, settled| tell(Told::Settled(path, settled)), watch)?;
     undo::expire(&options.state_directory, SystemTime::now())?;
     let run = Run {
-        action,
-        holding: Holding::new(options, stop),
+        session: Session::new(action, options, stop, watch),
         directory,
         journal: Mutex::new(None),
         name: run_name(),
         ran: Mutex::default(),
         written: Mutex::default(),
         tell,
-        watch,
     };
     let next = thread::scope(|scope| {
         // The next steps are proven, and the journal is synced, while a batch is done.
@@ -313,7 +393,7 @@ pub(crate) fn run_watched(
         done.and(prepared)
     });
     // No file of a step is open any more.
-    for name in run.holding.take_unmade() {
+    for name in run.session.take_unmade() {
         // They are empty: nothing is lost if they stay.
         let _ = change::unmake(&name, &Directories::default());
     }
@@ -332,8 +412,7 @@ fn run_name() -> String {
 
 /// A run at work.
 struct Run<'a> {
-    action: &'a Action,
-    holding: Holding<'a>,
+    session: Session<'a>,
     /// The directory of journals.
     directory: PathBuf,
     journal: Mutex<Option<Journal>>,
@@ -341,36 +420,27 @@ struct Run<'a> {
     ran: Mutex<Ran>,
     written: Mutex<Written>,
     tell: Tell<'a>,
-    watch: &'a dyn Watch,
 }
 
 /// A step that is proven, and not done yet.
 enum Ready {
     File(Box<Prepared>),
-    Directory(Box<directory::Proven>),
+    Directory(Box<directory::Emptied>),
 }
 
 impl Ready {
     fn entry(&self) -> &Entry {
         match self {
             Self::File(prepared) => &prepared.entry,
-            Self::Directory(proven) => &proven.entry,
+            Self::Directory(emptied) => &emptied.entry,
         }
     }
 
-    /// A name that is acted on, and the device of its file system.
-    fn place(&self) -> (&place::Place, u64) {
+    /// A name that is acted on.
+    fn place(&self) -> &place::Place {
         match self {
-            Self::File(prepared) => (&prepared.places[0], prepared.held.facts().device),
-            Self::Directory(proven) => proven.place(),
-        }
-    }
-
-    /// Files and directories that are open until it is done.
-    fn handles(&self) -> usize {
-        match self {
-            Self::File(_) => 1,
-            Self::Directory(_) => 2,
+            Self::File(prepared) => &prepared.places[0],
+            Self::Directory(emptied) => &emptied.place,
         }
     }
 }
@@ -388,10 +458,10 @@ fn close(batch: Vec<Ready>) {
 #[derive(Default)]
 struct Proving {
     directories: Directories,
-    /// Kept files, by device and inode, or why they cannot be relied on.
-    kept: HashMap<(u64, u64), Result<Arc<Kept>, Refused>>,
+    /// Kept files, or why they cannot be relied on.
+    kept: HashMap<FileId, Result<Arc<Kept>, Refused>>,
     /// Kept files that may still be held by the batch that is being done.
-    before: HashMap<(u64, u64), Weak<Kept>>,
+    before: HashMap<FileId, Weak<Kept>>,
     /// The file systems that were synced.
     synced: HashSet<u64>,
 }
@@ -401,30 +471,22 @@ impl Run<'_> {
     fn prepare_all(&self, steps: &[Step], batches: &SyncSender<Vec<Ready>>) -> Result<usize, Error> {
         // Two batches are open at a time. A step may need two more files and two directories.
         let most_open = (sys::open_files_max() / 8 * 3).saturating_sub(8);
+        let stop = self.session.stop;
         let mut proving = Proving::default();
         let mut next = 0;
-        while next < steps.len() && !self.holding.stop.is_stopped() {
+        while next < steps.len() && !stop.is_stopped() {
             let mut prepared: Vec<Ready> = Vec::new();
-            let (mut bytes, mut handles) = (0, 0);
+            let mut bytes = 0;
             while let Some(step) = steps.get(next) {
-                match self.prepare(next, step, &mut proving) {
-                    Ok(one) => {
-                        handles += one.handles();
-                        prepared.push(one);
-                    }
-                    Err(unready) => self.count(next, &unready.into()),
+                match self.prepare(next as u64, step, &mut proving) {
+                    Ok(one) => prepared.push(one),
+                    Err(outcome) => self.count(next, &outcome),
                 }
                 next += 1;
-                // The listings of directories stay in memory.
-                let files = step.seen.contents.map_or(0, |contents| contents.files);
-                bytes = step
-                    .seen
-                    .bytes
-                    .max(files.saturating_mul(FILE_BYTES))
-                    .saturating_add(bytes);
-                let is_open = handles + proving.open();
+                bytes = step.file.state.bytes.saturating_add(bytes);
+                let is_open = prepared.len() + proving.open();
                 let is_full = prepared.len() == BATCH || is_open >= most_open || bytes > BATCH_BYTES;
-                if is_full || self.holding.stop.is_stopped() {
+                if is_full || stop.is_stopped() {
                     break;
                 }
             }
@@ -446,94 +508,78 @@ impl Run<'_> {
         let mut mappings = None;
         prepared.retain(|one| {
             let Ready::File(file) = one else { return true };
-            let unmapped = self.holding.require_unmapped(&file.kept, &file.held, &mut mappings);
+            let unmapped = self.session.require_unmapped(&file.kept, &file.held, &mut mappings);
             unmapped
-                .map_err(|why| self.count(file.entry.step as usize, &Outcome::Left { why }))
+                .map_err(|why| self.count(file.entry.number as usize, &why.into()))
                 .is_ok()
         });
     }
 
     /// Proves that a step may be done.
-    fn prepare(&self, number: usize, step: &Step, proving: &mut Proving) -> Result<Ready, Unready> {
-        let id = |seen: &Seen| (seen.device, seen.inode);
-        if id(&step.seen) == id(&step.keep_seen) {
-            return Err(format!(
-                "it is the kept file: {} is another name of it",
-                visible_path(&step.keep)
-            )
-            .into());
+    fn prepare(&self, number: u64, step: &Step, proving: &mut Proving) -> Result<Ready, Outcome> {
+        if step.file.is_directory {
+            let emptied = directory::prepare(number, step, &self.name, &self.session, &proving.directories)?;
+            return Ok(Ready::Directory(Box::new(emptied)));
         }
-        if step.seen.contents.is_some() {
-            let proven = directory::prepare((number, step), self.action, &self.holding, &proving.directories)?;
-            let kept = proven.kept();
-            let (device, file) = kept.map_err(|error| format!("cannot open the kept directory: {error}"))?;
-            self.sync_kept(step, device, &file, proving)?;
-            return Ok(Ready::Directory(Box::new(proven)));
+        let id = step.keep.state.id();
+        if step.file.state.id() == id {
+            return Err(held::is_kept(&step.keep.path).into());
         }
-        let kept = proving.keep(id(&step.keep_seen), |directories| self.holding.keep(step, directories))?;
-        let prepared = prepare(
-            (number, step),
-            self.action,
-            &kept,
-            (&self.holding, &proving.directories),
-            &self.name,
-        )?;
-        if *self.action != Action::Reflink {
-            self.sync_kept(step, kept.held.facts().device, &kept.held.file, proving)?;
+        let kept = proving.keep(id, |directories| self.session.keep(step, directories))?;
+        let prepared = prepare::prepare(number, step, &kept, &self.name, &self.session, &proving.directories)?;
+        if *self.session.action != Action::Reflink {
+            self.sync_kept(step, &kept.held.file, proving)?;
         }
         Ok(Ready::File(Box::new(prepared)))
     }
 
     /// Syncs the file system of a kept file, unless that was done: a crash could lose a kept file that is not on its device yet.
-    fn sync_kept(&self, step: &Step, device: u64, kept: &File, proving: &mut Proving) -> Result<(), Refused> {
-        if proving.synced.contains(&device) {
+    fn sync_kept(&self, step: &Step, kept: &File, proving: &mut Proving) -> Result<(), Refused> {
+        if proving.synced.contains(&step.keep.state.device) {
             return Ok(());
         }
-        let synced = before(self.watch, StepKind::Sync, &step.keep).and_then(|()| sync_file_system(kept));
-        synced.map_err(|error| format!("cannot sync the file system of the kept file: {error}"))?;
-        proving.synced.insert(device);
+        let told = self.session.watch.announce(StepKind::Sync, &step.keep.path);
+        let synced = told.and_then(|()| sync_file_system(kept));
+        synced.map_err(cannot("sync the file system of the kept file"))?;
+        proving.synced.insert(step.keep.state.device);
         Ok(())
     }
 
     /// Writes steps in the journal, and syncs it.
     fn write_down(&self, prepared: &[Ready]) -> Result<(), Error> {
+        let watch = self.session.watch;
         let mut journal = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
         let open = match &mut *journal {
             Some(open) => open,
-            none => none.insert(Journal::make(&self.directory, self.action, self.watch)?),
+            none => none.insert(Journal::make(&self.directory, self.session.action, &self.name, watch)?),
         };
         for one in prepared {
-            open.add(&one.entry().to_json());
+            open.add_step(one.entry());
         }
         open.require_named()?;
-        open.write(self.watch)?;
+        open.write(watch)?;
         let syncing = open.syncing()?;
         drop(journal);
-        syncing.sync(self.watch)
+        syncing.sync(watch)
     }
 
     /// Does the steps of a batch.
     fn act(&self, batch: Vec<Ready>) -> Result<(), Error> {
-        let directories = Directories::default();
+        let (session, directories) = (&self.session, Directories::default());
         let mut outcomes = Vec::with_capacity(batch.len());
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
         for one in &batch {
             directories.close_many();
             // Sharing blocks changes no name and no byte.
-            if *self.action != Action::Reflink {
-                let (place, device) = one.place();
-                written.note(place, device);
+            if *session.action != Action::Reflink {
+                written.note(one.place());
             }
-            let outcome = if self.holding.stop.is_stopped() {
-                Outcome::Left { why: STOPPED.into() }
-            } else {
-                let acting = (&self.holding, &directories);
-                match one {
-                    Ready::File(prepared) => change::act(prepared, self.action, acting, self.watch),
-                    Ready::Directory(proven) => directory::act(proven, acting, self.watch),
-                }
+            let outcome = match one {
+                _ if session.stop.is_stopped() => Outcome::Left { why: STOPPED.into() },
+                Ready::File(prepared) => change::act(prepared, session, &directories),
+                Ready::Directory(emptied) => directory::act(emptied, session, &directories),
             };
-            let number = one.entry().step;
+            let number = one.entry().number;
             self.count(number as usize, &outcome);
             outcomes.push((number, outcome));
         }
@@ -543,32 +589,22 @@ impl Run<'_> {
         for (step, outcome) in &outcomes {
             journal.add_outcome(*step, outcome);
         }
-        journal.write(self.watch)
+        journal.write(session.watch)
     }
 
     fn count(&self, number: usize, outcome: &Outcome) {
-        let mut ran = self.ran.lock().unwrap_or_else(PoisonError::into_inner);
-        match outcome {
-            Outcome::Done { gained_bytes } => {
-                ran.done += 1;
-                ran.gained_bytes += gained_bytes;
-            }
-            Outcome::Left { .. } => ran.left += 1,
-            Outcome::Needless(_) => ran.needless += 1,
-            Outcome::Failed { .. } => ran.failed += 1,
-        }
-        drop(ran);
+        self.ran.lock().unwrap_or_else(PoisonError::into_inner).count(outcome);
         (self.tell)(Told::Step(number, outcome));
     }
 
     /// Writes the end of the journal, once what was done is durable.
     fn end(self) -> Result<Ran, Error> {
         let mut ran = self.ran.into_inner().unwrap_or_else(PoisonError::into_inner);
-        ran.is_stopped = self.holding.stop.is_stopped();
+        ran.is_stopped = self.session.stop.is_stopped();
         let journal = self.journal.into_inner().unwrap_or_else(PoisonError::into_inner);
         if let Some(mut journal) = journal {
             let written = self.written.into_inner().unwrap_or_else(PoisonError::into_inner);
-            journal.commit(&written, self.watch, |journal| journal.add_end(&ran, false))?;
+            journal.commit(&written, self.session.watch, |journal| journal.add_end(&ran, false))?;
             if journal.require_named().is_err() {
                 ran.is_journal_lost = ran.done + ran.failed > 0;
                 return Ok(ran);
@@ -586,7 +622,7 @@ impl Proving {
     /// The kept file of a step, which is opened once for all that are done at a time.
     fn keep(
         &mut self,
-        id: (u64, u64),
+        id: FileId,
         open: impl FnOnce(&Directories) -> Result<Kept, Refused>,
     ) -> Result<Arc<Kept>, Refused> {
         let (before, directories) = (&self.before, &self.directories);

@@ -5,41 +5,55 @@
 //!
 //! Not here: reading groups (`report`) and steps (`plan`).
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use serde_json::{Value, json};
+use seekless::files::FileState;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use super::Seen;
-use super::directory::Tree;
-use crate::json::{path_in, with_path};
+use super::directory::Listed;
+use super::{Refused, cannot};
+use crate::dupes::contents::Contents;
+use crate::json;
 
 /// The version of reports and plans.
 const VERSION: u64 = 1;
 
 /// Where a search was made.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Origin {
+    version: u64,
     machine: String,
     /// The working directory, from which relative paths start.
+    #[serde(with = "json::path")]
     pub directory: PathBuf,
     /// The paths that were given, then the references.
     pub roots: Vec<Root>,
-    /// By device number.
-    file_systems: BTreeMap<u64, String>,
+    file_systems: Vec<NamedFileSystem>,
+}
+
+/// A file system of a device number.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct NamedFileSystem {
+    device: u64,
+    name: String,
 }
 
 /// A path that was given.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Root {
     /// As it was given.
+    #[serde(with = "json::path")]
     pub given: PathBuf,
     /// Absolute, without links and `..`.
+    #[serde(with = "json::path")]
     pub path: PathBuf,
     /// Its `st_dev`; 0 if it cannot be read.
+    #[serde(skip)]
     pub device: u64,
     /// Whether it is a reference.
     pub is_reference: bool,
@@ -61,16 +75,26 @@ impl Origin {
         let given = paths.iter().map(|path| root(path, false));
         let roots = given.chain(references.iter().map(|path| root(path, true))).collect();
         Ok(Self {
+            version: VERSION,
             machine: machine(),
             directory,
             roots,
-            file_systems: BTreeMap::new(),
+            file_systems: Vec::new(),
         })
     }
 
     /// Notes the file system of a file that was found.
     pub fn meet(&mut self, device: u64, path: &Path) {
-        self.file_systems.entry(device).or_insert_with(|| system_of(path));
+        if self.name_of(device).is_none() {
+            let name = system_of(path);
+            self.file_systems.push(NamedFileSystem { device, name });
+        }
+    }
+
+    /// The name of the file system with a device number.
+    fn name_of(&self, device: u64) -> Option<&str> {
+        let mut named = self.file_systems.iter().filter(|system| system.device == device);
+        named.next().map(|system| system.name.as_str())
     }
 
     /// Forgets all file systems.
@@ -81,17 +105,10 @@ impl Origin {
     /// Writes it into an object, with a digest of the object: users may edit groups and steps, which can be checked
     /// against the files; which paths are references cannot be checked.
     #[must_use]
-    pub fn write(&self, object: Value) -> Value {
-        let mut object = with_path(object, "directory", Some(&self.directory));
-        object["version"] = VERSION.into();
-        object["machine"] = self.machine.as_str().into();
-        let root = |root: &Root| {
-            let kind = json!({"is_reference": root.is_reference});
-            with_path(with_path(kind, "given", Some(&root.given)), "path", Some(&root.path))
-        };
-        object["roots"] = self.roots.iter().map(root).collect();
-        let system = |(device, name): (&u64, &String)| json!({"device": device, "name": name});
-        object["file_systems"] = self.file_systems.iter().map(system).collect();
+    pub fn write(&self, mut object: Value) -> Value {
+        if let (Some(fields), Value::Object(own)) = (object.as_object_mut(), json::written(self)) {
+            fields.extend(own);
+        }
         object["digest"] = digest(&object).into();
         object
     }
@@ -101,7 +118,6 @@ impl Origin {
     /// # Errors
     /// What is missing, or that it is of another machine.
     pub fn read(object: &Value) -> Result<Self, String> {
-        let missing = |what: &str| format!("it has no valid `{what}`");
         match object.get("version").map(Value::as_u64) {
             Some(Some(VERSION)) => {}
             Some(Some(version)) => {
@@ -109,41 +125,22 @@ impl Origin {
                     "it has version {version}; this program reads version {VERSION}"
                 ));
             }
-            Some(None) => return Err(missing("version")),
+            Some(None) => return Err("it has no valid `version`".to_owned()),
             None => return Err("it was made by an older version of seekless; search again".to_owned()),
         }
-        let made_on = object.get("machine").and_then(Value::as_str);
-        if made_on.ok_or_else(|| missing("machine"))? != machine() {
+        let mut origin: Self = json::read(object.clone())?;
+        if origin.machine != machine() {
             return Err("it was made on another machine; search on this one".to_owned());
         }
-        let directory = absolute_in(object, "directory").ok_or_else(|| missing("directory"))?;
-        let list = |name: &str| object.get(name).and_then(Value::as_array).ok_or_else(|| missing(name));
-        let root = |root: &Value| {
-            let path = absolute_in(root, "path")?;
-            Some(Root {
-                given: whole_path_in(root, "given")?,
-                device: device_of(&path),
-                path,
-                is_reference: root.get("is_reference")?.as_bool()?,
-            })
-        };
-        let system = |system: &Value| {
-            let name = system.get("name")?.as_str()?;
-            Some((system.get("device")?.as_u64()?, name.to_owned()))
-        };
-        let roots: Option<_> = list("roots")?.iter().map(root).collect();
-        let file_systems: Option<_> = list("file_systems")?.iter().map(system).collect();
         if object.get("digest").and_then(Value::as_str) != Some(&digest(object)) {
             return Err(
                 "the part that says where it was made was edited; only groups and steps may be edited".to_owned(),
             );
         }
-        Ok(Self {
-            machine: machine(),
-            directory,
-            roots: roots.ok_or_else(|| missing("roots"))?,
-            file_systems: file_systems.ok_or_else(|| missing("file_systems"))?,
-        })
+        for root in &mut origin.roots {
+            root.device = device_of(&root.path);
+        }
+        Ok(origin)
     }
 }
 
@@ -154,23 +151,11 @@ fn digest(object: &Value) -> String {
         fields.remove("digest");
     }
     let digest = blake3::derive_key("seekless dupes: where a report was made", object.to_string().as_bytes());
-    crate::json::digits(&digest[..16])
+    json::digits(&digest[..16])
 }
 
 fn device_of(path: &Path) -> u64 {
     fs::metadata(path).map_or(0, |found| found.dev())
-}
-
-/// A path that the system may have; [`path_in`] accepts more.
-pub(super) fn whole_path_in(object: &Value, name: &str) -> Option<PathBuf> {
-    let path = path_in(object, name)?;
-    let bytes = path.as_os_str().as_encoded_bytes();
-    (!bytes.is_empty() && !bytes.contains(&0)).then_some(path)
-}
-
-/// The same, of an absolute path.
-pub(super) fn absolute_in(object: &Value, name: &str) -> Option<PathBuf> {
-    whole_path_in(object, name).filter(|path| path.is_absolute())
 }
 
 /// Proves that files of a report or plan are what they were.
@@ -191,21 +176,50 @@ impl<'a> Prover<'a> {
         }
     }
 
-    /// Stats a file, or lists a directory, and returns its state with the current device number of its file system.
+    /// Stats a file, and returns its state with the current device number of its file system.
     ///
     /// # Errors
     /// How it differs from what it was.
-    pub fn prove(&mut self, path: &Path, seen: &Seen) -> Result<Seen, String> {
+    pub fn prove(&mut self, path: &Path, was: &FileState) -> Result<FileState, Refused> {
+        let found = self.found(path, was, false)?;
+        unchanged(FileState::of(&found), was)
+    }
+
+    /// The same of a directory, which is listed if its contents are known, and has its own times otherwise.
+    ///
+    /// # Errors
+    /// How it differs from what it was.
+    pub fn prove_directory(
+        &mut self,
+        path: &Path,
+        was: &FileState,
+        contents: Option<&Contents>,
+    ) -> Result<FileState, Refused> {
+        let found = self.found(path, was, true)?;
+        let Some(contents) = contents else {
+            return Ok(FileState {
+                device: found.dev(),
+                ..*was
+            });
+        };
+        let (now, inside) = Listed::of(path)?.seen();
+        if inside != *contents {
+            return Err(CHANGED.to_owned());
+        }
+        unchanged(now, was)
+    }
+
+    fn found(&mut self, path: &Path, seen: &FileState, is_directory: bool) -> Result<fs::Metadata, Refused> {
         let found = fs::symlink_metadata(path).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => "no longer exists".to_owned(),
-            _ => format!("cannot stat: {error}"),
+            _ => cannot("stat")(error),
         })?;
-        match seen.contents {
-            None if !found.is_file() => return Err("is not a regular file".to_owned()),
-            Some(_) if !found.is_dir() => return Err("is not a directory".to_owned()),
+        match is_directory {
+            false if !found.is_file() => return Err("is not a regular file".to_owned()),
+            true if !found.is_dir() => return Err("is not a directory".to_owned()),
             _ => {}
         }
-        let was = self.origin.file_systems.get(&seen.device);
+        let was = self.origin.name_of(seen.device);
         let was = was.ok_or("the file system with its device number is not in the list")?;
         let now = self.now.entry(found.dev()).or_insert_with(|| system_of(path));
         // Without an identity, only the device number can be compared.
@@ -215,28 +229,16 @@ impl<'a> Prover<'a> {
         if found.ino() != seen.inode {
             return Err("is now another file (another inode number)".to_owned());
         }
-        let nanoseconds = |seconds: i64, more: i64| seconds.saturating_mul(1_000_000_000).saturating_add(more);
-        let now = Seen {
-            device: found.dev(),
-            inode: found.ino(),
-            bytes: found.len(),
-            modified_ns: nanoseconds(found.mtime(), found.mtime_nsec()),
-            changed_ns: nanoseconds(found.ctime(), found.ctime_nsec()),
-            contents: None,
-        };
-        let now = match seen.contents {
-            None => now,
-            Some(_) => Tree::of(path)?.seen(),
-        };
-        let was = Seen {
-            device: now.device,
-            ..*seen
-        };
-        if now == was {
-            return Ok(now);
-        }
-        Err("changed since the search".to_owned())
+        Ok(found)
     }
+}
+
+const CHANGED: &str = "changed since the search";
+
+fn unchanged(now: FileState, was: &FileState) -> Result<FileState, Refused> {
+    let device = now.device;
+    let is_same = now == FileState { device, ..*was };
+    is_same.then_some(now).ok_or_else(|| CHANGED.to_owned())
 }
 
 /// The type of a file system, and its identity on this machine, whatever its device number: statvfs(3), `f_fsid`.
@@ -266,11 +268,13 @@ fn machine() -> String {
         return seekless_sys::host_name().unwrap_or_else(|| "unnamed".to_owned());
     }
     let digest = blake3::derive_key("seekless dupes: the machine of a report", &id);
-    crate::json::digits(&digest[..16])
+    json::digits(&digest[..16])
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn here(place: &Path) -> Origin {
@@ -279,16 +283,8 @@ mod tests {
         origin
     }
 
-    fn seen(path: &Path) -> Seen {
-        let found = fs::metadata(path).unwrap();
-        Seen {
-            device: found.dev(),
-            inode: found.ino(),
-            bytes: found.len(),
-            modified_ns: found.mtime() * 1_000_000_000 + found.mtime_nsec(),
-            changed_ns: found.ctime() * 1_000_000_000 + found.ctime_nsec(),
-            contents: None,
-        }
+    fn seen(path: &Path) -> FileState {
+        FileState::of(&fs::metadata(path).unwrap())
     }
 
     #[test]
@@ -322,9 +318,13 @@ mod tests {
         fs::write(&path, "x").unwrap();
         let (mut origin, seen) = (here(place.path()), seen(&path));
         assert_eq!(Prover::new(&origin).prove(&path, &seen), Ok(seen));
-        let name = origin.file_systems[&seen.device].clone();
-        origin.file_systems = [(7, name.clone()), (8, "ext4 1".to_owned()), (9, "tmpfs".to_owned())].into();
-        let on = |device| Prover::new(&origin).prove(&path, &Seen { device, ..seen });
+        let name = origin.name_of(seen.device).unwrap().to_owned();
+        let named = |(device, name): (u64, &str)| NamedFileSystem {
+            device,
+            name: name.to_owned(),
+        };
+        origin.file_systems = [(7, &*name), (8, "ext4 1"), (9, "tmpfs")].map(named).into();
+        let on = |device| Prover::new(&origin).prove(&path, &FileState { device, ..seen });
         assert_eq!(on(7).is_ok(), name.contains(' '));
         assert!(on(8).unwrap_err().contains("another file system"));
         assert!(on(9).unwrap_err().contains("another file system"));
@@ -337,7 +337,7 @@ mod tests {
         let path = place.path().join("file");
         fs::write(&path, "x").unwrap();
         let (origin, seen) = (here(place.path()), seen(&path));
-        let others: [fn(&mut Seen); 4] = [
+        let others: [fn(&mut FileState); 4] = [
             |seen| seen.inode += 1,
             |seen| seen.bytes += 1,
             |seen| seen.modified_ns -= 1,

@@ -1,25 +1,175 @@
-//! What is proven and recorded of a step before it is done.
+//! What is proven and recorded of a step before it is done, and which steps will not be done, before anything is done.
 //!
 //! Not here: doing it (`change`).
 
-use std::borrow::Cow;
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::os::fd::AsFd;
+use std::path::Path;
 use std::sync::Arc;
 
 use rustix::fs::{StatVfsMountFlags, fstatvfs};
-use seekless::files::{Attributes, shared_bytes};
-use seekless_sys as sys;
+use seekless::facts::ProcessFacts;
+use seekless::files::{self, Attributes, shared_bytes};
+use seekless_sys::{self as sys, Support};
 
-use super::check::require_own_blocks;
-use super::held::{Held, Holding, Kept, Refused, one_file};
-use super::journal::{Entry, Name};
-use super::place::{Directories, Place, relative};
-use super::twin::born_ns_of;
-use super::{Action, Step, TEMPORARY, Unready};
+use super::held::{Held, Kept, Session, one_file};
+use super::journal::{Entry, NameOf, OldFile};
+use super::place::{Directories, Place};
+use super::{Action, Needless, Options, Outcome, Refused, Step, Unwatched, cannot, directory, of_kept};
+use crate::Stop;
+use crate::threads::in_parts;
 use crate::visible::visible_path;
 use crate::walk::Facts;
+
+/// btrfs stores files of up to a block with their metadata.
+const SMALL_BYTES: u64 = 4096;
+/// Steps that a thread checks in turn.
+const AT_ONCE: usize = 256;
+
+/// Steps that will not be done, and what will become of them, as far as this is known without reading files.
+#[must_use]
+pub fn check(action: &Action, steps: &[Step], options: &Options) -> Vec<(usize, Outcome)> {
+    let stop = Stop::default();
+    let session = Session::new(action, options, &stop, &Unwatched);
+    let threads = ProcessFacts::here().processors;
+    let parts = in_parts(threads, steps.len(), AT_ONCE, |part| {
+        let directories = Directories::default();
+        let refused = |number: usize| {
+            directories.close_many();
+            refused(&steps[number], &session, &directories).err()
+        };
+        part.filter_map(|number| Some((number, refused(number)?)))
+            .collect::<Vec<_>>()
+    });
+    parts.flatten().collect()
+}
+
+/// Fails with the reason why a step will not be done.
+fn refused(step: &Step, session: &Session<'_>, directories: &Directories) -> Result<(), Outcome> {
+    if step.file.is_directory {
+        directory::examine(step, session, directories)?;
+        return Ok(());
+    }
+    let examined = examine(step, session, directories)?;
+    if !session.is_expected(&step.keep.state, &examined.kept_facts) {
+        return Err(of_kept(&step.keep.path)("changed since the search".into()).into());
+    }
+    let is_reflink = *session.action == Action::Reflink;
+    if *session.action == Action::Hardlink {
+        require_changeable(&step.keep.path).map_err(of_kept(&step.keep.path))?;
+    }
+    for (path, place) in step.file.paths.iter().zip(&examined.places) {
+        let behind = session.systems.of(examined.facts.device, place.directory.as_fd());
+        match behind.map_err(cannot("examine its file system"))? {
+            behind if behind.is_read_only => return Err(READ_ONLY.to_owned().into()),
+            behind if is_reflink && !behind.system.may_share => {
+                return Err("its file system cannot share blocks between files".to_owned().into());
+            }
+            _ => {}
+        }
+        require_changeable(path)?;
+        if !is_reflink {
+            require_changeable_directory(path)?;
+        }
+    }
+    // Whoever removes names wants them gone, whatever that frees.
+    if session.action.makes_links() && examined.facts.names > step.file.paths.len() as u64 {
+        let why = Needless::OtherNames;
+        return Err(Outcome::Needless { why });
+    }
+    // Small files may be stored with their metadata, and a file may have blocks past its end.
+    let bytes = step.file.state.bytes;
+    let is_doubtful = step.own_bytes <= SMALL_BYTES || step.own_bytes > bytes.next_multiple_of(SMALL_BYTES);
+    if is_reflink
+        && is_doubtful
+        && let (Ok(own), Ok(kept)) = (examined.places[0].open(), examined.kept.open())
+    {
+        require_own_blocks(&own, &kept)?;
+    }
+    Ok(())
+}
+
+/// Why a file is left alone that nobody can change.
+pub(super) const READ_ONLY: &str = "its file system is mounted read-only";
+
+/// The names of a step, and what they lead to: the file that was found, and the kept one.
+struct Examined {
+    places: Vec<Place>,
+    facts: Facts,
+    kept: Place,
+    kept_facts: Facts,
+}
+
+/// Looks at the names of a step. Fails with the reason why it will not be done, as far as that is known without opening files.
+fn examine(step: &Step, session: &Session<'_>, directories: &Directories) -> Result<Examined, Outcome> {
+    let action = session.action;
+    let found = |path: &Path| {
+        let place = directories.place(path).map_err(cannot("open its directory"))?;
+        let facts = place.facts().map_err(cannot("stat"))?.ok_or("it is gone")?;
+        let behind = session.systems.of(facts.device, place.directory.as_fd());
+        session.require_proof(&behind.map_err(cannot("examine its file system"))?)?;
+        Ok::<_, Refused>((place, facts))
+    };
+    let of_kept = of_kept(&step.keep.path);
+    let (kept, kept_facts) = found(&step.keep.path).map_err(&of_kept)?;
+    // Its owner could remove it, and with it the last copy.
+    if *action != Action::Reflink {
+        let is_trusted = session.require_owner(&kept, &kept_facts);
+        is_trusted
+            .and_then(|()| session.require_own_target(&kept))
+            .map_err(&of_kept)?;
+    }
+    let mut places = Vec::with_capacity(step.file.paths.len());
+    let mut first = None;
+    for path in &step.file.paths {
+        let (place, facts) = found(path)?;
+        if !session.is_expected(&step.file.state, &facts) {
+            return Err("changed since the search".to_owned().into());
+        }
+        session.require_owner(&place, &facts)?;
+        let touched: &[&Facts] = match action {
+            Action::Hardlink => &[&facts, &kept_facts],
+            Action::Remove | Action::Symlink { .. } | Action::Move { .. } => &[&facts],
+            Action::Reflink => &[],
+        };
+        session.require_removable(&place, touched)?;
+        if action.is_on_one_file_system() && facts.device != kept_facts.device {
+            let what = if *action == Action::Hardlink {
+                "hard links"
+            } else {
+                "shared blocks"
+            };
+            return Err(
+                format!("is on another file system than the kept file, and {what} cannot cross file systems").into(),
+            );
+        }
+        if let Action::Move { to } = action {
+            let path = to.join(path.strip_prefix("/").unwrap_or(path));
+            missing(&path, to, facts.device, session, directories)?;
+        }
+        places.push(place);
+        first.get_or_insert(facts);
+    }
+    let facts = first.ok_or("it has no path".to_owned())?;
+    let [own, other] = [facts, kept_facts].map(|facts| Attributes {
+        owner: facts.owner,
+        group: facts.group,
+        mode: facts.mode,
+        extended: None,
+    });
+    session.require_restorable(&own)?;
+    if !session.options.ignore_metadata {
+        keeps_rights(action, &own, &other)?;
+        keeps_mount(action, &places[0], &kept)?;
+    }
+    Ok(Examined {
+        places,
+        facts,
+        kept,
+        kept_facts,
+    })
+}
 
 /// A file that is proven to equal the kept one, and what is done with it.
 pub(super) struct Prepared {
@@ -33,92 +183,50 @@ pub(super) struct Prepared {
 
 /// Proves that a step may be done, and collects what the journal says of it. `run` is unique to this run.
 pub(super) fn prepare(
-    (number, step): (usize, &Step),
-    action: &Action,
+    number: u64,
+    step: &Step,
     kept: &Arc<Kept>,
-    (holding, directories): (&Holding<'_>, &Directories),
     run: &str,
-) -> Result<Prepared, Unready> {
-    let opened = |path: &PathBuf| directories.place(path);
-    let places: Vec<Place> = step
-        .paths
-        .iter()
-        .map(opened)
-        .collect::<io::Result<_>>()
-        .map_err(|error| unopened(&error))?;
-    let first = places.first().ok_or("it has no path")?;
-    let held = holding.hold(first, &step.seen)?;
-    let kept_place = verify(kept, step, directories)?;
-    let keep = step.keep.as_path();
-    if let Some(why) = one_file(&kept.held, &held, keep) {
+    session: &Session<'_>,
+    directories: &Directories,
+) -> Result<Prepared, Outcome> {
+    let action = session.action;
+    let examined = examine(step, session, directories)?;
+    if examined.kept_facts.id() != kept.held.facts().id() {
+        return Err(of_kept(&step.keep.path)("changed since the search".into()).into());
+    }
+    let first = &examined.places[0];
+    let held = session.hold(first, &step.file.state)?;
+    if let Some(why) = one_file(&kept.held, &held, &step.keep.path) {
         return Err(why.into());
     }
     let is_broken_up = |held: &Held| held.behind.system.is_overlay && held.facts().names > 1;
     if is_broken_up(&held) || *action == Action::Hardlink && is_broken_up(&kept.held) {
-        return Err("an overlay may break up its hard links, or those of the kept file, when one is changed".into());
+        let why = "an overlay may break up its hard links, or those of the kept file, when one is changed";
+        return Err(why.to_owned().into());
     }
-    for (at, place) in places.iter().enumerate() {
-        holding.require_owner(place, &held.facts())?;
-        holding.require_removable(place, &touched(action, &held.facts(), &kept.held.facts()))?;
-        if at == 0 {
-            continue;
+    let old = OldFile::of(&held.file)?;
+    if !session.options.ignore_metadata {
+        keeps_rights(action, &old.attributes, &kept.attributes)?;
+    }
+    session.compare(kept, &held)?;
+    let mut names = NameOf::all(action, run, number, step);
+    if let Action::Move { to } = action {
+        for name in &mut names {
+            let moved_to = name.moved_to.as_deref().unwrap_or(Path::new("/"));
+            name.made = missing(moved_to, to, held.facts().device, session, directories)?;
         }
-        let found = place.facts().map_err(|error| format!("cannot stat: {error}"))?;
-        if found.is_none_or(|found| !step.seen.is_inode(&found)) {
-            return Err(format!("{} is another file than at the search", visible_path(&place.path)).into());
-        }
     }
-    // Its owner could remove it, and with it the last copy.
-    if *action != Action::Reflink {
-        let of_kept = |why| format!("the kept file {}: {why}", visible_path(keep));
-        holding
-            .require_owner(&kept_place, &kept.held.facts())
-            .and_then(|()| holding.require_own_target(action, &kept_place))
-            .map_err(of_kept)?;
-    }
-    let attributes = Attributes::of(&held.file).map_err(|error| format!("cannot read its attributes: {error}"))?;
-    let devices = (held.facts().device, kept.held.facts().device);
-    fits(action, devices)?;
-    holding.require_restorable(action, &attributes)?;
-    if !holding.options.ignore_metadata {
-        keeps_rights(action, &attributes, &kept.attributes)?;
-        keeps_mount(action, first, &kept_place)?;
-    }
-    holding.compare(kept, &held)?;
-    let metadata = held.file.metadata().map_err(|error| format!("cannot stat: {error}"))?;
-    let flags = sys::inode_flags(&held.file).map_err(|error| format!("cannot read its flags: {error}"))?;
-    let extended_flags =
-        sys::extended_flags(&held.file).map_err(|error| format!("cannot read its extended flags: {error}"))?;
-    let names = places.iter().enumerate();
-    let names = names.map(|(at, place)| {
-        let temporary = format!("{TEMPORARY}{run}-{number}-{at}");
-        name(
-            place,
-            keep,
-            action,
-            temporary,
-            held.facts().device,
-            (holding, directories),
-        )
-    });
     let entry = Entry {
-        step: number as u64,
-        names: names.collect::<Result<_, _>>()?,
-        seen: super::Seen::of(&held.facts()),
-        links: held.facts().names,
-        born_ns: born_ns_of(&metadata),
-        keep: keep.to_owned(),
-        keep_seen: super::Seen::of(&kept.held.facts()),
-        keep_born_ns: kept.born_ns,
+        number,
+        step: step.clone(),
         digest: kept.digest.clone(),
-        attributes,
-        flags: flags.available(),
-        extended_flags: extended_flags.available(),
-        modified: held.facts().modified,
-        accessed: (metadata.atime(), u32::try_from(metadata.atime_nsec()).unwrap_or(0)),
-        why: step.why.clone(),
+        keep_born_ns: kept.born_ns,
+        old,
+        made: names.iter().map(|name| name.made).collect(),
+        names,
     };
-    holding.require_trial(action, first, &entry)?;
+    session.require_trial(first, &entry)?;
     let own_bytes = if *action == Action::Reflink {
         // After sharing, its data has no block that is not the kept file's.
         require_own_blocks(&held.file, &kept.held.file)?
@@ -131,55 +239,9 @@ pub(super) fn prepare(
         own_bytes,
         held,
         kept: Arc::clone(kept),
-        places,
+        places: examined.places,
         entry,
     })
-}
-
-pub(super) fn unopened(error: &io::Error) -> Refused {
-    format!("cannot open its directory: {error}")
-}
-
-/// The place that a step names for the kept file. Fails unless this is the open file.
-fn verify<'k>(kept: &'k Kept, step: &Step, directories: &Directories) -> Result<Cow<'k, Place>, Refused> {
-    if kept.place.path == step.keep {
-        return Ok(Cow::Borrowed(&kept.place));
-    }
-    let place = directories.place(&step.keep).map_err(|error| unopened(&error))?;
-    let found = place
-        .facts()
-        .map_err(|error| format!("cannot stat the kept file: {error}"))?;
-    match found {
-        Some(found) if found.id() == kept.held.facts().id() => Ok(Cow::Owned(place)),
-        _ => Err(format!(
-            "the kept file {} changed since the search",
-            visible_path(&step.keep)
-        )),
-    }
-}
-
-/// The files whose names in a directory are made or removed.
-pub(super) fn touched<'f>(action: &Action, held: &'f Facts, kept: &'f Facts) -> Vec<&'f Facts> {
-    match action {
-        Action::Hardlink => vec![held, kept],
-        Action::Remove | Action::Symlink { .. } | Action::Move { .. } => vec![held],
-        Action::Reflink => Vec::new(),
-    }
-}
-
-/// Whether an action can be done with files of these devices.
-pub(super) fn fits(action: &Action, (one, kept): (u64, u64)) -> Result<(), Refused> {
-    let kind = match action {
-        Action::Hardlink => "hard links",
-        Action::Reflink => "shared blocks",
-        Action::Remove | Action::Symlink { .. } | Action::Move { .. } => return Ok(()),
-    };
-    if one == kept {
-        return Ok(());
-    }
-    Err(format!(
-        "is on another file system than the kept file, and {kind} cannot cross file systems"
-    ))
 }
 
 /// Fails if a file, once it is a name of the kept one or a link to it, would have other attributes, or would let somebody do
@@ -250,42 +312,14 @@ fn gives_more(own: &Attributes, kept: &Attributes) -> bool {
                 || is_more(of_others(kept), of_group(own)))
 }
 
-fn name(
-    place: &Place,
-    keep: &Path,
-    action: &Action,
-    temporary: String,
-    device: u64,
-    at: (&Holding<'_>, &Directories),
-) -> Result<Name, Refused> {
-    let above = place.path.parent().unwrap_or(Path::new("/"));
-    let mut name = Name {
-        path: place.path.clone(),
-        temporary,
-        link: None,
-        moved_to: None,
-        made: 0,
-    };
-    match action {
-        Action::Symlink { is_absolute: true } => name.link = Some(keep.to_owned()),
-        Action::Symlink { is_absolute: false } => name.link = Some(relative(above, keep)),
-        Action::Move { to } => {
-            let moved_to = to.join(place.path.strip_prefix("/").unwrap_or(&place.path));
-            name.made = missing(&moved_to, to, device, at)?;
-            name.moved_to = Some(moved_to);
-        }
-        Action::Remove | Action::Hardlink | Action::Reflink => {}
-    }
-    Ok(name)
-}
-
 /// How many of the directories between `to`, which exists, and a path in it are missing. Fails on another file system, and for
 /// root where another user decides what names lead to.
 pub(super) fn missing(
     path: &Path,
     to: &Path,
     device: u64,
-    (holding, directories): (&Holding<'_>, &Directories),
+    session: &Session<'_>,
+    directories: &Directories,
 ) -> Result<u64, Refused> {
     let mut count = 0;
     for (path, above) in path.ancestors().zip(path.ancestors().skip(1)) {
@@ -296,13 +330,46 @@ pub(super) fn missing(
                 if found.device != device {
                     return Err(format!("is on another file system than {}", visible_path(above)));
                 }
-                return holding.require_private(&place).map(|()| count);
+                return session.require_private(&place).map(|()| count);
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound && above != to => count += 1,
             Err(error) => return Err(format!("cannot open {}: {error}", visible_path(above))),
         }
     }
     Ok(count)
+}
+
+/// Fails if a file has no blocks that it could give up by sharing those of another, as far as the file system tells.
+pub(super) fn require_own_blocks(file: &File, kept: &File) -> Result<u64, Outcome> {
+    let Ok(Some(bytes)) = files::own_bytes(file) else {
+        return Ok(0);
+    };
+    if bytes > 0 {
+        return Ok(bytes);
+    }
+    // btrfs takes longer the more files share the blocks, so the kept file comes last.
+    let layout = files::shared_layout(file).ok().flatten();
+    match layout {
+        None => Err(Outcome::Needless {
+            why: Needless::NoBlocks,
+        }),
+        own if files::shared_layout(kept).ok().flatten() == own => Err(Outcome::Needless { why: Needless::Shared }),
+        _ => Ok(0),
+    }
+}
+
+/// Fails for what is immutable or append-only.
+pub(super) fn require_changeable(path: &Path) -> Result<(), Refused> {
+    match sys::protection(path) {
+        Ok(Support::Available(Some(protection))) => Err(protection.to_owned()),
+        _ => Ok(()),
+    }
+}
+
+/// The same for the directory of a path, in which names are made and removed.
+pub(super) fn require_changeable_directory(path: &Path) -> Result<(), Refused> {
+    let above = path.parent().unwrap_or(Path::new("/"));
+    require_changeable(above).map_err(|why| format!("its directory: {why}"))
 }
 
 #[cfg(test)]

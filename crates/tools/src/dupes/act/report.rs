@@ -4,16 +4,16 @@
 //!
 //! Not here: writing reports (the command), and deciding what stays (`choose`).
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::{Component, Path, PathBuf};
 
+use serde::Deserialize;
 use serde_json::Value;
 
-use super::Seen;
 use super::copies::Places;
-use super::origin::{Origin, Prover, Root, whole_path_in};
-use super::plan::contents_in;
-use crate::dupes::{Equal, Group, Name, Proof};
+use super::origin::{Origin, Prover, Root};
+use crate::dupes::{Equal, Group, Name, Proof, ReportedPath};
+use crate::json;
 
 /// The part of a report that is still true.
 #[derive(Debug)]
@@ -23,12 +23,12 @@ pub struct Report {
     /// Groups of files that still are what they were.
     pub groups: Vec<Group>,
     /// What was refused.
-    pub refused: Vec<Refused>,
+    pub refused: Vec<RefusedPart>,
 }
 
 /// A part of a report or plan that was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refused {
+pub struct RefusedPart {
     /// Where it is, as in `line 3`.
     pub place: String,
     /// The file, if the part names one.
@@ -52,7 +52,7 @@ pub fn read(text: &[u8], with_directories: bool) -> Result<Report, String> {
     let mut prover = Prover::new(&origin);
     let mut places = Places::new(&origin);
     for (place, part) in parts {
-        let refuse = |path, why| Refused {
+        let refuse = |path, why| RefusedPart {
             place: place.clone(),
             path,
             why,
@@ -73,7 +73,7 @@ pub fn read(text: &[u8], with_directories: bool) -> Result<Report, String> {
     for group in &report.0 {
         for file in &group.files {
             let path = origin.directory.join(&file.names[0].path);
-            origin.meet(file.device, &path);
+            origin.meet(file.state.device, &path);
         }
     }
     let (groups, refused) = report;
@@ -117,69 +117,52 @@ fn split(text: &[u8]) -> Result<(Vec<Part>, Option<Value>), String> {
     Ok((parts, summary))
 }
 
-/// A group as it was written, with the names of each file together.
+/// A group as it was written.
+#[derive(Deserialize)]
+struct ReportedGroup {
+    bytes: u64,
+    paths: Vec<ReportedPath>,
+}
+
+/// A group with the names of each file together.
 fn group(part: &Value, origin: &Origin, with_directories: bool) -> Result<Group, String> {
-    let kind = part.get("kind").and_then(Value::as_str);
-    match kind {
-        Some("group") => {}
-        Some("directories") if with_directories => {}
+    let is_directory = match part.get("kind").and_then(Value::as_str) {
+        Some("group") => false,
+        Some("directories") if with_directories => true,
         Some("directories") => {
             return Err("whole directories cannot be acted on this way: search for files".to_owned());
         }
         _ => return Err("it is not a group of files".to_owned()),
-    }
-    let bytes = part.get("bytes").and_then(Value::as_u64).ok_or("`bytes` is missing")?;
-    let paths = part
-        .get("paths")
-        .and_then(Value::as_array)
-        .ok_or("`paths` is missing")?;
+    };
+    let reported: ReportedGroup = json::read(part.clone())?;
     let mut files: Vec<Equal> = Vec::new();
     let mut names = HashSet::new();
-    let mut numbers = std::collections::HashMap::new();
-    for (at, entry) in paths.iter().enumerate() {
-        let missing = |name: &str| format!("path {}: `{name}` is missing or damaged", at + 1);
-        let unsigned = |name: &str| entry.get(name).and_then(Value::as_u64).ok_or_else(|| missing(name));
-        let signed = |name: &str| entry.get(name).and_then(Value::as_i64).ok_or_else(|| missing(name));
-        let path = whole_path_in(entry, "path").ok_or_else(|| missing("path"))?;
-        let root = unsigned("root")?;
-        let root = u32::try_from(root)
-            .ok()
-            .filter(|root| (*root as usize) < origin.roots.len());
-        let root = root.ok_or_else(|| format!("path {}: its root is not in the list of roots", at + 1))?;
-        let own = &origin.roots[root as usize];
+    let mut numbers = HashMap::new();
+    for (at, entry) in reported.paths.into_iter().enumerate() {
+        let wrong = |what: &str| format!("path {} {what}", at + 1);
+        let own = origin.roots.get(entry.root as usize);
+        let own = own.ok_or_else(|| wrong("has a root that is not in the list of roots"))?;
+        let (path, root) = (entry.path.clone(), entry.root);
         // All names of a file in a reference have the number of the reference, wherever they are.
         if !is_below(own, &path) && !origin.roots.iter().any(|root| is_below(root, &path)) {
-            return Err(format!("path {} is not below any of the roots", at + 1));
+            return Err(wrong("is not below any of the roots"));
         }
         if !names.insert(path.clone()) {
-            return Err(format!("path {} is listed twice", at + 1));
+            return Err(wrong("is listed twice"));
         }
-        let is_directory = kind == Some("directories");
-        let contents = is_directory.then(|| contents_in(entry).ok_or_else(|| missing("contents")));
-        let file = Equal {
-            names: Vec::new(),
-            device: unsigned("device")?,
-            inode: unsigned("inode")?,
-            modified_ns: signed("modified_ns")?,
-            changed_ns: signed("changed_ns")?,
-            own_bytes: if is_directory { 0 } else { unsigned("own_bytes")? },
-            contents: contents.transpose()?,
-        };
-        let number = *numbers.entry((file.device, file.inode)).or_insert_with(|| {
+        let file = entry.file(reported.bytes, is_directory);
+        let file = file.ok_or_else(|| wrong("has no `own_bytes`, or a directory no `contents`"))?;
+        let number = *numbers.entry(file.state.id()).or_insert_with(|| {
             files.push(file.clone());
             files.len() - 1
         });
-        let known = &mut files[number];
-        if (known.modified_ns, known.changed_ns) != (file.modified_ns, file.changed_ns) {
-            return Err(format!(
-                "path {} has the inode of another path, but different times",
-                at + 1
-            ));
+        if files[number].state != file.state {
+            return Err(wrong("has the inode of another path, but different times"));
         }
-        known.names.push(Name { path, root });
+        files[number].names.push(Name { path, root });
     }
     Ok(Group {
-        bytes,
+        bytes: reported.bytes,
         proof: Proof::Bytes,
         gain_bytes: 0,
         files,
@@ -200,25 +183,18 @@ fn proven(
 ) -> (Option<Group>, Vec<(PathBuf, String)>) {
     let mut refused = Vec::new();
     let mut is_reference_lost = false;
-    let bytes = group.bytes;
     group.files.retain_mut(|file| {
-        let was = Seen {
-            device: file.device,
-            inode: file.inode,
-            bytes,
-            modified_ns: file.modified_ns,
-            changed_ns: file.changed_ns,
-            contents: file.contents,
-        };
         let names = file.names.iter().map(|name| {
-            let path = places.absolute(&name.path);
-            let now = path.and_then(|path| prover.prove(&path, &was));
+            let now = places.absolute(&name.path).and_then(|path| match &file.contents {
+                None => prover.prove(&path, &file.state),
+                contents => prover.prove_directory(&path, &file.state, contents.as_ref()),
+            });
             now.map_err(|why| (name.path.clone(), why))
         });
         // All names of a file are acted on, or none.
-        match names.collect::<Result<Vec<Seen>, _>>() {
+        match names.collect::<Result<Vec<_>, _>>() {
             Ok(now) => {
-                file.device = now.first().map_or(file.device, |now| now.device);
+                file.state = now.first().copied().unwrap_or(file.state);
                 true
             }
             Err(reason) => {

@@ -20,7 +20,6 @@ use tempfile::TempDir;
 
 use super::undo::{Undone, undo_watched};
 use super::*;
-use crate::walk::Facts;
 
 mod directories;
 
@@ -130,7 +129,7 @@ impl Tree {
         told.into_inner().unwrap()
     }
 
-    fn journals(&self) -> Vec<undo::Journal> {
+    fn journals(&self) -> Vec<undo::PastRun> {
         undo::list(&self.options().state_directory).unwrap().0
     }
 
@@ -173,17 +172,23 @@ impl Tree {
     }
 }
 
-fn seen(path: &Path) -> Seen {
-    Seen::of(&Facts::at(rustix::fs::CWD, path).unwrap())
+fn seen(path: &Path) -> FileState {
+    FileState::of(&fs::symlink_metadata(path).unwrap())
 }
 
 fn step<P: AsRef<Path>>(paths: &[P], keep: &Path) -> Step {
     Step {
-        paths: paths.iter().map(|path| path.as_ref().to_owned()).collect(),
-        seen: seen(paths[0].as_ref()),
-        keep: keep.to_owned(),
-        keep_seen: seen(keep),
+        file: ActedOn {
+            paths: paths.iter().map(|path| path.as_ref().to_owned()).collect(),
+            state: seen(paths[0].as_ref()),
+            is_directory: false,
+        },
+        keep: KeptFile {
+            path: keep.to_owned(),
+            state: seen(keep),
+        },
         why: "first".into(),
+        own_bytes: 0,
     }
 }
 
@@ -225,8 +230,7 @@ fn is_lacking(outcomes: &[Outcome]) -> bool {
 
 /// What is said beforehand, in words.
 fn check(action: &Action, steps: &[Step], options: &Options) -> Vec<(usize, String)> {
-    let steps: Vec<(Step, u64)> = steps.iter().map(|step| (step.clone(), 0)).collect();
-    let found = super::check(action, &steps, options).into_iter();
+    let found = super::check(action, steps, options).into_iter();
     found
         .map(|(number, outcome)| (number, why(&outcome).to_owned()))
         .collect()
@@ -239,11 +243,21 @@ fn is_done(outcome: &Outcome) -> bool {
 fn why(outcome: &Outcome) -> &str {
     match outcome {
         Outcome::Done { .. } => panic!("it was done"),
-        Outcome::Needless(Needless::Shared) => "shares all its blocks",
-        Outcome::Needless(Needless::NoBlocks) => "no blocks of its own",
-        Outcome::Needless(Needless::OtherNames) => "hard links outside",
+        Outcome::Needless { why: Needless::Shared } => "shares all its blocks",
+        Outcome::Needless {
+            why: Needless::NoBlocks,
+        } => "no blocks of its own",
+        Outcome::Needless {
+            why: Needless::OtherNames,
+        } => "hard links outside",
         Outcome::Left { why } | Outcome::Failed { why } => why,
     }
+}
+
+/// The temporary name of the first name of a step in a journal.
+fn temporary(journal: &str, step: usize) -> String {
+    let header: serde_json::Value = serde_json::from_str(journal.lines().next().unwrap()).unwrap();
+    format!("{TEMPORARY}{}-{step}-0", header["run"].as_str().unwrap())
 }
 
 /// Writes a file that is kept, and several that equal it, with times and attributes of their own.
@@ -296,7 +310,7 @@ fn each_action_does_what_it_says_and_is_undone() {
             }
             assert!(outcomes.iter().all(is_done), "{action:?}: {outcomes:?}");
             let keep = tree.path("keep");
-            for path in steps.iter().flat_map(|step| &step.paths) {
+            for path in steps.iter().flat_map(|step| &step.file.paths) {
                 let found = path.symlink_metadata();
                 match &action {
                     Action::Remove => assert!(found.is_err()),
@@ -314,7 +328,7 @@ fn each_action_does_what_it_says_and_is_undone() {
                 }
             }
             let [journal] = &tree.journals()[..] else { panic!() };
-            assert_eq!((journal.steps, journal.undone), (4, 0));
+            assert_eq!((journal.names, journal.undone), (4, 0));
             assert!(journal.is_complete && !journal.is_running);
             let undone = tree.undo();
             assert_eq!(undone.len(), 4);
@@ -604,7 +618,7 @@ fn times_that_no_file_has_are_not_restored() {
     let lines = text.lines().map(|line| {
         let mut line: serde_json::Value = serde_json::from_str(line).unwrap();
         if line["kind"] == "step" {
-            line["modified"] = serde_json::json!([i64::MAX, u32::MAX]);
+            line["old"]["modified"] = serde_json::json!([i64::MAX, u32::MAX]);
         }
         line.to_string() + "\n"
     });
@@ -795,18 +809,12 @@ fn another_name_or_another_path_of_the_kept_file_is_left_alone() {
         symlink("deep", tree.path("linked")).unwrap();
         symlink("keep", tree.path("symlink")).unwrap();
         let before = tree.snapshot();
-        let through = Step {
-            paths: vec![tree.path("linked/er/one")],
-            ..step(&[tree.path("deep/er/one")], &keep)
-        };
-        let link_itself = Step {
-            paths: vec![tree.path("symlink")],
-            ..step(&[tree.path("deep/er/one")], &keep)
-        };
-        let dotted = Step {
-            paths: vec![tree.path("deep/../deep/er/one")],
-            ..step(&[tree.path("deep/er/one")], &keep)
-        };
+        let mut through = step(&[tree.path("deep/er/one")], &keep);
+        through.file.paths = vec![tree.path("linked/er/one")];
+        let mut link_itself = step(&[tree.path("deep/er/one")], &keep);
+        link_itself.file.paths = vec![tree.path("symlink")];
+        let mut dotted = step(&[tree.path("deep/er/one")], &keep);
+        dotted.file.paths = vec![tree.path("deep/../deep/er/one")];
         let steps = [step(&[tree.path("link")], &keep), through, link_itself, dotted];
         let outcomes = tree.run(&action, &steps);
         assert!(why(&outcomes[0]).contains("another name of it"), "{outcomes:?}");
@@ -1096,7 +1104,7 @@ fn metadata_of_what_was_removed_is_restored() {
             let flags = || sys::inode_flags(&File::open(&path).unwrap()).unwrap();
             let wanted = flags();
             age(&path, 7);
-            let steps = [step(&steps[0].paths, &steps[0].keep)];
+            let steps = [step(&steps[0].file.paths, &steps[0].keep.path)];
             let before = tree.snapshot();
             let owners = |path: &Path| (path.metadata().unwrap().uid(), path.metadata().unwrap().gid());
             let owner = owners(&path);
@@ -1362,14 +1370,8 @@ fn an_undo_that_was_killed_before_it_exchanged_names_with_a_link_is_completed() 
         };
         assert!((0..99).any(is_half_done));
         let text = fs::read_to_string(&tree.journals()[0].path).unwrap();
-        let steps = text
-            .lines()
-            .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
-        let mut names = steps
-            .filter(|line| line["kind"] == "step")
-            .map(|step| step["names"][0].clone());
-        let name = names.next_back().unwrap();
-        fs::hard_link(tree.path("deep/two"), tree.path(name["temporary"].as_str().unwrap())).unwrap();
+        let last = text.lines().filter(|line| line.contains(r#""kind":"step""#)).count() - 1;
+        fs::hard_link(tree.path("deep/two"), tree.path(temporary(&text, last))).unwrap();
         let undone = tree.undo();
         assert_eq!(tree.snapshot(), before, "{action:?}: {undone:?}");
     }
@@ -1443,11 +1445,15 @@ fn what_cannot_be_done_is_said_beforehand() {
     let steps = sample(&tree);
     let flagged = |flag: &str| {
         let mut command = Command::new("chattr");
-        let changed = command.arg(flag).arg(&steps[0].paths[0]).stderr(Stdio::null()).status();
+        let changed = command
+            .arg(flag)
+            .arg(&steps[0].file.paths[0])
+            .stderr(Stdio::null())
+            .status();
         changed.is_ok_and(|status| status.success())
     };
     if flagged("+i") {
-        let immutable = [step(&steps[0].paths, &steps[0].keep)];
+        let immutable = [step(&steps[0].file.paths, &steps[0].keep.path)];
         let found = said(&Action::Remove, &immutable);
         let outcomes = tree.run(&Action::Remove, &immutable);
         flagged("-i");
@@ -1463,14 +1469,14 @@ fn what_cannot_be_done_is_said_beforehand() {
     let _mounted = Mounted(other.clone());
     let keep = other.join("keep");
     fs::copy(tree.path("keep"), &keep).unwrap();
-    let crossing = [step(&steps[0].paths, &keep)];
+    let crossing = [step(&steps[0].file.paths, &keep)];
     for action in [Action::Hardlink, Action::Reflink, Action::Move { to: other.clone() }] {
         let found = said(&action, &crossing);
         assert!(found[0].1.contains("file system"), "{found:?}");
         let outcomes = tree.run(&action, &crossing);
         assert!(why(&outcomes[0]).contains("on another file system"), "{outcomes:?}");
     }
-    let backwards = [step(&[&keep], &steps[0].keep)];
+    let backwards = [step(&[&keep], &steps[0].keep.path)];
     if mounts("mount", &["-o".as_ref(), "remount,ro".as_ref(), other.as_os_str()]) {
         let found = said(&Action::Remove, &backwards);
         assert!(found[0].1.contains("read-only"), "{found:?}");
@@ -1671,7 +1677,7 @@ fn settling_a_killed_run_leaves_what_was_written_to_a_link_since() {
         for left in 0.. {
             let steps = sample(&tree);
             let was_killed = is_killed(&tree, 1, "run", left);
-            if tree.path("deep/er/one").metadata().unwrap().ino() == steps[0].keep_seen.inode {
+            if tree.path("deep/er/one").metadata().unwrap().ino() == steps[0].keep.state.inode {
                 save_anew_and_edit(&tree);
                 let other = [tree.write("v/1", b"x"), tree.write("v/2", b"x")];
                 tree.run(&Action::Remove, &[step(&other[1..], &other[0])]);
@@ -1777,10 +1783,8 @@ fn times_that_do_not_fit_into_nanoseconds_are_restored() {
             (found.modified().unwrap(), found.accessed().unwrap())
         };
         let before = both(&one);
-        let steps = [Step {
-            seen: seen(&one),
-            ..steps[0].clone()
-        }];
+        let mut steps = [steps[0].clone()];
+        steps[0].file.state = seen(&one);
         assert!(tree.run(&Action::Remove, &steps).iter().all(is_done));
         assert!(matches!(&tree.undo()[..], [(_, Undone::Restored)]));
         assert_eq!(both(&one), before);
@@ -2058,7 +2062,7 @@ fn root_moves_nothing_to_where_another_user_decides_what_names_lead_to() {
     let action = Action::Move { to: to.clone() };
     let make = || {
         let steps = vec![sample_steps(&tree).swap_remove(0)];
-        let there = to.join(steps[0].paths[0].strip_prefix("/").unwrap());
+        let there = to.join(steps[0].file.paths[0].strip_prefix("/").unwrap());
         (steps, there.parent().unwrap().to_owned())
     };
     let foreign = |path: &Path| std::os::unix::fs::chown(path, Some(1234), None).unwrap();
@@ -2092,7 +2096,7 @@ fn root_moves_nothing_to_where_another_user_decides_what_names_lead_to() {
             });
             let outcomes = tree.run_with(&action, &steps, &tree.options(), &late).unwrap();
             assert!(why(&outcomes[0]).contains("belongs to another user"), "{outcomes:?}");
-            assert!(steps[0].paths[0].exists());
+            assert!(steps[0].file.paths[0].exists());
             continue;
         }
         for why in [why(&tree.run(&action, &steps)[0]), &found[0].1] {
@@ -2115,7 +2119,7 @@ fn a_file_with_names_outside_of_the_search_is_restored_apart_and_that_is_said() 
             let steps = sample(&tree);
             let path = tree.path("two");
             fs::hard_link(&path, tree.path("elsewhere")).unwrap();
-            let steps = [step(&steps[2].paths, &steps[2].keep)];
+            let steps = [step(&steps[2].file.paths, &steps[2].keep.path)];
             assert!(tree.run(&action, &steps).iter().all(is_done));
             let undone = tree.undo();
             let apart = |(_, undone): &(PathBuf, Undone)| *undone == Undone::Apart { names: 1 };
@@ -2472,13 +2476,7 @@ fn a_journal_without_an_end_is_settled_with_all_its_steps() {
     assert!(tree.run(&Action::Remove, &steps).iter().all(is_done));
     let journal = tree.journals()[0].path.clone();
     let lines = fs::read_to_string(&journal).unwrap();
-    let temporary = lines
-        .split(r#""temporary":""#)
-        .nth(1)
-        .unwrap()
-        .split('"')
-        .next()
-        .unwrap();
+    let temporary = temporary(&lines, 0);
     // The power was cut when only the first of two names had been removed, and the outcomes were in the journal.
     let without_end: Vec<&str> = lines.lines().filter(|line| !line.contains(r#""kind":"end""#)).collect();
     fs::write(&journal, without_end.join("\n") + "\n").unwrap();
@@ -2503,5 +2501,5 @@ fn a_journal_without_an_end_is_settled_with_all_its_steps() {
     assert!(!aside.exists() && tree.path("deep/er/one").exists());
     let [journal] = &tree.journals()[..] else { panic!() };
     assert!(journal.is_complete);
-    assert_eq!(journal.steps, 3);
+    assert_eq!(journal.names, 3);
 }

@@ -10,10 +10,11 @@ use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
 use rustix::fs::FileType;
-use seekless::files::Lease;
+use seekless::files::{FileId, Lease};
+use serde::{Deserialize, Serialize};
 
 use super::held::digest_of;
-use super::journal::{Entry, Name};
+use super::journal::{Entry, NameOf};
 use super::place::{Directories, Place};
 use crate::walk::{Facts, nanoseconds};
 
@@ -31,24 +32,27 @@ pub(super) fn born_ns_of(metadata: &Metadata) -> Option<i64> {
 }
 
 /// What identifies a file in a journal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Known {
-    pub device: u64,
-    pub inode: u64,
-    pub born_ns: Option<i64>,
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct KnownFile {
+    device: u64,
+    inode: u64,
+    born_ns: Option<i64>,
 }
 
-impl Known {
-    pub(super) fn of(file: &File) -> io::Result<Self> {
-        let found = Facts::of(file)?;
-        Ok(Self {
-            device: found.device,
-            inode: found.inode,
-            born_ns: born_ns(file),
-        })
+impl KnownFile {
+    pub fn new(id: FileId, born_ns: Option<i64>) -> Self {
+        Self {
+            device: id.device,
+            inode: id.inode,
+            born_ns,
+        }
     }
 
-    pub(super) fn is_open(&self, file: &File) -> bool {
+    pub fn of(file: &File) -> io::Result<Self> {
+        Ok(Self::new(Facts::of(file)?.id(), born_ns(file)))
+    }
+
+    pub fn is_open(&self, file: &File) -> bool {
         Facts::of(file).is_ok_and(|found| self.is(&found, file))
     }
 
@@ -76,40 +80,24 @@ impl Known {
 }
 
 impl Entry {
-    /// The file that was acted on.
-    pub(super) fn acted_on(&self) -> Known {
-        Known {
-            device: self.seen.device,
-            inode: self.seen.inode,
-            born_ns: self.born_ns,
-        }
-    }
-
-    /// The file that was kept.
-    pub(super) fn kept(&self) -> Known {
-        Known {
-            device: self.keep_seen.device,
-            inode: self.keep_seen.inode,
-            born_ns: self.keep_born_ns,
-        }
-    }
-
     /// Whether a name leads to the file that was acted on, with the bytes and the time that it had, or to its copy that
-    /// undoing another journal made; or to the directory that was moved, whatever is in it now.
+    /// undoing another journal made.
     pub(super) fn is_at(&self, place: &Place, called: &OsStr) -> bool {
-        if self.seen.contents.is_some() {
-            // Its contents may have been used since.
-            return self.acted_on().is_at(place, called);
-        }
         let Some((found, file)) = opened(place, called) else {
             return false;
         };
-        self.seen.is_as_old(&found) && (self.acted_on().is(&found, &file) || self.has_digest(&found, &file))
+        self.is_as_old(&found) && (self.acted_on().is(&found, &file) || self.has_digest(&found, &file))
+    }
+
+    /// Whether a file has the size and the time of the one that was acted on.
+    pub(super) fn is_as_old(&self, found: &Facts) -> bool {
+        let was = &self.step.file.state;
+        (was.bytes, was.modified_ns) == (found.bytes, found.modified_ns())
     }
 
     /// Whether a name leads to what the run put in the place of the file: the symbolic link, or another name of the kept file,
     /// which still has its bytes.
-    pub(super) fn is_link(&self, name: &Name, place: &Place, called: &OsStr, directories: &Directories) -> bool {
+    pub(super) fn is_link(&self, name: &NameOf, place: &Place, called: &OsStr, directories: &Directories) -> bool {
         if let Some(is_it) = is_symlink(name, place, called) {
             return is_it;
         }
@@ -117,7 +105,9 @@ impl Entry {
             return false;
         };
         if self.leads_there(&found, place, called, directories) {
-            return self.keep_seen.is_as_old(&found) || self.has_digest(&found, &file);
+            let kept = &self.step.keep.state;
+            let is_as_old = (kept.bytes, kept.modified_ns) == (found.bytes, found.modified_ns());
+            return is_as_old || self.has_digest(&found, &file);
         }
         // This may be the last name of the kept file.
         self.is_old_kept(&found, &file)
@@ -125,7 +115,7 @@ impl Entry {
 
     /// Whether a name that the run made is a link that may be removed, because its target has another name, or the same bytes
     /// as the file that was acted on.
-    pub(super) fn is_surplus(&self, name: &Name, place: &Place, called: &OsStr, directories: &Directories) -> bool {
+    pub(super) fn is_surplus(&self, name: &NameOf, place: &Place, called: &OsStr, directories: &Directories) -> bool {
         if let Some(is_it) = is_symlink(name, place, called) {
             return is_it;
         }
@@ -136,9 +126,9 @@ impl Entry {
 
     /// Whether the path of the kept file is another name of this file.
     fn leads_there(&self, found: &Facts, place: &Place, called: &OsStr, directories: &Directories) -> bool {
-        let kept = directories.place(&self.keep).and_then(|kept| kept.facts());
-        self.keep != place.beside(called)
-            && matches!(kept, Ok(Some(kept)) if kept.id() == found.id() && found.names > 1)
+        let keep = &self.step.keep.path;
+        let kept = directories.place(keep).and_then(|kept| kept.facts());
+        *keep != place.beside(called) && matches!(kept, Ok(Some(kept)) if kept.id() == found.id() && found.names > 1)
     }
 
     /// Whether a file is the one that was kept, whatever its path leads to now, and nobody writes to it.
@@ -149,12 +139,12 @@ impl Entry {
     /// Whether a file has the bytes that both files had.
     pub(super) fn has_digest(&self, found: &Facts, file: &File) -> bool {
         let digest = || digest_of(file, found.bytes, &mut Vec::new(), &|| true);
-        found.bytes == self.seen.bytes && digest().is_ok_and(|digest| digest == self.digest)
+        found.bytes == self.step.file.state.bytes && digest().is_ok_and(|digest| digest == self.digest)
     }
 }
 
 /// Whether a name is that of the symbolic link that was made; `None` if none was to be made.
-fn is_symlink(name: &Name, place: &Place, called: &OsStr) -> Option<bool> {
+fn is_symlink(name: &NameOf, place: &Place, called: &OsStr) -> Option<bool> {
     let target = name.link.as_ref()?;
     let is_link = matches!(place.facts_of(called), Ok(Some(found)) if found.kind == FileType::Symlink);
     Some(is_link && place.directory.link_target(called).is_ok_and(|link| link == *target))

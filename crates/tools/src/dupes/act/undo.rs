@@ -5,42 +5,41 @@
 //! Not here: writing journals, and settling those of killed runs.
 
 use std::ffi::OsStr;
-use std::fs::{File, FileTimes};
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use rustix::fs::FileType;
-use seekless::files::read_full;
 use seekless::plan::usual;
 use seekless::update::{StepKind, Watch};
 use seekless::{Copier, Destination, Operation, Part};
 use seekless_sys::{self as sys, Support, name_file};
-use serde_json::json;
 
-use super::change::{required, time, unmake};
-use super::check::require_changeable;
+use super::change::{Replacement, unmake};
+use super::directory::{make_again, name_again, unfollow};
 use super::held::digest_of;
-use super::journal::{self, Came, Entry, Journal as Open, Kind, Lines, Name, Written, before, device_of};
+use super::journal::{self, Entry, Journal, Lines, NameOf, OldFile, Written};
+use super::name_state::{NameState, Names};
 use super::place::{Directories, Place};
-use super::settle::{exchange_back, settle};
-use super::twin::Known;
-use super::{BATCH, BATCH_BYTES, Error, Unwatched};
+use super::prepare::require_changeable_directory;
+use super::settle::settle;
+use super::twin::KnownFile;
+use super::{Action, BATCH, BATCH_BYTES, Error, Outcome, Refused, Unwatched, cannot};
 use crate::Stop;
 use crate::visible::visible_path;
 use crate::walk::Facts;
 
 /// What a journal says of its run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Journal {
-    /// The file.
+pub struct PastRun {
+    /// The journal.
     pub path: PathBuf,
     /// When the run began.
     pub started: SystemTime,
-    /// The word for the action: `remove`, `hardlink`, `symlink`, `reflink`, `move`.
-    pub action: String,
+    /// What it did.
+    pub action: Action,
     /// Names that were acted on.
-    pub steps: u64,
+    pub names: u64,
     /// Those of them that were undone.
     pub undone: u64,
     /// The space that the run freed.
@@ -78,9 +77,6 @@ pub enum Undone {
 /// Receives the outcome for each name.
 pub type TellUndone<'a> = &'a dyn Fn(&Path, &Undone);
 
-/// How much of a file that a power cut may have torn is compared at a time.
-const TORN_BLOCK_BYTES: usize = 64 << 10;
-
 /// Journals are kept for 90 days.
 const KEPT: Duration = Duration::from_hours(90 * 24);
 /// The newest are kept in any case: the clock may have been set forward.
@@ -90,13 +86,13 @@ const NEWEST_KEPT: usize = if cfg!(test) { 0 } else { 20 };
 ///
 /// # Errors
 /// If the directory cannot be read; one that does not exist has none.
-pub fn list(state_directory: &Path) -> Result<(Vec<Journal>, Vec<Error>), Error> {
+pub fn list(state_directory: &Path) -> Result<(Vec<PastRun>, Vec<Error>), Error> {
     let (mut found, mut untrusted) = (Vec::new(), Vec::new());
     for path in journal::all(&journal::directory(state_directory))? {
         // The journal of a run at work is locked, but can be read.
-        let (lines, is_running) = match Open::open(&path) {
+        let (lines, is_running) = match Journal::open(&path) {
             Ok(Some(open)) => (open.read(), false),
-            Ok(None) => (Open::read_only(&path).and_then(|open| open.read()), true),
+            Ok(None) => (Journal::read_only(&path).and_then(|open| open.read()), true),
             Err(error) => (Err(error), false),
         };
         let lines = match lines {
@@ -112,12 +108,13 @@ pub fn list(state_directory: &Path) -> Result<(Vec<Journal>, Vec<Error>), Error>
             let chosen = lines.entries.iter().filter(|entry| steps(entry));
             chosen.map(|entry| entry.names.len() as u64).sum()
         };
-        found.push(Journal {
+        let has_acted = |entry: &Entry| lines.outcomes.get(&entry.number).is_some_and(Outcome::has_acted);
+        found.push(PastRun {
             path,
             started: lines.started,
-            action: lines.kind.name().to_owned(),
-            steps: names(&|entry| matches!(lines.came.get(&entry.step), Some(Came::Acted { .. }))),
-            undone: names(&|entry| lines.undone.get(&entry.step) == Some(&true)),
+            action: lines.action.clone(),
+            names: names(&has_acted),
+            undone: names(&|entry| lines.undone.get(&entry.number) == Some(&true)),
             gained_bytes: lines.gained_bytes(),
             is_running,
             is_complete: lines.is_complete,
@@ -162,12 +159,13 @@ pub(crate) fn undo_watched(path: &Path, stop: &Stop, tell: TellUndone<'_>, watch
         lines = journal.read()?;
     }
     let mut undoing = Undoing {
-        kind: lines.kind,
+        action: &lines.action,
         journal,
         directories: Directories::default(),
         block: Vec::new(),
         watch,
         written: Written::default(),
+        made_directories: Vec::new(),
         has_restored: false,
         has_failed: false,
     };
@@ -183,15 +181,16 @@ pub(crate) fn undo_watched(path: &Path, stop: &Stop, tell: TellUndone<'_>, watch
         named.extend(batch.into_iter().map(|restoring| undoing.finish(restoring, tell)));
         undoing.directories.close();
     }
+    undoing.finish_directories();
     if undoing.has_failed && !undoing.has_restored {
-        undoing.journal.add(&json!({"kind": "tried"}));
+        undoing.journal.add_tried();
     }
     undoing.journal.sync(watch)
 }
 
 /// Opens a journal that is not at work.
-fn own(path: &Path) -> Result<Open, Error> {
-    Open::open(path)?.ok_or_else(|| Error {
+fn own(path: &Path) -> Result<Journal, Error> {
+    Journal::open(path)?.ok_or_else(|| Error {
         path: path.to_owned(),
         action: "cannot lock the journal",
         source: io::Error::new(io::ErrorKind::WouldBlock, "its run, or an undo of it, is still running"),
@@ -222,7 +221,7 @@ pub(super) fn expire(state_directory: &Path, now: SystemTime) -> Result<u64, Err
     let mut all = journal::all(&journal::directory(state_directory))?;
     all.truncate(all.len().saturating_sub(NEWEST_KEPT));
     for path in all {
-        let Ok(Some(open)) = Open::open(&path) else { continue };
+        let Ok(Some(open)) = Journal::open(&path) else { continue };
         let Ok(started) = open.started() else { continue };
         let age = now.duration_since(started).unwrap_or_default();
         if age > KEPT && std::fs::remove_file(&path).is_ok() {
@@ -234,26 +233,16 @@ pub(super) fn expire(state_directory: &Path, now: SystemTime) -> Result<u64, Err
 
 /// An undo at work.
 struct Undoing<'a> {
-    kind: Kind,
-    journal: Open,
+    action: &'a Action,
+    journal: Journal,
     directories: Directories,
     block: Vec<u8>,
     watch: &'a dyn Watch,
     written: Written,
+    /// Directories that are there again, and what those that were made get when their files are back.
+    made_directories: Vec<(NameOf, Option<OldFile>)>,
     has_restored: bool,
     has_failed: bool,
-}
-
-/// What a name leads to.
-enum Now {
-    /// The file that it led to before, or the one that was made for it.
-    Restored(Place),
-    /// What the run made of it.
-    Acted(Place),
-    /// The file that was made for it, without its bytes: the power was cut before they were on the device.
-    Torn(Place, File),
-    /// Something else.
-    Other(String),
 }
 
 /// A step that is being undone.
@@ -263,14 +252,34 @@ struct Restoring<'e> {
     was_undone: bool,
     /// The outcome of each name, as far as it is known.
     told: Vec<Option<Undone>>,
-    /// The names that the file gets, by number; and the file without its bytes that has the name now.
-    wanted: Vec<(usize, Place, Option<File>)>,
+    wanted: Vec<Wanted>,
     file: Option<File>,
     /// Whether the file already has a temporary name.
     is_named: bool,
 }
 
+/// A name that a file gets.
+struct Wanted {
+    /// The number of the name.
+    at: usize,
+    place: Place,
+    /// The file without its bytes that has the name now.
+    torn: Option<File>,
+}
+
+fn failed(why: Refused) -> Undone {
+    Undone::Failed { why }
+}
+
 impl Undoing<'_> {
+    fn names(&self) -> Names<'_> {
+        Names {
+            action: self.action,
+            directories: &self.directories,
+            watch: self.watch,
+        }
+    }
+
     /// Begins undoing steps: makes the files that are to get names, and writes in the journal which they are.
     fn make_all<'e>(
         &mut self,
@@ -284,48 +293,51 @@ impl Undoing<'_> {
             let Some(entry) = entries.next().filter(|_| !stop.is_stopped()) else {
                 break;
             };
-            bytes = entry.seen.bytes.saturating_add(bytes);
+            bytes = entry.step.file.state.bytes.saturating_add(bytes);
             batch.extend(self.make(entry, lines));
         }
         batch
     }
 
     fn make<'e>(&mut self, entry: &'e Entry, lines: &Lines) -> Option<Restoring<'e>> {
-        let came = lines.came.get(&entry.step);
-        if came == Some(&Came::Left) {
+        let outcome = lines.outcomes.get(&entry.number);
+        if outcome.is_some_and(|outcome| !outcome.has_acted()) {
             return None;
         }
         let mut restoring = Restoring {
             entry,
-            was_undone: lines.undone.get(&entry.step) == Some(&true),
+            was_undone: lines.undone.get(&entry.number) == Some(&true),
             told: vec![None; entry.names.len()],
             wanted: Vec::new(),
             file: None,
             is_named: false,
         };
-        if came.is_none() {
-            let why = |temporary: &str| {
+        if outcome.is_none() {
+            let why = |name: &NameOf| {
                 format!(
-                    "the run was killed in this step, and its directory cannot be opened now; if the file is there as \
-                     {temporary}, the next run puts it back"
+                    "the run was killed in this step, and its directory cannot be opened now; if the file is there as {}, the \
+                     next run puts it back",
+                    name.temporary
                 )
             };
-            let failed = |name: &Name| {
-                Some(Undone::Failed {
-                    why: why(&name.temporary),
-                })
-            };
-            restoring.told = entry.names.iter().map(failed).collect();
+            restoring.told = entry.names.iter().map(|name| Some(failed(why(name)))).collect();
             return Some(restoring);
         }
-        match self.kind {
-            Kind::Reflink | Kind::Move if restoring.was_undone && !self.is_moved(entry) => return None,
-            Kind::Reflink => {
+        match self.action {
+            _ if entry.step.file.is_directory => {
+                if restoring.was_undone {
+                    return None;
+                }
+                let restored = self.restore_directory(entry, lines);
+                restoring.told = vec![Some(restored.map_or_else(failed, |()| Undone::Restored))];
+            }
+            Action::Reflink | Action::Move { .. } if restoring.was_undone && !self.is_moved(entry) => return None,
+            Action::Reflink => {
                 let why = "it shares blocks with the kept file, but has its own bytes and metadata".to_owned();
                 restoring.told.fill(Some(Undone::Nothing { why }));
             }
-            Kind::Move => {}
-            Kind::Remove | Kind::Hardlink | Kind::Symlink => self.restore(&mut restoring, lines),
+            Action::Move { .. } => {}
+            Action::Remove | Action::Hardlink | Action::Symlink { .. } => self.restore(&mut restoring, lines),
         }
         Some(restoring)
     }
@@ -333,7 +345,7 @@ impl Undoing<'_> {
     /// Gives names to what was made for a step. Returns its number, and whether nothing is left to undo.
     fn finish(&mut self, mut restoring: Restoring<'_>, tell: TellUndone<'_>) -> (u64, bool) {
         let entry = restoring.entry;
-        if self.kind == Kind::Move {
+        if matches!(self.action, Action::Move { .. }) && !entry.step.file.is_directory {
             let moved = entry.names.iter().map(|name| Some(self.move_back(entry, name)));
             restoring.told = moved.collect();
         }
@@ -345,7 +357,7 @@ impl Undoing<'_> {
                 Undone::Failed { .. } => is_undone = false,
                 Undone::Restored | Undone::Apart { .. } => {
                     if let Ok(place) = self.directories.place(&name.path) {
-                        self.written.note(&place, device_of(&place));
+                        self.written.note(&place);
                     }
                     self.has_restored = true;
                 }
@@ -354,28 +366,58 @@ impl Undoing<'_> {
             tell(&name.path, undone);
         }
         self.has_failed |= !is_undone;
-        (entry.step, is_undone)
+        (entry.number, is_undone)
     }
 
     /// Syncs what was made and named, then writes in the journal which steps are undone.
     fn record(&mut self, named: Vec<(u64, bool)>) -> Result<(), Error> {
         self.journal.commit(&self.written, self.watch, |journal| {
             for (step, is_undone) in named {
-                journal.add(&json!({"kind": "undone", "step": step, "is_undone": is_undone}));
+                journal.add_undone(step, is_undone);
             }
         })
     }
 
+    /// Makes a directory again that was removed. Another one that has its name stays.
+    fn restore_directory(&mut self, entry: &Entry, lines: &Lines) -> Result<(), Refused> {
+        let name = &entry.names[0];
+        let place = self
+            .directories
+            .place(&name.path)
+            .map_err(cannot("open its directory"))?;
+        let made = lines.restored.get(&entry.number).map_or(&[][..], Vec::as_slice);
+        let is_new = place.facts().map_err(cannot("stat"))?.is_none();
+        if is_new {
+            let directory = make_again(entry, &place, self.watch)?;
+            self.write_down(entry, &directory)?;
+            name_again(entry, &place, self.watch)?;
+        }
+        let is_ours = is_new || made.iter().any(|made| made.is_at(&place, &place.name));
+        let old = is_ours.then(|| entry.old.clone());
+        self.made_directories.push((name.clone(), old));
+        Ok(())
+    }
+
+    /// Gives directories their times, which changed when their files came back, and removes those that the files were moved to.
+    fn finish_directories(&self) {
+        for (name, old) in self.made_directories.iter().rev() {
+            unfollow(name, &self.directories);
+            if let (Some(old), Ok(directory)) = (old, File::open(&name.path)) {
+                // A time that cannot be set is no reason to undo again.
+                let _ = old.give_times(&directory);
+            }
+        }
+    }
+
     /// Removes the directories that were made for a file that is back.
-    fn unmake(&self, name: &Name) -> Undone {
+    fn unmake(&self, name: &NameOf) -> Undone {
+        let to = name.moved_to.as_deref().unwrap_or(Path::new("/"));
         match unmake(name, &self.directories) {
             Ok(()) => Undone::Restored,
-            Err(error) => Undone::Failed {
-                why: format!(
-                    "moved back, but a directory that was made for {} cannot be removed: {error}; run undo again to retry",
-                    visible_path(name.moved_to.as_deref().unwrap_or(Path::new("/")))
-                ),
-            },
+            Err(error) => failed(format!(
+                "moved back, but a directory that was made for {} cannot be removed: {error}; run undo again to retry",
+                visible_path(to)
+            )),
         }
     }
 
@@ -386,75 +428,88 @@ impl Undoing<'_> {
         places.any(|there| entry.is_at(&there, &there.name))
     }
 
-    fn move_back(&self, entry: &Entry, name: &Name) -> Undone {
-        let failed = |why: String| Undone::Failed { why };
+    fn move_back(&self, entry: &Entry, name: &NameOf) -> Undone {
         let to = name.moved_to.as_deref().unwrap_or(Path::new("/"));
+        let shown = visible_path(to);
         let place = match self.directories.place(&name.path) {
             Ok(place) => place,
-            Err(error) => return failed(format!("cannot open its directory: {error}")),
+            Err(error) => return failed(cannot("open its directory")(error)),
         };
         let is_target = |place: &Place| entry.is_at(place, &place.name);
         // A killed undo may have removed the directory.
-        let there = self.directories.place(to);
-        let there = match there {
+        let there = match self.directories.place(to) {
             Ok(there) if is_target(&there) => there,
-            _ if is_target(&place) => {
-                return self.unmake(name);
-            }
-            Ok(_) => {
-                let why = "is not what was moved there, or has changed since";
-                return failed(format!("{} {why}", visible_path(to)));
-            }
-            Err(error) => return failed(format!("cannot open the directory of {}: {error}", visible_path(to))),
+            _ if is_target(&place) => return self.unmake(name),
+            Ok(_) => return failed(format!("{shown} is not what was moved there, or has changed since")),
+            Err(error) => return failed(format!("cannot open the directory of {shown}: {error}")),
         };
-        let back = before(self.watch, StepKind::Rename, to)
-            .and_then(|()| required(there.directory.rename_new(&there.name, &place.directory, &place.name)));
+        let back = self.watch.announce(StepKind::Rename, to).and_then(|()| {
+            let moved = there.directory.rename_new(&there.name, &place.directory, &place.name);
+            moved?.required()
+        });
         match back {
             Ok(()) => self.unmake(name),
-            Err(error) => failed(format!("cannot move it back from {}: {error}", visible_path(to))),
+            Err(error) => failed(format!("cannot move it back from {shown}: {error}")),
         }
     }
 
     /// Makes a file whose names were removed or replaced by links, unless one of its names still leads to it.
     fn restore(&mut self, restoring: &mut Restoring<'_>, lines: &Lines) {
         let entry = restoring.entry;
-        let made = lines.restored.get(&entry.step).map_or(&[][..], Vec::as_slice);
+        let made = lines.restored.get(&entry.number).map_or(&[][..], Vec::as_slice);
         for (at, name) in entry.names.iter().enumerate() {
-            let failed = |why| Some(Undone::Failed { why });
-            restoring.told[at] = match self.now(entry, name, made) {
-                Ok(Now::Restored(place)) => {
+            let known = self.directories.place(&name.path).and_then(|place| {
+                let state = self.now(entry, name, &place, made)?;
+                Ok((place, state))
+            });
+            let mut want = |place, torn| {
+                restoring.wanted.push(Wanted { at, place, torn });
+                None
+            };
+            restoring.told[at] = match known {
+                Ok((place, NameState::Old)) => {
                     restoring.file = restoring.file.take().or_else(|| place.open().ok());
                     Some(Undone::Restored).filter(|_| !restoring.was_undone)
                 }
-                Ok(Now::Acted(place)) => {
-                    restoring.wanted.push((at, place, None));
-                    None
+                Ok((_, NameState::Restored(file))) => {
+                    restoring.file.get_or_insert(file);
+                    Some(Undone::Restored).filter(|_| !restoring.was_undone)
                 }
-                Ok(Now::Torn(place, torn)) => {
-                    restoring.wanted.push((at, place, Some(torn)));
-                    None
-                }
+                Ok((place, NameState::Acted)) => want(place, None),
+                Ok((place, NameState::Torn(torn))) => want(place, Some(torn)),
                 // It was restored, and is another program's now.
-                Ok(Now::Other(_)) | Err(_) if restoring.was_undone => None,
-                Ok(Now::Other(why)) => failed(why),
-                Err(error) => failed(format!("cannot open its directory: {error}")),
+                Ok((_, NameState::Other(_) | NameState::Aside(_))) | Err(_) if restoring.was_undone => None,
+                Ok((_, NameState::Other(why) | NameState::Aside(why))) => Some(failed(why)),
+                Err(error) => Some(failed(cannot("open its directory")(error))),
             };
         }
-        let (None, Some((at, place, _))) = (&restoring.file, restoring.wanted.first()) else {
+        let (None, Some(Wanted { at, place, .. })) = (&restoring.file, restoring.wanted.first()) else {
             return;
         };
         match self.copy(entry, place, &entry.names[*at]) {
-            Ok(copy) => {
-                self.written.note(place, device_of(place));
-                restoring.is_named = copy.is_named;
-                restoring.file = Some(copy.file);
+            Ok((file, is_named)) => {
+                self.written.note(place);
+                restoring.is_named = is_named;
+                restoring.file = Some(file);
             }
             Err(why) => {
-                for (at, _, _) in restoring.wanted.drain(..) {
-                    restoring.told[at] = Some(Undone::Failed { why: why.clone() });
+                for wanted in restoring.wanted.drain(..) {
+                    restoring.told[wanted.at] = Some(failed(why.clone()));
                 }
             }
         }
+    }
+
+    /// What a name leads to.
+    fn now(&self, entry: &Entry, name: &NameOf, place: &Place, made: &[KnownFile]) -> io::Result<NameState> {
+        // In an append-only directory, links can be made, but not removed again.
+        let has_temporary = || Ok::<_, io::Error>(place.facts_of(OsStr::new(&name.temporary))?.is_some());
+        if (self.action.makes_links() || has_temporary()?)
+            && let Err(why) = require_changeable_directory(&name.path)
+        {
+            return Ok(NameState::Other(why));
+        }
+        Ok(self.names().state(entry, name, place, made)?.0)
     }
 
     /// Gives a file its names: they become names of one file again.
@@ -462,286 +517,123 @@ impl Undoing<'_> {
         let (entry, Some(file)) = (restoring.entry, &restoring.file) else {
             return;
         };
-        let names = entry.links.saturating_sub(entry.names.len() as u64);
-        let restored = if names == 0 || entry.acted_on().is_open(file) {
-            Undone::Restored
-        } else {
-            Undone::Apart { names }
-        };
-        for (at, place, torn) in restoring.wanted.drain(..) {
+        let names = entry.old.links.saturating_sub(entry.names.len() as u64);
+        for wanted in restoring.wanted.drain(..) {
             let is_named = std::mem::take(&mut restoring.is_named);
-            let given = self.give_name((entry, &entry.names[at]), &place, file, is_named, torn.as_ref());
-            restoring.told[at] = Some(match given {
-                Ok(()) => Undone::Restored,
-                Err(why) => Undone::Failed { why },
-            });
+            let given = self.give_name(entry, &wanted, file, is_named);
+            restoring.told[wanted.at] = Some(given.map_or_else(failed, |()| Undone::Restored));
         }
-        for told in &mut restoring.told {
-            if *told == Some(Undone::Restored) {
-                *told = Some(restored.clone());
-            }
-        }
-    }
-
-    /// What a name leads to. First cleans up what a killed undo left under the temporary name.
-    fn now(&self, entry: &Entry, name: &Name, made: &[Known]) -> io::Result<Now> {
-        let place = self.directories.place(&name.path)?;
-        let temporary = OsStr::new(&name.temporary);
-        let is_made = |called: &OsStr| made.iter().any(|made| made.is_at(&place, called));
-        let is_restored = |found: &Facts| entry.seen.is_as_old(found) && entry.acted_on().is_at(&place, &place.name);
-        let has_temporary = place.facts_of(temporary)?.is_some();
-        // In an append-only directory, links can be made, but not removed again.
-        let above = name.path.parent().unwrap_or(Path::new("/"));
-        let is_changed = self.kind != Kind::Remove || has_temporary;
-        if is_changed && let Err(why) = require_changeable(above) {
-            return Ok(Now::Other(format!("its directory: {why}")));
-        }
-        if has_temporary {
-            let aside = place.beside(temporary);
-            let is_surplus =
-                || self.kind != Kind::Remove && entry.is_surplus(name, &place, temporary, &self.directories);
-            if is_made(temporary) || is_surplus() {
-                before(self.watch, StepKind::Remove, &aside)?;
-                place.directory.remove_file(temporary)?;
-            } else if !entry.is_at(&place, temporary) {
-                return Ok(Now::Other(format!("there is an unknown file {}", visible_path(&aside))));
-            } else if place.facts()?.is_none() {
-                before(self.watch, StepKind::Rename, &aside)?;
-                required(place.directory.rename_new(temporary, &place.directory, &place.name))?;
-            } else if self.kind != Kind::Remove && entry.is_link(name, &place, &place.name, &self.directories) {
-                // A killed undo had given it another of its names.
-                if let Err(why) = exchange_back(entry, name, &place, &self.directories, self.watch)? {
-                    return Ok(Now::Other(why));
-                }
-            } else {
-                let why = "another file has its name now; what was there before is";
-                return Ok(Now::Other(format!("{why} {}", visible_path(&aside))));
-            }
-        }
-        Ok(match (place.facts()?, self.kind) {
-            (Some(found), _) if is_restored(&found) => Now::Restored(place),
-            (Some(found), _) if is_made(&place.name) => {
-                let file = place.open()?;
-                match () {
-                    () if entry.has_digest(&found, &file) => Now::Restored(place),
-                    () if self.is_torn(entry, &file)? => Now::Torn(place, file),
-                    () => Now::Other("it was restored, and has changed since".into()),
+        if names > 0 && !entry.acted_on().is_open(file) {
+            for told in &mut restoring.told {
+                if *told == Some(Undone::Restored) {
+                    *told = Some(Undone::Apart { names });
                 }
             }
-            (None, Kind::Remove) => Now::Acted(place),
-            (None, _) => Now::Other("it is gone; the link that took its place was removed or renamed".into()),
-            (Some(_), Kind::Hardlink | Kind::Symlink)
-                if entry.is_link(name, &place, &place.name, &self.directories) =>
-            {
-                Now::Acted(place)
-            }
-            (Some(_), Kind::Hardlink) if entry.kept().is_at(&place, &place.name) => {
-                Now::Other("the file that it was linked to has changed since".into())
-            }
-            (Some(_), _) => Now::Other("another file has its name now".into()),
-        })
-    }
-
-    /// Opens the kept file.
-    fn kept(&self, entry: &Entry) -> io::Result<File> {
-        let kept = self.directories.place(&entry.keep)?;
-        // Opening a device may have effects.
-        let is_file = kept.facts()?.is_none_or(|found| found.kind == FileType::RegularFile);
-        is_file
-            .then(|| kept.open())
-            .ok_or_else(|| io::Error::other("not a regular file"))?
-    }
-
-    /// Whether a file is the beginning of the kept one but for zeros: there is nothing in it to lose.
-    fn is_torn(&self, entry: &Entry, file: &File) -> io::Result<bool> {
-        let kept = self.kept(entry)?;
-        let (mut own, mut theirs) = (vec![0; TORN_BLOCK_BYTES], vec![0; TORN_BLOCK_BYTES]);
-        for at in (0..).step_by(TORN_BLOCK_BYTES) {
-            let read = read_full(file, &mut own, at)?;
-            let wanted = read_full(&kept, &mut theirs, at)?;
-            let is_like = |(own, theirs): (&u8, &u8)| *own == 0 || own == theirs;
-            if read > wanted || !own[..read].iter().zip(&theirs).all(is_like) {
-                return Ok(false);
-            }
-            if read < TORN_BLOCK_BYTES {
-                break;
-            }
         }
-        Ok(true)
     }
 
-    /// Makes a copy of the kept file with the metadata of the one that was removed.
-    fn copy(&mut self, entry: &Entry, place: &Place, name: &Name) -> Result<Copy, String> {
-        let keep = visible_path(&entry.keep);
-        let kept = self.kept(entry);
+    /// Makes a copy of the kept file with the metadata of the one that was removed. Returns whether it has the temporary name.
+    fn copy(&mut self, entry: &Entry, place: &Place, name: &NameOf) -> Result<(File, bool), Refused> {
+        let keep = visible_path(&entry.step.keep.path);
+        let kept = self.names().kept(entry);
         let kept = kept.map_err(|error| format!("cannot open the kept file {keep}: {error}"))?;
         let changed = || format!("the kept file {keep} has changed since: its bytes differ from those of the file");
         let metadata = kept
             .metadata()
             .map_err(|error| format!("cannot stat {keep}: {error}"))?;
-        if !metadata.is_file() || metadata.len() != entry.seen.bytes {
+        if !metadata.is_file() || metadata.len() != entry.step.file.state.bytes {
             return Err(changed());
         }
-        let aside = place.beside(OsStr::new(&name.temporary));
-        let failed = |action: &'static str| move |error: io::Error| format!("cannot {action}: {error}");
-        before(self.watch, StepKind::Make, &aside).map_err(failed("make a new file"))?;
-        let made = match sys::unnamed_file(&place.directory).map_err(failed("make a new file"))? {
-            Support::Available((file, _)) => (file, None),
-            Support::Unavailable(_) => {
-                let file = place.directory.create_file(OsStr::new(&name.temporary), 0o600);
-                (file.map_err(failed("make a new file"))?, Some((place, name)))
-            }
+        let (temporary, unmade) = (OsStr::new(&name.temporary), cannot("make a new file"));
+        let told = self.watch.announce(StepKind::Make, &place.beside(temporary));
+        told.map_err(&unmade)?;
+        let (file, is_named) = match sys::unnamed_file(&place.directory).map_err(&unmade)? {
+            Support::Available((file, _)) => (file, false),
+            Support::Unavailable(_) => (place.directory.create_file(temporary, 0o600).map_err(&unmade)?, true),
         };
-        let (file, named) = made;
-        let filled = self
-            .write_down(entry, &file)
-            .and_then(|()| self.fill(entry, &kept, &file));
+        let filled = self.fill(entry, &kept, &file);
         match filled.and_then(|is_equal| if is_equal { Ok(()) } else { Err(changed()) }) {
-            Ok(()) => Ok(Copy {
-                file,
-                is_named: named.is_some(),
-            }),
+            Ok(()) => Ok((file, is_named)),
             Err(why) => {
-                if let Some((place, name)) = named {
-                    let _ = place.directory.remove_file(OsStr::new(&name.temporary));
+                if is_named {
+                    let _ = place.directory.remove_file(temporary);
                 }
                 Err(why)
             }
         }
     }
 
-    /// Writes in the journal which file is made to undo a step, before it has a name.
-    fn write_down(&mut self, entry: &Entry, new: &File) -> Result<(), String> {
-        let made = Known::of(new).map_err(|error| format!("cannot stat the new file: {error}"))?;
-        self.journal.add(&json!({
-            "kind": "restoring",
-            "step": entry.step,
-            "device": made.device,
-            "inode": made.inode,
-            "born_ns": made.born_ns,
-        }));
+    /// Writes in the journal which file or directory is made to undo a step, before it has its name.
+    fn write_down(&mut self, entry: &Entry, new: &File) -> Result<(), Refused> {
+        let made = KnownFile::of(new).map_err(cannot("stat the new file"))?;
+        self.journal.add_restoring(entry.number, made);
         self.journal.write(self.watch).map_err(|error| error.to_string())
     }
 
-    /// Fills a new file; returns whether its bytes are those of the removed file.
-    fn fill(&mut self, entry: &Entry, kept: &File, new: &File) -> Result<bool, String> {
-        let failed = |action: &'static str| move |error: io::Error| format!("cannot {action}: {error}");
-        entry.give_flags(new)?;
+    /// Fills a new file, after the journal says which it is; returns whether its bytes are those of the removed file.
+    fn fill(&mut self, entry: &Entry, kept: &File, new: &File) -> Result<bool, Refused> {
+        self.write_down(entry, new)?;
+        entry.old.give_flags(new)?;
         if !matches!(sys::clone_file(kept, new), Ok(Support::Available(()))) {
             let from = Part::of_file(kept);
             let copied = Copier::prepare(&usual(Operation::Copy))
                 .and_then(|mut copier| copier.copy(from, Part::of_file(new), Destination::Overwrite));
-            copied.map_err(|error| format!("cannot copy: {}", seekless::full_text(&error)))?;
+            copied.map_err(|error| cannot("copy")(seekless::full_text(&error)))?;
         }
-        let length = new.metadata().map_err(failed("stat the new file"))?.len();
-        let digest = digest_of(new, length, &mut self.block, &|| true).map_err(failed("read the new file"))?;
-        if (length, &digest) != (entry.seen.bytes, &entry.digest) {
+        let length = new.metadata().map_err(cannot("stat the new file"))?.len();
+        let digest = digest_of(new, length, &mut self.block, &|| true).map_err(cannot("read the new file"))?;
+        if (length, &digest) != (entry.step.file.state.bytes, &entry.digest) {
             return Ok(false);
         }
-        entry.give_attributes(new)?;
+        entry.old.give_attributes(new)?;
         Ok(true)
     }
 
     /// Gives a file a name that leads to nothing, to the link that the run made, or to a torn file. `is_temporary` says that the file
     /// already has the temporary name.
-    fn give_name(
-        &self,
-        (entry, name): (&Entry, &Name),
-        place: &Place,
-        file: &File,
-        is_temporary: bool,
-        torn: Option<&File>,
-    ) -> Result<(), String> {
+    fn give_name(&self, entry: &Entry, wanted: &Wanted, file: &File, is_temporary: bool) -> Result<(), Refused> {
+        let (place, name) = (&wanted.place, &entry.names[wanted.at]);
         let temporary = OsStr::new(&name.temporary);
-        let aside = place.beside(temporary);
-        let failed = |action: &'static str| move |error: io::Error| format!("cannot {action}: {error}");
         let link = |called: &OsStr| {
-            let path =
-                sys::descriptor_path(file).ok_or_else(|| io::Error::other("this system does not link open files"))?;
+            self.watch.announce(StepKind::Make, &place.beside(called))?;
+            let path = sys::descriptor_path(file);
+            let path = path.ok_or_else(|| io::Error::other("this system does not link open files"))?;
             name_file(&path, &place.directory, called)
         };
-        if self.kind == Kind::Remove && torn.is_none() {
-            let told = before(self.watch, StepKind::Make, &place.path);
-            let named = told.and_then(|()| {
-                if is_temporary {
-                    required(place.directory.rename_new(temporary, &place.directory, &place.name))
-                } else {
-                    link(&place.name)
-                }
-            });
-            return named.map_err(failed("give it its name"));
+        if *self.action == Action::Remove && wanted.torn.is_none() {
+            let named = if is_temporary {
+                let told = self.watch.announce(StepKind::Make, &place.path);
+                told.and_then(|()| {
+                    let directory = &place.directory;
+                    directory.rename_new(temporary, directory, &place.name)?.required()
+                })
+            } else {
+                link(&place.name)
+            };
+            return named.map_err(cannot("give it its name"));
         }
         if !is_temporary {
-            let named = before(self.watch, StepKind::Make, &aside).and_then(|()| link(temporary));
-            named.map_err(failed("give the new file a name"))?;
+            link(temporary).map_err(cannot("give the new file a name"))?;
         }
-        let exchange = || {
-            before(self.watch, StepKind::Rename, &place.path)?;
-            required(place.directory.exchange(temporary, &place.name))
-        };
-        let discard = |why: String| {
-            // After exchanging twice it may be what another program saved in between.
-            let is_ours = |found: &Facts| Facts::of(file).is_ok_and(|own| own.id() == found.id());
-            match place.facts_of(temporary) {
-                Ok(Some(found)) if is_ours(&found) => {}
-                Ok(None) => return why,
-                _ => return format!("{why}; what another program saved is {}", visible_path(&aside)),
-            }
-            let removed =
-                before(self.watch, StepKind::Remove, &aside).and_then(|()| place.directory.remove_file(temporary));
-            match removed {
-                Ok(()) => why,
-                Err(error) => format!("{why}; cannot remove {}: {error}", visible_path(&aside)),
-            }
-        };
-        exchange().map_err(|error| discard(format!("cannot exchange names with the link: {error}")))?;
-        let is_expected = match torn {
-            Some(torn) => Known::of(torn).is_ok_and(|torn| torn.is_at(place, temporary)),
+        let is_expected = || match &wanted.torn {
+            Some(torn) => KnownFile::of(torn).is_ok_and(|torn| torn.is_at(place, temporary)),
             None => entry.is_link(name, place, temporary, &self.directories),
         };
-        if !is_expected {
-            let why = "another program replaced the link at that moment".to_owned();
-            return Err(match exchange() {
-                Ok(()) => discard(why),
-                Err(error) => format!("{why}; what it saved is {} ({error})", visible_path(&aside)),
-            });
-        }
-        let removed =
-            before(self.watch, StepKind::Remove, &aside).and_then(|()| place.directory.remove_file(temporary));
-        removed.map_err(|error| format!("restored, but cannot remove the link {}: {error}", visible_path(&aside)))
-    }
-}
-
-impl Entry {
-    /// Gives an empty file the flags of the one that was removed, some of which only an empty file takes.
-    pub(super) fn give_flags(&self, new: &File) -> Result<(), String> {
-        if let Some(flags) = self.flags {
-            let given = sys::set_inode_flags(new, flags);
-            given.map_err(|error| format!("cannot restore its flags (lsattr): {error}"))?;
-        }
-        if let Some(flags) = self.extended_flags {
-            let given = sys::set_extended_flags(new, flags);
-            given.map_err(|error| format!("cannot restore its project or extent size (xfs_io): {error}"))?;
-        }
-        Ok(())
-    }
-
-    /// Gives a file the owner, mode, attributes and times of the one that was removed.
-    pub(super) fn give_attributes(&self, new: &File) -> Result<(), String> {
-        let given = self.attributes.give(new);
-        given.map_err(|(attribute, error)| format!("cannot restore its {attribute}: {error}"))?;
-        let (Some(modified), Some(accessed)) = (time(self.modified), time(self.accessed)) else {
-            return Err("cannot restore its times: those in the journal are not valid".into());
+        let remove = || {
+            if !is_expected() {
+                return Err("another program replaced the link at that moment".into());
+            }
+            let told = self.watch.announce(StepKind::Remove, &place.beside(temporary));
+            let removed = told.and_then(|()| place.directory.remove_file(temporary));
+            removed.map_err(cannot("remove the link"))
         };
-        let times = FileTimes::new().set_modified(modified).set_accessed(accessed);
-        let given = new.set_times(times);
-        given.map_err(|error| format!("cannot restore its times: {error}"))
+        let replacement = Replacement {
+            place,
+            temporary,
+            watch: self.watch,
+            is_new: &|found| Facts::of(file).is_ok_and(|own| own.id() == found.id()),
+        };
+        let taken = replacement.take_name(&|| Ok(()), &remove);
+        taken.map_err(|outcome| outcome.why().unwrap_or_default())
     }
-}
-
-/// A new file with the bytes and metadata of one that was removed.
-struct Copy {
-    file: File,
-    /// Whether it has the temporary name; else it has none.
-    is_named: bool,
 }

@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicBool;
 
 use rustix::fs::{AtFlags, FileType, Mode, openat, readlinkat, statat};
 use rustix::io::Errno;
-use seekless::files::Identity;
+use seekless::files::FileId;
 
 use super::{Found, Other, Shared, Waiting};
 use crate::threads::in_parts;
@@ -91,7 +91,7 @@ impl<'a> Sorter<'_, 'a> {
                 FileType::Directory if filter.enters(&named, self.next.above) => {
                     let child = self.waiting(directory.child(name, ()));
                     self.children.push(Waiting {
-                        listed: Some(Identity::new(self.device, entry.inode)),
+                        listed: Some(FileId::new(self.device, entry.inode)),
                         ..child
                     });
                 }

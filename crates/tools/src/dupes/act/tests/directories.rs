@@ -1,24 +1,7 @@
-//! Moving whole directories, and undoing it: nothing is ever half moved, replaced or lost.
+//! Acting on equal directories: their files move, those that are empty then follow, and undo brings all of it back.
 
-use super::super::directory::Tree as Listed;
+use super::super::directory::steps_of;
 use super::*;
-
-/// A change that another program makes, and a part of the reason for which the directory is left alone then.
-type Edit = (&'static str, fn(&Tree), &'static str);
-
-fn seen_directory(path: &Path) -> Seen {
-    Listed::of(path).unwrap().seen()
-}
-
-fn directory_step(path: &Path, keep: &Path) -> Step {
-    Step {
-        paths: vec![path.to_owned()],
-        seen: seen_directory(path),
-        keep: keep.to_owned(),
-        keep_seen: seen_directory(keep),
-        why: "first".into(),
-    }
-}
 
 fn to_moved(tree: &Tree) -> Action {
     Action::Move { to: tree.path("moved") }
@@ -36,93 +19,104 @@ fn write_directories(tree: &Tree) {
         tree.write(at.join("sub/b"), &vec![7; 100_000]);
         tree.write(at.join("sub/c"), b"");
         fs::create_dir(at.join("empty")).unwrap();
-        for file in ["a", "sub/b"] {
-            age(&at.join(file), 7);
+        fs::set_permissions(at.join("empty"), Permissions::from_mode(0o750)).unwrap();
+        for name in ["a", "sub/b", "sub", "empty", ""] {
+            age(&at.join(name), 7);
         }
     }
     tree.write("deep/other", b"precious");
 }
 
-pub(super) fn directory_steps(tree: &Tree) -> Vec<Step> {
-    let keep = tree.path("keep");
-    ["deep/one", "two"]
-        .map(|one| directory_step(&tree.path(one), &keep))
-        .into()
+fn steps(tree: &Tree, path: &str) -> Result<Vec<Step>, String> {
+    steps_of(&tree.path(path), &tree.path("keep"), "first", &to_moved(tree))
 }
 
-/// Does something before each rename, and expects that nothing is removed.
-struct AtRename<F: Fn() + Sync>(F);
-
-impl<F: Fn() + Sync> Watch for AtRename<F> {
-    fn before(&self, step: &Watched<'_>) -> io::Result<()> {
-        assert_ne!(step.kind, StepKind::Remove);
-        if step.kind == StepKind::Rename {
-            self.0();
-        }
-        Ok(())
-    }
+pub(super) fn directory_steps(tree: &Tree) -> Vec<Step> {
+    ["deep/one", "two"]
+        .iter()
+        .flat_map(|path| steps(tree, path).unwrap())
+        .collect()
 }
 
 fn moved_to(tree: &Tree, path: &Path) -> PathBuf {
     tree.path("moved").join(path.strip_prefix("/").unwrap())
 }
 
+/// Fails with the paths that are not what they were.
+fn require_same(tree: &Tree, before: &Snapshot, when: &str) {
+    let now = tree.snapshot();
+    let paths: BTreeSet<&PathBuf> = before.keys().chain(now.keys()).collect();
+    let others: Vec<_> = paths
+        .into_iter()
+        .filter(|path| before.get(*path) != now.get(*path))
+        .collect();
+    assert!(others.is_empty(), "{when}: {others:?}");
+}
+
+fn modified(path: &Path) -> SystemTime {
+    path.metadata().unwrap().modified().unwrap()
+}
+
 #[test]
-fn a_directory_moves_by_one_rename_and_comes_back() {
+fn files_move_with_the_directories_that_are_empty_then_and_come_back() {
     for tree in trees() {
         write_directories(&tree);
         let before = tree.snapshot();
         let steps = directory_steps(&tree);
-        let renames = AtomicU64::new(0);
-        let count = AtRename(|| {
-            renames.fetch_add(1, Ordering::Relaxed);
-        });
-        let options = tree.options();
-        assert_eq!(check(&to_moved(&tree), &steps, &options), []);
-        let outcomes = tree.run_with(&to_moved(&tree), &steps, &options, &count).unwrap();
+        assert_eq!(steps.len(), 12);
+        assert_eq!(check(&to_moved(&tree), &steps, &tree.options()), []);
+        let outcomes = tree.run(&to_moved(&tree), &steps);
         assert!(outcomes.iter().all(is_done), "{outcomes:?}");
-        assert_eq!(renames.load(Ordering::Relaxed), 2);
-        for step in &steps {
-            let there = moved_to(&tree, &step.paths[0]);
-            assert!(!step.paths[0].exists());
-            assert_eq!(seen_directory(&there), step.seen);
-            // What is used meanwhile comes back, too.
-            fs::write(there.join("new"), "new").unwrap();
+        for directory in ["deep/one", "two"] {
+            let path = tree.path(directory);
+            assert!(!path.exists());
+            let there = moved_to(&tree, &path);
+            for name in ["a", "sub/b", "sub/c"] {
+                assert_eq!(
+                    fs::read(there.join(name)).unwrap(),
+                    fs::read(tree.path("keep").join(name)).unwrap()
+                );
+            }
+            let empty = there.join("empty");
+            assert_eq!(empty.metadata().unwrap().mode() & 0o777, 0o750);
+            assert_eq!(modified(&there), modified(&tree.path("keep")));
         }
-        let [journal] = &tree.journals()[..] else { panic!() };
-        assert_eq!((journal.steps, journal.undone, journal.is_complete), (2, 0, true));
         let undone = tree.undo();
         assert!(
-            undone.len() == 2 && undone.iter().all(|(_, undone)| *undone == Undone::Restored),
+            undone.len() == 12 && undone.iter().all(|(_, undone)| *undone == Undone::Restored),
             "{undone:?}"
         );
-        for step in &steps {
-            fs::remove_file(step.paths[0].join("new")).unwrap();
+        require_same(&tree, &before, "undone");
+        for directory in ["two", "two/sub", "two/empty", "deep/one"] {
+            assert_eq!(
+                modified(&tree.path(directory)),
+                modified(&tree.path("keep")),
+                "{directory}"
+            );
         }
-        assert_eq!(tree.snapshot(), before);
         assert_eq!(tree.undo(), [], "undone twice");
     }
 }
 
-/// Fails unless each directory is whole, in one of its places.
-fn require_whole(tree: &Tree, seen: &[Seen; 3]) {
-    for (name, seen) in ["keep", "deep/one", "two"].iter().zip(seen) {
-        let path = tree.path(name);
-        let places = [path.clone(), moved_to(tree, &path)];
-        let found: Vec<&PathBuf> = places.iter().filter(|path| path.exists()).collect();
-        assert_eq!(found.len(), 1, "{name}");
-        assert_eq!(seen_directory(found[0]), *seen, "{name}");
+/// Fails unless each file is in one of its places.
+fn require_once(tree: &Tree, before: &Snapshot) {
+    for (path, (bytes, ..)) in before {
+        if !path.starts_with(tree.path("moved")) && !bytes.is_empty() {
+            let places = [path.clone(), moved_to(tree, path)];
+            let found: Vec<&PathBuf> = places.iter().filter(|path| path.exists()).collect();
+            assert_eq!(found.len(), 1, "{}", path.display());
+            assert_eq!(fs::read(found[0]).unwrap(), *bytes);
+        }
     }
-    assert!(tree.path("keep").exists());
+    assert!(tree.path("keep/sub/b").exists());
 }
 
 #[test]
-fn a_kill_at_any_step_leaves_whole_directories_which_undo_puts_back() {
+fn a_kill_at_any_step_leaves_each_file_in_one_place_and_undo_brings_it_back() {
     for tree in trees() {
         for job in ["run", "settle", "undo"] {
             for left in 0.. {
                 write_directories(&tree);
-                let seen = ["keep", "deep/one", "two"].map(|name| seen_directory(&tree.path(name)));
                 let before = tree.snapshot();
                 let was_killed = if job == "undo" {
                     tree.run(&to_moved(&tree), &directory_steps(&tree));
@@ -130,45 +124,24 @@ fn a_kill_at_any_step_leaves_whole_directories_which_undo_puts_back() {
                 } else {
                     is_killed(&tree, 0, "directories", left)
                 };
-                require_whole(&tree, &seen);
+                require_once(&tree, &before);
                 if job == "settle" {
                     is_killed(&tree, 0, "settle", left % 3);
-                    require_whole(&tree, &seen);
+                    require_once(&tree, &before);
                     tree.run(&Action::Remove, &[]);
-                    require_whole(&tree, &seen);
+                    require_once(&tree, &before);
                 }
                 if left % 2 == 1 {
                     renumber_devices(&tree);
                 }
                 tree.undo();
-                assert_eq!(tree.snapshot(), before, "{job}, killed before change {left}");
+                require_same(&tree, &before, &format!("{job}, killed before change {left}"));
                 forget_all(&tree);
                 if !was_killed {
                     println!("{job}: {left} changes");
                     break;
                 }
             }
-        }
-    }
-}
-
-#[test]
-fn a_second_run_completes_what_a_kill_left() {
-    let tree = tree();
-    for left in 0.. {
-        write_directories(&tree);
-        let was_killed = is_killed(&tree, 0, "directories", left);
-        let rest = ["deep/one", "two"].map(|name| tree.path(name));
-        let rest = rest.iter().filter(|path| path.exists());
-        let steps: Vec<Step> = rest.map(|path| directory_step(path, &tree.path("keep"))).collect();
-        let outcomes = tree.run(&to_moved(&tree), &steps);
-        assert!(outcomes.iter().all(is_done), "{outcomes:?}");
-        for name in ["deep/one", "two"] {
-            assert!(moved_to(&tree, &tree.path(name)).join("sub/b").exists());
-        }
-        forget_all(&tree);
-        if !was_killed {
-            break;
         }
     }
 }
@@ -181,322 +154,171 @@ fn more_directories_than_a_batch_has_are_moved_and_come_back() {
         tree.write(format!("{number}/file"), b"same");
     }
     let before = tree.snapshot();
-    let steps: Vec<Step> = (1..50)
-        .map(|number| directory_step(&tree.path(number.to_string()), &tree.path("0")))
-        .collect();
+    let of = |number: i32| {
+        steps_of(
+            &tree.path(number.to_string()),
+            &tree.path("0"),
+            "first",
+            &to_moved(&tree),
+        )
+    };
+    let steps: Vec<Step> = (1..50).flat_map(|number| of(number).unwrap()).collect();
     let outcomes = tree.run(&to_moved(&tree), &steps);
     assert!(outcomes.iter().all(is_done), "{outcomes:?}");
-    assert!(
-        steps
-            .iter()
-            .all(|step| moved_to(&tree, &step.paths[0]).join("file").exists())
-    );
+    assert_eq!(fs::read_dir(tree.root()).unwrap().count(), 2);
     tree.undo();
-    assert_eq!(tree.snapshot(), before);
+    require_same(&tree, &before, "undone");
 }
 
-/// What another program may have done since the search.
-const EDITS: [Edit; 14] = [
-    (
-        "a file with its times put back",
-        |tree| {
-            fs::write(tree.path("two/a"), "Content of a").unwrap();
-            age(&tree.path("two/a"), 7);
-        },
-        "added, removed or changed",
-    ),
-    ("a new file", |tree| drop(tree.write("two/sub/new", b"new")), "added"),
-    ("an empty new file", |tree| drop(tree.write("two/new", b"")), "added"),
-    (
-        "a new directory",
-        |tree| fs::create_dir(tree.path("two/new")).unwrap(),
-        "added",
-    ),
-    (
-        "a removed file",
-        |tree| fs::remove_file(tree.path("two/a")).unwrap(),
-        "removed",
-    ),
-    (
-        "a renamed file",
-        |tree| fs::rename(tree.path("two/a"), tree.path("two/aa")).unwrap(),
-        "added, removed",
-    ),
-    (
-        "an empty file that got bytes",
-        |tree| fs::write(tree.path("two/sub/c"), "x").unwrap(),
-        "changed",
-    ),
-    (
-        "a link for a file",
-        |tree| {
-            fs::remove_file(tree.path("two/a")).unwrap();
-            symlink("../keep/a", tree.path("two/a")).unwrap();
-        },
-        "is a symbolic link",
-    ),
-    (
-        "a link for a directory in it",
-        |tree| {
-            fs::rename(tree.path("two/sub"), tree.path("elsewhere")).unwrap();
-            symlink("../elsewhere", tree.path("two/sub")).unwrap();
-        },
-        "is a symbolic link",
-    ),
-    (
-        "a link for the directory",
-        |tree| {
-            fs::rename(tree.path("two"), tree.path("elsewhere")).unwrap();
-            symlink("elsewhere", tree.path("two")).unwrap();
-        },
-        "no longer a directory",
-    ),
-    (
-        "a FIFO",
-        |tree| {
-            let mode = rustix::fs::Mode::from_raw_mode(0o600);
-            let kind = rustix::fs::FileType::Fifo;
-            rustix::fs::mknodat(rustix::fs::CWD, tree.path("two/fifo"), kind, mode, 0).unwrap();
-        },
-        "is a FIFO",
-    ),
-    (
-        "another directory with the same files",
-        |tree| {
-            fs::rename(tree.path("two"), tree.path("elsewhere")).unwrap();
-            fs::create_dir(tree.path("two")).unwrap();
-        },
-        "not the directory that was searched",
-    ),
-    (
-        "a file of the kept directory",
-        |tree| fs::write(tree.path("keep/a"), "Content of a").unwrap(),
-        "the kept directory",
-    ),
-    (
-        "its name taken",
-        |tree| drop(tree.write(moved_to(tree, &tree.path("two")), b"taken")),
-        "exists",
-    ),
-];
-
 #[test]
-fn a_directory_that_is_not_what_was_searched_is_left_alone() {
+fn a_directory_that_is_not_empty_by_then_stays_with_what_is_in_it() {
+    type Edit = fn(&Tree);
+    let edits: [(Edit, &str); 4] = [
+        (|tree| drop(tree.write("two/sub/new", b"new")), "two/sub/new"),
+        (|tree| fs::create_dir(tree.path("two/new")).unwrap(), "two/new"),
+        (|tree| fs::write(tree.path("two/a"), "changed").unwrap(), "two/a"),
+        (|tree| symlink("a", tree.path("two/link")).unwrap(), "two/link"),
+    ];
     for tree in trees() {
-        for (what, edit, reason) in EDITS {
+        for (edit, stays) in edits {
             write_directories(&tree);
-            let steps = directory_steps(&tree);
+            let steps = steps(&tree, "two").unwrap();
             edit(&tree);
             let before = tree.snapshot();
-            let outcomes = tree.run(&to_moved(&tree), &steps[1..]);
-            let checked = check(&to_moved(&tree), &steps[1..], &tree.options());
-            for why in [why(&outcomes[0]), &checked[0].1] {
-                assert!(why.contains(reason), "{what}: {why}");
-            }
-            assert_eq!(tree.snapshot(), before, "{what}");
-            assert_eq!(tree.journals(), []);
-        }
-    }
-}
-
-#[test]
-fn directories_that_differ_are_left_alone_whatever_the_plan_says() {
-    let tree = tree();
-    let others: [Edit; 4] = [
-        (
-            "other bytes",
-            |tree| drop(tree.write("two/a", b"Content of a")),
-            "differs from the kept file at byte 0",
-        ),
-        (
-            "a longer file",
-            |tree| drop(tree.write("two/a", b"longer than a is")),
-            "does not equal",
-        ),
-        (
-            "one more",
-            |tree| drop(tree.write("two/sub/more", b"more")),
-            "does not equal",
-        ),
-        (
-            "one less",
-            |tree| fs::remove_dir(tree.path("two/empty")).unwrap(),
-            "does not equal",
-        ),
-    ];
-    for (what, edit, reason) in others {
-        write_directories(&tree);
-        edit(&tree);
-        let before = tree.snapshot();
-        let outcomes = tree.run(&to_moved(&tree), &directory_steps(&tree)[1..]);
-        assert!(why(&outcomes[0]).contains(reason), "{what}: {outcomes:?}");
-        assert_eq!(tree.snapshot(), before);
-    }
-    // One in the other, hard links of one file, and other actions.
-    write_directories(&tree);
-    let keep = tree.path("keep");
-    let mut inside = directory_step(&tree.path("keep/sub"), &keep);
-    let around = directory_step(&tree.path("deep"), &tree.path("deep/one"));
-    let outcomes = tree.run(&to_moved(&tree), &[inside.clone(), around]);
-    assert!(
-        outcomes.iter().all(|outcome| why(outcome).contains("kept directory")),
-        "{outcomes:?}"
-    );
-    (inside.paths, inside.seen) = (vec![tree.path("two")], seen_directory(&tree.path("two")));
-    inside.keep_seen = seen_directory(&keep);
-    for action in &actions(&tree)[..5] {
-        assert!(
-            matches!(tree.run(action, &[inside.clone()])[0], Outcome::Left { .. }),
-            "{action:?}"
-        );
-    }
-    fs::remove_file(tree.path("two/a")).unwrap();
-    fs::hard_link(tree.path("keep/a"), tree.path("two/a")).unwrap();
-    let before = tree.snapshot();
-    let outcomes = tree.run(&to_moved(&tree), &[directory_step(&tree.path("two"), &keep)]);
-    assert!(why(&outcomes[0]).contains("another name of it"), "{outcomes:?}");
-    let to = tree.path("two/to");
-    let outcomes = tree.run(&Action::Move { to }, &[directory_step(&tree.path("two"), &keep)]);
-    assert!(why(&outcomes[0]).contains("it holds"), "{outcomes:?}");
-    assert_eq!(tree.snapshot(), before);
-}
-
-#[test]
-fn what_changes_at_the_moment_of_the_rename_is_put_back_whole() {
-    type Meanwhiles = [(&'static str, fn(&Tree)); 5];
-    let edits: Meanwhiles = [
-        ("written", |tree| {
-            fs::write(tree.path("two/a"), "written meanwhile").unwrap();
-        }),
-        ("added", |tree| drop(tree.write("two/sub/added", b"added"))),
-        ("kept", |tree| fs::remove_file(tree.path("keep/a")).unwrap()),
-        ("replaced", |tree| {
-            fs::rename(tree.path("two"), tree.path("aside")).unwrap();
-            tree.write("two/precious", b"precious");
-        }),
-        ("linked", |tree| {
-            fs::rename(tree.path("two"), tree.path("aside")).unwrap();
-            symlink("aside", tree.path("two")).unwrap();
-        }),
-    ];
-    for tree in trees() {
-        for (what, edit) in edits {
-            write_directories(&tree);
-            let steps = directory_steps(&tree);
-            let after = Mutex::new(None);
-            let watch = AtRename(|| {
-                let mut after = after.lock().unwrap();
-                if after.is_none() {
-                    edit(&tree);
-                    *after = Some(tree.snapshot());
-                }
-            });
-            let outcomes = tree
-                .run_with(&to_moved(&tree), &steps[1..], &tree.options(), &watch)
-                .unwrap();
-            assert!(matches!(outcomes[0], Outcome::Left { .. }), "{what}: {outcomes:?}");
-            let mut after = after.into_inner().unwrap().unwrap();
-            // The directories that were made for it are gone again.
-            after.retain(|path, _| !path.starts_with(tree.path("moved")) || *path == tree.path("moved"));
-            assert_eq!(tree.snapshot(), after, "{what}");
+            let outcomes = tree.run(&to_moved(&tree), &steps);
+            let left = outcomes.iter().filter(|outcome| !is_done(outcome));
+            let reasons: Vec<&str> = left.map(why).collect();
+            assert!(reasons.contains(&"it is not empty"), "{stays}: {reasons:?}");
+            assert!(tree.path(stays).symlink_metadata().is_ok(), "{stays}");
+            tree.undo();
+            require_same(&tree, &before, stays);
             forget_all(&tree);
         }
     }
 }
 
 #[test]
-fn undo_replaces_nothing_and_takes_no_other_directory() {
+fn directories_that_are_not_equal_or_cannot_move_have_no_steps() {
+    type Edit = fn(&Tree);
+    let edits: [(Edit, &str); 7] = [
+        (|tree| drop(tree.write("two/a", b"longer than a is")), "does not equal"),
+        (|tree| drop(tree.write("two/sub/more", b"more")), "does not equal"),
+        (|tree| fs::remove_dir(tree.path("two/empty")).unwrap(), "does not equal"),
+        (
+            |tree| ["two", "keep"].map(|path| symlink("a", tree.path(path).join("link")).unwrap())[0],
+            "is a symbolic link",
+        ),
+        (
+            |tree| {
+                fs::remove_file(tree.path("two/a")).unwrap();
+                fs::hard_link(tree.path("keep/a"), tree.path("two/a")).unwrap();
+            },
+            "another name of it",
+        ),
+        (
+            |tree| {
+                let mode = rustix::fs::Mode::from_raw_mode(0o600);
+                let kind = rustix::fs::FileType::Fifo;
+                rustix::fs::mknodat(rustix::fs::CWD, tree.path("two/fifo"), kind, mode, 0).unwrap();
+            },
+            "is a FIFO",
+        ),
+        (
+            |tree| fs::rename(tree.path("two"), tree.path("gone")).unwrap(),
+            "No such file",
+        ),
+    ];
     let tree = tree();
-    for is_other in [false, true] {
+    for (edit, reason) in edits {
         write_directories(&tree);
-        tree.run(&to_moved(&tree), &directory_steps(&tree)[1..]);
-        let two = tree.path("two");
-        if is_other {
-            fs::rename(moved_to(&tree, &two), tree.path("aside")).unwrap();
-            tree.write(moved_to(&tree, &two).join("precious"), b"precious");
-        } else {
-            tree.write("two/precious", b"precious");
-        }
-        let before = tree.snapshot();
-        let undone = tree.undo();
-        assert!(matches!(undone[..], [(_, Undone::Failed { .. })]), "{undone:?}");
-        assert_eq!(tree.snapshot(), before);
-        forget_all(&tree);
+        edit(&tree);
+        let refused = steps(&tree, "two").unwrap_err();
+        assert!(refused.contains(reason), "{refused}");
     }
+    // Equal in size only: the file stays, and its directory.
+    write_directories(&tree);
+    tree.write("two/a", b"Content of a");
+    let outcomes = tree.run(&to_moved(&tree), &steps(&tree, "two").unwrap());
+    assert!(
+        why(&outcomes[0]).contains("differs from the kept file at byte 0"),
+        "{outcomes:?}"
+    );
+    assert!(tree.path("two/a").exists() && !tree.path("two/sub").exists());
 }
 
 #[test]
-fn a_directory_with_a_mount_in_it_is_left_alone() {
+fn undo_replaces_no_directory_and_no_file_that_has_a_name_by_then() {
     let tree = tree();
-    for (from, on) in [
-        ("two/empty", "two/empty"),
-        ("deep", "two/sub"),
-        ("deep/other", "two/a"),
-        ("two", "two"),
-    ] {
+    write_directories(&tree);
+    tree.run(&to_moved(&tree), &steps(&tree, "two").unwrap());
+    tree.write("two/a", b"precious");
+    age(&tree.path("two"), 9);
+    let time = modified(&tree.path("two"));
+    let undone = tree.undo();
+    let failed = undone
+        .iter()
+        .filter(|(_, undone)| matches!(undone, Undone::Failed { .. }));
+    assert_eq!(failed.count(), 1, "{undone:?}");
+    assert_eq!(fs::read(tree.path("two/a")).unwrap(), b"precious");
+    assert!(tree.path("two/sub/b").exists() && moved_to(&tree, &tree.path("two/a")).exists());
+    assert_ne!(
+        modified(&tree.path("two")),
+        modified(&tree.path("keep")),
+        "it is not ours: {time:?}"
+    );
+}
+
+#[test]
+fn a_directory_with_a_mount_in_it_stays() {
+    let tree = tree();
+    for (from, on) in [("two/empty", "two/empty"), ("deep", "two/sub"), ("two", "two")] {
         write_directories(&tree);
-        tree.write("deep/other", b"content of a");
         let before = tree.snapshot();
         let (from, on) = (tree.path(from), tree.path(on));
-        let steps = directory_steps(&tree);
+        let steps = steps(&tree, "two").unwrap();
         if !mounts("mount", &["--bind".as_ref(), from.as_ref(), on.as_ref()]) {
             return;
         }
         let mounted = Mounted(on.clone());
-        let mut outcomes = tree.run(&to_moved(&tree), &steps[1..]);
-        if on.is_file() {
-            // As a search sees it that began after the mount.
-            outcomes.extend(tree.run(&to_moved(&tree), &directory_steps(&tree)[1..]));
-        }
+        let outcomes = tree.run(&to_moved(&tree), &steps);
         drop(mounted);
-        let is_told = |outcome: &Outcome| {
-            ["is a mount point", "added, removed"]
-                .iter()
-                .any(|words| why(outcome).contains(words))
-        };
-        assert!(outcomes.iter().all(is_told), "{outcomes:?}");
-        assert_eq!(tree.snapshot(), before);
-    }
-}
-
-#[test]
-fn root_moves_no_directory_with_something_of_another_user() {
-    if sys::effective_user() != 0 {
-        return println!("skipped: not root");
-    }
-    let tree = tree();
-    for owned in ["two", "two/sub", "two/a", "keep", "keep/sub/b"] {
-        write_directories(&tree);
-        std::os::unix::fs::chown(tree.path(owned), Some(1234), None).unwrap();
-        let steps = &directory_steps(&tree)[1..];
-        let before = tree.snapshot();
-        let outcomes = tree.run(&to_moved(&tree), steps);
-        assert!(why(&outcomes[0]).contains("belongs to another user"), "{outcomes:?}");
-        assert_eq!(tree.snapshot(), before);
-        let options = Options {
-            unsafe_owner: true,
-            ..tree.options()
-        };
-        let outcomes = tree.run_with(&to_moved(&tree), steps, &options, &Unwatched).unwrap();
-        assert!(is_done(&outcomes[0]), "{outcomes:?}");
+        assert!(outcomes.iter().any(|outcome| !is_done(outcome)), "{outcomes:?}");
+        assert!(tree.path("two").exists());
         tree.undo();
-        assert_eq!(tree.snapshot(), before);
+        require_same(&tree, &before, "undone");
         forget_all(&tree);
     }
 }
 
 #[test]
-fn a_program_that_has_a_file_of_it_open_keeps_its_file() {
+fn root_moves_nothing_of_another_user() {
+    if sys::effective_user() != 0 {
+        return println!("skipped: not root");
+    }
     let tree = tree();
-    write_directories(&tree);
-    let steps = &directory_steps(&tree)[1..];
-    let mut open = File::options().append(true).open(tree.path("two/a")).unwrap();
-    assert!(is_done(&tree.run(&to_moved(&tree), steps)[0]));
-    open.write_all(b", and more").unwrap();
-    let there = moved_to(&tree, &tree.path("two"));
-    assert_eq!(fs::read(there.join("a")).unwrap(), b"content of a, and more");
-    tree.undo();
-    assert_eq!(fs::read(tree.path("two/a")).unwrap(), b"content of a, and more");
+    for owned in ["two/sub", "two/a", "keep/sub/b"] {
+        write_directories(&tree);
+        std::os::unix::fs::chown(tree.path(owned), Some(1234), None).unwrap();
+        let steps = steps(&tree, "two").unwrap();
+        let before = tree.snapshot();
+        let outcomes = tree.run(&to_moved(&tree), &steps);
+        let mut left = outcomes.iter().filter(|outcome| !is_done(outcome));
+        assert!(
+            left.any(|outcome| why(outcome).contains("another user")),
+            "{outcomes:?}"
+        );
+        tree.undo();
+        require_same(&tree, &before, "undone");
+        let options = Options {
+            unsafe_owner: true,
+            ..tree.options()
+        };
+        let outcomes = tree.run_with(&to_moved(&tree), &steps, &options, &Unwatched).unwrap();
+        assert!(outcomes.iter().any(is_done), "{outcomes:?}");
+        tree.undo();
+        require_same(&tree, &before, "undone");
+        forget_all(&tree);
+    }
 }
 
 #[test]
@@ -505,22 +327,20 @@ fn the_files_of_a_directory_are_steps_with_their_twins() {
     write_directories(&tree);
     fs::hard_link(tree.path("two/sub/b"), tree.path("two/sub/bb")).unwrap();
     tree.write("keep/sub/bb", &vec![7; 100_000]);
-    let steps = files_of(&directory_step(&tree.path("two"), &tree.path("keep"))).unwrap();
-    let paths: Vec<_> = steps
-        .iter()
-        .map(|(step, _)| (step.paths.clone(), step.keep.clone()))
+    let of = |action| steps_of(&tree.path("two"), &tree.path("keep"), "first", action).unwrap();
+    let paths: Vec<_> = of(&Action::Reflink)
+        .into_iter()
+        .map(|step| (step.file.paths, step.keep.path))
         .collect();
+    let both = vec![tree.path("two/sub/b"), tree.path("two/sub/bb")];
     assert_eq!(
         paths,
         [
             (vec![tree.path("two/a")], tree.path("keep/a")),
-            (
-                vec![tree.path("two/sub/b"), tree.path("two/sub/bb")],
-                tree.path("keep/sub/b")
-            ),
+            (both, tree.path("keep/sub/b")),
         ]
     );
-    let step = directory_step(&tree.path("two"), &tree.path("keep"));
-    tree.write("keep/new", b"new");
-    assert!(files_of(&step).unwrap_err().contains("the kept directory"));
+    let emptied = of(&to_moved(&tree)).into_iter().filter(|step| step.file.is_directory);
+    let emptied: Vec<PathBuf> = emptied.map(|step| step.file.paths[0].clone()).collect();
+    assert_eq!(emptied, ["two/sub", "two/empty", "two"].map(|path| tree.path(path)));
 }
