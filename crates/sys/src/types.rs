@@ -302,3 +302,14 @@ pub struct Completed {
 
 /// Extended attributes of a file: names and values, sorted by name.
 pub type ExtendedAttributes = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// How a user namespace maps the IDs of users and groups: `user_namespaces(7)`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IdMaps {
+    /// The lines of `/proc/self/uid_map`, then those of `gid_map`.
+    pub text: String,
+    /// Whether every ID means what it means to the kernel.
+    pub is_whole: bool,
+    /// The user and the group that are shown for IDs that are not mapped.
+    pub unmapped: (u32, u32),
+}

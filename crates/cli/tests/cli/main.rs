@@ -19,6 +19,7 @@ mod dupes_directories;
 mod dupes_disks;
 mod dupes_faults;
 mod dupes_like_jdupes;
+mod dupes_promised;
 mod experiments;
 mod exports;
 mod foreign;

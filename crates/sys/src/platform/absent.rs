@@ -380,6 +380,24 @@ pub fn extended_flags(_file: &File) -> io::Result<Support<[u32; 4]>> {
     Ok(Support::Unavailable("extended flags of files are read on Linux only"))
 }
 
+/// `None`: projects of files are known on Linux only.
+#[must_use]
+pub fn inherited_project(_directory: &File) -> Option<u32> {
+    None
+}
+
+/// False: leases are taken on Linux only.
+#[must_use]
+pub fn may_lease_all() -> bool {
+    false
+}
+
+/// `None`: there are no user namespaces.
+#[must_use]
+pub fn id_maps() -> Option<crate::types::IdMaps> {
+    None
+}
+
 /// Nothing: there are none to set.
 pub fn set_extended_flags(_file: &File, _flags: [u32; 4]) -> io::Result<()> {
     Ok(())

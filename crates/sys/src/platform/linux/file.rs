@@ -166,6 +166,15 @@ pub fn set_extended_flags(file: &File, flags: [u32; 4]) -> io::Result<()> {
     Ok(())
 }
 
+/// The project that a directory gives to what is made in it: `FS_XFLAG_PROJINHERIT`. Files of another project cannot be renamed
+/// or linked into it; `None` if it gives none.
+#[must_use]
+pub fn inherited_project(directory: &File) -> Option<u32> {
+    const FS_XFLAG_PROJINHERIT: u32 = 0x200;
+    let found = FsXattr::of(directory).ok()?;
+    (found.xflags & FS_XFLAG_PROJINHERIT != 0).then_some(found.project)
+}
+
 /// The flags of a file that users may set (chattr(1)): `FS_IOC_GETFLAGS`.
 ///
 /// # Errors

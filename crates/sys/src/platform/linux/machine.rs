@@ -10,7 +10,7 @@ use rustix::fs::{Mode, OFlags, StatVfsMountFlags};
 use rustix::mm::Advice;
 
 use crate::support::{Support, checked};
-use crate::types::{FileSystem, LeaseScope, Memory, ProcessIo};
+use crate::types::{FileSystem, IdMaps, LeaseScope, Memory, ProcessIo};
 
 /// The flag of mmap(2) for memory that is not set aside: zero pages for a whole file must not fail for want of swap.
 pub(crate) const MAP_NORESERVE: libc::c_int = libc::MAP_NORESERVE;
@@ -32,6 +32,41 @@ enum Kind {
     Network,
     /// Shows the kernel's state as files, and stores nothing.
     Pseudo,
+}
+
+/// Whether this process may take leases on files of other users: `CAP_LEASE`.
+#[must_use]
+pub fn may_lease_all() -> bool {
+    let sets = rustix::thread::capabilities(None);
+    sets.is_ok_and(|sets| sets.effective.contains(rustix::thread::CapabilitySet::LEASE))
+}
+
+/// How the IDs of users and groups are mapped here; `None` if /proc does not say.
+#[must_use]
+pub fn id_maps() -> Option<IdMaps> {
+    let map = |path| {
+        Some(
+            std::fs::read_to_string(path)
+                .ok()?
+                .split_whitespace()
+                .collect::<Vec<_>>()
+                .join(" "),
+        )
+    };
+    let (users, groups) = (map("/proc/self/uid_map")?, map("/proc/self/gid_map")?);
+    let unmapped = |path| -> u32 {
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        text.trim().parse().unwrap_or(65_534)
+    };
+    let is_whole = [&users, &groups].iter().all(|map| *map == "0 0 4294967295");
+    Some(IdMaps {
+        text: format!("{users}; {groups}"),
+        is_whole,
+        unmapped: (
+            unmapped("/proc/sys/fs/overflowuid"),
+            unmapped("/proc/sys/fs/overflowgid"),
+        ),
+    })
 }
 
 /// Names and kinds by `f_type` (statfs(2), linux/magic.h).

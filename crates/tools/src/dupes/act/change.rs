@@ -13,10 +13,11 @@ use seekless::files::{Exchange, NotExchanged};
 use seekless::update::{StepKind, Watch};
 use seekless_sys::{Support, descriptor_path, name_file, share_range};
 
-use super::held::{Held, Kept, Session, is_but_for_names};
+use super::held::{Held, Kept, is_but_for_names};
 use super::journal::NameOf;
 use super::place::{Directories, Place};
 use super::prepare::Prepared;
+use super::session::Session;
 use super::{Action, Outcome, Refused, STOPPED, cannot, of_kept};
 use crate::visible::visible_path;
 use crate::walk::Facts;

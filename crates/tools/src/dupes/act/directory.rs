@@ -17,10 +17,10 @@ use seekless_sys::Access;
 use walkdir::WalkDir;
 
 use super::change::{destination, unmake};
-use super::held::Session;
 use super::journal::{Entry, NameOf, OldFile};
 use super::place::{Directories, Place};
-use super::prepare::{READ_ONLY, missing, require_changeable, require_changeable_directory};
+use super::prepare::{missing, require_changeable, require_changeable_directory};
+use super::session::{READ_ONLY, Session};
 use super::{ActedOn, Action, KeptFile, Outcome, Refused, Step, cannot};
 use crate::dupes::contents::{Contents, Inside, Inventory};
 use crate::visible::visible_path;
@@ -233,7 +233,7 @@ pub(super) fn prepare(
     let (place, file) = examine(step, session, directories)?;
     let mut names = NameOf::all(session.action, run, number, step);
     if let (Action::Move { to }, Some(path)) = (session.action, &names[0].moved_to) {
-        names[0].made = missing(path, to, step.file.state.device, session, directories)?;
+        names[0].made = missing(path, to, &place, session, directories)?;
     }
     let mut old = OldFile::of(&file)?;
     // Files were moved out of it since.

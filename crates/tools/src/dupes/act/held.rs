@@ -2,28 +2,22 @@
 //!
 //! Not here: what is done with them.
 
-use std::collections::HashMap;
-use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
-use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rustix::fs::FileType;
 use seekless::error::NotAlone;
-use seekless::files::{Attributes, DIGESTED_HOLE_BYTES_MAX, FileId, FileState, Lease, lock, read_full};
-use seekless::update::Watch;
-use seekless_sys::{self as sys, SharedMappings, Support};
+use seekless::files::{Attributes, DIGESTED_HOLE_BYTES_MAX, FileState, Lease, lock, read_full};
+use seekless_sys::SharedMappings;
 
-use super::journal::{Entry, NameOf};
-use super::place::{Behind, Directories, Place, Systems};
+use super::place::{Behind, Directories, Place};
+use super::session::Session;
 use super::twin::born_ns;
-use super::{Action, Options, Refused, Step, cannot, of_kept};
-use crate::Stop;
+use super::{Refused, Step, cannot, of_kept};
 use crate::tree::What;
-use crate::tree::large::Large;
 use crate::visible::visible_path;
 use crate::walk::{Facts, with_article};
 
@@ -39,28 +33,6 @@ pub(super) const UNSURE: &str = "on its file system, inode numbers do not identi
 
 /// What a program is doing to a file that is being acted on.
 const IN_USE: &str = "in use: another process is opening it for writing";
-
-/// What all steps of a run share.
-pub(super) struct Session<'a> {
-    pub action: &'a Action,
-    pub options: &'a Options,
-    pub stop: &'a Stop,
-    pub watch: &'a dyn Watch,
-    pub systems: Systems,
-    large: Large,
-    user: u32,
-    is_root: bool,
-    /// The groups that this user may give files to.
-    groups: Vec<u32>,
-    /// What undo can give new files, by file system and attributes.
-    tried: Mutex<HashMap<(u64, String), Result<(), Refused>>>,
-    /// The facts of kept files after our own links changed them.
-    renewed: Mutex<HashMap<FileId, Facts>>,
-    /// Names for which directories were made that could not be removed again, perhaps because too many files are open.
-    unmade: Mutex<Vec<NameOf>>,
-    /// A block of a file that is read.
-    block: Mutex<Vec<u8>>,
-}
 
 /// A file that is open, locked and leased.
 pub(super) struct Held {
@@ -84,7 +56,7 @@ pub(super) struct Kept {
 }
 
 /// Whether a file is what it was. The space that it takes may change without a write, when its blocks are allocated.
-fn is_same(one: &Facts, other: &Facts) -> bool {
+pub(super) fn is_same(one: &Facts, other: &Facts) -> bool {
     (one.names, one.changed_ns) == (other.names, other.changed_ns) && is_but_for_names(one, other)
 }
 
@@ -149,122 +121,7 @@ impl Kept {
     }
 }
 
-impl<'a> Session<'a> {
-    pub fn new(action: &'a Action, options: &'a Options, stop: &'a Stop, watch: &'a dyn Watch) -> Self {
-        let user = sys::effective_user();
-        Self {
-            action,
-            options,
-            stop,
-            watch,
-            systems: Systems::default(),
-            large: Large::default(),
-            user,
-            is_root: user == 0,
-            groups: sys::effective_groups().unwrap_or_default(),
-            tried: Mutex::default(),
-            renewed: Mutex::default(),
-            unmade: Mutex::default(),
-            block: Mutex::default(),
-        }
-    }
-
-    /// Fails if root would act on a file of another user, or below a directory in which another user decides what its path
-    /// leads to.
-    pub fn require_owner(&self, place: &Place, facts: &Facts) -> Result<(), Refused> {
-        if !self.is_root || self.options.unsafe_owner {
-            return Ok(());
-        }
-        if facts.owner != 0 {
-            return Err(format!("belongs to another user (ID {})", facts.owner));
-        }
-        self.require_private(place)
-    }
-
-    /// Fails if root would use a directory in which another user decides what names lead to.
-    pub fn require_private(&self, place: &Place) -> Result<(), Refused> {
-        match &place.exposed {
-            Some(exposed) if self.is_root && !self.options.unsafe_owner => Err(exposed.to_string()),
-            _ => Ok(()),
-        }
-    }
-
-    /// Fails if a file would become a symbolic link whose path leads through a directory in which another user decides what
-    /// names lead to: that user would decide what its readers get.
-    pub fn require_own_target(&self, kept: &Place) -> Result<(), Refused> {
-        let is_symlink = matches!(self.action, Action::Symlink { .. });
-        match &kept.exposed {
-            Some(exposed) if is_symlink && !self.options.unsafe_owner => Err(exposed.to_string()),
-            _ => Ok(()),
-        }
-    }
-
-    /// Fails if only root could give a new file the owner or the group of this one, as far as that is known without trying.
-    pub fn require_restorable(&self, own: &Attributes) -> Result<(), Refused> {
-        let is_copied = self.action.is_undone_by_copying();
-        if self.is_root || self.options.ignore_metadata || !is_copied || self.has_plain_owner(own) {
-            return Ok(());
-        }
-        let what = if own.owner == self.user {
-            format!("group (ID {}), which this user is not in", own.group)
-        } else {
-            format!("owner (ID {})", own.owner)
-        };
-        Err(format!("only root could restore its {what}"))
-    }
-
-    fn has_plain_owner(&self, own: &Attributes) -> bool {
-        own.owner == self.user && (own.group == self.user || self.groups.contains(&own.group))
-    }
-
-    /// Fails if undo could not give a new file all that this one has, which is tried on a file without a name, once for each kind
-    /// of file.
-    pub fn require_trial(&self, place: &Place, entry: &Entry) -> Result<(), Refused> {
-        let (old, is_copied) = (&entry.old, self.action.is_undone_by_copying());
-        if self.options.ignore_metadata || !is_copied || self.has_plain_owner(&old.attributes) && old.is_plain() {
-            return Ok(());
-        }
-        let kind = (entry.step.file.state.device, old.kind());
-        let mut tried = self.tried.lock().unwrap_or_else(PoisonError::into_inner);
-        let answer = tried.entry(kind).or_insert_with(|| {
-            let temporary = OsStr::new(&entry.names[0].temporary);
-            let failed = cannot("try whether undo could restore it");
-            let (file, is_named) = match sys::unnamed_file(&place.directory).map_err(&failed)? {
-                Support::Available((file, _)) => (file, false),
-                Support::Unavailable(_) => (place.directory.create_file(temporary, 0o600).map_err(&failed)?, true),
-            };
-            let given = old.give_flags(&file).and_then(|()| old.give_attributes(&file));
-            if is_named {
-                place.directory.remove_file(temporary).map_err(&failed)?;
-            }
-            given.map_err(|why| format!("undo could not restore it: {why}"))
-        });
-        answer.clone()
-    }
-
-    /// Fails in a directory with the sticky bit if another user owns a file of this step: a link could be made, but not removed
-    /// again.
-    pub fn require_removable(&self, place: &Place, files: &[&Facts]) -> Result<(), Refused> {
-        let directory = Facts::of(place.directory.as_fd()).map_err(cannot("stat its directory"))?;
-        let is_free = self.is_root || directory.mode & 0o1000 == 0 || directory.owner == self.user;
-        match files.iter().find(|file| !is_free && file.owner != self.user) {
-            Some(file) => Err(format!(
-                "its directory has the sticky bit, so only owners may remove files, and the owner is another user (ID {})",
-                file.owner
-            )),
-            None => Ok(()),
-        }
-    }
-
-    /// Fails where nothing can be proven about files of a file system; without leases, unless the user takes the risk.
-    pub fn require_proof(&self, behind: &Behind) -> Result<(), Refused> {
-        match &behind.leases {
-            _ if !behind.system.inodes_identify => Err(UNSURE.into()),
-            Err(why) if !self.options.is_busy => Err(cannot("keep other processes out")(why)),
-            _ => Ok(()),
-        }
-    }
-
+impl Session<'_> {
     /// Fails if a process may have one of two files mapped where leases do not show that. Compares them again: before, a process
     /// that has ended its mapping since may have written.
     pub fn require_unmapped(
@@ -288,15 +145,6 @@ impl<'a> Session<'a> {
             return Err(of_kept("changed since it was compared".into()));
         }
         self.compare(kept, held)
-    }
-
-    /// Whether a file is what it was at the search, but for what our own links changed.
-    pub fn is_expected(&self, expected: &FileState, now: &Facts) -> bool {
-        let renewed = self.renewed.lock().unwrap_or_else(PoisonError::into_inner);
-        match renewed.get(&expected.id()) {
-            Some(renewed) => is_same(renewed, now),
-            None => *expected == now.state(),
-        }
     }
 
     /// Opens a file, and keeps writers out. Fails if the file has changed.
@@ -410,26 +258,6 @@ impl<'a> Session<'a> {
         }
         IN_USE.into()
     }
-
-    /// Notes directories to remove at the end, if removing them failed.
-    pub fn unmake_later(&self, name: &NameOf, unmade: &io::Result<()>) {
-        if unmade.is_err() {
-            let mut names = self.unmade.lock().unwrap_or_else(PoisonError::into_inner);
-            names.push(name.clone());
-        }
-    }
-
-    /// Takes the noted directories.
-    pub fn take_unmade(&self) -> Vec<NameOf> {
-        std::mem::take(&mut self.unmade.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Remembers the facts of a kept file after our own links changed it.
-    pub fn remember(&self, kept: &Held) {
-        let facts = kept.facts();
-        let mut renewed = self.renewed.lock().unwrap_or_else(PoisonError::into_inner);
-        renewed.insert(facts.id(), facts);
-    }
 }
 
 /// Reads a small file.
@@ -478,8 +306,7 @@ pub(super) fn digest_of(
 }
 
 /// Why two paths may show one file, whether or not their numbers differ.
-pub(super) fn one_file(kept: &Held, held: &Held, keep: &Path) -> Option<Refused> {
-    let (one, other) = (&kept.facts(), &held.facts());
+pub(super) fn one_file(one: &Facts, other: &Facts, is_overlay: bool, keep: &Path) -> Option<Refused> {
     if one.id() == other.id() {
         return Some(is_kept(keep));
     }
@@ -487,7 +314,7 @@ pub(super) fn one_file(kept: &Held, held: &Held, keep: &Path) -> Option<Refused>
         return None;
     }
     // An overlay shows files of its layers, perhaps with metadata of its own.
-    if kept.behind.system.is_overlay || held.behind.system.is_overlay {
+    if is_overlay {
         return Some(format!(
             "it may be the kept file, shown by an overlay: {} is on another file system",
             visible_path(keep)

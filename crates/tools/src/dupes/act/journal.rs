@@ -76,6 +76,8 @@ struct Header {
     /// What distinguishes the temporary names of its run from those of others.
     run: String,
     machine: Option<String>,
+    /// How IDs of users and groups were mapped.
+    id_maps: Option<String>,
     process: u32,
     started_ns: u64,
     #[serde(flatten)]
@@ -242,6 +244,7 @@ pub(super) struct Lines {
     /// Whether the last undo restored nothing and failed.
     pub is_tried: bool,
     machine: Option<String>,
+    id_maps: Option<String>,
 }
 
 /// A journal that is open for adding lines, and locked.
@@ -290,6 +293,17 @@ pub(super) fn sync_file_system(file: &File) -> io::Result<()> {
         rustix::fs::sync();
     }
     Ok(())
+}
+
+/// How a journal ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// Its run, and undoing it, ended.
+    Whole,
+    /// Its run was killed.
+    KilledRun,
+    /// An undo was killed while it restored files.
+    KilledUndo,
 }
 
 /// A journal that is to be synced.
@@ -421,6 +435,7 @@ impl Journal {
             version: VERSION,
             run: run.to_owned(),
             machine,
+            id_maps: sys::id_maps().map(|maps| maps.text),
             process: std::process::id(),
             started_ns: u64::try_from(since.as_nanos()).unwrap_or(u64::MAX),
             action: action.clone(),
@@ -592,19 +607,20 @@ impl Journal {
         Lines::of(&text).map_err(failed(&self.path, "cannot read the journal"))
     }
 
-    /// Whether its run ended: only the end of the file is read.
-    pub fn is_complete(&self) -> bool {
-        self.tail(64 << 10).is_ok_and(|tail| {
-            let mut lines = tail.rsplit(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-            match lines.next().and_then(Line::of) {
-                Some(Line::End { .. }) => true,
-                // The lines of an undo follow the end, if there is one.
-                Some(Line::Restoring { .. } | Line::Undone { .. } | Line::Tried) => {
-                    self.read().is_ok_and(|lines| lines.is_complete)
-                }
-                _ => false,
-            }
-        })
+    /// How it ends: only the end of the file is read.
+    pub fn ending(&self) -> Ending {
+        let tail = self.tail(64 << 10).unwrap_or_default();
+        let mut lines = tail.rsplit(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        match lines.next().and_then(Line::of) {
+            Some(Line::End { .. }) => Ending::Whole,
+            // The lines of an undo follow the end, if there is one.
+            Some(last @ (Line::Restoring { .. } | Line::Undone { .. } | Line::Tried)) => match self.read() {
+                Ok(lines) if !lines.is_complete => Ending::KilledRun,
+                _ if matches!(last, Line::Restoring { .. }) => Ending::KilledUndo,
+                _ => Ending::Whole,
+            },
+            _ => Ending::KilledRun,
+        }
     }
 
     fn tail(&self, bytes: u64) -> io::Result<Vec<u8>> {
@@ -658,6 +674,7 @@ impl Lines {
             is_complete: false,
             is_tried: false,
             machine: header.machine,
+            id_maps: header.id_maps,
         };
         for line in lines.filter_map(Line::of) {
             read.take(line, &header.run);
@@ -695,10 +712,26 @@ impl Lines {
     pub fn require_own(&self) -> io::Result<()> {
         let ours = machine(Path::new(MACHINE_ID));
         let ours = ours.map_err(|error| io::Error::new(error.kind(), format!("cannot read {MACHINE_ID}: {error}")))?;
-        match (&self.machine, ours) {
-            (Some(theirs), Some(ours)) if *theirs != ours => Err(invalid("the journal was made on another machine")),
-            _ => Ok(()),
+        if self
+            .machine
+            .as_ref()
+            .zip(ours.as_ref())
+            .is_some_and(|(theirs, ours)| theirs != ours)
+        {
+            return Err(invalid("the journal was made on another machine"));
         }
+        let maps = sys::id_maps().map(|maps| maps.text);
+        if self
+            .id_maps
+            .as_ref()
+            .zip(maps.as_ref())
+            .is_some_and(|(theirs, ours)| theirs != ours)
+        {
+            return Err(invalid(
+                "the journal was made in another user namespace, where IDs of users and groups mean others; use it there",
+            ));
+        }
+        Ok(())
     }
 }
 

@@ -18,6 +18,7 @@ pub mod plan;
 mod prepare;
 pub mod report;
 pub mod rules;
+mod session;
 mod settle;
 #[cfg(test)]
 mod tests;
@@ -44,11 +45,12 @@ use crate::Stop;
 use crate::json;
 use crate::threads::in_threads;
 use crate::visible::visible_path;
-use held::{Kept, Session};
+use held::Kept;
 use journal::{Entry, Journal, Written, sync_file_system};
 use place::Directories;
 use prepare::Prepared;
 pub use prepare::check;
+use session::Session;
 
 /// What is done with a file that equals another.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -9,12 +9,15 @@ use std::io;
 use rustix::fs::FileType;
 use seekless::files::{Exchange, NotExchanged, read_full};
 use seekless::update::{StepKind, Watch};
+use seekless_sys::{descriptor_path, name_file};
 
-use super::Action;
+use super::change::Replacement;
 use super::journal::{Entry, NameOf};
 use super::place::{Directories, Place};
 use super::twin::KnownFile;
+use super::{Action, Refused, cannot};
 use crate::visible::visible_path;
+use crate::walk::Facts;
 
 /// What a name leads to.
 pub(super) enum NameState {
@@ -30,6 +33,15 @@ pub(super) enum NameState {
     Other(String),
     /// Something else, while the temporary name leads to what had the name before.
     Aside(String),
+}
+
+/// A name that a file gets.
+pub(super) struct Wanted {
+    /// The number of the name.
+    pub at: usize,
+    pub place: Place,
+    /// The file without its bytes that has the name now.
+    pub torn: Option<File>,
 }
 
 /// What looking at the names of a journal needs.
@@ -180,5 +192,53 @@ impl Names<'_> {
         is_file
             .then(|| kept.open())
             .ok_or_else(|| io::Error::other("not a regular file"))?
+    }
+
+    /// Gives a file a name that leads to nothing, to the link that the run made, or to a torn file. `is_temporary` says that the file
+    /// already has the temporary name.
+    pub fn give_name(&self, entry: &Entry, wanted: &Wanted, file: &File, is_temporary: bool) -> Result<(), Refused> {
+        let (place, name) = (&wanted.place, &entry.names[wanted.at]);
+        let temporary = OsStr::new(&name.temporary);
+        let link = |called: &OsStr| {
+            self.watch.announce(StepKind::Make, &place.beside(called))?;
+            let path = descriptor_path(file);
+            let path = path.ok_or_else(|| io::Error::other("this system does not link open files"))?;
+            name_file(&path, &place.directory, called)
+        };
+        if *self.action == Action::Remove && wanted.torn.is_none() {
+            let named = if is_temporary {
+                let told = self.watch.announce(StepKind::Make, &place.path);
+                told.and_then(|()| {
+                    let directory = &place.directory;
+                    directory.rename_new(temporary, directory, &place.name)?.required()
+                })
+            } else {
+                link(&place.name)
+            };
+            return named.map_err(cannot("give it its name"));
+        }
+        if !is_temporary {
+            link(temporary).map_err(cannot("give the new file a name"))?;
+        }
+        let is_expected = || match &wanted.torn {
+            Some(torn) => KnownFile::of(torn).is_ok_and(|torn| torn.is_at(place, temporary)),
+            None => entry.is_link(name, place, temporary, self.directories),
+        };
+        let remove = || {
+            if !is_expected() {
+                return Err("another program replaced the link at that moment".into());
+            }
+            let told = self.watch.announce(StepKind::Remove, &place.beside(temporary));
+            let removed = told.and_then(|()| place.directory.remove_file(temporary));
+            removed.map_err(cannot("remove the link"))
+        };
+        let replacement = Replacement {
+            place,
+            temporary,
+            watch: self.watch,
+            is_new: &|found| Facts::of(file).is_ok_and(|own| own.id() == found.id()),
+        };
+        let taken = replacement.take_name(&|| Ok(()), &remove);
+        taken.map_err(|outcome| outcome.why().unwrap_or_default())
     }
 }

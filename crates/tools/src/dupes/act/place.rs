@@ -23,6 +23,10 @@ pub(super) struct Place {
     pub path: PathBuf,
     /// The first directory of its path in which users other than root and this one decide what names lead to.
     pub exposed: Option<Arc<Exposed>>,
+    /// The mount that shows the directory.
+    pub mount: Option<u64>,
+    /// The project that the directory gives to its files.
+    pub project: Option<u32>,
 }
 
 impl Place {
@@ -96,6 +100,8 @@ impl Default for Directories {
 struct Opened {
     directory: Arc<Directory>,
     exposed: Option<Arc<Exposed>>,
+    mount: Option<u64>,
+    project: Option<u32>,
 }
 
 /// What file systems are like, by their `st_dev`.
@@ -111,12 +117,14 @@ impl Directories {
         let (Some(above), Some(name)) = (path.parent(), path.file_name()) else {
             return Err(not_plain());
         };
-        let Opened { directory, exposed } = self.opened(above)?;
+        let opened = self.opened(above)?;
         Ok(Place {
-            directory,
+            directory: opened.directory,
             name: name.to_owned(),
             path: path.to_owned(),
-            exposed,
+            exposed: opened.exposed,
+            mount: opened.mount,
+            project: opened.project,
         })
     }
 
@@ -140,7 +148,13 @@ impl Directories {
             directory = Some(next);
         }
         let directory = Arc::new(directory.ok_or_else(not_plain)?);
-        let opened = Opened { directory, exposed };
+        let readable = directory.open_plain(OsStr::new("."), Access::Read);
+        let opened = Opened {
+            mount: sys::mount_id(&*directory),
+            project: readable.ok().and_then(|readable| sys::inherited_project(&readable)),
+            directory,
+            exposed,
+        };
         open.insert(path.to_owned(), opened.clone());
         Ok(opened)
     }
@@ -178,6 +192,14 @@ impl Systems {
         };
         systems.insert(device, behind.clone());
         Ok(behind)
+    }
+}
+
+impl Systems {
+    /// The same, if it was asked for before.
+    pub fn known(&self, device: u64) -> Option<Behind> {
+        let systems = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        systems.get(&device).cloned()
     }
 }
 

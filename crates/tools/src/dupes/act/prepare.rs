@@ -2,9 +2,11 @@
 //!
 //! Not here: doing it (`change`).
 
+use std::ffi::CString;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -13,9 +15,10 @@ use seekless::facts::ProcessFacts;
 use seekless::files::{self, Attributes, shared_bytes};
 use seekless_sys::{self as sys, Support};
 
-use super::held::{Held, Kept, Session, one_file};
+use super::held::{Held, Kept, one_file};
 use super::journal::{Entry, NameOf, OldFile};
 use super::place::{Directories, Place};
+use super::session::{READ_ONLY, Session, require_project};
 use super::{Action, Needless, Options, Outcome, Refused, Step, Unwatched, cannot, directory, of_kept};
 use crate::Stop;
 use crate::threads::in_parts;
@@ -59,7 +62,7 @@ fn refused(step: &Step, session: &Session<'_>, directories: &Directories) -> Res
     if *session.action == Action::Hardlink {
         require_changeable(&step.keep.path).map_err(of_kept(&step.keep.path))?;
     }
-    for (path, place) in step.file.paths.iter().zip(&examined.places) {
+    for place in &examined.places {
         let behind = session.systems.of(examined.facts.device, place.directory.as_fd());
         match behind.map_err(cannot("examine its file system"))? {
             behind if behind.is_read_only => return Err(READ_ONLY.to_owned().into()),
@@ -68,9 +71,22 @@ fn refused(step: &Step, session: &Session<'_>, directories: &Directories) -> Res
             }
             _ => {}
         }
-        require_changeable(path)?;
+        require_changeable(&place.path)?;
         if !is_reflink {
-            require_changeable_directory(path)?;
+            require_changeable_directory(&place.path)?;
+        }
+        session.require_access(place)?;
+    }
+    // They are read again from the open files.
+    if session.action.is_undone_by_copying() {
+        let [own, kept] = [
+            (&examined.places[0], examined.facts),
+            (&examined.kept, examined.kept_facts),
+        ]
+        .map(|(place, facts)| attributes(place, &facts));
+        session.require_restorable(&own)?;
+        if !session.options.ignore_metadata {
+            keeps_rights(session.action, &own, &kept)?;
         }
     }
     // Whoever removes names wants them gone, whatever that frees.
@@ -89,9 +105,6 @@ fn refused(step: &Step, session: &Session<'_>, directories: &Directories) -> Res
     }
     Ok(())
 }
-
-/// Why a file is left alone that nobody can change.
-pub(super) const READ_ONLY: &str = "its file system is mounted read-only";
 
 /// The names of a step, and what they lead to: the file that was found, and the kept one.
 struct Examined {
@@ -113,6 +126,7 @@ fn examine(step: &Step, session: &Session<'_>, directories: &Directories) -> Res
     };
     let of_kept = of_kept(&step.keep.path);
     let (kept, kept_facts) = found(&step.keep.path).map_err(&of_kept)?;
+    session.require_lease(&kept_facts).map_err(&of_kept)?;
     // Its owner could remove it, and with it the last copy.
     if *action != Action::Reflink {
         let is_trusted = session.require_owner(&kept, &kept_facts);
@@ -128,6 +142,7 @@ fn examine(step: &Step, session: &Session<'_>, directories: &Directories) -> Res
             return Err("changed since the search".to_owned().into());
         }
         session.require_owner(&place, &facts)?;
+        session.require_lease(&facts)?;
         let touched: &[&Facts] = match action {
             Action::Hardlink => &[&facts, &kept_facts],
             Action::Remove | Action::Symlink { .. } | Action::Move { .. } => &[&facts],
@@ -146,21 +161,27 @@ fn examine(step: &Step, session: &Session<'_>, directories: &Directories) -> Res
         }
         if let Action::Move { to } = action {
             let path = to.join(path.strip_prefix("/").unwrap_or(path));
-            missing(&path, to, facts.device, session, directories)?;
+            let made = missing(&path, to, &place, session, directories)?;
+            require_room(&path, &place, made, session, directories)?;
         }
         places.push(place);
         first.get_or_insert(facts);
     }
     let facts = first.ok_or("it has no path".to_owned())?;
-    let [own, other] = [facts, kept_facts].map(|facts| Attributes {
-        owner: facts.owner,
-        group: facts.group,
-        mode: facts.mode,
-        extended: None,
-    });
-    session.require_restorable(&own)?;
+    let is_broken_up = |facts: &Facts| facts.names > 1 && session.is_overlay(facts);
+    if is_broken_up(&facts) || *action == Action::Hardlink && is_broken_up(&kept_facts) {
+        let why = "an overlay may break up its hard links, or those of the kept file, when one is changed";
+        return Err(why.to_owned().into());
+    }
+    let is_overlay = session.is_overlay(&facts) || session.is_overlay(&kept_facts);
+    if let Some(why) = one_file(&kept_facts, &facts, is_overlay, &step.keep.path) {
+        return Err(why.into());
+    }
+    require_one_mount(action, &places, &kept)?;
+    for place in places.iter().filter(|_| *action != Action::Reflink) {
+        require_project(place, place)?;
+    }
     if !session.options.ignore_metadata {
-        keeps_rights(action, &own, &other)?;
         keeps_mount(action, &places[0], &kept)?;
     }
     Ok(Examined {
@@ -169,6 +190,43 @@ fn examine(step: &Step, session: &Session<'_>, directories: &Directories) -> Res
         kept,
         kept_facts,
     })
+}
+
+/// The attributes of a file that is not open.
+fn attributes(place: &Place, facts: &Facts) -> Attributes {
+    let name = CString::new(place.name.as_bytes()).unwrap_or_default();
+    let extended = sys::extended_attributes_at(place.directory.as_fd(), &name);
+    Attributes {
+        owner: facts.owner,
+        group: facts.group,
+        mode: facts.mode,
+        extended: extended.ok().and_then(Support::available),
+    }
+}
+
+/// Fails if undo would have to link names of a file across mounts, or a hard link would cross them.
+fn require_one_mount(action: &Action, places: &[Place], kept: &Place) -> Result<(), Refused> {
+    let is_elsewhere = |place: &Place| place.mount != places[0].mount;
+    let entry = |place: &Place| Some((Facts::of(&*place.directory).ok()?.id(), place.name.clone()));
+    // A bind mount may show one name twice.
+    let is_known = |place: &&Place| {
+        let mut others = places.iter().filter(|other| !is_elsewhere(other));
+        others.any(|other| entry(other) == entry(place))
+    };
+    match action {
+        Action::Hardlink if is_elsewhere(kept) => {
+            Err("is on another mount than the kept file, and hard links cannot cross mounts".into())
+        }
+        _ if action.is_undone_by_copying()
+            && !places
+                .iter()
+                .filter(|place| is_elsewhere(place))
+                .all(|place| is_known(&place)) =>
+        {
+            Err("its names are on several mounts, across which undo could not link them".into())
+        }
+        _ => Ok(()),
+    }
 }
 
 /// A file that is proven to equal the kept one, and what is done with it.
@@ -197,15 +255,8 @@ pub(super) fn prepare(
     }
     let first = &examined.places[0];
     let held = session.hold(first, &step.file.state)?;
-    if let Some(why) = one_file(&kept.held, &held, &step.keep.path) {
-        return Err(why.into());
-    }
-    let is_broken_up = |held: &Held| held.behind.system.is_overlay && held.facts().names > 1;
-    if is_broken_up(&held) || *action == Action::Hardlink && is_broken_up(&kept.held) {
-        let why = "an overlay may break up its hard links, or those of the kept file, when one is changed";
-        return Err(why.to_owned().into());
-    }
     let old = OldFile::of(&held.file)?;
+    session.require_restorable(&old.attributes)?;
     if !session.options.ignore_metadata {
         keeps_rights(action, &old.attributes, &kept.attributes)?;
     }
@@ -214,7 +265,7 @@ pub(super) fn prepare(
     if let Action::Move { to } = action {
         for name in &mut names {
             let moved_to = name.moved_to.as_deref().unwrap_or(Path::new("/"));
-            name.made = missing(moved_to, to, held.facts().device, session, directories)?;
+            name.made = missing(moved_to, to, first, session, directories)?;
         }
     }
     let entry = Entry {
@@ -312,31 +363,55 @@ fn gives_more(own: &Attributes, kept: &Attributes) -> bool {
                 || is_more(of_others(kept), of_group(own)))
 }
 
-/// How many of the directories between `to`, which exists, and a path in it are missing. Fails on another file system, and for
-/// root where another user decides what names lead to.
+/// How many of the directories between `to`, which exists, and a path in it are missing, to which a file is moved. Fails if it cannot
+/// be: on another file system or mount, where something has that path, and for root where another user decides what names lead to.
 pub(super) fn missing(
     path: &Path,
     to: &Path,
-    device: u64,
+    from: &Place,
     session: &Session<'_>,
     directories: &Directories,
 ) -> Result<u64, Refused> {
+    let device = |place: &Place| Facts::of(&*place.directory).map(|facts| facts.device);
     let mut count = 0;
     for (path, above) in path.ancestors().zip(path.ancestors().skip(1)) {
+        let shown = visible_path(above);
         match directories.place(path) {
             Ok(place) => {
-                let found = Facts::of(&*place.directory);
-                let found = found.map_err(|error| format!("cannot stat {}: {error}", visible_path(above)))?;
-                if found.device != device {
-                    return Err(format!("is on another file system than {}", visible_path(above)));
+                let failed = |error| format!("cannot stat {shown}: {error}");
+                if device(&place).map_err(failed)? != device(from).map_err(failed)? {
+                    return Err(format!("is on another file system than {shown}"));
                 }
-                return session.require_private(&place).map(|()| count);
+                if place.mount != from.mount {
+                    return Err(format!("is on another mount than {shown}"));
+                }
+                session.require_private(&place)?;
+                return Ok(count);
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound && above != to => count += 1,
-            Err(error) => return Err(format!("cannot open {}: {error}", visible_path(above))),
+            Err(error) => return Err(format!("cannot open {shown}: {error}")),
         }
     }
     Ok(count)
+}
+
+/// Fails if a file cannot get the name to which it is moved.
+fn require_room(
+    path: &Path,
+    place: &Place,
+    made: u64,
+    session: &Session<'_>,
+    directories: &Directories,
+) -> Result<(), Refused> {
+    let existing = path.ancestors().nth(made as usize).unwrap_or(path);
+    let there = directories.place(existing).map_err(cannot("open its new directory"))?;
+    if made == 0 && there.facts().map_err(cannot("stat"))?.is_some() {
+        return Err(format!("{} exists", visible_path(path)));
+    }
+    require_project(place, &there)?;
+    session
+        .require_access(&there)
+        .map_err(|why| format!("{}: {why}", visible_path(path)))
 }
 
 /// Fails if a file has no blocks that it could give up by sharing those of another, as far as the file system tells.

@@ -1,4 +1,5 @@
-//! Settling journals of runs that were killed: each step that was begun and not done is put back.
+//! Settling journals of runs that were killed: each step that was begun and not done is put back. Steps that an undo was restoring
+//! when it was killed are restored.
 //!
 //! Not here: undoing what was done.
 
@@ -9,9 +10,10 @@ use seekless::update::Watch;
 
 use super::change::unmake;
 use super::directory::unfollow;
-use super::journal::{self, Entry, Journal, Lines, NameOf, Written};
-use super::name_state::{NameState, Names};
+use super::journal::{self, Ending, Entry, Journal, Lines, NameOf, Written};
+use super::name_state::{NameState, Names, Wanted};
 use super::place::{Directories, Place};
+use super::undo::{Undone, finish_undo};
 use super::{Action, Error, Outcome, Ran, Settled};
 
 /// Receives how a file or a journal was settled.
@@ -24,12 +26,20 @@ pub(super) fn all(directory: &Path, tell: TellSettled<'_>, watch: &dyn Watch) ->
         let Ok(Some(mut journal)) = Journal::open(&path) else {
             continue;
         };
-        if journal.is_complete() {
+        let ending = journal.ending();
+        if ending == Ending::Whole {
             continue;
         }
         match journal.read() {
             // Its paths lead elsewhere on another machine, which may share the directory of journals.
-            Ok(lines) if lines.is_complete || lines.require_own().is_err() => {}
+            Ok(lines) if lines.require_own().is_err() => {}
+            Ok(lines) if ending == Ending::KilledUndo => {
+                let told = |path: &Path, undone: &Undone| match undone {
+                    Undone::Failed { why } => tell(path, &Settled::Failed { why: why.clone() }),
+                    _ => tell(path, &Settled::PutBack),
+                };
+                finish_undo(journal, &lines, &told, watch)?;
+            }
             Ok(lines) => settle(&mut journal, &lines, tell, watch)?,
             Err(error) if error.source.kind() == io::ErrorKind::Unsupported => {
                 let why = error.source.to_string();
@@ -114,18 +124,46 @@ impl Settling<'_> {
     /// Settles a step, which has an outcome unless the run was killed in it.
     fn step(&mut self, entry: &Entry, told: Option<&Outcome>) -> io::Result<Outcome> {
         let mut is_done = *self.names.action == Action::Reflink;
-        let mut troubles = Vec::new();
-        for name in &entry.names {
-            let failed = |why: &String| Settled::Failed { why: why.clone() };
+        let (mut old, mut acted, mut troubles) = (None, Vec::new(), Vec::new());
+        for (at, name) in entry.names.iter().enumerate() {
             match self.name(entry, name, told)? {
                 (_, true) => (self.tell)(&name.path, &Settled::PutBack),
                 (NameState::Old, false) => {}
                 (NameState::Aside(why), false) => {
-                    (self.tell)(&name.path, &failed(&why));
+                    let why_told = why.clone();
+                    (self.tell)(&name.path, &Settled::Failed { why: why_told });
                     troubles.push(why);
+                    continue;
                 }
-                _ => is_done = true,
+                (NameState::Acted, false) => {
+                    acted.push(at);
+                    continue;
+                }
+                _ => {
+                    is_done = true;
+                    continue;
+                }
             }
+            old.get_or_insert(at);
+        }
+        let is_partly_meant = matches!(told, Some(Outcome::Failed { .. }));
+        let is_copied = self.names.action.is_undone_by_copying();
+        match old {
+            // All names of a file are acted on, or none.
+            Some(old) if is_copied && !is_partly_meant && !acted.is_empty() => {
+                let directories = self.names.directories;
+                let file = directories.place(&entry.names[old].path)?.open()?;
+                for at in acted {
+                    let path = &entry.names[at].path;
+                    let place = directories.place(path)?;
+                    let wanted = Wanted { at, place, torn: None };
+                    match self.names.give_name(entry, &wanted, &file, false) {
+                        Ok(()) => (self.tell)(path, &Settled::PutBack),
+                        Err(why) => troubles.push(why),
+                    }
+                }
+            }
+            _ => is_done |= !acted.is_empty(),
         }
         if troubles.is_empty() {
             return Ok(outcome(told, is_done));

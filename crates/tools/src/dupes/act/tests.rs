@@ -468,6 +468,7 @@ fn require_settled(tree: &Tree, before: &Snapshot, action: &Action) {
             assert!(path.starts_with(&moved), "{}", path.display());
         }
     }
+    require_together(tree, &now, action);
     for (path, (was, ..)) in before {
         if !now.contains_key(path) {
             assert!(
@@ -478,6 +479,18 @@ fn require_settled(tree: &Tree, before: &Snapshot, action: &Action) {
             let elsewhere = now.values().any(|(bytes, ..)| bytes == was);
             assert!(elsewhere, "the bytes of {} are gone", path.display());
         }
+    }
+}
+
+/// All names of one file are acted on, or none; a file moves name by name.
+fn require_together(tree: &Tree, now: &Snapshot, action: &Action) {
+    let [one, other] = ["two", "deep/two"].map(|name| now.get(&tree.path(name)));
+    if let (Some(one), Some(other)) = (one, other) {
+        let is_link = |mode: u32| mode & 0o170_000 == 0o120_000;
+        assert_eq!(is_link(one.1), is_link(other.1), "{action:?}");
+        assert!(is_link(one.1) || one.4 == other.4, "{action:?}: two files");
+    } else if !matches!(action, Action::Move { .. }) {
+        assert!(one.is_none() && other.is_none(), "{action:?}: half gone");
     }
 }
 
@@ -562,6 +575,11 @@ fn a_killed_undo_is_completed_by_the_next() {
                 let was_killed = is_killed(&tree, number, "undo", left);
                 if left % 2 == 1 {
                     renumber_devices(&tree);
+                }
+                if left % 3 == 2 {
+                    // The next run completes what was being restored.
+                    tree.run(&Action::Remove, &[]);
+                    require_together(&tree, &tree.snapshot(), action);
                 }
                 let told = tree.undo();
                 assert_eq!(tree.snapshot(), before, "{action:?}, killed before change {left}");
@@ -1357,21 +1375,36 @@ fn an_undo_that_was_killed_before_it_exchanged_names_with_a_link_is_completed() 
         if !matches!(action, Action::Hardlink | Action::Symlink { .. }) {
             continue;
         }
-        // One of two names is a link, and the other not yet.
+        let inode = |name: &str| tree.path(name).symlink_metadata().unwrap().ino();
+        let is_restored = |name: &&str| !tree.path(name).is_symlink() && inode(name) != inode("keep");
+        // One of two names is restored, and the other still a link.
         let mut before = Snapshot::new();
         let is_half_done = |left| {
             forget_all(&tree);
             write_sample(&tree);
             before = tree.snapshot();
-            let inode = |name| tree.path(name).symlink_metadata().unwrap().ino();
-            assert!(is_killed(&tree, number, "run", left));
-            tree.settle();
-            inode("two") != inode("deep/two")
+            assert!(tree.run(action, &sample_steps(&tree)).iter().all(is_done));
+            assert!(is_killed(&tree, number, "undo", left));
+            is_restored(&"two") != is_restored(&"deep/two")
         };
         assert!((0..99).any(is_half_done));
         let text = fs::read_to_string(&tree.journals()[0].path).unwrap();
-        let last = text.lines().filter(|line| line.contains(r#""kind":"step""#)).count() - 1;
-        fs::hard_link(tree.path("deep/two"), tree.path(temporary(&text, last))).unwrap();
+        let restored = *["two", "deep/two"].iter().find(|name| is_restored(name)).unwrap();
+        let other = if restored == "two" { "deep/two" } else { "two" };
+        let step = sample_steps(&tree)
+            .iter()
+            .position(|step| step.file.paths.len() == 2)
+            .unwrap();
+        let at = sample_steps(&tree)[step]
+            .file
+            .paths
+            .iter()
+            .position(|path| *path == tree.path(other));
+        let aside = temporary(&text, step).trim_end_matches('0').to_owned() + &at.unwrap().to_string();
+        let aside = tree.path(other).with_file_name(aside);
+        if !aside.exists() {
+            fs::hard_link(tree.path(restored), aside).unwrap();
+        }
         let undone = tree.undo();
         assert_eq!(tree.snapshot(), before, "{action:?}: {undone:?}");
     }
@@ -1937,7 +1970,7 @@ fn a_user_removes_no_file_whose_owner_group_or_attributes_he_could_not_restore()
         let changes: [(&dyn Fn(), &str); 3] = [
             (&|| (), ""),
             (&|| give(1234, 4321), "group (ID 4321)"),
-            (&allow, "extended attributes"),
+            (&allow, "extended attribute"),
         ];
         for (change, reason) in changes {
             let outcome = done_by_user(&tree, number, change);

@@ -13,13 +13,13 @@ use std::time::{Duration, SystemTime};
 use seekless::plan::usual;
 use seekless::update::{StepKind, Watch};
 use seekless::{Copier, Destination, Operation, Part};
-use seekless_sys::{self as sys, Support, name_file};
+use seekless_sys::{self as sys, Support};
 
-use super::change::{Replacement, unmake};
+use super::change::unmake;
 use super::directory::{make_again, name_again, unfollow};
 use super::held::digest_of;
 use super::journal::{self, Entry, Journal, Lines, NameOf, OldFile, Written};
-use super::name_state::{NameState, Names};
+use super::name_state::{NameState, Names, Wanted};
 use super::place::{Directories, Place};
 use super::prepare::require_changeable_directory;
 use super::settle::settle;
@@ -27,7 +27,6 @@ use super::twin::KnownFile;
 use super::{Action, BATCH, BATCH_BYTES, Error, Outcome, Refused, Unwatched, cannot};
 use crate::Stop;
 use crate::visible::visible_path;
-use crate::walk::Facts;
 
 /// What a journal says of its run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -158,6 +157,29 @@ pub(crate) fn undo_watched(path: &Path, stop: &Stop, tell: TellUndone<'_>, watch
         settle(&mut journal, &lines, &|_, _| (), watch)?;
         lines = journal.read()?;
     }
+    undo_steps(journal, &lines, &|_| true, stop, tell, watch)
+}
+
+/// Restores the files that a killed undo was restoring.
+pub(super) fn finish_undo(
+    journal: Journal,
+    lines: &Lines,
+    tell: TellUndone<'_>,
+    watch: &dyn Watch,
+) -> Result<(), Error> {
+    let is_begun =
+        |entry: &Entry| lines.restored.contains_key(&entry.number) && lines.undone.get(&entry.number) != Some(&true);
+    undo_steps(journal, lines, &is_begun, &Stop::default(), tell, watch)
+}
+
+fn undo_steps(
+    journal: Journal,
+    lines: &Lines,
+    is_meant: &dyn Fn(&Entry) -> bool,
+    stop: &Stop,
+    tell: TellUndone<'_>,
+    watch: &dyn Watch,
+) -> Result<(), Error> {
     let mut undoing = Undoing {
         action: &lines.action,
         journal,
@@ -169,11 +191,11 @@ pub(crate) fn undo_watched(path: &Path, stop: &Stop, tell: TellUndone<'_>, watch
         has_restored: false,
         has_failed: false,
     };
-    let mut entries = lines.entries.iter().rev();
+    let mut entries = lines.entries.iter().rev().filter(|entry| is_meant(entry));
     let mut named = Vec::new();
     loop {
         // New files are durable before they have names, and names before the record of them: one sync serves both.
-        let batch = undoing.make_all(&mut entries, &lines, stop);
+        let batch = undoing.make_all(&mut entries, lines, stop);
         undoing.record(std::mem::take(&mut named))?;
         if batch.is_empty() {
             break;
@@ -258,15 +280,6 @@ struct Restoring<'e> {
     is_named: bool,
 }
 
-/// A name that a file gets.
-struct Wanted {
-    /// The number of the name.
-    at: usize,
-    place: Place,
-    /// The file without its bytes that has the name now.
-    torn: Option<File>,
-}
-
 fn failed(why: Refused) -> Undone {
     Undone::Failed { why }
 }
@@ -349,6 +362,7 @@ impl Undoing<'_> {
             let moved = entry.names.iter().map(|name| Some(self.move_back(entry, name)));
             restoring.told = moved.collect();
         }
+        let has_changed = !restoring.wanted.is_empty() || matches!(self.action, Action::Move { .. });
         self.give_names(&mut restoring);
         let mut is_undone = true;
         for (name, undone) in entry.names.iter().zip(&restoring.told) {
@@ -359,7 +373,7 @@ impl Undoing<'_> {
                     if let Ok(place) = self.directories.place(&name.path) {
                         self.written.note(&place);
                     }
-                    self.has_restored = true;
+                    self.has_restored |= has_changed;
                 }
                 Undone::Nothing { .. } => {}
             }
@@ -520,7 +534,7 @@ impl Undoing<'_> {
         let names = entry.old.links.saturating_sub(entry.names.len() as u64);
         for wanted in restoring.wanted.drain(..) {
             let is_named = std::mem::take(&mut restoring.is_named);
-            let given = self.give_name(entry, &wanted, file, is_named);
+            let given = self.names().give_name(entry, &wanted, file, is_named);
             restoring.told[wanted.at] = Some(given.map_or_else(failed, |()| Undone::Restored));
         }
         if names > 0 && !entry.acted_on().is_open(file) {
@@ -587,53 +601,5 @@ impl Undoing<'_> {
         }
         entry.old.give_attributes(new)?;
         Ok(true)
-    }
-
-    /// Gives a file a name that leads to nothing, to the link that the run made, or to a torn file. `is_temporary` says that the file
-    /// already has the temporary name.
-    fn give_name(&self, entry: &Entry, wanted: &Wanted, file: &File, is_temporary: bool) -> Result<(), Refused> {
-        let (place, name) = (&wanted.place, &entry.names[wanted.at]);
-        let temporary = OsStr::new(&name.temporary);
-        let link = |called: &OsStr| {
-            self.watch.announce(StepKind::Make, &place.beside(called))?;
-            let path = sys::descriptor_path(file);
-            let path = path.ok_or_else(|| io::Error::other("this system does not link open files"))?;
-            name_file(&path, &place.directory, called)
-        };
-        if *self.action == Action::Remove && wanted.torn.is_none() {
-            let named = if is_temporary {
-                let told = self.watch.announce(StepKind::Make, &place.path);
-                told.and_then(|()| {
-                    let directory = &place.directory;
-                    directory.rename_new(temporary, directory, &place.name)?.required()
-                })
-            } else {
-                link(&place.name)
-            };
-            return named.map_err(cannot("give it its name"));
-        }
-        if !is_temporary {
-            link(temporary).map_err(cannot("give the new file a name"))?;
-        }
-        let is_expected = || match &wanted.torn {
-            Some(torn) => KnownFile::of(torn).is_ok_and(|torn| torn.is_at(place, temporary)),
-            None => entry.is_link(name, place, temporary, &self.directories),
-        };
-        let remove = || {
-            if !is_expected() {
-                return Err("another program replaced the link at that moment".into());
-            }
-            let told = self.watch.announce(StepKind::Remove, &place.beside(temporary));
-            let removed = told.and_then(|()| place.directory.remove_file(temporary));
-            removed.map_err(cannot("remove the link"))
-        };
-        let replacement = Replacement {
-            place,
-            temporary,
-            watch: self.watch,
-            is_new: &|found| Facts::of(file).is_ok_and(|own| own.id() == found.id()),
-        };
-        let taken = replacement.take_name(&|| Ok(()), &remove);
-        taken.map_err(|outcome| outcome.why().unwrap_or_default())
     }
 }

@@ -1,0 +1,212 @@
+//! Plans promise nothing that acting then refuses, and nothing is acted on that undo cannot restore.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, chown};
+use std::process::Command;
+
+use super::dupes_disks::disk;
+use super::place::{Ended, Mount, Place, is_root, prepared};
+use super::unprivileged::{Common, NOBODY};
+
+/// Equal files `in/a` and `in/b`.
+fn two(place: &Place) {
+    fs::create_dir_all(place.path("in")).unwrap();
+    for name in ["in/a", "in/b"] {
+        place.file(name, &[b'x'; 5000]);
+    }
+}
+
+fn done(program: &str, arguments: &[&str], place: &Place) -> bool {
+    let mut command = Command::new(program);
+    command.args(arguments).current_dir(place.directory());
+    let is_done = command.output().is_ok_and(|output| output.status.success());
+    if !is_done {
+        println!("skipped: {program} {arguments:?}");
+    }
+    is_done
+}
+
+/// Fails unless the plan leaves the file out, with a part of the reason, and acting does nothing.
+fn require_left_out(place: &Place, arguments: &[&str], reason: &str, run: &dyn Fn(&[&str]) -> Ended) {
+    let before = place.content();
+    for last in ["--dry-run", "--yes"] {
+        let all = [&["dupes", "--keep", "first", last][..], arguments].concat();
+        let ended = run(&all);
+        assert_eq!(ended.code, Some(1), "{all:?}: {}{}", ended.stdout, ended.stderr);
+        assert!(ended.stdout.contains("Nothing to do"), "{all:?}: {}", ended.stdout);
+        assert!(ended.stdout.contains(reason), "{all:?}: {}", ended.stdout);
+    }
+    assert_eq!(place.content(), before);
+}
+
+#[test]
+fn other_attributes_that_a_link_would_change_are_said_beforehand() {
+    let place = Place::new();
+    two(&place);
+    if !done("setfattr", &["-n", "user.note", "-v", "1", "in/b"], &place) {
+        return;
+    }
+    let run = |all: &[&str]| place.run(all);
+    require_left_out(
+        &place,
+        &["--action", "hardlink", "in"],
+        "extended attribute differs",
+        &run,
+    );
+    let place = Place::new();
+    two(&place);
+    if !done("setfacl", &["-m", "u:1000:r", "in/b"], &place) {
+        return;
+    }
+    let run = |all: &[&str]| place.run(all);
+    for action in ["hardlink", "symlink"] {
+        require_left_out(&place, &["--action", action, "in"], "access control list", &run);
+    }
+}
+
+#[test]
+fn what_a_user_may_not_do_is_said_beforehand() {
+    if !is_root() {
+        return println!("skipped: not root");
+    }
+    let common = Common::new();
+    let path = |name: &str| common.directory().join(name);
+    let own = |name: &str, user: u32| chown(path(name), Some(user), Some(user)).unwrap();
+    for name in ["in", "to"] {
+        fs::create_dir(path(name)).unwrap();
+        own(name, NOBODY);
+    }
+    for name in ["in/a", "in/b"] {
+        fs::write(path(name), [b'x'; 5000]).unwrap();
+    }
+    own("in/b", NOBODY);
+    let require = |arguments: &[&str], reason: &str| {
+        let ended = common.run(&[&["dupes", "--keep", "first", "--dry-run", "--action"], arguments].concat());
+        assert_eq!(ended.code, Some(1), "{arguments:?}: {}{}", ended.stdout, ended.stderr);
+        assert!(ended.stdout.contains(reason), "{arguments:?}: {}", ended.stdout);
+    };
+    for action in [&["remove"][..], &["move", "--to", "to"]] {
+        require(&[action, &["in"]].concat(), "take a lease");
+    }
+    own("in/a", NOBODY);
+    own("to", 0);
+    require(&["move", "--to", "to", "in"], "may not change names");
+    own("in", 0);
+    require(&["remove", "in"], "may not change names");
+}
+
+#[test]
+fn nothing_moves_to_where_something_is_and_no_name_crosses_a_mount() {
+    let place = Place::new();
+    two(&place);
+    fs::create_dir(place.path("to")).unwrap();
+    let moved = ["--action", "move", "--to", "to", "in"];
+    place
+        .run(&[&["dupes", "--keep", "first", "--yes"][..], &moved].concat())
+        .succeeded();
+    two(&place);
+    let run = |all: &[&str]| place.run(all);
+    require_left_out(&place, &moved, "exists", &run);
+    // Two names of one file, one of them behind a bind mount.
+    let place = Place::new();
+    for directory in ["base/a", "base/b", "shown"] {
+        fs::create_dir_all(place.path(directory)).unwrap();
+    }
+    place.file("base/a/kept", b"same");
+    place.file("base/b/file", b"same");
+    fs::hard_link(place.path("base/b/file"), place.path("base/a/name")).unwrap();
+    let Some(_mount) = Mount::bind(&place.path("base/b"), &place.path("shown")) else {
+        return;
+    };
+    let before = place.content();
+    for action in ["remove", "hardlink"] {
+        let all = [
+            "dupes",
+            "--action",
+            action,
+            "--keep",
+            "name:kept",
+            "--yes",
+            "base/a",
+            "shown",
+        ];
+        let ended = place.run(&all);
+        assert_eq!(ended.code, Some(1), "{}{}", ended.stdout, ended.stderr);
+        assert!(ended.stdout.contains("on several mounts"), "{}", ended.stdout);
+        assert_eq!(place.content(), before);
+    }
+}
+
+#[test]
+fn a_directory_that_gives_files_another_project_is_left_alone() {
+    let place = Place::new();
+    let Some(_mount) = disk(&place, "xfs") else { return };
+    for directory in ["disk/in", "disk/in/p", "disk/to"] {
+        fs::create_dir(place.path(directory)).unwrap();
+    }
+    for name in ["disk/in/a", "disk/in/p/b"] {
+        place.file(name, &[b'x'; 9000]);
+    }
+    if !done("xfs_io", &["-c", "chproj 7", "-c", "chattr +P", "disk/in/p"], &place) {
+        return;
+    }
+    let run = |all: &[&str]| place.run(all);
+    for action in [
+        &["remove"][..],
+        &["hardlink"],
+        &["symlink"],
+        &["move", "--to", "disk/to"],
+    ] {
+        let all = [&["--action"], action, &["disk/in"]].concat();
+        require_left_out(&place, &all, "gives its files project 7", &run);
+    }
+}
+
+#[test]
+fn a_group_without_a_number_in_a_user_namespace_is_left_alone() {
+    let place = Place::new();
+    if !is_root() || !prepared("unshare", &["-Ur".as_ref(), "true".as_ref()]) {
+        return println!("skipped: no user namespace");
+    }
+    two(&place);
+    // What is made in a directory with the set-group-ID bit gets its group, which has no number either.
+    chown(place.path("in/b"), None, Some(2000)).unwrap();
+    chown(place.path("in"), None, Some(3000)).unwrap();
+    let mut permissions = fs::metadata(place.path("in")).unwrap().permissions();
+    std::os::unix::fs::PermissionsExt::set_mode(&mut permissions, 0o2775);
+    fs::set_permissions(place.path("in"), permissions).unwrap();
+    let run = |all: &[&str]| {
+        let mut command = place.command_of("unshare");
+        command.args(["-Ur"]).arg(place.command().get_program()).args(all);
+        Ended::of(command.spawn().unwrap())
+    };
+    for action in ["remove", "symlink"] {
+        let all = ["--action", action, "--unsafe-owner", "in"];
+        require_left_out(&place, &all, "has no ID in this user namespace", &run);
+    }
+    assert_eq!(fs::metadata(place.path("in/b")).unwrap().gid(), 2000);
+}
+
+#[test]
+fn a_journal_of_another_user_namespace_is_refused() {
+    let place = Place::new();
+    two(&place);
+    place
+        .run(&["dupes", "--action", "remove", "--keep", "first", "--yes", "in"])
+        .succeeded();
+    let listed = place.run(&["dupes", "undo", "--list", "--json"]).succeeded().stdout;
+    let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
+    let journal = listed[0]["path"].as_str().unwrap();
+    let text = fs::read_to_string(journal).unwrap();
+    let own: serde_json::Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
+    let Some(maps) = own["id_maps"].as_str() else {
+        return println!("skipped: /proc does not say how IDs are mapped");
+    };
+    fs::write(journal, text.replace(maps, "0 1000 1; 0 1000 1")).unwrap();
+    let ended = place.run(&["dupes", "undo"]);
+    assert_eq!(ended.code, Some(2));
+    assert!(ended.stderr.contains("another user namespace"), "{}", ended.stderr);
+    fs::write(journal, text).unwrap();
+    place.run(&["dupes", "undo"]).succeeded();
+    assert!(place.path("in/b").exists());
+}

@@ -1,0 +1,273 @@
+//! What all steps of a run share, and which files they leave alone whatever is in them.
+//!
+//! Not here: the files themselves, open and held (`held`).
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::{Mutex, PoisonError};
+
+use rustix::fs::{Access, AtFlags, accessat};
+use rustix::io::Errno;
+use seekless::files::{Attributes, FileId, FileState};
+use seekless::update::Watch;
+use seekless_sys::{self as sys, IdMaps, Support};
+
+use super::held::{Held, UNSURE, is_same};
+use super::journal::{Entry, NameOf};
+use super::place::{Behind, Place, Systems};
+use super::{Action, Options, Refused, cannot};
+use crate::Stop;
+use crate::tree::large::Large;
+use crate::visible::visible_path;
+use crate::walk::Facts;
+
+/// Why a file is left alone that nobody can change.
+pub(super) const READ_ONLY: &str = "its file system is mounted read-only";
+
+/// What all steps of a run share.
+pub(super) struct Session<'a> {
+    pub action: &'a Action,
+    pub options: &'a Options,
+    pub stop: &'a Stop,
+    pub watch: &'a dyn Watch,
+    pub systems: Systems,
+    pub large: Large,
+    user: u32,
+    is_root: bool,
+    /// The groups that this user may give files to.
+    groups: Vec<u32>,
+    /// How IDs are mapped, unless every ID means what it means to the kernel.
+    id_maps: Option<IdMaps>,
+    /// What undo can give new files, by file system and attributes.
+    tried: Mutex<HashMap<(u64, String), Result<(), Refused>>>,
+    /// The facts of kept files after our own links changed them.
+    renewed: Mutex<HashMap<FileId, Facts>>,
+    /// Names for which directories were made that could not be removed again, perhaps because too many files are open.
+    unmade: Mutex<Vec<NameOf>>,
+    /// A block of a file that is read.
+    pub block: Mutex<Vec<u8>>,
+}
+
+impl<'a> Session<'a> {
+    pub fn new(action: &'a Action, options: &'a Options, stop: &'a Stop, watch: &'a dyn Watch) -> Self {
+        let user = sys::effective_user();
+        Self {
+            action,
+            options,
+            stop,
+            watch,
+            systems: Systems::default(),
+            large: Large::default(),
+            user,
+            is_root: user == 0,
+            groups: sys::effective_groups().unwrap_or_default(),
+            id_maps: sys::id_maps().filter(|maps| !maps.is_whole),
+            tried: Mutex::default(),
+            renewed: Mutex::default(),
+            unmade: Mutex::default(),
+            block: Mutex::default(),
+        }
+    }
+
+    /// Fails if root would act on a file of another user, or below a directory in which another user decides what its path
+    /// leads to.
+    pub fn require_owner(&self, place: &Place, facts: &Facts) -> Result<(), Refused> {
+        if !self.is_root || self.options.unsafe_owner {
+            return Ok(());
+        }
+        if facts.owner != 0 {
+            return Err(format!("belongs to another user (ID {})", facts.owner));
+        }
+        self.require_private(place)
+    }
+
+    /// Fails if root would use a directory in which another user decides what names lead to.
+    pub fn require_private(&self, place: &Place) -> Result<(), Refused> {
+        match &place.exposed {
+            Some(exposed) if self.is_root && !self.options.unsafe_owner => Err(exposed.to_string()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Fails if a file would become a symbolic link whose path leads through a directory in which another user decides what
+    /// names lead to: that user would decide what its readers get.
+    pub fn require_own_target(&self, kept: &Place) -> Result<(), Refused> {
+        let is_symlink = matches!(self.action, Action::Symlink { .. });
+        match &kept.exposed {
+            Some(exposed) if is_symlink && !self.options.unsafe_owner => Err(exposed.to_string()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether what undo gives to new files matters.
+    fn restores(&self) -> bool {
+        self.action.is_undone_by_copying() && !self.options.ignore_metadata
+    }
+
+    /// Fails if only root could give a new file what this one has, or if that is not known, as far as this is known without trying.
+    pub fn require_restorable(&self, own: &Attributes) -> Result<(), Refused> {
+        if !self.restores() {
+            return Ok(());
+        }
+        let named = |wanted: &dyn Fn(&[u8]) -> bool| {
+            let mut all = own.extended.iter().flatten().map(|(name, _)| name.as_slice());
+            let name = all.find(|name| wanted(name))?;
+            Some(String::from_utf8_lossy(name).into_owned())
+        };
+        if let Some(maps) = &self.id_maps {
+            let (owner, group) = maps.unmapped;
+            if own.owner == owner || own.group == group {
+                return Err("its owner or group may be one that has no ID in this user namespace".into());
+            }
+            if named(&|name| name == b"security.capability").is_some() {
+                return Err("it has capabilities, which are others if they are set in this user namespace".into());
+            }
+        }
+        // Labels and digests are made by the kernel.
+        let is_roots = |name: &[u8]| {
+            let kernels: [&[u8]; 4] = [
+                b"security.selinux",
+                b"security.ima",
+                b"security.evm",
+                b"security.SMACK64",
+            ];
+            name.starts_with(b"security.") && !kernels.contains(&name)
+        };
+        let what = match () {
+            () if self.is_root => return Ok(()),
+            () if own.owner != self.user => format!("owner (ID {})", own.owner),
+            () if !self.groups.contains(&own.group) => format!("group (ID {}), which this user is not in", own.group),
+            () => match named(&is_roots) {
+                Some(name) => format!("extended attribute {name}"),
+                None => return Ok(()),
+            },
+        };
+        Err(format!("only root could restore its {what}"))
+    }
+
+    /// Fails if undo could not give a new file all that this one has, which is tried on a file without a name, once for each kind
+    /// of file.
+    pub fn require_trial(&self, place: &Place, entry: &Entry) -> Result<(), Refused> {
+        let old = &entry.old;
+        let is_own = old.attributes.owner == self.user && self.groups.contains(&old.attributes.group);
+        if !self.restores() || is_own && old.is_plain() {
+            return Ok(());
+        }
+        let kind = (entry.step.file.state.device, old.kind());
+        let mut tried = self.tried.lock().unwrap_or_else(PoisonError::into_inner);
+        let answer = tried.entry(kind).or_insert_with(|| {
+            let temporary = OsStr::new(&entry.names[0].temporary);
+            let failed = cannot("try whether undo could restore it");
+            let (file, is_named) = match sys::unnamed_file(&place.directory).map_err(&failed)? {
+                Support::Available((file, _)) => (file, false),
+                Support::Unavailable(_) => (place.directory.create_file(temporary, 0o600).map_err(&failed)?, true),
+            };
+            let given = old.give_flags(&file).and_then(|()| old.give_attributes(&file));
+            if is_named {
+                place.directory.remove_file(temporary).map_err(&failed)?;
+            }
+            given.map_err(|why| format!("undo could not restore it: {why}"))
+        });
+        answer.clone()
+    }
+
+    /// Fails if this user may not take a lease on a file: only its owner may, and root.
+    pub fn require_lease(&self, facts: &Facts) -> Result<(), Refused> {
+        let may = self.is_root || facts.owner == self.user || self.options.is_busy || sys::may_lease_all();
+        may.then_some(())
+            .ok_or_else(|| "cannot keep other processes out: only its owner and root may take a lease".into())
+    }
+
+    /// Fails if this user may not make and remove names in a directory, or may not write to a file that is to share blocks.
+    pub fn require_access(&self, place: &Place) -> Result<(), Refused> {
+        let (name, access) = match self.action {
+            Action::Reflink => (place.name.as_os_str(), Access::WRITE_OK),
+            _ => (OsStr::new("."), Access::WRITE_OK | Access::EXEC_OK),
+        };
+        match accessat(place.directory.as_fd(), name, access, AtFlags::EACCESS) {
+            Err(Errno::ROFS) => Err(READ_ONLY.into()),
+            Err(Errno::ACCESS | Errno::PERM) if *self.action == Action::Reflink => {
+                Err("this user may not write to it".into())
+            }
+            Err(Errno::ACCESS | Errno::PERM) => Err("this user may not change names in its directory".into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Fails in a directory with the sticky bit if another user owns a file of this step: a link could be made, but not removed
+    /// again.
+    pub fn require_removable(&self, place: &Place, files: &[&Facts]) -> Result<(), Refused> {
+        let directory = Facts::of(place.directory.as_fd()).map_err(cannot("stat its directory"))?;
+        let is_free = self.is_root || directory.mode & 0o1000 == 0 || directory.owner == self.user;
+        match files.iter().find(|file| !is_free && file.owner != self.user) {
+            Some(file) => Err(format!(
+                "its directory has the sticky bit, so only owners may remove files, and the owner is another user (ID {})",
+                file.owner
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// Fails where nothing can be proven about files of a file system; without leases, unless the user takes the risk.
+    pub fn require_proof(&self, behind: &Behind) -> Result<(), Refused> {
+        match &behind.leases {
+            _ if !behind.system.inodes_identify => Err(UNSURE.into()),
+            Err(why) if !self.options.is_busy => Err(cannot("keep other processes out")(why)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether a file is shown by an overlay. Its file system is known.
+    pub fn is_overlay(&self, facts: &Facts) -> bool {
+        self.systems
+            .known(facts.device)
+            .is_some_and(|behind| behind.system.is_overlay)
+    }
+
+    /// Whether a file is what it was at the search, but for what our own links changed.
+    pub fn is_expected(&self, expected: &FileState, now: &Facts) -> bool {
+        let renewed = self.renewed.lock().unwrap_or_else(PoisonError::into_inner);
+        match renewed.get(&expected.id()) {
+            Some(renewed) => is_same(renewed, now),
+            None => *expected == now.state(),
+        }
+    }
+
+    /// Notes directories to remove at the end, if removing them failed.
+    pub fn unmake_later(&self, name: &NameOf, unmade: &io::Result<()>) {
+        if unmade.is_err() {
+            let mut names = self.unmade.lock().unwrap_or_else(PoisonError::into_inner);
+            names.push(name.clone());
+        }
+    }
+
+    /// Takes the noted directories.
+    pub fn take_unmade(&self) -> Vec<NameOf> {
+        std::mem::take(&mut self.unmade.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Remembers the facts of a kept file after our own links changed it.
+    pub fn remember(&self, kept: &Held) {
+        let facts = kept.facts();
+        let mut renewed = self.renewed.lock().unwrap_or_else(PoisonError::into_inner);
+        renewed.insert(facts.id(), facts);
+    }
+}
+
+/// Fails if the file of a name could not get a name in a directory, because that gives its files another project.
+pub(super) fn require_project(from: &Place, directory: &Place) -> Result<(), Refused> {
+    let Some(project) = directory.project else {
+        return Ok(());
+    };
+    let file = from.open().map_err(cannot("open"))?;
+    let own = sys::extended_flags(&file).map_err(cannot("read its extended flags"))?;
+    match own.available() {
+        Some([.., own]) if own != project => Err(format!(
+            "it has project {own}, and {} gives its files project {project} (xfs_io, lsproj)",
+            visible_path(directory.path.parent().unwrap_or(&directory.path))
+        )),
+        _ => Ok(()),
+    }
+}
