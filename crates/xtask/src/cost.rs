@@ -6,7 +6,7 @@
 //! those of `once nothing`. Instructions are those in user space, counted by valgrind, whose processor is the same
 //! everywhere; they are compared only with the compiler that the file names.
 //!
-//! Not here: seconds. They are compared in pairs (`cargo xtask peers before`).
+//! Not here: seconds. They are compared in pairs (`experiments/peers/before.toml`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;

@@ -1,15 +1,12 @@
-//! The project's chores, as `cargo xtask CHORE`: its one test command, and comparisons of the lab with fio and itself.
+//! The project's chores, as `cargo xtask CHORE`: its one test command, and trials of seekless on real file systems.
 //!
-//! Nothing here is part of what users install. Standard programs are called (`fio`, `mount`, `mkfs.*`, `apt-get`). Of
-//! the project's crates, the lab is linked, because fio is compared with its trials.
+//! Nothing here is part of what users install. Standard programs are called (`mount`, `mkfs.*`, `strace`, `apt-get`).
 
 mod browser;
 mod built;
 mod cost;
 mod filesystems;
 mod fuzz;
-#[cfg(target_os = "linux")]
-mod peers;
 mod process;
 mod rule;
 mod setup;
@@ -38,10 +35,6 @@ enum Chore {
     Torture(torture::Arguments),
     /// Take the picture of a report for the README
     ReportPicture(browser::Picture),
-    /// Compare the lab with fio and with itself, and this build with an earlier one (Linux)
-    #[cfg(target_os = "linux")]
-    #[command(subcommand)]
-    Peers(peers::Peers),
 }
 
 fn main() -> ExitCode {
@@ -54,8 +47,6 @@ fn main() -> ExitCode {
         #[cfg(target_os = "linux")]
         Chore::Torture(arguments) => torture::run(&arguments),
         Chore::ReportPicture(arguments) => browser::picture(&arguments),
-        #[cfg(target_os = "linux")]
-        Chore::Peers(peers) => peers::run(&peers),
     });
     match result {
         Ok(()) => ExitCode::SUCCESS,
