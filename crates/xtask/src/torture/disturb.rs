@@ -1,8 +1,7 @@
 //! What disturbs seekless in trials of every kind, drawn from their seeds: kills, stops, delays, errors and full disks.
 //!
-//! Not here: the other processes, which know the files of a trial.
+//! Not here: the other processes (`disturber`), which know the files of a trial.
 
-use std::fmt;
 use std::time::Duration;
 
 use fastrand::Rng;
@@ -133,25 +132,6 @@ impl Disturbance {
 /// From 0.1 ms to 50 ms, each factor of two as likely as the others.
 pub fn moment(rng: &mut Rng) -> Duration {
     Duration::from_secs_f64(1e-4 * 500_f64.powf(rng.f64()))
-}
-
-/// Bytes none of which is zero, so that what is missing is seen.
-pub fn random(rng: &mut Rng, length: usize) -> Vec<u8> {
-    let mut bytes = vec![0; length];
-    rng.fill(&mut bytes);
-    for byte in &mut bytes {
-        *byte |= 1;
-    }
-    bytes
-}
-
-/// Bytes that are shown by their number alone.
-pub struct Bytes(pub Vec<u8>);
-
-impl fmt::Debug for Bytes {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{} B", self.0.len())
-    }
 }
 
 fn draw_injections(rng: &mut Rng, calls: &Calls) -> Vec<Injection> {

@@ -1,16 +1,19 @@
 //! A campaign against the built `seekless`: random commands on random files on real file systems, killed, stopped, failed by
-//! injected errors and full disks, with others at the same files. A model says after each trial what must hold.
+//! injected errors, full disks and losses of power, with other processes at the same files. A model says what must hold after each.
 //!
 //! Each trial is drawn from a seed of its own, and can be run again alone; moments and interleavings are not repeated by
 //! that. `docs/reliability.md` says what is asserted.
-//!
-//! Not here: what is tried and what must hold (`update`, `dupes`), and how a command is run and disturbed (`trial`).
 
+mod contents;
 mod disturb;
-mod dupes;
+mod disturber;
+mod files;
+mod job;
+mod plan;
 mod power;
+mod site;
 mod trial;
-mod update;
+mod verdict;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -22,22 +25,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
-use clap::{Args, ValueEnum};
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use clap::Args;
 use comfy_table::{Table, presets};
 use tempfile::TempDir;
 
-use fastrand::Rng;
-
 use self::disturb::{FILE_SYSTEMS, LEASE_BREAK_SECONDS};
+use self::plan::{Of, TrialPlan};
 use self::power::{Power, PowerPlan};
-use self::trial::{Site, TrialReport};
+use self::site::{Site, TrialReport};
 use crate::built::{beside, cargo_command};
 use crate::filesystems::{self, FileSystem, Matrix};
 use crate::process::{capture, check_interrupt, is_installed, run as run_program};
 
 /// How long, on what, and which trials.
-#[derive(Args)]
+#[derive(Args, Default)]
 pub struct Arguments {
     /// Stop after this many minutes
     #[arg(long, value_name = "N", required_unless_present_any = ["seed", "seeds"])]
@@ -46,7 +48,7 @@ pub struct Arguments {
     #[arg(long, value_name = "N", conflicts_with = "minutes")]
     seeds: Option<u64>,
     /// Run only the trial of this seed
-    #[arg(long, value_name = "S", conflicts_with_all = ["minutes", "seeds", "of"])]
+    #[arg(long, value_name = "S", conflicts_with_all = ["minutes", "seeds", "of", "on"])]
     seed: Option<u64>,
     /// Run that trial this many times: what depends on the moment may take several
     #[arg(long, value_name = "N", default_value_t = 1, requires = "seed")]
@@ -58,7 +60,7 @@ pub struct Arguments {
     #[arg(long, value_name = "WHAT", value_delimiter = ',')]
     of: Vec<Of>,
     /// The power fails in each trial, during one of its commands or soon after; on ext4, XFS and btrfs
-    #[arg(long, conflicts_with = "on")]
+    #[arg(long, conflicts_with_all = ["on", "of"])]
     power: bool,
     /// Test this binary instead of building one
     #[arg(long, value_name = "FILE")]
@@ -68,69 +70,6 @@ pub struct Arguments {
     workers: Option<usize>,
 }
 
-/// What a trial is of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Of {
-    /// Updating files, digging and filling holes, comparing
-    Update,
-    /// Acting on duplicates
-    Dupes,
-}
-
-/// A trial, drawn from its seed.
-#[derive(Debug)]
-enum TrialPlan {
-    Update(update::plan::TrialPlan),
-    Dupes(dupes::plan::TrialPlan),
-    Power(Box<Self>, PowerPlan),
-}
-
-impl Of {
-    /// What the trial of a seed is of: so that a campaign of some takes only their seeds.
-    fn seed(seed: u64) -> Self {
-        if Rng::with_seed(!seed).bool() {
-            Self::Update
-        } else {
-            Self::Dupes
-        }
-    }
-}
-
-impl TrialPlan {
-    fn draw(seed: u64, can_grow: bool) -> Self {
-        match Of::seed(seed) {
-            Of::Update => Self::Update(update::plan::TrialPlan::draw(seed, can_grow)),
-            Of::Dupes => Self::Dupes(dupes::plan::TrialPlan::draw(seed)),
-        }
-    }
-
-    /// The same with a loss of power; acting on duplicates where an update promises nothing for that.
-    fn with_power(mut self, seed: u64) -> Self {
-        if !matches!(&self, Self::Update(plan) if ["update journal", "update replace"].contains(&plan.command.label)) {
-            self = Self::Dupes(dupes::plan::TrialPlan::draw(seed));
-        }
-        let power = PowerPlan::draw(seed, &mut self);
-        Self::Power(Box::new(self), power)
-    }
-
-    /// The row of the table that it counts in.
-    fn row(&self) -> (FileSystem, &str) {
-        match self {
-            Self::Update(plan) => (plan.file_system, plan.command.label),
-            Self::Dupes(plan) => (plan.file_system, plan.command.action.label()),
-            Self::Power(plan, power) => (plan.row().0, &power.label),
-        }
-    }
-
-    fn run(&self, site: &Site<'_>) -> Result<TrialReport> {
-        match self {
-            Self::Update(plan) => update::run(plan, site),
-            Self::Dupes(plan) => dupes::run(plan, site),
-            Self::Power(plan, power) => plan.run(&Power::mount(power, site)?.site(site)),
-        }
-    }
-}
-
 fn file_system(name: &str) -> Result<FileSystem, String> {
     let found = FILE_SYSTEMS.into_iter().find(|one| one.name() == name);
     found.ok_or_else(|| format!("one of {}", FILE_SYSTEMS.map(FileSystem::name).join(", ")))
@@ -138,31 +77,12 @@ fn file_system(name: &str) -> Result<FileSystem, String> {
 
 /// Runs a campaign, or one trial.
 pub fn run(arguments: &Arguments) -> Result<()> {
-    let binary = arguments.binary.clone().map_or_else(build, Ok)?;
-    let binary = binary
-        .canonicalize()
-        .with_context(|| format!("cannot find {}", binary.display()))?;
     if let Some(reason) = why_not_here() {
         bail!("{reason}");
     }
-    let seeds = match (arguments.seed, arguments.seeds) {
-        (Some(seed), _) => Seeds::One(seed, arguments.repeat),
-        (None, Some(end)) => Seeds::Below(end, AtomicU64::new(0)),
-        (None, None) => Seeds::Until(
-            Instant::now() + Duration::from_secs_f64(60.0 * arguments.minutes.unwrap_or(1.0).clamp(0.0, 1e6)),
-        ),
-    };
-    let on = if arguments.on.is_empty() {
-        &FILE_SYSTEMS
-    } else {
-        arguments.on.as_slice()
-    };
-    let wanted = Wanted {
-        on,
-        of: &arguments.of,
-        power: arguments.power,
-    };
-    for reason in campaign(&binary, &seeds, wanted, arguments.workers)? {
+    let binary = arguments.binary.clone().map_or_else(build, Ok)?;
+    let binary = fs::canonicalize(&binary).with_context(|| format!("cannot find {}", binary.display()))?;
+    for reason in campaign(&binary, arguments)? {
         println!("skipped: {reason}");
     }
     Ok(())
@@ -178,55 +98,63 @@ pub fn briefly(power: bool) -> Result<Vec<String>> {
     if let Some(reason) = why_not_here() {
         return Ok(vec![format!("torture: {reason}")]);
     }
-    let seeds = if power {
-        Seeds::Below(20, AtomicU64::new(0))
-    } else {
-        Seeds::Until(Instant::now() + Duration::from_mins(1))
-    };
-    let wanted = Wanted {
-        on: &FILE_SYSTEMS,
-        of: &[],
+    let arguments = Arguments {
+        minutes: (!power).then_some(1.0),
+        seeds: power.then_some(20),
         power,
+        ..Arguments::default()
     };
-    campaign(&beside("debug/seekless")?, &seeds, wanted, None)
+    campaign(&beside("debug/seekless")?, &arguments)
 }
 
 fn why_not_here() -> Option<&'static str> {
     filesystems::why_not_here().or_else(|| (!is_installed("strace")).then_some("needs strace"))
 }
 
-/// Which trials are run.
-enum Seeds {
-    One(u64, u64),
-    Until(Instant),
-    /// Those below a number, from the next.
-    Below(u64, AtomicU64),
+/// The seeds of a campaign, which all workers take from.
+struct Seeds {
+    first: u64,
+    /// From one seed to the next; 0 repeats the first.
+    step: u64,
+    count: u64,
+    end: Option<Instant>,
+    taken: AtomicU64,
 }
 
-/// The trials that are wanted.
-#[derive(Clone, Copy)]
-struct Wanted<'a> {
-    on: &'a [FileSystem],
-    /// All if there are none.
-    of: &'a [Of],
-    /// They lose power.
-    power: bool,
-}
+impl Seeds {
+    fn of(arguments: &Arguments) -> Self {
+        let (first, step, count) = match (arguments.seed, arguments.seeds) {
+            (Some(seed), _) => (seed, 0, arguments.repeat),
+            (None, Some(end)) => (0, 1, end),
+            (None, None) => (fastrand::u64(..), 1, u64::MAX),
+        };
+        let time = arguments
+            .minutes
+            .map(|minutes| Duration::from_secs_f64(60.0 * minutes.clamp(0.0, 1e6)));
+        Self {
+            first,
+            step,
+            count,
+            end: time.map(|time| Instant::now() + time),
+            taken: AtomicU64::new(0),
+        }
+    }
 
-impl Wanted<'_> {
-    fn has(self, seed: u64) -> bool {
-        self.of.is_empty() || self.of.contains(&Of::seed(seed))
+    fn next(&self) -> Option<u64> {
+        let number = self.taken.fetch_add(1, Ordering::Relaxed);
+        let is_over = number >= self.count || self.end.is_some_and(|end| Instant::now() >= end);
+        (!is_over).then(|| self.first.wrapping_add(number.wrapping_mul(self.step)))
     }
 }
 
 /// What happened so far.
 #[derive(Default)]
 struct Tally {
-    rows: BTreeMap<(&'static str, String), [u64; 8]>,
+    rows: BTreeMap<(&'static str, String), [usize; 8]>,
     kinds: BTreeMap<&'static str, Vec<u64>>,
     trials: u64,
     failures: u64,
-    known_limits: u64,
+    known_limits: usize,
 }
 
 const COLUMNS: [&str; 10] = [
@@ -242,29 +170,31 @@ const COLUMNS: [&str; 10] = [
     "failures",
 ];
 
-fn campaign(binary: &Path, seeds: &Seeds, wanted: Wanted<'_>, workers: Option<usize>) -> Result<Vec<String>> {
-    let on = match seeds {
+fn campaign(binary: &Path, arguments: &Arguments) -> Result<Vec<String>> {
+    let on = match arguments.seed {
         // It has the images.
-        _ if wanted.power => &[FileSystem::Xfs],
-        Seeds::One(seed, _) => &[disturb::file_system(*seed)],
-        _ => wanted.on,
+        _ if arguments.power => vec![FileSystem::Xfs],
+        Some(seed) => vec![disturb::file_system(seed)],
+        None if arguments.on.is_empty() => FILE_SYSTEMS.to_vec(),
+        None => arguments.on.clone(),
     };
-    let workers = match seeds {
-        Seeds::One(..) => 1,
-        _ => workers.unwrap_or(2 * thread::available_parallelism()?.get()),
+    let processors = thread::available_parallelism()?.get();
+    let workers = if arguments.seed.is_some() {
+        1
+    } else {
+        arguments.workers.unwrap_or(2 * processors)
     };
-    let can_grow = capture(Command::new(binary).args(["update", "--help"]))?.contains("--grow");
     let _lease_break = LeaseBreakTime::shorten()?;
     // A set of file systems for each worker, so that it can fill them.
     let sets = (0..workers)
-        .map(|_| FileSystems::make(on))
+        .map(|_| FileSystems::make(&on))
         .collect::<Result<Vec<_>>>()?;
+    let seeds = Seeds::of(arguments);
     let tally = Mutex::new(Tally::default());
     let result = thread::scope(|scope| {
-        let threads: Vec<_> = sets
-            .iter()
-            .map(|set| scope.spawn(|| work(set, binary, can_grow, (seeds, wanted), &tally)))
-            .collect();
+        let (seeds, tally) = (&seeds, &tally);
+        let start = |set| scope.spawn(move || work(set, binary, seeds, arguments, tally));
+        let threads: Vec<_> = sets.iter().map(start).collect();
         threads
             .into_iter()
             .try_for_each(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
@@ -297,11 +227,8 @@ impl FileSystems {
         for mounted in matrix.mounted() {
             if mounted.file_system() == FileSystem::Tmpfs {
                 // Filling it takes memory.
-                capture(
-                    Command::new("mount")
-                        .args(["-o", "remount,size=32M"])
-                        .arg(mounted.point()),
-                )?;
+                let mut remount = Command::new("mount");
+                capture(remount.args(["-o", "remount,size=32M"]).arg(mounted.point()))?;
             }
         }
         let aside = tempfile::tempdir()?;
@@ -309,39 +236,19 @@ impl FileSystems {
     }
 }
 
-fn work(
-    set: &FileSystems,
-    binary: &Path,
-    can_grow: bool,
-    (seeds, wanted): (&Seeds, Wanted<'_>),
-    tally: &Mutex<Tally>,
-) -> Result<()> {
+fn work(set: &FileSystems, binary: &Path, seeds: &Seeds, arguments: &Arguments, tally: &Mutex<Tally>) -> Result<()> {
     let started = Instant::now();
-    let mut rng = Rng::new();
-    for number in 0.. {
+    while let Some(seed) = seeds.next() {
         check_interrupt()?;
-        let seed = match seeds {
-            Seeds::One(_, repeat) if number >= *repeat => break,
-            Seeds::One(seed, _) => *seed,
-            Seeds::Until(end) if Instant::now() >= *end => break,
-            Seeds::Until(_) => rng.u64(..),
-            Seeds::Below(end, next) => match next.fetch_add(1, Ordering::Relaxed) {
-                seed if seed < *end => seed,
-                _ => break,
-            },
-        };
-        if !matches!(seeds, Seeds::One(..)) && !wanted.has(seed) {
+        if !arguments.of.is_empty() && !arguments.of.contains(&Of::seed(seed)) {
             continue;
         }
-        let file_system = disturb::file_system(seed);
-        let mut mounted = set.matrix.mounted().iter();
-        let Some(mounted) = mounted.find(|one| wanted.power || one.file_system() == file_system) else {
-            ensure!(
-                !matches!(seeds, Seeds::One(..)),
-                "{} cannot be mounted: {}",
-                file_system.name(),
-                set.matrix.skipped().join("; ")
-            );
+        let file_system = if arguments.power {
+            FileSystem::Xfs
+        } else {
+            disturb::file_system(seed)
+        };
+        let Some(mounted) = set.matrix.mounted().iter().find(|one| one.file_system() == file_system) else {
             continue;
         };
         let site = Site {
@@ -351,67 +258,56 @@ fn work(
             state: mounted.point().join("trial/state"),
             power: None,
         };
-        let mut plan = TrialPlan::draw(seed, can_grow);
-        if wanted.power {
-            plan = plan.with_power(seed);
+        let (plan, power) = if arguments.power {
+            let (plan, power) = PowerPlan::draw(seed);
+            (plan, Some(power))
+        } else {
+            (TrialPlan::draw(seed), None)
+        };
+        let report = match &power {
+            Some(power) => Power::mount(power, &site).and_then(|mounted| trial::run(&plan, &mounted.site(&site))),
+            None => trial::run(&plan, &site),
+        };
+        let report = report.with_context(|| format!("trial {seed}:\n{plan:?}"))?;
+        let is_failed = !report.faults.is_empty();
+        if is_failed || arguments.seed.is_some() {
+            let verdict = if is_failed { "FAILED" } else { "passed" };
+            let mut text = format!("\n{verdict}: --seed {seed}\n{plan:?}\n{power:?}\n{}\n", report.story);
+            for fault in &report.faults {
+                let _ = writeln!(text, "fault: {}: {}", fault.kind, fault.details);
+            }
+            println!("{text}");
         }
-        let report = plan.run(&site).with_context(|| format!("trial {seed}:\n{plan:?}"))?;
-        if matches!(seeds, Seeds::One(..)) || !report.faults.is_empty() {
-            tell(seed, &plan, &report);
-        }
-        let mut tally = tally.lock().map_err(|_| anyhow::anyhow!("a trial panicked"))?;
-        tally.add(seed, &plan, &report);
+        let label = power.map_or_else(|| plan.job.label(), |power| power.label);
+        let mut tally = tally.lock().map_err(|_| anyhow!("a trial panicked"))?;
+        tally.add(seed, (plan.file_system.name(), label), &report);
         if tally.trials.is_multiple_of(500) {
-            eprintln!(
-                "{} trials, {} failures, {:.0} s",
-                tally.trials,
-                tally.failures,
-                started.elapsed().as_secs_f64()
-            );
+            let seconds = started.elapsed().as_secs_f64();
+            eprintln!("{} trials, {} failures, {seconds:.0} s", tally.trials, tally.failures);
         }
     }
     Ok(())
 }
 
-fn tell(seed: u64, plan: &TrialPlan, report: &TrialReport) {
-    let verdict = if report.faults.is_empty() { "passed" } else { "FAILED" };
-    let mut text = format!("\n{verdict}: --seed {seed}\n{plan:?}\n{}\n", report.story);
-    for fault in &report.faults {
-        let _ = writeln!(text, "fault: {}: {}", fault.kind, fault.details);
-    }
-    println!("{text}");
-}
-
 impl Tally {
-    fn add(&mut self, seed: u64, plan: &TrialPlan, report: &TrialReport) {
+    fn add(&mut self, seed: u64, row: (&'static str, String), report: &TrialReport) {
         let is_failed = !report.faults.is_empty();
         self.trials += 1;
         self.failures += u64::from(is_failed);
-        self.known_limits += u64::from(report.known_limit);
+        self.known_limits += report.known_limits;
         let mut kinds: Vec<_> = report.faults.iter().map(|fault| fault.kind).collect();
         kinds.dedup();
         for kind in kinds {
             self.kinds.entry(kind).or_default().push(seed);
         }
-        let (file_system, label) = plan.row();
-        let row = self.rows.entry((file_system.name(), label.to_owned())).or_default();
-        let counts = [
-            1,
-            u64::from(report.is_done),
-            u64::from(report.is_killed),
-            u64::from(report.is_stopped),
-            report.others as u64,
-            report.injected as u64,
-            u64::from(report.is_full),
-            u64::from(is_failed),
-        ];
-        row.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+        let row = self.rows.entry(row).or_default();
+        row.iter_mut().zip(report.counts).for_each(|(sum, count)| *sum += count);
     }
 
     fn table(&self) -> Table {
         let mut table = Table::new();
         table.load_style(presets::ASCII_MARKDOWN).set_header(COLUMNS);
-        let mut add = |file_system: &str, command: &str, counts: [u64; 8]| {
+        let mut add = |file_system: &str, command: &str, counts: [usize; 8]| {
             let names = [file_system.to_owned(), command.to_owned()];
             table.add_row(names.into_iter().chain(counts.map(|count| count.to_string())));
         };

@@ -3,7 +3,7 @@
 //!
 //! A device here holds all that was written to it: a cache of its own that is lost with the power is not simulated.
 //!
-//! Not here: what the commands are, and what must hold (`dupes`, `update`).
+//! Not here: what the commands are (`job`), and what must hold (`verdict`).
 
 use std::fs::File;
 use std::io::Write;
@@ -17,10 +17,9 @@ use anyhow::Result;
 use fastrand::Rng;
 use rustix::fs::syncfs;
 
-use super::TrialPlan;
 use super::disturb::moment;
-use super::dupes::plan::{Recovery, draw_recovery_injection};
-use super::trial::{Ended, Site};
+use super::plan::{Of, Recovery, TrialPlan};
+use super::site::{Ended, Site};
 use crate::filesystems::{FileSystem, Mounted};
 use crate::process::capture;
 
@@ -54,8 +53,13 @@ pub struct PowerPlan {
 const FILE_SYSTEMS: [FileSystem; 3] = [FileSystem::Ext4, FileSystem::Xfs, FileSystem::Btrfs];
 
 impl PowerPlan {
-    /// Draws it for a trial, from which it takes other processes and full disks.
-    pub fn draw(seed: u64, trial: &mut TrialPlan) -> Self {
+    /// Draws a trial that loses power. It has no other processes and no full disk, and acts on duplicates where an update promises
+    /// nothing for a loss of power.
+    pub fn draw(seed: u64) -> (TrialPlan, Self) {
+        let mut trial = TrialPlan::draw(seed);
+        if !["update journal", "update replace"].contains(&trial.job.label().as_str()) {
+            trial = TrialPlan::draw_of(Of::Dupes, seed);
+        }
         let rng = &mut Rng::with_seed(!seed);
         let stage = [Stage::Run, Stage::Recovery, Stage::Recovery][rng.usize(..3)];
         let own = rng.usize(..3);
@@ -65,31 +69,25 @@ impl PowerPlan {
             ("journal elsewhere", elsewhere, true),
             ("journal kept", elsewhere, false),
         ][rng.usize(..3)];
-        let label = match trial {
-            TrialPlan::Dupes(plan) => {
-                plan.file_system = FILE_SYSTEMS[own];
-                (plan.others, plan.between, plan.disturbance.free_bytes) = (Vec::new(), None, None);
-                if plan.recovery == Recovery::Undo {
-                    plan.recovery = Recovery::UndoTwice;
-                }
-                if stage == Stage::Recovery {
-                    // Most runs end, so that there is something to undo.
-                    if rng.u8(..4) > 0 {
-                        (plan.disturbance.injections, plan.disturbance.timed) = (Vec::new(), None);
-                    }
-                    plan.recovery_injection = Some(draw_recovery_injection(rng));
-                }
-                format!("{}, {:?}", plan.command.action.label(), plan.recovery)
+        trial.file_system = FILE_SYSTEMS[own];
+        (trial.disturbers, trial.between, trial.disturbance.free_bytes) = (Vec::new(), None, None);
+        let mut label = trial.job.label();
+        if trial.job.file().is_some() {
+            (place, journals) = ("journal beside", None);
+        } else {
+            if trial.recovery == Recovery::Undo {
+                trial.recovery = Recovery::UndoTwice;
             }
-            TrialPlan::Update(plan) => {
-                plan.file_system = FILE_SYSTEMS[own];
-                (plan.other, plan.disturbance.free_bytes) = (None, None);
-                (place, journals) = ("journal beside", None);
-                plan.command.label.to_owned()
+            if stage == Stage::Recovery {
+                // Most runs end, so that there is something to undo.
+                if rng.u8(..4) > 0 {
+                    (trial.disturbance.injections, trial.disturbance.timed) = (Vec::new(), None);
+                }
+                trial.recovery_injection = Some(trial.job.draw_recovery_injection(rng));
             }
-            TrialPlan::Power(..) => String::new(),
-        };
-        Self {
+            label = format!("{label}, {:?}", trial.recovery);
+        }
+        let power = Self {
             label: format!("{label}, {place}, cut at {stage:?}"),
             file_system: FILE_SYSTEMS[own],
             stage,
@@ -98,7 +96,8 @@ impl PowerPlan {
             commit_seconds: [1, 300][rng.usize(..2)],
             others_sync: (rng.u8(..4) > 0).then(|| moment(rng)),
             after: Duration::from_millis([0, rng.u64(..100), rng.u64(..4000)][rng.usize(..3)]),
-        }
+        };
+        (trial, power)
     }
 }
 
@@ -182,8 +181,8 @@ mod tests {
     #[test]
     fn seeds_draw_every_action_on_every_file_system_with_every_place_of_the_journal() {
         let rows: BTreeSet<_> = (0..12_000)
-            .map(|seed| TrialPlan::draw(seed, true).with_power(seed))
-            .map(|plan| (plan.row().0.name(), plan.row().1.to_owned()))
+            .map(PowerPlan::draw)
+            .map(|(plan, power)| (plan.file_system.name(), power.label))
             .collect();
         // Five actions, two that follow, three places, two stages; two ways of updating, two stages.
         assert_eq!(rows.len(), 3 * (5 * 2 * 3 * 2 + 2 * 2), "{rows:?}");

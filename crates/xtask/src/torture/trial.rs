@@ -1,325 +1,468 @@
-//! What trials of every kind share: a place to run, running seekless while it is disturbed, and what came of it.
+//! One trial: the files made, the commands run and disturbed, what follows, and what is left judged.
 //!
-//! Not here: what is run, and what must hold afterwards.
+//! Not here: what must hold (`verdict`).
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs::{self, File};
-use std::io::ErrorKind;
-use std::os::unix::fs::MetadataExt;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::ExitStatusExt;
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::Command;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context, Result};
-use rustix::fs::{FallocateFlags, fallocate, getxattr, listxattr};
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use rustix::process::Signal;
 
-use super::disturb::{Disturbance, Injection, Interruption, What};
-use super::power::{Power, Stage};
+use super::contents::Updated;
+use super::disturb::{Injection, Interruption};
+use super::disturber::{Act, World, update_line};
+use super::files::{FilesByPath, files_in, make_tree};
+use super::job::{DupesCommand, FileCommand, Job, Promise, Route};
+use super::plan::{Patch, Recovery, TrialPlan};
+use super::power::Stage;
+use super::site::{Ended, Ending, Fault, Site, TrialReport, check_ended};
+use super::verdict::{KEPT_BOTH, KNOWN_LIMIT, NOT_RESTORED, TrialModel, says_kept};
 use crate::process::in_words;
 
-/// A command that takes longer hangs. It is long, because one fsync can wait for all that others write to the disk.
-const PATIENCE: Duration = Duration::from_mins(2);
-/// The call that others wait for comes sooner, or not at all.
-const CALL_PATIENCE: Duration = Duration::from_millis(100);
-const POLL: Duration = Duration::from_micros(200);
+/// What undo says where all journals are undone.
+const NOTHING: &str = "there is nothing to undo";
 
-/// What trials need, for one worker.
-pub struct Site<'a> {
-    pub seekless: &'a Path,
-    /// On the file system, and this worker's alone.
-    pub directory: PathBuf,
-    /// For what seekless is told and says.
-    pub aside: &'a Path,
-    /// What becomes of `XDG_STATE_HOME`: journals of different trials never meet.
-    pub state: PathBuf,
-    pub power: Option<&'a Power<'a>>,
+struct Trial<'a> {
+    site: &'a Site<'a>,
+    plan: &'a TrialPlan,
+    world: &'a World<'a>,
+    before: FilesByPath,
+    /// What all commands said.
+    told: String,
+    faults: Vec<Fault>,
+    /// A journal was refused because others wrote to the file: neither all nor nothing is promised.
+    is_unrecovered: bool,
 }
 
-/// What became of a trial.
-pub struct TrialReport {
-    /// It ended with exit status 0.
-    pub is_done: bool,
-    pub is_killed: bool,
-    pub is_stopped: bool,
-    pub others: usize,
-    pub injected: usize,
-    pub is_full: bool,
-    /// The one case that the guide leaves open happened.
-    pub known_limit: bool,
-    pub faults: Vec<Fault>,
-    /// How to understand the faults.
-    pub story: String,
-}
-
-/// How seekless ended.
-pub struct Ended {
-    pub status: ExitStatus,
-    pub stderr: String,
-    pub trace: String,
-    /// Where its threads waited in the kernel when patience ended.
-    pub hung_in: Option<String>,
-}
-
-impl Ended {
-    /// How it ended.
-    pub fn ending(&self) -> Ending {
-        match self.status.code() {
-            Some(0) => Ending::Success,
-            Some(_) => Ending::Failure,
-            None => Ending::Killed,
+/// Runs a trial. An error is one of the harness, not of seekless.
+pub fn run(plan: &TrialPlan, site: &Site<'_>) -> Result<TrialReport> {
+    site.begin()?;
+    make_tree(&plan.tree, &site.directory).context("cannot make the tree")?;
+    let world = World::new(site, plan);
+    world.make_decoys().context("cannot make directories")?;
+    let mut trial = Trial {
+        site,
+        plan,
+        world: &world,
+        before: files_in(&site.directory)?,
+        told: String::new(),
+        faults: Vec::new(),
+        is_unrecovered: false,
+    };
+    trial.search()?;
+    let ended = trial.run_disturbed()?;
+    let acts = world.acts();
+    let now = files_in(&site.directory)?;
+    trial.judge(&now, &acts, &ended);
+    let (mut story, mut faults) = (trial.told, trial.faults);
+    let known_limits = faults.extract_if(.., |fault| fault.kind == KNOWN_LIMIT).count();
+    faults.dedup();
+    if !faults.is_empty() {
+        story.push_str(&ended.trace);
+        for act in acts.iter() {
+            let _ = writeln!(story, "others: {} {act:?}", name_of(plan, act));
+        }
+        for (path, found) in now {
+            let _ = writeln!(story, "now: {} {found:?}", path.display());
         }
     }
-}
-
-/// How a command ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
-    Success,
-    Failure,
-    Killed,
-}
-
-/// Owner, mode and extended attributes of users.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Properties {
-    pub owner: u32,
-    pub mode: u32,
-    pub attributes: BTreeMap<String, Vec<u8>>,
-}
-
-/// Something that must not be.
-#[derive(Debug, PartialEq)]
-pub struct Fault {
-    pub kind: &'static str,
-    pub details: String,
-}
-
-impl Fault {
-    pub fn new(kind: &'static str, details: impl Into<String>) -> Self {
-        let details = details.into();
-        Self { kind, details }
-    }
-}
-
-impl TrialReport {
-    /// What is known from how the command ended.
-    pub fn of(ended: &Ended, disturbance: &Disturbance, others: usize) -> Self {
-        let is_stopped = matches!(disturbance.timed, Some((_, Interruption::Stop(_))));
-        Self {
-            is_done: ended.ending() == Ending::Success,
-            is_killed: ended.status.signal() == Some(Signal::KILL.as_raw()),
-            is_stopped: is_stopped || ended.trace.contains("(DELAYED)"),
-            others,
-            injected: ended.trace.matches("(INJECTED)").count(),
-            is_full: disturbance.free_bytes.is_some(),
-            story: format!("{}: {}", ended.status, ended.stderr.trim_end()),
-            faults: Vec::new(),
-            known_limit: false,
-        }
-    }
-}
-
-impl Site<'_> {
-    /// Empties the directory, and removes the trace of the trial before.
-    pub fn begin(&self) -> Result<()> {
-        let _ = fs::remove_file(self.trace());
-        match fs::remove_dir_all(&self.directory) {
-            Err(error) if error.kind() != ErrorKind::NotFound => Err(error).context("cannot empty the directory"),
-            _ => fs::create_dir(&self.directory).context("cannot make the directory"),
-        }
-    }
-
-    /// Runs something while the disk is full, if it is to be.
-    pub fn filled<T>(&self, disturbance: &Disturbance, run: impl FnOnce() -> Result<T>) -> Result<T> {
-        let ballast = self.directory.join("ballast");
-        disturbance
-            .free_bytes
-            .map_or(Ok(()), |free_bytes| fill_up(&ballast, free_bytes))?;
-        let ran = run()?;
-        if disturbance.free_bytes.is_some() {
-            fs::remove_file(ballast)?;
-        }
-        Ok(ran)
-    }
-
-    pub fn seekless(&self) -> Command {
-        let mut command = Command::new(self.seekless);
-        command.stdin(Stdio::null()).stdout(Stdio::null());
-        command
-    }
-
-    /// seekless under strace, if anything is injected.
-    pub fn traced(&self, injections: &[Injection], command: Command) -> Command {
-        if injections.is_empty() {
-            return command;
-        }
-        let calls: Vec<_> = injections.iter().map(|one| one.call).collect();
-        let mut traced = Command::new("strace");
-        traced
-            .args(["-f", "-q", "-o"])
-            .arg(self.trace())
-            .args(["-e", &format!("trace={}", calls.join(","))]);
-        for injection in injections {
-            traced.args(["-e", &format!("inject={}", injection.option())]);
-        }
-        // It stops at these calls alone; but signals are not delivered then.
-        if injections.iter().all(|one| one.what != What::Kill) {
-            traced.arg("--seccomp-bpf");
-        }
-        traced.arg(command.get_program()).args(command.get_args());
-        if let Some(directory) = command.get_current_dir() {
-            traced.current_dir(directory);
-        }
-        traced.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
-        traced.stdin(Stdio::null()).stdout(Stdio::null());
-        traced
-    }
-
-    fn trace(&self) -> PathBuf {
-        self.aside.join("trace")
-    }
-
-    /// Waits for a call that is delayed, or for a moment after the start.
-    pub fn wait_for(&self, call: Option<(&str, usize)>, after: Duration, started: Instant) {
-        let Some((call, when)) = call else {
-            return thread::sleep(after.saturating_sub(started.elapsed()));
-        };
-        // strace shows the call before it delays it.
-        let shown =
-            || fs::read_to_string(self.trace()).is_ok_and(|trace| trace.matches(&format!(" {call}(")).count() >= when);
-        while started.elapsed() < CALL_PATIENCE && !shown() {
-            thread::sleep(POLL);
-        }
-    }
-
-    /// Runs a command to its end, or to the loss of power if that comes at this stage.
-    pub fn run_at(&self, stage: Stage, command: Command, timed: Option<(Duration, Interruption)>) -> Result<Ended> {
-        match self.power {
-            Some(power) => power.run(stage, || self.run(command, timed)),
-            None => self.run(command, timed),
-        }
-    }
-
-    /// Runs a command to its end.
-    pub fn run(&self, mut command: Command, timed: Option<(Duration, Interruption)>) -> Result<Ended> {
-        let stderr = self.aside.join("stderr");
-        let _ = fs::remove_file(self.trace());
-        command.stderr(File::create(&stderr)?).process_group(0);
-        let started = Instant::now();
-        let mut child = command
-            .spawn()
-            .with_context(|| format!("cannot start {}", in_words(&command)))?;
-        let pid = Pid::from_child(&child);
-        if let Some((after, what)) = timed {
-            thread::sleep(after.saturating_sub(started.elapsed()));
-            // It is not waited for yet, so the number is still its own.
-            let (signal, stopped) = match what {
-                Interruption::Kill => (Signal::KILL, None),
-                Interruption::Terminate => (Signal::TERM, None),
-                Interruption::Stop(stopped) => (Signal::STOP, Some(stopped)),
-            };
-            kill_process(pid, signal)?;
-            if let Some(stopped) = stopped {
-                if child.try_wait()?.is_none() {
-                    thread::sleep(stopped);
-                }
-                let _ = kill_process(pid, Signal::CONT);
-            }
-        }
-        let mut hung_in = None;
-        let status = loop {
-            if let Some(status) = child.try_wait()? {
-                break status;
-            }
-            if started.elapsed() > PATIENCE {
-                hung_in.get_or_insert_with(|| kernel_stacks(pid));
-                let _ = kill_process_group(pid, Signal::KILL);
-            }
-            thread::sleep(POLL);
-        };
-        Ok(Ended {
-            status,
-            stderr: String::from_utf8_lossy(&fs::read(stderr)?).into_owned(),
-            trace: String::from_utf8_lossy(&fs::read(self.trace()).unwrap_or_default()).into_owned(),
-            hung_in,
-        })
-    }
-}
-
-/// The kernel's stacks of the threads of a process group, each after the thread's name and state.
-fn kernel_stacks(group: Pid) -> String {
-    let mut stacks = String::new();
-    for process in fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let threads = fs::read_dir(process.path().join("task"));
-        for thread in threads.into_iter().flatten().flatten() {
-            let read = |name| fs::read_to_string(thread.path().join(name)).unwrap_or_default();
-            // The name of the program is in parentheses, and may itself hold one; the group is the third word after it.
-            let status = read("stat");
-            let of_group = |(_, rest): (&str, &str)| {
-                rest.split_whitespace().nth(2) == Some(group.as_raw_nonzero().to_string().as_str())
-            };
-            if status.rsplit_once(')').is_some_and(of_group) {
-                let _ = writeln!(stacks, "{}{}", status, read("stack"));
-            }
-        }
-    }
-    stacks
-}
-
-/// What is wrong with how a command ended, whatever it left.
-pub fn check_ended(ended: &Ended) -> Vec<Fault> {
-    let mut faults = Vec::new();
-    if let Some(stacks) = &ended.hung_in {
-        faults.push(Fault::new("hangs", format!("after {PATIENCE:?}\n{stacks}")));
-    }
-    if ended.stderr.contains("panicked at") {
-        faults.push(Fault::new("panic", ""));
-    }
-    let sent = [Signal::KILL.as_raw(), Signal::TERM.as_raw()];
-    if let Some(signal) = ended.status.signal().filter(|signal| !sent.contains(signal)) {
-        faults.push(Fault::new("died", format!("by signal {signal}")));
-    }
-    faults
-}
-
-/// Owner, mode and extended attributes of a file.
-pub fn properties(path: &Path) -> Result<Properties> {
-    let metadata = fs::metadata(path)?;
-    let mut names = vec![0_u8; 4096];
-    let length = listxattr(path, &mut names[..])?;
-    let mut attributes = BTreeMap::new();
-    for name in names[..length].split(|&byte| byte == 0) {
-        let name = String::from_utf8_lossy(name).into_owned();
-        if name.starts_with("user.") {
-            let mut value = vec![0_u8; 256];
-            let length = getxattr(path, &name, &mut value[..])?;
-            value.truncate(length);
-            attributes.insert(name, value);
-        }
-    }
-    Ok(Properties {
-        owner: metadata.uid(),
-        mode: metadata.mode() & 0o7777,
-        attributes,
+    let is_stopped = matches!(plan.disturbance.timed, Some((_, Interruption::Stop(_))));
+    let counts = [
+        1,
+        usize::from(ended.ending() == Ending::Success),
+        usize::from(ended.status.signal() == Some(Signal::KILL.as_raw())),
+        usize::from(is_stopped || ended.trace.contains("(DELAYED)")),
+        acts.iter().filter(|act| act.answer.is_ok()).count(),
+        ended.trace.matches("(INJECTED)").count(),
+        usize::from(plan.disturbance.free_bytes.is_some()),
+        usize::from(!faults.is_empty()),
+    ];
+    Ok(TrialReport {
+        counts,
+        known_limits,
+        faults,
+        story,
     })
 }
 
-/// Leaves next to no room on a file system.
-fn fill_up(ballast: &Path, free_bytes: u64) -> Result<()> {
-    let file = File::create_new(ballast)?;
-    let (mut end, mut piece) = (0, 1 << 30);
-    while piece >= 4096 {
-        match fallocate(&file, FallocateFlags::empty(), end, piece) {
-            Ok(()) => end += piece,
-            Err(rustix::io::Errno::INTR) => {}
-            Err(rustix::io::Errno::NOSPC) => piece /= 4,
-            Err(error) => return Err(error).context("cannot fill the file system"),
+/// What others acted on.
+fn name_of<'p>(plan: &'p TrialPlan, act: &Act) -> &'p str {
+    if act.moves_directory() {
+        &plan.tree.directories[act.number]
+    } else {
+        &plan.tree.entries[act.number].path
+    }
+}
+
+impl Trial<'_> {
+    /// Searches for duplicates, where that is a command of its own: what changes from now on is found when acting.
+    fn search(&mut self) -> Result<()> {
+        let Some(dupes) = self.plan.job.dupes() else {
+            return Ok(());
+        };
+        let file = self.found(dupes);
+        let mut search = match dupes.route {
+            Route::AtOnce => return Ok(()),
+            Route::Report => {
+                let mut search = self.dupes(&["--json"]);
+                search.stdout(File::create(&file)?);
+                search
+            }
+            Route::Plan => {
+                let mut search = self.dupes(&["--action", dupes.action, "--plan-file"]);
+                search.arg(&file).args(rules(dupes)).args(&dupes.options);
+                search
+            }
+        };
+        search.args(&dupes.search);
+        let ended = self.site.run(search, None)?;
+        self.note("searched", &ended);
+        Ok(())
+    }
+
+    /// The report or plan of the search. Other trials left theirs there, and a plan replaces no report.
+    fn found(&self, dupes: &DupesCommand) -> PathBuf {
+        let is_plan = dupes.route == Route::Plan;
+        self.site.aside.join(if is_plan { "plan" } else { "report" })
+    }
+
+    fn dupes(&self, words: &[&str]) -> Command {
+        let mut command = self.site.seekless();
+        command.arg("dupes").args(words).current_dir(&self.site.directory);
+        command.env("XDG_STATE_HOME", &self.site.state);
+        command
+    }
+
+    /// The command of the trial.
+    fn command(&self) -> Result<Command> {
+        let dupes = match &self.plan.job {
+            Job::File(command) => return self.file_command(command),
+            Job::Dupes(dupes) => dupes,
+        };
+        Ok(match dupes.route {
+            Route::AtOnce => self.search_and_act(dupes),
+            Route::Report => {
+                let mut act = self.dupes(&["act", dupes.action, "--quiet", "--yes", "--from"]);
+                act.arg(self.found(dupes)).args(rules(dupes)).args(&dupes.options);
+                act
+            }
+            Route::Plan => {
+                let mut act = self.dupes(&["act", "--quiet", "--yes", "--plan"]);
+                // The plan says the others.
+                let options = ["--busy", "--unsafe-owner", "--ignore-metadata"];
+                let options = dupes.options.iter().filter(|option| options.contains(option));
+                act.arg(self.found(dupes)).args(options);
+                act
+            }
+        })
+    }
+
+    fn search_and_act(&self, dupes: &DupesCommand) -> Command {
+        let mut command = self.dupes(&["--action", dupes.action]);
+        command.args(rules(dupes)).args(&dupes.options);
+        command.args(["--quiet", "--yes"]).args(&dupes.search);
+        command
+    }
+
+    fn file_command(&self, file: &FileCommand) -> Result<Command> {
+        let tree = &self.plan.tree;
+        let mut command = self.site.seekless();
+        command.args(&file.words).arg(self.target());
+        if tree.contents.len() > 1 {
+            command.arg(self.site.directory.join(tree.path(1)));
+        }
+        if file.promise != Promise::Unchanged {
+            command.arg("--from").arg(self.updates(&tree.contents[0].patches)?);
+        }
+        Ok(command)
+    }
+
+    fn target(&self) -> PathBuf {
+        self.site.directory.join(&self.plan.tree.entries[0].path)
+    }
+
+    fn updates(&self, patches: &[Patch]) -> Result<PathBuf> {
+        let path = self.site.aside.join("updates");
+        let lines = patches.iter().map(|patch| update_line(patch.offset, &patch.bytes));
+        fs::write(&path, lines.collect::<String>()).context("cannot write the updates")?;
+        Ok(path)
+    }
+
+    /// Runs the command, with all that disturbs it, and what follows.
+    fn run_disturbed(&mut self) -> Result<Ended> {
+        let world = self.world;
+        let disturbance = &self.plan.disturbance;
+        let ended = thread::scope(|scope| {
+            let started = Instant::now();
+            let disturb = |one| scope.spawn(move || world.disturb(one, disturbance.delayed_call(), started));
+            let disturbers: Vec<_> = self.plan.disturbers.iter().map(disturb).collect();
+            let ended = (|| {
+                let command = self.site.traced(&disturbance.injections, self.command()?);
+                let ended = self
+                    .site
+                    .filled(disturbance, || self.site.run_at(Stage::Run, command, disturbance.timed))?;
+                self.note("ran", &ended);
+                if !self.plan.disturbers_stay {
+                    world.end(true);
+                    for disturber in disturbers {
+                        disturber.join().unwrap_or_else(|panic| resume_unwind(panic));
+                    }
+                    world.repair()?;
+                    world.end(false);
+                }
+                self.check_run(&ended)?;
+                if let Some(disturber) = &self.plan.between {
+                    world.act_often(disturber, None);
+                }
+                self.recover(&ended)?;
+                anyhow::Ok(ended)
+            })();
+            world.end(true);
+            ended
+        });
+        world.repair().context("cannot give a directory its name")?;
+        ended
+    }
+
+    /// Checks how a command ended, and notes what it said.
+    fn note(&mut self, did: &str, ended: &Ended) {
+        let _ = writeln!(self.told, "{did}: {}: {}", ended.status, ended.stderr.trim_end());
+        self.faults.extend(check_ended(ended));
+        // 143: SIGTERM. An error may be injected before the program is loaded.
+        let is_loaded = !ended.stderr.contains("error while loading shared libraries");
+        let is_known = |code: &i32| [0, 1, 2, 143].contains(code);
+        if let Some(code) = ended.status.code().filter(|code| is_loaded && !is_known(code)) {
+            self.fault("exit code", code.to_string());
         }
     }
-    file.set_len(end.saturating_sub(free_bytes))?;
-    Ok(())
+
+    fn fault(&mut self, kind: &'static str, details: impl Into<String>) {
+        self.faults.push(Fault::new(kind, details));
+    }
+
+    /// Checks how the run ended, and what it did where nothing but time was taken from it.
+    fn check_run(&mut self, ended: &Ended) -> Result<()> {
+        let is_undisturbed = self.plan.is_undisturbed();
+        match &self.plan.job {
+            Job::Dupes(_) => {
+                if is_undisturbed && ended.ending() != Ending::Success && ended.status.code() != Some(1) {
+                    self.fault("needless failure", "");
+                }
+                if self.plan.is_only_slowed() {
+                    let now = files_in(&self.site.directory)?;
+                    let faults = self.model(&[], ended).check_acted(&now);
+                    self.faults.extend(faults);
+                }
+            }
+            Job::File(command) if command.label == "cmp" => {
+                let contents = &self.plan.tree.contents;
+                let is_equal = contents[0].bytes == contents[1].bytes;
+                let is_right = match ended.status.code() {
+                    Some(0) => is_equal,
+                    Some(1) => !is_equal,
+                    _ => !is_undisturbed,
+                };
+                if !is_right {
+                    self.fault("wrong verdict", format!("equal: {is_equal}"));
+                }
+            }
+            Job::File(command) => {
+                if is_undisturbed && command.must_succeed && !ended.status.success() && !self.may_refuse(&ended.stderr)
+                {
+                    self.fault("needless refusal", "");
+                }
+                if ended.ending() != Ending::Killed && self.site.power.is_none() && !self.tells_of_left(ended) {
+                    self.check_left()?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What is refused rightly though nothing disturbs.
+    fn may_refuse(&self, stderr: &str) -> bool {
+        // Several names for `replace`. On an overlay, the mappings of all processes must be seen. The descriptors of this process
+        // are for a moment those of what another worker starts.
+        let reasons = [
+            "a lease does not show mappings",
+            "in use",
+            "have it open",
+            "has it open",
+            "opened it",
+        ];
+        self.plan.tree.entries.len() > 1 || reasons.iter().any(|reason| stderr.contains(reason))
+    }
+
+    /// Whether what is left after a failure is said, or removing it was made to fail.
+    fn tells_of_left(&self, ended: &Ended) -> bool {
+        let removes = |one: &Injection| one.call.starts_with("unlink");
+        let is_said = ended.stderr.contains("recover") || ended.stderr.contains("journal");
+        ended.ending() != Ending::Success && (is_said || self.plan.disturbance.injections.iter().any(removes))
+    }
+
+    /// No file of seekless is beside the one that it was called for, but what it said.
+    fn check_left(&mut self) -> Result<()> {
+        for path in self.beside("seekless")? {
+            let path = path.display().to_string();
+            if !says_kept(&self.told, &path) {
+                self.fault("left behind", path);
+            }
+        }
+        Ok(())
+    }
+
+    /// What is beside the file that seekless was called for, and has this in its name.
+    fn beside(&self, part: &str) -> Result<Vec<PathBuf>> {
+        let mut found = Vec::new();
+        for entry in fs::read_dir(self.target().parent().unwrap_or(Path::new("/")))? {
+            let entry = entry?;
+            if entry.file_name().to_string_lossy().contains(part) {
+                found.push(entry.path());
+            }
+        }
+        Ok(found)
+    }
+
+    /// Runs what follows: first disturbed, then to its end.
+    fn recover(&mut self, ended: &Ended) -> Result<()> {
+        let may_be_needed = self.site.power.is_some() || ended.ending() != Ending::Success && self.target().exists();
+        if let Some(command) = self.plan.job.file()
+            && (command.promise == Promise::Unchanged || !may_be_needed)
+        {
+            return Ok(());
+        }
+        let injection = self.plan.recovery_injection;
+        if injection.is_some() || self.site.power.is_some() {
+            let command = self.site.traced(injection.as_slice(), self.recovery());
+            let ended = self.site.run_at(Stage::Recovery, command, None)?;
+            self.note("recovering, disturbed", &ended);
+        }
+        let times = if self.plan.recovery == Recovery::UndoTwice {
+            2
+        } else {
+            1
+        };
+        for _ in 0..times {
+            let command = self.recovery();
+            let words = in_words(&command);
+            let ended = self.site.run(command, None)?;
+            self.note(&words, &ended);
+            if self.plan.recovery == Recovery::Recover {
+                self.after_recovery(&ended)?;
+            } else if self.plan.is_calm() && ended.status.code() == Some(2) && !ended.stderr.contains(NOTHING) {
+                self.fault("cannot recover", words);
+            }
+        }
+        Ok(())
+    }
+
+    fn recovery(&self) -> Command {
+        match (&self.plan.job, self.plan.recovery) {
+            (Job::Dupes(dupes), Recovery::Again) => self.search_and_act(dupes),
+            (Job::Dupes(_), _) => self.dupes(&["undo"]),
+            (Job::File(_), _) => {
+                let mut command = self.site.seekless();
+                command.arg("update").arg(self.target()).arg("--recover");
+                command
+            }
+        }
+    }
+
+    /// A file is recovered, unless others changed it since; nothing is left beside it, and it can be updated again.
+    fn after_recovery(&mut self, ended: &Ended) -> Result<()> {
+        if ended.ending() != Ending::Success {
+            let may_refuse = |act: &Act| act.answer.is_ok() || !act.wrote.is_empty();
+            if !self.world.acts().iter().any(may_refuse) {
+                self.fault("cannot recover", "");
+            }
+            if !self.told.contains(KEPT_BOTH) {
+                // As the message says.
+                self.is_unrecovered = true;
+                for journal in self.beside("seekless-journal")? {
+                    fs::remove_file(journal)?;
+                }
+            }
+        }
+        self.check_left()?;
+        let found = fs::read(self.target())?;
+        if let Some(&first) = found.first() {
+            let (offset, bytes) = (0, vec![first]);
+            let mut command = self.site.seekless();
+            command.arg("update").arg(self.target()).arg("--from");
+            command.arg(self.updates(&[Patch { offset, bytes }])?);
+            let ended = self.site.run(command, None)?;
+            self.note("updated again", &ended);
+            self.check_left()?;
+            if ended.ending() != Ending::Success || fs::read(self.target())? != found {
+                self.fault("cannot update again", "");
+            }
+        }
+        Ok(())
+    }
+
+    /// Judges what is left in the end.
+    fn judge(&mut self, now: &FilesByPath, acts: &[Act], ended: &Ended) {
+        let model = self.model(acts, ended);
+        let mut faults = model.check(now);
+        if self.plan.is_calm() {
+            faults.extend(match (&self.plan.job, self.plan.recovery) {
+                (Job::Dupes(dupes), Recovery::Undo | Recovery::UndoTwice) => model.check_restored(dupes, now),
+                _ => model.check_acted(now),
+            });
+        }
+        if faults.iter().any(|fault| fault.kind == NOT_RESTORED) && self.told.contains(NOTHING) {
+            faults.push(Fault::new("said to be undone", ""));
+        }
+        self.faults.extend(faults);
+    }
+
+    fn model<'m>(&'m self, acts: &'m [Act], ended: &Ended) -> TrialModel<'m> {
+        let promise = self
+            .plan
+            .job
+            .file()
+            .map_or(Promise::Unchanged, |command| command.promise);
+        let ending = ended.ending();
+        let updated = match (promise, ending) {
+            (Promise::Unchanged, _) => Updated::No,
+            (_, Ending::Success) => Updated::Yes,
+            (Promise::AllOrNothing, _) if !self.is_unrecovered => Updated::AllOrNone,
+            _ => Updated::EachByte,
+        };
+        // A direct write that was cut off may have padded the file.
+        let is_cut_off = !self.plan.disturbance.injections.is_empty() || ending == Ending::Killed;
+        let padding = if updated == Updated::EachByte && is_cut_off {
+            4095
+        } else {
+            0
+        };
+        TrialModel {
+            plan: self.plan,
+            before: &self.before,
+            acts,
+            told: &self.told,
+            directory: &self.site.directory,
+            is_done: ending == Ending::Success,
+            updated,
+            slack: padding + if acts.is_empty() { 0 } else { said_longer(&ended.stderr) },
+        }
+    }
+}
+
+fn rules(dupes: &DupesCommand) -> Vec<&str> {
+    dupes.rules.iter().flat_map(|rule| ["--keep", rule]).collect()
+}
+
+/// How many bytes a failed command says it left behind the end, because what others wrote there is not told from its own.
+fn said_longer(stderr: &str) -> usize {
+    let after = stderr.split_once("but the file stays ");
+    after
+        .and_then(|(_, rest)| rest.split(' ').next()?.parse().ok())
+        .unwrap_or(0)
 }

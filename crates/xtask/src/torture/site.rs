@@ -1,0 +1,256 @@
+//! Where a trial runs, and running a command there, killed, stopped, or with injected errors.
+//!
+//! Not here: which commands are run (`trial`), and what must hold afterwards (`verdict`).
+
+use std::fs::{self, File};
+use std::io::ErrorKind;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+
+use super::disturb::{Disturbance, Injection, Interruption, What};
+use super::power::{Power, Stage};
+use crate::process::{capture, in_words};
+
+/// A command that takes longer hangs. It is long, because one fsync can wait for all that others write to the disk.
+const PATIENCE: Duration = Duration::from_mins(2);
+/// The call that others wait for comes sooner, or not at all.
+const CALL_PATIENCE: Duration = Duration::from_millis(100);
+const POLL: Duration = Duration::from_micros(200);
+
+/// What trials need, for one worker.
+pub struct Site<'a> {
+    pub seekless: &'a Path,
+    /// On the file system, and this worker's alone.
+    pub directory: PathBuf,
+    /// For what seekless is told and says.
+    pub aside: &'a Path,
+    /// What becomes of `XDG_STATE_HOME`: journals of different trials never meet.
+    pub state: PathBuf,
+    pub power: Option<&'a Power<'a>>,
+}
+
+/// What became of a trial.
+pub struct TrialReport {
+    /// What is counted of it: see `COLUMNS` of the table.
+    pub counts: [usize; 8],
+    /// What was lost because seekless outlasted its lease.
+    pub known_limits: usize,
+    pub faults: Vec<Fault>,
+    /// How to understand the faults.
+    pub story: String,
+}
+
+/// How seekless ended.
+pub struct Ended {
+    pub status: ExitStatus,
+    pub stderr: String,
+    pub trace: String,
+    /// Where its threads waited in the kernel when patience ended.
+    pub hung_in: Option<String>,
+}
+
+impl Ended {
+    /// How it ended.
+    pub fn ending(&self) -> Ending {
+        match self.status.code() {
+            Some(0) => Ending::Success,
+            Some(_) => Ending::Failure,
+            None => Ending::Killed,
+        }
+    }
+}
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    Success,
+    Failure,
+    Killed,
+}
+
+/// Something that must not be.
+#[derive(Debug, PartialEq)]
+pub struct Fault {
+    pub kind: &'static str,
+    pub details: String,
+}
+
+impl Fault {
+    pub fn new(kind: &'static str, details: impl Into<String>) -> Self {
+        let details = details.into();
+        Self { kind, details }
+    }
+}
+
+impl Site<'_> {
+    /// Empties the directory, and removes the trace of the trial before.
+    pub fn begin(&self) -> Result<()> {
+        let _ = fs::remove_file(self.trace());
+        match fs::remove_dir_all(&self.directory) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(error).context("cannot empty the directory"),
+            _ => fs::create_dir(&self.directory).context("cannot make the directory"),
+        }
+    }
+
+    /// Runs something while the disk is full, if it is to be.
+    pub fn filled<T>(&self, disturbance: &Disturbance, run: impl FnOnce() -> Result<T>) -> Result<T> {
+        let ballast = self.directory.join("ballast");
+        disturbance
+            .free_bytes
+            .map_or(Ok(()), |free_bytes| fill_up(&ballast, free_bytes))?;
+        let ran = run()?;
+        if disturbance.free_bytes.is_some() {
+            fs::remove_file(ballast)?;
+        }
+        Ok(ran)
+    }
+
+    pub fn seekless(&self) -> Command {
+        let mut command = Command::new(self.seekless);
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        command
+    }
+
+    /// seekless under strace, if anything is injected.
+    pub fn traced(&self, injections: &[Injection], command: Command) -> Command {
+        if injections.is_empty() {
+            return command;
+        }
+        let calls: Vec<_> = injections.iter().map(|one| one.call).collect();
+        let mut traced = Command::new("strace");
+        traced
+            .args(["-f", "-q", "-o"])
+            .arg(self.trace())
+            .args(["-e", &format!("trace={}", calls.join(","))]);
+        for injection in injections {
+            traced.args(["-e", &format!("inject={}", injection.option())]);
+        }
+        // It stops at these calls alone; but signals are not delivered then.
+        if injections.iter().all(|one| one.what != What::Kill) {
+            traced.arg("--seccomp-bpf");
+        }
+        traced.arg(command.get_program()).args(command.get_args());
+        if let Some(directory) = command.get_current_dir() {
+            traced.current_dir(directory);
+        }
+        traced.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        traced.stdin(Stdio::null()).stdout(Stdio::null());
+        traced
+    }
+
+    fn trace(&self) -> PathBuf {
+        self.aside.join("trace")
+    }
+
+    /// Waits for a call that is delayed, or for a moment after the start.
+    pub fn wait_for(&self, call: Option<(&str, usize)>, after: Duration, started: Instant) {
+        let Some((call, when)) = call else {
+            return thread::sleep(after.saturating_sub(started.elapsed()));
+        };
+        // strace shows the call before it delays it.
+        let shown =
+            || fs::read_to_string(self.trace()).is_ok_and(|trace| trace.matches(&format!(" {call}(")).count() >= when);
+        while started.elapsed() < CALL_PATIENCE && !shown() {
+            thread::sleep(POLL);
+        }
+    }
+
+    /// Runs a command to its end, or to the loss of power if that comes at this stage.
+    pub fn run_at(&self, stage: Stage, command: Command, timed: Option<(Duration, Interruption)>) -> Result<Ended> {
+        match self.power {
+            Some(power) => power.run(stage, || self.run(command, timed)),
+            None => self.run(command, timed),
+        }
+    }
+
+    /// Runs a command to its end.
+    pub fn run(&self, mut command: Command, timed: Option<(Duration, Interruption)>) -> Result<Ended> {
+        let stderr = self.aside.join("stderr");
+        let _ = fs::remove_file(self.trace());
+        command.stderr(File::create(&stderr)?).process_group(0);
+        let started = Instant::now();
+        let mut child = command
+            .spawn()
+            .with_context(|| format!("cannot start {}", in_words(&command)))?;
+        let pid = Pid::from_child(&child);
+        if let Some((after, what)) = timed {
+            thread::sleep(after.saturating_sub(started.elapsed()));
+            // It is not waited for yet, so the number is still its own.
+            let (signal, stopped) = match what {
+                Interruption::Kill => (Signal::KILL, None),
+                Interruption::Terminate => (Signal::TERM, None),
+                Interruption::Stop(stopped) => (Signal::STOP, Some(stopped)),
+            };
+            kill_process(pid, signal)?;
+            if let Some(stopped) = stopped {
+                if child.try_wait()?.is_none() {
+                    thread::sleep(stopped);
+                }
+                let _ = kill_process(pid, Signal::CONT);
+            }
+        }
+        let mut hung_in = None;
+        let status = loop {
+            if let Some(status) = child.try_wait()? {
+                break status;
+            }
+            if started.elapsed() > PATIENCE {
+                hung_in.get_or_insert_with(waits);
+                let _ = kill_process_group(pid, Signal::KILL);
+            }
+            thread::sleep(POLL);
+        };
+        Ok(Ended {
+            status,
+            stderr: String::from_utf8_lossy(&fs::read(stderr)?).into_owned(),
+            trace: String::from_utf8_lossy(&fs::read(self.trace()).unwrap_or_default()).into_owned(),
+            hung_in,
+        })
+    }
+}
+
+/// Where all processes wait in the kernel.
+fn waits() -> String {
+    let mut ps = Command::new("ps");
+    ps.args(["-eLo", "pgid,stat,wchan:40,args"]);
+    capture(&mut ps).unwrap_or_else(|error| error.to_string())
+}
+
+/// What is wrong with how a command ended, whatever it left.
+pub fn check_ended(ended: &Ended) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    if let Some(stacks) = &ended.hung_in {
+        faults.push(Fault::new("hangs", format!("after {PATIENCE:?}\n{stacks}")));
+    }
+    if ended.stderr.contains("panicked at") {
+        faults.push(Fault::new("panic", ""));
+    }
+    let sent = [Signal::KILL.as_raw(), Signal::TERM.as_raw()];
+    if let Some(signal) = ended.status.signal().filter(|signal| !sent.contains(signal)) {
+        faults.push(Fault::new("died", format!("by signal {signal}")));
+    }
+    faults
+}
+
+/// Leaves next to no room on a file system.
+fn fill_up(ballast: &Path, free_bytes: u64) -> Result<()> {
+    let file = File::create_new(ballast)?;
+    let (mut end, mut piece) = (0, 1 << 30);
+    while piece >= 4096 {
+        match fallocate(&file, FallocateFlags::empty(), end, piece) {
+            Ok(()) => end += piece,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(rustix::io::Errno::NOSPC) => piece /= 4,
+            Err(error) => return Err(error).context("cannot fill the file system"),
+        }
+    }
+    file.set_len(end.saturating_sub(free_bytes))?;
+    Ok(())
+}
