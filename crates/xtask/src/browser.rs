@@ -3,8 +3,6 @@
 //! Pages, screenshots and the packages of npm lie in `target/browser`. Where the browser or the packages cannot be had,
 //! that is a reason to skip, and not a failure.
 
-mod synthetic;
-
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -22,9 +20,9 @@ const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 
 /// What the test is made of; copied to where its packages are.
 const FILES: [(&str, &str); 3] = [
-    ("package.json", include_str!("../../browser/package.json")),
-    ("package-lock.json", include_str!("../../browser/package-lock.json")),
-    ("report.mjs", include_str!("../../browser/report.mjs")),
+    ("package.json", include_str!("../browser/package.json")),
+    ("package-lock.json", include_str!("../browser/package-lock.json")),
+    ("report.mjs", include_str!("../browser/report.mjs")),
 ];
 
 /// The picture of a report, for the README.
@@ -37,26 +35,29 @@ pub struct Picture {
     output: PathBuf,
 }
 
-/// Tests the report of a run that is measured now and of a long one that is made up. Returns what was skipped.
+/// A short run whose methods are ranked, and a long one of hundreds of methods.
+const RUNS: [(&str, &str); 2] = [
+    (
+        "ranked",
+        "read write --size 1M --rounds 7 --methods */sync* --methods */mmap* --cache both",
+    ),
+    ("long", "methods-2014 --size 16K --size 64K --rounds 2"),
+];
+
+/// Tests the reports of runs that are measured now. Returns what was skipped.
 pub fn test() -> Result<Vec<String>> {
     let browser = match prepared()? {
         Ok(browser) => browser,
         Err(reason) => return Ok(vec![format!("the report in a browser: {reason}")]),
     };
     built::build()?;
-    let bench =
-        "bench read write --size 1M --rounds 7 --methods */sync* --methods */mmap* --cache both --quiet --seed 1";
-    let exports = "--export-json measured.json --report measured.html --alone";
-    seekless(bench.split(' ').chain(exports.split(' ')).map(OsStr::new))?;
-    let run_of_2014 = seekless_record::to_json(&synthetic::methods_2014()?)?;
-    fs::write(directory().join("synthetic.json"), run_of_2014).context("cannot write the made-up run")?;
-    seekless(["report", "synthetic.json", "--output", "synthetic.html"].map(OsStr::new))?;
-    drive([
-        "test".as_ref(),
-        browser.as_ref(),
-        "measured".as_ref(),
-        "synthetic".as_ref(),
-    ])?;
+    for (name, contests) in RUNS {
+        let exports = format!("--export-json {name}.json --report {name}.html --alone");
+        let bench = format!("bench {contests} --quiet --seed 1 {exports}");
+        seekless(bench.split(' ').map(OsStr::new))?;
+    }
+    let [ranked, long] = RUNS.map(|(name, _)| name.as_ref());
+    drive(["test".as_ref(), browser.as_ref(), ranked, long])?;
     println!("screenshots and PDF: target/browser/");
     Ok(Vec::new())
 }
