@@ -3,7 +3,6 @@
 //! Pages, screenshots and the packages of npm lie in `target/browser`. Where the browser or the packages cannot be had,
 //! that is a reason to skip, and not a failure.
 
-use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +12,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use crate::built::{self, beside, root};
-use crate::process::{check_interrupt, is_installed, run};
+use crate::process::{check_interrupt, find_program, is_installed, run};
 
 /// What Chromium is called, by who packages it.
 const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
@@ -69,15 +68,9 @@ pub fn picture(arguments: &Picture) -> Result<()> {
         Err(reason) => bail!("no picture without a browser: {reason}"),
     };
     built::build()?;
-    let run = absolute(Path::new(&arguments.run))?;
-    let run = if run.is_file() {
-        run.into_os_string()
-    } else {
-        arguments.run.clone()
-    };
     let page = directory().join("picture.html");
     let mut report = Command::new(beside("debug/seekless")?);
-    crate::process::run(report.arg("report").arg(run).arg("--output").arg(&page))?;
+    run(report.arg("report").arg(&arguments.run).arg("--output").arg(&page))?;
     let output = absolute(&arguments.output)?;
     drive([
         "picture".as_ref(),
@@ -96,8 +89,8 @@ fn absolute(path: &Path) -> Result<PathBuf> {
 }
 
 /// The browser, with all that drives it; or why there is none.
-fn prepared() -> Result<Result<&'static str, String>> {
-    let Some(browser) = BROWSERS.into_iter().find(|browser| is_installed(browser)) else {
+fn prepared() -> Result<Result<PathBuf, String>> {
+    let Some(browser) = BROWSERS.into_iter().find_map(find_program) else {
         return Ok(Err("there is no Chromium".to_owned()));
     };
     if let Some(missing) = ["node", "npm"].into_iter().find(|program| !is_installed(program)) {
@@ -134,19 +127,8 @@ fn seekless<'a>(arguments: impl IntoIterator<Item = &'a OsStr>) -> Result<()> {
 }
 
 fn drive(arguments: [&OsStr; 4]) -> Result<()> {
-    let [task, browser, rest @ ..] = arguments;
-    let browser = which(browser).context("the browser has gone")?;
     run(Command::new("node")
         .current_dir(directory())
         .arg("report.mjs")
-        .arg(task)
-        .arg(browser)
-        .args(rest))
-}
-
-fn which(program: &OsStr) -> Option<PathBuf> {
-    let path = env::var_os("PATH").unwrap_or_default();
-    env::split_paths(&path)
-        .map(|directory| directory.join(program))
-        .find(|path| path.is_file())
+        .args(arguments))
 }

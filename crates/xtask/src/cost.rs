@@ -18,9 +18,9 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 
-use crate::built::{cargo_command, root};
+use crate::built::{beside, cargo_command, root};
 use crate::filesystems::{self, FileSystem, Mounted};
-use crate::process::{capture, check_interrupt, is_installed};
+use crate::process::{capture, check_interrupt, is_installed, run as run_program};
 
 /// Whether to compare the counts with the file, or to write it.
 #[derive(Args)]
@@ -38,21 +38,8 @@ const TOLERANCE: f64 = 0.02;
 /// By how many they may always differ: the length of a path and addresses of memory change some hundred instructions.
 const TOLERANCE_INSTRUCTIONS: u64 = 500;
 /// Calls for starting and waiting for threads; their number depends on scheduling.
-const OF_THREADS: [&str; 13] = [
-    "exit",
-    "futex",
-    "gettid",
-    "mprotect",
-    "prctl",
-    "restart_syscall",
-    "rseq",
-    "rt_sigaction",
-    "rt_sigprocmask",
-    "rt_sigreturn",
-    "sched_getaffinity",
-    "sched_yield",
-    "set_robust_list",
-];
+const OF_THREADS: &str = "exit futex gettid mprotect prctl restart_syscall rseq rt_sigaction rt_sigprocmask rt_sigreturn \
+                          sched_getaffinity sched_yield set_robust_list";
 /// The call that starts a thread. With threads, instructions and the calls below vary from run to run.
 const STARTS_THREAD: &str = "clone3";
 const UNSTEADY_WITH_THREADS: [&str; 4] = ["madvise", "mmap", "munmap", "sigaltstack"];
@@ -187,14 +174,14 @@ fn measure() -> Result<Result<String, String>> {
     if !is_installed("strace") {
         return Ok(Err("strace is not installed".to_owned()));
     }
-    crate::process::run(cargo_command().args(["build", "--release", "-p", "seekless", "--example", "once"]))?;
+    run_program(cargo_command().args(["build", "--release", "-p", "seekless", "--example", "once"]))?;
     let directory = filesystems::directory()?;
     let mounted = match Mounted::new(FileSystem::Ext4, directory.path()) {
         Ok(mounted) => mounted,
         Err(error) => return Ok(Err(format!("{error:#}"))),
     };
     let once = Once {
-        program: crate::built::beside("release/examples/once")?,
+        program: beside("release/examples/once")?,
         directory: mounted.point().to_owned(),
         has_valgrind: is_installed("valgrind"),
         bytes: (0..FILE_BYTES).map(|at| (at / 7 + at / 65_521) as u8 | 1).collect(),
@@ -294,7 +281,7 @@ impl Once {
             let mut words = line.split_whitespace();
             if let (Some(name), Some(Ok(count))) = (words.next(), words.next().map(str::parse::<i64>))
                 && name != "total"
-                && !OF_THREADS.contains(&name)
+                && OF_THREADS.split(' ').all(|of_threads| of_threads != name)
             {
                 calls.insert(name.to_owned(), count);
             }

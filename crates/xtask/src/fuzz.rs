@@ -16,6 +16,7 @@ use seekless::Method;
 use seekless::method::{MECHANISMS, variants};
 use seekless::update::{Batch, Commit, Safety, Step, StepKind, Watch, commit_watched, journal_path};
 
+use crate::built::{cargo_command, root};
 use crate::process::{capture, check_interrupt, is_installed, run as run_program};
 
 /// The targets, each a file in `fuzz/targets/`.
@@ -74,7 +75,7 @@ fn why_not_here() -> Option<&'static str> {
 }
 
 fn fuzz(targets: &[&str], seconds: u32) -> Result<()> {
-    let directory = fs::canonicalize(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz"))?;
+    let directory = fs::canonicalize(root().join("fuzz"))?;
     let programs = build(&directory)?;
     let fuzz_one = |target: &str| {
         let corpus = directory.join("corpus").join(target);
@@ -146,7 +147,7 @@ fn build(directory: &Path) -> Result<PathBuf> {
     let host = host.context("rustc -vV names no host")?;
     // With an explicit target, the flags do not apply to build scripts.
     run_program(
-        Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+        cargo_command()
             .current_dir(directory)
             .env_remove("CARGO_ENCODED_RUSTFLAGS")
             .env_remove("CARGO_TARGET_DIR")
@@ -161,7 +162,7 @@ fn seed(target: &str, corpus: &Path) -> Result<()> {
     if fs::read_dir(corpus)?.next().is_some() {
         return Ok(());
     }
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let root = root();
     let seeds: Vec<Vec<u8>> = match target {
         "run" => runs(&fs::read(root.join("crates/record/testdata/full-run.json"))?)?,
         "experiment" => {

@@ -83,11 +83,17 @@ pub fn capture_always(command: &mut Command) -> Result<String> {
 
 /// Whether a program is found where one would look for it.
 pub fn is_installed(program: &str) -> bool {
+    find_program(program).is_some()
+}
+
+/// The file of a program.
+pub fn find_program(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let sbin = ["/usr/local/sbin", "/usr/sbin", "/sbin"].map(PathBuf::from);
     std::env::split_paths(&path)
         .chain(sbin)
-        .any(|directory| directory.join(program).is_file())
+        .map(|directory| directory.join(program))
+        .find(|file| file.is_file())
 }
 
 /// Whether this process may mount and install.

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 
 use crate::process::{check_interrupt, is_installed, is_root, run};
 
@@ -39,16 +39,12 @@ pub fn install_missing() -> Result<Vec<String>> {
         println!("nothing is missing");
         return Ok(Vec::new());
     }
-    let reason = match why_not_installable() {
-        Some(reason) => reason.to_owned(),
-        None => match install(&missing) {
-            Ok(()) => "apt-get did not bring it".to_owned(),
-            Err(error) => {
-                check_interrupt()?;
-                format!("{error:#}")
-            }
-        },
+    let installed = match why_not_installable() {
+        Some(reason) => Err(anyhow!(reason)),
+        None => install(&missing),
     };
+    check_interrupt()?;
+    let reason = installed.map_or_else(|error| format!("{error:#}"), |()| "apt-get did not bring it".to_owned());
     let tell = |(program, package)| format!("what needs {program} (package {package}): {reason}");
     Ok(self::missing().into_iter().map(tell).collect())
 }

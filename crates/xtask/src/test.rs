@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
-use comfy_table::{CellAlignment, Table, presets};
 
 use crate::browser;
 use crate::built::{self, Built, Timed, cargo_command};
@@ -19,8 +18,6 @@ use crate::filesystems::{self, FileSystem, Matrix, Mounted};
 use crate::fuzz;
 use crate::process::{check_interrupt, run as run_program};
 use crate::setup;
-#[cfg(target_os = "linux")]
-use crate::torture;
 
 /// Where the tests of [`ON_FILE_SYSTEMS`] look for the directories to run in, separated by colons.
 const TEST_DIRS: &str = "SEEKLESS_TEST_DIRS";
@@ -98,22 +95,16 @@ struct Found {
     timed: Vec<Timed>,
 }
 
-impl From<Vec<String>> for Found {
-    fn from(skipped: Vec<String>) -> Self {
-        Self {
-            skipped,
-            timed: Vec::new(),
-        }
-    }
+/// What was skipped, and why.
+fn skipped(skipped: Vec<String>) -> Found {
+    let timed = Vec::new();
+    Found { skipped, timed }
 }
 
-impl From<Vec<Timed>> for Found {
-    fn from(timed: Vec<Timed>) -> Self {
-        Self {
-            skipped: Vec::new(),
-            timed,
-        }
-    }
+/// Tests that were run.
+fn timed(timed: Vec<Timed>) -> Found {
+    let skipped = Vec::new();
+    Found { skipped, timed }
 }
 
 impl Step {
@@ -142,28 +133,25 @@ impl Step {
     fn run(self, is_long: bool) -> Result<Found> {
         let long: &[_] = if is_long { &[(TEST_LONG, OsStr::new("1"))] } else { &[] };
         match self {
-            Self::SetUp => return Ok(setup::install_missing()?.into()),
+            Self::SetUp => return Ok(skipped(setup::install_missing()?)),
             Self::Build => drop(built::build()?),
-            Self::Test => return Ok(built::run(&built::build()?, |_| true, &[], long)?.into()),
-            Self::Unit => return Ok(built::run(&built::build_units()?, |_| true, &[], long)?.into()),
+            Self::Test => return Ok(timed(built::run(&built::build()?, |_| true, &[], long)?)),
+            Self::Unit => return Ok(timed(built::run(&built::build_units()?, |_| true, &[], long)?)),
             Self::FileSystems => return test_file_systems(long),
             Self::Crash => return test_crashes(long),
-            #[cfg(target_os = "linux")]
             Self::Torture => {
                 built::build()?;
-                return Ok(torture::briefly(false)?.into());
+                return Ok(skipped(torture(false)?));
             }
-            #[cfg(not(target_os = "linux"))]
-            Self::Torture => return Ok(vec!["torture: needs Linux".to_owned()].into()),
             Self::Optimised => {
                 cargo(&["test", "--release", "-p", "seekless", "--test", "large"])?;
-                return Ok(cost::check()?.into());
+                return Ok(skipped(cost::check()?));
             }
             Self::Fuzz => {
                 let seconds = if is_long { FUZZ_SECONDS_LONG } else { FUZZ_SECONDS };
-                return Ok(fuzz::briefly(seconds)?.into());
+                return Ok(skipped(fuzz::briefly(seconds)?));
             }
-            Self::Browser => return Ok(browser::test()?.into()),
+            Self::Browser => return Ok(skipped(browser::test()?)),
             Self::Fmt => {
                 cargo(&["fmt", "--all", "--check"])?;
                 cargo(&["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"])?;
@@ -221,23 +209,12 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 }
 
 fn summarise(done: &[(Step, Duration, &str)], mut found: Found) {
-    let mut table = Table::new();
-    table
-        .load_style(presets::NOTHING)
-        .set_header(["step", "seconds", "result"]);
+    println!("\n{:14} {:>8}  result", "step", "seconds");
     for (step, elapsed, result) in done {
-        table.add_row([
-            step.name(),
-            format!("{:.1}", elapsed.as_secs_f64()),
-            (*result).to_owned(),
-        ]);
+        println!("{:14} {:8.1}  {result}", step.name(), elapsed.as_secs_f64());
     }
     let total: Duration = done.iter().map(|(_, elapsed, _)| *elapsed).sum();
-    table.add_row(["total".to_owned(), format!("{:.1}", total.as_secs_f64()), String::new()]);
-    if let Some(seconds) = table.column_mut(1) {
-        seconds.set_cell_alignment(CellAlignment::Right);
-    }
-    println!("\n{table}");
+    println!("{:14} {:8.1}", "total", total.as_secs_f64());
     found.timed.sort_by(|one, other| other.seconds.total_cmp(&one.seconds));
     if !found.timed.is_empty() {
         println!("\nslowest tests");
@@ -258,7 +235,7 @@ fn summarise(done: &[(Step, Duration, &str)], mut found: Found) {
 
 fn test_file_systems(variables: &[(&str, &OsStr)]) -> Result<Found> {
     if let Some(reason) = filesystems::why_not_here() {
-        return Ok(vec![format!("file-system matrix: {reason}")].into());
+        return Ok(skipped(vec![format!("file-system matrix: {reason}")]));
     }
     let built = built::build()?;
     let matrix = Matrix::mount(&FileSystem::ALL)?;
@@ -279,7 +256,7 @@ fn test_file_systems(variables: &[(&str, &OsStr)]) -> Result<Found> {
 /// The images are on XFS, where a copy of an image is a reflink, and so a snapshot of one moment.
 fn test_crashes(variables: &[(&str, &OsStr)]) -> Result<Found> {
     if let Some(reason) = filesystems::why_not_here() {
-        return Ok(vec![format!("devices right after a kill: {reason}")].into());
+        return Ok(skipped(vec![format!("devices right after a kill: {reason}")]));
     }
     let built = built::build()?;
     let directory = filesystems::directory()?;
@@ -287,24 +264,25 @@ fn test_crashes(variables: &[(&str, &OsStr)]) -> Result<Found> {
         Ok(host) => host,
         Err(error) => {
             check_interrupt()?;
-            return Ok(vec![format!("devices right after a kill: {error:#}")].into());
+            return Ok(skipped(vec![format!("devices right after a kill: {error:#}")]));
         }
     };
     let matrix = Matrix::mount_in(host.point(), &[FileSystem::Ext4, FileSystem::Xfs, FileSystem::Btrfs])?;
     let arguments = ["--ignored", "--show-output", "on_the_device"];
     let timed = test_on(&built, "contract", matrix.mounted().iter(), &arguments, variables)?;
-    let skipped = [matrix.skipped(), &losses_of_power()?].concat();
+    let skipped = [matrix.skipped(), &torture(true)?].concat();
     Ok(Found { skipped, timed })
 }
 
+/// A minute of random trials, or a few losses of power; what was skipped.
 #[cfg(target_os = "linux")]
-fn losses_of_power() -> Result<Vec<String>> {
-    torture::briefly(true)
+fn torture(power: bool) -> Result<Vec<String>> {
+    crate::torture::briefly(power)
 }
 
 #[cfg(not(target_os = "linux"))]
-fn losses_of_power() -> Result<Vec<String>> {
-    Ok(vec!["losses of power: need Linux".to_owned()])
+fn torture(_: bool) -> Result<Vec<String>> {
+    Ok(vec!["torture: needs Linux".to_owned()])
 }
 
 /// Runs an integration test with the directories of file systems.

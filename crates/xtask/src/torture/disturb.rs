@@ -147,7 +147,9 @@ fn draw_injections(rng: &mut Rng, calls: &Calls) -> Vec<Injection> {
             _ => What::Error(error),
         };
         let is_delay = matches!(what, What::Delay(_));
-        let (call, most) = calls.all[rng.usize(..if is_delay { calls.delayed } else { calls.all.len() })];
+        // The first calls of the list change files: they are drawn more often.
+        let among = if is_delay { calls.delayed } else { calls.all.len() };
+        let (call, most) = calls.all[rng.usize(..among).min(rng.usize(..among))];
         let when = rng.u32(1..=most);
         // Of two for the same call strace takes the last.
         if injections.iter().all(|other| other.call != call) {

@@ -35,7 +35,7 @@ use self::plan::{Of, TrialPlan};
 use self::power::{Power, PowerPlan};
 use self::site::{Site, TrialReport};
 use crate::built::{beside, cargo_command};
-use crate::filesystems::{self, FileSystem, Matrix};
+use crate::filesystems::{self, FileSystem, Matrix, Mounted};
 use crate::process::{capture, check_interrupt, is_installed, run as run_program};
 
 /// How long, on what, and which trials.
@@ -152,23 +152,11 @@ impl Seeds {
 struct Tally {
     rows: BTreeMap<(&'static str, String), [usize; 8]>,
     kinds: BTreeMap<&'static str, Vec<u64>>,
-    trials: u64,
-    failures: u64,
     known_limits: usize,
 }
 
-const COLUMNS: [&str; 10] = [
-    "file system",
-    "command",
-    "trials",
-    "exit 0",
-    "kills",
-    "stops and delays",
-    "others' writes",
-    "errors injected",
-    "full disks",
-    "failures",
-];
+const COLUMNS: &str =
+    "file system|command|trials|exit 0|kills|stops and delays|others' writes|errors injected|full disks|failures";
 
 fn campaign(binary: &Path, arguments: &Arguments) -> Result<Vec<String>> {
     let on = match arguments.seed {
@@ -206,7 +194,8 @@ fn campaign(binary: &Path, arguments: &Arguments) -> Result<Vec<String>> {
         println!("{kind}: {} trials, seeds {seeds:?}", seeds.len());
     }
     result?;
-    ensure!(tally.failures == 0, "{} trials failed", tally.failures);
+    let failures = tally.total(7);
+    ensure!(failures == 0, "{failures} trials failed");
     Ok(sets[0].matrix.skipped().to_vec())
 }
 
@@ -243,12 +232,13 @@ fn work(set: &FileSystems, binary: &Path, seeds: &Seeds, arguments: &Arguments, 
         if !arguments.of.is_empty() && !arguments.of.contains(&Of::seed(seed)) {
             continue;
         }
-        let file_system = if arguments.power {
-            FileSystem::Xfs
+        let plan = if arguments.power {
+            PowerPlan::draw(seed)
         } else {
-            disturb::file_system(seed)
+            TrialPlan::draw(seed)
         };
-        let Some(mounted) = set.matrix.mounted().iter().find(|one| one.file_system() == file_system) else {
+        let is_its = |one: &&Mounted| plan.power.is_some() || one.file_system() == plan.file_system;
+        let Some(mounted) = set.matrix.mounted().iter().find(is_its) else {
             continue;
         };
         let site = Site {
@@ -258,13 +248,7 @@ fn work(set: &FileSystems, binary: &Path, seeds: &Seeds, arguments: &Arguments, 
             state: mounted.point().join("trial/state"),
             power: None,
         };
-        let (plan, power) = if arguments.power {
-            let (plan, power) = PowerPlan::draw(seed);
-            (plan, Some(power))
-        } else {
-            (TrialPlan::draw(seed), None)
-        };
-        let report = match &power {
+        let report = match &plan.power {
             Some(power) => Power::mount(power, &site).and_then(|mounted| trial::run(&plan, &mounted.site(&site))),
             None => trial::run(&plan, &site),
         };
@@ -272,18 +256,19 @@ fn work(set: &FileSystems, binary: &Path, seeds: &Seeds, arguments: &Arguments, 
         let is_failed = !report.faults.is_empty();
         if is_failed || arguments.seed.is_some() {
             let verdict = if is_failed { "FAILED" } else { "passed" };
-            let mut text = format!("\n{verdict}: --seed {seed}\n{plan:?}\n{power:?}\n{}\n", report.story);
+            let mut text = format!("\n{verdict}: --seed {seed}\n{plan:?}\n{}\n", report.story);
             for fault in &report.faults {
                 let _ = writeln!(text, "fault: {}: {}", fault.kind, fault.details);
             }
             println!("{text}");
         }
-        let label = power.map_or_else(|| plan.job.label(), |power| power.label);
+        let label = plan.power.map_or_else(|| plan.job.label(), |power| power.label);
         let mut tally = tally.lock().map_err(|_| anyhow!("a trial panicked"))?;
         tally.add(seed, (plan.file_system.name(), label), &report);
-        if tally.trials.is_multiple_of(500) {
+        let trials = tally.total(0);
+        if trials.is_multiple_of(500) {
             let seconds = started.elapsed().as_secs_f64();
-            eprintln!("{} trials, {} failures, {seconds:.0} s", tally.trials, tally.failures);
+            eprintln!("{trials} trials, {} failures, {seconds:.0} s", tally.total(7));
         }
     }
     Ok(())
@@ -291,9 +276,6 @@ fn work(set: &FileSystems, binary: &Path, seeds: &Seeds, arguments: &Arguments, 
 
 impl Tally {
     fn add(&mut self, seed: u64, row: (&'static str, String), report: &TrialReport) {
-        let is_failed = !report.faults.is_empty();
-        self.trials += 1;
-        self.failures += u64::from(is_failed);
         self.known_limits += report.known_limits;
         let mut kinds: Vec<_> = report.faults.iter().map(|fault| fault.kind).collect();
         kinds.dedup();
@@ -304,18 +286,19 @@ impl Tally {
         row.iter_mut().zip(report.counts).for_each(|(sum, count)| *sum += count);
     }
 
+    fn total(&self, column: usize) -> usize {
+        self.rows.values().map(|counts| counts[column]).sum()
+    }
+
     fn table(&self) -> Table {
         let mut table = Table::new();
-        table.load_style(presets::ASCII_MARKDOWN).set_header(COLUMNS);
-        let mut add = |file_system: &str, command: &str, counts: [usize; 8]| {
-            let names = [file_system.to_owned(), command.to_owned()];
+        table.load_style(presets::ASCII_MARKDOWN).set_header(COLUMNS.split('|'));
+        let mut rows = self.rows.clone();
+        rows.insert(("all", String::new()), std::array::from_fn(|column| self.total(column)));
+        for ((file_system, command), counts) in rows {
+            let names = [file_system.to_owned(), command];
             table.add_row(names.into_iter().chain(counts.map(|count| count.to_string())));
-        };
-        for ((file_system, command), &counts) in &self.rows {
-            add(file_system, command, counts);
         }
-        let total = |column: usize| self.rows.values().map(|counts| counts[column]).sum();
-        add("all", "", std::array::from_fn(total));
         table
     }
 }

@@ -9,6 +9,7 @@ use fastrand::Rng;
 use super::disturb::{Disturbance, Injection, What, draw_file_system};
 use super::disturber::{AT_ONE_FILE, AT_TREES, Disturber, PARTING};
 use super::job::{self, Job, ROOTS, TRASH};
+use super::power::PowerPlan;
 use crate::filesystems::FileSystem;
 
 /// One trial.
@@ -21,11 +22,15 @@ pub struct TrialPlan {
     pub disturbers: Vec<Disturber>,
     /// They go on until all is over, not only the run.
     pub disturbers_stay: bool,
+    /// Acts between a search and a run that does what the search found.
+    pub early: Option<Disturber>,
     /// Acts between the run and what follows.
     pub between: Option<Disturber>,
     pub recovery: Recovery,
     /// The first recovery meets this. It is run again, however the first one ends.
     pub recovery_injection: Option<Injection>,
+    /// The power fails.
+    pub power: Option<PowerPlan>,
 }
 
 /// What follows the run.
@@ -148,23 +153,28 @@ impl TrialPlan {
             },
             recovery_injection: (rng.f32() < 0.4).then(|| job.draw_recovery_injection(rng)),
             disturbers_stay: is_dupes && rng.u8(..3) == 0,
-            between: (is_dupes && rng.u8(..4) == 0).then(|| Disturber {
-                most_acts: rng.usize(1..8),
-                ..Disturber::draw(rng, if is_parting { PARTING } else { AT_TREES })
-            }),
+            early: (is_dupes && rng.u8(..4) == 0).then(|| draw_few_acts(rng, AT_TREES)),
+            between: (is_dupes && rng.u8(..4) == 0)
+                .then(|| draw_few_acts(rng, if is_parting { PARTING } else { AT_TREES })),
+            power: None,
             tree,
             job,
             disturbance,
         }
     }
 
+    /// No other process is there before the run and during it.
+    fn is_alone(&self) -> bool {
+        self.disturbers.is_empty() && self.early.is_none()
+    }
+
     pub fn is_undisturbed(&self) -> bool {
-        self.disturbance.is_none() && self.disturbers.is_empty()
+        self.disturbance.is_none() && self.is_alone()
     }
 
     /// No other process is there, from beginning to end.
     pub fn is_calm(&self) -> bool {
-        self.disturbers.is_empty() && self.between.is_none()
+        self.is_alone() && self.between.is_none()
     }
 
     /// Nothing but time was taken from the run.
@@ -172,7 +182,7 @@ impl TrialPlan {
         let mut injections = self.disturbance.injections.iter();
         let are_delays = injections.all(|one| matches!(one.what, What::Delay(_)));
         let Disturbance { timed, free_bytes, .. } = &self.disturbance;
-        are_delays && self.disturbers.is_empty() && free_bytes.is_none() && timed.is_none()
+        are_delays && self.is_alone() && free_bytes.is_none() && timed.is_none()
     }
 }
 
@@ -263,6 +273,13 @@ impl FileTree {
             };
             made = Made::Name(first);
         }
+    }
+}
+
+fn draw_few_acts(rng: &mut Rng, column: usize) -> Disturber {
+    Disturber {
+        most_acts: rng.usize(1..8),
+        ..Disturber::draw(rng, column)
     }
 }
 

@@ -55,7 +55,7 @@ const FILE_SYSTEMS: [FileSystem; 3] = [FileSystem::Ext4, FileSystem::Xfs, FileSy
 impl PowerPlan {
     /// Draws a trial that loses power. It has no other processes and no full disk, and acts on duplicates where an update promises
     /// nothing for a loss of power.
-    pub fn draw(seed: u64) -> (TrialPlan, Self) {
+    pub fn draw(seed: u64) -> TrialPlan {
         let mut trial = TrialPlan::draw(seed);
         if !["update journal", "update replace"].contains(&trial.job.label().as_str()) {
             trial = TrialPlan::draw_of(Of::Dupes, seed);
@@ -70,7 +70,8 @@ impl PowerPlan {
             ("journal kept", elsewhere, false),
         ][rng.usize(..3)];
         trial.file_system = FILE_SYSTEMS[own];
-        (trial.disturbers, trial.between, trial.disturbance.free_bytes) = (Vec::new(), None, None);
+        (trial.disturbers, trial.early, trial.between) = (Vec::new(), None, None);
+        trial.disturbance.free_bytes = None;
         let mut label = trial.job.label();
         if trial.job.file().is_some() {
             (place, journals) = ("journal beside", None);
@@ -87,7 +88,7 @@ impl PowerPlan {
             }
             label = format!("{label}, {:?}", trial.recovery);
         }
-        let power = Self {
+        trial.power = Some(Self {
             label: format!("{label}, {place}, cut at {stage:?}"),
             file_system: FILE_SYSTEMS[own],
             stage,
@@ -96,8 +97,8 @@ impl PowerPlan {
             commit_seconds: [1, 300][rng.usize(..2)],
             others_sync: (rng.u8(..4) > 0).then(|| moment(rng)),
             after: Duration::from_millis([0, rng.u64(..100), rng.u64(..4000)][rng.usize(..3)]),
-        };
-        (trial, power)
+        });
+        trial
     }
 }
 
@@ -182,7 +183,7 @@ mod tests {
     fn seeds_draw_every_action_on_every_file_system_with_every_place_of_the_journal() {
         let rows: BTreeSet<_> = (0..12_000)
             .map(PowerPlan::draw)
-            .map(|(plan, power)| (plan.file_system.name(), power.label))
+            .map(|plan| (plan.file_system.name(), plan.power.unwrap().label))
             .collect();
         // Five actions, two that follow, three places, two stages; two ways of updating, two stages.
         assert_eq!(rows.len(), 3 * (5 * 2 * 3 * 2 + 2 * 2), "{rows:?}");

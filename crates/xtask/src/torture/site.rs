@@ -56,25 +56,6 @@ pub struct Ended {
     pub hung_in: Option<String>,
 }
 
-impl Ended {
-    /// How it ended.
-    pub fn ending(&self) -> Ending {
-        match self.status.code() {
-            Some(0) => Ending::Success,
-            Some(_) => Ending::Failure,
-            None => Ending::Killed,
-        }
-    }
-}
-
-/// How a command ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
-    Success,
-    Failure,
-    Killed,
-}
-
 /// Something that must not be.
 #[derive(Debug, PartialEq)]
 pub struct Fault {

@@ -21,7 +21,7 @@ use super::files::{FilesByPath, files_in, make_tree};
 use super::job::{DupesCommand, FileCommand, Job, Promise, Route};
 use super::plan::{Patch, Recovery, TrialPlan};
 use super::power::Stage;
-use super::site::{Ended, Ending, Fault, Site, TrialReport, check_ended};
+use super::site::{Ended, Fault, Site, TrialReport, check_ended};
 use super::verdict::{KEPT_BOTH, KNOWN_LIMIT, NOT_RESTORED, TrialModel, says_kept};
 use crate::process::in_words;
 
@@ -75,7 +75,7 @@ pub fn run(plan: &TrialPlan, site: &Site<'_>) -> Result<TrialReport> {
     let is_stopped = matches!(plan.disturbance.timed, Some((_, Interruption::Stop(_))));
     let counts = [
         1,
-        usize::from(ended.ending() == Ending::Success),
+        usize::from(ended.status.success()),
         usize::from(ended.status.signal() == Some(Signal::KILL.as_raw())),
         usize::from(is_stopped || ended.trace.contains("(DELAYED)")),
         acts.iter().filter(|act| act.answer.is_ok()).count(),
@@ -123,6 +123,10 @@ impl Trial<'_> {
         search.args(&dupes.search);
         let ended = self.site.run(search, None)?;
         self.note("searched", &ended);
+        if let Some(disturber) = &self.plan.early {
+            self.world.act_often(disturber, None);
+            self.world.repair()?;
+        }
         Ok(())
     }
 
@@ -251,7 +255,7 @@ impl Trial<'_> {
         let is_undisturbed = self.plan.is_undisturbed();
         match &self.plan.job {
             Job::Dupes(_) => {
-                if is_undisturbed && ended.ending() != Ending::Success && ended.status.code() != Some(1) {
+                if is_undisturbed && !ended.status.success() && ended.status.code() != Some(1) {
                     self.fault("needless failure", "");
                 }
                 if self.plan.is_only_slowed() {
@@ -277,7 +281,7 @@ impl Trial<'_> {
                 {
                     self.fault("needless refusal", "");
                 }
-                if ended.ending() != Ending::Killed && self.site.power.is_none() && !self.tells_of_left(ended) {
+                if ended.status.code().is_some() && self.site.power.is_none() && !self.tells_of_left(ended) {
                     self.check_left()?;
                 }
             }
@@ -303,7 +307,7 @@ impl Trial<'_> {
     fn tells_of_left(&self, ended: &Ended) -> bool {
         let removes = |one: &Injection| one.call.starts_with("unlink");
         let is_said = ended.stderr.contains("recover") || ended.stderr.contains("journal");
-        ended.ending() != Ending::Success && (is_said || self.plan.disturbance.injections.iter().any(removes))
+        !ended.status.success() && (is_said || self.plan.disturbance.injections.iter().any(removes))
     }
 
     /// No file of seekless is beside the one that it was called for, but what it said.
@@ -331,7 +335,7 @@ impl Trial<'_> {
 
     /// Runs what follows: first disturbed, then to its end.
     fn recover(&mut self, ended: &Ended) -> Result<()> {
-        let may_be_needed = self.site.power.is_some() || ended.ending() != Ending::Success && self.target().exists();
+        let may_be_needed = self.site.power.is_some() || !ended.status.success() && self.target().exists();
         if let Some(command) = self.plan.job.file()
             && (command.promise == Promise::Unchanged || !may_be_needed)
         {
@@ -376,7 +380,7 @@ impl Trial<'_> {
 
     /// A file is recovered, unless others changed it since; nothing is left beside it, and it can be updated again.
     fn after_recovery(&mut self, ended: &Ended) -> Result<()> {
-        if ended.ending() != Ending::Success {
+        if !ended.status.success() {
             let may_refuse = |act: &Act| act.answer.is_ok() || !act.wrote.is_empty();
             if !self.world.acts().iter().any(may_refuse) {
                 self.fault("cannot recover", "");
@@ -399,7 +403,7 @@ impl Trial<'_> {
             let ended = self.site.run(command, None)?;
             self.note("updated again", &ended);
             self.check_left()?;
-            if ended.ending() != Ending::Success || fs::read(self.target())? != found {
+            if !ended.status.success() || fs::read(self.target())? != found {
                 self.fault("cannot update again", "");
             }
         }
@@ -428,15 +432,15 @@ impl Trial<'_> {
             .job
             .file()
             .map_or(Promise::Unchanged, |command| command.promise);
-        let ending = ended.ending();
-        let updated = match (promise, ending) {
-            (Promise::Unchanged, _) => Updated::No,
-            (_, Ending::Success) => Updated::Yes,
-            (Promise::AllOrNothing, _) if !self.is_unrecovered => Updated::AllOrNone,
+        let is_done = ended.status.success();
+        let updated = match promise {
+            Promise::Unchanged => Updated::No,
+            _ if is_done => Updated::Yes,
+            Promise::AllOrNothing if !self.is_unrecovered => Updated::AllOrNone,
             _ => Updated::EachByte,
         };
         // A direct write that was cut off may have padded the file.
-        let is_cut_off = !self.plan.disturbance.injections.is_empty() || ending == Ending::Killed;
+        let is_cut_off = !self.plan.disturbance.injections.is_empty() || ended.status.code().is_none();
         let padding = if updated == Updated::EachByte && is_cut_off {
             4095
         } else {
@@ -448,7 +452,7 @@ impl Trial<'_> {
             acts,
             told: &self.told,
             directory: &self.site.directory,
-            is_done: ending == Ending::Success,
+            is_done,
             updated,
             slack: padding + if acts.is_empty() { 0 } else { said_longer(&ended.stderr) },
         }
