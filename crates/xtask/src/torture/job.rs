@@ -3,6 +3,7 @@
 //! Not here: how they are run (`trial`), and what must hold afterwards (`verdict`).
 
 use std::fmt::Write as _;
+use std::path::Path;
 use std::time::Duration;
 
 use fastrand::Rng;
@@ -24,7 +25,7 @@ pub struct FileCommand {
     /// The row of the table that it counts in.
     pub label: &'static str,
     /// Subcommand and options, all but the files.
-    pub words: Vec<String>,
+    pub words: String,
     pub promise: Promise,
     /// Without any disturbance it may not fail.
     pub must_succeed: bool,
@@ -50,9 +51,9 @@ pub struct DupesCommand {
     pub rules: Vec<String>,
     pub route: Route,
     /// Options and paths of the search.
-    pub search: Vec<String>,
+    pub search: String,
     /// Options of acting, all but the rules.
-    pub options: Vec<&'static str>,
+    pub options: String,
 }
 
 /// How a search leads to the action.
@@ -70,6 +71,7 @@ pub enum Route {
 pub const ROOTS: [&str; 2] = ["tree/r0", "tree/r1"];
 /// The directory that files are moved to.
 pub const MOVED: &str = "to";
+const TO_MOVED: &str = "--to to";
 /// The name of a directory that counts as trash.
 pub const TRASH: &str = ".Trash-0";
 
@@ -98,7 +100,7 @@ impl Job {
 
     /// It also acts on files that others may have open for writing.
     pub fn is_busy(&self) -> bool {
-        self.dupes().is_some_and(|command| command.options.contains(&"--busy"))
+        self.dupes().is_some_and(|command| command.options.contains("--busy"))
     }
 
     pub fn calls(&self) -> &'static Calls {
@@ -128,6 +130,45 @@ impl Job {
 }
 
 impl DupesCommand {
+    /// The words of the search, where that is a command of its own which writes or prints to a file, and those of acting.
+    pub fn words(&self, file: &Path) -> (Option<String>, String) {
+        let Self { action, search, .. } = self;
+        let (options, file) = (self.all_options(), file.display());
+        match self.route {
+            Route::AtOnce => (None, self.words_at_once()),
+            Route::Report => (
+                Some(format!("--json {search}")),
+                format!("act {action} --quiet --yes --from {file} {options}"),
+            ),
+            Route::Plan => {
+                let mut of_acting = self.options.clone();
+                // The plan says the others.
+                for option in ["--absolute", TO_MOVED] {
+                    of_acting = of_acting.replace(option, "");
+                }
+                (
+                    Some(format!("--action {action} --plan-file {file} {options} {search}")),
+                    format!("act --quiet --yes --plan {file} {of_acting}"),
+                )
+            }
+        }
+    }
+
+    /// The words of a search that acts.
+    pub fn words_at_once(&self) -> String {
+        format!(
+            "--action {} {} --quiet --yes {}",
+            self.action,
+            self.all_options(),
+            self.search
+        )
+    }
+
+    fn all_options(&self) -> String {
+        let keep = self.rules.iter().map(|rule| format!("--keep {rule} "));
+        keep.chain([self.options.clone()]).collect()
+    }
+
     /// Whether a rule keeps a file with this path, whatever the others are.
     pub fn keeps(&self, path: &str) -> bool {
         self.rules.iter().any(|rule| match rule.split_once(':') {
@@ -151,7 +192,7 @@ impl DupesCommand {
 pub fn draw_file_command(rng: &mut Rng, tree: &mut FileTree) -> Job {
     let plain = |label, words: &str| FileCommand {
         label,
-        words: words.split(' ').map(str::to_owned).collect(),
+        words: words.to_owned(),
         promise: Promise::Unchanged,
         must_succeed: true,
     };
@@ -195,16 +236,15 @@ fn draw_update(rng: &mut Rng, content: &mut Content) -> FileCommand {
         let bytes = random(rng, length);
         content.patches.push(Patch { offset, bytes });
     }
-    let mut words = vec!["update".to_owned(), "--safety".to_owned(), safety.to_owned()];
+    let mut words = format!("update --safety {safety}");
     let is_auto = rng.u8(..3) == 0;
     if !is_auto {
-        words.extend(["--method".to_owned(), draw_method(rng, safety)]);
+        let _ = write!(words, " --method {}", draw_method(rng, safety));
     } else if rng.bool() {
-        let durability = ["none", "fsync", "through"][rng.usize(..3)];
-        words.extend(["--durability".to_owned(), durability.to_owned()]);
+        let _ = write!(words, " --durability {}", ["none", "fsync", "through"][rng.usize(..3)]);
     }
     if content.patches.iter().any(|patch| patch.end() > before) {
-        words.push("--grow".to_owned());
+        words.push_str(" --grow");
     }
     FileCommand {
         label,
@@ -243,23 +283,22 @@ pub fn draw_dupes(rng: &mut Rng, tree: &FileTree, file_system: FileSystem) -> Jo
     if action == "reflink" && !shares {
         action = "remove";
     }
-    let mut search: Vec<String> = Vec::new();
+    let mut search = String::new();
     let has_empty = tree.contents.iter().any(|content| content.bytes.is_empty());
     if has_empty && rng.bool() {
-        search.extend(["--min-size".to_owned(), "0".to_owned()]);
+        search.push_str("--min-size 0 ");
     }
     if rng.u8(..3) == 0 {
-        search.push("--all".to_owned());
+        search.push_str("--all ");
     }
     let has_reference = rng.u8(..6) == 0;
-    let roots = if rng.bool() { ROOTS } else { [ROOTS[1], ROOTS[0]] };
-    if has_reference {
-        search.extend(["--against", roots[0], roots[1]].map(str::to_owned));
-    } else if rng.u8(..4) == 0 {
-        search.push("tree".to_owned());
-    } else {
-        search.extend(roots.map(str::to_owned));
-    }
+    let [one, other] = if rng.bool() { ROOTS } else { [ROOTS[1], ROOTS[0]] };
+    let roots = match rng.u8(..4) {
+        _ if has_reference => format!("--against {one} {other}"),
+        0 => "tree".to_owned(),
+        _ => format!("{one} {other}"),
+    };
+    search.push_str(&roots);
     let mut rules = Vec::new();
     for _ in 0..rng.usize(usize::from(!has_reference)..3) {
         rules.push(match rng.u8(..12) {
@@ -269,19 +308,17 @@ pub fn draw_dupes(rng: &mut Rng, tree: &FileTree, file_system: FileSystem) -> Jo
             _ => ["newest", "oldest", "shortest", "longest", "first"][rng.usize(..5)].to_owned(),
         });
     }
-    let mut options = Vec::new();
-    let mut add = |is_possible: bool, one_of: u8, option: &'static str| {
+    let mut options = String::new();
+    let mut add = |is_possible: bool, one_of: u8, option: &str| {
         if is_possible && rng.u8(..one_of) == 0 {
-            options.push(option);
+            options.push_str(option);
         }
     };
-    add(action == "symlink", 2, "--absolute");
-    add(action == "hardlink", 2, "--ignore-metadata");
-    add(true, 2, "--unsafe-owner");
-    add(true, 12, "--busy");
-    if action == "move" {
-        options.extend(["--to", MOVED]);
-    }
+    add(action == "symlink", 2, "--absolute ");
+    add(action == "hardlink", 2, "--ignore-metadata ");
+    add(true, 2, "--unsafe-owner ");
+    add(true, 12, "--busy ");
+    add(action == "move", 1, TO_MOVED);
     Job::Dupes(DupesCommand {
         action,
         rules,

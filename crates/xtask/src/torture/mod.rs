@@ -23,7 +23,7 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use clap::Args;
@@ -111,42 +111,6 @@ fn why_not_here() -> Option<&'static str> {
     filesystems::why_not_here().or_else(|| (!is_installed("strace")).then_some("needs strace"))
 }
 
-/// The seeds of a campaign, which all workers take from.
-struct Seeds {
-    first: u64,
-    /// From one seed to the next; 0 repeats the first.
-    step: u64,
-    count: u64,
-    end: Option<Instant>,
-    taken: AtomicU64,
-}
-
-impl Seeds {
-    fn of(arguments: &Arguments) -> Self {
-        let (first, step, count) = match (arguments.seed, arguments.seeds) {
-            (Some(seed), _) => (seed, 0, arguments.repeat),
-            (None, Some(end)) => (0, 1, end),
-            (None, None) => (fastrand::u64(..), 1, u64::MAX),
-        };
-        let time = arguments
-            .minutes
-            .map(|minutes| Duration::from_secs_f64(60.0 * minutes.clamp(0.0, 1e6)));
-        Self {
-            first,
-            step,
-            count,
-            end: time.map(|time| Instant::now() + time),
-            taken: AtomicU64::new(0),
-        }
-    }
-
-    fn next(&self) -> Option<u64> {
-        let number = self.taken.fetch_add(1, Ordering::Relaxed);
-        let is_over = number >= self.count || self.end.is_some_and(|end| Instant::now() >= end);
-        (!is_over).then(|| self.first.wrapping_add(number.wrapping_mul(self.step)))
-    }
-}
-
 /// What happened so far.
 #[derive(Default)]
 struct Tally {
@@ -175,13 +139,24 @@ fn campaign(binary: &Path, arguments: &Arguments) -> Result<Vec<String>> {
     let _lease_break = LeaseBreakTime::shorten()?;
     // A set of file systems for each worker, so that it can fill them.
     let sets = (0..workers)
-        .map(|_| FileSystems::make(&on))
+        .map(|_| make_file_systems(&on))
         .collect::<Result<Vec<_>>>()?;
-    let seeds = Seeds::of(arguments);
+    let (first, step, count) = match (arguments.seed, arguments.seeds) {
+        (Some(seed), _) => (seed, 0, arguments.repeat),
+        (None, Some(end)) => (0, 1, end),
+        (None, None) => (fastrand::u64(..), 1, u64::MAX),
+    };
+    let seconds = arguments.minutes.map_or(1e9, |minutes| 60.0 * minutes.clamp(0.0, 1e6));
+    let (started, taken) = (Instant::now(), AtomicU64::new(0));
+    let next_seed = || {
+        let number = taken.fetch_add(1, Ordering::Relaxed);
+        let is_over = number >= count || started.elapsed().as_secs_f64() >= seconds;
+        (!is_over).then(|| first.wrapping_add(number.wrapping_mul(step)))
+    };
     let tally = Mutex::new(Tally::default());
     let result = thread::scope(|scope| {
-        let (seeds, tally) = (&seeds, &tally);
-        let start = |set| scope.spawn(move || work(set, binary, seeds, arguments, tally));
+        let (next_seed, tally) = (&next_seed, &tally);
+        let start = |set| scope.spawn(move || work(set, binary, next_seed, arguments, tally));
         let threads: Vec<_> = sets.iter().map(start).collect();
         threads
             .into_iter()
@@ -196,38 +171,32 @@ fn campaign(binary: &Path, arguments: &Arguments) -> Result<Vec<String>> {
     result?;
     let failures = tally.total(7);
     ensure!(failures == 0, "{failures} trials failed");
-    Ok(sets[0].matrix.skipped().to_vec())
+    Ok(sets[0].0.skipped().to_vec())
 }
 
-/// The file systems of a worker, and a directory elsewhere.
-struct FileSystems {
-    matrix: Matrix,
-    aside: TempDir,
-}
-
-impl FileSystems {
-    fn make(on: &[FileSystem]) -> Result<Self> {
-        let matrix = Matrix::mount(on)?;
-        ensure!(
-            !matrix.mounted().is_empty(),
-            "no file system can be mounted: {}",
-            matrix.skipped().join("; ")
-        );
-        for mounted in matrix.mounted() {
-            if mounted.file_system() == FileSystem::Tmpfs {
-                // Filling it takes memory.
-                let mut remount = Command::new("mount");
-                capture(remount.args(["-o", "remount,size=32M"]).arg(mounted.point()))?;
-            }
-        }
-        let aside = tempfile::tempdir()?;
-        Ok(Self { matrix, aside })
+/// Makes the file systems of a worker, and a directory elsewhere.
+fn make_file_systems(on: &[FileSystem]) -> Result<(Matrix, TempDir)> {
+    let matrix = Matrix::mount(on)?;
+    let reasons = matrix.skipped().join("; ");
+    ensure!(!matrix.mounted().is_empty(), "no file system can be mounted: {reasons}");
+    let is_tmpfs = |one: &&Mounted| one.file_system() == FileSystem::Tmpfs;
+    if let Some(mounted) = matrix.mounted().iter().find(is_tmpfs) {
+        // Filling it takes memory.
+        let mut remount = Command::new("mount");
+        capture(remount.args(["-o", "remount,size=32M"]).arg(mounted.point()))?;
     }
+    Ok((matrix, tempfile::tempdir()?))
 }
 
-fn work(set: &FileSystems, binary: &Path, seeds: &Seeds, arguments: &Arguments, tally: &Mutex<Tally>) -> Result<()> {
+fn work(
+    (matrix, aside): &(Matrix, TempDir),
+    binary: &Path,
+    next_seed: &impl Fn() -> Option<u64>,
+    arguments: &Arguments,
+    tally: &Mutex<Tally>,
+) -> Result<()> {
     let started = Instant::now();
-    while let Some(seed) = seeds.next() {
+    while let Some(seed) = next_seed() {
         check_interrupt()?;
         if !arguments.of.is_empty() && !arguments.of.contains(&Of::seed(seed)) {
             continue;
@@ -238,13 +207,13 @@ fn work(set: &FileSystems, binary: &Path, seeds: &Seeds, arguments: &Arguments, 
             TrialPlan::draw(seed)
         };
         let is_its = |one: &&Mounted| plan.power.is_some() || one.file_system() == plan.file_system;
-        let Some(mounted) = set.matrix.mounted().iter().find(is_its) else {
+        let Some(mounted) = matrix.mounted().iter().find(is_its) else {
             continue;
         };
         let site = Site {
             seekless: binary,
             directory: mounted.point().join("trial"),
-            aside: set.aside.path(),
+            aside: aside.path(),
             state: mounted.point().join("trial/state"),
             power: None,
         };

@@ -18,7 +18,7 @@ use super::contents::Updated;
 use super::disturb::{Injection, Interruption};
 use super::disturber::{Act, World, update_line};
 use super::files::{FilesByPath, files_in, make_tree};
-use super::job::{DupesCommand, FileCommand, Job, Promise, Route};
+use super::job::{DupesCommand, Job, Promise, Route};
 use super::plan::{Patch, Recovery, TrialPlan};
 use super::power::Stage;
 use super::site::{Ended, Fault, Site, TrialReport, check_ended};
@@ -107,20 +107,13 @@ impl Trial<'_> {
             return Ok(());
         };
         let file = self.found(dupes);
-        let mut search = match dupes.route {
-            Route::AtOnce => return Ok(()),
-            Route::Report => {
-                let mut search = self.dupes(&["--json"]);
-                search.stdout(File::create(&file)?);
-                search
-            }
-            Route::Plan => {
-                let mut search = self.dupes(&["--action", dupes.action, "--plan-file"]);
-                search.arg(&file).args(rules(dupes)).args(&dupes.options);
-                search
-            }
+        let (Some(words), _) = dupes.words(&file) else {
+            return Ok(());
         };
-        search.args(&dupes.search);
+        let mut search = self.dupes(&words);
+        if dupes.route == Route::Report {
+            search.stdout(File::create(&file)?);
+        }
         let ended = self.site.run(search, None)?;
         self.note("searched", &ended);
         if let Some(disturber) = &self.plan.early {
@@ -136,48 +129,24 @@ impl Trial<'_> {
         self.site.aside.join(if is_plan { "plan" } else { "report" })
     }
 
-    fn dupes(&self, words: &[&str]) -> Command {
+    fn dupes(&self, words: &str) -> Command {
         let mut command = self.site.seekless();
-        command.arg("dupes").args(words).current_dir(&self.site.directory);
-        command.env("XDG_STATE_HOME", &self.site.state);
+        command.arg("dupes").args(words.split_whitespace());
+        command
+            .current_dir(&self.site.directory)
+            .env("XDG_STATE_HOME", &self.site.state);
         command
     }
 
     /// The command of the trial.
     fn command(&self) -> Result<Command> {
-        let dupes = match &self.plan.job {
-            Job::File(command) => return self.file_command(command),
-            Job::Dupes(dupes) => dupes,
+        let file = match &self.plan.job {
+            Job::File(file) => file,
+            Job::Dupes(dupes) => return Ok(self.dupes(&dupes.words(&self.found(dupes)).1)),
         };
-        Ok(match dupes.route {
-            Route::AtOnce => self.search_and_act(dupes),
-            Route::Report => {
-                let mut act = self.dupes(&["act", dupes.action, "--quiet", "--yes", "--from"]);
-                act.arg(self.found(dupes)).args(rules(dupes)).args(&dupes.options);
-                act
-            }
-            Route::Plan => {
-                let mut act = self.dupes(&["act", "--quiet", "--yes", "--plan"]);
-                // The plan says the others.
-                let options = ["--busy", "--unsafe-owner", "--ignore-metadata"];
-                let options = dupes.options.iter().filter(|option| options.contains(option));
-                act.arg(self.found(dupes)).args(options);
-                act
-            }
-        })
-    }
-
-    fn search_and_act(&self, dupes: &DupesCommand) -> Command {
-        let mut command = self.dupes(&["--action", dupes.action]);
-        command.args(rules(dupes)).args(&dupes.options);
-        command.args(["--quiet", "--yes"]).args(&dupes.search);
-        command
-    }
-
-    fn file_command(&self, file: &FileCommand) -> Result<Command> {
         let tree = &self.plan.tree;
         let mut command = self.site.seekless();
-        command.args(&file.words).arg(self.target());
+        command.args(file.words.split(' ')).arg(self.target());
         if tree.contents.len() > 1 {
             command.arg(self.site.directory.join(tree.path(1)));
         }
@@ -368,8 +337,8 @@ impl Trial<'_> {
 
     fn recovery(&self) -> Command {
         match (&self.plan.job, self.plan.recovery) {
-            (Job::Dupes(dupes), Recovery::Again) => self.search_and_act(dupes),
-            (Job::Dupes(_), _) => self.dupes(&["undo"]),
+            (Job::Dupes(dupes), Recovery::Again) => self.dupes(&dupes.words_at_once()),
+            (Job::Dupes(_), _) => self.dupes("undo"),
             (Job::File(_), _) => {
                 let mut command = self.site.seekless();
                 command.arg("update").arg(self.target()).arg("--recover");
@@ -457,10 +426,6 @@ impl Trial<'_> {
             slack: padding + if acts.is_empty() { 0 } else { said_longer(&ended.stderr) },
         }
     }
-}
-
-fn rules(dupes: &DupesCommand) -> Vec<&str> {
-    dupes.rules.iter().flat_map(|rule| ["--keep", rule]).collect()
 }
 
 /// How many bytes a failed command says it left behind the end, because what others wrote there is not told from its own.
