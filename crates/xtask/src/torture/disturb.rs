@@ -147,10 +147,12 @@ fn draw_injections(rng: &mut Rng, calls: &Calls) -> Vec<Injection> {
             _ => What::Error(error),
         };
         let is_delay = matches!(what, What::Delay(_));
-        // The first calls of the list change files: they are drawn more often.
         let among = if is_delay { calls.delayed } else { calls.all.len() };
-        let (call, most) = calls.all[rng.usize(..among).min(rng.usize(..among))];
-        let when = rng.u32(1..=most);
+        // The first one changes files: a delay before it is when others do most harm.
+        let at = if is_delay && rng.bool() { 0 } else { rng.usize(..among) };
+        let (call, most) = calls.all[at];
+        // The first of a name are made most often.
+        let when = rng.u32(1..=most).min(rng.u32(1..=most));
         // Of two for the same call strace takes the last.
         if injections.iter().all(|other| other.call != call) {
             injections.push(Injection { call, when, what });

@@ -4,7 +4,7 @@
 //! None of them destroys what was there: what loses its name is moved to a directory of its own, by the same call, or was copied. So
 //! each byte that any of them wrote, and each content that was there before, must be found afterwards (`verdict`).
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fmt;
 use std::fmt::Write as _;
@@ -209,8 +209,8 @@ pub struct World<'a> {
     copying: RwLock<()>,
     /// Held while a directory has another name.
     renaming: Mutex<()>,
-    /// The next place of each content that is not overwritten yet.
-    places: Mutex<HashMap<usize, usize>>,
+    /// The places of contents that were overwritten.
+    overwritten: Mutex<HashSet<(usize, usize)>>,
     acts: Mutex<Vec<Act>>,
 }
 
@@ -227,7 +227,7 @@ impl<'a> World<'a> {
             replacing: RwLock::default(),
             copying: RwLock::default(),
             renaming: Mutex::default(),
-            places: Mutex::default(),
+            overwritten: Mutex::default(),
             acts: Mutex::default(),
         }
     }
@@ -424,18 +424,18 @@ impl<'a> World<'a> {
     fn next_place(&self, number: usize, rng: &mut Rng) -> Option<(usize, &[u8])> {
         let number = self.plan.tree.content(number)?;
         let content = &self.plan.tree.contents[number];
-        let half = &content.bytes[..content.bytes.len() / 2];
+        let places = content.bytes.len() / 2 / MARK_BYTES;
+        if places == 0 {
+            return None;
+        }
+        let place = rng.usize(..places) * MARK_BYTES;
         // If an update names the same bytes, either value is right.
         let is_anywhere = rng.u8(..8) == 0;
-        let is_free = |place: &usize| {
-            let mut patches = content.patches.iter();
-            is_anywhere || !patches.any(|patch| patch.offset < place + MARK_BYTES && *place < patch.end())
-        };
-        let mut places = held(self.places.lock());
-        let next = places.entry(number).or_default();
-        let free = (*next..half.len()).step_by(MARK_BYTES).find(is_free)?;
-        *next = free + MARK_BYTES;
-        Some((free, half.get(free..free + MARK_BYTES)?))
+        let mut patches = content.patches.iter();
+        let is_named = patches.any(|patch| patch.offset < place + MARK_BYTES && place < patch.end());
+        let is_new = held(self.overwritten.lock()).insert((number, place));
+        let is_free = is_new && (is_anywhere || !is_named);
+        is_free.then(|| (place, &content.bytes[place..place + MARK_BYTES]))
     }
 
     fn move_directory(&self, act: &Act, rng: &mut Rng) -> io::Result<()> {
