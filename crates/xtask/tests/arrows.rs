@@ -43,10 +43,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ),
     ("seekless-sim", &["seekless-sys"]),
     ("seekless-cli", LIBRARIES),
-    (
-        "xtask",
-        &["seekless-lab", "seekless-results", "seekless-report", "seekless-tools"],
-    ),
+    ("xtask", &["seekless-results"]),
 ];
 
 const EXCEPTIONS: &[(&str, &str)] = &[("xtask", "seekless"), ("xtask", "seekless-record")];

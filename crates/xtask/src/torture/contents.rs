@@ -10,7 +10,7 @@ use super::plan::{Content, FileTree};
 
 /// Which of the updates a file has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Updated {
+pub enum UpdatesPresent {
     No,
     Yes,
     /// All of them or none.
@@ -20,7 +20,7 @@ pub enum Updated {
 }
 
 /// All contents that files may have.
-pub struct Contents<'a> {
+pub struct TracedContents<'a> {
     all: Vec<Candidate<'a>>,
     /// The numbers of those that are not updated: a full disk may have made several empty.
     whole: HashMap<&'a [u8], Vec<usize>>,
@@ -36,7 +36,7 @@ pub struct Contents<'a> {
 struct Candidate<'a> {
     before: &'a [u8],
     after: Vec<u8>,
-    updated: Updated,
+    updated: UpdatesPresent,
     /// By how much a file that was updated in part may be longer.
     slack: usize,
 }
@@ -49,9 +49,9 @@ pub struct Derived {
     pub marks: Vec<usize>,
 }
 
-impl<'a> Contents<'a> {
+impl<'a> TracedContents<'a> {
     /// Of the files of a tree, of which the first content is updated, and of those that others wrote.
-    pub fn of(tree: &'a FileTree, acts: &'a [Act], updated: Updated, slack: usize) -> Self {
+    pub fn of(tree: &'a FileTree, acts: &'a [Act], updated: UpdatesPresent, slack: usize) -> Self {
         let target = &tree.contents[0];
         let mut contents = Self {
             all: Vec::new(),
@@ -61,10 +61,10 @@ impl<'a> Contents<'a> {
             named: target.named(),
         };
         // Of a file that took the name of another, or lost it, it is not known whether it was updated.
-        let either = if updated == Updated::EachByte {
+        let either = if updated == UpdatesPresent::EachByte {
             updated
         } else {
-            Updated::AllOrNone
+            UpdatesPresent::AllOrNone
         };
         let is_renamed = acts.iter().any(Act::gives_name);
         for content in &tree.contents {
@@ -82,7 +82,7 @@ impl<'a> Contents<'a> {
         contents
     }
 
-    fn push(&mut self, before: &'a [u8], content: &Content, updated: Updated, slack: usize) {
+    fn push(&mut self, before: &'a [u8], content: &Content, updated: UpdatesPresent, slack: usize) {
         let is_updated = !content.patches.is_empty();
         if !is_updated {
             self.whole.entry(before).or_default().push(self.all.len());
@@ -90,7 +90,7 @@ impl<'a> Contents<'a> {
         self.all.push(Candidate {
             before,
             after: content.patched(before),
-            updated: if is_updated { updated } else { Updated::No },
+            updated: if is_updated { updated } else { UpdatesPresent::No },
             slack: if is_updated { slack } else { 0 },
         });
     }
@@ -106,7 +106,7 @@ impl<'a> Contents<'a> {
         }
         let marked = self.marked(bytes, None);
         for (number, candidate) in self.all.iter().enumerate() {
-            let is_updated = candidate.updated != Updated::No;
+            let is_updated = candidate.updated != UpdatesPresent::No;
             let own = is_updated.then(|| self.marked(bytes, Some(candidate)));
             let (marks, is_marked) = own.as_ref().unwrap_or(&marked);
             if candidate.fits(bytes, is_marked).is_ok() {
@@ -153,15 +153,17 @@ impl Candidate<'_> {
     fn fits(&self, bytes: &[u8], is_marked: &[bool]) -> Result<(), usize> {
         let fits = |updated| self.fits_updated(updated, bytes, is_marked);
         match self.updated {
-            Updated::AllOrNone => fits(Updated::Yes).or_else(|yes| fits(Updated::No).map_err(|no| no.max(yes))),
+            UpdatesPresent::AllOrNone => {
+                fits(UpdatesPresent::Yes).or_else(|yes| fits(UpdatesPresent::No).map_err(|no| no.max(yes)))
+            }
             updated => fits(updated),
         }
     }
 
-    fn fits_updated(&self, updated: Updated, bytes: &[u8], is_marked: &[bool]) -> Result<(), usize> {
+    fn fits_updated(&self, updated: UpdatesPresent, bytes: &[u8], is_marked: &[bool]) -> Result<(), usize> {
         let (least, most) = match updated {
-            Updated::No => (self.before.len(), self.before.len()),
-            Updated::Yes => (self.after.len(), self.after.len()),
+            UpdatesPresent::No => (self.before.len(), self.before.len()),
+            UpdatesPresent::Yes => (self.after.len(), self.after.len()),
             _ => (self.before.len(), self.after.len()),
         };
         let last_mark = is_marked
@@ -172,12 +174,12 @@ impl Candidate<'_> {
         for (at, &byte) in bytes.iter().enumerate().filter(|&(at, _)| !is_marked[at]) {
             let (before, after) = (at_or_zero(self.before, at), at_or_zero(&self.after, at));
             let is_it = match updated {
-                Updated::No => byte == before,
-                Updated::Yes => byte == after,
+                UpdatesPresent::No => byte == before,
+                UpdatesPresent::Yes => byte == after,
                 _ => byte == before || byte == after,
             };
             // Only an update leaves zeros behind the end, where it was extended.
-            let is_behind = at >= self.before.len() && self.updated == Updated::No;
+            let is_behind = at >= self.before.len() && self.updated == UpdatesPresent::No;
             if !is_it || is_behind || at >= most {
                 return Err(at);
             }

@@ -37,11 +37,11 @@ const OUTLASTING: Duration = Duration::from_millis(1250);
 pub struct Injection {
     pub call: &'static str,
     pub when: u32,
-    pub what: What,
+    pub what: InjectedFault,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum What {
+pub enum InjectedFault {
     Kill,
     Delay(Duration),
     Error(&'static str),
@@ -79,10 +79,10 @@ impl Injection {
     pub fn option(&self) -> String {
         let Self { call, when, .. } = self;
         match self.what {
-            What::Kill => format!("{call}:signal=KILL:when={when}"),
-            What::Delay(delay) => format!("{call}:delay_enter={}:when={when}", delay.as_micros()),
-            What::Error(error) => format!("{call}:error={error}:when={when}"),
-            What::Errors(error) => format!("{call}:error={error}:when={when}+"),
+            InjectedFault::Kill => format!("{call}:signal=KILL:when={when}"),
+            InjectedFault::Delay(delay) => format!("{call}:delay_enter={}:when={when}", delay.as_micros()),
+            InjectedFault::Error(error) => format!("{call}:error={error}:when={when}"),
+            InjectedFault::Errors(error) => format!("{call}:error={error}:when={when}+"),
         }
     }
 }
@@ -118,14 +118,21 @@ impl Disturbance {
 
     /// The call before which seekless is delayed, and which of its calls it is.
     pub fn delayed_call(&self) -> Option<(&'static str, usize)> {
-        let delay = self.injections.iter().find(|one| matches!(one.what, What::Delay(_)));
+        let delay = self
+            .injections
+            .iter()
+            .find(|one| matches!(one.what, InjectedFault::Delay(_)));
         delay.map(|one| (one.call, one.when as usize))
     }
 
     /// seekless is stopped for longer than it may keep its lease.
     pub fn outlasts_lease(&self) -> bool {
         let is_stopped = matches!(self.timed, Some((_, Interruption::Stop(_))));
-        is_stopped || self.injections.iter().any(|one| one.what == What::Delay(OUTLASTING))
+        is_stopped
+            || self
+                .injections
+                .iter()
+                .any(|one| one.what == InjectedFault::Delay(OUTLASTING))
     }
 }
 
@@ -139,14 +146,14 @@ fn draw_injections(rng: &mut Rng, calls: &Calls) -> Vec<Injection> {
     for _ in 0..[1, 1, 2][rng.usize(..3)] {
         let error = ["EIO", "ENOSPC", "EINTR", "EACCES"][rng.usize(..4)];
         let what = match rng.u8(..20) {
-            0..6 => What::Kill,
-            6 => What::Delay(OUTLASTING),
-            7..13 => What::Delay(Duration::from_millis(rng.u64(5..60))),
+            0..6 => InjectedFault::Kill,
+            6 => InjectedFault::Delay(OUTLASTING),
+            7..13 => InjectedFault::Delay(Duration::from_millis(rng.u64(5..60))),
             // Calls are made again after EINTR: for ever, if that never ends.
-            13..15 if error != "EINTR" => What::Errors(error),
-            _ => What::Error(error),
+            13..15 if error != "EINTR" => InjectedFault::Errors(error),
+            _ => InjectedFault::Error(error),
         };
-        let is_delay = matches!(what, What::Delay(_));
+        let is_delay = matches!(what, InjectedFault::Delay(_));
         let among = if is_delay { calls.delayed } else { calls.all.len() };
         // The first one changes files: a delay before it is when others do most harm.
         let at = if is_delay && rng.bool() { 0 } else { rng.usize(..among) };

@@ -11,9 +11,10 @@ use std::time::{Duration, UNIX_EPOCH};
 use anyhow::{Context, Result};
 use rustix::fs::{XattrFlags, getxattr, listxattr, setxattr};
 
-use super::disturber::{DECOYS, MARK_BYTES, YARD};
+use super::disturber::MARK_BYTES;
 use super::job::MOVED;
 use super::plan::{FileTree, Given, Made};
+use super::world::{DECOYS, YARD};
 
 /// The files in the directory of a trial, by their paths in it.
 pub type FilesByPath = BTreeMap<PathBuf, FoundEntry>;

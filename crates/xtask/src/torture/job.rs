@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
-use super::disturb::{Calls, Injection, What};
+use super::disturb::{Calls, InjectedFault, Injection};
 use super::plan::{Content, FileTree, Made, Patch, draw_given, random};
 use crate::filesystems::FileSystem;
 
 /// What seekless is called for.
 #[derive(Debug)]
-pub enum Job {
+pub enum TrialCommand {
     File(FileCommand),
     Dupes(DupesCommand),
 }
@@ -75,7 +75,7 @@ const TO_MOVED: &str = "--to to";
 /// The name of a directory that counts as trash.
 pub const TRASH: &str = ".Trash-0";
 
-impl Job {
+impl TrialCommand {
     /// The row of the table that it counts in.
     pub fn label(&self) -> String {
         match self {
@@ -121,9 +121,9 @@ impl Job {
             call,
             when: rng.u32(1..=most),
             what: match rng.u8(..10) {
-                0..6 => What::Kill,
-                6..9 => What::Delay(Duration::from_millis(rng.u64(5..60))),
-                _ => What::Error("EIO"),
+                0..6 => InjectedFault::Kill,
+                6..9 => InjectedFault::Delay(Duration::from_millis(rng.u64(5..60))),
+                _ => InjectedFault::Error("EIO"),
             },
         }
     }
@@ -189,14 +189,14 @@ impl DupesCommand {
 }
 
 /// Draws a command on the first file of a tree, to which it adds the second file of a comparison, or the patches of an update.
-pub fn draw_file_command(rng: &mut Rng, tree: &mut FileTree) -> Job {
+pub fn draw_file_command(rng: &mut Rng, tree: &mut FileTree) -> TrialCommand {
     let plain = |label, words: &str| FileCommand {
         label,
         words: words.to_owned(),
         promise: Promise::Unchanged,
         must_succeed: true,
     };
-    Job::File(match rng.u8(..20) {
+    TrialCommand::File(match rng.u8(..20) {
         0 | 1 => plain("holes dig", ["holes dig", "holes dig --verify"][rng.usize(..2)]),
         2 => plain("holes fill", "holes fill"),
         3 => {
@@ -277,7 +277,7 @@ fn draw_method(rng: &mut Rng, safety: &str) -> String {
 }
 
 /// Draws an action on duplicates in a tree.
-pub fn draw_dupes(rng: &mut Rng, tree: &FileTree, file_system: FileSystem) -> Job {
+pub fn draw_dupes(rng: &mut Rng, tree: &FileTree, file_system: FileSystem) -> TrialCommand {
     let shares = matches!(file_system, FileSystem::Xfs | FileSystem::Btrfs) || rng.u8(..8) == 0;
     let mut action = ["remove", "hardlink", "symlink", "reflink", "move"][rng.usize(..5)];
     if action == "reflink" && !shares {
@@ -319,7 +319,7 @@ pub fn draw_dupes(rng: &mut Rng, tree: &FileTree, file_system: FileSystem) -> Jo
     add(true, 2, "--unsafe-owner ");
     add(true, 12, "--busy ");
     add(action == "move", 1, TO_MOVED);
-    Job::Dupes(DupesCommand {
+    TrialCommand::Dupes(DupesCommand {
         action,
         rules,
         route: [Route::AtOnce, Route::AtOnce, Route::Report, Route::Plan][rng.usize(..4)],

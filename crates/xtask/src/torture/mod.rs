@@ -14,6 +14,7 @@ mod power;
 mod site;
 mod trial;
 mod verdict;
+mod world;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -31,7 +32,7 @@ use comfy_table::{Table, presets};
 use tempfile::TempDir;
 
 use self::disturb::{FILE_SYSTEMS, LEASE_BREAK_SECONDS};
-use self::plan::{Of, TrialPlan};
+use self::plan::{TrialPlan, TrialSubject};
 use self::power::{Power, PowerPlan};
 use self::site::{Site, TrialReport};
 use crate::built::{beside, cargo_command};
@@ -58,7 +59,7 @@ pub struct Arguments {
     on: Vec<FileSystem>,
     /// What the trials are of [default: all]
     #[arg(long, value_name = "WHAT", value_delimiter = ',')]
-    of: Vec<Of>,
+    of: Vec<TrialSubject>,
     /// The power fails in each trial, during one of its commands or soon after; on ext4, XFS and btrfs
     #[arg(long, conflicts_with_all = ["on", "of"])]
     power: bool,
@@ -198,7 +199,7 @@ fn work(
     let started = Instant::now();
     while let Some(seed) = next_seed() {
         check_interrupt()?;
-        if !arguments.of.is_empty() && !arguments.of.contains(&Of::seed(seed)) {
+        if !arguments.of.is_empty() && !arguments.of.contains(&TrialSubject::seed(seed)) {
             continue;
         }
         let plan = if arguments.power {

@@ -6,9 +6,9 @@ use std::fmt;
 
 use fastrand::Rng;
 
-use super::disturb::{Disturbance, Injection, What, draw_file_system};
+use super::disturb::{Disturbance, InjectedFault, Injection, draw_file_system};
 use super::disturber::{AT_ONE_FILE, AT_TREES, Disturber, PARTING};
-use super::job::{self, Job, ROOTS, TRASH};
+use super::job::{self, ROOTS, TRASH, TrialCommand};
 use super::power::PowerPlan;
 use crate::filesystems::FileSystem;
 
@@ -17,7 +17,7 @@ use crate::filesystems::FileSystem;
 pub struct TrialPlan {
     pub file_system: FileSystem,
     pub tree: FileTree,
-    pub job: Job,
+    pub job: TrialCommand,
     pub disturbance: Disturbance,
     pub disturbers: Vec<Disturber>,
     /// They go on until all is over, not only the run.
@@ -46,14 +46,14 @@ pub enum Recovery {
 
 /// What a trial is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Of {
+pub enum TrialSubject {
     /// Updating files, digging and filling holes, comparing
     Update,
     /// Acting on duplicates
     Dupes,
 }
 
-impl Of {
+impl TrialSubject {
     /// What the trial of a seed is of: so that a campaign of one kind takes only its seeds.
     pub fn seed(seed: u64) -> Self {
         if Rng::with_seed(!seed).bool() {
@@ -121,13 +121,13 @@ const MOST_BYTES: usize = 300 << 10;
 
 impl TrialPlan {
     pub fn draw(seed: u64) -> Self {
-        Self::draw_of(Of::seed(seed), seed)
+        Self::draw_of(TrialSubject::seed(seed), seed)
     }
 
-    pub fn draw_of(of: Of, seed: u64) -> Self {
+    pub fn draw_of(of: TrialSubject, seed: u64) -> Self {
         let rng = &mut Rng::with_seed(seed);
         let file_system = draw_file_system(rng);
-        let is_dupes = of == Of::Dupes;
+        let is_dupes = of == TrialSubject::Dupes;
         let mut tree = if is_dupes { draw_tree(rng) } else { draw_file(rng) };
         let job = if is_dupes {
             job::draw_dupes(rng, &tree, file_system)
@@ -180,7 +180,7 @@ impl TrialPlan {
     /// Nothing but time was taken from the run.
     pub fn is_only_slowed(&self) -> bool {
         let mut injections = self.disturbance.injections.iter();
-        let are_delays = injections.all(|one| matches!(one.what, What::Delay(_)));
+        let are_delays = injections.all(|one| matches!(one.what, InjectedFault::Delay(_)));
         let Disturbance { timed, free_bytes, .. } = &self.disturbance;
         are_delays && self.is_alone() && free_bytes.is_none() && timed.is_none()
     }

@@ -18,7 +18,7 @@ use fastrand::Rng;
 use rustix::fs::syncfs;
 
 use super::disturb::moment;
-use super::plan::{Of, Recovery, TrialPlan};
+use super::plan::{Recovery, TrialPlan, TrialSubject};
 use super::site::{Ended, Site};
 use crate::filesystems::{FileSystem, Mounted};
 use crate::process::capture;
@@ -58,7 +58,7 @@ impl PowerPlan {
     pub fn draw(seed: u64) -> TrialPlan {
         let mut trial = TrialPlan::draw(seed);
         if !["update journal", "update replace"].contains(&trial.job.label().as_str()) {
-            trial = TrialPlan::draw_of(Of::Dupes, seed);
+            trial = TrialPlan::draw_of(TrialSubject::Dupes, seed);
         }
         let rng = &mut Rng::with_seed(!seed);
         let stage = [Stage::Run, Stage::Recovery, Stage::Recovery][rng.usize(..3)];

@@ -14,7 +14,7 @@ use anyhow::{Context, Result};
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
-use super::disturb::{Disturbance, Injection, Interruption, What};
+use super::disturb::{Disturbance, InjectedFault, Injection, Interruption};
 use super::power::{Power, Stage};
 use crate::process::{capture, in_words};
 
@@ -114,7 +114,7 @@ impl Site<'_> {
             traced.args(["-e", &format!("inject={}", injection.option())]);
         }
         // It stops at these calls alone; but signals are not delivered then.
-        if injections.iter().all(|one| one.what != What::Kill) {
+        if injections.iter().all(|one| one.what != InjectedFault::Kill) {
             traced.arg("--seccomp-bpf");
         }
         traced.arg(command.get_program()).args(command.get_args());

@@ -14,15 +14,16 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 use rustix::process::Signal;
 
-use super::contents::Updated;
+use super::contents::UpdatesPresent;
 use super::disturb::{Injection, Interruption};
-use super::disturber::{Act, World, update_line};
+use super::disturber::Act;
 use super::files::{FilesByPath, files_in, make_tree};
-use super::job::{DupesCommand, Job, Promise, Route};
+use super::job::{DupesCommand, Promise, Route, TrialCommand};
 use super::plan::{Patch, Recovery, TrialPlan};
 use super::power::Stage;
 use super::site::{Ended, Fault, Site, TrialReport, check_ended};
 use super::verdict::{KEPT_BOTH, KNOWN_LIMIT, NOT_RESTORED, TrialModel, says_kept};
+use super::world::{World, update_line};
 use crate::process::in_words;
 
 /// What undo says where all journals are undone.
@@ -141,8 +142,8 @@ impl Trial<'_> {
     /// The command of the trial.
     fn command(&self) -> Result<Command> {
         let file = match &self.plan.job {
-            Job::File(file) => file,
-            Job::Dupes(dupes) => return Ok(self.dupes(&dupes.words(&self.found(dupes)).1)),
+            TrialCommand::File(file) => file,
+            TrialCommand::Dupes(dupes) => return Ok(self.dupes(&dupes.words(&self.found(dupes)).1)),
         };
         let tree = &self.plan.tree;
         let mut command = self.site.seekless();
@@ -223,7 +224,7 @@ impl Trial<'_> {
     fn check_run(&mut self, ended: &Ended) -> Result<()> {
         let is_undisturbed = self.plan.is_undisturbed();
         match &self.plan.job {
-            Job::Dupes(_) => {
+            TrialCommand::Dupes(_) => {
                 if is_undisturbed && !ended.status.success() && ended.status.code() != Some(1) {
                     self.fault("needless failure", "");
                 }
@@ -233,7 +234,7 @@ impl Trial<'_> {
                     self.faults.extend(faults);
                 }
             }
-            Job::File(command) if command.label == "cmp" => {
+            TrialCommand::File(command) if command.label == "cmp" => {
                 let contents = &self.plan.tree.contents;
                 let is_equal = contents[0].bytes == contents[1].bytes;
                 let is_right = match ended.status.code() {
@@ -245,7 +246,7 @@ impl Trial<'_> {
                     self.fault("wrong verdict", format!("equal: {is_equal}"));
                 }
             }
-            Job::File(command) => {
+            TrialCommand::File(command) => {
                 if is_undisturbed && command.must_succeed && !ended.status.success() && !self.may_refuse(&ended.stderr)
                 {
                     self.fault("needless refusal", "");
@@ -337,9 +338,9 @@ impl Trial<'_> {
 
     fn recovery(&self) -> Command {
         match (&self.plan.job, self.plan.recovery) {
-            (Job::Dupes(dupes), Recovery::Again) => self.dupes(&dupes.words_at_once()),
-            (Job::Dupes(_), _) => self.dupes("undo"),
-            (Job::File(_), _) => {
+            (TrialCommand::Dupes(dupes), Recovery::Again) => self.dupes(&dupes.words_at_once()),
+            (TrialCommand::Dupes(_), _) => self.dupes("undo"),
+            (TrialCommand::File(_), _) => {
                 let mut command = self.site.seekless();
                 command.arg("update").arg(self.target()).arg("--recover");
                 command
@@ -385,7 +386,7 @@ impl Trial<'_> {
         let mut faults = model.check(now);
         if self.plan.is_calm() {
             faults.extend(match (&self.plan.job, self.plan.recovery) {
-                (Job::Dupes(dupes), Recovery::Undo | Recovery::UndoTwice) => model.check_restored(dupes, now),
+                (TrialCommand::Dupes(dupes), Recovery::Undo | Recovery::UndoTwice) => model.check_restored(dupes, now),
                 _ => model.check_acted(now),
             });
         }
@@ -403,14 +404,14 @@ impl Trial<'_> {
             .map_or(Promise::Unchanged, |command| command.promise);
         let is_done = ended.status.success();
         let updated = match promise {
-            Promise::Unchanged => Updated::No,
-            _ if is_done => Updated::Yes,
-            Promise::AllOrNothing if !self.is_unrecovered => Updated::AllOrNone,
-            _ => Updated::EachByte,
+            Promise::Unchanged => UpdatesPresent::No,
+            _ if is_done => UpdatesPresent::Yes,
+            Promise::AllOrNothing if !self.is_unrecovered => UpdatesPresent::AllOrNone,
+            _ => UpdatesPresent::EachByte,
         };
         // A direct write that was cut off may have padded the file.
         let is_cut_off = !self.plan.disturbance.injections.is_empty() || ended.status.code().is_none();
-        let padding = if updated == Updated::EachByte && is_cut_off {
+        let padding = if updated == UpdatesPresent::EachByte && is_cut_off {
             4095
         } else {
             0

@@ -5,13 +5,14 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-use super::contents::{Contents, Updated, is_in_mark};
-use super::disturb::{Injection, What};
-use super::disturber::{Act, DECOYS, Interference, RENAMED, YARD};
+use super::contents::{TracedContents, UpdatesPresent, is_in_mark};
+use super::disturb::{InjectedFault, Injection};
+use super::disturber::{Act, Interference};
 use super::files::{FilesByPath, FoundEntry, FoundFile, Properties, file, files};
-use super::job::{DupesCommand, FileCommand, Job, MOVED, Promise, TRASH};
+use super::job::{DupesCommand, FileCommand, MOVED, Promise, TRASH, TrialCommand};
 use super::plan::TrialPlan;
 use super::site::Fault;
+use super::world::{DECOYS, RENAMED, YARD};
 use crate::filesystems::FileSystem;
 
 /// What a trial is judged by.
@@ -26,7 +27,7 @@ pub struct TrialModel<'a> {
     /// The run ended with success.
     pub is_done: bool,
     /// Which of the updates the first content has.
-    pub updated: Updated,
+    pub updated: UpdatesPresent,
     /// By how much a file that was updated may be longer.
     pub slack: usize,
 }
@@ -52,7 +53,7 @@ impl TrialModel<'_> {
     /// What must hold whatever happened: no content is lost, none is mixed with another, and no file got foreign bytes.
     pub fn check(&self, now: &FilesByPath) -> Vec<Fault> {
         let mut faults = self.check_names(now);
-        let contents = Contents::of(&self.plan.tree, self.acts, self.updated, self.slack);
+        let contents = TracedContents::of(&self.plan.tree, self.acts, self.updated, self.slack);
         let mut places: HashMap<usize, Vec<&Path>> = HashMap::new();
         let mut marks = HashSet::new();
         for (path, file) in files(now).filter(|(path, _)| !path.starts_with(DECOYS)) {
@@ -114,7 +115,7 @@ impl TrialModel<'_> {
     /// What others wrote is there.
     fn check_written(
         &self,
-        contents: &Contents<'_>,
+        contents: &TracedContents<'_>,
         places: &HashMap<usize, Vec<&Path>>,
         marks: &HashSet<usize>,
         faults: &mut Vec<Fault>,
@@ -145,7 +146,7 @@ impl TrialModel<'_> {
     }
 
     /// Names that others neither gave nor took lead to the bytes that they had, or to none where that was asked for.
-    fn check_paths(&self, contents: &Contents<'_>, now: &FilesByPath, faults: &mut Vec<Fault>) {
+    fn check_paths(&self, contents: &TracedContents<'_>, now: &FilesByPath, faults: &mut Vec<Fault>) {
         for (number, entry) in self.plan.tree.entries.iter().enumerate() {
             let path = Path::new(&entry.path);
             let Some(content) = self.plan.tree.content(number) else {
@@ -242,8 +243,8 @@ impl TrialModel<'_> {
     /// What must hold where nobody else did anything, and the run, or a second one, ended by itself.
     pub fn check_acted(&self, now: &FilesByPath) -> Vec<Fault> {
         match &self.plan.job {
-            Job::File(command) => self.check_file_command(command, now),
-            Job::Dupes(command) => self.check_dupes(command, now),
+            TrialCommand::File(command) => self.check_file_command(command, now),
+            TrialCommand::Dupes(command) => self.check_dupes(command, now),
         }
     }
 
@@ -358,7 +359,7 @@ impl TrialModel<'_> {
             faults.push(Fault::new("left by undo", path.display().to_string()));
         }
         // A search that met an error did not find all names of a file.
-        let is_error = |one: &Injection| matches!(one.what, What::Error(_) | What::Errors(_));
+        let is_error = |one: &Injection| matches!(one.what, InjectedFault::Error(_) | InjectedFault::Errors(_));
         if !faults.is_empty() || self.plan.disturbance.injections.iter().any(is_error) {
             return faults;
         }
@@ -486,7 +487,7 @@ mod tests {
     const CONTENT: &[u8] = b"forty bytes of which half may be marked.";
     const MARK: &[u8] = b"\0id 000000000007";
 
-    fn plan(job: Job, names: &[&str], content: Content) -> TrialPlan {
+    fn plan(job: TrialCommand, names: &[&str], content: Content) -> TrialPlan {
         let given = Given {
             mode: 0o600,
             owner: 0,
@@ -531,7 +532,7 @@ mod tests {
             search: String::new(),
             options: String::new(),
         };
-        plan(Job::Dupes(command), &NAMES, Content::of(CONTENT.to_vec()))
+        plan(TrialCommand::Dupes(command), &NAMES, Content::of(CONTENT.to_vec()))
     }
 
     fn found(inode: u64, bytes: &[u8]) -> FoundEntry {
@@ -577,7 +578,7 @@ mod tests {
             told: "told of .seekless-dupes-1",
             directory: Path::new("/trial"),
             is_done: true,
-            updated: Updated::No,
+            updated: UpdatesPresent::No,
             slack: 0,
         })
     }
@@ -705,11 +706,11 @@ mod tests {
             bytes: b"0123456789".to_vec(),
             patches: vec![patch(2, b"AB"), patch(7, b"C")],
         };
-        plan(Job::File(command), &NAMES[..1], content)
+        plan(TrialCommand::File(command), &NAMES[..1], content)
     }
 
     /// The kinds of faults of the file, after it was updated and others acted.
-    fn updated(updated: Updated, acts: &[Act], now: &[u8]) -> Vec<&'static str> {
+    fn updated(updated: UpdatesPresent, acts: &[Act], now: &[u8]) -> Vec<&'static str> {
         let before = all([(NAMES[0], found(0, b"0123456789"))]);
         let model = TrialModel {
             plan: &update(),
@@ -728,42 +729,45 @@ mod tests {
 
     #[test]
     fn success_means_all_updates_and_nothing_else() {
-        assert!(updated(Updated::Yes, &[], b"01AB456C89").is_empty());
+        assert!(updated(UpdatesPresent::Yes, &[], b"01AB456C89").is_empty());
         for wrong in [b"01AB456789", b"01AB456C8x"] {
-            assert_eq!(updated(Updated::Yes, &[], wrong), ["foreign bytes"]);
+            assert_eq!(updated(UpdatesPresent::Yes, &[], wrong), ["foreign bytes"]);
         }
-        assert_eq!(updated(Updated::Yes, &[], b"01AB456C8"), ["foreign bytes"]);
-        assert_eq!(updated(Updated::Yes, &[], b"01AB456C89\0"), ["foreign bytes"]);
+        assert_eq!(updated(UpdatesPresent::Yes, &[], b"01AB456C8"), ["foreign bytes"]);
+        assert_eq!(updated(UpdatesPresent::Yes, &[], b"01AB456C89\0"), ["foreign bytes"]);
     }
 
     #[test]
     fn an_early_end_is_held_to_the_promise() {
-        assert!(updated(Updated::EachByte, &[], b"01A3456C89").is_empty());
-        assert_eq!(updated(Updated::EachByte, &[], b"01x3456C89"), ["foreign bytes"]);
-        assert!(updated(Updated::AllOrNone, &[], b"01AB456C89").is_empty());
-        assert!(updated(Updated::AllOrNone, &[], b"0123456789").is_empty());
-        assert_eq!(updated(Updated::AllOrNone, &[], b"0123456C89"), ["foreign bytes"]);
+        assert!(updated(UpdatesPresent::EachByte, &[], b"01A3456C89").is_empty());
+        assert_eq!(updated(UpdatesPresent::EachByte, &[], b"01x3456C89"), ["foreign bytes"]);
+        assert!(updated(UpdatesPresent::AllOrNone, &[], b"01AB456C89").is_empty());
+        assert!(updated(UpdatesPresent::AllOrNone, &[], b"0123456789").is_empty());
+        assert_eq!(
+            updated(UpdatesPresent::AllOrNone, &[], b"0123456C89"),
+            ["foreign bytes"]
+        );
     }
 
     #[test]
     fn what_others_wrote_to_an_updated_file_must_stay() {
         let appended = [act(Interference::Append, 0, 10, b"line\n")];
         for content in [b"01AB456C89", b"0123456789"] {
-            let faults = |tail: &[u8]| updated(Updated::AllOrNone, &appended, &[content, tail].concat());
+            let faults = |tail: &[u8]| updated(UpdatesPresent::AllOrNone, &appended, &[content, tail].concat());
             assert!(faults(b"line\n").is_empty());
             assert_eq!(faults(b"\0\0\0\0\0"), ["foreign bytes", "lost write"]);
             assert_eq!(faults(b"lin"), ["foreign bytes", "lost write"]);
             assert_eq!(faults(b""), ["lost write"]);
         }
         let between = [act(Interference::Overwrite, 0, 5, b"x")];
-        assert!(updated(Updated::Yes, &between, b"01AB4x6C89").is_empty());
-        assert_eq!(updated(Updated::Yes, &between, b"01AB456C89"), ["lost write"]);
+        assert!(updated(UpdatesPresent::Yes, &between, b"01AB4x6C89").is_empty());
+        assert_eq!(updated(UpdatesPresent::Yes, &between, b"01AB456C89"), ["lost write"]);
         // Where both write, either may be the last.
         let same = [act(Interference::Overwrite, 0, 3, b"x")];
-        assert!(updated(Updated::Yes, &same, b"01AB456C89").is_empty());
-        assert!(updated(Updated::Yes, &same, b"01Ax456C89").is_empty());
+        assert!(updated(UpdatesPresent::Yes, &same, b"01AB456C89").is_empty());
+        assert!(updated(UpdatesPresent::Yes, &same, b"01Ax456C89").is_empty());
         assert_eq!(
-            updated(Updated::Yes, &same, b"01Ay456C89"),
+            updated(UpdatesPresent::Yes, &same, b"01Ay456C89"),
             ["foreign bytes", "lost write"]
         );
     }
@@ -771,14 +775,14 @@ mod tests {
     #[test]
     fn a_saved_file_must_stay_with_or_without_updates() {
         let saved = [act(Interference::Save, 0, 0, b"abcdefghij")];
-        assert!(updated(Updated::Yes, &saved, b"abcdefghij").is_empty());
-        assert!(updated(Updated::Yes, &saved, b"abABefgCij").is_empty());
+        assert!(updated(UpdatesPresent::Yes, &saved, b"abcdefghij").is_empty());
+        assert!(updated(UpdatesPresent::Yes, &saved, b"abABefgCij").is_empty());
         assert_eq!(
-            updated(Updated::Yes, &saved, b"01AB456C89"),
+            updated(UpdatesPresent::Yes, &saved, b"01AB456C89"),
             ["lost write", "wrong bytes"]
         );
         assert_eq!(
-            updated(Updated::Yes, &saved, b"0123456789"),
+            updated(UpdatesPresent::Yes, &saved, b"0123456789"),
             ["lost write", "wrong bytes"]
         );
     }
@@ -801,7 +805,7 @@ mod tests {
         let faults = |acts: &[Act], now: &FilesByPath| {
             let told = "";
             let directory = Path::new("/trial");
-            let (is_done, updated, slack) = (true, Updated::Yes, 0);
+            let (is_done, updated, slack) = (true, UpdatesPresent::Yes, 0);
             let (plan, before) = (&plan, &before);
             let model = TrialModel {
                 plan,

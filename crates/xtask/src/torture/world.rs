@@ -1,0 +1,412 @@
+//! The files of a trial as other processes see them: what each of them does there, and the account of it.
+//!
+//! Not here: which of them there are, and what they draw from (`disturber`).
+
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::fmt::Write as _;
+use std::fs::{self, File, FileTimes, OpenOptions, Permissions};
+use std::io::{self, Seek, Write};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, chown, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+use fastrand::Rng;
+use rustix::fs::{CWD, OFlags, RenameFlags, XattrFlags, renameat_with, setxattr};
+
+use super::disturber::{Act, Disturber, Interference, MARK_BYTES};
+use super::plan::TrialPlan;
+use super::site::Site;
+
+fn mark(id: u64) -> [u8; MARK_BYTES] {
+    let mut mark = [0; MARK_BYTES];
+    mark[..4].copy_from_slice(b"\0id ");
+    mark[4..].copy_from_slice(format!("{id:012}").as_bytes());
+    mark
+}
+
+/// Writes through a mapping to a file that is closed: path, offset, the bytes expected there and the bytes to write, in hex.
+const WRITE_MAPPED: &str = "
+import mmap, os, sys, time
+path, offset, wanted, mark = sys.argv[1], int(sys.argv[2]), bytes.fromhex(sys.argv[3]), bytes.fromhex(sys.argv[4])
+file = open(path, 'r+b')
+assert os.fstat(file.fileno()).st_nlink > 0
+mapping = mmap.mmap(file.fileno(), 0)
+file.close()
+assert mapping[offset:offset + len(wanted)] == wanted
+time.sleep(0.005)
+mapping[offset:offset + len(mark)] = mark
+mapping.flush()
+";
+
+/// Where what is moved away goes.
+pub const YARD: &str = "yard";
+/// Directories that stand in for others.
+pub const DECOYS: &str = "decoys";
+/// A directory that is renamed has this behind its name.
+pub const RENAMED: &str = "~";
+
+/// The files that they share, and their account.
+pub struct World<'a> {
+    site: &'a Site<'a>,
+    plan: &'a TrialPlan,
+    /// The entries that are names of files, and the numbers of their contents.
+    names: Vec<(usize, usize)>,
+    count: AtomicU64,
+    is_over: AtomicBool,
+    /// Held for writing while a directory is replaced: nobody but seekless may come to the one that stands in for it.
+    replacing: RwLock<()>,
+    /// Held for writing while a file is copied, which takes several calls: what others write or save meanwhile is lost by that.
+    copying: RwLock<()>,
+    /// Held while a directory has another name.
+    renaming: Mutex<()>,
+    /// The places of contents that were overwritten.
+    overwritten: Mutex<HashSet<(usize, usize)>>,
+    acts: Mutex<Vec<Act>>,
+}
+
+impl<'a> World<'a> {
+    pub fn new(site: &'a Site<'a>, plan: &'a TrialPlan) -> Self {
+        let tree = &plan.tree;
+        let names = (0..tree.entries.len()).filter_map(|number| Some((number, tree.content(number)?)));
+        Self {
+            site,
+            plan,
+            names: names.collect(),
+            count: AtomicU64::new(1),
+            is_over: AtomicBool::new(false),
+            replacing: RwLock::default(),
+            copying: RwLock::default(),
+            renaming: Mutex::default(),
+            overwritten: Mutex::default(),
+            acts: Mutex::default(),
+        }
+    }
+
+    /// Tells all to stop, or those who come now that they may go on.
+    pub fn end(&self, is_over: bool) {
+        self.is_over.store(is_over, Ordering::SeqCst);
+    }
+
+    pub fn acts(&self) -> MutexGuard<'_, Vec<Act>> {
+        held(self.acts.lock())
+    }
+
+    /// Acts until all is over, after a while or at a call that is delayed.
+    pub fn disturb(&self, disturber: &Disturber, call: Option<(&str, usize)>, started: Instant) {
+        let opened = self.names.first().filter(|_| disturber.opens_first);
+        let opened = opened.and_then(|(number, _)| OpenOptions::new().append(true).open(self.path(*number)).ok());
+        self.site
+            .wait_for(call.filter(|_| disturber.at_delay), disturber.after, started);
+        self.act_often(disturber, opened);
+    }
+
+    pub fn act_often(&self, disturber: &Disturber, mut opened: Option<File>) {
+        let rng = &mut Rng::with_seed(disturber.seed);
+        let mut names = self.names.clone();
+        if let Some((_, one)) = rng.choice(&self.names).filter(|_| disturber.is_at_one) {
+            names.retain(|(_, content)| content == one);
+        }
+        for _ in 0..disturber.most_acts {
+            if self.is_over.load(Ordering::SeqCst) || names.is_empty() {
+                break;
+            }
+            let kind = disturber.kinds[rng.usize(..disturber.kinds.len())];
+            let mut act = Act {
+                kind,
+                number: names[rng.usize(..names.len())].0,
+                wrote: Vec::new(),
+                offset: 0,
+                set: 0,
+                begun: self.next(),
+                ended: 0,
+                answer: Ok(()),
+            };
+            act.answer = if act.moves_directory() {
+                // Those that are searched keep their names.
+                act.number = rng.usize(3..self.plan.tree.directories.len());
+                self.move_directory(&act, rng)
+            } else {
+                self.act(&mut act, &mut opened, rng)
+            }
+            .map_err(|error| error.to_string());
+            act.ended = self.next();
+            self.acts().push(act);
+            rest(rng, disturber.pause);
+        }
+    }
+
+    fn next(&self) -> u64 {
+        self.count.fetch_add(1, Ordering::SeqCst)
+    }
+
+    fn path(&self, number: usize) -> PathBuf {
+        self.site.directory.join(&self.plan.tree.entries[number].path)
+    }
+
+    fn act(&self, act: &mut Act, opened: &mut Option<File>, rng: &mut Rng) -> io::Result<()> {
+        let _reading = held(self.replacing.read());
+        let is_copy = act.kind == Interference::Copy;
+        let _alone = is_copy.then(|| held(self.copying.write()));
+        let _beside = (!is_copy).then(|| held(self.copying.read()));
+        let path = self.path(act.number);
+        let id = self.next();
+        let aside = self.site.directory.join(YARD).join(id.to_string());
+        match act.kind {
+            Interference::Append | Interference::AppendInSecret => {
+                // The file that was opened first may have lost the name.
+                let inode = fs::metadata(&path)?.ino();
+                let is_it = |file: &&mut File| file.metadata().is_ok_and(|metadata| metadata.ino() == inode);
+                let mut fresh = None;
+                let file = match opened.as_mut().filter(is_it) {
+                    Some(file) => file,
+                    None => fresh.insert(open(OpenOptions::new().append(true), &path, rng)?),
+                };
+                let times = file.metadata()?;
+                let mark = mark(id);
+                let written = file.write(&mark)?;
+                act.wrote = mark[..written].to_vec();
+                act.offset = file.stream_position()? as usize - written;
+                if act.kind == Interference::AppendInSecret {
+                    put_back(file, &times)?;
+                }
+                rest(rng, HELD_OPEN);
+                Ok(())
+            }
+            Interference::Overwrite | Interference::OverwriteMapped | Interference::Update => {
+                self.overwrite(act, &path, &mark(id), rng)
+            }
+            Interference::Save => {
+                let content = content(id, rng);
+                act.set = [0o600, 0o640][rng.usize(..2)];
+                let mode = Permissions::from_mode(act.set);
+                let saved = fs::write(&aside, &content)
+                    .and_then(|()| fs::set_permissions(&aside, mode))
+                    .and_then(|()| Ok(renameat_with(CWD, &aside, CWD, &path, RenameFlags::EXCHANGE)?));
+                match saved {
+                    Ok(()) => act.wrote = content,
+                    Err(_) => fs::remove_file(&aside)?,
+                }
+                saved
+            }
+            Interference::Copy => {
+                let copied = fs::read(&path).and_then(|content| fs::write(&aside, content));
+                let copied = copied.and_then(|()| fs::rename(&aside, &path));
+                if copied.is_err() {
+                    let _ = fs::remove_file(&aside);
+                }
+                copied
+            }
+            Interference::TakeAway => fs::rename(&path, &aside),
+            Interference::Mode => {
+                act.set = [0o600, 0o640, 0o644, 0o755][rng.usize(..4)];
+                fs::set_permissions(&path, Permissions::from_mode(act.set))
+            }
+            Interference::Owner => {
+                act.set = rng.u32(..2);
+                chown(&path, Some(act.set), None)
+            }
+            Interference::Times => {
+                let file = File::open(&path)?;
+                let modified = SystemTime::now() - Duration::from_secs(rng.u64(..100_000_000));
+                file.set_times(FileTimes::new().set_modified(modified))
+            }
+            Interference::Attribute => {
+                act.set = rng.u32(..256);
+                Ok(setxattr(&path, "user.others", &[act.set as u8], XattrFlags::empty())?)
+            }
+            Interference::Link => {
+                fs::hard_link(&path, &aside)?;
+                rest(rng, HELD_OPEN);
+                fs::remove_file(&aside)
+            }
+            Interference::RenameDirectory | Interference::ReplaceDirectory => Ok(()),
+        }
+    }
+
+    /// Writes a mark over bytes of the file that were there before the trial. In a file that took its place, marks may be there.
+    fn overwrite(&self, act: &mut Act, path: &Path, mark: &[u8; MARK_BYTES], rng: &mut Rng) -> io::Result<()> {
+        let (offset, wanted) = self.next_place(act.number, rng).ok_or(io::ErrorKind::InvalidInput)?;
+        act.offset = offset;
+        let has_wanted = |file: &File| {
+            let mut now = [0; MARK_BYTES];
+            file.read_exact_at(&mut now, offset as u64)?;
+            (now == wanted)
+                .then_some(())
+                .ok_or(io::Error::from(io::ErrorKind::InvalidInput))
+        };
+        if act.kind == Interference::Overwrite {
+            let file = open(OpenOptions::new().read(true).write(true), path, rng)?;
+            let times = file.metadata()?;
+            has_wanted(&file)?;
+            let written = file.write_at(mark, offset as u64)?;
+            act.wrote = mark[..written].to_vec();
+            if rng.bool() {
+                put_back(&file, &times)?;
+            }
+            rest(rng, HELD_OPEN);
+            return Ok(());
+        }
+        let mut command = if act.kind == Interference::Update {
+            has_wanted(&File::open(path)?)?;
+            let updates = self.site.aside.join("second");
+            fs::write(&updates, update_line(offset, mark))?;
+            let mut update = self.site.seekless();
+            let safety = ["in-place", "journal", "replace"][rng.usize(..3)];
+            update
+                .args(["update", "--safety", safety])
+                .arg(path)
+                .arg("--from")
+                .arg(updates);
+            update
+        } else {
+            let mut python = Command::new("python3");
+            python.args(["-c", WRITE_MAPPED]).arg(path);
+            python.args([offset.to_string(), hex(wanted), hex(mark)]);
+            python
+        };
+        act.wrote = mark.to_vec();
+        let status = command.stdin(Stdio::null()).stderr(Stdio::null()).status()?;
+        status.success().then_some(()).ok_or(io::ErrorKind::Other.into())
+    }
+
+    /// An offset in the first half of a content, and the bytes there. It is not overwritten twice: the second mark would destroy
+    /// the first. Where contents differ in one byte, they do so in the last quarter.
+    fn next_place(&self, number: usize, rng: &mut Rng) -> Option<(usize, &[u8])> {
+        let number = self.plan.tree.content(number)?;
+        let content = &self.plan.tree.contents[number];
+        let places = content.bytes.len() / 2 / MARK_BYTES;
+        if places == 0 {
+            return None;
+        }
+        let place = rng.usize(..places) * MARK_BYTES;
+        // If an update names the same bytes, either value is right.
+        let is_anywhere = rng.u8(..8) == 0;
+        let mut patches = content.patches.iter();
+        let is_named = patches.any(|patch| patch.offset < place + MARK_BYTES && place < patch.end());
+        let is_new = held(self.overwritten.lock()).insert((number, place));
+        let is_free = is_new && (is_anywhere || !is_named);
+        is_free.then(|| (place, &content.bytes[place..place + MARK_BYTES]))
+    }
+
+    fn move_directory(&self, act: &Act, rng: &mut Rng) -> io::Result<()> {
+        let is_replaced = act.kind == Interference::ReplaceDirectory;
+        let _renaming = held(self.renaming.lock());
+        let _writing = is_replaced.then(|| held(self.replacing.write()));
+        let (path, aside) = self.directory(act.number);
+        fs::rename(&path, &aside)?;
+        if is_replaced {
+            let replaced = symlink(self.decoy(act.number), &path).and_then(|()| {
+                rest(rng, AWAY);
+                fs::remove_file(&path)
+            });
+            return fs::rename(&aside, &path).and(replaced);
+        }
+        rest(rng, AWAY);
+        fs::rename(&aside, &path)
+    }
+
+    /// A directory, and its name while it is renamed.
+    fn directory(&self, number: usize) -> (PathBuf, PathBuf) {
+        let path = self.site.directory.join(&self.plan.tree.directories[number]);
+        let mut aside = path.clone().into_os_string();
+        aside.push(RENAMED);
+        (path, aside.into())
+    }
+
+    /// Gives directories back the names that they could not get on a full disk.
+    pub fn repair(&self) -> io::Result<()> {
+        for number in 0..self.plan.tree.directories.len() {
+            let (path, aside) = self.directory(number);
+            if fs::exists(&aside)? {
+                if path.is_symlink() {
+                    fs::remove_file(&path)?;
+                }
+                fs::rename(&aside, &path)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The directory that stands in for another.
+    fn decoy(&self, number: usize) -> PathBuf {
+        self.site.directory.join(DECOYS).join(number.to_string())
+    }
+
+    /// Makes directories that stand in for those of the tree: with a file of the same bytes for each of theirs.
+    pub fn make_decoys(&self) -> io::Result<()> {
+        let tree = &self.plan.tree;
+        for number in 3..tree.directories.len() {
+            fs::create_dir(self.decoy(number))?;
+        }
+        for &(number, content) in &self.names {
+            let path = Path::new(&tree.entries[number].path);
+            let mut directories = tree.directories.iter();
+            let above = directories.position(|one| path.parent() == Some(Path::new(one)));
+            if let Some(above) = above.filter(|above| *above >= 3) {
+                let name = path.file_name().unwrap_or(OsStr::new(""));
+                fs::write(self.decoy(above).join(name), &tree.contents[content].bytes)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How long files are kept open, and directories are away, at most.
+const HELD_OPEN: Duration = Duration::from_millis(2);
+const AWAY: Duration = Duration::from_millis(8);
+
+fn rest(rng: &mut Rng, most: Duration) {
+    if !most.is_zero() {
+        thread::sleep(most.mul_f64(rng.f64()));
+    }
+}
+
+/// What a lock guards: a disturber that panicked ends the trial elsewhere.
+fn held<G>(locked: Result<G, PoisonError<G>>) -> G {
+    locked.unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Opens a file for writing. One that has no name any more was removed between finding and opening it: its writer would lose
+/// what it writes whoever removed it.
+fn open(options: &mut OpenOptions, path: &Path, rng: &mut Rng) -> io::Result<File> {
+    if rng.u8(..4) == 0 {
+        // A lease makes this one fail instead of waiting.
+        options.custom_flags(OFlags::NONBLOCK.bits().cast_signed());
+    }
+    let file = options.open(path)?;
+    if file.metadata()?.nlink() == 0 {
+        return Err(io::Error::other("it was removed while it was opened"));
+    }
+    Ok(file)
+}
+
+fn put_back(file: &File, times: &fs::Metadata) -> io::Result<()> {
+    let times = FileTimes::new()
+        .set_modified(times.modified()?)
+        .set_accessed(times.accessed()?);
+    file.set_times(times)
+}
+
+/// A content that is found nowhere else.
+fn content(id: u64, rng: &mut Rng) -> Vec<u8> {
+    let mut content = mark(id).to_vec();
+    content.resize(MARK_BYTES + rng.usize(..5000), b'.');
+    content
+}
+
+/// A line of the text form of updates.
+pub fn update_line(offset: usize, bytes: &[u8]) -> String {
+    format!("{{\"offset\": {offset}, \"hex\": \"{}\"}}\n", hex(bytes))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
