@@ -263,9 +263,8 @@ impl Tally {
     fn table(&self) -> Table {
         let mut table = Table::new();
         table.load_style(presets::ASCII_MARKDOWN).set_header(COLUMNS.split('|'));
-        let mut rows = self.rows.clone();
-        rows.insert(("all", String::new()), std::array::from_fn(|column| self.total(column)));
-        for ((file_system, command), counts) in rows {
+        let total = (("all", String::new()), std::array::from_fn(|column| self.total(column)));
+        for ((file_system, command), counts) in self.rows.clone().into_iter().chain([total]) {
             let names = [file_system.to_owned(), command];
             table.add_row(names.into_iter().chain(counts.map(|count| count.to_string())));
         }
