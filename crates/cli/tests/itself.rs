@@ -1,6 +1,6 @@
 //! The lab measures itself: one method under two names ties, and a trial that does nothing takes next to no time.
 //!
-//! A small version of `cargo xtask peers self`, which has the figures. Tests run in parallel, so the limits here are
+//! A small version of the experiment `peers/itself.toml`, which has the figures. Tests run in parallel, so the limits here are
 //! wide: they find defects, not small regressions.
 
 use std::path::PathBuf;

@@ -91,7 +91,7 @@ impl Acts {
 
     /// Writes what stays, why, and what will be done, except for steps with an outcome in `left`.
     pub fn plan(&mut self, chosen: &Chosen, left: &[Option<Outcome>], is_dry_run: bool) -> io::Result<()> {
-        let mut rest = left;
+        let (mut rest, mut page) = (left, page());
         for choice in &chosen.choices {
             let (outcomes, more) = rest.split_at(choice.steps.len());
             rest = more;
@@ -99,7 +99,7 @@ impl Acts {
             if self.objects.is_some() {
                 self.choice_json(choice, outcomes, is_dry_run)?;
             } else {
-                self.choice(choice, outcomes)?;
+                self.choice(choice, outcomes, &mut page)?;
             }
         }
         if self.objects.is_some() {
@@ -114,7 +114,6 @@ impl Acts {
             let most = if self.action == Action::Reflink { "up to " } else { "" };
             let _ = write!(words, ", {most}{} to gain", bytes(self.planned_bytes));
         }
-        let mut page = page();
         page.say(PLAIN, &(words + "."))?;
         page.left_out(&[
             (
@@ -144,12 +143,11 @@ impl Acts {
     }
 
     /// Writes what is done with a group. What is in whole directories is shown only if it is left alone.
-    fn choice(&self, choice: &Choice, outcomes: &[Option<Outcome>]) -> io::Result<()> {
+    fn choice(&self, choice: &Choice, outcomes: &[Option<Outcome>], page: &mut Page<'_>) -> io::Result<()> {
         let is_needless = |outcome: &Option<Outcome>| matches!(outcome, Some(Outcome::Needless { .. }));
         if choice.directories.is_empty() && outcomes.iter().all(is_needless) {
             return Ok(());
         }
-        let mut page = page();
         let (word, each) = (self.action.word(), bytes(choice.bytes));
         let end = if choice.files.is_some() { "/" } else { "" };
         match choice.files {
@@ -171,7 +169,7 @@ impl Acts {
         for (path, why) in &choice.directories {
             let path = format!("{}/", self.shown(path));
             match why {
-                Some(why) => leave(&mut page, &path, why)?,
+                Some(why) => leave(page, &path, why)?,
                 None => writeln!(page, "  {word:WORD$}  {path}")?,
             }
         }
@@ -189,13 +187,12 @@ impl Acts {
                 let end = if step.file.is_directory { "/" } else { "" };
                 let path = format!("{}{end}{same}", self.shown(path));
                 match &why {
-                    Some(why) => leave(&mut page, &path, why)?,
+                    Some(why) => leave(page, &path, why)?,
                     None => writeln!(page, "  {word:WORD$}  {path}")?,
                 }
             }
         }
-        writeln!(page)?;
-        page.flush()
+        writeln!(page)
     }
 
     fn choice_json(&mut self, choice: &Choice, outcomes: &[Option<Outcome>], is_dry_run: bool) -> io::Result<()> {

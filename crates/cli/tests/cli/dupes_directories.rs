@@ -473,7 +473,7 @@ fn shared_on(kind: &str) {
     let ended = act_on(&place, &report, &["reflink", "--keep", "name:a", "--yes"]);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     assert!(
-        ended.stdout.contains("6 files left out: it shares all its blocks"),
+        ended.stdout.contains("6 files left out: all blocks are shared"),
         "{}",
         ended.stdout
     );

@@ -26,6 +26,8 @@ pub struct Places<'a> {
     /// The devices of the given paths.
     devices: HashSet<u64>,
     references: Vec<&'a Path>,
+    /// Whether all given paths are in memory: then no copy is safer than one there.
+    is_all_in_memory: bool,
     known: HashMap<PathBuf, Place>,
 }
 
@@ -47,6 +49,7 @@ impl<'a> Places<'a> {
             origin,
             devices: origin.roots.iter().map(|root| root.device).collect(),
             references: references.map(|root| root.path.as_path()).collect(),
+            is_all_in_memory: origin.roots.iter().all(|root| is_in_memory(&root.path)),
             known: HashMap::new(),
         }
     }
@@ -160,7 +163,7 @@ impl<'a> Places<'a> {
         }
         let path = fs::canonicalize(directory)?;
         let place = Place {
-            is_poor: is_in_trash(&path) || is_snapshot(&path) || is_in_memory(&path),
+            is_poor: is_in_trash(&path) || is_snapshot(&path) || !self.is_all_in_memory && is_in_memory(&path),
             path,
         };
         self.known.insert(directory.to_owned(), place.clone());

@@ -147,14 +147,13 @@ impl Session<'_> {
         self.compare(kept, held)
     }
 
-    /// Opens a file, and keeps writers out. Fails if the file has changed.
-    pub fn hold(&self, place: &Place, expected: &FileState) -> Result<Held, Refused> {
-        // Stat it before opening it: opening a device may have effects, and opening a file breaks leases.
-        let found = place.facts().map_err(cannot("stat"))?.ok_or("it is gone")?;
+    /// Opens a file that was found with these facts, and keeps writers out. Fails if the file has changed.
+    pub fn hold(&self, place: &Place, found: &Facts, expected: &FileState) -> Result<Held, Refused> {
+        // It was looked at before: opening a device may have effects, and opening a file breaks leases.
         if found.kind != FileType::RegularFile {
             return Err(format!("it is {} now", with_article(found.kind)));
         }
-        if !self.is_expected(expected, &found) {
+        if !self.is_expected(expected, found) {
             return Err("changed since the search".into());
         }
         let file = Arc::new(place.open().map_err(cannot("open"))?);
@@ -195,7 +194,8 @@ impl Session<'_> {
         let place = directories
             .place(&step.keep.path)
             .map_err(cannot("open its directory"))?;
-        let held = self.hold(&place, &step.keep.state)?;
+        let found = place.facts().map_err(cannot("stat"))?.ok_or("it is gone")?;
+        let held = self.hold(&place, &found, &step.keep.state)?;
         let attributes = Attributes::of(&held.file).map_err(cannot("read its attributes"))?;
         let (content, digest) = self.digest(&held)?;
         Ok(Kept {
@@ -281,7 +281,11 @@ pub(super) fn digest_of(
     block: &mut Vec<u8>,
     goes_on: &dyn Fn() -> bool,
 ) -> io::Result<String> {
-    block.resize(BLOCK_BYTES, 0);
+    // Room for a small file only: most are small, and a long block takes longer to clear than they take to read.
+    let wanted = bytes.min(BLOCK_BYTES as u64) as usize;
+    if block.len() < wanted {
+        block.resize(wanted, 0);
+    }
     let mut digest = blake3::Hasher::new();
     let mut at = 0;
     while at < bytes {

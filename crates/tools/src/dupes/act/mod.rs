@@ -238,13 +238,13 @@ fn of_kept(path: &Path) -> impl Fn(Refused) -> Refused + '_ {
 #[serde(rename_all = "snake_case")]
 pub enum Needless {
     /// It shares all its blocks with the kept file.
-    #[error("it shares all its blocks with the file that stays")]
+    #[error("all blocks are shared with the file that stays")]
     Shared,
     /// It has no blocks of its own: it is empty, or stored with the metadata.
-    #[error("it has no blocks of its own to share")]
+    #[error("there are no blocks to share")]
     NoBlocks,
     /// It keeps its blocks, because it has names that are not acted on.
-    #[error("it has hard links outside the search, which keep its blocks")]
+    #[error("hard links outside the search keep the blocks")]
     OtherNames,
 }
 

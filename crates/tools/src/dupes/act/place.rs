@@ -27,6 +27,8 @@ pub(super) struct Place {
     pub mount: Option<u64>,
     /// The project that the directory gives to its files.
     pub project: Option<u32>,
+    /// The owner of the directory, if it has the sticky bit.
+    pub sticky_of: Option<u32>,
 }
 
 impl Place {
@@ -102,6 +104,7 @@ struct Opened {
     exposed: Option<Arc<Exposed>>,
     mount: Option<u64>,
     project: Option<u32>,
+    sticky_of: Option<u32>,
 }
 
 /// What file systems are like, by their `st_dev`.
@@ -125,6 +128,7 @@ impl Directories {
             exposed: opened.exposed,
             mount: opened.mount,
             project: opened.project,
+            sticky_of: opened.sticky_of,
         })
     }
 
@@ -151,6 +155,9 @@ impl Directories {
         let readable = directory.open_plain(OsStr::new("."), Access::Read);
         let opened = Opened {
             mount: sys::mount_id(&*directory),
+            sticky_of: Some(Facts::of(&*directory)?)
+                .filter(|facts| facts.mode & 0o1000 != 0)
+                .map(|facts| facts.owner),
             project: readable.ok().and_then(|readable| sys::inherited_project(&readable)),
             directory,
             exposed,

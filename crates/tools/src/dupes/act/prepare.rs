@@ -54,7 +54,7 @@ fn refused(step: &Step, session: &Session<'_>, directories: &Directories) -> Res
         directory::examine(step, session, directories)?;
         return Ok(());
     }
-    let examined = examine(step, session, directories)?;
+    let examined = examine(step, None, session, directories)?;
     if !session.is_expected(&step.keep.state, &examined.kept_facts) {
         return Err(of_kept(&step.keep.path)("changed since the search".into()).into());
     }
@@ -115,7 +115,13 @@ struct Examined {
 }
 
 /// Looks at the names of a step. Fails with the reason why it will not be done, as far as that is known without opening files.
-fn examine(step: &Step, session: &Session<'_>, directories: &Directories) -> Result<Examined, Outcome> {
+/// The kept file may be open.
+fn examine(
+    step: &Step,
+    open: Option<&Kept>,
+    session: &Session<'_>,
+    directories: &Directories,
+) -> Result<Examined, Outcome> {
     let action = session.action;
     let found = |path: &Path| {
         let place = directories.place(path).map_err(cannot("open its directory"))?;
@@ -125,7 +131,10 @@ fn examine(step: &Step, session: &Session<'_>, directories: &Directories) -> Res
         Ok::<_, Refused>((place, facts))
     };
     let of_kept = of_kept(&step.keep.path);
-    let (kept, kept_facts) = found(&step.keep.path).map_err(&of_kept)?;
+    let (kept, kept_facts) = match open.filter(|open| open.place.path == step.keep.path) {
+        Some(open) => (open.place.clone(), open.held.facts()),
+        None => found(&step.keep.path).map_err(&of_kept)?,
+    };
     session.require_lease(&kept_facts).map_err(&of_kept)?;
     // Its owner could remove it, and with it the last copy.
     if *action != Action::Reflink {
@@ -249,12 +258,12 @@ pub(super) fn prepare(
     directories: &Directories,
 ) -> Result<Prepared, Outcome> {
     let action = session.action;
-    let examined = examine(step, session, directories)?;
+    let examined = examine(step, Some(kept), session, directories)?;
     if examined.kept_facts.id() != kept.held.facts().id() {
         return Err(of_kept(&step.keep.path)("changed since the search".into()).into());
     }
     let first = &examined.places[0];
-    let held = session.hold(first, &step.file.state)?;
+    let held = session.hold(first, &examined.facts, &step.file.state)?;
     let old = OldFile::of(&held.file)?;
     session.require_restorable(&old.attributes)?;
     if !session.options.ignore_metadata {

@@ -199,8 +199,7 @@ impl<'a> Session<'a> {
     /// Fails in a directory with the sticky bit if another user owns a file of this step: a link could be made, but not removed
     /// again.
     pub fn require_removable(&self, place: &Place, files: &[&Facts]) -> Result<(), Refused> {
-        let directory = Facts::of(place.directory.as_fd()).map_err(cannot("stat its directory"))?;
-        let is_free = self.is_root || directory.mode & 0o1000 == 0 || directory.owner == self.user;
+        let is_free = self.is_root || place.sticky_of.is_none_or(|owner| owner == self.user);
         match files.iter().find(|file| !is_free && file.owner != self.user) {
             Some(file) => Err(format!(
                 "its directory has the sticky bit, so only owners may remove files, and the owner is another user (ID {})",

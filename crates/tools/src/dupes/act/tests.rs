@@ -243,10 +243,10 @@ fn is_done(outcome: &Outcome) -> bool {
 fn why(outcome: &Outcome) -> &str {
     match outcome {
         Outcome::Done { .. } => panic!("it was done"),
-        Outcome::Needless { why: Needless::Shared } => "shares all its blocks",
+        Outcome::Needless { why: Needless::Shared } => "all blocks are shared",
         Outcome::Needless {
             why: Needless::NoBlocks,
-        } => "no blocks of its own",
+        } => "no blocks to share",
         Outcome::Needless {
             why: Needless::OtherNames,
         } => "hard links outside",

@@ -184,6 +184,7 @@ fn undo_steps(
         action: &lines.action,
         journal,
         directories: Directories::default(),
+        copier: None,
         block: Vec::new(),
         watch,
         written: Written::default(),
@@ -258,6 +259,8 @@ struct Undoing<'a> {
     action: &'a Action,
     journal: Journal,
     directories: Directories,
+    /// Prepared for the first file whose blocks cannot be shared.
+    copier: Option<Copier>,
     block: Vec<u8>,
     watch: &'a dyn Watch,
     written: Written,
@@ -517,8 +520,7 @@ impl Undoing<'_> {
     /// What a name leads to.
     fn now(&self, entry: &Entry, name: &NameOf, place: &Place, made: &[KnownFile]) -> io::Result<NameState> {
         // In an append-only directory, links can be made, but not removed again.
-        let has_temporary = || Ok::<_, io::Error>(place.facts_of(OsStr::new(&name.temporary))?.is_some());
-        if (self.action.makes_links() || has_temporary()?)
+        if self.action.makes_links()
             && let Err(why) = require_changeable_directory(&name.path)
         {
             return Ok(NameState::Other(why));
@@ -590,9 +592,12 @@ impl Undoing<'_> {
         entry.old.give_flags(new)?;
         if !matches!(sys::clone_file(kept, new), Ok(Support::Available(()))) {
             let from = Part::of_file(kept);
-            let copied = Copier::prepare(&usual(Operation::Copy))
-                .and_then(|mut copier| copier.copy(from, Part::of_file(new), Destination::Overwrite));
-            copied.map_err(|error| cannot("copy")(seekless::full_text(&error)))?;
+            let copier = match &mut self.copier {
+                Some(copier) => Ok(copier),
+                none => Copier::prepare(&usual(Operation::Copy)).map(|copier| none.insert(copier)),
+            };
+            let done = copier.and_then(|copier| copier.copy(from, Part::of_file(new), Destination::Overwrite));
+            done.map_err(|error| cannot("copy")(seekless::full_text(&error)))?;
         }
         let length = new.metadata().map_err(cannot("stat the new file"))?.len();
         let digest = digest_of(new, length, &mut self.block, &|| true).map_err(cannot("read the new file"))?;
