@@ -37,6 +37,8 @@ pub struct Acts {
     ran: Option<Ran>,
 }
 
+/// The block that most file systems allocate.
+const BLOCK_BYTES: u64 = 4096;
 /// The width of the column before the paths.
 const WORD: usize = 8;
 
@@ -136,7 +138,11 @@ impl Acts {
                 Some(_) => self.left += 1,
                 None => {
                     self.planned[usize::from(step.file.is_directory)] += 1;
-                    self.planned_bytes += step.own_bytes;
+                    self.planned_bytes += match self.action {
+                        // Names that the search did not see do not keep blocks from being shared.
+                        Action::Reflink if step.own_bytes == 0 => step.file.state.bytes.next_multiple_of(BLOCK_BYTES),
+                        _ => step.own_bytes,
+                    };
                 }
             }
         }

@@ -220,7 +220,7 @@ fn a_copy_in_the_trash_is_not_the_last_one_also_in_memory() {
     };
     let trash = format!("mount/.Trash-{}/files", rustix::process::geteuid().as_raw());
     fs::create_dir_all(place.path(&trash)).unwrap();
-    place.file(&format!("{trash}/a"), b"same");
+    place.file(format!("{trash}/a"), b"same");
     place.file("mount/b", b"same");
     place
         .run(&[
