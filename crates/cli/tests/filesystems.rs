@@ -13,8 +13,8 @@ use std::process::Command;
 use seekless::method::ALIASES;
 use seekless::{Method, Operation};
 use seekless_lab::experiment::{ContestPlan, Experiment, Size};
-use seekless_lab::trial::Stop;
-use seekless_lab::{Bench, Event, Kernel, Watch};
+use seekless_lab::trial::LaunchStop;
+use seekless_lab::{Bench, Event, Kernel, RunWatch};
 use seekless_record::{Cache, Drop, Run, Status, Target};
 use seekless_results::title;
 use tempfile::TempDir;
@@ -27,7 +27,7 @@ const ATTEMPTS: usize = 3;
 
 struct Silent;
 
-impl Watch for Silent {
+impl RunWatch for Silent {
     fn event(&mut self, _: &Event<'_>) {}
 }
 
@@ -89,7 +89,7 @@ fn run(directory: &Path, seed: u64) -> Run {
         drop: Some(Drop::File),
         ..Bench::new(vec![experiment], vec![directory.to_owned()], program, seed)
     };
-    seekless_lab::run(&bench, &Stop::default(), &mut Silent)
+    seekless_lab::run(&bench, &LaunchStop::default(), &mut Silent)
         .unwrap_or_else(|error| panic!("{}: {error}", directory.display()))
 }
 

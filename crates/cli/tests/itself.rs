@@ -7,8 +7,8 @@ use std::path::PathBuf;
 
 use seekless::{Method, Operation};
 use seekless_lab::experiment::{ContestPlan, Experiment, Size};
-use seekless_lab::trial::Stop;
-use seekless_lab::{Bench, Event, Watch};
+use seekless_lab::trial::LaunchStop;
+use seekless_lab::{Bench, Event, RunWatch};
 use seekless_record::Drop;
 use seekless_record::{Cache, Contest, Run, Verdict};
 use seekless_results::statistics::median;
@@ -22,7 +22,7 @@ const NULL_SECONDS: f64 = 100e-6;
 
 struct Silent;
 
-impl Watch for Silent {
+impl RunWatch for Silent {
     fn event(&mut self, _: &Event<'_>) {}
 }
 
@@ -49,7 +49,7 @@ fn run(directory: PathBuf) -> Run {
         drop: Some(Drop::File),
         ..Bench::new(vec![experiment], vec![directory], program, 1)
     };
-    seekless_lab::run(&bench, &Stop::default(), &mut Silent).expect("the temporary directory can be measured")
+    seekless_lab::run(&bench, &LaunchStop::default(), &mut Silent).expect("the temporary directory can be measured")
 }
 
 fn is_tie(contest: &Contest) -> bool {

@@ -14,7 +14,7 @@ use seekless_method::{self as method, Choice, Durability, Method, Operation};
 
 use crate::error::{Error, Result, UpdateError, UpdateErrorKind};
 use crate::plan::{Plan, PlanLimits, Safety};
-use crate::update::{Batch, Commit, Look, Step, StepKind, Updated, Updates, Watch, commit_watched};
+use crate::update::{Batch, Commit, Look, StepKind, Updated, Updates, Watch, WatchedStep, commit_watched};
 use crate::{
     AsPart, Comparer, Comparison, Copier, Destination, Part, Producer, Progress, Reader, Transfer, Writer, sequential,
 };
@@ -476,7 +476,7 @@ struct Told<'a> {
 }
 
 impl Watch for Told<'_> {
-    fn before(&self, step: &Step<'_>) -> io::Result<()> {
+    fn before(&self, step: &WatchedStep<'_>) -> io::Result<()> {
         let Some(progress) = self.progress else {
             return Ok(());
         };

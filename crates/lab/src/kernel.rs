@@ -27,12 +27,12 @@ seekless_record::words! {
 impl Kernel {
     /// The expected answer for a histogram.
     #[must_use]
-    pub fn answer(self, histogram: &[u64]) -> Answer {
+    pub fn answer(self, histogram: &[u64]) -> KernelAnswer {
         match self {
-            Self::None => Answer::Unseen,
-            Self::Count => Answer::Count(histogram[usize::from(NEEDLE)]),
-            Self::Lines => Answer::Count(histogram[usize::from(b'\n')]),
-            Self::Histogram => Answer::Histogram(histogram.to_vec()),
+            Self::None => KernelAnswer::Unseen,
+            Self::Count => KernelAnswer::Count(histogram[usize::from(NEEDLE)]),
+            Self::Lines => KernelAnswer::Count(histogram[usize::from(b'\n')]),
+            Self::Histogram => KernelAnswer::Histogram(histogram.to_vec()),
         }
     }
 }
@@ -43,7 +43,7 @@ const NEEDLE: u8 = 0xff;
 /// What a kernel found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Answer {
+pub enum KernelAnswer {
     /// The bytes were not looked at.
     Unseen,
     /// How often the byte, or the newline, occurs.
@@ -72,11 +72,11 @@ impl Tally {
 
     /// What was found.
     #[must_use]
-    pub fn answer(&self) -> Answer {
+    pub fn answer(&self) -> KernelAnswer {
         match self.kernel {
-            Kernel::None => Answer::Unseen,
-            Kernel::Count | Kernel::Lines => Answer::Count(self.count.load(Ordering::Relaxed)),
-            Kernel::Histogram => Answer::Histogram(self.counts().to_vec()),
+            Kernel::None => KernelAnswer::Unseen,
+            Kernel::Count | Kernel::Lines => KernelAnswer::Count(self.count.load(Ordering::Relaxed)),
+            Kernel::Histogram => KernelAnswer::Histogram(self.counts().to_vec()),
         }
     }
 
@@ -153,7 +153,7 @@ mod tests {
     use super::*;
     use crate::generator::Generator;
 
-    fn naive(kernel: Kernel, bytes: &[u8]) -> Answer {
+    fn naive(kernel: Kernel, bytes: &[u8]) -> KernelAnswer {
         let mut counts = vec![0; 256];
         for &byte in bytes {
             counts[usize::from(byte)] += 1;

@@ -38,8 +38,8 @@ pub fn now() -> jiff::Timestamp {
     jiff::Timestamp::try_from(std::time::SystemTime::now()).unwrap_or(jiff::Timestamp::MAX)
 }
 
-pub use kernel::{Answer, Kernel};
+pub use kernel::{Kernel, KernelAnswer};
 pub use machine::machine;
-pub use runner::{Bench, BenchError, Event, Obstacle, Watch, run, unmeasured};
+pub use runner::{Bench, BenchError, Event, Obstacle, RunWatch, run, unmeasured};
 pub use scratch::{Scratch, remove_scratch};
 pub use whole_file::WholeFile;

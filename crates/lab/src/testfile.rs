@@ -11,7 +11,7 @@ use seekless::{Chunk, Consumer, Destination, Reader, Visits, Writer, plan};
 use seekless_record::Differ;
 
 use crate::generator::Generator;
-use crate::kernel::{Answer, Kernel, Tally};
+use crate::kernel::{Kernel, KernelAnswer, Tally};
 use crate::layout::{self, Layout};
 
 /// A file that trials read or overwrite, and its expected content.
@@ -151,7 +151,7 @@ impl TestFile {
 
     /// The answer that a kernel must give.
     #[must_use]
-    pub fn answer(&self, kernel: Kernel) -> Option<Answer> {
+    pub fn answer(&self, kernel: Kernel) -> Option<KernelAnswer> {
         if let Some(histogram) = &self.histogram {
             return Some(kernel.answer(histogram));
         }
@@ -168,7 +168,7 @@ impl TestFile {
     ///
     /// # Errors
     /// The system's, of opening and reading a file whose bytes are not known.
-    pub fn answer_of(&self, kernel: Kernel, visits: &Visits) -> io::Result<Answer> {
+    pub fn answer_of(&self, kernel: Kernel, visits: &Visits) -> io::Result<KernelAnswer> {
         let (tally, mut block, mut content) = (Tally::new(kernel), Vec::new(), self.content()?);
         for range in visits.ranges() {
             block.resize((range.end - range.start) as usize, 0);
@@ -213,7 +213,7 @@ impl TestFile {
     ///
     /// # Errors
     /// The system's, of opening and reading.
-    pub fn check(&self, part: Part) -> io::Result<Result<u64, String>> {
+    pub fn check(&self, part: TestPart) -> io::Result<Result<u64, String>> {
         check(&self.path, self.bytes, part, self.content()?)
     }
 
@@ -291,7 +291,7 @@ pub(crate) fn failed(path: &Path, action: &'static str, source: io::Error) -> se
 
 /// How much of what a trial wrote is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum TestPart {
     /// All of it.
     Whole,
     /// The first piece, the last, and one in sixteen of the others, drawn by this seed.
@@ -302,7 +302,7 @@ pub enum Part {
 ///
 /// # Errors
 /// The system's, of opening and reading.
-pub fn check_copy(path: &Path, source: &Path, part: Part) -> io::Result<Result<u64, String>> {
+pub fn check_copy(path: &Path, source: &Path, part: TestPart) -> io::Result<Result<u64, String>> {
     let original = File::open(source)?;
     let bytes = original.metadata()?.len();
     check(path, bytes, part, |offset, expected| {
@@ -320,7 +320,7 @@ pub fn check_updated(
     bytes: u64,
     seed: u64,
     updates: &BTreeMap<u64, Vec<u8>>,
-    part: Part,
+    part: TestPart,
 ) -> io::Result<Result<u64, String>> {
     let generator = Generator::new(seed);
     let longest = updates.values().map(Vec::len).max().unwrap_or(0) as u64;
@@ -348,7 +348,7 @@ const SAMPLED_OF: u64 = 16;
 fn check(
     path: &Path,
     bytes: u64,
-    part: Part,
+    part: TestPart,
     mut expect: impl FnMut(u64, &mut [u8]) -> io::Result<()>,
 ) -> io::Result<Result<u64, String>> {
     let size = fs::metadata(path)?.len();
@@ -356,8 +356,8 @@ fn check(
         return Ok(Err(format!("it has {size} B instead of {bytes} B")));
     }
     let mut drawn = match part {
-        Part::Whole => None,
-        Part::Sample(seed) => Some(fastrand::Rng::with_seed(seed)),
+        TestPart::Whole => None,
+        TestPart::Sample(seed) => Some(fastrand::Rng::with_seed(seed)),
     };
     let file = File::open(path)?;
     let (mut found, mut expected) = (vec![0; CHECK_BYTES], vec![0; CHECK_BYTES]);
@@ -425,7 +425,7 @@ mod tests {
         // One lies across the border of two pieces.
         let places = [0, 4000, CHECK_BYTES as u64 - 2, bytes - 4];
         let updates: BTreeMap<u64, Vec<u8>> = places.iter().map(|&at| (at, vec![9, 8, 7, 6])).collect();
-        let checked = || check_updated(&path, bytes, 3, &updates, Part::Whole).unwrap();
+        let checked = || check_updated(&path, bytes, 3, &updates, TestPart::Whole).unwrap();
         assert_eq!(checked(), Err("byte 0 is wrong".to_owned()), "nothing was done");
         let file = File::options().write(true).open(&path).unwrap();
         for (at, update) in &updates {
@@ -443,7 +443,7 @@ mod tests {
         // Blocks lie across the border of two pieces, and the last is short.
         let (bytes, block_bytes) = (2 * CHECK_BYTES as u64 + 5000, 12_000);
         let mut file = TestFile::create_blocks(&directory.path().join("file"), bytes, block_bytes, 3).unwrap();
-        let checked = |file: &TestFile| file.check(Part::Whole).unwrap();
+        let checked = |file: &TestFile| file.check(TestPart::Whole).unwrap();
         assert_eq!(checked(&file), Ok(bytes));
         let writer = File::options().write(true).open(&file.path).unwrap();
         for seed in [4, 5] {
@@ -485,16 +485,18 @@ mod tests {
         let bytes = pieces * CHECK_BYTES as u64 + 5;
         write_stream(&path, bytes, 3).unwrap();
         let checked = |part| check_updated(&path, bytes, 3, &BTreeMap::new(), part).unwrap();
-        assert_eq!(checked(Part::Whole), Ok(bytes));
-        let sampled: Vec<u64> = (0..20).map(|seed| checked(Part::Sample(seed)).unwrap()).collect();
+        assert_eq!(checked(TestPart::Whole), Ok(bytes));
+        let sampled: Vec<u64> = (0..20).map(|seed| checked(TestPart::Sample(seed)).unwrap()).collect();
         let mean = sampled.iter().sum::<u64>() / 20;
         assert!((bytes / 32..bytes / 8).contains(&mean), "{sampled:?}");
         // Whichever byte is wrong, some sample finds it; at an end, every one does.
         for (at, always) in [(0, true), (bytes / 2, false), (bytes - 1, true)] {
             change_byte(&path, at).unwrap();
             let wrong = Err(format!("byte {at} is wrong"));
-            assert_eq!(checked(Part::Whole), wrong);
-            let found = (0..200).filter(|&seed| checked(Part::Sample(seed)) == wrong).count();
+            assert_eq!(checked(TestPart::Whole), wrong);
+            let found = (0..200)
+                .filter(|&seed| checked(TestPart::Sample(seed)) == wrong)
+                .count();
             assert!(
                 if always { found == 200 } else { (2..40).contains(&found) },
                 "{found} at {at}"

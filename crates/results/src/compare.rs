@@ -12,7 +12,7 @@ use seekless_record::{Conclusion, Contest, Interval, LabCost, Machine, NoiseFloo
 use serde::Serialize;
 
 use crate::kind::DeviceKind;
-use crate::ranking::{Judged, summarize};
+use crate::ranking::{JudgedMethod, summarize};
 use crate::same::{NotComparable, contest_pairs, storage_pairs};
 use crate::samples::sorted;
 use crate::statistics::{median, paired_ratios, unpaired_ratio};
@@ -324,7 +324,7 @@ fn cautions(first: &Run, second: &Run) -> Vec<String> {
 
 /// One contest of a run.
 struct Side<'a> {
-    judged: Judged<'a>,
+    judged: JudgedMethod<'a>,
     /// The first entry of each method.
     by_method: HashMap<Cow<'a, str>, usize>,
 }
@@ -336,7 +336,7 @@ impl<'a> Side<'a> {
             by_method.entry(found.name()).or_insert(entry);
         }
         Self {
-            judged: Judged::of(contest, trials),
+            judged: JudgedMethod::of(contest, trials),
             by_method,
         }
     }

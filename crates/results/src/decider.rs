@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use seekless_record::{Contest, Entry, Phase, Run, Status, Trial};
 
-use crate::ranking::{Judged, clearly_beaten, conclude_all};
+use crate::ranking::{JudgedMethod, clearly_beaten, conclude_all};
 use crate::words::description;
 
 /// Rounds before anything is dropped.
@@ -429,7 +429,7 @@ impl Group {
         for &index in &self.contests {
             let contest = &run.contests[index];
             let is_active: Vec<bool> = contest.entries.iter().map(is_measured).collect();
-            let samples = Judged::new(run, index).samples;
+            let samples = JudgedMethod::new(run, index).samples;
             for (entry, why) in clearly_beaten(&samples, &is_active, reference(contest)) {
                 run.contests[index].entries[entry].status = Status::Dropped(why);
             }
@@ -459,7 +459,7 @@ impl Group {
             if active(contest).next().is_none() {
                 return true;
             }
-            let judged = Judged::new(run, index);
+            let judged = JudgedMethod::new(run, index);
             judged.is_settled()
         };
         self.rounds >= DECIDING_ROUNDS && self.contests.iter().all(is_settled)
@@ -471,7 +471,7 @@ impl Group {
         let mut winners = Vec::new();
         for &index in &self.contests {
             let contest = &run.contests[index];
-            let judged = Judged::new(run, index);
+            let judged = JudgedMethod::new(run, index);
             let Some(all) = judged.all().filter(|_| !judged.has_commands_alone()) else {
                 continue;
             };

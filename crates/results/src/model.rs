@@ -213,7 +213,7 @@ pub(crate) fn means(groups: usize, values: impl Iterator<Item = (usize, f64, f64
 
 /// The methods of a contest, compared with the leader.
 #[derive(Clone, Debug)]
-pub(crate) struct Field {
+pub(crate) struct ModelField {
     /// The estimates.
     pub model: Model,
     /// The leader: the fastest by the estimates.
@@ -229,7 +229,7 @@ pub(crate) struct Field {
     bests: Vec<f64>,
 }
 
-impl Field {
+impl ModelField {
     /// The field, with a leader among those that may lead; `None` if none of them has a sample.
     pub fn of(samples: &[Samples], may_lead: impl Fn(usize) -> bool) -> Option<Self> {
         Self::of_model(Model::fit(samples), samples, may_lead)
@@ -446,7 +446,7 @@ mod tests {
             samples[1].by_round.remove(&missing);
         }
         samples[2].by_round.retain(|&round, _| round < 3);
-        let field = Field::of(&samples, |_| true).unwrap();
+        let field = ModelField::of(&samples, |_| true).unwrap();
         assert_eq!((field.leader, field.contenders.as_slice()), (0, &[0][..]));
         for (entry, ratio) in [(1, 1.1), (2, 2.0)] {
             let found = field.ratio(entry, 0).unwrap();
@@ -479,7 +479,7 @@ mod tests {
     fn a_burst_is_not_the_method_s() {
         let mut samples = measured(&mut Simulation::new(2), &[1.0; 8], 8, 0.05);
         *samples[3].by_round.get_mut(&4).unwrap() /= 15.0;
-        let field = Field::of(&samples, |_| true).unwrap();
+        let field = ModelField::of(&samples, |_| true).unwrap();
         assert!(field.ratio(3, 0).unwrap().median > 0.9);
         assert!(field.contenders.len() == 8 && field.costs_at_most(0).unwrap() < 0.2);
     }
@@ -488,7 +488,7 @@ mod tests {
     fn what_a_choice_costs_falls_with_rounds_and_rises_with_its_ratio() {
         let cost = |rounds, ratio| {
             let samples = measured(&mut Simulation::new(3), &[1.0, ratio, 1.0, 1.02], rounds, 0.05);
-            Field::of(&samples, |_| true).unwrap().costs_at_most(1)
+            ModelField::of(&samples, |_| true).unwrap().costs_at_most(1)
         };
         assert!(cost(6, 1.0).unwrap() > cost(40, 1.0).unwrap());
         assert!((0.05..0.2).contains(&cost(8, 1.06).unwrap()), "{:?}", cost(8, 1.06));
@@ -497,11 +497,11 @@ mod tests {
 
     #[test]
     fn one_method_or_one_round_tells_nothing_of_noise_and_panics_nowhere() {
-        let alone = Field::of(&measured(&mut Simulation::new(4), &[1.0], 9, 0.1), |_| true).unwrap();
+        let alone = ModelField::of(&measured(&mut Simulation::new(4), &[1.0], 9, 0.1), |_| true).unwrap();
         assert_eq!((alone.leader, alone.costs_at_most(0)), (0, Some(0.0)));
-        let once = Field::of(&measured(&mut Simulation::new(4), &[1.0, 3.0], 1, 0.1), |_| true).unwrap();
+        let once = ModelField::of(&measured(&mut Simulation::new(4), &[1.0, 3.0], 1, 0.1), |_| true).unwrap();
         assert_eq!((once.leader, once.contenders.len(), once.ratio(1, 0)), (0, 2, None));
-        assert!(Field::of(&[Samples::default()], |_| true).is_none());
+        assert!(ModelField::of(&[Samples::default()], |_| true).is_none());
     }
 
     #[test]

@@ -13,7 +13,7 @@ use jiff::{SignedDuration, Timestamp};
 use seekless_record::{Contest, Entry, Run, Standing, Status, Storage, Trial, Verdict};
 
 use crate::between::Sitting;
-use crate::ranking::{Judged, conclude_judged, tell_other_sizes, write_down};
+use crate::ranking::{JudgedMethod, conclude_judged, tell_other_sizes, write_down};
 use crate::same::{is_same_machine, subject};
 
 /// A sitting's weight halves after this many days.
@@ -174,7 +174,7 @@ impl Merged {
 
     /// The rounds from this one on are those of one sitting.
     fn add_sitting(&mut self, first_round: u32, days: f64) {
-        let judged = Judged::of(&self.contest, self.trials_since(first_round));
+        let judged = JudgedMethod::of(&self.contest, self.trials_since(first_round));
         let (effects, contenders) = match judged.all() {
             Some(field) => (field.model.effects.clone(), judged.contenders().to_vec()),
             None => (vec![None; self.trials.len()], Vec::new()),
@@ -195,14 +195,14 @@ impl Merged {
     }
 
     /// The judgement over all sittings.
-    fn over_sittings(&self) -> Judged<'_> {
-        Judged::over_sittings(&self.contest, self.trials_since(0), &self.sittings)
+    fn over_sittings(&self) -> JudgedMethod<'_> {
+        JudgedMethod::over_sittings(&self.contest, self.trials_since(0), &self.sittings)
     }
 
     /// As above, but a single sitting is judged like a single run: for its hour only.
-    fn judged(&self) -> Judged<'_> {
+    fn judged(&self) -> JudgedMethod<'_> {
         match self.sittings.len() {
-            1 => Judged::of(&self.contest, self.trials_since(0)),
+            1 => JudgedMethod::of(&self.contest, self.trials_since(0)),
             _ => self.over_sittings(),
         }
     }

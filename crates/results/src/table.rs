@@ -7,7 +7,7 @@ use seekless_record::{Cache, Contest, Machine, Run, Storage, Target, Verdict};
 use serde::Serialize;
 
 use crate::kind::DeviceKind;
-use crate::ranking::Judged;
+use crate::ranking::JudgedMethod;
 use crate::same::fingerprint;
 use crate::samples::sorted;
 use crate::statistics::median;
@@ -109,7 +109,7 @@ pub fn table(runs: &[(Origin, &Run)]) -> Vec<Ranking> {
             machines.len() - 1
         });
         for (contest, trials) in run.contests.iter().zip(sorted(run)) {
-            let standings = standings(&Judged::of(contest, trials));
+            let standings = standings(&JudgedMethod::of(contest, trials));
             if standings.is_empty() {
                 continue;
             }
@@ -132,7 +132,7 @@ pub fn table(runs: &[(Origin, &Run)]) -> Vec<Ranking> {
 /// The methods' ratios to the best of a contest, concluded from the trials, and which is the best. Commands are left out:
 /// they are not the same program everywhere. One that was dropped early may look faster than the best in the few rounds
 /// that it had; it is not taken for faster.
-fn standings(judged: &Judged<'_>) -> Vec<(String, (f64, bool))> {
+fn standings(judged: &JudgedMethod<'_>) -> Vec<(String, (f64, bool))> {
     let standings = crate::ranking::standings(&judged.samples).into_iter().enumerate();
     let methods = standings.filter(|(entry, _)| judged.is_method(*entry));
     let ratios = methods.filter_map(|(entry, standing)| {

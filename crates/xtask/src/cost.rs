@@ -19,7 +19,7 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 
 use crate::built::{beside, cargo_command, root};
-use crate::filesystems::{self, FileSystem, Mounted};
+use crate::filesystems::{self, Mounted, TestFileSystem};
 use crate::process::{capture, check_interrupt, is_installed, run as run_program};
 
 /// Whether to compare the counts with the file, or to write it.
@@ -176,7 +176,7 @@ fn measure() -> Result<Result<String, String>> {
     }
     run_program(cargo_command().args(["build", "--release", "-p", "seekless", "--example", "once"]))?;
     let directory = filesystems::directory()?;
-    let mounted = match Mounted::new(FileSystem::Ext4, directory.path()) {
+    let mounted = match Mounted::new(TestFileSystem::Ext4, directory.path()) {
         Ok(mounted) => mounted,
         Err(error) => return Ok(Err(format!("{error:#}"))),
     };

@@ -23,7 +23,7 @@ const MEMORY_BYTES: u64 = 1 << 30;
 
 /// A file system that can be made here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FileSystem {
+pub enum TestFileSystem {
     /// ext4 on a loop device.
     Ext4,
     /// XFS with reflinks on a loop device.
@@ -40,7 +40,7 @@ pub enum FileSystem {
     Fuse2fs,
 }
 
-impl FileSystem {
+impl TestFileSystem {
     /// All of them.
     pub const ALL: [Self; 7] = [
         Self::Ext4,
@@ -102,12 +102,12 @@ pub struct Matrix {
 
 impl Matrix {
     /// Makes and mounts all that are available here.
-    pub fn mount(wanted: &[FileSystem]) -> Result<Self> {
+    pub fn mount(wanted: &[TestFileSystem]) -> Result<Self> {
         Self::mount_in(&directory_on_disk(), wanted)
     }
 
     /// The same, with the images in a directory of `parent`.
-    pub fn mount_in(parent: &Path, wanted: &[FileSystem]) -> Result<Self> {
+    pub fn mount_in(parent: &Path, wanted: &[TestFileSystem]) -> Result<Self> {
         let directory = directory_in(parent)?;
         let mut matrix = Self {
             mounted: Vec::new(),
@@ -137,13 +137,13 @@ impl Matrix {
 
 /// One mounted file system. Dropping it unmounts it.
 pub struct Mounted {
-    file_system: FileSystem,
+    file_system: TestFileSystem,
     point: PathBuf,
 }
 
 impl Mounted {
     /// Makes and mounts one, with its image beside its mount point in `directory`.
-    pub fn new(file_system: FileSystem, directory: &Path) -> Result<Self> {
+    pub fn new(file_system: TestFileSystem, directory: &Path) -> Result<Self> {
         let name = file_system.name();
         let point = directory.join(name);
         fs::create_dir(&point).with_context(|| format!("cannot make {}", point.display()))?;
@@ -158,7 +158,7 @@ impl Mounted {
     }
 
     /// Which one it is.
-    pub fn file_system(&self) -> FileSystem {
+    pub fn file_system(&self) -> TestFileSystem {
         self.file_system
     }
 
@@ -206,7 +206,7 @@ impl Drop for Mounted {
 }
 
 /// The command that mounts a file system, all but the mount point, and what it needs beside it in `directory`.
-fn mount_command(file_system: FileSystem, directory: &Path, image: &Path) -> Result<Command> {
+fn mount_command(file_system: TestFileSystem, directory: &Path, image: &Path) -> Result<Command> {
     let name = file_system.name();
     let beside = |part: &str| {
         let path = directory.join(format!("{name}-{part}"));
@@ -214,32 +214,32 @@ fn mount_command(file_system: FileSystem, directory: &Path, image: &Path) -> Res
         anyhow::Ok(path)
     };
     let mut command = match file_system {
-        FileSystem::Bindfs | FileSystem::Fuse2fs => {
+        TestFileSystem::Bindfs | TestFileSystem::Fuse2fs => {
             ensure!(is_installed(name), "{name} is not installed");
             Command::new(name)
         }
         _ => Command::new("mount"),
     };
     match file_system {
-        FileSystem::Ext4 | FileSystem::Xfs | FileSystem::Btrfs => {
+        TestFileSystem::Ext4 | TestFileSystem::Xfs | TestFileSystem::Btrfs => {
             command.args(["-t", name, "-o", "loop"]).arg(image);
         }
-        FileSystem::Tmpfs => {
+        TestFileSystem::Tmpfs => {
             command
                 .args(["-t", name, "-o"])
                 .arg(format!("size={MEMORY_BYTES}"))
                 .arg(name);
         }
-        FileSystem::Overlay => {
+        TestFileSystem::Overlay => {
             let (lower, upper, work) = (beside("lower")?, beside("upper")?, beside("work")?);
             let [lower, upper, work] = [&lower, &upper, &work].map(|path| path.display());
             let layers = format!("lowerdir={lower},upperdir={upper},workdir={work}");
             command.args(["-t", name, "-o"]).arg(layers).arg(name);
         }
-        FileSystem::Bindfs => {
+        TestFileSystem::Bindfs => {
             command.arg(beside("source")?);
         }
-        FileSystem::Fuse2fs => {
+        TestFileSystem::Fuse2fs => {
             command.args(["-o", "fakeroot"]).arg(image);
         }
     }
@@ -293,12 +293,12 @@ mod tests {
             eprintln!("skipped: {reason}");
             return;
         }
-        let matrix = Matrix::mount(&[FileSystem::Xfs]).unwrap();
+        let matrix = Matrix::mount(&[TestFileSystem::Xfs]).unwrap();
         let Some(host) = matrix.mounted().first() else {
             eprintln!("skipped: {}", matrix.skipped().join("; "));
             return;
         };
-        for file_system in [FileSystem::Ext4, FileSystem::Xfs, FileSystem::Btrfs] {
+        for file_system in [TestFileSystem::Ext4, TestFileSystem::Xfs, TestFileSystem::Btrfs] {
             let mounted = Mounted::new(file_system, host.point()).unwrap();
             let path = |name: &str| mounted.point().join(name);
             fs::write(path("synced"), "synced").unwrap();
@@ -317,10 +317,10 @@ mod tests {
             return;
         }
         let wanted = [
-            FileSystem::Tmpfs,
-            FileSystem::Overlay,
-            FileSystem::Bindfs,
-            FileSystem::Fuse2fs,
+            TestFileSystem::Tmpfs,
+            TestFileSystem::Overlay,
+            TestFileSystem::Bindfs,
+            TestFileSystem::Fuse2fs,
         ];
         let matrix = Matrix::mount(&wanted).unwrap();
         let directory = matrix.directory.path().to_owned();

@@ -14,7 +14,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use seekless::Method;
 use seekless::method::{MECHANISMS, variants};
-use seekless::update::{Batch, Commit, Safety, Step, StepKind, Watch, commit_watched, journal_path};
+use seekless::update::{Batch, Commit, Safety, StepKind, Watch, WatchedStep, commit_watched, journal_path};
 
 use crate::built::{cargo_command, root};
 use crate::process::{capture, check_interrupt, is_installed, run as run_program};
@@ -212,7 +212,7 @@ fn seed(target: &str, corpus: &Path) -> Result<()> {
 fn journals() -> Result<Vec<Vec<u8>>> {
     struct Copying(Mutex<Vec<u8>>);
     impl Watch for Copying {
-        fn before(&self, step: &Step<'_>) -> std::io::Result<()> {
+        fn before(&self, step: &WatchedStep<'_>) -> std::io::Result<()> {
             if step.kind == StepKind::Write {
                 *self.0.lock().unwrap_or_else(PoisonError::into_inner) = fs::read(journal_path(step.path))?;
             }

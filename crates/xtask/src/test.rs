@@ -14,7 +14,7 @@ use clap::{Args, ValueEnum};
 use crate::browser;
 use crate::built::{self, Built, Timed, cargo_command};
 use crate::cost;
-use crate::filesystems::{self, FileSystem, Matrix, Mounted};
+use crate::filesystems::{self, Matrix, Mounted, TestFileSystem};
 use crate::fuzz;
 use crate::process::{check_interrupt, run as run_program};
 use crate::setup;
@@ -238,7 +238,7 @@ fn test_file_systems(variables: &[(&str, &OsStr)]) -> Result<Found> {
         return Ok(skipped(vec![format!("file-system matrix: {reason}")]));
     }
     let built = built::build()?;
-    let matrix = Matrix::mount(&FileSystem::ALL)?;
+    let matrix = Matrix::mount(&TestFileSystem::ALL)?;
     let mut timed = Vec::new();
     for (test, arguments, on_layered) in ON_FILE_SYSTEMS {
         let wanted = matrix
@@ -260,14 +260,17 @@ fn test_crashes(variables: &[(&str, &OsStr)]) -> Result<Found> {
     }
     let built = built::build()?;
     let directory = filesystems::directory()?;
-    let host = match Mounted::new(FileSystem::Xfs, directory.path()) {
+    let host = match Mounted::new(TestFileSystem::Xfs, directory.path()) {
         Ok(host) => host,
         Err(error) => {
             check_interrupt()?;
             return Ok(skipped(vec![format!("devices right after a kill: {error:#}")]));
         }
     };
-    let matrix = Matrix::mount_in(host.point(), &[FileSystem::Ext4, FileSystem::Xfs, FileSystem::Btrfs])?;
+    let matrix = Matrix::mount_in(
+        host.point(),
+        &[TestFileSystem::Ext4, TestFileSystem::Xfs, TestFileSystem::Btrfs],
+    )?;
     let arguments = ["--ignored", "--show-output", "on_the_device"];
     let timed = test_on(&built, "contract", matrix.mounted().iter(), &arguments, variables)?;
     let skipped = [matrix.skipped(), &torture(true)?].concat();

@@ -12,15 +12,15 @@ use seekless::plan::{Scan, THREADS_OF_FILES};
 use seekless::{Operation, StorageFacts, cache as system};
 use seekless_results::bytes;
 use seekless_tools::Stop;
-use seekless_tools::cache::{self, FileState, Total, Watch};
+use seekless_tools::cache::{self, CacheFileState, CacheWatch, Total};
 use seekless_tools::walk::Selection;
 use serde_json::json;
 
 use super::values::JsonOptions;
 use super::{Failure, raise_open_files, unless_printed, unless_stopped};
 use crate::show::{
-    Activity, Amount, Format, LINE, Lines, PLAIN, Page, Width, files, json_line, other_file_systems, stdout, tell_scan,
-    visible_path,
+    Activity, Amount, CacheLines, Format, LINE, PLAIN, Page, Width, files, json_line, other_file_systems, stdout,
+    tell_scan, visible_path,
 };
 use crate::signals::{Caught, stopping};
 
@@ -159,7 +159,7 @@ impl<'a> Job<'a> {
 
     fn show(&self) -> Result<(), Failure> {
         let why = "the kernel is asked how much of each file it holds";
-        let work = |lines: &mut Lines<'_>| cache::show(&self.selection, &self.stop, lines);
+        let work = |lines: &mut CacheLines<'_>| cache::show(&self.selection, &self.stop, lines);
         let sum = self.tell(why, Some("checking"), None, work, |_| None)?;
         self.end(sum.failed == 0)
     }
@@ -180,7 +180,7 @@ impl<'a> Job<'a> {
             Some(sentence + ".")
         };
         let why = "the kernel is asked to drop the pages of each file";
-        let work = |lines: &mut Lines<'_>| cache::drop(&self.selection, &self.stop, lines);
+        let work = |lines: &mut CacheLines<'_>| cache::drop(&self.selection, &self.stop, lines);
         let sum = self.tell(why, Some("dropping"), None, work, words)?;
         self.end(sum.failed + sum.unknown_files + sum.resident_files == 0)
     }
@@ -191,7 +191,7 @@ impl<'a> Job<'a> {
             require_memory(&before)?;
         }
         let moved = |bytes| LINE.add(bytes);
-        let work = |lines: &mut Lines<'_>| {
+        let work = |lines: &mut CacheLines<'_>| {
             let warmed = cache::warm(&self.selection, &self.stop, &moved, lines);
             // The files read first may have been evicted since.
             let mut now = cache::show(&self.selection, &Stop::default(), &mut Silent);
@@ -225,7 +225,7 @@ impl<'a> Job<'a> {
         why: &str,
         doing: Option<&'static str>,
         read: Option<&Total>,
-        work: impl FnOnce(&mut Lines<'_>) -> Vec<Total>,
+        work: impl FnOnce(&mut CacheLines<'_>) -> Vec<Total>,
         words: impl FnOnce(&Total) -> Option<String>,
     ) -> std::io::Result<Total> {
         let started = Instant::now();
@@ -242,7 +242,7 @@ impl<'a> Job<'a> {
         LINE.begin(!self.common.quiet, work_of_line);
         let out = BufWriter::new(stdout());
         let page = Page::new(out, Width::of_stdout());
-        let mut lines = Lines::new(page, format, doing);
+        let mut lines = CacheLines::new(page, format, doing);
         let totals = work(&mut lines);
         LINE.end();
         let sum = sum_of(&totals);
@@ -340,8 +340,8 @@ fn require_memory(before: &Total) -> anyhow::Result<()> {
 /// Reports nothing: for checks before and after a job, because the job itself reports their errors.
 struct Silent;
 
-impl Watch for Silent {
-    fn file(&mut self, _: &FileState) -> ControlFlow<()> {
+impl CacheWatch for Silent {
+    fn file(&mut self, _: &CacheFileState) -> ControlFlow<()> {
         ControlFlow::Continue(())
     }
 

@@ -18,7 +18,8 @@ use seekless_tools::walk::{FileAt, Selection};
 use super::values::JsonOptions;
 use super::{Failure, expect_wishes, raise_open_files, unless_printed, unless_stopped, unwritten};
 use crate::show::{
-    Activity, Amount, HoleLines, LINE, Page, Picture, Sum, Width, show_punched, stdout, tell_scan, visible_path,
+    Activity, Amount, HoleLines, HolesPicture, HolesSum, LINE, Page, Width, show_punched, stdout, tell_scan,
+    visible_path,
 };
 use crate::signals::stopping;
 
@@ -176,14 +177,14 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         Action::Show(show) => {
             let width = Width::of_stdout();
             let work = |file: &FileAt, stop: &Stop| {
-                let mut picture = Picture::of(file.path(), width, show.map);
+                let mut picture = HolesPicture::of(file.path(), width, show.map);
                 let shown = holes::show(file, show.scan, stop, &|bytes| LINE.add(bytes), &mut |stretch| {
                     picture.add(stretch);
                 })?;
                 Ok((shown, picture))
             };
             let reads = show.scan.then_some(("scanning", 1));
-            let sum = Sum::Shown(Shown::none(show.scan));
+            let sum = HolesSum::Shown(Shown::none(show.scan));
             each(
                 &show.which,
                 reads,
@@ -205,14 +206,14 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
             let done = (!dig.dry_run).then_some("dug");
             let work = |file: &FileAt, stop: &Stop| holes::dig(file, how, stop, &|bytes| LINE.add(bytes));
             let reads = if dig.verify { ("verifying", 3) } else { ("digging", 1) };
-            let sum = Sum::Dug(Dug::default(), how);
+            let sum = HolesSum::Dug(Dug::default(), how);
             each(&dig.which, Some(reads), sum, done, dig.explain, work, |lines, dug| {
                 lines.dug(&dug, how)
             })
         }
         Action::Fill(fill) => {
             let work = |file: &FileAt, _: &Stop| holes::fill(file, fill.sharing.is_unsafe);
-            let sum = Sum::Filled(Filled::default());
+            let sum = HolesSum::Filled(Filled::default());
             each(&fill.which, None, sum, Some("filled"), false, work, |lines, filled| {
                 lines.filled(&filled)
             })
@@ -237,7 +238,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
 fn each<T: Send>(
     which: &Which,
     reads: Option<(&'static str, u64)>,
-    sum: Sum,
+    sum: HolesSum,
     done: Option<&str>,
     explain: bool,
     work: impl Fn(&FileAt, &Stop) -> holes::Result<T> + Sync,

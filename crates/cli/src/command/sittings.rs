@@ -12,7 +12,7 @@ use anyhow::{Context, bail};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use seekless_lab::store::StoreError;
-use seekless_lab::trial::Stop;
+use seekless_lab::trial::LaunchStop;
 use seekless_record::Run;
 use seekless_results::{ONE_SITTING, pool};
 
@@ -49,13 +49,13 @@ const STEP: Duration = Duration::from_millis(500);
 pub fn sit(
     count: u32,
     every: Duration,
-    measure: impl Fn(&Stop, &Caught) -> Result<(), Failure>,
+    measure: impl Fn(&LaunchStop, &Caught) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let every = SignedDuration::try_from(every).unwrap_or(SignedDuration::MAX);
     if !is_in_background() {
         return Ok(start(count, every)?);
     }
-    let (stop, caught) = stopping(Stop::request)?;
+    let (stop, caught) = stopping(LaunchStop::request)?;
     let mut next = first_start(every);
     for sitting in 1..=count {
         while seekless_lab::now() < next {

@@ -11,7 +11,7 @@ use seekless_results::visible;
 
 use super::{Failure, unless_printed};
 use crate::read_ahead;
-use crate::show::{Described, Found, Page, json_text, reason_behind, show_storage, storage_json};
+use crate::show::{Described, FoundStorage, Page, json_text, reason_behind, show_storage, storage_json};
 use crate::test_directory::TestDirectory;
 
 /// Show the file systems and devices behind files and directories, and which features work there.
@@ -41,11 +41,11 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let look = |path: &PathBuf| {
         let found = found(path, &test_directory).unwrap_or_else(|error| {
             crate::complain(&error);
-            Found::Failed(reason_behind(path, &error))
+            FoundStorage::Failed(reason_behind(path, &error))
         });
         (path.clone(), found)
     };
-    let all: Vec<(PathBuf, Found)> = arguments.paths.iter().map(look).collect();
+    let all: Vec<(PathBuf, FoundStorage)> = arguments.paths.iter().map(look).collect();
     test_directory.remove();
     let mut page = Page::stdout();
     if arguments.json {
@@ -53,11 +53,11 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     } else {
         show_storage(&mut page, &all)?;
     }
-    unless_printed(all.iter().any(|(_, found)| matches!(found, Found::Failed(_))))
+    unless_printed(all.iter().any(|(_, found)| matches!(found, FoundStorage::Failed(_))))
 }
 
 /// The storage or device that a path names; the error begins with the path.
-fn found(path: &Path, test_directory: &TestDirectory) -> anyhow::Result<Found> {
+fn found(path: &Path, test_directory: &TestDirectory) -> anyhow::Result<FoundStorage> {
     let metadata = std::fs::metadata(path);
     let kind = metadata
         .with_context(|| format!("{}: cannot stat", path.display()))?
@@ -65,12 +65,12 @@ fn found(path: &Path, test_directory: &TestDirectory) -> anyhow::Result<Found> {
     if kind.is_block_device() {
         let device = DeviceUse::of(path)?;
         let device = device.with_context(|| format!("{}: this system does not describe the device", path.display()))?;
-        return Ok(Found::Device(Box::new(device)));
+        return Ok(FoundStorage::Device(Box::new(device)));
     }
     if !kind.is_file() && !kind.is_dir() {
         bail!("{}: not a file, directory or block device", path.display());
     }
-    Ok(Found::Storage(Box::new(describe(path, test_directory)?)))
+    Ok(FoundStorage::Storage(Box::new(describe(path, test_directory)?)))
 }
 
 /// More layers of file systems than anybody mounts.

@@ -5,10 +5,10 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use seekless_results::{bytes, visible};
-use seekless_tools::dupes::act::choose::{Choice, Chosen};
+use seekless_tools::dupes::act::choose::{Chosen, GroupChoice};
 use seekless_tools::dupes::act::report::RefusedPart;
 use seekless_tools::dupes::act::undo::PastRun;
-use seekless_tools::dupes::act::{Action, Needless, Outcome, Ran, Settled, Step, plan};
+use seekless_tools::dupes::act::{Action, Needless, Ran, Settled, Step, StepOutcome, plan};
 use serde_json::{Value, json};
 
 use super::objects::{JsonForm, Objects};
@@ -92,7 +92,7 @@ impl Acts {
     }
 
     /// Writes what stays, why, and what will be done, except for steps with an outcome in `left`.
-    pub fn plan(&mut self, chosen: &Chosen, left: &[Option<Outcome>], is_dry_run: bool) -> io::Result<()> {
+    pub fn plan(&mut self, chosen: &Chosen, left: &[Option<StepOutcome>], is_dry_run: bool) -> io::Result<()> {
         let (mut rest, mut page) = (left, page());
         for choice in &chosen.choices {
             let (outcomes, more) = rest.split_at(choice.steps.len());
@@ -130,11 +130,11 @@ impl Acts {
         self.needless()
     }
 
-    fn count(&mut self, choice: &Choice, outcomes: &[Option<Outcome>]) {
+    fn count(&mut self, choice: &GroupChoice, outcomes: &[Option<StepOutcome>]) {
         self.left += choice.directories.iter().filter(|(_, why)| why.is_some()).count() as u64;
         for (step, outcome) in choice.steps.iter().zip(outcomes) {
             match outcome {
-                Some(Outcome::Needless { why }) => self.count_needless(*why),
+                Some(StepOutcome::Needless { why }) => self.count_needless(*why),
                 Some(_) => self.left += 1,
                 None => {
                     self.planned[usize::from(step.file.is_directory)] += 1;
@@ -149,8 +149,8 @@ impl Acts {
     }
 
     /// Writes what is done with a group. What is in whole directories is shown only if it is left alone.
-    fn choice(&self, choice: &Choice, outcomes: &[Option<Outcome>], page: &mut Page<'_>) -> io::Result<()> {
-        let is_needless = |outcome: &Option<Outcome>| matches!(outcome, Some(Outcome::Needless { .. }));
+    fn choice(&self, choice: &GroupChoice, outcomes: &[Option<StepOutcome>], page: &mut Page<'_>) -> io::Result<()> {
+        let is_needless = |outcome: &Option<StepOutcome>| matches!(outcome, Some(StepOutcome::Needless { .. }));
         if choice.directories.is_empty() && outcomes.iter().all(is_needless) {
             return Ok(());
         }
@@ -158,7 +158,7 @@ impl Acts {
         let end = if choice.files.is_some() { "/" } else { "" };
         match choice.files {
             Some(number) => writeln!(page, "{BOLD}Equal directories of {}, {each}{BOLD:#}", files(number))?,
-            None if choice.kept.is_empty() => writeln!(page, "{BOLD}Directories, if they are empty by then{BOLD:#}")?,
+            None if choice.kept.is_empty() => writeln!(page, "{BOLD}Directories to remove if left empty{BOLD:#}")?,
             None => writeln!(page, "{BOLD}Equal files of {each}{BOLD:#}")?,
         }
         for (paths, why) in &choice.kept {
@@ -180,7 +180,7 @@ impl Acts {
             }
         }
         for (step, outcome) in choice.steps.iter().zip(outcomes) {
-            let why = outcome.as_ref().and_then(Outcome::why);
+            let why = outcome.as_ref().and_then(StepOutcome::why);
             if is_needless(outcome) || choice.files.is_some() && why.is_none() {
                 continue;
             }
@@ -201,7 +201,12 @@ impl Acts {
         writeln!(page)
     }
 
-    fn choice_json(&mut self, choice: &Choice, outcomes: &[Option<Outcome>], is_dry_run: bool) -> io::Result<()> {
+    fn choice_json(
+        &mut self,
+        choice: &GroupChoice,
+        outcomes: &[Option<StepOutcome>],
+        is_dry_run: bool,
+    ) -> io::Result<()> {
         for (path, why) in &choice.directories {
             if let Some(why) = why {
                 let object = json!({"kind": "directory", "outcome": "left", "reason": why});
@@ -237,21 +242,21 @@ impl Acts {
     }
 
     /// Writes what came of a step: to standard error if it was not done.
-    pub fn outcome(&mut self, step: &Step, outcome: &Outcome) -> io::Result<()> {
+    pub fn outcome(&mut self, step: &Step, outcome: &StepOutcome) -> io::Result<()> {
         let told = match outcome {
-            Outcome::Done { .. } => {
+            StepOutcome::Done { .. } => {
                 self.directories_done += u64::from(step.file.is_directory);
                 None
             }
-            Outcome::Needless { why } => {
+            StepOutcome::Needless { why } => {
                 self.count_needless(*why);
                 None
             }
-            Outcome::Left { why } => {
+            StepOutcome::Left { why } => {
                 self.left += 1;
                 Some(("left alone", why))
             }
-            Outcome::Failed { why } => {
+            StepOutcome::Failed { why } => {
                 self.failed += 1;
                 Some(("failed", why))
             }
@@ -376,15 +381,15 @@ impl Acts {
         page.flush()
     }
 
-    fn step_json(&self, step: &Step, outcome: &Outcome) -> Value {
+    fn step_json(&self, step: &Step, outcome: &StepOutcome) -> Value {
         let word = match outcome {
-            Outcome::Done { .. } => "done",
-            Outcome::Needless { .. } => "needless",
-            Outcome::Left { .. } => "left",
-            Outcome::Failed { .. } => "failed",
+            StepOutcome::Done { .. } => "done",
+            StepOutcome::Needless { .. } => "needless",
+            StepOutcome::Left { .. } => "left",
+            StepOutcome::Failed { .. } => "failed",
         };
         let mut object = self.object_of(step, word, outcome.why().as_deref());
-        if let Outcome::Done { gained_bytes } = outcome {
+        if let StepOutcome::Done { gained_bytes } = outcome {
             object["gained_bytes"] = (*gained_bytes).into();
         }
         object

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::anyhow;
 use seekless::full_text;
 use seekless_lab::store::{Document, Kept, StoreError};
-use seekless_lab::{Event, Watch};
+use seekless_lab::{Event, RunWatch};
 use seekless_record::{Phase, Run};
 use seekless_results::{bytes, visible};
 
@@ -16,14 +16,14 @@ use super::progress::{Activity, Amount, LINE, whole_time};
 use crate::signals::ending;
 
 /// Shows the progress of a run, and saves the run every few minutes, so that a power cut loses no more.
-pub struct Progress {
+pub struct BenchProgress {
     started: Instant,
     expected: Duration,
     quiet: bool,
     kept: Result<Kept, StoreError>,
 }
 
-impl Progress {
+impl BenchProgress {
     /// For a new run, or a resumed one, which already has a document.
     pub fn new(quiet: bool, document: Option<&Document>) -> Self {
         LINE.begin(!quiet, Activity::default());
@@ -62,7 +62,7 @@ impl Progress {
 /// If the needed time exceeds the budget by this factor, a message says so first.
 const TOO_LITTLE: f64 = 1.25;
 
-impl Watch for Progress {
+impl RunWatch for BenchProgress {
     fn event(&mut self, event: &Event<'_>) {
         match event {
             Event::Planned {

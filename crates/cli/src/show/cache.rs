@@ -9,7 +9,7 @@ use std::path::Path;
 use anstyle::Style;
 use seekless::cache::Resident;
 use seekless_results::{bytes, visible};
-use seekless_tools::cache::{FileState, Total, Watch};
+use seekless_tools::cache::{CacheFileState, CacheWatch, Total};
 use serde_json::{Value, json};
 
 use super::objects::{JsonForm, Objects};
@@ -39,22 +39,22 @@ const WIDE_ENOUGH: usize = 70;
 const FILES_PER_LOOK: u64 = 64;
 
 /// Writes a line for each file as it comes, and collects what is written at the end.
-pub struct Lines<'a> {
+pub struct CacheLines<'a> {
     page: Page<'a>,
     format: Format,
     objects: Option<Objects>,
     /// The verb of the progress line, if files are counted there.
     doing: Option<&'static str>,
     /// Sorted by resident bytes, then by the order in which they came.
-    top: BTreeMap<(Reverse<u64>, u64), FileState>,
+    top: BTreeMap<(Reverse<u64>, u64), CacheFileState>,
     files: u64,
     errors: u64,
     has_head: bool,
     broken: Option<std::io::Error>,
 }
 
-impl Watch for Lines<'_> {
-    fn file(&mut self, file: &FileState) -> ControlFlow<()> {
+impl CacheWatch for CacheLines<'_> {
+    fn file(&mut self, file: &CacheFileState) -> ControlFlow<()> {
         self.files += 1;
         if let Some(doing) = self.doing.filter(|_| self.files.is_multiple_of(FILES_PER_LOOK)) {
             LINE.set(Activity {
@@ -93,7 +93,7 @@ impl Watch for Lines<'_> {
     }
 }
 
-impl<'a> Lines<'a> {
+impl<'a> CacheLines<'a> {
     /// Writes to a page; `doing` is the verb of the progress line, if that counts the files.
     pub fn new(page: Page<'a>, format: Format, doing: Option<&'static str>) -> Self {
         Self {
@@ -152,7 +152,7 @@ impl<'a> Lines<'a> {
         }
     }
 
-    fn write_file(&mut self, file: &FileState) -> std::io::Result<()> {
+    fn write_file(&mut self, file: &CacheFileState) -> std::io::Result<()> {
         if let Some(objects) = &mut self.objects {
             return objects.write(&mut self.page, &file_json(file));
         }
@@ -198,7 +198,7 @@ fn known(resident: &Resident) -> Option<(u64, u64)> {
 }
 
 /// The JSON object of a file.
-fn file_json(file: &FileState) -> Value {
+fn file_json(file: &CacheFileState) -> Value {
     let (resident, cacheable) = known(&file.resident).unzip();
     let figures = json!({
         "bytes": file.bytes,
@@ -218,8 +218,8 @@ mod tests {
     use super::super::page::{Width, columns_of};
     use super::*;
 
-    fn state(path: &str, resident: Resident) -> FileState {
-        FileState {
+    fn state(path: &str, resident: Resident) -> CacheFileState {
+        CacheFileState {
             path: path.into(),
             is_named: false,
             bytes: 10_000,
@@ -235,9 +235,9 @@ mod tests {
         }
     }
 
-    fn printed(format: Format, files: &[FileState]) -> String {
+    fn printed(format: Format, files: &[CacheFileState]) -> String {
         let mut out = Vec::new();
-        let mut lines = Lines::new(Page::new(&mut out, Width::default()), format, None);
+        let mut lines = CacheLines::new(Page::new(&mut out, Width::default()), format, None);
         for file in files {
             assert!(lines.file(file).is_continue());
         }

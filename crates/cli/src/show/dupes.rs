@@ -8,8 +8,8 @@ use std::thread;
 
 use anstyle::Style;
 use seekless_results::{bytes, visible};
-use seekless_tools::dupes::act::origin::Origin;
-use seekless_tools::dupes::{Equal, EqualDirectories, Found, Group, Proof, Sum};
+use seekless_tools::dupes::act::origin::SearchOrigin;
+use seekless_tools::dupes::{DuplicatesSum, Equal, EqualDirectories, EqualFiles, FoundDuplicates, Proof};
 use seekless_tools::json::written;
 use serde_json::{Value, json};
 
@@ -46,11 +46,11 @@ impl DuplicatesForm {
 /// what changed, to standard error. Files of paths numbered `references` or higher are marked. Returns whether anything was
 /// written. The JSON summary says where the search was made, so that its files can be acted on.
 pub fn show_duplicates(
-    found: &Found,
+    found: &FoundDuplicates,
     form: DuplicatesForm,
     is_unique: bool,
     references: u32,
-    mut origin: Option<Origin>,
+    mut origin: Option<SearchOrigin>,
 ) -> io::Result<bool> {
     show_failures(found);
     // The adapter that strips styles would also strip zero bytes, and is slow because it checks every byte.
@@ -128,7 +128,7 @@ pub fn show_duplicates(
 }
 
 /// Writes to standard error what could not be read, and what changed.
-pub fn show_failures(found: &Found) {
+pub fn show_failures(found: &FoundDuplicates) {
     // Standard error may be gone.
     let say = |text: &str| drop(writeln!(super::progress::stderr(), "seekless dupes: {text}"));
     for (path, reason) in found.failures.iter().chain(&found.changed) {
@@ -140,7 +140,7 @@ pub fn show_failures(found: &Found) {
 }
 
 /// The groups, or the files without a duplicate, each as a group.
-fn groups(found: &Found, is_unique: bool) -> impl Iterator<Item = Group> {
+fn groups(found: &FoundDuplicates, is_unique: bool) -> impl Iterator<Item = EqualFiles> {
     let singles = is_unique.then(|| found.unique()).into_iter().flatten();
     singles.chain((!is_unique).then(|| found.groups()).into_iter().flatten())
 }
@@ -150,16 +150,16 @@ const TOGETHER: usize = 256;
 const TIMES_AHEAD: usize = 4;
 
 /// Writes groups while another thread makes the next ones: making their paths takes as long as writing them.
-fn ahead<I: Iterator<Item = Group>>(
+fn ahead<I: Iterator<Item = EqualFiles>>(
     make: &(impl Fn() -> I + Sync),
-    mut write: impl FnMut(Group) -> io::Result<()>,
+    mut write: impl FnMut(EqualFiles) -> io::Result<()>,
 ) -> io::Result<()> {
     thread::scope(|scope| {
         let (sender, receiver) = mpsc::sync_channel(TIMES_AHEAD);
         let send = move || {
             let mut groups = make();
             loop {
-                let some: Vec<Group> = groups.by_ref().take(TOGETHER).collect();
+                let some: Vec<EqualFiles> = groups.by_ref().take(TOGETHER).collect();
                 if some.is_empty() || sender.send(some).is_err() {
                     break;
                 }
@@ -173,7 +173,7 @@ fn ahead<I: Iterator<Item = Group>>(
 }
 
 /// Writes a line for each name, and returns whether there was any.
-fn csv(out: impl Write, found: &Found, is_unique: bool) -> io::Result<bool> {
+fn csv(out: impl Write, found: &FoundDuplicates, is_unique: bool) -> io::Result<bool> {
     let mut rows = csv::Writer::from_writer(out);
     // The kind of the system's error must survive: a closed pipe is not a failure.
     let unwritten = |error: csv::Error| match error.into_kind() {
@@ -204,7 +204,7 @@ fn csv(out: impl Write, found: &Found, is_unique: bool) -> io::Result<bool> {
     Ok(number > 0)
 }
 
-fn names(group: &Group) -> impl Iterator<Item = (&Equal, &Path)> {
+fn names(group: &EqualFiles) -> impl Iterator<Item = (&Equal, &Path)> {
     let files = group.files.iter();
     files.flat_map(|file| file.names.iter().map(move |name| (file, name.path.as_path())))
 }
@@ -240,7 +240,7 @@ fn mark(is_reference: bool, is_link: bool, dim: Style) -> String {
 
 fn text(
     out: &mut impl Write,
-    group: &Group,
+    group: &EqualFiles,
     is_unique: bool,
     references: u32,
     [bold, dim]: [Style; 2],
@@ -271,7 +271,7 @@ fn text(
     Ok(())
 }
 
-fn summary(out: &mut impl Write, found: &Found, sum: &Sum) -> io::Result<()> {
+fn summary(out: &mut impl Write, found: &FoundDuplicates, sum: &DuplicatesSum) -> io::Result<()> {
     let mut page = Page::new(out, Width::of_stdout());
     let groups = plural(sum.groups, "group", "groups");
     let duplicates = plural(sum.duplicates, "duplicate", "duplicates");
@@ -315,7 +315,7 @@ fn directories_json(equal: &EqualDirectories) -> Value {
     })
 }
 
-fn group_json(group: &Group) -> Value {
+fn group_json(group: &EqualFiles) -> Value {
     json!({
         "kind": "group",
         "bytes": group.bytes,
@@ -325,11 +325,11 @@ fn group_json(group: &Group) -> Value {
     })
 }
 
-fn paths_json(group: &Group) -> Vec<Value> {
+fn paths_json(group: &EqualFiles) -> Vec<Value> {
     group.reported().map(|path| written(&path)).collect()
 }
 
-fn summary_json(found: &Found, sum: &Sum) -> Value {
+fn summary_json(found: &FoundDuplicates, sum: &DuplicatesSum) -> Value {
     let mut summary = json!(sum);
     summary["kind"] = "summary".into();
     summary["files"] = found.files().into();

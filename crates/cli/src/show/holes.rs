@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use seekless_results::bytes;
-use seekless_tools::holes::{Dig, Dug, Filled, Kind, Punched, Shown, Stretch};
+use seekless_tools::holes::{Dig, Dug, Filled, HoleStretch, Punched, RunKind, Shown};
 use seekless_tools::walk::Left;
 use serde_json::{Value, json};
 
@@ -22,7 +22,7 @@ const INDENT: usize = 2;
 pub struct HoleLines<'a> {
     page: Page<'a>,
     objects: Option<Objects>,
-    sum: Sum,
+    sum: HolesSum,
     files: u64,
     failed: u64,
     /// Bytes that were scanned for zeros.
@@ -30,7 +30,7 @@ pub struct HoleLines<'a> {
 }
 
 /// The sum over all files of a job.
-pub enum Sum {
+pub enum HolesSum {
     /// Of showing.
     Shown(Shown),
     /// Of digging.
@@ -39,7 +39,7 @@ pub enum Sum {
     Filled(Filled),
 }
 
-impl Sum {
+impl HolesSum {
     fn words(&self) -> String {
         match self {
             Self::Shown(shown) => shown_words(shown),
@@ -59,16 +59,16 @@ impl Sum {
 }
 
 /// The picture of a file, and its stretches if they are to be listed.
-pub struct Picture {
+pub struct HolesPicture {
     /// The size that the columns stand for.
     bytes: u64,
     /// Of each column, how many bytes are data and how many reserved.
     columns: Vec<[u64; 2]>,
     /// All stretches, if they are to be listed.
-    map: Option<Vec<Stretch>>,
+    map: Option<Vec<HoleStretch>>,
 }
 
-impl Picture {
+impl HolesPicture {
     /// The empty picture of a file; [`Self::add`] adds its stretches.
     pub fn of(path: &Path, width: Width, with_map: bool) -> Self {
         let columns = PICTURE.min(width.columns().saturating_sub(INDENT)).max(1);
@@ -80,14 +80,14 @@ impl Picture {
     }
 
     /// Adds the next stretch.
-    pub fn add(&mut self, stretch: &Stretch) {
+    pub fn add(&mut self, stretch: &HoleStretch) {
         if let Some(map) = &mut self.map {
             map.push(stretch.clone());
         }
         let place = match stretch.kind {
-            Kind::Data => 0,
-            Kind::Reserved => 1,
-            Kind::Hole | Kind::PastEnd => return,
+            RunKind::Data => 0,
+            RunKind::Reserved => 1,
+            RunKind::Hole | RunKind::PastEnd => return,
         };
         let count = self.columns.len() as u128;
         let first = (u128::from(stretch.range.start) * count / u128::from(self.bytes.max(1))) as usize;
@@ -135,7 +135,7 @@ fn level(part: f64) -> char {
 
 impl<'a> HoleLines<'a> {
     /// Writes to a page; `sum` is the empty sum.
-    pub fn new(page: Page<'a>, json: Option<JsonForm>, sum: Sum) -> Self {
+    pub fn new(page: Page<'a>, json: Option<JsonForm>, sum: HolesSum) -> Self {
         Self {
             page,
             objects: json.map(|form| Objects::new(form, "results")),
@@ -147,10 +147,10 @@ impl<'a> HoleLines<'a> {
     }
 
     /// Writes the data and holes of a file.
-    pub fn shown(&mut self, shown: &Shown, picture: Picture) -> io::Result<()> {
+    pub fn shown(&mut self, shown: &Shown, picture: HolesPicture) -> io::Result<()> {
         self.files += 1;
         self.scanned_bytes += shown.data_bytes;
-        if let Sum::Shown(sum) = &mut self.sum {
+        if let HolesSum::Shown(sum) = &mut self.sum {
             sum.add(shown);
         }
         if let Some(objects) = &mut self.objects {
@@ -164,7 +164,7 @@ impl<'a> HoleLines<'a> {
             writeln!(self.page, "{:INDENT$}{}", "", picture.text())?;
         }
         let digits = shown.bytes.to_string().len();
-        for Stretch { kind, range } in picture.map.into_iter().flatten() {
+        for HoleStretch { kind, range } in picture.map.into_iter().flatten() {
             let (name, start, length) = (kind.name(), range.start, range.end - range.start);
             let size = bytes(length);
             writeln!(
@@ -179,7 +179,7 @@ impl<'a> HoleLines<'a> {
     /// Writes what was dug in a file.
     pub fn dug(&mut self, dug: &Dug, how: Dig) -> io::Result<()> {
         self.scanned_bytes += dug.allocated_before_bytes.min(dug.bytes);
-        if let Sum::Dug(sum, _) = &mut self.sum {
+        if let HolesSum::Dug(sum, _) = &mut self.sum {
             sum.add(dug);
         }
         let mut object = object("dug", dug, Some(&dug.path));
@@ -189,7 +189,7 @@ impl<'a> HoleLines<'a> {
 
     /// Writes what was filled in a file.
     pub fn filled(&mut self, filled: &Filled) -> io::Result<()> {
-        if let Sum::Filled(sum) = &mut self.sum {
+        if let HolesSum::Filled(sum) = &mut self.sum {
             sum.add(filled);
         }
         let object = object("filled", filled, Some(&filled.path));
@@ -319,7 +319,7 @@ fn filled_words(filled: &Filled) -> String {
     format!("{more} allocated, it takes {}", bytes(after))
 }
 
-fn stretch_json(Stretch { kind, range }: &Stretch) -> Value {
+fn stretch_json(HoleStretch { kind, range }: &HoleStretch) -> Value {
     json!({"kind": kind.name(), "offset": range.start, "length": range.end - range.start})
 }
 
@@ -329,33 +329,33 @@ mod tests {
 
     #[test]
     fn the_picture_has_a_sign_for_each_part() {
-        let mut picture = Picture {
+        let mut picture = HolesPicture {
             bytes: 1000,
             columns: vec![[0; 2]; 10],
             map: None,
         };
         for (kind, range) in [
-            (Kind::Data, 0..150),
-            (Kind::Hole, 150..400),
-            (Kind::Reserved, 400..500),
-            (Kind::Hole, 500..990),
-            (Kind::Data, 990..1000),
+            (RunKind::Data, 0..150),
+            (RunKind::Hole, 150..400),
+            (RunKind::Reserved, 400..500),
+            (RunKind::Hole, 500..990),
+            (RunKind::Data, 990..1000),
         ] {
-            picture.add(&Stretch { kind, range });
+            picture.add(&HoleStretch { kind, range });
         }
         assert_eq!(picture.text(), "█▄··░····▁");
     }
 
     /// The picture of a file of 64,000 bytes with so much data at each of so many places.
     fn drawn(columns: usize, data: &[(u64, u64)]) -> String {
-        let mut picture = Picture {
+        let mut picture = HolesPicture {
             bytes: 64_000,
             columns: vec![[0; 2]; columns],
             map: None,
         };
         for &(start, end) in data {
-            picture.add(&Stretch {
-                kind: Kind::Data,
+            picture.add(&HoleStretch {
+                kind: RunKind::Data,
                 range: start..end,
             });
         }
@@ -388,13 +388,13 @@ mod tests {
 
     #[test]
     fn a_picture_of_a_file_shorter_than_its_columns_is_whole() {
-        let mut picture = Picture {
+        let mut picture = HolesPicture {
             bytes: 3,
             columns: vec![[0; 2]; 10],
             map: None,
         };
-        picture.add(&Stretch {
-            kind: Kind::Data,
+        picture.add(&HoleStretch {
+            kind: RunKind::Data,
             range: 0..3,
         });
         assert_eq!(picture.columns.iter().map(|[data, _]| data).sum::<u64>(), 3);

@@ -34,13 +34,13 @@ const SHORTEST_NAME: usize = 6;
 const DONE: Style = AnsiColor::Cyan.on_default();
 
 /// The progress line of this process.
-pub static LINE: Line = Line {
+pub static LINE: StatusLine = StatusLine {
     is_on: AtomicBool::new(false),
     state: Mutex::new(None),
 };
 
 /// The progress line.
-pub struct Line {
+pub struct StatusLine {
     is_on: AtomicBool,
     state: Mutex<Option<State>>,
 }
@@ -84,7 +84,7 @@ struct State {
     is_drawn: bool,
 }
 
-impl Line {
+impl StatusLine {
     /// Starts to show work, if that is wanted and standard error is a terminal. Returns whether it does.
     pub fn begin(&self, is_wanted: bool, work: Activity) -> bool {
         let is_on = is_wanted && io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|it| it != "dumb");

@@ -14,7 +14,7 @@ use super::visible::{object, visible_path, with_path};
 use super::{BOLD, DIM, PLAIN, WARNING};
 
 /// What a path names.
-pub enum Found {
+pub enum FoundStorage {
     /// A file or directory on a storage.
     Storage(Box<Described>),
     /// A block device, and its users.
@@ -39,23 +39,25 @@ pub struct Described {
 const TEXT_AT: usize = 15;
 
 /// Shows all of them, except those that failed.
-pub fn show_storage(page: &mut Page<'_>, all: &[(PathBuf, Found)]) -> io::Result<()> {
-    let shown = all.iter().filter(|(_, found)| !matches!(found, Found::Failed(_)));
+pub fn show_storage(page: &mut Page<'_>, all: &[(PathBuf, FoundStorage)]) -> io::Result<()> {
+    let shown = all
+        .iter()
+        .filter(|(_, found)| !matches!(found, FoundStorage::Failed(_)));
     for (index, (path, found)) in shown.enumerate() {
         if index > 0 {
             writeln!(page)?;
         }
         writeln!(page, "{BOLD}{}{BOLD:#}", visible_path(path))?;
         match found {
-            Found::Storage(described) => {
+            FoundStorage::Storage(described) => {
                 show_facts(page, described)?;
                 show_features(page, &described.features)?;
             }
-            Found::Device(device) => {
+            FoundStorage::Device(device) => {
                 show_device(page, &device.device)?;
                 show_uses(page, device)?;
             }
-            Found::Failed(_) => {}
+            FoundStorage::Failed(_) => {}
         }
     }
     Ok(())
@@ -266,11 +268,11 @@ fn show_features(page: &mut Page<'_>, features: &Result<Vec<Feature>, String>) -
 }
 
 /// The same as JSON, with those that failed.
-pub fn storage_json(all: &[(PathBuf, Found)]) -> Value {
+pub fn storage_json(all: &[(PathBuf, FoundStorage)]) -> Value {
     let objects = all.iter().map(|(path, found)| match found {
-        Found::Storage(described) => described_json(path, described),
-        Found::Device(device) => object("device", uses_json(device), Some(path)),
-        Found::Failed(reason) => object("failed", json!({"reason": reason}), Some(path)),
+        FoundStorage::Storage(described) => described_json(path, described),
+        FoundStorage::Device(device) => object("device", uses_json(device), Some(path)),
+        FoundStorage::Failed(reason) => object("failed", json!({"reason": reason}), Some(path)),
     });
     objects.collect()
 }

@@ -9,7 +9,9 @@ use std::time::Instant;
 
 use rustix::fs::FileType;
 use seekless_results::{bytes, rate, visible};
-use seekless_tools::tree::{self, Attribute, Contents, Difference, SameSize, Side, Summary, Watch, What};
+use seekless_tools::tree::{
+    self, Attribute, ContentsDiffer, EntryDifference, SameSize, TreeFinding, TreeSide, TreeSummary, TreeWatch,
+};
 use serde_json::{Value, json};
 
 use super::objects::{JsonForm, Objects};
@@ -47,8 +49,8 @@ pub struct Differences<'a> {
     broken: Option<io::Error>,
 }
 
-impl Watch for Differences<'_> {
-    fn found(&mut self, path: &Path, what: &What) -> ControlFlow<()> {
+impl TreeWatch for Differences<'_> {
+    fn found(&mut self, path: &Path, what: &TreeFinding) -> ControlFlow<()> {
         let mut written = self.write(path, what);
         if self.is_watched {
             written = written.and_then(|()| self.out.flush());
@@ -64,7 +66,7 @@ impl Watch for Differences<'_> {
         ControlFlow::Continue(())
     }
 
-    fn progress(&mut self, so_far: &Summary) {
+    fn progress(&mut self, so_far: &TreeSummary) {
         let (seconds, large) = (self.begun.elapsed().as_secs_f64(), so_far.now.as_ref());
         let done_bytes = so_far.bytes + large.map_or(0, |pair| pair.done_bytes);
         let part = large.map(|pair| pair.done_bytes as f64 / pair.bytes.max(1) as f64);
@@ -106,11 +108,11 @@ impl<'a> Differences<'a> {
     }
 
     /// Writes a finding; a failure also to standard error.
-    fn write(&mut self, path: &Path, what: &What) -> io::Result<()> {
+    fn write(&mut self, path: &Path, what: &TreeFinding) -> io::Result<()> {
         let paths = [0, 1].map(|side: usize| below(self.roots[side], path));
         match (what, self.form) {
             (_, Form::Silent) => Ok(()),
-            (What::Failed { side, action, reason }, _) => {
+            (TreeFinding::Failed { side, action, reason }, _) => {
                 let path = &paths[*side as usize];
                 let sentence = format!("{}: cannot {action}: {}", visible_path(path), visible(reason));
                 // Standard error may be closed.
@@ -121,18 +123,18 @@ impl<'a> Differences<'a> {
                 let failed = object("failed", json!({"action": action, "reason": reason}), Some(path));
                 objects.write(&mut self.out, &failed)
             }
-            (What::Difference(difference), Form::Lines) => writeln!(self.out, "{}", line(difference, &paths)),
-            (What::Difference(difference), _) => match &mut self.objects {
+            (TreeFinding::Difference(difference), Form::Lines) => writeln!(self.out, "{}", line(difference, &paths)),
+            (TreeFinding::Difference(difference), _) => match &mut self.objects {
                 Some(objects) => objects.write(&mut self.out, &difference_json(difference, &paths)),
                 None => self.write_name(difference, paths),
             },
         }
     }
 
-    fn write_name(&mut self, difference: &Difference, paths: [PathBuf; 2]) -> io::Result<()> {
+    fn write_name(&mut self, difference: &EntryDifference, paths: [PathBuf; 2]) -> io::Result<()> {
         let [one, other] = paths;
         let path = match difference {
-            Difference::OnlyIn(Side::Other, _) => other,
+            EntryDifference::OnlyIn(TreeSide::Other, _) => other,
             _ => one,
         };
         if self.last.as_ref() == Some(&path) {
@@ -149,7 +151,7 @@ impl<'a> Differences<'a> {
     }
 
     /// Writes the summary, in the forms that have one.
-    pub fn finish(mut self, summary: &Summary) -> io::Result<()> {
+    pub fn finish(mut self, summary: &TreeSummary) -> io::Result<()> {
         LINE.end();
         if let Some(error) = self.broken {
             return Err(error);
@@ -178,32 +180,34 @@ fn below(root: &Path, path: &Path) -> PathBuf {
 }
 
 /// A difference in the words of `diff -rq`, with the place or values that diff omits.
-fn line(difference: &Difference, paths: &[PathBuf; 2]) -> String {
+fn line(difference: &EntryDifference, paths: &[PathBuf; 2]) -> String {
     let [one, other] = paths.each_ref().map(|path| visible_path(path));
     match difference {
-        Difference::OnlyIn(side, _) => {
+        EntryDifference::OnlyIn(side, _) => {
             let path = &paths[*side as usize];
             let directory = path.parent().unwrap_or(Path::new(""));
             let name = Path::new(path.file_name().unwrap_or(OsStr::new("")));
             format!("Only in {}: {}", visible_path(directory), visible_path(name))
         }
-        Difference::Kinds(kinds) => {
+        EntryDifference::Kinds(kinds) => {
             let [left, right] = kinds.map(kind_words);
             format!("File {one} is {left} while file {other} is {right}")
         }
-        Difference::Contents(Contents::At(offset)) => format!("Files {one} and {other} differ: byte {}", offset + 1),
-        Difference::Contents(Contents::Ends(side, after)) => {
-            let shorter = if *side == Side::One { &one } else { &other };
+        EntryDifference::Contents(ContentsDiffer::At(offset)) => {
+            format!("Files {one} and {other} differ: byte {}", offset + 1)
+        }
+        EntryDifference::Contents(ContentsDiffer::Ends(side, after)) => {
+            let shorter = if *side == TreeSide::One { &one } else { &other };
             format!("Files {one} and {other} differ: {shorter} ends after byte {after}")
         }
-        Difference::Contents(Contents::Sizes(sizes)) => {
+        EntryDifference::Contents(ContentsDiffer::Sizes(sizes)) => {
             format!("Files {one} and {other} differ: {} and {} bytes", sizes[0], sizes[1])
         }
-        Difference::Targets(targets) => {
+        EntryDifference::Targets(targets) => {
             let [left, right] = targets.each_ref().map(|target| visible_path(target));
             format!("Symbolic links {one} and {other} differ: {left} and {right}")
         }
-        Difference::Devices(kind, numbers) => {
+        EntryDifference::Devices(kind, numbers) => {
             let kind = match kind {
                 FileType::BlockDevice => "Block",
                 _ => "Character",
@@ -211,7 +215,7 @@ fn line(difference: &Difference, paths: &[PathBuf; 2]) -> String {
             let [left, right] = numbers.map(|(major, minor)| format!("{major}:{minor}"));
             format!("{kind} special files {one} and {other} differ: {left} and {right}")
         }
-        Difference::Metadata(attributes) => {
+        EntryDifference::Metadata(attributes) => {
             let attributes: Vec<String> = attributes.iter().map(attribute_words).collect();
             format!("Metadata of {one} and {other} differ: {}", attributes.join(", "))
         }
@@ -262,7 +266,7 @@ fn attribute_words(attribute: &Attribute) -> String {
     }
 }
 
-fn summary_sentence(summary: &Summary, elapsed_seconds: f64) -> String {
+fn summary_sentence(summary: &TreeSummary, elapsed_seconds: f64) -> String {
     let (files, directories) = (
         files(summary.files),
         plural(summary.directories, "directory", "directories"),
@@ -285,25 +289,25 @@ fn summary_sentence(summary: &Summary, elapsed_seconds: f64) -> String {
     format!("{sentence}{end}.")
 }
 
-fn difference_json(difference: &Difference, [one, other]: &[PathBuf; 2]) -> Value {
+fn difference_json(difference: &EntryDifference, [one, other]: &[PathBuf; 2]) -> Value {
     let object = match difference {
-        Difference::OnlyIn(side, kind) => {
+        EntryDifference::OnlyIn(side, kind) => {
             let path = [one, other][*side as usize];
             let figures = json!({"what": "only_in", "side": side, "type": kind_name(*kind)});
             return object("difference", figures, Some(path));
         }
-        Difference::Kinds(kinds) => json!({"what": "type", "types": kinds.map(kind_name)}),
-        Difference::Contents(Contents::At(offset)) => json!({"what": "contents", "offset": offset}),
-        Difference::Contents(Contents::Ends(side, after)) => {
+        EntryDifference::Kinds(kinds) => json!({"what": "type", "types": kinds.map(kind_name)}),
+        EntryDifference::Contents(ContentsDiffer::At(offset)) => json!({"what": "contents", "offset": offset}),
+        EntryDifference::Contents(ContentsDiffer::Ends(side, after)) => {
             json!({"what": "contents", "offset": after, "shorter": side})
         }
-        Difference::Contents(Contents::Sizes(sizes)) => json!({"what": "contents", "bytes": sizes}),
-        Difference::Targets([one, other]) => {
+        EntryDifference::Contents(ContentsDiffer::Sizes(sizes)) => json!({"what": "contents", "bytes": sizes}),
+        EntryDifference::Targets([one, other]) => {
             let object = with_path(json!({"what": "target"}), "target_one", Some(one));
             with_path(object, "target_other", Some(other))
         }
-        Difference::Devices(_, numbers) => json!({"what": "device", "numbers": numbers}),
-        Difference::Metadata(attributes) => {
+        EntryDifference::Devices(_, numbers) => json!({"what": "device", "numbers": numbers}),
+        EntryDifference::Metadata(attributes) => {
             let attributes: Value = attributes.iter().map(attribute_json).collect();
             json!({"what": "metadata", "attributes": attributes})
         }
@@ -350,7 +354,7 @@ pub fn show_same_size(out: &mut dyn Write, result: &SameSize, is_json: bool) -> 
 mod tests {
     use super::*;
 
-    fn written(form: Form, all: &[(&[u8], What)]) -> Vec<u8> {
+    fn written(form: Form, all: &[(&[u8], TreeFinding)]) -> Vec<u8> {
         let mut out = Vec::new();
         let mut differences = Differences::new(&mut out, [Path::new("a"), Path::new("b")], form);
         for (path, what) in all {
@@ -363,19 +367,28 @@ mod tests {
 
     #[test]
     fn lines_are_those_of_diff_with_what_it_leaves_out() {
-        let all: Vec<(&[u8], What)> = [
+        let all: Vec<(&[u8], TreeFinding)> = [
             (
                 &b"x/new\n\xff"[..],
-                Difference::OnlyIn(Side::Other, FileType::RegularFile),
+                EntryDifference::OnlyIn(TreeSide::Other, FileType::RegularFile),
             ),
-            (b"k", Difference::Kinds([FileType::Directory, FileType::RegularFile])),
-            (b"f", Difference::Contents(Contents::At(0))),
-            (b"g", Difference::Contents(Contents::Ends(Side::Other, 7))),
-            (b"l", Difference::Targets(["t".into(), "u".into()])),
-            (b"d", Difference::Devices(FileType::CharacterDevice, [(1, 3), (1, 5)])),
-            (b"m", Difference::Metadata(vec![Attribute::Mode([0o644, 0o600])])),
+            (
+                b"k",
+                EntryDifference::Kinds([FileType::Directory, FileType::RegularFile]),
+            ),
+            (b"f", EntryDifference::Contents(ContentsDiffer::At(0))),
+            (
+                b"g",
+                EntryDifference::Contents(ContentsDiffer::Ends(TreeSide::Other, 7)),
+            ),
+            (b"l", EntryDifference::Targets(["t".into(), "u".into()])),
+            (
+                b"d",
+                EntryDifference::Devices(FileType::CharacterDevice, [(1, 3), (1, 5)]),
+            ),
+            (b"m", EntryDifference::Metadata(vec![Attribute::Mode([0o644, 0o600])])),
         ]
-        .map(|(path, difference)| (path, What::Difference(difference)))
+        .map(|(path, difference)| (path, TreeFinding::Difference(difference)))
         .into();
         let text = String::from_utf8(written(Form::Lines, &all)).unwrap();
         let expected = "\
@@ -392,12 +405,12 @@ Metadata of a/m and b/m differ: mode 0644 and 0600
 
     #[test]
     fn names_are_raw_between_zero_bytes_and_written_once() {
-        let all: Vec<(&[u8], What)> = [
-            (&b"x\n\xff"[..], Difference::Contents(Contents::At(0))),
-            (b"x\n\xff", Difference::Metadata(vec![Attribute::Mode([0, 1])])),
-            (b"y", Difference::OnlyIn(Side::Other, FileType::RegularFile)),
+        let all: Vec<(&[u8], TreeFinding)> = [
+            (&b"x\n\xff"[..], EntryDifference::Contents(ContentsDiffer::At(0))),
+            (b"x\n\xff", EntryDifference::Metadata(vec![Attribute::Mode([0, 1])])),
+            (b"y", EntryDifference::OnlyIn(TreeSide::Other, FileType::RegularFile)),
         ]
-        .map(|(path, difference)| (path, What::Difference(difference)))
+        .map(|(path, difference)| (path, TreeFinding::Difference(difference)))
         .into();
         assert_eq!(written(Form::Null, &all), b"a/x\n\xff\0b/y\0");
         assert_eq!(written(Form::Names, &all), b"a/x\\n\\xff\nb/y\n");

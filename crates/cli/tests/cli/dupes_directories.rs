@@ -243,7 +243,7 @@ fn a_plan_of_directories_is_edited_and_carried_out() {
     assert!(
         ended
             .stdout
-            .contains("Directories, if they are empty by then\n  move      a/x/sub/\n  move      a/x/\n"),
+            .contains("Directories to remove if left empty\n  move      a/x/sub/\n  move      a/x/\n"),
         "{}",
         ended.stdout
     );

@@ -236,7 +236,16 @@ fn an_experiment_may_have_a_name_that_is_not_utf_8() {
 fn contests_with_other_programs_run_with_small_files() {
     let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments/peers");
     for file in std::fs::read_dir(directory).expect("the experiments") {
-        let text = std::fs::read_to_string(file.expect("an entry").path()).expect("an experiment");
+        let path = file.expect("an entry").path();
+        let others = ["before.toml", "fio.toml", "once.toml"];
+        if others.iter().any(|name| path.ends_with(name)) {
+            println!(
+                "skipped: {}: an earlier build or an example is to be in PATH",
+                path.display()
+            );
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).expect("an experiment");
         let place = Place::new();
         let mut text = text
             .replace("files = 20000", "files = 300")

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use seekless::update::{Batch, Commit, Safety, Step, StepKind, Watch, commit_watched, journal_path};
+use seekless::update::{Batch, Commit, Safety, StepKind, Watch, WatchedStep, commit_watched, journal_path};
 use seekless::{Copier, Destination};
 
 use super::place::{Mount, Place, prepared};
@@ -281,7 +281,7 @@ struct Snapshot {
 }
 
 impl Watch for Snapshot {
-    fn before(&self, step: &Step<'_>) -> io::Result<()> {
+    fn before(&self, step: &WatchedStep<'_>) -> io::Result<()> {
         let mut left = self.writes_left.lock().unwrap();
         if step.kind == StepKind::Write && *left > 0 {
             *left -= 1;

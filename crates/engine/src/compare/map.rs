@@ -17,7 +17,7 @@ const EXTENTS_MAX: usize = 1 << 18;
 
 /// How a range of the two files is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Kind {
+pub(super) enum MapKind {
     /// Data in both.
     Data,
     /// A hole in one; the other, with this number, has data, which must be zeros.
@@ -30,13 +30,13 @@ pub(super) enum Kind {
 
 /// The ranges of two files that need not be read; by default, none.
 #[derive(Default)]
-pub(super) struct Map {
+pub(super) struct HoleMap {
     holes: bool,
     /// In order, and not adjacent.
     shared: Vec<Range<u64>>,
 }
 
-impl Map {
+impl HoleMap {
     pub fn of(pair: &Pair<'_>) -> Result<Self> {
         if pair.sides[0].method.options().holes_ignored() {
             return Ok(Self::default());
@@ -88,7 +88,7 @@ impl<I: Iterator<Item = Result<Stretch>>> Runs<'_, I> {
         self.hasher.finish()
     }
 
-    pub fn next(&mut self) -> Result<Option<(Kind, Range<u64>)>> {
+    pub fn next(&mut self) -> Result<Option<(MapKind, Range<u64>)>> {
         let at = self.at;
         if at >= self.pair.bytes {
             return Ok(None);
@@ -112,25 +112,25 @@ impl<I: Iterator<Item = Result<Stretch>>> Runs<'_, I> {
                 until = until.min(end);
                 kind
             }
-            (true, false) => Kind::DataIn(0),
-            (false, true) => Kind::DataIn(1),
-            (false, false) => Kind::Hole,
+            (true, false) => MapKind::DataIn(0),
+            (false, true) => MapKind::DataIn(1),
+            (false, false) => MapKind::Hole,
         };
         self.at = until;
         (kind, at, until).hash(&mut self.hasher);
         Ok(Some((kind, at..until)))
     }
 
-    fn data_or_shared(&mut self, at: u64) -> (Kind, u64) {
+    fn data_or_shared(&mut self, at: u64) -> (MapKind, u64) {
         while let Some(first) = self.shared.first()
             && first.end <= at
         {
             self.shared = &self.shared[1..];
         }
         match self.shared.first() {
-            Some(first) if first.start <= at => (Kind::Shared, first.end),
-            Some(first) => (Kind::Data, first.start),
-            None => (Kind::Data, u64::MAX),
+            Some(first) if first.start <= at => (MapKind::Shared, first.end),
+            Some(first) => (MapKind::Data, first.start),
+            None => (MapKind::Data, u64::MAX),
         }
     }
 }

@@ -22,7 +22,7 @@ use crate::part::{AsPart, Part};
 use crate::plan::{self, Plan, Task};
 use crate::setup::{Prepare, Prepared};
 use crate::transfer::Progress;
-use map::Map;
+use map::HoleMap;
 use pair::Pair;
 use pass::Pass;
 use seekless_method::{CompareMechanism, Durability, MechanismId, Method, Operation};
@@ -205,11 +205,11 @@ impl Comparer {
             });
         }
         let mut pass = Pass::new(&pair, mechanism);
-        let mut found = pass.run(&Map::of(&pair)?)?;
+        let mut found = pass.run(&HoleMap::of(&pair)?)?;
         if found.is_none() && pass.must_look_again()? {
             log::debug!(one = %one.path().display(), other = %other.path().display(), "the map of holes changed or was wrong");
             pass = Pass::new(&pair, mechanism);
-            found = pass.run(&Map::default())?;
+            found = pass.run(&HoleMap::default())?;
         }
         let (unread_bytes, newlines) = (pass.unread_bytes, pass.newlines());
         Ok(Comparison {

@@ -6,7 +6,7 @@ use std::ops::Range;
 use seekless_sys::{Buffer, MappedBytes};
 
 use super::CompareBytes;
-use super::map::{Kind, Map};
+use super::map::{HoleMap, MapKind};
 use super::pair::Pair;
 use crate::error::Result;
 use crate::files::{FileState, allocated_bytes};
@@ -60,7 +60,7 @@ impl<'a> Pass<'a> {
     }
 
     /// Compares the files; returns the first difference, if there is one.
-    pub fn run(&mut self, map: &Map) -> Result<Option<u64>> {
+    pub fn run(&mut self, map: &HoleMap) -> Result<Option<u64>> {
         let order = self.pair.sides[0].method.options().order();
         if order == Order::Preload {
             for file in 0..2 {
@@ -73,9 +73,9 @@ impl<'a> Pass<'a> {
         let mut runs = map.runs(self.pair);
         while let Some((kind, range)) = runs.next()? {
             let found = match kind {
-                Kind::Data => self.data(order, range)?,
-                Kind::DataIn(file) => self.zeros(file, range)?,
-                Kind::Hole | Kind::Shared => {
+                MapKind::Data => self.data(order, range)?,
+                MapKind::DataIn(file) => self.zeros(file, range)?,
+                MapKind::Hole | MapKind::Shared => {
                     self.pass_over(kind, &range)?;
                     None
                 }
@@ -102,7 +102,7 @@ impl<'a> Pass<'a> {
         };
         for window in pieces(start..range.end, window_bytes) {
             for file in 0..2 {
-                self.preload(file, Kind::Data, window.clone())?;
+                self.preload(file, MapKind::Data, window.clone())?;
             }
             let end = window.end;
             let found = self.mechanism.compare(self.pair, window, &mut self.newlines)?;
@@ -114,8 +114,8 @@ impl<'a> Pass<'a> {
         Ok(None)
     }
 
-    fn preload(&mut self, file: usize, kind: Kind, range: Range<u64>) -> Result<()> {
-        if kind == Kind::Data || kind == Kind::DataIn(file) {
+    fn preload(&mut self, file: usize, kind: MapKind, range: Range<u64>) -> Result<()> {
+        if kind == MapKind::Data || kind == MapKind::DataIn(file) {
             return self.mechanism.preload(self.pair, file, range);
         }
         Ok(())
@@ -135,9 +135,9 @@ impl<'a> Pass<'a> {
         Ok(None)
     }
 
-    fn pass_over(&mut self, kind: Kind, range: &Range<u64>) -> Result<()> {
+    fn pass_over(&mut self, kind: MapKind, range: &Range<u64>) -> Result<()> {
         self.unread_bytes += range.end - range.start;
-        if kind == Kind::Hole {
+        if kind == MapKind::Hole {
             self.note_hole(0, range)?;
             self.note_hole(1, range)?;
         }
@@ -181,7 +181,7 @@ impl<'a> Pass<'a> {
         if self.lied || (0..2).any(|file| self.has_too_many_blocks(file)) {
             return Ok(true);
         }
-        let map = Map::of(self.pair)?;
+        let map = HoleMap::of(self.pair)?;
         let mut runs = map.runs(self.pair);
         while runs.next()?.is_some() {}
         if runs.signature() != self.signature {

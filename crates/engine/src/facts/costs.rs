@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use seekless_sys::{Access, Directory, Opening};
 
 use super::Fact;
-use super::kept::Kept;
+use super::kept::KeptFacts;
 use crate::files::make_for_a_moment;
 
 /// The costs of calls, bytes and waits on a storage, in nanoseconds.
@@ -98,8 +98,8 @@ impl Costs {
 }
 
 /// By device: the costs without the device's, and the device's costs of a flush and of a byte.
-static AT_CACHE: Kept<u64, Costs> = Kept::nothing();
-static AT_DEVICE: Kept<u64, [Fact; 2]> = Kept::nothing();
+static AT_CACHE: KeptFacts<u64, Costs> = KeptFacts::nothing();
+static AT_DEVICE: KeptFacts<u64, [Fact; 2]> = KeptFacts::nothing();
 
 /// The costs of writing in a directory, measured by a temporary file unless they were measured within the last minute.
 /// That takes about 2 ms, or about 20 ms with the costs of a device that is as fast as a disk.

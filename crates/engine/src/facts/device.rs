@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use seekless_sys::Buffer;
 
 use super::costs::{spread, timed};
-use super::kept::Kept;
+use super::kept::KeptFacts;
 use super::seeks::open_direct;
 use super::{Costs, Fact};
 use crate::setup::MEMORY_ALIGNMENT;
@@ -25,7 +25,7 @@ const SHORT_TIME: Duration = Duration::from_millis(5);
 const TIME: Duration = Duration::from_millis(20);
 
 /// By device.
-static MEASURED: Kept<u64, [Fact; 2]> = Kept::nothing();
+static MEASURED: KeptFacts<u64, [Fact; 2]> = KeptFacts::nothing();
 
 /// Measures reads on the device of a file of this many bytes, and adds their costs to `costs`.
 pub(super) fn measure(path: &Path, bytes: u64, costs: &mut Costs) -> io::Result<()> {

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 const FRESH: Duration = Duration::from_mins(1);
 
 /// Measurements, each with its key and time.
-pub(super) struct Kept<K, V>(Mutex<Vec<(K, Instant, V)>>);
+pub(super) struct KeptFacts<K, V>(Mutex<Vec<(K, Instant, V)>>);
 
-impl<K: PartialEq, V: Copy> Kept<K, V> {
+impl<K: PartialEq, V: Copy> KeptFacts<K, V> {
     pub const fn nothing() -> Self {
         Self(Mutex::new(Vec::new()))
     }

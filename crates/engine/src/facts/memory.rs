@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt;
 use seekless_sys::{self as sys, Buffer, Map, MapMode};
 
 use super::costs::{ROUNDS, timed_rounds};
-use super::kept::Kept;
+use super::kept::KeptFacts;
 use super::{Costs, Fact, FileFacts};
 use crate::files::make_unnamed;
 use crate::setup::MEMORY_ALIGNMENT;
@@ -25,7 +25,7 @@ const WARM_PART: f64 = 0.9;
 type Measured = ([Fact; 3], Option<Fact>);
 
 /// By whether it was measured on a cached file.
-static MEASURED: Kept<bool, Measured> = Kept::nothing();
+static MEASURED: KeptFacts<bool, Measured> = KeptFacts::nothing();
 
 /// Measures bytes in the page cache, with the file if it is cached, and adds their costs to `costs`.
 pub(super) fn measure(file: &File, found: FileFacts, costs: &mut Costs) -> io::Result<()> {

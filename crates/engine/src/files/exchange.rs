@@ -1,5 +1,5 @@
-//! Giving a name to an entry that was made beside it, so that no file is overwritten unseen: the two exchange their names
-//! (renameat2(2) `RENAME_EXCHANGE`), and what lost the name is looked at before it goes.
+//! Replaces an entry without overwriting a file unchecked: the new entry, made under a temporary name, and the old one exchange
+//! names (renameat2(2) `RENAME_EXCHANGE`), and the old one is checked before it is removed.
 
 use std::ffi::OsStr;
 use std::io;
@@ -23,7 +23,7 @@ pub struct Exchange<'a, E> {
     pub watch: &'a dyn Watch,
     /// Fails if the names are not to be exchanged; called right before.
     pub is_ready: &'a dyn Fn() -> Result<(), E>,
-    /// Fails if what had the name, and has the temporary one now, may not go.
+    /// Fails if what had the name, and has the temporary one now, must not be removed.
     pub may_go: &'a dyn Fn() -> Result<(), E>,
     /// Whether a name leads to what is to replace it.
     pub is_new: &'a dyn Fn(&OsStr) -> bool,
@@ -38,18 +38,18 @@ pub enum NotExchanged<E> {
     Unavailable(&'static str),
     /// The system did not exchange them.
     Refused(io::Error),
-    /// What had the name may not go, and has it back; what was to replace it has the temporary name.
+    /// What had the name must not be removed, and has it back; what was to replace it has the temporary name.
     GivenBack(E),
     /// The same, and another program removed what was to replace it.
     Removed(E),
     /// The same, and what another program saved under the name meanwhile has the temporary name.
     Saved(E),
-    /// What had the name may not go, and has the temporary name: the name could not be given back, for this reason.
+    /// What had the name must not be removed, and has the temporary name: the name could not be given back, for this reason.
     Aside(E, io::Error),
 }
 
 impl<E> Exchange<'_, E> {
-    /// Exchanges the names; exchanges them back if what had the name may not go.
+    /// Exchanges the names; exchanges them back if what had the name must not be removed.
     ///
     /// # Errors
     /// What became of the two names.

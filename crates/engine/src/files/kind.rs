@@ -11,13 +11,18 @@ use crate::error::{Error, Result};
 
 /// The words for a kind of file, as in `a FIFO`.
 fn kind_of(kind: FileType) -> &'static str {
-    match () {
-        () if kind.is_file() => "a regular file",
-        () if kind.is_dir() => "a directory",
-        () if kind.is_fifo() => "a FIFO",
-        () if kind.is_socket() => "a socket",
-        () if kind.is_block_device() || kind.is_char_device() => "a device",
-        () => "of an unknown kind",
+    if kind.is_file() {
+        "a regular file"
+    } else if kind.is_dir() {
+        "a directory"
+    } else if kind.is_fifo() {
+        "a FIFO"
+    } else if kind.is_socket() {
+        "a socket"
+    } else if kind.is_block_device() || kind.is_char_device() {
+        "a device"
+    } else {
+        "of an unknown kind"
     }
 }
 

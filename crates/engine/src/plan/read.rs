@@ -18,10 +18,12 @@ pub fn read(request: &Task, facts: &Facts) -> Plan {
     let cached = Candidate {
         method: usual,
         amounts: through_cache(request.bytes, facts, 0, &usual),
-        why: match () {
-            () if request.bytes < super::SMALL_BYTES => "there is little to read",
-            () if !is_cold => "at least part of the file is in the page cache",
-            () => "bypassing the page cache would not be clearly faster",
+        why: if request.bytes < super::SMALL_BYTES {
+            "there is little to read"
+        } else if !is_cold {
+            "at least part of the file is in the page cache"
+        } else {
+            "bypassing the page cache would not be clearly faster"
         },
     };
     let mut candidates = vec![cached];

@@ -274,11 +274,14 @@ impl Choice {
 
     /// The reason why gaps may not be written.
     fn restriction(&self, facts: &UpdateFacts, limits: &PlanLimits) -> Option<&'static str> {
-        match () {
-            () if limits.is_exact => Some("only the bytes of the updates may be written"),
-            () if facts.has_holes => Some("only blocks that updates touch may be written, because the file has holes"),
-            () if self.is_bounded => Some("the limit on write amplification leaves no room for gaps"),
-            () => None,
+        if limits.is_exact {
+            Some("only the bytes of the updates may be written")
+        } else if facts.has_holes {
+            Some("only blocks that updates touch may be written, because the file has holes")
+        } else if self.is_bounded {
+            Some("the limit on write amplification leaves no room for gaps")
+        } else {
+            None
         }
     }
 

@@ -22,7 +22,7 @@ pub(crate) struct Flight<'a> {
     /// The same for all requests: both files of an operation have its method.
     dontcache: bool,
     calls_before: u64,
-    requests: Vec<Request<'a>>,
+    requests: Vec<FlightRequest<'a>>,
     free: Vec<u32>,
     /// What a failed read is called in its error.
     pub reading: &'static str,
@@ -30,7 +30,7 @@ pub(crate) struct Flight<'a> {
 
 /// A block that is read into the buffer of its slot, or written from it.
 #[derive(Clone, Copy)]
-pub(crate) struct Request<'a> {
+pub(crate) struct FlightRequest<'a> {
     side: &'a Side<'a>,
     pub is_read: bool,
     pub offset: u64,
@@ -44,7 +44,7 @@ pub(crate) struct Request<'a> {
     started: Option<Instant>,
 }
 
-impl Request<'_> {
+impl FlightRequest<'_> {
     pub fn is_whole(&self) -> bool {
         self.done >= self.length
     }
@@ -62,7 +62,7 @@ impl Request<'_> {
 
 impl<'a> Flight<'a> {
     pub fn new(ring: &'a mut Ring, side: &'a Side<'a>) -> Self {
-        let idle = Request {
+        let idle = FlightRequest {
             side,
             is_read: true,
             offset: 0,
@@ -94,7 +94,7 @@ impl<'a> Flight<'a> {
     }
 
     /// The last block of a slot.
-    pub fn request(&self, slot: u32) -> &Request<'a> {
+    pub fn request(&self, slot: u32) -> &FlightRequest<'a> {
         &self.requests[slot as usize]
     }
 
@@ -123,7 +123,7 @@ impl<'a> Flight<'a> {
             self.free.pop();
         }
         let asked = side.request_bytes(length);
-        self.requests[slot as usize] = Request {
+        self.requests[slot as usize] = FlightRequest {
             side,
             is_read,
             offset,

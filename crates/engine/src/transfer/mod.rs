@@ -180,12 +180,16 @@ impl<'a> Side<'a> {
         let options = method.options();
         let is_direct = options.cache() == CachePolicy::Direct;
         let is_through = access != Access::Read && options.durability() == Durability::WriteThrough;
-        let reason = match () {
-            () if is_direct && !opened.direct => "the file is open without O_DIRECT",
-            () if opened.direct && !is_direct => "the file is open with O_DIRECT, which only methods with `direct` use",
-            () if access != Access::Read && opened.append => "the file is open with O_APPEND: all writes go to its end",
-            () if is_through && !opened.write_through => "the file is open without O_DSYNC",
-            () => "",
+        let reason = if is_direct && !opened.direct {
+            "the file is open without O_DIRECT"
+        } else if opened.direct && !is_direct {
+            "the file is open with O_DIRECT, which only methods with `direct` use"
+        } else if access != Access::Read && opened.append {
+            "the file is open with O_APPEND: all writes go to its end"
+        } else if is_through && !opened.write_through {
+            "the file is open without O_DSYNC"
+        } else {
+            ""
         };
         if !reason.is_empty() {
             return Err(side.unavailable(reason));

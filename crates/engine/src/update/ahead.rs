@@ -15,7 +15,7 @@ use seekless_method::Hint;
 const AHEAD_WRITES: u64 = 64;
 const AHEAD_BYTES: u64 = 8 << 20;
 
-pub(super) struct Ahead<'a> {
+pub(super) struct WriteAhead<'a> {
     target: &'a Target<'a>,
     /// The writes without a hint yet; `None` if the hint is given once.
     coming: Option<Writes<'a>>,
@@ -24,7 +24,7 @@ pub(super) struct Ahead<'a> {
     pending_bytes: u64,
 }
 
-impl<'a> Ahead<'a> {
+impl<'a> WriteAhead<'a> {
     /// Gives a hint that is given only once.
     pub fn new(target: &'a Target<'a>, block_bytes: usize) -> Result<Self> {
         let hint = target.side.method.options().hint();

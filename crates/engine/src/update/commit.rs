@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use seekless_sys::{self as sys, Access};
 
 use super::grown::{cut_padding, cut_zeros, extend};
-use super::place::{Place, with_protection};
+use super::place::{PlaceBeside, with_protection};
 use super::planned::planned;
 use super::resolved::Updates;
 use super::target::{Going, Others, Target, exclude_others, not_exclusive, sync};
@@ -121,7 +121,7 @@ pub fn commit(path: impl AsRef<Path>, updates: &Updates, commit: &Commit) -> Res
 /// As [`commit`], and those of the watch.
 #[doc(hidden)]
 pub fn commit_watched(path: &Path, updates: &Updates, commit: &Commit, watch: &dyn Watch) -> Result<Updated> {
-    let place = &Place::of(path)?;
+    let place = &PlaceBeside::of(path)?;
     let by = |method: Method| commit_by(place, updates, &method, commit, watch);
     let plan = match commit.method {
         Choice::Method(method) => return by(method),
@@ -147,7 +147,13 @@ pub fn commit_watched(path: &Path, updates: &Updates, commit: &Commit, watch: &d
     }
 }
 
-fn commit_by(place: &Place, updates: &Updates, method: &Method, commit: &Commit, watch: &dyn Watch) -> Result<Updated> {
+fn commit_by(
+    place: &PlaceBeside,
+    updates: &Updates,
+    method: &Method,
+    commit: &Commit,
+    watch: &dyn Watch,
+) -> Result<Updated> {
     let order = method.options().update_order();
     if order == UpdateOrder::AsGiven && updates.spilled_bytes().is_some() {
         return Err(place.failed(UpdateErrorKind::NeedsMemory(*method)));
@@ -160,7 +166,7 @@ fn commit_by(place: &Place, updates: &Updates, method: &Method, commit: &Commit,
 
 /// Updates the file in place, by a prepared mechanism or one that is prepared here.
 pub(super) fn in_place(
-    place: &Place,
+    place: &PlaceBeside,
     updates: &Updates,
     method: &Method,
     commit: &Commit,
@@ -270,7 +276,7 @@ const LINGERING: Duration = Duration::from_millis(500);
 /// Fails if another update of the file is running, before the file is opened for writing, which would end the lease of
 /// a replacement. An update in place may lose its lease here, and then writes only the bytes of its updates. Reading
 /// `/proc/locks` each time would take longer than a small update, because the kernel waits for all processors.
-pub(super) fn refuse_second(place: &Place) -> Result<()> {
+pub(super) fn refuse_second(place: &PlaceBeside) -> Result<()> {
     let started = Instant::now();
     loop {
         match place.open(Access::Read) {
@@ -292,12 +298,12 @@ pub(super) fn refuse_second(place: &Place) -> Result<()> {
     }
 }
 
-fn running(place: &Place) -> Error {
+fn running(place: &PlaceBeside) -> Error {
     place.failed(UpdateErrorKind::Running)
 }
 
 /// Fails if another update of the file is running, or the name belongs to another file by now.
-pub(super) fn lock(file: &File, place: &Place) -> Result<()> {
+pub(super) fn lock(file: &File, place: &PlaceBeside) -> Result<()> {
     if !files::lock(file, LINGERING).map_err(|error| place.system("lock", error))? {
         return Err(running(place));
     }

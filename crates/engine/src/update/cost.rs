@@ -2,7 +2,7 @@
 
 use super::journal;
 use super::resolved::Updates;
-use super::writes::{Layout, Writes, reach};
+use super::writes::{WriteLayout, Writes, reach};
 use crate::error::Result;
 use crate::plan::{self, Amounts, PlanLimits, Predicted, Safety, UpdateFacts, Work};
 use crate::setup::{MEMORY_ALIGNMENT, Setup};
@@ -104,7 +104,7 @@ pub(super) fn counted(
     Ok((cost, amounts))
 }
 
-fn layout(updates: &Updates, facts: &UpdateFacts, method: &Method) -> Layout {
+fn layout(updates: &Updates, facts: &UpdateFacts, method: &Method) -> WriteLayout {
     let options = method.options();
     let alignment = match options.cache() {
         // If the file system does not report it, as when opening the file.
@@ -118,7 +118,7 @@ fn layout(updates: &Updates, facts: &UpdateFacts, method: &Method) -> Layout {
         order => order,
     };
     let longest = reach(method, updates.end(), facts.file_bytes);
-    Layout {
+    WriteLayout {
         order,
         block_bytes: match Setup::new(method, longest).block_bytes {
             // A method that moves everything in one call has no block.

@@ -74,7 +74,7 @@ pub(super) struct Record {
     pub before: Vec<u8>,
 }
 
-pub(super) struct Writer<W> {
+pub(super) struct JournalWriter<W> {
     out: W,
     frame: Vec<u8>,
     records: u64,
@@ -82,7 +82,7 @@ pub(super) struct Writer<W> {
     sum: crc32fast::Hasher,
 }
 
-impl<W: Write> Writer<W> {
+impl<W: Write> JournalWriter<W> {
     pub fn new(out: W, header: &Header) -> io::Result<Self> {
         let mut writer = Self {
             out,
@@ -299,7 +299,7 @@ mod tests {
 
     fn written(records: &[(u64, Vec<u8>)]) -> Vec<u8> {
         let mut out = Vec::new();
-        let mut writer = Writer::new(&mut out, &HEADER).unwrap();
+        let mut writer = JournalWriter::new(&mut out, &HEADER).unwrap();
         for (offset, bytes) in records {
             writer.push(*offset, bytes, &vec![9; bytes.len()]).unwrap();
         }

@@ -14,13 +14,13 @@ use std::path::{Path, PathBuf};
 use seekless_sys::{self as sys, Support};
 
 use super::commit::Commit;
-use super::form::{Header, Length, Read, Record, Writer};
+use super::form::{Header, JournalWriter, Length, Read, Record};
 use super::grown;
-use super::place::Place;
+use super::place::PlaceBeside;
 use super::resolved::Updates;
 use super::target::Going;
-use super::watch::{Step, StepKind, Watch};
-use super::writes::{Layout, Writes};
+use super::watch::{StepKind, Watch, WatchedStep};
+use super::writes::{WriteLayout, Writes};
 use crate::error::{Beside, Error, Result, UpdateErrorKind};
 use crate::files::read_full;
 use crate::transfer::Side;
@@ -41,7 +41,7 @@ pub(super) fn journal_name(of: &OsStr) -> OsString {
 }
 
 /// Fails where an update was interrupted and nobody has recovered the file yet.
-pub(super) fn refuse_left(place: &Place) -> Result<()> {
+pub(super) fn refuse_left(place: &PlaceBeside) -> Result<()> {
     let name = journal_name(&place.name);
     let journal = place.beside(&name);
     match place.directory.entry(&name) {
@@ -61,7 +61,7 @@ const UNDOING: &str = "undo the update";
 
 /// A journal that is whole and on the device.
 pub(super) struct Journal<'a> {
-    place: &'a Place,
+    place: &'a PlaceBeside,
     path: PathBuf,
     file: File,
     reserve: Option<File>,
@@ -70,7 +70,7 @@ pub(super) struct Journal<'a> {
 
 /// Writes the journal of an update, and brings it and its name to the device.
 pub(super) fn write<'a>(
-    place: &'a Place,
+    place: &'a PlaceBeside,
     side: &Side<'_>,
     (bytes_before, updates): (u64, &Updates),
     commit: &Commit,
@@ -89,7 +89,7 @@ pub(super) fn write<'a>(
     let name = journal_name(&place.name);
     let path = place.beside(&name);
     let failed = |error| Error::system(&path, WRITING, error);
-    watch.before(&Step::of(StepKind::Make, &path)).map_err(failed)?;
+    watch.before(&WatchedStep::of(StepKind::Make, &path)).map_err(failed)?;
     let journal = place
         .directory
         .create_file(&name, 0o600)
@@ -128,7 +128,7 @@ const COPIES_ON_WRITE: [&str; 4] = ["btrfs", "zfs", "bcachefs", "nilfs2"];
 
 /// Allocates what undoing may take where the disk is full by then, in a file without a name: what such a file takes can be
 /// given back even when a truncation finds no room. None where undoing takes nothing.
-fn reserve_for_undo(place: &Place, side: &Side<'_>, updates: &Updates) -> io::Result<Option<File>> {
+fn reserve_for_undo(place: &PlaceBeside, side: &Side<'_>, updates: &Updates) -> io::Result<Option<File>> {
     if !COPIES_ON_WRITE.contains(&sys::file_system(side.path)?.type_name.as_str()) {
         return Ok(None);
     }
@@ -146,8 +146,8 @@ const READ_GAP_BYTES: u64 = 16 << 10;
 const READ_BYTES: usize = 1 << 20;
 
 /// How the old bytes are read.
-fn reading(end: u64) -> Layout {
-    Layout {
+fn reading(end: u64) -> WriteLayout {
+    WriteLayout {
         order: UpdateOrder::Coalesce(READ_GAP_BYTES),
         block_bytes: READ_BYTES as u64,
         alignment: 1,
@@ -174,7 +174,7 @@ pub(super) fn bytes(updates: &Updates) -> Result<u64> {
 
 fn fill((journal, path): (&File, &Path), header: &Header, side: &Side<'_>, updates: &Updates) -> Result<u64> {
     let failed = |error| Error::system(path, WRITING, error);
-    let mut writer = Writer::new(BufWriter::new(journal), header).map_err(failed)?;
+    let mut writer = JournalWriter::new(BufWriter::new(journal), header).map_err(failed)?;
     let mut before = vec![0; READ_BYTES];
     updates.each_window(|window| {
         for write in Writes::new(window, reading(side.bytes)) {
@@ -304,7 +304,7 @@ fn changed<'a>(found: &'a [u8], record: &'a Record) -> impl Iterator<Item = (usi
     })
 }
 
-pub(super) fn remove(place: &Place, watch: &dyn Watch) -> Result<()> {
+pub(super) fn remove(place: &PlaceBeside, watch: &dyn Watch) -> Result<()> {
     let name = journal_name(&place.name);
     let path = place.beside(&name);
     watch.step(StepKind::Remove, &path, "remove the journal", || {

@@ -7,8 +7,8 @@ use std::os::unix::fs::MetadataExt;
 
 use seekless_sys::{self as sys, Access};
 
-use super::place::Place;
-use super::state::State;
+use super::place::PlaceBeside;
+use super::state::WatchedState;
 use super::watch::{StepKind, Watch};
 use crate::error::{Other, Result, UpdateErrorKind};
 use crate::files::is_name_of_empty;
@@ -48,7 +48,7 @@ impl Told {
 /// # Errors
 /// The system's; [`UpdateErrorKind::TwoFiles`] for a file under such a name that holds, or may hold, what other
 /// processes wrote or saved.
-pub(super) fn recover(place: &Place, file: &File, watch: &dyn Watch) -> Result<()> {
+pub(super) fn recover(place: &PlaceBeside, file: &File, watch: &dyn Watch) -> Result<()> {
     let found = &place.metadata(file)?;
     let failed = |error| place.system("search its directory for files of a killed update", error);
     let trusted = [0, sys::effective_user(), found.uid()];
@@ -96,19 +96,19 @@ pub(super) fn recover(place: &Place, file: &File, watch: &dyn Watch) -> Result<(
 }
 
 /// Whether a file beside another has its owner, mode and attributes.
-fn is_like(place: &Place, name: &OsStr, file: &File) -> bool {
-    let states = open_to_read(place, name).and_then(|left| Ok((State::of(&left)?, State::of(file)?)));
+fn is_like(place: &PlaceBeside, name: &OsStr, file: &File) -> bool {
+    let states = open_to_read(place, name).and_then(|left| Ok((WatchedState::of(&left)?, WatchedState::of(file)?)));
     states.is_ok_and(|(left, file)| {
-        let rights = |state: &State| (state.found.mode(), state.found.uid(), state.found.gid());
+        let rights = |state: &WatchedState| (state.found.mode(), state.found.uid(), state.found.gid());
         rights(&left) == rights(&file) && left.attributes == file.attributes
     })
 }
 
 /// Whether no replacement is using a file: one that does has locked the old and the new file.
-fn is_abandoned(place: &Place, name: &OsStr) -> bool {
+fn is_abandoned(place: &PlaceBeside, name: &OsStr) -> bool {
     open_to_read(place, name).is_ok_and(|file| file.try_lock().is_ok())
 }
 
-fn open_to_read(place: &Place, name: &OsStr) -> io::Result<File> {
+fn open_to_read(place: &PlaceBeside, name: &OsStr) -> io::Result<File> {
     place.directory.open_plain(name, Access::Read)
 }

@@ -73,7 +73,7 @@ pub use recover::{Recovered, recover};
 pub use resolved::Updates;
 pub use updater::Updater;
 #[doc(hidden)]
-pub use watch::{Step, StepKind, Watch};
+pub use watch::{StepKind, Watch, WatchedStep};
 
 pub use crate::plan::Safety;
 #[doc(hidden)]

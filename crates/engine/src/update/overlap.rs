@@ -2,12 +2,12 @@
 
 use std::collections::{BinaryHeap, VecDeque};
 
-use super::window::Piece;
+use super::window::WindowPiece;
 
 /// Reduces sorted pieces to the parts that no later update overwrites, by offset. It works in place, because a second
 /// list of ten million would take another 160 MB. There are at most as many parts as pieces, unless pieces lie within
 /// others.
-pub(super) fn last_wins(pieces: &mut Vec<Piece>) {
+pub(super) fn last_wins(pieces: &mut Vec<WindowPiece>) {
     // The pieces that reach `at`, the last one given on top.
     let mut open: BinaryHeap<(u32, u64, u64)> = BinaryHeap::new();
     let (mut left, mut taken, mut at) = (Left::default(), 0, 0);
@@ -42,9 +42,9 @@ pub(super) fn last_wins(pieces: &mut Vec<Piece>) {
 #[derive(Default)]
 struct Left {
     /// The last part, which may still be extended.
-    last: Option<Piece>,
+    last: Option<WindowPiece>,
     /// Parts for which there was no room yet.
-    waiting: VecDeque<Piece>,
+    waiting: VecDeque<WindowPiece>,
     stored: usize,
 }
 
@@ -52,11 +52,11 @@ impl Left {
     fn keep(&mut self, offset: u64, start: u32, length: u32) {
         match &mut self.last {
             Some(last) if last.end() == offset && last.start + last.length == start => last.length += length,
-            last => self.waiting.extend(last.replace(Piece { offset, start, length })),
+            last => self.waiting.extend(last.replace(WindowPiece { offset, start, length })),
         }
     }
 
-    fn store(&mut self, room: &mut [Piece]) {
+    fn store(&mut self, room: &mut [WindowPiece]) {
         while self.stored < room.len()
             && let Some(piece) = self.waiting.pop_front()
         {
@@ -65,7 +65,7 @@ impl Left {
         }
     }
 
-    fn finish(mut self, pieces: &mut Vec<Piece>) {
+    fn finish(mut self, pieces: &mut Vec<WindowPiece>) {
         self.waiting.extend(self.last.take());
         self.store(pieces);
         pieces.truncate(self.stored);

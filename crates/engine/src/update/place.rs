@@ -13,7 +13,7 @@ use super::watch::{StepKind, Watch};
 use crate::error::{Beside, Error, Result, UpdateErrorKind};
 use crate::files::stat_regular;
 
-pub(super) struct Place {
+pub(super) struct PlaceBeside {
     /// The path without links, for messages.
     pub path: PathBuf,
     pub directory: Directory,
@@ -24,7 +24,7 @@ pub(super) struct Place {
 /// after its death, longer on a busy machine.
 const LEASE_PATIENCE: Duration = Duration::from_secs(5);
 
-impl Place {
+impl PlaceBeside {
     /// Finds the regular file that a path names.
     ///
     /// # Errors
@@ -108,7 +108,7 @@ impl Place {
 }
 
 /// The error of opening a file for writing; names the flag that protects the file, if there is one.
-pub(super) fn with_protection(place: &Place, error: Error) -> Error {
+pub(super) fn with_protection(place: &PlaceBeside, error: Error) -> Error {
     match (sys::protection(&place.path), error) {
         (Ok(Support::Available(Some(protection))), Error::System { path, source, .. })
             if source.kind() == io::ErrorKind::PermissionDenied =>

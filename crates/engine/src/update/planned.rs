@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::commit::refuse_second;
 use super::cost::{UpdateCost, cost, counted, safety_bytes};
-use super::place::Place;
+use super::place::PlaceBeside;
 use super::resolved::Updates;
 use crate::error::{Error, Result, full_text};
 use crate::facts::{Costs, FileFacts, costs_in, has_holes, shares_blocks};
@@ -63,7 +63,7 @@ impl Look {
     /// The system's; [`crate::error::UpdateErrorKind::Running`] if another update of the file is running, whose lease
     /// opening would end.
     pub fn assuming(path: &Path, limits: &PlanLimits) -> Result<Self> {
-        refuse_second(&Place::of(path)?)?;
+        refuse_second(&PlaceBeside::of(path)?)?;
         let metadata = fs::metadata(path).map_err(|error| Error::system(path, "stat", error))?;
         let file = open_without_waiting(path).ok();
         let mut found = FileFacts::of(&metadata, file.as_ref());
@@ -155,14 +155,14 @@ fn of_file(updates: &Updates, facts: &UpdateFacts, limits: &PlanLimits) -> Resul
 
 /// Measures the costs of writing in the directory of a file.
 fn measured_costs(path: &Path, with_device: bool) -> Result<Costs> {
-    let place = Place::of(path)?;
+    let place = PlaceBeside::of(path)?;
     let measured = costs_in(&place.directory, with_device);
     measured.map_err(|error| place.system("measure writing in its directory", error))
 }
 
 /// Bytes that a copy of the file takes: its data, or nothing if blocks can be shared in its directory.
 fn copied_bytes(path: &Path) -> Result<u64> {
-    let path = &Place::of(path)?.path;
+    let path = &PlaceBeside::of(path)?.path;
     if shares_blocks(directory_of(path)) {
         return Ok(0);
     }

@@ -14,8 +14,8 @@ use super::commit::{lock, refuse_second};
 use super::form::{Header, Read, Record};
 use super::journal::{can_have_none, journal_name, read_or_zeros, remove};
 use super::left;
-use super::place::Place;
-use super::watch::{Step, StepKind, Unwatched, Watch};
+use super::place::PlaceBeside;
+use super::watch::{StepKind, Unwatched, Watch, WatchedStep};
 use crate::error::{Beside, Doubt, Error, RecoverError, Result};
 use crate::files::Exposed;
 
@@ -46,7 +46,7 @@ pub fn recover(path: impl AsRef<Path>) -> Result<Recovered> {
 /// As [`recover`], and those of the watch.
 #[doc(hidden)]
 pub fn recover_watched(path: &Path, watch: &dyn Watch) -> Result<Recovered> {
-    let place = &Place::of(path)?;
+    let place = &PlaceBeside::of(path)?;
     refuse_second(place)?;
     let file = place.open_for_writing()?;
     place.require_findable(&file, Beside::Journal)?;
@@ -71,7 +71,7 @@ pub fn recover_watched(path: &Path, watch: &dyn Watch) -> Result<Recovered> {
 
 /// A file with an interrupted update, and the journal.
 struct Interrupted<'a> {
-    place: &'a Place,
+    place: &'a PlaceBeside,
     file: &'a File,
     journal: File,
     journal_path: PathBuf,
@@ -79,7 +79,7 @@ struct Interrupted<'a> {
 
 impl<'a> Interrupted<'a> {
     /// Opens the journal, if there is one; only this user, the file's owner or root can have written it.
-    fn find(place: &'a Place, file: &'a File) -> Result<Option<Self>> {
+    fn find(place: &'a PlaceBeside, file: &'a File) -> Result<Option<Self>> {
         let name = journal_name(&place.name);
         let journal_path = place.beside(&name);
         let failed = |error| Error::system(&journal_path, "open the journal", error);
@@ -191,10 +191,10 @@ impl<'a> Interrupted<'a> {
         journal.rewind().map_err(unread)?;
         let (_, mut read) = Read::new(BufReader::new(journal)).map_err(unread)?;
         while let Some(Record { offset, bytes, .. }) = read.next_record().map_err(unread)? {
-            let step = Step {
+            let step = WatchedStep {
                 offset,
                 bytes: bytes.len() as u64,
-                ..Step::of(StepKind::Write, path)
+                ..WatchedStep::of(StepKind::Write, path)
             };
             let written = watch
                 .before(&step)
@@ -205,7 +205,7 @@ impl<'a> Interrupted<'a> {
     }
 }
 
-fn doubted(journal: &Path, place: &Place, doubt: Doubt) -> Error {
+fn doubted(journal: &Path, place: &PlaceBeside, doubt: Doubt) -> Error {
     let (journal, file) = (journal.to_owned(), place.path.clone());
     RecoverError { journal, file, doubt }.into()
 }

@@ -19,12 +19,12 @@ use super::attributes;
 use super::commit::{Commit, Updated, fill, harden, lock, refuse_second, written};
 use super::journal::refuse_left;
 use super::left;
-use super::place::Place;
+use super::place::PlaceBeside;
 use super::resolved::Updates;
-use super::state::State;
+use super::state::WatchedState;
 use super::target::{Going, Others};
 use super::updater::Updater;
-use super::watch::{Step, StepKind, Watch};
+use super::watch::{StepKind, Watch, WatchedStep};
 use super::writes::reach;
 use crate::copy::Copier;
 use crate::error::{Beside, Error, Other, Result, UpdateErrorKind};
@@ -35,7 +35,7 @@ use crate::transfer::Side;
 use seekless_method::{Method, Operation};
 
 pub(super) fn replace(
-    place: &Place,
+    place: &PlaceBeside,
     updates: &Updates,
     method: &Method,
     commit: &Commit,
@@ -49,7 +49,7 @@ pub(super) fn replace(
     // for writing would end the lease of another replacement, and closed again, because it would prevent our own lease.
     drop(place.open_for_writing()?);
     refuse_left(place)?;
-    let before = State::of(&old).map_err(|error| place.system("stat", error))?;
+    let before = WatchedState::of(&old).map_err(|error| place.system("stat", error))?;
     place.require_findable(&old, Beside::NewFile)?;
     let (links, beside) = (before.found.nlink(), Beside::NewFile);
     if links > 1 {
@@ -71,7 +71,7 @@ pub(super) fn replace(
             Ok(Updated { copied_bytes, ..done })
         });
     let done = made.map_err(|cause| unmade(place, cause))?;
-    let now = State::of(&old).map_err(|error| place.system("stat", error))?;
+    let now = WatchedState::of(&old).map_err(|error| place.system("stat", error))?;
     let is_opened = || lease.as_ref().is_some_and(|lease| !lease.stands());
     if is_opened() {
         return Err(place.failed(UpdateErrorKind::Opened));
@@ -82,13 +82,13 @@ pub(super) fn replace(
     }
     // A chmod or chown that waited for the exchange has changed the old file by now. Its ctime does not show that,
     // because the exchange set it.
-    let is_unchanged = || State::of(&old).is_ok_and(|after| after.is(&before)) && !is_opened();
+    let is_unchanged = || WatchedState::of(&old).is_ok_and(|after| after.is(&before)) && !is_opened();
     let synced = new.take_name(&before.found, &is_unchanged, watch)?;
     synced.map_err(|error| {
         let (old, source) = (new.path.clone(), Box::new(error));
         place.failed(UpdateErrorKind::NotLasting { old, source })
     })?;
-    let removed = watch.before(&Step::of(StepKind::Remove, &new.path));
+    let removed = watch.before(&WatchedStep::of(StepKind::Remove, &new.path));
     removed.and_then(|()| new.remove(&before.found)).map_err(|source| {
         let old = new.path.clone();
         place.failed(UpdateErrorKind::OldFileLeft { old, source })
@@ -97,7 +97,7 @@ pub(super) fn replace(
 }
 
 /// The error of a call on the new file: the update was undone, and the old file is unchanged.
-fn unmade(place: &Place, cause: Error) -> Error {
+fn unmade(place: &PlaceBeside, cause: Error) -> Error {
     let is_lost = matches!(cause.update_kind(), Some(UpdateErrorKind::NotKept { .. }));
     if !is_lost && !matches!(cause, Error::System { .. }) {
         return cause;
@@ -112,7 +112,7 @@ fn unmade(place: &Place, cause: Error) -> Error {
 /// Keeps writers out of the old file while the new one is made, because their writes would be lost. Readers keep the
 /// old file. Returns the lease that detects writers; none if the user takes the risk: a writer that has the file mapped
 /// changes neither its times nor its size at once.
-fn keep_writers_out(old: &Arc<File>, place: &Place, commit: &Commit) -> Result<Option<Lease>> {
+fn keep_writers_out(old: &Arc<File>, place: &PlaceBeside, commit: &Commit) -> Result<Option<Lease>> {
     match Lease::against_writers(old) {
         Ok(lease) => Ok(Some(lease)),
         Err(_) if commit.is_unsafe => Ok(None),
@@ -160,7 +160,7 @@ fn sync(new: &NewFile, watch: &dyn Watch) -> Result<()> {
 /// A new file that is removed unless it has taken the old one's name. If the file system supports that, it has no name
 /// until it is complete, so that a kill leaves nothing behind.
 struct NewFile<'a> {
-    place: &'a Place,
+    place: &'a PlaceBeside,
     file: File,
     /// Its temporary name beside the old one.
     name: OsString,
@@ -172,9 +172,11 @@ struct NewFile<'a> {
 
 impl<'a> NewFile<'a> {
     /// Creates the file that will replace another.
-    fn make(place: &'a Place, old: &Metadata, watch: &dyn Watch) -> Result<Self> {
+    fn make(place: &'a PlaceBeside, old: &Metadata, watch: &dyn Watch) -> Result<Self> {
         let failed = |error| place.system("create a new file in its directory", error);
-        watch.before(&Step::of(StepKind::Make, &place.path)).map_err(failed)?;
+        watch
+            .before(&WatchedStep::of(StepKind::Make, &place.path))
+            .map_err(failed)?;
         // Syncs the directory first, so that an error of that is found before anything is done.
         place.directory.sync().map_err(failed)?;
         match sys::unnamed_file(&place.directory).map_err(failed)? {
@@ -188,7 +190,7 @@ impl<'a> NewFile<'a> {
     }
 
     /// Creates it with a name, on file systems without unnamed files.
-    fn make_named(place: &'a Place, old: &Metadata) -> io::Result<Self> {
+    fn make_named(place: &'a PlaceBeside, old: &Metadata) -> io::Result<Self> {
         let (file, first_name) = make_beside(&place.directory)?;
         // By renaming, not by linking: FUSE treats file and link as two files, each with a page cache. The target name
         // contains our inode, so no other file has it.
@@ -205,7 +207,7 @@ impl<'a> NewFile<'a> {
         Ok(Self::of(place, file, name, None))
     }
 
-    fn of(place: &'a Place, file: File, name: OsString, unnamed: Option<PathBuf>) -> Self {
+    fn of(place: &'a PlaceBeside, file: File, name: OsString, unnamed: Option<PathBuf>) -> Self {
         Self {
             place,
             file,
@@ -307,11 +309,11 @@ mod tests {
     use super::*;
     use crate::update::watch::Unwatched;
 
-    fn place() -> (tempfile::TempDir, Place) {
+    fn place() -> (tempfile::TempDir, PlaceBeside) {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("file");
         fs::write(&path, "old").unwrap();
-        let place = Place::of(&path).unwrap();
+        let place = PlaceBeside::of(&path).unwrap();
         (directory, place)
     }
 

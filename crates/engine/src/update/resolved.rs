@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use super::run::Run;
+use super::run::SortedRun;
 use super::spill::Spill;
 use super::window::{Unsorted, Window};
 use crate::error::{Error, Result, UpdateErrorKind};
@@ -26,7 +26,7 @@ enum Windows {
     InMemory(Window),
     /// Each window is a chunk of a run.
     Spilled {
-        run: Run,
+        run: SortedRun,
         directory: PathBuf,
     },
 }
@@ -40,8 +40,8 @@ impl Updates {
 
     pub(super) fn spilled(given: u64, mut spill: Spill) -> Result<Self> {
         let mut gaps = Gaps::none();
-        let mut merge = || -> io::Result<Run> {
-            let (mut windows, mut run) = (spill.merge(), Run::new(&spill.directory)?);
+        let mut merge = || -> io::Result<SortedRun> {
+            let (mut windows, mut run) = (spill.merge(), SortedRun::new(&spill.directory)?);
             while let Some(window) = windows.next_window()? {
                 count(&window, &mut gaps);
                 run.append(window.range.start, &window.pieces, &window)?;

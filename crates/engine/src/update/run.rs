@@ -5,7 +5,7 @@ use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use super::window::{PIECE_BYTES, Piece, Window};
+use super::window::{PIECE_BYTES, Window, WindowPiece};
 use crate::files::make_unnamed;
 
 /// Offset and length of an update; the bytes of all updates follow the entries.
@@ -15,7 +15,7 @@ const ENTRIES: usize = 4096;
 
 /// A part of a run.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Chunk {
+pub(super) struct SortedChunk {
     /// No update of it starts before this.
     pub offset: u64,
     /// Its position in the run's file.
@@ -24,7 +24,7 @@ pub(super) struct Chunk {
     bytes: u32,
 }
 
-impl Chunk {
+impl SortedChunk {
     /// Its size in memory.
     pub fn memory_bytes(&self) -> u64 {
         u64::from(self.pieces) * PIECE_BYTES + u64::from(self.bytes)
@@ -32,14 +32,14 @@ impl Chunk {
 }
 
 #[derive(Debug)]
-pub(super) struct Run {
+pub(super) struct SortedRun {
     file: File,
-    pub chunks: Vec<Chunk>,
+    pub chunks: Vec<SortedChunk>,
     /// The size of the run's file.
     pub bytes: u64,
 }
 
-impl Run {
+impl SortedRun {
     pub fn new(directory: &Path) -> io::Result<Self> {
         Ok(Self {
             file: make_unnamed(directory)?,
@@ -49,7 +49,7 @@ impl Run {
     }
 
     /// Appends pieces of a window, which start at or after an offset.
-    pub fn append(&mut self, offset: u64, pieces: &[Piece], window: &Window) -> io::Result<()> {
+    pub fn append(&mut self, offset: u64, pieces: &[WindowPiece], window: &Window) -> io::Result<()> {
         let mut out = BufWriter::with_capacity(256 << 10, &self.file);
         let mut bytes = 0;
         for piece in pieces {
@@ -61,7 +61,7 @@ impl Run {
             out.write_all(window.bytes_of(piece))?;
         }
         out.flush()?;
-        self.chunks.push(Chunk {
+        self.chunks.push(SortedChunk {
             offset,
             at: self.bytes,
             pieces: pieces.len() as u32,
@@ -87,7 +87,7 @@ impl Run {
             for &[a, b, c, d, e, f, g, h, length @ ..] in entries {
                 let length = u32::from_le_bytes(length);
                 let offset = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
-                pieces.push(Piece { offset, start, length });
+                pieces.push(WindowPiece { offset, start, length });
                 start += length;
             }
         }

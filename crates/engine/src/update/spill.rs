@@ -9,7 +9,7 @@ use std::collections::BinaryHeap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::run::Run;
+use super::run::SortedRun;
 use super::window::{PIECE_BYTES, Unsorted, Window};
 use crate::error::BatchError;
 
@@ -27,7 +27,7 @@ pub(super) struct Spill {
     memory_bytes: u64,
     pub directory: PathBuf,
     /// Runs by level, the oldest first. Runs of a higher level are older.
-    levels: Vec<Vec<Run>>,
+    levels: Vec<Vec<SortedRun>>,
 }
 
 impl Spill {
@@ -74,7 +74,7 @@ impl Spill {
     }
 
     fn try_add(&mut self, unsorted: Unsorted) -> io::Result<()> {
-        let mut run = Run::new(&self.directory)?;
+        let mut run = SortedRun::new(&self.directory)?;
         append(&mut run, &unsorted.resolve(0..u64::MAX), self.chunk_bytes())?;
         for level in 0.. {
             if self.levels.len() == level {
@@ -85,7 +85,7 @@ impl Spill {
                 break;
             }
             let mut windows = Merge::new(std::mem::take(&mut self.levels[level]), self.memory_bytes / 2);
-            run = Run::new(&self.directory)?;
+            run = SortedRun::new(&self.directory)?;
             while let Some(window) = windows.next_window()? {
                 append(&mut run, &window, self.chunk_bytes())?;
             }
@@ -101,7 +101,7 @@ impl Spill {
 }
 
 /// Appends a window to a run in chunks; long updates are cut.
-fn append(run: &mut Run, window: &Window, chunk_bytes: u64) -> io::Result<()> {
+fn append(run: &mut SortedRun, window: &Window, chunk_bytes: u64) -> io::Result<()> {
     let (mut chunk, mut bytes) = (Vec::new(), 0);
     for piece in window.pieces.iter().flat_map(|piece| piece.parts(chunk_bytes)) {
         chunk.push(piece);
@@ -129,7 +129,7 @@ pub(super) struct Merge {
 
 /// A run that is being read.
 struct Source {
-    run: Run,
+    run: SortedRun,
     /// The next chunk.
     next: usize,
     /// The current chunk, and how many of its pieces are done.
@@ -137,7 +137,7 @@ struct Source {
 }
 
 impl Merge {
-    fn new(runs: Vec<Run>, window_bytes: u64) -> Self {
+    fn new(runs: Vec<SortedRun>, window_bytes: u64) -> Self {
         let source = |run| Source {
             run,
             next: 0,

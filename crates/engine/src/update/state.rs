@@ -8,12 +8,12 @@ use std::os::unix::fs::MetadataExt;
 use seekless_sys::{self as sys, Support};
 
 /// The properties of a file that other processes may change.
-pub(super) struct State {
+pub(super) struct WatchedState {
     pub found: Metadata,
     pub attributes: Support<sys::ExtendedAttributes>,
 }
 
-impl State {
+impl WatchedState {
     pub fn of(file: &File) -> io::Result<Self> {
         Ok(Self {
             found: file.metadata()?,

@@ -6,13 +6,13 @@
 //! copy.
 
 use super::PreparedUpdate;
-use super::ahead::Ahead;
+use super::ahead::WriteAhead;
 use crate::setup::Setup;
 
 pub(super) fn prepare(setup: Setup) -> PreparedUpdate {
     let mut buffer = setup.buffer()?;
     Ok(Box::new(move |target| {
-        let mut ahead = Ahead::new(target, setup.block_bytes)?;
+        let mut ahead = WriteAhead::new(target, setup.block_bytes)?;
         for write in target.writes(setup.block_bytes) {
             ahead.writing(&write)?;
             target.write(&write, &mut buffer)?;

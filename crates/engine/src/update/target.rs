@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use seekless_sys as sys;
 
 use super::resolved::Updates;
-use super::watch::{Step, StepKind, Watch};
+use super::watch::{StepKind, Watch, WatchedStep};
 use super::window::Window;
-use super::writes::{Layout, Write, Writes};
+use super::writes::{Write, WriteLayout, Writes};
 use crate::error::{Error, HowFar, NotAlone, Result, UpdateErrorKind, full_text};
 use crate::files::Lease;
 use crate::log;
@@ -131,9 +131,9 @@ impl<'a> Going<'a> {
     }
 }
 
-fn layout(side: &Side<'_>, block_bytes: usize) -> Layout {
+fn layout(side: &Side<'_>, block_bytes: usize) -> WriteLayout {
     let order = side.method.options().update_order();
-    Layout {
+    WriteLayout {
         order,
         block_bytes: block_bytes as u64,
         alignment: side.alignment,
@@ -157,10 +157,10 @@ impl<'a> Target<'a> {
     pub fn announce(&self, offset: u64, bytes: u64) -> Result<()> {
         self.going.note_growth(self.side, offset + bytes)?;
         self.going.has_begun.set(true);
-        let step = Step {
+        let step = WatchedStep {
             offset,
             bytes,
-            ..Step::of(StepKind::Write, self.side.path)
+            ..WatchedStep::of(StepKind::Write, self.side.path)
         };
         let watched = self.going.watch.before(&step);
         watched.map_err(|error| self.side.failed(("write", offset), error))
@@ -289,7 +289,7 @@ impl<'a> Target<'a> {
 }
 
 fn announce_sync(side: &Side<'_>, watch: &dyn Watch) -> Result<()> {
-    let watched = watch.before(&Step::of(StepKind::Sync, side.path));
+    let watched = watch.before(&WatchedStep::of(StepKind::Sync, side.path));
     watched.map_err(|error| side.not_synced(error))
 }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::UpdateTarget;
 use super::commit::{Commit, Updated, in_place};
-use super::place::Place;
+use super::place::PlaceBeside;
 use super::resolved::Updates;
 use super::watch::Unwatched;
 use crate::error::{Error, Result};
@@ -49,7 +49,7 @@ impl Updater {
         let method = self.method;
         let commit = Commit::by(Choice::Method(method));
         in_place(
-            &Place::of(path.as_ref())?,
+            &PlaceBeside::of(path.as_ref())?,
             updates,
             &method,
             &commit,

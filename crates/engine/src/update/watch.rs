@@ -23,7 +23,7 @@ pub enum StepKind {
 
 /// One step, before it is made.
 #[derive(Clone, Copy, Debug)]
-pub struct Step<'a> {
+pub struct WatchedStep<'a> {
     /// Its kind.
     pub kind: StepKind,
     /// The file or directory.
@@ -34,7 +34,7 @@ pub struct Step<'a> {
     pub bytes: u64,
 }
 
-impl<'a> Step<'a> {
+impl<'a> WatchedStep<'a> {
     /// A step without offset and bytes.
     #[must_use]
     pub fn of(kind: StepKind, path: &'a Path) -> Self {
@@ -50,7 +50,7 @@ impl<'a> Step<'a> {
 /// Is called before each step; an error becomes the error of the step.
 pub trait Watch: Sync {
     /// Called before the step is made.
-    fn before(&self, step: &Step<'_>) -> io::Result<()>;
+    fn before(&self, step: &WatchedStep<'_>) -> io::Result<()>;
 }
 
 impl dyn Watch + '_ {
@@ -59,7 +59,7 @@ impl dyn Watch + '_ {
     /// # Errors
     /// What the watch returns.
     pub fn announce(&self, kind: StepKind, path: &Path) -> io::Result<()> {
-        self.before(&Step::of(kind, path))
+        self.before(&WatchedStep::of(kind, path))
     }
 
     /// Announces a step at a path, then runs it.
@@ -79,7 +79,7 @@ impl dyn Watch + '_ {
 pub(super) struct Unwatched;
 
 impl Watch for Unwatched {
-    fn before(&self, _step: &Step<'_>) -> io::Result<()> {
+    fn before(&self, _step: &WatchedStep<'_>) -> io::Result<()> {
         Ok(())
     }
 }

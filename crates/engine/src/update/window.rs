@@ -7,16 +7,16 @@ use super::writes::Write;
 
 /// A piece of an update: an offset in the file, and a range of the arena.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Piece {
+pub(crate) struct WindowPiece {
     pub offset: u64,
     pub start: u32,
     pub length: u32,
 }
 
 /// The memory of an update, without its bytes.
-pub(super) const PIECE_BYTES: u64 = size_of::<Piece>() as u64;
+pub(super) const PIECE_BYTES: u64 = size_of::<WindowPiece>() as u64;
 
-impl Piece {
+impl WindowPiece {
     pub fn end(&self) -> u64 {
         self.offset + u64::from(self.length)
     }
@@ -35,7 +35,7 @@ impl Piece {
 /// Updates in the given order, which is the order of their bytes in the arena.
 #[derive(Debug, Default)]
 pub(super) struct Unsorted {
-    pieces: Vec<Piece>,
+    pieces: Vec<WindowPiece>,
     bytes: Vec<u8>,
 }
 
@@ -51,7 +51,7 @@ impl Unsorted {
 
     pub fn push(&mut self, offset: u64, bytes: &[u8]) {
         let (start, length) = (self.bytes.len() as u32, bytes.len() as u32);
-        self.pieces.push(Piece { offset, start, length });
+        self.pieces.push(WindowPiece { offset, start, length });
         self.bytes.extend_from_slice(bytes);
     }
 
@@ -79,7 +79,7 @@ impl Unsorted {
 pub(crate) struct Window {
     /// The part. Windows follow each other, and the last has no end.
     pub range: Range<u64>,
-    pub pieces: Vec<Piece>,
+    pub pieces: Vec<WindowPiece>,
     /// Their bytes: the arena.
     pub bytes: Vec<u8>,
 }
@@ -90,7 +90,7 @@ impl Window {
         self.pieces.iter().map(|piece| (piece.offset, self.bytes_of(piece)))
     }
 
-    pub fn bytes_of(&self, piece: &Piece) -> &[u8] {
+    pub fn bytes_of(&self, piece: &WindowPiece) -> &[u8] {
         &self.bytes[piece.start as usize..][..piece.length as usize]
     }
 

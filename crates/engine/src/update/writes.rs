@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::window::{Piece, Window};
+use super::window::{Window, WindowPiece};
 use seekless_method::{Method, UpdateOrder};
 
 /// One call that writes.
@@ -25,7 +25,7 @@ impl Write {
 
 /// The parameters by which updates become writes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Layout {
+pub(crate) struct WriteLayout {
     pub order: UpdateOrder,
     /// The most bytes of one write.
     pub block_bytes: u64,
@@ -53,7 +53,7 @@ struct Span {
 
 pub(crate) struct Writes<'a> {
     window: &'a Window,
-    layout: Layout,
+    layout: WriteLayout,
     /// The updates in the given order, if that is the order of writing.
     given: Option<Vec<u32>>,
     next: usize,
@@ -61,7 +61,7 @@ pub(crate) struct Writes<'a> {
 }
 
 impl<'a> Writes<'a> {
-    pub fn new(window: &'a Window, layout: Layout) -> Self {
+    pub fn new(window: &'a Window, layout: WriteLayout) -> Self {
         let given = (layout.order == UpdateOrder::AsGiven).then(|| {
             let mut given: Vec<u32> = (0..window.pieces.len() as u32).collect();
             given.sort_unstable_by_key(|&index| window.pieces[index as usize].start);
@@ -76,7 +76,7 @@ impl<'a> Writes<'a> {
         }
     }
 
-    fn aligned(&self, piece: &Piece) -> (u64, u64) {
+    fn aligned(&self, piece: &WindowPiece) -> (u64, u64) {
         let alignment = self.layout.alignment;
         let start = piece.offset / alignment * alignment;
         (start, piece.end().next_multiple_of(alignment))
@@ -161,8 +161,8 @@ mod tests {
     use super::*;
     use crate::update::window::Unsorted;
 
-    fn layout(order: UpdateOrder) -> Layout {
-        Layout {
+    fn layout(order: UpdateOrder) -> WriteLayout {
+        WriteLayout {
             order,
             block_bytes: 1 << 20,
             alignment: 1,
@@ -170,7 +170,7 @@ mod tests {
         }
     }
 
-    fn writes(given: &[(u64, usize)], layout: Layout) -> Vec<(u64, u64)> {
+    fn writes(given: &[(u64, usize)], layout: WriteLayout) -> Vec<(u64, u64)> {
         let mut unsorted = Unsorted::default();
         for &(offset, bytes) in given {
             unsorted.push(offset, &vec![1; bytes]);
@@ -193,12 +193,12 @@ mod tests {
         for (order, expected) in table {
             assert_eq!(writes(&given, layout(order)), expected, "{order:?}");
         }
-        let aligned = Layout {
+        let aligned = WriteLayout {
             alignment: 512,
             ..layout(UpdateOrder::Ascending)
         };
         assert_eq!(writes(&given, aligned), [(0, 512), (7680, 512)]);
-        let blocks = Layout {
+        let blocks = WriteLayout {
             block_bytes: 4096,
             ..layout(UpdateOrder::Coalesce(7896))
         };
@@ -230,7 +230,7 @@ mod tests {
             }
             let window = unsorted.resolve(0..u64::MAX);
             let end = window.pieces.last().unwrap().end().max(before.len() as u64);
-            let layout = Layout { order, block_bytes: blocks * alignment, alignment, end };
+            let layout = WriteLayout { order, block_bytes: blocks * alignment, alignment, end };
             let mut file = before;
             file.resize(end.next_multiple_of(alignment) as usize, 0);
             for write in Writes::new(&window, layout) {

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use seekless::full_text;
 use seekless::method::Choice;
 use seekless::update::{
-    Batch, Commit, Recovered, Safety, Step, StepKind, Updates, Watch, commit_watched, journal_path, recover,
+    Batch, Commit, Recovered, Safety, StepKind, Updates, Watch, WatchedStep, commit_watched, journal_path, recover,
     recover_watched,
 };
 use tempfile::TempDir;
@@ -53,7 +53,7 @@ struct Killing {
 }
 
 impl Watch for Killing {
-    fn before(&self, _step: &Step<'_>) -> std::io::Result<()> {
+    fn before(&self, _step: &WatchedStep<'_>) -> std::io::Result<()> {
         if self.steps_left.fetch_sub(1, Ordering::Relaxed) == 0 {
             std::process::abort();
         }
@@ -203,7 +203,7 @@ struct Failing<'a> {
 }
 
 impl Watch for Failing<'_> {
-    fn before(&self, step: &Step<'_>) -> std::io::Result<()> {
+    fn before(&self, step: &WatchedStep<'_>) -> std::io::Result<()> {
         let mut seen = self.seen.lock().unwrap();
         seen.push((step.kind, step.path.to_owned()));
         let same = seen
@@ -364,7 +364,7 @@ fn a_journal_that_cannot_be_removed_when_all_is_undone_is_told() {
 struct Full<'a>(&'a Failing<'a>);
 
 impl Watch for Full<'_> {
-    fn before(&self, step: &Step<'_>) -> std::io::Result<()> {
+    fn before(&self, step: &WatchedStep<'_>) -> std::io::Result<()> {
         if step.kind == StepKind::Write {
             return Err(std::io::ErrorKind::StorageFull.into());
         }

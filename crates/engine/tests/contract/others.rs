@@ -8,7 +8,8 @@ use std::sync::Mutex;
 
 use seekless::full_text;
 use seekless::update::{
-    Batch, Commit, Recovered, Safety, Step, StepKind, Updates, Watch, commit, commit_watched, journal_path, recover,
+    Batch, Commit, Recovered, Safety, StepKind, Updates, Watch, WatchedStep, commit, commit_watched, journal_path,
+    recover,
 };
 
 use super::crashing::is_killed;
@@ -46,7 +47,7 @@ impl<F: Fn() -> io::Result<()> + Sync> At<F> {
 }
 
 impl<F: Fn() -> io::Result<()> + Sync> Watch for At<F> {
-    fn before(&self, step: &Step<'_>) -> io::Result<()> {
+    fn before(&self, step: &WatchedStep<'_>) -> io::Result<()> {
         if step.kind != self.nth.0 {
             return Ok(());
         }
@@ -60,7 +61,7 @@ impl<F: Fn() -> io::Result<()> + Sync> Watch for At<F> {
 struct Both<'a>(&'a dyn Watch, &'a dyn Watch);
 
 impl Watch for Both<'_> {
-    fn before(&self, step: &Step<'_>) -> io::Result<()> {
+    fn before(&self, step: &WatchedStep<'_>) -> io::Result<()> {
         self.0.before(step)?;
         self.1.before(step)
     }

@@ -10,7 +10,8 @@ use std::time::Duration;
 use seekless::full_text;
 use seekless::method::Durability;
 use seekless::update::{
-    Batch, Commit, Look, PlanLimits, Recovered, Safety, Step, StepKind, Updates, Watch, commit, commit_watched, recover,
+    Batch, Commit, Look, PlanLimits, Recovered, Safety, StepKind, Updates, Watch, WatchedStep, commit, commit_watched,
+    recover,
 };
 
 use super::{directories, file_of, wait_until_closed};
@@ -122,7 +123,7 @@ struct Second<'a> {
 }
 
 impl Watch for Second<'_> {
-    fn before(&self, step: &Step<'_>) -> io::Result<()> {
+    fn before(&self, step: &WatchedStep<'_>) -> io::Result<()> {
         let mut refused = self.refused.lock().unwrap();
         if step.kind == StepKind::Write && refused.is_none() {
             let limits = PlanLimits {
@@ -180,7 +181,7 @@ struct Opening<'a> {
 }
 
 impl Watch for Opening<'_> {
-    fn before(&self, step: &Step<'_>) -> io::Result<()> {
+    fn before(&self, step: &WatchedStep<'_>) -> io::Result<()> {
         if step.kind == StepKind::Write {
             let path = self.path.to_owned();
             let open = move || File::options().write(true).open(path).unwrap();
@@ -339,7 +340,7 @@ fn a_replaced_file_keeps_its_flags() {
 struct Chmod<'a>(&'a Path);
 
 impl Watch for Chmod<'_> {
-    fn before(&self, step: &Step<'_>) -> io::Result<()> {
+    fn before(&self, step: &WatchedStep<'_>) -> io::Result<()> {
         use std::os::unix::fs::PermissionsExt;
         if step.kind == StepKind::Sync {
             std::fs::set_permissions(self.0, std::fs::Permissions::from_mode(0o600))?;
@@ -366,7 +367,7 @@ fn a_mode_that_others_change_while_a_file_is_replaced_stays() {
 struct LateChmod<'a>(&'a Path);
 
 impl Watch for LateChmod<'_> {
-    fn before(&self, step: &Step<'_>) -> io::Result<()> {
+    fn before(&self, step: &WatchedStep<'_>) -> io::Result<()> {
         use std::os::unix::fs::PermissionsExt;
         if step.kind != StepKind::Sync || std::fs::read(self.0)? != b"Before" {
             return Ok(());

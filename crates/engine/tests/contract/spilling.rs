@@ -7,7 +7,8 @@ use seekless::Method;
 use seekless::error::UpdateErrorKind;
 use seekless::method::{Durability, Hint, Operation, UpdateOrder};
 use seekless::update::{
-    Batch, Look, PlanLimits, Recovered, Safety, Step, StepKind, Updates, Watch, commit, commit_watched, cost, recover,
+    Batch, Look, PlanLimits, Recovered, Safety, StepKind, Updates, Watch, WatchedStep, commit, commit_watched, cost,
+    recover,
 };
 
 use super::crashing::is_killed;
@@ -132,7 +133,7 @@ struct Failing {
 }
 
 impl Watch for Failing {
-    fn before(&self, step: &Step<'_>) -> std::io::Result<()> {
+    fn before(&self, step: &WatchedStep<'_>) -> std::io::Result<()> {
         if step.kind == StepKind::Write && self.writes_left.fetch_sub(1, Ordering::Relaxed) == 0 {
             return Err(std::io::ErrorKind::StorageFull.into());
         }

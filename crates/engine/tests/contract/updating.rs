@@ -11,7 +11,7 @@ use seekless::Method;
 use seekless::error::UpdateErrorKind;
 use seekless::method::{CachePolicy, Choice, Durability, Operation, Preallocate};
 use seekless::update::{
-    Batch, Commit, Look, PlanLimits, Safety, Step, StepKind, Updates, Watch, commit, commit_watched, cost,
+    Batch, Commit, Look, PlanLimits, Safety, StepKind, Updates, Watch, WatchedStep, commit, commit_watched, cost,
 };
 
 use super::{Setting, cases, directories, file_of, is_available, methods, sample, wait_until_closed};
@@ -224,7 +224,7 @@ struct Opening {
 }
 
 impl Watch for Opening {
-    fn before(&self, step: &Step<'_>) -> std::io::Result<()> {
+    fn before(&self, step: &WatchedStep<'_>) -> std::io::Result<()> {
         if step.kind == StepKind::Write && self.writes.fetch_add(1, Ordering::Relaxed) == 1 {
             let how = seekless_sys::Opening::plain(seekless_sys::Access::Read);
             // Does not wait; the lease begins to end.
@@ -266,7 +266,7 @@ struct Waiting<'a> {
 }
 
 impl Watch for Waiting<'_> {
-    fn before(&self, step: &Step<'_>) -> std::io::Result<()> {
+    fn before(&self, step: &WatchedStep<'_>) -> std::io::Result<()> {
         if step.offset < self.comes_at as u64 {
             return Ok(());
         }
@@ -350,7 +350,7 @@ struct Stopped<'a> {
 }
 
 impl Watch for Stopped<'_> {
-    fn before(&self, step: &Step<'_>) -> std::io::Result<()> {
+    fn before(&self, step: &WatchedStep<'_>) -> std::io::Result<()> {
         if step.kind != StepKind::Write || self.writes.fetch_add(1, Ordering::Relaxed) != self.stops_before {
             return Ok(());
         }

@@ -65,7 +65,7 @@ struct ContestText {
 }
 
 /// What is wrong with a TOML text, and where.
-pub struct Problem {
+pub struct FormatProblem {
     /// Where, in bytes.
     pub span: Range<usize>,
     /// What.
@@ -73,11 +73,11 @@ pub struct Problem {
 }
 
 /// A value, or what is wrong with its text.
-pub type Checked<T> = Result<T, Problem>;
+pub type Checked<T> = Result<T, FormatProblem>;
 
 /// A message about a value.
 pub fn problem<T, U>(at: &Spanned<T>, message: impl Into<String>) -> Checked<U> {
-    Err(Problem {
+    Err(FormatProblem {
         span: at.span(),
         message: message.into(),
     })
@@ -116,12 +116,12 @@ pub fn parse_toml<T: DeserializeOwned, U>(
 ) -> Result<U, ExperimentError> {
     let parsed = toml::from_str(text).map_err(|error| {
         let span = error.span().unwrap_or_default();
-        Problem {
+        FormatProblem {
             message: syntax::explained(text, span.clone(), error.message()),
             span,
         }
     });
-    parsed.and_then(check).map_err(|Problem { span, message }| {
+    parsed.and_then(check).map_err(|FormatProblem { span, message }| {
         let before = text.get(..span.start).unwrap_or(text);
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
         ExperimentError::Malformed {

@@ -23,7 +23,7 @@ pub use error::ExperimentError;
 use error::nearest;
 pub use filter::filter;
 pub(crate) use format::MOST_FILES;
-pub use format::{Checked, Problem, one_of, parse_toml, problem};
+pub use format::{Checked, FormatProblem, one_of, parse_toml, problem};
 pub use known::KNOWN;
 use seekless::Operation;
 use seekless::method::Choice;

@@ -13,10 +13,10 @@ use super::Runner;
 use super::apart::Apart;
 use super::place::TestFiles;
 use super::size::all_bytes;
-use super::trial::{Files, target_seed};
+use super::trial::{TrialFiles, target_seed};
 use crate::cache_state;
-use crate::kernel::{Answer, Kernel};
-use crate::testfile::{Part, TestFile, check_copy, check_updated};
+use crate::kernel::{Kernel, KernelAnswer};
+use crate::testfile::{TestFile, TestPart, check_copy, check_updated};
 use crate::trial::account::{self, Expected};
 use crate::trial::{Compared, Found, Report, updates_seed};
 use crate::updates;
@@ -27,7 +27,7 @@ impl Runner<'_> {
         &self,
         contest: &Contest,
         entry: &Entry,
-        files: &Files,
+        files: &TrialFiles,
         report: &Report,
         trial: &mut Trial,
     ) -> Apart {
@@ -90,11 +90,11 @@ impl Runner<'_> {
 
     /// How much of what a trial wrote is checked: everything in the first rounds and for the winners, otherwise a
     /// sample. Reading all of a sustained write would take as long as writing it.
-    fn part_to_check(&self, contest: &Contest, trial: &Trial) -> Part {
+    fn part_to_check(&self, contest: &Contest, trial: &Trial) -> TestPart {
         if !contest.sustained && (trial.round < ROUNDS_CHECKED_WHOLLY || trial.phase == Phase::Confirming) {
-            Part::Whole
+            TestPart::Whole
         } else {
-            Part::Sample(self.bench.seed.wrapping_add(self.run.trials.len() as u64))
+            TestPart::Sample(self.bench.seed.wrapping_add(self.run.trials.len() as u64))
         }
     }
 
@@ -103,9 +103,9 @@ impl Runner<'_> {
     fn check_result(
         &self,
         contest: &Contest,
-        files: &Files,
+        files: &TrialFiles,
         report: &Report,
-        part: Part,
+        part: TestPart,
     ) -> Result<Option<u64>, String> {
         let told = |checked: std::io::Result<Result<u64, String>>| {
             checked.unwrap_or_else(|error| Err(format!("cannot check it: {error}")))
@@ -131,8 +131,8 @@ impl Runner<'_> {
                     let seed = seed.wrapping_add(if contest.sustained { index } else { 0 });
                     // Other blocks for each file.
                     let part = match part {
-                        Part::Sample(seed) => Part::Sample(seed.wrapping_add(index)),
-                        Part::Whole => Part::Whole,
+                        TestPart::Sample(seed) => TestPart::Sample(seed.wrapping_add(index)),
+                        TestPart::Whole => TestPart::Whole,
                     };
                     told(check_updated(path, contest.size_bytes, seed, &BTreeMap::new(), part))
                 };
@@ -201,7 +201,7 @@ fn wrong_reading(contest: &Contest, sources: &[TestFile], visits: &[Visits], rep
 }
 
 /// What is wrong with the results of a comparison, if anything. Commands without a verdict are not checked.
-fn wrong_comparison(files: &Files, compared: &[Compared], is_command: bool) -> Option<String> {
+fn wrong_comparison(files: &TrialFiles, compared: &[Compared], is_command: bool) -> Option<String> {
     if is_command && compared.is_empty() {
         return None;
     }
@@ -248,8 +248,10 @@ fn wrong_verdict(compared: &Compared, other: &TestFile) -> Option<String> {
 }
 
 /// The most frequent byte of a histogram, as the program of 2003 reports it: the first of equally frequent ones.
-pub(super) fn mode_of(answer: &Answer) -> Option<Mode> {
-    let Answer::Histogram(counts) = answer else { return None };
+pub(super) fn mode_of(answer: &KernelAnswer) -> Option<Mode> {
+    let KernelAnswer::Histogram(counts) = answer else {
+        return None;
+    };
     let (byte, &count) = counts.iter().enumerate().rev().max_by_key(|(_, count)| **count)?;
     Some(Mode {
         byte: u8::try_from(byte).ok()?,
@@ -297,12 +299,15 @@ mod tests {
     fn the_mode_is_the_first_of_the_most_frequent_bytes() {
         let mut counts = vec![3; 256];
         (counts[7], counts[200]) = (5, 5);
-        assert_eq!(mode_of(&Answer::Histogram(counts)), Some(Mode { byte: 7, count: 5 }));
         assert_eq!(
-            mode_of(&Answer::Histogram(vec![0; 256])),
+            mode_of(&KernelAnswer::Histogram(counts)),
+            Some(Mode { byte: 7, count: 5 })
+        );
+        assert_eq!(
+            mode_of(&KernelAnswer::Histogram(vec![0; 256])),
             Some(Mode { byte: 0, count: 0 })
         );
-        assert_eq!(mode_of(&Answer::Count(5)), None);
+        assert_eq!(mode_of(&KernelAnswer::Count(5)), None);
     }
 
     #[test]

@@ -21,7 +21,7 @@ use walkdir::WalkDir;
 use super::size::by_size;
 use super::{Bench, BenchError};
 use crate::testfile::TestFile;
-use crate::trial::Stop;
+use crate::trial::LaunchStop;
 
 /// There must be files for at least this many rounds: with fewer, nothing has an interval.
 const FEWEST_ROUNDS: u32 = 6;
@@ -110,7 +110,7 @@ pub(super) struct FirstTouch {
 
 impl FirstTouch {
     /// Chooses files below a directory, for the only contest of reads that is asked for.
-    pub fn new(directory: &Path, bench: &Bench, stop: &Stop) -> Result<Self, BenchError> {
+    pub fn new(directory: &Path, bench: &Bench, stop: &LaunchStop) -> Result<Self, BenchError> {
         let entries = entries(bench)?;
         let started = Instant::now();
         let limit = bench.rounds.is_none().then(|| bench.budget.mul_f64(LOOKING_PART));

@@ -24,7 +24,7 @@ use seekless_results::{Decider, Next, bytes, conclude_now, other_io, warnings, w
 
 use crate::experiment::Experiment;
 use crate::noise::{self, Load};
-use crate::trial::Stop;
+use crate::trial::LaunchStop;
 use place::Place;
 
 pub use first_touch::LeftOut;
@@ -142,7 +142,7 @@ pub enum Event<'a> {
 }
 
 /// Receives the events of a run.
-pub trait Watch {
+pub trait RunWatch {
     /// Something happened.
     fn event(&mut self, event: &Event<'_>);
 }
@@ -258,7 +258,7 @@ const NULL_TRIALS: usize = 7;
 ///
 /// # Errors
 /// [`BenchError`] if nothing was measured. Later failures are recorded in the run.
-pub fn run(bench: &Bench, stop: &Stop, watch: &mut dyn Watch) -> Result<Run, BenchError> {
+pub fn run(bench: &Bench, stop: &LaunchStop, watch: &mut dyn RunWatch) -> Result<Run, BenchError> {
     let mut runner = Runner::new(bench, stop, watch)?;
     runner.measure_lab()?;
     let decider = runner.plan()?;
@@ -297,8 +297,8 @@ pub fn unmeasured(bench: &Bench) -> Result<Run, BenchError> {
 /// A run in progress.
 struct Runner<'a> {
     bench: &'a Bench,
-    stop: &'a Stop,
-    watch: &'a mut dyn Watch,
+    stop: &'a LaunchStop,
+    watch: &'a mut dyn RunWatch,
     places: Vec<Place>,
     run: Run,
     started: Instant,
@@ -327,7 +327,7 @@ struct Runner<'a> {
 }
 
 impl<'a> Runner<'a> {
-    fn new(bench: &'a Bench, stop: &'a Stop, watch: &'a mut dyn Watch) -> Result<Self, BenchError> {
+    fn new(bench: &'a Bench, stop: &'a LaunchStop, watch: &'a mut dyn RunWatch) -> Result<Self, BenchError> {
         let started = Instant::now();
         if bench.yields {
             // If the priority cannot be lowered, measure nevertheless.

@@ -16,7 +16,7 @@ use super::{Bench, BenchError, identity};
 use crate::layout::{self, Layout};
 use crate::scratch::{Scratch, TREE_PREFIX};
 use crate::testfile::{TestFile, failed};
-use crate::trial::Stop;
+use crate::trial::LaunchStop;
 
 /// Files in each directory of a tree.
 const FILES_OF_DIRECTORY: u32 = 100;
@@ -249,7 +249,12 @@ impl Place {
     }
 
     /// The files of a kind; makes those that do not exist yet.
-    pub fn files(&mut self, wanted: &TestFiles, seed: u64, stop: &Stop) -> Result<&mut Vec<TestFile>, BenchError> {
+    pub fn files(
+        &mut self,
+        wanted: &TestFiles,
+        seed: u64,
+        stop: &LaunchStop,
+    ) -> Result<&mut Vec<TestFile>, BenchError> {
         self.forget_changed(wanted);
         if !self.files.contains_key(wanted) {
             if let Some(Some(why)) = self.layouts.get(&wanted.layout) {

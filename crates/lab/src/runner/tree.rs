@@ -12,7 +12,7 @@ use super::place::Place;
 use super::{Runner, identity};
 use crate::experiment::MOST_FILES;
 use crate::testfile::TestFile;
-use crate::trial::Stop;
+use crate::trial::LaunchStop;
 
 /// The files of a directory with data, each by one name.
 pub(super) struct Tree {
@@ -21,7 +21,7 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    fn find(path: &Path, stop: &Stop) -> Result<Self, String> {
+    fn find(path: &Path, stop: &LaunchStop) -> Result<Self, String> {
         let (found, left_out) = find(
             path,
             |found| stop.is_requested() || found > MOST_FILES as usize,
@@ -51,7 +51,7 @@ impl Tree {
 
 impl Place {
     /// The absolute path of a directory, given relative to the current one, and its files; or why it cannot be measured. It is walked once.
-    pub fn tree(&mut self, named: &str, stop: &Stop) -> Result<(String, &Tree), String> {
+    pub fn tree(&mut self, named: &str, stop: &LaunchStop) -> Result<(String, &Tree), String> {
         let joined = self.directory.join(named);
         let failed = |error| format!("{}: {error}", joined.display());
         let path = fs::canonicalize(&joined).map_err(failed)?;

@@ -25,7 +25,7 @@ use crate::trial::{Child, Job, LaunchError, Report, Spec, visits};
 
 /// The files of one trial.
 #[derive(Default)]
-pub(super) struct Files {
+pub(super) struct TrialFiles {
     pub sources: Vec<TestFile>,
     /// The second files of a comparison.
     pub others: Vec<TestFile>,
@@ -39,7 +39,7 @@ pub(super) struct Files {
     pub seed: u64,
 }
 
-impl Files {
+impl TrialFiles {
     /// Whether a file of the user was changed or removed since it was chosen.
     fn are_changed(&self) -> bool {
         self.chosen.as_ref().is_some_and(|files| !are_unchanged(files))
@@ -64,7 +64,7 @@ impl Files {
     }
 }
 
-impl Drop for Files {
+impl Drop for TrialFiles {
     /// Removes what the trial wrote, except files with random overwrites, which are used again.
     fn drop(&mut self) {
         for path in self.targets.iter().filter(|_| self.visits.is_empty()) {
@@ -209,7 +209,7 @@ impl Runner<'_> {
     }
 
     /// Records the random overwrites of a trial. If they are unknown, the files are made again.
-    fn note_written(&mut self, contest: &Contest, files: &Files, was_measured: bool) {
+    fn note_written(&mut self, contest: &Contest, files: &TrialFiles, was_measured: bool) {
         let is_overwritten = |files: &TestFiles| matches!(files.role, Role::Overwritten(_));
         for (storage, overwritten) in TestFiles::of(contest).filter(|(_, files)| is_overwritten(files)) {
             let place = &mut self.places[storage];
@@ -254,16 +254,16 @@ impl Runner<'_> {
 
     /// The files of a trial: existing sources, and future targets. `None` if a file that is to be read once has
     /// changed.
-    fn files(&mut self, turn: Turn, contest: &Contest) -> Result<Option<Files>, BenchError> {
+    fn files(&mut self, turn: Turn, contest: &Contest) -> Result<Option<TrialFiles>, BenchError> {
         if let Some(first_touch) = &mut self.places[contest.storage].first_touch {
             return Ok(first_touch.take(turn.round).map(|chosen| {
-                let mut files = Files::default();
+                let mut files = TrialFiles::default();
                 files.sources = test_files(&chosen);
                 files.chosen = Some(chosen);
                 files
             }));
         }
-        let mut files = Files::default();
+        let mut files = TrialFiles::default();
         files.seed = self.bench.seed;
         files.draw_seed = round_seed(files.seed, turn);
         if let Some(path) = &contest.tree {
@@ -312,7 +312,7 @@ impl Runner<'_> {
         &self,
         contest: &Contest,
         entry: &Entry,
-        files: &Files,
+        files: &TrialFiles,
     ) -> Result<Result<(Report, State), Status>, BenchError> {
         match self.try_child(contest, entry, files) {
             // Ended with the run.
@@ -328,7 +328,7 @@ impl Runner<'_> {
         &self,
         contest: &Contest,
         entry: &Entry,
-        files: &Files,
+        files: &TrialFiles,
     ) -> Result<Result<(Report, State), Status>, BenchError> {
         let place = &self.places[contest.storage];
         let memory_bytes = (contest.cache == Cache::Over).then(|| {
@@ -489,7 +489,7 @@ pub(super) fn target_seed(seed: u64) -> u64 {
     !seed
 }
 
-fn jobs(contest: &Contest, entry: &Entry, files: &Files) -> Vec<Job> {
+fn jobs(contest: &Contest, entry: &Entry, files: &TrialFiles) -> Vec<Job> {
     let path = |path: Option<&PathBuf>| path.map(OsString::from).unwrap_or_default();
     let job = |index: usize| Job {
         source: path(files.sources.get(index).map(|file| &file.path)),

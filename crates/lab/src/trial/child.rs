@@ -22,7 +22,7 @@ use super::launch::{GO, READY};
 use super::update::{Updating, updates_seed};
 use super::{Compared, Found, Job, Outcome, Report, Spec, visits};
 use crate::generator::Generator;
-use crate::kernel::{Answer, Kernel, Tally};
+use crate::kernel::{Kernel, KernelAnswer, Tally};
 use crate::work::{Busy, UnchangedBlock};
 
 /// Reads a [`Spec`] from `input`, runs it, and writes the [`Outcome`] to `output`.
@@ -253,7 +253,7 @@ fn prepare_command<'a>(command: &'a Command, contest: &Contest, spec: &Spec) -> 
 #[derive(Default)]
 struct Done {
     transfer: Transfer,
-    answers: Vec<Answer>,
+    answers: Vec<KernelAnswer>,
     compared: Vec<Compared>,
     /// The hash of a command's output.
     printed: DefaultHasher,

@@ -12,12 +12,12 @@ use super::{Outcome, Spec};
 
 /// Stops a run from another thread: no further trial starts, and the current one is ended.
 #[derive(Clone, Debug, Default)]
-pub struct Stop {
+pub struct LaunchStop {
     asked: Arc<AtomicBool>,
     running: Arc<Mutex<Option<process::Child>>>,
 }
 
-impl Stop {
+impl LaunchStop {
     /// Asks the run to stop.
     pub fn request(&self) {
         self.asked.store(true, Ordering::SeqCst);
@@ -61,7 +61,7 @@ pub enum LaunchError {
 
 /// A child that is ready, or has reported why it is not.
 pub struct Child<'a> {
-    stop: &'a Stop,
+    stop: &'a LaunchStop,
     /// `None` once the child was told to end.
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
@@ -73,7 +73,7 @@ impl<'a> Child<'a> {
     ///
     /// # Errors
     /// [`LaunchError`] if it cannot be started, or ends without an answer.
-    pub fn start(program: &Path, spec: &Spec, stop: &'a Stop) -> Result<Self, LaunchError> {
+    pub fn start(program: &Path, spec: &Spec, stop: &'a LaunchStop) -> Result<Self, LaunchError> {
         let mut child = Command::new(program)
             .arg("trial")
             .process_group(0)

@@ -20,11 +20,11 @@ use seekless_record::{Contest, Entry, Status, Trial};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use counters::requests_of;
-pub use launch::{Child, LaunchError, Stop};
+pub use launch::{Child, LaunchError, LaunchStop};
 pub(crate) use update::updates_seed;
 
 use crate::experiment::{ContestPlan, Size};
-use crate::kernel::{Answer, Kernel};
+use crate::kernel::{Kernel, KernelAnswer};
 
 /// The task of a child.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -112,7 +112,7 @@ pub struct Report {
     /// The trial for the run. The parent fills in what it was a trial of, its cache state, and whether it is valid.
     pub trial: Trial,
     /// The answer of the kernel, for each job.
-    pub answers: Vec<Answer>,
+    pub answers: Vec<KernelAnswer>,
     /// The result of a comparison, for each job.
     pub compared: Vec<Compared>,
     /// The hash of a command's output, if it must equal that of others.

@@ -8,7 +8,7 @@ use seekless_record::{Conclusion, Contest, Entry, Interval, Phase, Run, Sittings
 
 use super::{Samples, cpu_seconds, is_ranked, is_sound, only, stand, summarize};
 use crate::between::{Pooled, Sitting, fit};
-use crate::model::Field;
+use crate::model::ModelField;
 use crate::ranking::{effects, sentence};
 use crate::samples::sorted;
 use crate::statistics::{FEWEST_SAMPLES, mean, median, median_interval, paired_ratios, ratio_interval};
@@ -18,7 +18,7 @@ use crate::words::task;
 pub type Judgement = (Option<Summary>, Option<Standing>);
 
 /// A contest with its trials by entry.
-pub(crate) struct Judged<'a> {
+pub(crate) struct JudgedMethod<'a> {
     pub contest: &'a Contest,
     /// The entries' methods and plans; `None` for a command, or a method that this version does not know.
     pub methods: Vec<Option<Choice>>,
@@ -30,8 +30,8 @@ pub(crate) struct Judged<'a> {
     /// By entry: how far it is behind the leader at other sizes of the same task, as a mean of logarithms.
     behind_elsewhere: Vec<f64>,
     // Computed once, on demand.
-    all: OnceCell<Option<Field>>,
-    of_methods: OnceCell<Option<Field>>,
+    all: OnceCell<Option<ModelField>>,
+    of_methods: OnceCell<Option<ModelField>>,
     pick: OnceCell<Option<Pick>>,
 }
 
@@ -56,7 +56,7 @@ const MOST_SITTINGS: u32 = 30;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pick {
     pub entry: usize,
-    /// The bound on how much slower than the best it is: [`Field::costs_at_most`].
+    /// The bound on how much slower than the best it is: [`ModelField::costs_at_most`].
     pub costs_at_most: f64,
     pub why: Why,
 }
@@ -76,7 +76,7 @@ pub(crate) enum Why {
     Undecided,
 }
 
-impl<'a> Judged<'a> {
+impl<'a> JudgedMethod<'a> {
     /// A contest of a run.
     pub fn new(run: &'a Run, index: usize) -> Self {
         Self::of(&run.contests[index], sorted(run).swap_remove(index))
@@ -110,19 +110,19 @@ impl<'a> Judged<'a> {
     }
 
     /// The field of all entries, including commands.
-    pub fn all(&self) -> Option<&Field> {
+    pub fn all(&self) -> Option<&ModelField> {
         self.all.get_or_init(|| self.field_of(&self.samples, |_| true)).as_ref()
     }
 
-    fn field_of(&self, samples: &[Samples], may_lead: impl Fn(usize) -> bool) -> Option<Field> {
+    fn field_of(&self, samples: &[Samples], may_lead: impl Fn(usize) -> bool) -> Option<ModelField> {
         match &self.over {
-            Some(over) => Field::of_model(over.pooled.model.only(&may_lead), samples, may_lead),
-            None => Field::of(samples, may_lead),
+            Some(over) => ModelField::of_model(over.pooled.model.only(&may_lead), samples, may_lead),
+            None => ModelField::of(samples, may_lead),
         }
     }
 
     /// The field of the methods.
-    pub fn field(&self) -> Option<&Field> {
+    pub fn field(&self) -> Option<&ModelField> {
         if self.methods.iter().all(Option::is_some) {
             return self.all();
         }
@@ -346,7 +346,7 @@ fn sittings_for(there_are: u32, wanted: f64) -> u32 {
 /// Commands are ranked with the methods, but only methods are recommended, because a program can use a method, and a
 /// command may do less with the bytes. The winner with fresh rounds is the recommended method, or if undecided, the
 /// best one.
-pub(crate) fn conclude_judged(judged: &Judged<'_>) -> (Vec<Judgement>, Conclusion) {
+pub(crate) fn conclude_judged(judged: &JudgedMethod<'_>) -> (Vec<Judgement>, Conclusion) {
     let summaries = judged.trials.iter().enumerate().map(|(entry, trials)| {
         let mut summary = summarize(trials)?;
         if let Some(seconds) = judged.seconds_over_sittings(entry) {
@@ -385,8 +385,8 @@ pub(crate) fn conclude_judged(judged: &Judged<'_>) -> (Vec<Judgement>, Conclusio
 }
 
 /// Sets how the methods of each contest do at other sizes of the same task.
-pub(crate) fn tell_other_sizes(contests: &mut [Judged<'_>]) {
-    let behind = |judged: &Judged<'_>| -> HashMap<String, f64> {
+pub(crate) fn tell_other_sizes(contests: &mut [JudgedMethod<'_>]) {
+    let behind = |judged: &JudgedMethod<'_>| -> HashMap<String, f64> {
         let Some(field) = judged.field() else {
             return HashMap::new();
         };
@@ -426,7 +426,9 @@ pub(crate) fn tell_other_sizes(contests: &mut [Judged<'_>]) {
 /// Records the conclusion of every contest of a run.
 pub fn conclude_all(run: &mut Run) {
     let contests = run.contests.iter().zip(sorted(run));
-    let mut judged: Vec<_> = contests.map(|(contest, trials)| Judged::of(contest, trials)).collect();
+    let mut judged: Vec<_> = contests
+        .map(|(contest, trials)| JudgedMethod::of(contest, trials))
+        .collect();
     tell_other_sizes(&mut judged);
     let concluded: Vec<_> = judged.iter().map(conclude_judged).collect();
     drop(judged);

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use seekless_method::{Choice, Method, OptionId, differing_options};
 use seekless_record::{Interval, OptionEffect, Trial};
 
-use super::conclude::Judged;
+use super::conclude::JudgedMethod;
 use super::{cpu_seconds, is_ranked};
 use crate::statistics::{median, median_interval, paired};
 
 /// An option's effect, with what the sentence needs beside what is recorded.
-pub(super) struct Effect {
+pub(super) struct MethodEffect {
     /// The entry that has the option.
     pub with: usize,
     pub record: OptionEffect,
@@ -20,7 +20,7 @@ pub(super) struct Effect {
 
 /// The effects of cache policies, hints and preallocations: of every pair of methods that differ in only one of these,
 /// with the default in one of them.
-pub(super) fn effects(judged: &Judged<'_>) -> Vec<Effect> {
+pub(super) fn effects(judged: &JudgedMethod<'_>) -> Vec<MethodEffect> {
     let mut effects = Vec::new();
     let methods = judged.methods.iter().enumerate();
     let methods: Vec<(usize, &Method)> = methods
@@ -51,7 +51,7 @@ fn option_between(without: &Method, with: &Method) -> Option<String> {
     value(with).filter(|_| is_default).map(|value| row.text(value))
 }
 
-fn effect(judged: &Judged<'_>, without: usize, with: usize, option: String) -> Option<Effect> {
+fn effect(judged: &JudgedMethod<'_>, without: usize, with: usize, option: String) -> Option<MethodEffect> {
     let ratio = judged.compare(with, without)?;
     let cpu = |entry: usize| {
         let seconds: Vec<f64> = ranked(&judged.trials[entry]).map(cpu_seconds).collect();
@@ -72,7 +72,7 @@ fn effect(judged: &Judged<'_>, without: usize, with: usize, option: String) -> O
         ratio,
         cpu_seconds_difference: cpu(with)? - cpu(without)?,
     };
-    Some(Effect {
+    Some(MethodEffect {
         with,
         record,
         cpu_share: median_interval(&differences),

@@ -11,11 +11,11 @@ mod sentence;
 
 use std::collections::BTreeMap;
 
-pub(crate) use conclude::{Judged, conclude_judged, tell_other_sizes, write_down};
+pub(crate) use conclude::{JudgedMethod, conclude_judged, tell_other_sizes, write_down};
 pub use conclude::{Judgement, conclude_all};
 use seekless_record::{DeviceUse, Latency, Phase, Standing, Summary, SystemUse, Trial, Verdict};
 
-use crate::model::Field;
+use crate::model::ModelField;
 pub use crate::samples::{PairedRatio, Samples, TIE_RATIO};
 use crate::samples::{is_ranked, is_sound};
 use crate::statistics::{FEWEST_SAMPLES, deviation, mean, median, median_interval, percentile};
@@ -27,10 +27,10 @@ pub const FEWEST_ROUNDS_TO_DROP: usize = 3;
 /// common rounds, the ratio is that of these rounds alone.
 #[must_use]
 pub fn standings(samples: &[Samples]) -> Vec<Option<Standing>> {
-    stand(samples, Field::of(samples, |_| true).as_ref())
+    stand(samples, ModelField::of(samples, |_| true).as_ref())
 }
 
-fn stand(samples: &[Samples], field: Option<&Field>) -> Vec<Option<Standing>> {
+fn stand(samples: &[Samples], field: Option<&ModelField>) -> Vec<Option<Standing>> {
     let stand = |(entry, own): (usize, &Samples)| {
         let field = field?;
         let verdict = if entry == field.leader {
@@ -56,7 +56,7 @@ fn stand(samples: &[Samples], field: Option<&Field>) -> Vec<Option<Standing>> {
 #[must_use]
 pub fn clearly_beaten(samples: &[Samples], active: &[bool], reference: Option<usize>) -> Vec<(usize, String)> {
     let is_active = |entry: usize| active.get(entry).copied().unwrap_or(false);
-    let Some(field) = Field::of(samples, is_active) else {
+    let Some(field) = ModelField::of(samples, is_active) else {
         return Vec::new();
     };
     let beaten = |(entry, own): (usize, &Samples)| {

@@ -3,8 +3,8 @@
 use seekless_record::{Interval, Sittings};
 
 use super::TIE_RATIO;
-use super::conclude::{CHEAP, Judged, Why};
-use super::effects::Effect;
+use super::conclude::{CHEAP, JudgedMethod, Why};
+use super::effects::MethodEffect;
 use crate::samples::{is_faster, is_slower};
 use crate::statistics::FEWEST_SAMPLES;
 use crate::sustained::Sustained;
@@ -16,7 +16,7 @@ const CPU_POINTS_TOLD: f64 = 5.0;
 /// How many options that slow a method down are named.
 const PESSIMISATIONS_TOLD: usize = 2;
 
-pub(super) fn sentence(judged: &Judged<'_>, best: Option<usize>, effects: &[Effect]) -> String {
+pub(super) fn sentence(judged: &JudgedMethod<'_>, best: Option<usize>, effects: &[MethodEffect]) -> String {
     if let Some(sustained) = judged.trials.iter().flatten().copied().find_map(Sustained::of) {
         return sustained.sentence();
     }
@@ -54,7 +54,7 @@ pub(super) fn sentence(judged: &Judged<'_>, best: Option<usize>, effects: &[Effe
     parts.join(". ") + "."
 }
 
-fn too_few(judged: &Judged<'_>, best: Option<usize>) -> String {
+fn too_few(judged: &JudgedMethod<'_>, best: Option<usize>) -> String {
     let Some(leader) = judged.leader() else {
         let why = match best {
             None => "no trial is valid; each method shows why",
@@ -74,13 +74,13 @@ fn too_few(judged: &Judged<'_>, best: Option<usize>) -> String {
 }
 
 /// The number of sittings with the same answer.
-fn same(judged: &Judged<'_>) -> Option<String> {
+fn same(judged: &JudgedMethod<'_>) -> Option<String> {
     let Sittings { count, agreeing, .. } = judged.sittings()?;
     Some(format!("Among the best in {agreeing} of {count} sittings"))
 }
 
 /// The budget or the sittings that should decide it.
-fn settled_by(judged: &Judged<'_>) -> String {
+fn settled_by(judged: &JudgedMethod<'_>) -> String {
     if let Some(sittings) = judged.sittings() {
         let needed = sittings.needed.map(|needed| needed - sittings.count);
         return needed.map_or_else(String::new, |more| {
@@ -95,7 +95,7 @@ fn settled_by(judged: &Judged<'_>) -> String {
 }
 
 /// The result of measuring the recommended method again: chosen among many, it may have been lucky.
-fn again(judged: &Judged<'_>, used: usize) -> Option<String> {
+fn again(judged: &JudgedMethod<'_>, used: usize) -> Option<String> {
     let other = judged.by_speed().find(|&other| other != used)?;
     let ratio = judged
         .compare_again(used, other)
@@ -108,7 +108,7 @@ fn again(judged: &Judged<'_>, used: usize) -> Option<String> {
 }
 
 /// How much slower than the best it can be.
-fn behind(judged: &Judged<'_>, costs_at_most: f64) -> String {
+fn behind(judged: &JudgedMethod<'_>, costs_at_most: f64) -> String {
     let over = judged
         .sittings()
         .map_or_else(String::new, |sittings| format!(" over {} sittings", sittings.count));
@@ -119,14 +119,14 @@ fn behind(judged: &Judged<'_>, costs_at_most: f64) -> String {
 }
 
 /// The fastest of the other methods, all of which are slower.
-fn next(judged: &Judged<'_>) -> Option<(String, f64)> {
+fn next(judged: &JudgedMethod<'_>) -> Option<(String, f64)> {
     let field = judged.field()?;
     let next = judged.by_speed().nth(1)?;
     Some((judged.name(next), field.ratio(next, field.leader)?.median))
 }
 
 /// A command that is the best of all, if it is shown to be faster than the method to use.
-fn faster_command(judged: &Judged<'_>, used: usize, best: Option<usize>) -> Option<String> {
+fn faster_command(judged: &JudgedMethod<'_>, used: usize, best: Option<usize>) -> Option<String> {
     let command = best.filter(|&best| !judged.is_method(best))?;
     let ratio = judged.compare(command, used).filter(is_faster)?;
     Some(format!(
@@ -137,7 +137,7 @@ fn faster_command(judged: &Judged<'_>, used: usize, best: Option<usize>) -> Opti
 }
 
 /// Whether overlapping pays off, leader against leader, if all rounds together show it.
-fn overlapping(judged: &Judged<'_>) -> Option<String> {
+fn overlapping(judged: &JudgedMethod<'_>) -> Option<String> {
     let field = judged.field()?;
     let (overlapping, synchronous) = (judged.leader_where(true)?, judged.leader_where(false)?);
     let has_enough = |entry: usize| judged.samples[entry].rounds() >= FEWEST_SAMPLES;
@@ -158,7 +158,7 @@ fn saving(ratio: Interval) -> String {
 }
 
 /// What the options of the recommended method save or cost.
-fn merits(effects: &[Effect], recommended: usize) -> Option<String> {
+fn merits(effects: &[MethodEffect], recommended: usize) -> Option<String> {
     let own = effects.iter().filter(|effect| effect.with == recommended);
     let told = own.filter_map(|effect| {
         let ratio = effect.record.ratio;
@@ -185,13 +185,13 @@ fn cpu_points(share: Interval) -> Option<(&'static str, String)> {
 }
 
 /// The options meant to help that do the opposite, the worst first, each once.
-fn pessimisations(effects: &[Effect]) -> Option<String> {
-    let mut slower: Vec<&Effect> = effects
+fn pessimisations(effects: &[MethodEffect]) -> Option<String> {
+    let mut slower: Vec<&MethodEffect> = effects
         .iter()
         .filter(|effect| is_slower(&effect.record.ratio))
         .collect();
     slower.sort_by(|a, b| b.record.ratio.median.total_cmp(&a.record.ratio.median));
-    let mut told: Vec<&Effect> = Vec::new();
+    let mut told: Vec<&MethodEffect> = Vec::new();
     for effect in slower {
         if told.iter().all(|other| other.record.option != effect.record.option) {
             told.push(effect);

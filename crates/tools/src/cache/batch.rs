@@ -10,15 +10,15 @@ use seekless::cache::{CachedFile, Resident};
 use seekless::files::FileId;
 use seekless::full_text;
 
-use super::{FileState, Total, Watch};
+use super::{CacheFileState, CacheWatch, Total};
 use crate::Stop;
-use crate::walk::{FileAt, How, Selection, each_file, is_sure};
+use crate::walk::{FileAt, FileClass, Selection, each_file, is_sure};
 
 /// The action on each file, on several threads. Returns the residency before, if it changes it, and now.
 pub(super) type Act<'a> = &'a (dyn Fn(&CachedFile) -> seekless::Result<(Option<Resident>, Resident)> + Sync);
 
 /// Acts on every file, and returns a total for each path that was named.
-pub(super) fn run(selection: &Selection, act: Act<'_>, stop: &Stop, watch: &mut dyn Watch) -> Vec<Total> {
+pub(super) fn run(selection: &Selection, act: Act<'_>, stop: &Stop, watch: &mut dyn CacheWatch) -> Vec<Total> {
     let threads = Threads::default();
     // Files with several hard links that were found.
     let mut met = HashSet::new();
@@ -32,7 +32,7 @@ pub(super) fn run(selection: &Selection, act: Act<'_>, stop: &Stop, watch: &mut 
         let (left, flow) = each_file(
             selection.walk(root, stop),
             &threads,
-            &mut |_| How::Small,
+            &mut |_| FileClass::Small,
             &|file| one(selection, act, file),
             &mut |left, told| {
                 let unlisted = match told {
@@ -68,7 +68,7 @@ struct Done {
     /// Whether it is also named itself.
     is_elsewhere: bool,
     has_more_names: bool,
-    state: FileState,
+    state: CacheFileState,
 }
 
 fn one(selection: &Selection, act: Act<'_>, file: &FileAt) -> Result<Done, String> {
@@ -88,7 +88,7 @@ fn one(selection: &Selection, act: Act<'_>, file: &FileAt) -> Result<Done, Strin
         id,
         is_elsewhere: selection.contains(id) && is_sure(cached.file()),
         has_more_names: metadata.nlink() > 1 && is_sure(cached.file()),
-        state: FileState {
+        state: CacheFileState {
             path: path.to_owned(),
             is_named: file.is_named(),
             bytes: metadata.len(),

@@ -42,7 +42,7 @@ use batch::run;
 
 /// A file and its residency.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FileState {
+pub struct CacheFileState {
     /// Its path, below the one that was named.
     pub path: PathBuf,
     /// Whether it was named itself, rather than found in a directory.
@@ -103,7 +103,7 @@ impl Total {
         self.left.add(&other.left);
     }
 
-    fn count(&mut self, file: &FileState) {
+    fn count(&mut self, file: &CacheFileState) {
         self.files += 1;
         self.bytes = self.bytes.saturating_add(file.bytes);
         match file.resident {
@@ -125,20 +125,20 @@ impl Total {
 }
 
 /// Receives the results, in the order of the walk.
-pub trait Watch {
+pub trait CacheWatch {
     /// A file was processed. `Break` ends the job.
-    fn file(&mut self, file: &FileState) -> ControlFlow<()>;
+    fn file(&mut self, file: &CacheFileState) -> ControlFlow<()>;
     /// A file or directory could not be opened, read or listed, and why; the job continues.
     fn failed(&mut self, path: &Path, reason: &str);
 }
 
 /// Returns the residency, as a total for each path that was named. Changes nothing.
-pub fn show(selection: &Selection, stop: &Stop, watch: &mut dyn Watch) -> Vec<Total> {
+pub fn show(selection: &Selection, stop: &Stop, watch: &mut dyn CacheWatch) -> Vec<Total> {
     run(selection, &|file| Ok((None, file.resident()?)), stop, watch)
 }
 
 /// Drops files from the page cache, after writing back dirty pages, and reads back what stays.
-pub fn drop(selection: &Selection, stop: &Stop, watch: &mut dyn Watch) -> Vec<Total> {
+pub fn drop(selection: &Selection, stop: &Stop, watch: &mut dyn CacheWatch) -> Vec<Total> {
     let drop = |file: &CachedFile| Ok((Some(file.resident()?), file.drop_pages()?));
     run(selection, &drop, stop, watch)
 }
@@ -146,7 +146,12 @@ pub fn drop(selection: &Selection, stop: &Stop, watch: &mut dyn Watch) -> Vec<To
 /// Reads files into the page cache, and reads back what is there. `moved` is called, from several threads, with the
 /// bytes of each piece. Call [`show`] first to check that there is enough memory, because files that do not fit evict
 /// those read before.
-pub fn warm(selection: &Selection, stop: &Stop, moved: &(dyn Fn(u64) + Sync), watch: &mut dyn Watch) -> Vec<Total> {
+pub fn warm(
+    selection: &Selection,
+    stop: &Stop,
+    moved: &(dyn Fn(u64) + Sync),
+    watch: &mut dyn CacheWatch,
+) -> Vec<Total> {
     let go_on = || {
         if stop.is_stopped() {
             ControlFlow::Break(())

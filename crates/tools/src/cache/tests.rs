@@ -11,13 +11,13 @@ use super::*;
 
 #[derive(Default)]
 struct Told {
-    files: Vec<FileState>,
+    files: Vec<CacheFileState>,
     errors: Vec<String>,
     end_after: Option<usize>,
 }
 
-impl Watch for Told {
-    fn file(&mut self, file: &FileState) -> ControlFlow<()> {
+impl CacheWatch for Told {
+    fn file(&mut self, file: &CacheFileState) -> ControlFlow<()> {
         self.files.push(file.clone());
         if self.end_after == Some(self.files.len()) {
             return ControlFlow::Break(());

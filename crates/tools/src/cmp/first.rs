@@ -3,22 +3,22 @@
 use seekless_sys as sys;
 
 use super::error::Error;
-use super::lines::Lines;
-use super::lockstep::{Lockstep, Step};
-use super::{Difference, End, Verdict};
+use super::lines::LineCount;
+use super::lockstep::{Lockstep, SideBySide};
+use super::{ByteDifference, CmpVerdict, End};
 
 /// The result for two streams: the length of the equal part, and its lines if requested.
-pub(super) struct Found {
-    pub(super) verdict: Verdict,
+pub(super) struct FoundFirst {
+    pub(super) verdict: CmpVerdict,
     pub(super) equal_bytes: u64,
-    pub(super) lines: Option<Lines>,
+    pub(super) lines: Option<LineCount>,
 }
 
 /// Reads until the first difference. Lines are counted during that, if requested, because a stream cannot be read
 /// again.
-pub(super) fn first_difference(streams: &mut Lockstep<'_>, counts_lines: bool) -> Result<Found, Error> {
+pub(super) fn first_difference(streams: &mut Lockstep<'_>, counts_lines: bool) -> Result<FoundFirst, Error> {
     let mut equal_bytes = 0;
-    let mut lines = counts_lines.then(Lines::default);
+    let mut lines = counts_lines.then(LineCount::default);
     let mut pass = |equal: &[u8]| {
         if let Some(lines) = &mut lines {
             lines.pass(equal);
@@ -27,22 +27,22 @@ pub(super) fn first_difference(streams: &mut Lockstep<'_>, counts_lines: bool) -
     };
     let verdict = loop {
         match streams.next()? {
-            Step::Bytes(one, other) => match sys::first_difference(one, other) {
+            SideBySide::Bytes(one, other) => match sys::first_difference(one, other) {
                 None => pass(one),
                 Some(index) => {
                     pass(&one[..index]);
-                    break Verdict::Differ(Difference {
+                    break CmpVerdict::Differ(ByteDifference {
                         offset: equal_bytes,
                         newlines: lines.map(|lines| lines.newlines),
                         bytes: [one[index], other[index]],
                     });
                 }
             },
-            Step::End => break Verdict::Equal,
-            Step::Ended(side) => break Verdict::Ended(End::new(side, equal_bytes, lines)),
+            SideBySide::End => break CmpVerdict::Equal,
+            SideBySide::Ended(side) => break CmpVerdict::Ended(End::new(side, equal_bytes, lines)),
         }
     };
-    Ok(Found {
+    Ok(FoundFirst {
         verdict,
         equal_bytes,
         lines,

@@ -14,9 +14,9 @@ use seekless::plan::Plan;
 use seekless::{Comparer, Comparison, Method, Part, Progress, Which, full_text};
 
 use super::error::Error;
-use super::lines::Lines;
-use super::side::Side;
-use super::{Difference, End, Outcome, Request, TOLD_BYTES, Verdict, Way};
+use super::lines::LineCount;
+use super::side::CmpSide;
+use super::{ByteDifference, CmpOutcome, CmpRequest, CmpVerdict, End, TOLD_BYTES, Way};
 use crate::handle::path_of;
 
 /// For smaller files, querying the memory takes as long as reading some hundred KiB again.
@@ -24,7 +24,7 @@ const REREAD_BYTES: u64 = 16 << 20;
 
 /// A file for the engine: open, with a path for opening it again, which direct methods need.
 struct Opened<'a> {
-    side: &'a Side,
+    side: &'a CmpSide,
     file: &'a Arc<File>,
     path: PathBuf,
     start: u64,
@@ -32,7 +32,7 @@ struct Opened<'a> {
 }
 
 impl<'a> Opened<'a> {
-    fn new(side: &'a Side, equal_bytes: u64) -> Result<Self, Error> {
+    fn new(side: &'a CmpSide, equal_bytes: u64) -> Result<Self, Error> {
         let name = &side.name;
         let (file, position, bytes) = side.regular().ok_or_else(|| Error::NotRegular { name: name.clone() })?;
         Ok(Self {
@@ -70,21 +70,21 @@ impl<'a> Opened<'a> {
 }
 
 /// The rest of two files, after the bytes that are known to be equal.
-pub(super) struct Rest<'a> {
-    request: &'a Request,
+pub(super) struct RestOfPair<'a> {
+    request: &'a CmpRequest,
     sides: [Opened<'a>; 2],
     limit_bytes: Option<u64>,
     equal_bytes: u64,
-    lines: Option<Lines>,
+    lines: Option<LineCount>,
 }
 
-impl<'a> Rest<'a> {
+impl<'a> RestOfPair<'a> {
     /// For regular files. `lines` are those of the equal bytes, if requested.
     pub fn new(
-        request: &'a Request,
-        sides: &'a [Side; 2],
+        request: &'a CmpRequest,
+        sides: &'a [CmpSide; 2],
         equal_bytes: u64,
-        lines: Option<Lines>,
+        lines: Option<LineCount>,
     ) -> Result<Self, Error> {
         let [one, other] = sides;
         Ok(Self {
@@ -97,14 +97,14 @@ impl<'a> Rest<'a> {
     }
 
     /// Compares by the plan's method.
-    pub fn compare(&self, is_predicted: bool) -> Result<Outcome, Error> {
+    pub fn compare(&self, is_predicted: bool) -> Result<CmpOutcome, Error> {
         self.compare_by_plan(self.plan(is_predicted, || {
             memory().map_or(u64::MAX, |memory| memory.available_bytes)
         })?)
     }
 
     /// Compares by this method.
-    pub fn compare_by(&self, method: &Method, why: &str) -> Result<Outcome, Error> {
+    pub fn compare_by(&self, method: &Method, why: &str) -> Result<CmpOutcome, Error> {
         self.outcome(self.run(method), Way::new(&method.to_string(), why))
     }
 
@@ -126,7 +126,7 @@ impl<'a> Rest<'a> {
         one.bytes.min(other.bytes).min(self.limit_bytes.unwrap_or(u64::MAX))
     }
 
-    fn compare_by_plan(&self, plan: Plan) -> Result<Outcome, Error> {
+    fn compare_by_plan(&self, plan: Plan) -> Result<CmpOutcome, Error> {
         let started = Instant::now();
         match self.run(&plan.method) {
             Err(seekless::Error::Unavailable { method, reason, .. }) => {
@@ -160,9 +160,9 @@ impl<'a> Rest<'a> {
         comparer.compare_told(&parts[0], &parts[1], progress)
     }
 
-    fn outcome(&self, comparison: seekless::Result<Comparison>, way: Way) -> Result<Outcome, Error> {
+    fn outcome(&self, comparison: seekless::Result<Comparison>, way: Way) -> Result<CmpOutcome, Error> {
         let comparison = comparison.map_err(|error| self.named(error))?;
-        Ok(Outcome {
+        Ok(CmpOutcome {
             verdict: self.verdict(&comparison)?,
             compared_bytes: self.equal_bytes + comparison.bytes,
             unread_bytes: comparison.unread_bytes,
@@ -171,16 +171,16 @@ impl<'a> Rest<'a> {
         })
     }
 
-    fn verdict(&self, comparison: &Comparison) -> Result<Verdict, Error> {
+    fn verdict(&self, comparison: &Comparison) -> Result<CmpVerdict, Error> {
         let [one, other] = &self.sides;
         Ok(match comparison.verdict {
-            seekless::Verdict::Equal => Verdict::Equal,
-            seekless::Verdict::Differ { offset } => Verdict::Differ(Difference {
+            seekless::Verdict::Equal => CmpVerdict::Equal,
+            seekless::Verdict::Differ { offset } => CmpVerdict::Differ(ByteDifference {
                 offset: self.equal_bytes + offset,
                 newlines: self.all_lines(comparison)?.map(|lines| lines.newlines),
                 bytes: [one.byte_at(offset)?, other.byte_at(offset)?],
             }),
-            seekless::Verdict::Ended { side, offset } => Verdict::Ended(End::new(
+            seekless::Verdict::Ended { side, offset } => CmpVerdict::Ended(End::new(
                 usize::from(side == Which::Other),
                 self.equal_bytes + offset,
                 self.all_lines(comparison)?,
@@ -189,7 +189,7 @@ impl<'a> Rest<'a> {
     }
 
     /// The lines of the equal part, counted in the file unless the method has counted them.
-    fn all_lines(&self, comparison: &Comparison) -> Result<Option<Lines>, Error> {
+    fn all_lines(&self, comparison: &Comparison) -> Result<Option<LineCount>, Error> {
         let one = &self.sides[0];
         let Some(mut lines) = self.lines else { return Ok(None) };
         match (comparison.newlines, comparison.bytes.checked_sub(1)) {

@@ -10,12 +10,12 @@ const BLOCK_BYTES: usize = 128 << 10;
 
 /// The lines of an equal part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Lines {
+pub(super) struct LineCount {
     pub newlines: u64,
     pub last_byte: Option<u8>,
 }
 
-impl Lines {
+impl LineCount {
     pub fn is_within_line(&self) -> bool {
         self.last_byte.is_some_and(|byte| byte != b'\n')
     }
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     fn count_newlines(file: &File, start: u64, len: u64) -> io::Result<(u64, Option<u8>)> {
-        let mut lines = Lines::default();
+        let mut lines = LineCount::default();
         lines.pass_file(file, start, len)?;
         Ok((lines.newlines, lines.last_byte))
     }

@@ -5,9 +5,9 @@ use std::io::{self, Write};
 use seekless_sys::first_difference;
 
 use super::error::Error;
-use super::lockstep::{Lockstep, Step};
+use super::lockstep::{Lockstep, SideBySide};
 use super::row::Rows;
-use super::{End, Verdict};
+use super::{CmpVerdict, End};
 
 /// Rows are written in pieces of this size, as large as the pipes of most systems may be.
 const PIECE_BYTES: usize = 256 << 10;
@@ -23,15 +23,15 @@ pub(super) fn list(
     streams: &mut Lockstep<'_>,
     rows: &mut Rows,
     out: &mut dyn Write,
-) -> Result<(Verdict, u64, Vec<u8>), Error> {
+) -> Result<(CmpVerdict, u64, Vec<u8>), Error> {
     let mut text = Vec::with_capacity(HELD_BACK_BYTES);
     let (mut offset, mut differences, mut has_written) = (0, 0, false);
     let mut failed = None;
     let end = loop {
         let (one, other) = match streams.next()? {
-            Step::Bytes(one, other) => (one, other),
-            Step::End => break None,
-            Step::Ended(side) => break Some(side),
+            SideBySide::Bytes(one, other) => (one, other),
+            SideBySide::End => break None,
+            SideBySide::Ended(side) => break Some(side),
         };
         // A few thousand bytes at a time, so that the text is not much longer than its piece.
         for (one, other) in one.chunks(PIECE_BYTES / 64).zip(other.chunks(PIECE_BYTES / 64)) {
@@ -51,9 +51,9 @@ pub(super) fn list(
         return Err(Error::Write { source, end });
     }
     let verdict = match (end, differences) {
-        (Some(end), _) => Verdict::Ended(end),
-        (None, 0) => Verdict::Equal,
-        (None, differences) => Verdict::Listed { differences },
+        (Some(end), _) => CmpVerdict::Ended(end),
+        (None, 0) => CmpVerdict::Equal,
+        (None, differences) => CmpVerdict::Listed { differences },
     };
     Ok((verdict, offset, text))
 }

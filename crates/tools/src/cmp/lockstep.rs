@@ -7,8 +7,8 @@ use std::ffi::OsStr;
 use std::io::{self, Read};
 
 use super::error::Error;
-use super::side::{Bytes, Side};
-use super::{Moved, Request, TOLD_BYTES};
+use super::side::{Bytes, CmpSide};
+use super::{CmpRequest, Moved, TOLD_BYTES};
 
 /// Blocks grow, so that a difference near the start is found before much is read.
 const FIRST_BLOCK_BYTES: usize = 16 << 10;
@@ -20,7 +20,7 @@ const STEP_BYTES: u64 = 1 << 20;
 
 /// Both streams.
 pub(super) struct Lockstep<'a> {
-    request: &'a Request,
+    request: &'a CmpRequest,
     feeds: [Feed<'a>; 2],
     /// How many of the buffered bytes were returned.
     given_bytes: usize,
@@ -34,7 +34,7 @@ pub(super) struct Lockstep<'a> {
 
 /// The next step.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Step<'a> {
+pub(super) enum SideBySide<'a> {
     /// Bytes of both, equally many, at least one.
     Bytes(&'a [u8], &'a [u8]),
     /// The end of both, or the limit.
@@ -59,8 +59,8 @@ struct Feed<'a> {
 
 impl<'a> Lockstep<'a> {
     /// Reads from the current positions, at most `limit_bytes` of each.
-    pub(super) fn new(request: &'a Request, sides: &'a mut [Side; 2], limit_bytes: u64) -> Self {
-        let ahead = sides.iter().filter_map(Side::bytes_ahead).min();
+    pub(super) fn new(request: &'a CmpRequest, sides: &'a mut [CmpSide; 2], limit_bytes: u64) -> Self {
+        let ahead = sides.iter().filter_map(CmpSide::bytes_ahead).min();
         let of_bytes = ahead.map(|bytes| u64::try_from(bytes).unwrap_or(0).min(limit_bytes));
         Self {
             request,
@@ -85,7 +85,7 @@ impl<'a> Lockstep<'a> {
     }
 
     /// The next bytes of both.
-    pub(super) fn next(&mut self) -> Result<Step<'_>, Error> {
+    pub(super) fn next(&mut self) -> Result<SideBySide<'_>, Error> {
         for feed in &mut self.feeds {
             feed.start += self.given_bytes;
         }
@@ -102,18 +102,18 @@ impl<'a> Lockstep<'a> {
         let bytes = one.at_hand().len().min(other.at_hand().len());
         if bytes > 0 {
             self.given_bytes = bytes;
-            return Ok(Step::Bytes(&one.at_hand()[..bytes], &other.at_hand()[..bytes]));
+            return Ok(SideBySide::Bytes(&one.at_hand()[..bytes], &other.at_hand()[..bytes]));
         }
         Ok(match (one.at_hand().is_empty(), other.at_hand().is_empty()) {
-            (true, false) => Step::Ended(0),
-            (false, true) => Step::Ended(1),
-            _ => Step::End,
+            (true, false) => SideBySide::Ended(0),
+            (false, true) => SideBySide::Ended(1),
+            _ => SideBySide::End,
         })
     }
 }
 
 impl<'a> Feed<'a> {
-    fn new(side: &'a mut Side, limit_bytes: u64) -> Self {
+    fn new(side: &'a mut CmpSide, limit_bytes: u64) -> Self {
         Self {
             name: &side.name,
             bytes: &mut side.bytes,

@@ -36,13 +36,13 @@ use seekless::plan::{FIRST_LOOK_BYTES, Plan};
 pub use amount::parse_amount;
 pub use error::{Error, reason};
 use first::first_difference;
-use large::Rest;
-use lines::Lines;
+use large::RestOfPair;
+use lines::LineCount;
 use list::list;
 use lockstep::Lockstep;
 use row::Rows;
 pub use row::{RowStyle, octal_digits, visible_byte};
-use side::{Opened, Side, open};
+use side::{CmpSide, OpenedSides, open};
 
 /// Called with the number of bytes compared, and the total if known.
 pub type Moved = fn(u64, Option<u64>);
@@ -52,7 +52,7 @@ const TOLD_BYTES: u64 = 16 << 20;
 
 /// What to compare, and what to find out.
 #[derive(Clone, Debug)]
-pub struct Request {
+pub struct CmpRequest {
     /// The files; `-` is standard input, from its current position.
     pub names: [OsString; 2],
     /// How many bytes of each to skip.
@@ -60,7 +60,7 @@ pub struct Request {
     /// The most bytes of each to compare; `None` for all.
     pub limit_bytes: Option<u64>,
     /// What to find out.
-    pub wanted: Wanted,
+    pub wanted: WantedDifferences,
     /// Regular files of different sizes differ, whatever is skipped.
     pub sizes_first: bool,
     /// Whether symbolic links are followed; otherwise two links are compared by their targets.
@@ -75,10 +75,10 @@ pub struct Request {
     pub is_predicted: bool,
 }
 
-impl Request {
+impl CmpRequest {
     /// All bytes of both.
     #[must_use]
-    pub fn new(names: [OsString; 2], wanted: Wanted) -> Self {
+    pub fn new(names: [OsString; 2], wanted: WantedDifferences) -> Self {
         Self {
             names,
             skip_bytes: [0; 2],
@@ -96,7 +96,7 @@ impl Request {
 
 /// What to find out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wanted {
+pub enum WantedDifferences {
     /// Whether they differ. Regular files of different sizes differ and are not read.
     Verdict,
     /// Whether and where they differ first.
@@ -109,11 +109,11 @@ pub enum Wanted {
 
 /// The result of a comparison.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum CmpVerdict {
     /// They are equal, within the limit if there is one.
     Equal,
     /// They differ.
-    Differ(Difference),
+    Differ(ByteDifference),
     /// They differ, and each byte that differs has a row.
     Listed {
         /// How many bytes differ.
@@ -127,7 +127,7 @@ pub enum Verdict {
 
 /// The first difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Difference {
+pub struct ByteDifference {
     /// Its offset, counted after the skipped bytes.
     pub offset: u64,
     /// The newlines before it, if they were requested.
@@ -150,7 +150,7 @@ pub struct End {
 }
 
 impl End {
-    fn new(side: usize, offset: u64, lines: Option<Lines>) -> Self {
+    fn new(side: usize, offset: u64, lines: Option<LineCount>) -> Self {
         Self {
             side,
             offset,
@@ -162,9 +162,9 @@ impl End {
 
 /// The result, and how it was found.
 #[derive(Clone, Debug)]
-pub struct Outcome {
+pub struct CmpOutcome {
     /// The result.
-    pub verdict: Verdict,
+    pub verdict: CmpVerdict,
     /// How many bytes of each were compared: up to the first difference, unless all were requested.
     pub compared_bytes: u64,
     /// How many of these are known to be equal without reading them.
@@ -200,57 +200,57 @@ impl Way {
 ///
 /// # Errors
 /// What cannot be opened, read or written, with its name; files that change their size meanwhile.
-pub fn compare(request: &Request, out: &mut dyn Write) -> Result<Outcome, Error> {
+pub fn compare(request: &CmpRequest, out: &mut dyn Write) -> Result<CmpOutcome, Error> {
     let identity_counts = !request.method.is_some_and(|method| method.options().identity_ignored());
     let mut sides = match open(request, identity_counts)? {
-        Opened::Same => {
+        OpenedSides::Same => {
             let way = Way::new("identity", "both names lead to the same place of the same file");
-            return Ok(unread(Verdict::Equal, way));
+            return Ok(unread(CmpVerdict::Equal, way));
         }
-        Opened::Two(sides) => sides,
+        OpenedSides::Two(sides) => sides,
     };
     let limit_bytes = request.limit_bytes.unwrap_or(u64::MAX);
     if sizes_differ(request, &sides, limit_bytes) {
         let way = Way::new("sizes", "the sizes differ");
-        return Ok(unread(Verdict::SizesDiffer, way));
+        return Ok(unread(CmpVerdict::SizesDiffer, way));
     }
-    if let Wanted::Every(style) = request.wanted {
+    if let WantedDifferences::Every(style) = request.wanted {
         let mut rows = Rows::new(style, last_number(&sides, request.limit_bytes));
         let (verdict, compared_bytes, rows) =
             list(&mut Lockstep::new(request, &mut sides, limit_bytes), &mut rows, out)?;
-        return Ok(Outcome {
+        return Ok(CmpOutcome {
             rows,
             ..read(verdict, compared_bytes)
         });
     }
-    let counts_lines = request.wanted == Wanted::Difference;
+    let counts_lines = request.wanted == WantedDifferences::Difference;
     if let Some(method) = request.method {
         (request.before_method)();
-        let rest = Rest::new(request, &sides, 0, counts_lines.then(Lines::default))?;
+        let rest = RestOfPair::new(request, &sides, 0, counts_lines.then(LineCount::default))?;
         return rest.compare_by(&method, "as requested");
     }
-    let is_large = |side: &Side| side.regular().is_some_and(|(.., bytes)| bytes > FIRST_LOOK_BYTES);
+    let is_large = |side: &CmpSide| side.regular().is_some_and(|(.., bytes)| bytes > FIRST_LOOK_BYTES);
     if limit_bytes <= FIRST_LOOK_BYTES || !sides.iter().all(is_large) {
         let found = first_difference(&mut Lockstep::new(request, &mut sides, limit_bytes), counts_lines)?;
         return Ok(read(found.verdict, found.equal_bytes));
     }
     let found = first_difference(&mut Lockstep::new(request, &mut sides, FIRST_LOOK_BYTES), counts_lines)?;
-    if found.verdict != Verdict::Equal {
+    if found.verdict != CmpVerdict::Equal {
         return Ok(read(found.verdict, found.equal_bytes));
     }
     (request.before_method)();
-    Rest::new(request, &sides, found.equal_bytes, found.lines)?.compare(request.is_predicted)
+    RestOfPair::new(request, &sides, found.equal_bytes, found.lines)?.compare(request.is_predicted)
 }
 
-fn read(verdict: Verdict, compared_bytes: u64) -> Outcome {
-    Outcome {
+fn read(verdict: CmpVerdict, compared_bytes: u64) -> CmpOutcome {
+    CmpOutcome {
         compared_bytes,
         ..unread(verdict, Way::new("stream", "both are read in turn until one ends"))
     }
 }
 
-fn unread(verdict: Verdict, way: Way) -> Outcome {
-    Outcome {
+fn unread(verdict: CmpVerdict, way: Way) -> CmpOutcome {
+    CmpOutcome {
         verdict,
         compared_bytes: 0,
         unread_bytes: 0,
@@ -260,7 +260,7 @@ fn unread(verdict: Verdict, way: Way) -> Outcome {
 }
 
 /// Whether the sizes decide.
-fn sizes_differ(request: &Request, sides: &[Side; 2], limit_bytes: u64) -> bool {
+fn sizes_differ(request: &CmpRequest, sides: &[CmpSide; 2], limit_bytes: u64) -> bool {
     let (Some(one), Some(other)) = (sides[0].regular_bytes(), sides[1].regular_bytes()) else {
         return false;
     };
@@ -272,13 +272,13 @@ fn sizes_differ(request: &Request, sides: &[Side; 2], limit_bytes: u64) -> bool 
     let (Some((_, _, one)), Some((_, _, other))) = (sides[0].regular(), sides[1].regular()) else {
         return false;
     };
-    request.wanted == Wanted::Verdict && are_believed && one != other && one.min(other) < limit_bytes
+    request.wanted == WantedDifferences::Verdict && are_believed && one != other && one.min(other) < limit_bytes
 }
 
 /// The largest number expected in a row, from the limit and the sizes of regular files. A skip past the end, which
 /// matters only in /proc, counts with its digits, as in GNU cmp.
-fn last_number(sides: &[Side; 2], limit_bytes: Option<u64>) -> u64 {
+fn last_number(sides: &[CmpSide; 2], limit_bytes: Option<u64>) -> u64 {
     let largest = i128::from(limit_bytes.unwrap_or(u64::MAX).min(i64::MAX as u64));
-    let least = sides.iter().filter_map(Side::bytes_ahead).fold(largest, i128::min);
+    let least = sides.iter().filter_map(CmpSide::bytes_ahead).fold(largest, i128::min);
     u64::try_from(least.unsigned_abs()).unwrap_or(u64::MAX)
 }

@@ -12,12 +12,12 @@ use std::sync::Arc;
 use seekless::files::FileId;
 use seekless_sys as sys;
 
-use super::Request;
+use super::CmpRequest;
 use super::error::Error;
 
 /// An open side, at its first byte to compare, or as near as it can be sought.
 #[derive(Debug)]
-pub(super) struct Side {
+pub(super) struct CmpSide {
     pub(super) name: OsString,
     pub(super) bytes: Bytes,
     /// Bytes to read before the first byte to compare, if it could not be sought.
@@ -44,30 +44,30 @@ impl Read for Bytes {
 }
 
 /// The two sides, or that they are the same.
-pub(super) enum Opened {
+pub(super) enum OpenedSides {
     Same,
-    Two(Box<[Side; 2]>),
+    Two(Box<[CmpSide; 2]>),
 }
 
 /// Opens both as cmp(1) does: the first; the second unless it is the first by name; and asks for device and inode.
-pub(super) fn open(request: &Request, identity_counts: bool) -> Result<Opened, Error> {
+pub(super) fn open(request: &CmpRequest, identity_counts: bool) -> Result<OpenedSides, Error> {
     let [one, other] = &request.names;
     if !request.follow_links
         && let Some(texts) = link_texts(one, other)?
     {
         let [one_text, other_text] = texts;
-        return Ok(Opened::Two(Box::new([
-            Side::of_text(one, one_text, request.skip_bytes[0]),
-            Side::of_text(other, other_text, request.skip_bytes[1]),
+        return Ok(OpenedSides::Two(Box::new([
+            CmpSide::of_text(one, one_text, request.skip_bytes[0]),
+            CmpSide::of_text(other, other_text, request.skip_bytes[1]),
         ])));
     }
     let same_name = identity_counts && one == other && request.skip_bytes[0] == request.skip_bytes[1];
     if same_name && is_standard_input(one) {
-        return Ok(Opened::Same);
+        return Ok(OpenedSides::Same);
     }
-    let first = Side::open(one, request.skip_bytes[0])?;
+    let first = CmpSide::open(one, request.skip_bytes[0])?;
     if same_name {
-        return Ok(Opened::Same);
+        return Ok(OpenedSides::Same);
     }
     if is_standard_input(one) && is_standard_input(other) {
         // A stream cannot be read at two places.
@@ -75,18 +75,18 @@ pub(super) fn open(request: &Request, identity_counts: bool) -> Result<Opened, E
         let name = one.clone();
         return Err(Error::Read { name, offset: 0, error });
     }
-    let second = Side::open(other, request.skip_bytes[1])?;
+    let second = CmpSide::open(other, request.skip_bytes[1])?;
     if identity_counts && first.is_same_as(&second) {
-        return Ok(Opened::Same);
+        return Ok(OpenedSides::Same);
     }
-    Ok(Opened::Two(Box::new([first, second])))
+    Ok(OpenedSides::Two(Box::new([first, second])))
 }
 
 fn is_standard_input(name: &OsStr) -> bool {
     name == "-"
 }
 
-impl Side {
+impl CmpSide {
     fn open(name: &OsStr, skip_bytes: u64) -> Result<Self, Error> {
         let failed = |error| Error::Open {
             name: name.to_owned(),

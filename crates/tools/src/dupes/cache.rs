@@ -21,11 +21,11 @@ use crate::walk::{Files, Listed};
 /// The identity of the file system, and the inode.
 type Key = (u64, u64);
 /// Size, mtime and ctime.
-type Facts = (u64, i64, i64);
+type StatFacts = (u64, i64, i64);
 /// The digest of the beginning, and that of the whole file.
 type Digests<D> = (Option<u64>, Option<D>);
 /// The number is the day of a search that found the file.
-type RowOf<'r> = (Facts, u32, Digests<&'r [u8; 32]>);
+type RowOf<'r> = (StatFacts, u32, Digests<&'r [u8; 32]>);
 type Row = RowOf<'static>;
 
 const FILES: TableDefinition<'_, Key, Row> = TableDefinition::new("xxh3-64 of 4096, blake3-256");
@@ -272,7 +272,7 @@ fn still_true((known, _, (head, content)): RowOf<'_>, file: &Listed) -> Option<D
     (known == facts(file)).then(|| (head, content.copied()))
 }
 
-fn facts(file: &Listed) -> Facts {
+fn facts(file: &Listed) -> StatFacts {
     (file.bytes, file.modified_ns, file.changed_ns)
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::contents::{Contents, Inside, Inventory};
 use seekless::files::FileState;
 
-use super::{Class, Equal, Group, Met, Name, Proof, Search};
+use super::{Class, Equal, EqualFiles, FoundName, Met, Proof, Search};
 use crate::walk::{Directory, Visited};
 
 /// Equal directories that are not all inside other equal directories.
@@ -31,9 +31,9 @@ pub struct EqualDirectories {
 impl EqualDirectories {
     /// The same as a group whose files are the directories.
     #[must_use]
-    pub fn group(&self) -> Group {
+    pub fn group(&self) -> EqualFiles {
         let one = |((path, root), (state, contents)): ((&PathBuf, &u32), &(FileState, Contents))| Equal {
-            names: vec![Name {
+            names: vec![FoundName {
                 path: path.clone(),
                 root: *root,
             }],
@@ -41,7 +41,7 @@ impl EqualDirectories {
             own_bytes: 0,
             contents: Some(*contents),
         };
-        Group {
+        EqualFiles {
             bytes: self.bytes,
             proof: Proof::Bytes,
             gain_bytes: self.gain_bytes,

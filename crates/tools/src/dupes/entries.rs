@@ -8,7 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use seekless::files::shared_bytes;
 
 use super::{Member, Search};
-use crate::walk::Facts;
+use crate::walk::StatFacts;
 
 /// Device and inode of a directory, and a name in it.
 type Entry = (u64, u64, Vec<u8>);
@@ -25,7 +25,7 @@ impl Search<'_> {
     }
 
     /// The space that is freed if all names of a file that were found are removed.
-    pub(super) fn own_bytes(&self, number: u32, file: &File, facts: &Facts) -> u64 {
+    pub(super) fn own_bytes(&self, number: u32, file: &File, facts: &StatFacts) -> u64 {
         if facts.names > 1 && (facts.names > self.names_of(number).count() as u64 || facts.names > self.entries(number))
         {
             return 0;
@@ -52,7 +52,7 @@ impl Search<'_> {
         }
         let handles = self.files.directory(name).handles().ok()?;
         let [handle] = handles.borrowed();
-        let facts = Facts::of(handle).ok()?;
+        let facts = StatFacts::of(handle).ok()?;
         Some((facts.device, facts.inode, self.files.name(name).to_vec()))
     }
 }

@@ -6,14 +6,14 @@ use std::io;
 use rustix::io::Errno;
 
 use super::{Failed, Search};
-use crate::walk::{CHANGED, Facts, GONE, Unlisted};
+use crate::walk::{CHANGED, GONE, StatFacts, Unlisted};
 
 /// Errors of opening a file that is no longer a regular file.
 const REPLACED: [Errno; 3] = [Errno::LOOP, Errno::NOTDIR, Errno::NXIO];
 
 impl Search<'_> {
     /// Opens a file as it was listed.
-    pub(super) fn open_file(&self, number: u32) -> io::Result<(File, Facts)> {
+    pub(super) fn open_file(&self, number: u32) -> io::Result<(File, StatFacts)> {
         self.files.open(number).map_err(|error| {
             let is_other = REPLACED
                 .iter()
@@ -27,8 +27,8 @@ impl Search<'_> {
     }
 
     /// The facts of an open file, if it still is what it was when it was listed.
-    pub(super) fn check(&self, number: u32, file: &File) -> io::Result<Facts> {
-        let facts = Facts::of(file)?;
+    pub(super) fn check(&self, number: u32, file: &File) -> io::Result<StatFacts> {
+        let facts = StatFacts::of(file)?;
         self.files.check(number, &facts)?;
         Ok(facts)
     }

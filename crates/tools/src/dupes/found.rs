@@ -38,7 +38,7 @@ impl Proof {
 
 /// Files with the same bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Group {
+pub struct EqualFiles {
     /// The size of each.
     pub bytes: u64,
     /// How they were found to be equal.
@@ -53,7 +53,7 @@ pub struct Group {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Equal {
     /// All of its names that were found.
-    pub names: Vec<Name>,
+    pub names: Vec<FoundName>,
     /// What it was; of a directory, the sum of the sizes of its files, and the latest times of those that are not empty.
     pub state: FileState,
     /// The space that is freed if all these names are removed: 0 if it has other names. Space that it shares with other files or
@@ -82,7 +82,7 @@ pub struct ReportedPath {
     contents: Option<Contents>,
 }
 
-impl Group {
+impl EqualFiles {
     /// Each name, for a report.
     pub fn reported(&self) -> impl Iterator<Item = ReportedPath> {
         let named = self
@@ -127,7 +127,7 @@ impl ReportedPath {
 
 /// A name of a file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Name {
+pub struct FoundName {
     /// Its path, which begins with a given one.
     pub path: PathBuf,
     /// The number of that given path; for all names of a file in a reference, the number of the reference.
@@ -135,7 +135,7 @@ pub struct Name {
 }
 
 /// What was found.
-pub struct Found {
+pub struct FoundDuplicates {
     pub(super) files: Files,
     pub(super) across: Across,
     /// For files with several names: the first name and another.
@@ -144,7 +144,7 @@ pub struct Found {
     pub(super) classes: Vec<Class>,
     /// Directories that are equal, those that save most first.
     pub directories: Vec<EqualDirectories>,
-    pub(super) sum: Sum,
+    pub(super) sum: DuplicatesSum,
     /// What the walk left out.
     pub left: Left,
     /// Directories that are left out by default.
@@ -211,7 +211,7 @@ impl Class {
 
 /// How much was found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Sum {
+pub struct DuplicatesSum {
     /// Groups of equal files.
     pub groups: u64,
     /// Files in them that may be removed: all but one of each group, or all that are in no reference.
@@ -220,7 +220,7 @@ pub struct Sum {
     pub gain_bytes: u64,
 }
 
-impl Sum {
+impl DuplicatesSum {
     pub(super) fn of(classes: &[Class]) -> Self {
         Self {
             groups: classes.len() as u64,
@@ -230,15 +230,15 @@ impl Sum {
     }
 }
 
-impl Found {
+impl FoundDuplicates {
     /// How much was found, including files in equal directories.
     #[must_use]
-    pub fn sum(&self) -> Sum {
+    pub fn sum(&self) -> DuplicatesSum {
         self.sum
     }
 
     /// Files without a duplicate, in the order of their paths; none if the search was stopped.
-    pub fn unique(&self) -> impl Iterator<Item = Group> {
+    pub fn unique(&self) -> impl Iterator<Item = EqualFiles> {
         let mut numbers: Vec<u32> = Vec::new();
         if !self.is_stopped {
             let members = self
@@ -250,7 +250,7 @@ impl Found {
             numbers.extend((0..self.files.len()).filter(|number| !known.contains(number)));
             PathOrder::new(&self.files, &self.names).sort(&mut numbers, |number| *number);
         }
-        numbers.into_iter().map(|number| Group {
+        numbers.into_iter().map(|number| EqualFiles {
             bytes: self.files.get(number).bytes,
             proof: Proof::Bytes,
             gain_bytes: 0,
@@ -265,8 +265,8 @@ impl Found {
     }
 
     /// The groups, those that save most first.
-    pub fn groups(&self) -> impl Iterator<Item = Group> {
-        self.classes.iter().map(|class| Group {
+    pub fn groups(&self) -> impl Iterator<Item = EqualFiles> {
+        self.classes.iter().map(|class| EqualFiles {
             bytes: self.files.get(class.files[0].number).bytes,
             proof: class.proof,
             gain_bytes: class.gain_bytes(),
@@ -282,12 +282,12 @@ impl Found {
         let root = |number| self.files.root(number);
         let all = || all_names(&self.names, number);
         let reference = all().map(root).max().filter(|root| self.across.is_reference(*root));
-        let name = |number| Name {
+        let name = |number| FoundName {
             path: self.files.path(number),
             root: reference.unwrap_or_else(|| root(number)),
         };
         // Most files have one name; collecting would make room for four.
-        let mut names: Vec<(Name, u32)> = Vec::with_capacity(1);
+        let mut names: Vec<(FoundName, u32)> = Vec::with_capacity(1);
         names.extend(all().map(|number| (name(number), number)));
         names.sort();
         // A file may be named, and be in a directory that was named.

@@ -15,9 +15,9 @@ use seekless_sys::{Support, drop_from_cache, residency};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::failures::unread;
-use super::resident::Resident;
+use super::resident::LeftResident;
 use super::twins::Twins;
-use super::{Failed, Member, Progress, Search};
+use super::{Failed, Member, Search, SearchProgress};
 use crate::threads::in_threads;
 
 /// Files that a thread takes at a time. A few in tests, so that equal files fall into several chunks.
@@ -33,7 +33,7 @@ const DROPPED_TIMES: u32 = 20;
 pub(super) type Digest = (u64, u32);
 
 /// What a thread finds.
-pub(super) struct Part<'a> {
+pub(super) struct HeadsPart<'a> {
     pub search: &'a Search<'a>,
     pub digests: Vec<Digest>,
     /// Small files that are still open, and their digests.
@@ -49,7 +49,7 @@ pub(super) struct Part<'a> {
     are_missed: bool,
 }
 
-impl Each<1> for Part<'_> {
+impl Each<1> for HeadsPart<'_> {
     type Item = u32;
     type Opened = (u32, bool, [Arc<File>; 1]);
 
@@ -116,7 +116,7 @@ impl Each<1> for Part<'_> {
     }
 }
 
-impl<'a> Part<'a> {
+impl<'a> HeadsPart<'a> {
     fn new(search: &'a Search<'a>) -> Self {
         Self {
             search,
@@ -293,14 +293,18 @@ impl Search<'_> {
     }
 
     /// Reads the beginnings of files, in their order.
-    fn read_heads(&self, numbers: &[u32]) -> Vec<Part<'_>> {
+    fn read_heads(&self, numbers: &[u32]) -> Vec<HeadsPart<'_>> {
         let next = AtomicUsize::new(0);
         let is_cold = AtomicBool::new(false);
         let work = |until_cold: bool| {
-            let mut part = Part::new(self);
+            let mut part = HeadsPart::new(self);
             let mut heads = Heads::new(&self.plan.batch);
             // To keep digests in the cache, each file is opened and checked by itself.
-            let mut resident = self.cache.is_none().then(|| Resident::new(&self.plan.batch)).flatten();
+            let mut resident = self
+                .cache
+                .is_none()
+                .then(|| LeftResident::new(&self.plan.batch))
+                .flatten();
             let mut is_warm = true;
             while !(until_cold && is_cold.load(Ordering::Relaxed)) {
                 let start = next.fetch_add(CHUNK, Ordering::Relaxed);
@@ -335,7 +339,7 @@ impl Search<'_> {
                 is_cold.fetch_or(!is_warm, Ordering::Relaxed);
                 part.compare_open();
                 let done = self.done.fetch_add(chunk.len() as u64, Ordering::Relaxed) + chunk.len() as u64;
-                (self.tell)(Progress::Read(done, numbers.len() as u64));
+                (self.tell)(SearchProgress::Read(done, numbers.len() as u64));
             }
             part
         };

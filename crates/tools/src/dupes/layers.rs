@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{CWD, FileType};
 use seekless::StorageFacts;
 
-use crate::walk::{Facts, Files};
+use crate::walk::{Files, StatFacts};
 
 /// `st_dev` and `st_ino` (stat(2)).
 pub(super) type Id = (u64, u64);
@@ -86,7 +86,7 @@ fn below(files: &Files, number: u32, overlays: &mut Vec<Overlay>) -> Option<Id> 
     let name = path.strip_prefix(&overlay.point).ok()?;
     let in_layer = |layer: &PathBuf| {
         let path = CString::new(layer.join(name).into_os_string().into_encoded_bytes()).ok()?;
-        Facts::at(CWD, &path).ok()
+        StatFacts::at(CWD, &path).ok()
     };
     // A name in a layer hides the same name in lower layers.
     let shown = overlay.layers.iter().find_map(in_layer)?;

@@ -41,7 +41,7 @@ use cache::Cache;
 pub use contents::Contents;
 pub use directories::EqualDirectories;
 use found::{Class, Member};
-pub use found::{Equal, Found, Group, Name, Proof, ReportedPath, Sum};
+pub use found::{DuplicatesSum, Equal, EqualFiles, FoundDuplicates, FoundName, Proof, ReportedPath};
 use heads::Beginnings;
 use order::PathOrder;
 use prove::Layouts;
@@ -49,7 +49,7 @@ use twins::Twins;
 
 /// How files are compared.
 #[derive(Clone, Debug, Default)]
-pub struct Options {
+pub struct SearchOptions {
     /// Which files may be duplicates of each other.
     pub across: Across,
     /// Whether bytes are compared even if that reads files twice.
@@ -83,7 +83,7 @@ impl Across {
 
 /// How far a search is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
+pub enum SearchProgress {
     /// Files listed so far.
     Listed(u64),
     /// Files whose beginnings were read, and their total.
@@ -93,7 +93,7 @@ pub enum Progress {
 }
 
 /// Receives the progress of a search, from any of its threads.
-pub type Tell<'a> = &'a (dyn Fn(Progress) + Sync);
+pub type Tell<'a> = &'a (dyn Fn(SearchProgress) + Sync);
 
 /// A file that could not be read, and why.
 type Failed = (u32, io::Error);
@@ -103,10 +103,10 @@ struct Search<'a> {
     files: &'a Files,
     plan: DuplicatesPlan,
     process: ProcessFacts,
-    options: &'a Options,
+    options: &'a SearchOptions,
     stop: &'a Stop,
     tell: Tell<'a>,
-    /// What [`Progress`] counts in the current step.
+    /// What [`SearchProgress`] counts in the current step.
     done: AtomicU64,
     read_bytes: AtomicU64,
     threads: Threads,
@@ -122,13 +122,19 @@ struct Search<'a> {
 
 /// Finds files that are equal, below the paths of a selection.
 #[must_use]
-pub fn find(selection: &Selection, filter: &Filter, options: &Options, stop: &Stop, tell: Tell<'_>) -> Found {
+pub fn find(
+    selection: &Selection,
+    filter: &Filter,
+    options: &SearchOptions,
+    stop: &Stop,
+    tell: Tell<'_>,
+) -> FoundDuplicates {
     let mut steps = Steps::default();
     let process = ProcessFacts::here();
     let plan = plan::duplicates(&process, &[], 0);
-    let listed = |files| tell(Progress::Listed(files));
+    let listed = |files| tell(SearchProgress::Listed(files));
     let found = Files::list(selection, filter, options.with_directories, &plan.batch, stop, &listed);
-    let walk::Found {
+    let walk::WalkFound {
         files,
         left,
         mut left_out,
@@ -181,14 +187,14 @@ pub fn find(selection: &Selection, filter: &Filter, options: &Options, stop: &St
     let cache_failure = cache_failure.or(search.cache.as_ref().and_then(|cache| cache.save(&files)));
     steps.end();
     let unreadable = failed.iter().map(|(number, _)| *number).collect();
-    let sum = Sum::of(&classes);
+    let sum = DuplicatesSum::of(&classes);
     let directories = search.equal_directories(&directories, &mut classes);
     // From here on, only names are needed; process exit would close the directories one after the other.
     let closing = files.close_directories();
     search.sort(&mut classes);
     let (changed, failures) = search.sort_out(failed, gone, failures);
     left_out.sort();
-    Found {
+    FoundDuplicates {
         names: search.names,
         classes,
         directories,

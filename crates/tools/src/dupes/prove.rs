@@ -14,8 +14,8 @@ use seekless_sys::{Support, residency};
 use super::failures::unread;
 use super::heads::drop_read;
 use super::split::{Open, Split};
-use super::{Class, Failed, Member, Progress, Proof, Search};
-use crate::tree::What;
+use super::{Class, Failed, Member, Proof, Search, SearchProgress};
+use crate::tree::TreeFinding;
 
 /// From this size on, it pays to check whether files share all blocks; smaller files are read faster than that.
 const SHARED_FROM_BYTES: u64 = 64 << 10;
@@ -39,7 +39,7 @@ impl Search<'_> {
         let prove = |group: &Vec<u32>| {
             let proven = self.prove_with_twins(group);
             let done = self.done.fetch_add(size(group), Ordering::Relaxed) + size(group);
-            (self.tell)(Progress::Compared(done, of_bytes));
+            (self.tell)(SearchProgress::Compared(done, of_bytes));
             proven
         };
         let is_large = |group: &&Vec<u32>| self.files.get(group[0]).bytes >= LARGE_BYTES;
@@ -340,10 +340,10 @@ impl Search<'_> {
             self.read_bytes
                 .fetch_add(2 * (range.end - range.start), Ordering::Relaxed);
             match self.large.compare(&pair, range.end, false, self.stop) {
-                Err(Some(What::Failed { side, reason, .. })) => {
+                Err(Some(TreeFinding::Failed { side, reason, .. })) => {
                     split.fail([one, other][side as usize], io::Error::other(reason));
                 }
-                Ok(Some(_)) | Err(Some(What::Difference(_))) => split.leave(other),
+                Ok(Some(_)) | Err(Some(TreeFinding::Difference(_))) => split.leave(other),
                 Ok(None) | Err(None) => {}
             }
             return;

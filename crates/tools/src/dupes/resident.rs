@@ -9,10 +9,10 @@ use std::sync::atomic::Ordering;
 use seekless::plan::{BatchPlan, FIRST_BYTES, WHOLE_BYTES};
 use seekless_sys::HeadRing;
 
-use super::heads::{Digest, Part};
+use super::heads::{Digest, HeadsPart};
 
 /// Files read at a time, in one thread.
-pub(super) struct Resident {
+pub(super) struct LeftResident {
     ring: HeadRing,
     batch: usize,
     /// How much is read of each: all of a small file if most files before it began like another.
@@ -29,7 +29,7 @@ pub(super) struct Rest {
     pub is_cold: bool,
 }
 
-impl Resident {
+impl LeftResident {
     /// `None` if the system does not support it.
     pub fn new(plan: &BatchPlan) -> Option<Self> {
         let made = plan
@@ -44,7 +44,7 @@ impl Resident {
 
     /// Reads files, and returns those to be read in another way. If most of a batch are not in memory, later ones are not tried,
     /// because a read that would wait starts a request of its own.
-    pub fn read(&mut self, numbers: &[u32], part: &mut Part<'_>) -> Rest {
+    pub fn read(&mut self, numbers: &[u32], part: &mut HeadsPart<'_>) -> Rest {
         let mut rest = Rest::default();
         let mut batches = numbers.chunks(self.batch);
         while let Some(batch) = batches.next() {
@@ -59,7 +59,7 @@ impl Resident {
         rest
     }
 
-    fn read_batch(&mut self, batch: &[u32], rest: &mut Rest, part: &mut Part<'_>) {
+    fn read_batch(&mut self, batch: &[u32], rest: &mut Rest, part: &mut HeadsPart<'_>) {
         let files = part.search.files;
         let mut entries = Vec::with_capacity(batch.len());
         for number in batch {

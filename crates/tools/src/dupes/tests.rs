@@ -12,7 +12,7 @@ use crate::walk::CHANGED;
 /// The files of each group: those of a file with several names are one.
 type Groups = BTreeSet<BTreeSet<BTreeSet<PathBuf>>>;
 
-fn find_below(root: &Path, min_bytes: u64, options: &Options) -> Found {
+fn find_below(root: &Path, min_bytes: u64, options: &SearchOptions) -> FoundDuplicates {
     let selection = Selection::new([root], true);
     let filter = Filter {
         bytes: min_bytes..=u64::MAX,
@@ -21,7 +21,7 @@ fn find_below(root: &Path, min_bytes: u64, options: &Options) -> Found {
     find(&selection, &filter, options, &Stop::default(), &|_| ())
 }
 
-fn found(root: &Path, min_bytes: u64, options: &Options) -> Groups {
+fn found(root: &Path, min_bytes: u64, options: &SearchOptions) -> Groups {
     let found = find_below(root, min_bytes, options);
     assert_eq!(found.failures, []);
     let groups = found.groups().map(|group| {
@@ -111,7 +111,7 @@ proptest! {
                 fs::hard_link(&path, place.path().join(number.to_string() + " again")).unwrap();
             }
         }
-        let found = found(place.path(), min_bytes, &Options { is_paranoid, ..Options::default() });
+        let found = found(place.path(), min_bytes, &SearchOptions { is_paranoid, ..SearchOptions::default() });
         prop_assert_eq!(found, naive(place.path(), min_bytes));
     }
 }
@@ -136,9 +136,9 @@ fn more_equal_files_than_can_be_open_side_by_side_are_found_by_digests_or_by_byt
         (10_000, false, of_bytes),
     ] {
         write(length);
-        let options = Options {
+        let options = SearchOptions {
             is_paranoid,
-            ..Options::default()
+            ..SearchOptions::default()
         };
         assert_eq!(found(place.path(), 1, &options), naive(place.path(), 1));
         let found = find_below(place.path(), 1, &options);
@@ -169,12 +169,12 @@ fn only_groups_across_roots_or_with_references_are_found_where_these_are_asked_f
             }
             _ => Selection::new(&roots, true),
         };
-        let options = Options {
+        let options = SearchOptions {
             across,
-            ..Options::default()
+            ..SearchOptions::default()
         };
         let found = find(&selection, &Filter::default(), &options, &Stop::default(), &|_| ());
-        let names = |group: Group| {
+        let names = |group: EqualFiles| {
             let names = group
                 .files
                 .iter()
@@ -226,14 +226,14 @@ fn files_that_one_stands_for_are_one_group_still_when_that_one_changes() {
         }
         let selection = Selection::new([place.path()], true);
         let tell = |progress| {
-            if matches!(progress, Progress::Read(done, all) if done == all) {
+            if matches!(progress, SearchProgress::Read(done, all) if done == all) {
                 fs::write(changes, "else").unwrap();
             }
         };
         let found = find(
             &selection,
             &Filter::default(),
-            &Options::default(),
+            &SearchOptions::default(),
             &Stop::default(),
             &tell,
         );
@@ -280,9 +280,9 @@ fn what_was_not_in_memory_does_not_stay_there_unless_it_is_to() {
             println!("skipped: files cannot be dropped from the page cache here");
             return;
         }
-        let options = Options {
+        let options = SearchOptions {
             keeps_cached,
-            ..Options::default()
+            ..SearchOptions::default()
         };
         assert_eq!(find_below(place.path(), 1, &options).sum().duplicates, 1);
         let is_resident = resident().map(|part| part > Some(0.0));
@@ -321,7 +321,10 @@ fn holes_that_were_not_in_memory_do_not_stay_there() {
             return;
         }
     }
-    assert_eq!(find_below(place.path(), 1, &Options::default()).sum().duplicates, 8);
+    assert_eq!(
+        find_below(place.path(), 1, &SearchOptions::default()).sum().duplicates,
+        8
+    );
     for path in &paths {
         let found = seekless::cache::resident(path).unwrap();
         assert_eq!(found.part(), Some(0.0), "{}", path.display());
@@ -374,7 +377,7 @@ proptest! {
                 fs::write(path, content).unwrap();
             }
         }
-        let options = Options { with_directories: true, ..Options::default() };
+        let options = SearchOptions { with_directories: true, ..SearchOptions::default() };
         let found = find_below(place.path(), 1, &options);
         let mut told: BTreeSet<&Path> = BTreeSet::new();
         for group in &found.directories {
@@ -422,11 +425,11 @@ proptest! {
 }
 
 /// Searches below a directory, for equal directories, too.
-fn find_directories(root: &Path, other_file_systems: bool, filter: &Filter) -> Found {
+fn find_directories(root: &Path, other_file_systems: bool, filter: &Filter) -> FoundDuplicates {
     let selection = Selection::new([root], other_file_systems);
-    let options = Options {
+    let options = SearchOptions {
         with_directories: true,
-        ..Options::default()
+        ..SearchOptions::default()
     };
     find(&selection, filter, &options, &Stop::default(), &|_| ())
 }
@@ -493,7 +496,13 @@ fn links_are_followed_where_that_is_asked_for_and_lead_to_nothing_twice() {
             follows_links,
             ..Filter::default()
         };
-        let found = find(&selection, &filter, &Options::default(), &Stop::default(), &|_| ());
+        let found = find(
+            &selection,
+            &filter,
+            &SearchOptions::default(),
+            &Stop::default(),
+            &|_| (),
+        );
         assert_eq!(found.failures, []);
         let below = |path: PathBuf| {
             path.strip_prefix(place.path().join("tree"))
@@ -530,7 +539,13 @@ fn ignore_files_are_heeded_where_that_is_asked_for() {
             bytes: 4..=4,
             ..Filter::default()
         };
-        let found = find(&selection, &filter, &Options::default(), &Stop::default(), &|_| ());
+        let found = find(
+            &selection,
+            &filter,
+            &SearchOptions::default(),
+            &Stop::default(),
+            &|_| (),
+        );
         let paths = found
             .groups()
             .flat_map(|group| group.files)
@@ -555,13 +570,13 @@ fn a_cache_saves_reading_what_has_not_changed_and_is_not_believed_of_what_has() 
         fs::write(tree.join(name), bytes).unwrap();
     }
     let find = || {
-        let options = Options {
+        let options = SearchOptions {
             cache: Some(cache.clone()),
-            ..Options::default()
+            ..SearchOptions::default()
         };
         let found = find_below(&tree, 1, &options);
         assert_eq!(found.cache_failure, None);
-        let names = |group: Group| {
+        let names = |group: EqualFiles| {
             let names = group
                 .files
                 .iter()
@@ -593,9 +608,9 @@ fn a_cache_that_cannot_be_used_is_told_and_the_search_goes_on() {
         fs::write(place.path().join(name), "same").unwrap();
     }
     let foreign = place.path().join("a");
-    let options = Options {
+    let options = SearchOptions {
         cache: Some(foreign.clone()),
-        ..Options::default()
+        ..SearchOptions::default()
     };
     let found = find_below(place.path(), 1, &options);
     assert!(
@@ -622,9 +637,9 @@ fn a_cache_of_another_version_is_told_and_stays_as_it_is() {
     transaction.open_table(table).unwrap().insert(1, "a digest").unwrap();
     transaction.commit().unwrap();
     drop(database);
-    let options = Options {
+    let options = SearchOptions {
         cache: Some(cache.clone()),
-        ..Options::default()
+        ..SearchOptions::default()
     };
     for _ in 0..2 {
         let found = find_below(place.path(), 1, &options);
@@ -650,9 +665,9 @@ fn a_file_with_names_below_several_roots_is_below_all_of_them() {
     fs::write(roots[0].join("c"), "alone").unwrap();
     fs::hard_link(roots[0].join("c"), roots[1].join("c")).unwrap();
     for _ in 0..20 {
-        let options = Options {
+        let options = SearchOptions {
             across: Across::Roots,
-            ..Options::default()
+            ..SearchOptions::default()
         };
         let selection = Selection::new(&roots, true);
         let found = find(&selection, &Filter::default(), &options, &Stop::default(), &|_| ());
@@ -666,7 +681,7 @@ fn a_file_with_names_below_several_roots_is_below_all_of_them() {
 }
 
 /// A search of files that are listed, each with one name.
-fn search_of<'a>(files: &'a Files, options: &'a Options, stop: &'a Stop) -> Search<'a> {
+fn search_of<'a>(files: &'a Files, options: &'a SearchOptions, stop: &'a Stop) -> Search<'a> {
     let process = ProcessFacts::here();
     Search {
         files,
@@ -702,9 +717,9 @@ fn files_that_begin_alike_and_differ_are_read_a_few_times_at_most_to_compare_the
         bytes[4_500..4_508].copy_from_slice(&(number / 2 * 2).max(number.min(500)).to_le_bytes());
         fs::write(place.path().join(number.to_string()), bytes).unwrap();
     }
-    let options = Options {
+    let options = SearchOptions {
         is_paranoid: true,
-        ..Options::default()
+        ..SearchOptions::default()
     };
     let found = find_below(place.path(), 1, &options);
     let groups: Vec<_> = found.groups().collect();
@@ -723,9 +738,9 @@ fn comparing_the_bytes_of_many_files_ends_when_it_is_to_stop() {
     for number in 0..3_000 {
         fs::write(place.path().join(number.to_string()), "same").unwrap();
     }
-    let options = Options {
+    let options = SearchOptions {
         is_paranoid: true,
-        ..Options::default()
+        ..SearchOptions::default()
     };
     let files = listed_below(place.path());
     let group: Vec<u32> = (0..files.len()).collect();
@@ -769,7 +784,14 @@ fn a_name_that_is_met_twice_or_is_a_symbolic_link_is_no_other_hard_link() {
             ..Filter::default()
         };
         let selection = Selection::new(roots.iter().map(|root| path(root)), true);
-        let sum = find(&selection, &filter, &Options::default(), &Stop::default(), &|_| ()).sum();
+        let sum = find(
+            &selection,
+            &filter,
+            &SearchOptions::default(),
+            &Stop::default(),
+            &|_| (),
+        )
+        .sum();
         assert_eq!((sum.groups, sum.duplicates), (1, 1));
         sum.gain_bytes
     };
@@ -796,10 +818,10 @@ fn references_are_neither_duplicates_nor_space_to_gain() {
     // A name of a reference, too.
     fs::hard_link(roots[1].join("a/1"), roots[0].join("linked")).unwrap();
     for with_directories in [false, true] {
-        let options = Options {
+        let options = SearchOptions {
             across: Across::References(1),
             with_directories,
-            ..Options::default()
+            ..SearchOptions::default()
         };
         let selection = Selection::new(&roots[..1], true).against(&roots[1..]);
         let found = find(&selection, &Filter::default(), &options, &Stop::default(), &|_| ());
@@ -824,9 +846,9 @@ fn the_gain_of_directories_is_what_is_free_without_them_every_time() {
     }
     let bytes = fs::metadata(place.path().join("0/a/x")).unwrap().blocks() * 512;
     for _ in 0..10 {
-        let options = Options {
+        let options = SearchOptions {
             with_directories: true,
-            ..Options::default()
+            ..SearchOptions::default()
         };
         let found = find_below(place.path(), 1, &options);
         assert_eq!(found.directories.len(), 10);
@@ -844,10 +866,10 @@ fn directories_of_references_stay() {
         fs::create_dir_all(place.path().join(directory)).unwrap();
         fs::write(place.path().join(directory).join("x"), vec![7; 50_000]).unwrap();
     }
-    let options = Options {
+    let options = SearchOptions {
         across: Across::References(1),
         with_directories: true,
-        ..Options::default()
+        ..SearchOptions::default()
     };
     let found = find(
         &Selection::new(&roots[..1], true).against(&roots[1..]),
@@ -871,7 +893,7 @@ fn whatever_a_file_has_become_it_has_changed() {
         fs::write(path(name), "same").unwrap();
     }
     let files = listed_below(place.path());
-    let (options, stop) = (Options::default(), Stop::default());
+    let (options, stop) = (SearchOptions::default(), Stop::default());
     let search = search_of(&files, &options, &stop);
     let number = |name: &str| {
         (0..files.len())
@@ -921,9 +943,9 @@ fn a_digest_is_kept_of_what_is_written_back_so_that_later_writes_change_times() 
         println!("skipped: nothing stays unwritten here, or the system does not tell");
         return;
     }
-    let options = Options {
+    let options = SearchOptions {
         cache: Some(place.path().join("cache")),
-        ..Options::default()
+        ..SearchOptions::default()
     };
     assert_eq!(find_below(&tree, 1, &options).sum().groups, 1);
     assert_eq!(["a", "b"].map(unwritten), [Some(0); 2]);
@@ -947,7 +969,7 @@ fn ten_million_files_take_less_than_150_bytes_each() {
     let files = Files::made(100_000, 100, |number| u64::from(number / 2) + 1);
     let (mut numbers, names) = distinct(&files);
     let stop = Stop::default();
-    let options = Options::default();
+    let options = SearchOptions::default();
     let search = Search {
         names,
         ..search_of(&files, &options, &stop)
@@ -993,7 +1015,7 @@ fn many_pairs_of_large_files_are_compared_without_waiting_for_themselves() {
             );
         }
     }
-    let options = Options::default();
+    let options = SearchOptions::default();
     for _ in 0..5 {
         assert_eq!(find_below(place.path(), 1, &options).sum().groups, 40);
     }

@@ -8,7 +8,7 @@ use seekless::batch::Threads;
 
 use super::zeros::PIECE_BYTES;
 use crate::Stop;
-use crate::walk::{FileAt, How, Left, Selection, each_file as each_below};
+use crate::walk::{FileAt, FileClass, Left, Selection, each_file as each_below};
 
 /// Processes each file, several small ones at a time, and reports each result in the order in which the system lists
 /// the files; for a path that cannot be processed or listed, the reason. `Break` and `stop` end it.
@@ -24,14 +24,16 @@ pub fn each_file<T: Send>(
     let mut look = |file: &FileAt| {
         // A file that cannot be examined fails when it is opened.
         let Some(facts) = file.facts().ok().filter(|_| !file.is_named()) else {
-            return How::Large;
+            return FileClass::Large;
         };
         let id = facts.id();
         let is_met = selection.contains(id) || (facts.names > 1 && !several_names.insert(id));
-        match () {
-            () if is_met && file.is_sure(&facts) => How::Repeated,
-            () if facts.bytes <= PIECE_BYTES => How::Small,
-            () => How::Large,
+        if is_met && file.is_sure(&facts) {
+            FileClass::Repeated
+        } else if facts.bytes <= PIECE_BYTES {
+            FileClass::Small
+        } else {
+            FileClass::Large
         }
     };
     for root in selection.roots() {

@@ -18,7 +18,7 @@ use seekless_sys::{self as sys, FileSystem, Support};
 use super::Result;
 use super::error::{Error, OPENING};
 use super::holders::holders;
-use crate::walk::{Facts, FileAt, kind_of, with_article};
+use crate::walk::{FileAt, StatFacts, kind_of, with_article};
 
 /// A file under a write lease.
 pub(super) struct Held<'a> {
@@ -200,10 +200,12 @@ pub enum Privilege {
 
 impl Privilege {
     fn of(file: &File, metadata: &Metadata) -> Option<Self> {
-        match () {
-            () if sys::has_capabilities(file) => Some(Self::Capabilities),
-            () if metadata.mode() & 0o6000 != 0 && sys::effective_user() != 0 => Some(Self::SetId),
-            () => None,
+        if sys::has_capabilities(file) {
+            Some(Self::Capabilities)
+        } else if metadata.mode() & 0o6000 != 0 && sys::effective_user() != 0 {
+            Some(Self::SetId)
+        } else {
+            None
         }
     }
 }
@@ -223,7 +225,7 @@ pub(super) fn block_bytes(file: &File, path: &Path) -> Result<u64> {
 }
 
 /// What a regular file is, before it is opened.
-fn require_regular(file: &FileAt) -> Result<Facts> {
+fn require_regular(file: &FileAt) -> Result<StatFacts> {
     let facts = file
         .facts()
         .map_err(|(action, error)| Error::system(file.path(), action, error))?;

@@ -6,7 +6,7 @@ use seekless_sys::{Extent, ExtentFlags};
 
 /// The kind of a stretch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum RunKind {
     /// Bytes that were written.
     Data,
     /// No blocks; reads as zeros.
@@ -17,7 +17,7 @@ pub enum Kind {
     PastEnd,
 }
 
-impl Kind {
+impl RunKind {
     /// Its name in outputs.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -32,9 +32,9 @@ impl Kind {
 
 /// A stretch of a file, as long as it is of one kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stretch {
+pub struct HoleStretch {
     /// What it is.
-    pub kind: Kind,
+    pub kind: RunKind,
     /// The bytes.
     pub range: Range<u64>,
 }
@@ -54,7 +54,7 @@ pub(super) fn end_of(extents: &[Extent]) -> u64 {
 
 /// Reports a hole, split into holes and reserved stretches. `extents` are in order and start with those that are not
 /// before `range`.
-pub(super) fn tell_hole(range: Range<u64>, extents: &mut &[Extent], tell: &mut dyn FnMut(Stretch)) {
+pub(super) fn tell_hole(range: Range<u64>, extents: &mut &[Extent], tell: &mut dyn FnMut(HoleStretch)) {
     let mut at = range.start;
     while let Some(extent) = extents.first()
         && extent.logical < range.end
@@ -63,14 +63,14 @@ pub(super) fn tell_hole(range: Range<u64>, extents: &mut &[Extent], tell: &mut d
         let reserved = extent.logical.max(at)..end.min(range.end);
         if extent.flags.contains(ExtentFlags::UNWRITTEN) && !reserved.is_empty() {
             if at < reserved.start {
-                tell(Stretch {
-                    kind: Kind::Hole,
+                tell(HoleStretch {
+                    kind: RunKind::Hole,
                     range: at..reserved.start,
                 });
             }
             at = reserved.end;
-            tell(Stretch {
-                kind: Kind::Reserved,
+            tell(HoleStretch {
+                kind: RunKind::Reserved,
                 range: reserved,
             });
         }
@@ -80,8 +80,8 @@ pub(super) fn tell_hole(range: Range<u64>, extents: &mut &[Extent], tell: &mut d
         *extents = &extents[1..];
     }
     if at < range.end {
-        tell(Stretch {
-            kind: Kind::Hole,
+        tell(HoleStretch {
+            kind: RunKind::Hole,
             range: at..range.end,
         });
     }

@@ -25,7 +25,7 @@ pub use error::Error;
 pub use files::each_file;
 pub use fill::{Filled, fill};
 pub use held::Privilege;
-pub use map::{Kind, Stretch};
+pub use map::{HoleStretch, RunKind};
 pub use punch::{Punched, punch};
 pub use show::{Shown, show};
 

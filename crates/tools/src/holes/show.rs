@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::held::{block_bytes, file_system, open_regular};
 use super::map::{end_of, past_end, tell_hole};
 use super::zeros::Zeros;
-use super::{Error, Kind, Result, Stretch};
+use super::{Error, HoleStretch, Result, RunKind};
 use crate::Stop;
 use crate::walk::FileAt;
 
@@ -52,7 +52,7 @@ pub fn show(
     with_zeros: bool,
     stop: &Stop,
     moved: &(dyn Fn(u64) + Sync),
-    tell: &mut dyn FnMut(&Stretch),
+    tell: &mut dyn FnMut(&HoleStretch),
 ) -> Result<Shown> {
     let path = file.path();
     let failed = |action| move |error| Error::system(path, action, error);
@@ -74,7 +74,7 @@ pub fn show(
     let mut extents = found.as_deref().unwrap_or_default();
     let mut at = 0;
     {
-        let mut count = |stretch: Stretch| {
+        let mut count = |stretch: HoleStretch| {
             shown.count(&stretch);
             tell(&stretch);
         };
@@ -82,8 +82,8 @@ pub fn show(
             let range = data.map_err(failed("find holes"))?;
             tell_hole(at..range.start, &mut extents, &mut count);
             at = range.end;
-            count(Stretch {
-                kind: Kind::Data,
+            count(HoleStretch {
+                kind: RunKind::Data,
                 range,
             });
         }
@@ -92,8 +92,8 @@ pub fn show(
     let blocks_end = found.as_deref().map_or(0, end_of);
     let past_end = past_end(blocks_end, bytes, block_bytes(&file, path)?);
     if !past_end.is_empty() {
-        let stretch = Stretch {
-            kind: Kind::PastEnd,
+        let stretch = HoleStretch {
+            kind: RunKind::PastEnd,
             range: past_end,
         };
         shown.count(&stretch);
@@ -146,13 +146,13 @@ impl Shown {
         }
     }
 
-    fn count(&mut self, stretch: &Stretch) {
+    fn count(&mut self, stretch: &HoleStretch) {
         let length = stretch.range.end - stretch.range.start;
         match stretch.kind {
-            Kind::Data => self.data_bytes += length,
-            Kind::Reserved => self.reserved_bytes += length,
-            Kind::PastEnd => self.past_end_bytes = length,
-            Kind::Hole => {
+            RunKind::Data => self.data_bytes += length,
+            RunKind::Reserved => self.reserved_bytes += length,
+            RunKind::PastEnd => self.past_end_bytes = length,
+            RunKind::Hole => {
                 self.hole_bytes = self.hole_bytes.saturating_add(length);
                 self.holes += 1;
             }

@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use proptest::prelude::*;
 use seekless::error::UpdateErrorKind;
-use seekless::update::{Batch, Commit, Safety, Step, StepKind, Watch, commit, commit_watched};
+use seekless::update::{Batch, Commit, Safety, StepKind, Watch, WatchedStep, commit, commit_watched};
 use tempfile::TempDir;
 
 use super::dig::dig_held;
@@ -43,7 +43,7 @@ fn named(path: &Path) -> FileAt {
     FileAt::named(path)
 }
 
-fn stretches(path: &Path) -> (Shown, Vec<Stretch>) {
+fn stretches(path: &Path) -> (Shown, Vec<HoleStretch>) {
     let mut found = Vec::new();
     let moved = AtomicU64::new(0);
     let count = |bytes| {
@@ -413,7 +413,7 @@ fn a_file_in_use_is_left_alone_and_the_user_named() {
 struct Punching<'a>(&'a Path);
 
 impl Watch for Punching<'_> {
-    fn before(&self, step: &Step<'_>) -> io::Result<()> {
+    fn before(&self, step: &WatchedStep<'_>) -> io::Result<()> {
         if step.kind == StepKind::Write {
             let refused = punch(&named(self.0), 0, 10, false).unwrap_err();
             assert!(matches!(refused, Error::InUse { .. }), "{refused}");
@@ -459,7 +459,7 @@ fn what_is_no_regular_file_is_refused_by_its_kind() {
         (Path::new("/dev/null"), "a device"),
         (&directory.path().join("missing"), "cannot stat"),
     ] {
-        let mut silent = |_: &Stretch| {};
+        let mut silent = |_: &HoleStretch| {};
         for error in [
             show(&named(path), true, &Stop::default(), &|_| (), &mut silent).unwrap_err(),
             dig(&named(path), Dig::default(), &Stop::default(), &|_| ()).unwrap_err(),

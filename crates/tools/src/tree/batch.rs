@@ -9,10 +9,10 @@ use seekless::batch::{Each, Failed, Heads};
 
 use super::directory::Directory;
 use super::look::{compare_special, failed};
-use super::pair::{Compared, Means, Opened};
+use super::pair::{ComparedPair, Means, OpenedPair};
 use super::queue::Shared;
-use super::{Summary, What};
-use crate::walk::{Entry, FOUND_FILE, Handles, Listing};
+use super::{TreeFinding, TreeSummary};
+use crate::walk::{FOUND_FILE, Handles, Listing, ListingEntry};
 
 /// The pairs of entries in a directory, without subdirectories.
 pub(super) struct Pairs {
@@ -28,31 +28,31 @@ pub(super) struct Pairs {
 pub(super) struct Matched {
     /// Its position in the order of names.
     pub number: u32,
-    pub entry: Entry,
+    pub entry: ListingEntry,
 }
 
 /// Part of a batch: pairs of one directory.
-pub(super) struct Piece {
+pub(super) struct PairPiece {
     pub pairs: Arc<Pairs>,
     pub range: Range<usize>,
     /// The directory, open.
     pub handles: Option<Arc<Handles<2>>>,
     /// The results of the pairs.
-    pub done: Vec<(Matched, Vec<What>)>,
+    pub done: Vec<(Matched, Vec<TreeFinding>)>,
 }
 
 /// The state of a thread that compares batches.
-pub(super) struct Batch<'a> {
+pub(super) struct PairBatch<'a> {
     shared: &'a Shared<'a>,
     means: Means<'a>,
-    pieces: Vec<Piece>,
+    pieces: Vec<PairPiece>,
     /// What was done in this batch.
-    summary: Summary,
+    summary: TreeSummary,
 }
 
-impl Each<2> for Batch<'_> {
+impl Each<2> for PairBatch<'_> {
     type Item = (usize, Matched);
-    type Opened = (usize, Matched, Opened, Compared);
+    type Opened = (usize, Matched, OpenedPair, ComparedPair);
 
     fn open(&mut self, (index, matched): (usize, Matched)) -> Option<Self::Opened> {
         let piece = &self.pieces[index];
@@ -61,12 +61,12 @@ impl Each<2> for Batch<'_> {
             .as_ref()
             .filter(|_| !self.means.stop.is_stopped())?
             .borrowed();
-        let mut compared = Compared::default();
+        let mut compared = ComparedPair::default();
         let (kind, name) = (matched.entry.kind, piece.pairs.listing.c_str(&matched.entry));
         let options = self.means.options;
         if kind == FileType::RegularFile {
             let open = |side: usize| Ok(File::from(openat(directories[side], name, FOUND_FILE, Mode::empty())?));
-            if let Some(opened) = Opened::new(open, options, &mut compared) {
+            if let Some(opened) = OpenedPair::new(open, options, &mut compared) {
                 return Some((index, matched, opened, compared));
             }
         } else {
@@ -89,18 +89,18 @@ impl Each<2> for Batch<'_> {
     }
 }
 
-impl<'a> Batch<'a> {
+impl<'a> PairBatch<'a> {
     pub fn new(shared: &'a Shared<'a>) -> Self {
         Self {
             shared,
             means: shared.means(),
             pieces: Vec::new(),
-            summary: Summary::default(),
+            summary: TreeSummary::default(),
         }
     }
 
     /// Compares all pairs of a batch, and reports the results to their directories.
-    pub fn run(&mut self, heads: &mut Heads<2>, pieces: Vec<Piece>) {
+    pub fn run(&mut self, heads: &mut Heads<2>, pieces: Vec<PairPiece>) {
         self.pieces = pieces;
         let mut jobs = Vec::with_capacity(self.shared.plan.batch);
         for index in 0..self.pieces.len() {
@@ -114,16 +114,16 @@ impl<'a> Batch<'a> {
                 }
                 Err((side, error)) => {
                     let found = vec![failed(side, "open its directory again", error)];
-                    let compared = Compared {
+                    let compared = ComparedPair {
                         found,
-                        ..Compared::default()
+                        ..ComparedPair::default()
                     };
                     matched.for_each(|matched| self.done(index, matched, compared.clone()));
                 }
             }
         }
         heads.read(jobs, self);
-        for Piece { pairs, range, done, .. } in self.pieces.drain(..) {
+        for PairPiece { pairs, range, done, .. } in self.pieces.drain(..) {
             pairs.directory.release(range.len());
             pairs.directory.update(|state| {
                 for (matched, found) in done {
@@ -141,7 +141,7 @@ impl<'a> Batch<'a> {
         });
     }
 
-    fn done(&mut self, piece: usize, matched: Matched, compared: Compared) {
+    fn done(&mut self, piece: usize, matched: Matched, compared: ComparedPair) {
         let is_file = matched.entry.kind == FileType::RegularFile;
         self.summary.files += u64::from(is_file);
         self.summary.others += u64::from(!is_file);

@@ -4,23 +4,23 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use super::What;
+use super::TreeFinding;
 use crate::walk;
 
 /// Two directories of one name.
-pub(super) type Directory = walk::Directory<2, Progress>;
+pub(super) type Directory = walk::Directory<2, ListProgress>;
 
 /// The progress of a pair of directories.
 #[derive(Default)]
-pub(super) struct Progress {
+pub(super) struct ListProgress {
     is_claimed: AtomicBool,
-    state: Mutex<State>,
+    state: Mutex<ListState>,
     changed: Condvar,
 }
 
 /// The state of the entries, which are numbered from 1 in the order of names; 0 is the directory itself.
 #[derive(Default)]
-pub(super) struct State {
+pub(super) struct ListState {
     /// Whether everything is listed; only entries that are waited for may be missing.
     pub is_listed: bool,
     /// The number of the last entry.
@@ -37,7 +37,7 @@ pub(super) struct State {
 /// The result of an entry.
 pub(super) enum Item {
     /// Findings for the entry with this name.
-    Found(Box<[u8]>, Vec<What>),
+    Found(Box<[u8]>, Vec<TreeFinding>),
     /// A directory on both sides.
     Child(Arc<Directory>),
 }
@@ -49,25 +49,25 @@ impl Directory {
     }
 
     /// Changes the state, and wakes those who wait for it.
-    pub fn update(&self, change: impl FnOnce(&mut State)) {
+    pub fn update(&self, change: impl FnOnce(&mut ListState)) {
         change(&mut self.lock_state());
         self.own.changed.notify_all();
     }
 
-    pub fn lock_state(&self) -> MutexGuard<'_, State> {
+    pub fn lock_state(&self) -> MutexGuard<'_, ListState> {
         self.own.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits a short time for a change.
-    pub fn wait<'a>(&'a self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+    pub fn wait<'a>(&'a self, state: MutexGuard<'a, ListState>) -> MutexGuard<'a, ListState> {
         let waited = self.own.changed.wait_timeout(state, super::tell::TICK);
         waited.unwrap_or_else(PoisonError::into_inner).0
     }
 }
 
-impl State {
+impl ListState {
     /// Adds the findings for an entry, if there are any.
-    pub fn add(&mut self, entry: u32, name: &[u8], what: Vec<What>) {
+    pub fn add(&mut self, entry: u32, name: &[u8], what: Vec<TreeFinding>) {
         if !what.is_empty() {
             self.items.insert(entry, Item::Found(name.into(), what));
         }

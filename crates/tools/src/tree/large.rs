@@ -11,7 +11,7 @@ use seekless::plan::Plan;
 use seekless::{Comparer, Error, Method, Part, Verdict, full_text};
 
 use super::look::failed;
-use super::{LargePair, What};
+use super::{LargePair, TreeFinding};
 use crate::Stop;
 use crate::handle::path_of;
 
@@ -45,7 +45,7 @@ impl Large {
         bytes: u64,
         is_watched: bool,
         stop: &Stop,
-    ) -> Result<Option<u64>, Option<What>> {
+    ) -> Result<Option<u64>, Option<TreeFinding>> {
         self.compare_while(files, bytes, is_watched, &|| !stop.is_stopped())
     }
 
@@ -56,7 +56,7 @@ impl Large {
         bytes: u64,
         is_watched: bool,
         goes_on: &dyn Fn() -> bool,
-    ) -> Result<Option<u64>, Option<What>> {
+    ) -> Result<Option<u64>, Option<TreeFinding>> {
         // One pair at a time.
         let mut all = self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
         let paths = files.each_ref().map(|file| path_of(file).unwrap_or_default());
@@ -139,7 +139,7 @@ fn prepared(all: &mut Vec<Prepared>, plan: Plan) -> Result<&mut Prepared, Error>
 }
 
 /// An error of the engine as a failure of one side.
-fn what(error: &Error, paths: &[PathBuf; 2]) -> What {
+fn what(error: &Error, paths: &[PathBuf; 2]) -> TreeFinding {
     let side = match error {
         Error::System { path, .. } | Error::Resized { path, .. } => usize::from(*path == paths[1]),
         _ => 0,

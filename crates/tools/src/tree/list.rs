@@ -7,11 +7,11 @@ use rustix::fs::FileType;
 use seekless_sys::extended_attributes;
 
 use super::batch::Matched;
-use super::directory::{Directory, Item, Progress, State};
+use super::directory::{Directory, Item, ListProgress, ListState};
 use super::look::{compare_metadata, failed, failures};
 use super::queue::Shared;
-use super::{Difference, Side, What};
-use crate::walk::{Facts, Handles, Listing, in_each, merge};
+use super::{EntryDifference, TreeFinding, TreeSide};
+use crate::walk::{Handles, Listing, StatFacts, in_each, merge};
 
 /// The weight of a directory itself, in entries.
 pub(super) const DIRECTORY_WEIGHT: u64 = 8;
@@ -40,10 +40,10 @@ impl Shared<'_> {
         };
         // A directory that cannot be listed counts as empty.
         let ([mut one, other], rest) = listed.unwrap_or_default();
-        let mut state = State {
+        let mut state = ListState {
             is_listed: true,
             rest,
-            ..State::default()
+            ..ListState::default()
         };
         let (pairs, children) = sort_out(directory, &one, &other, &mut state);
         state.add(0, b"", found);
@@ -58,21 +58,21 @@ impl Shared<'_> {
         self.push(directory, pairs, one, children);
     }
 
-    fn open_and_list(&self, directory: &Arc<Directory>, found: &mut Vec<What>) -> Option<Part> {
+    fn open_and_list(&self, directory: &Arc<Directory>, found: &mut Vec<TreeFinding>) -> Option<Part> {
         self.count(|done| done.directories += 1);
         let (pair, facts) = directory.open(&mut failures(found))?;
         let directories = pair.borrowed();
         if self.options.metadata {
             compare_metadata(&facts, found, |side| extended_attributes(directories[side]));
         }
-        if Facts::are_of_one_file(&facts, directories) {
+        if StatFacts::are_of_one_file(&facts, directories) {
             self.count(|done| done.identical += 1);
             return None;
         }
         self.list_from(&pair, b"", found)
     }
 
-    fn list_from(&self, pair: &Handles<2>, after: &[u8], found: &mut Vec<What>) -> Option<Part> {
+    fn list_from(&self, pair: &Handles<2>, after: &[u8], found: &mut Vec<TreeFinding>) -> Option<Part> {
         let most = usize::try_from(self.plan.entries_ahead)
             .unwrap_or(usize::MAX)
             .saturating_mul(PART);
@@ -95,7 +95,7 @@ fn sort_out(
     directory: &Arc<Directory>,
     one: &Listing,
     other: &Listing,
-    state: &mut State,
+    state: &mut ListState,
 ) -> (Vec<Matched>, Vec<Arc<Directory>>) {
     let (mut pairs, mut children) = (Vec::new(), Vec::new());
     for met in merge(one, other) {
@@ -103,10 +103,10 @@ fn sort_out(
         let number = state.last;
         let (name, difference) = match met {
             (Some(left), Some(right)) if left.kind != right.kind => {
-                (one.name(left), Difference::Kinds([left.kind, right.kind]))
+                (one.name(left), EntryDifference::Kinds([left.kind, right.kind]))
             }
             (Some(left), Some(_)) if left.kind == FileType::Directory => {
-                let child = directory.child(one.c_str(left), Progress::default());
+                let child = directory.child(one.c_str(left), ListProgress::default());
                 state.items.insert(number, Item::Child(Arc::clone(&child)));
                 children.push(child);
                 continue;
@@ -115,11 +115,11 @@ fn sort_out(
                 pairs.push(Matched { number, entry: *left });
                 continue;
             }
-            (Some(left), None) => (one.name(left), Difference::OnlyIn(Side::One, left.kind)),
-            (None, Some(right)) => (other.name(right), Difference::OnlyIn(Side::Other, right.kind)),
+            (Some(left), None) => (one.name(left), EntryDifference::OnlyIn(TreeSide::One, left.kind)),
+            (None, Some(right)) => (other.name(right), EntryDifference::OnlyIn(TreeSide::Other, right.kind)),
             (None, None) => continue,
         };
-        state.add(number, name, vec![What::Difference(difference)]);
+        state.add(number, name, vec![TreeFinding::Difference(difference)]);
     }
     if !pairs.is_empty() {
         state.is_waited_for = vec![false; state.last as usize + 1];

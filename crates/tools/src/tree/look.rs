@@ -10,8 +10,8 @@ use rustix::fs::{FileType, readlinkat};
 use seekless_sys::{ExtendedAttributes, Support, extended_attributes_at};
 use serde::Serialize;
 
-use super::{Difference, Side, What};
-use crate::walk::{Facts, in_each};
+use super::{EntryDifference, TreeFinding, TreeSide};
+use crate::walk::{StatFacts, in_each};
 
 /// One piece of metadata that differs, with both values.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -30,23 +30,23 @@ pub enum Attribute {
 }
 
 /// A failure, as it is reported.
-pub(super) fn failed(side: usize, action: &'static str, error: impl Into<io::Error>) -> What {
-    What::Failed {
-        side: Side::BOTH[side],
+pub(super) fn failed(side: usize, action: &'static str, error: impl Into<io::Error>) -> TreeFinding {
+    TreeFinding::Failed {
+        side: TreeSide::BOTH[side],
         action,
         reason: error.into().to_string(),
     }
 }
 
 /// Collects failures of both sides.
-pub(super) fn failures(found: &mut Vec<What>) -> impl FnMut(usize, &'static str, io::Error) {
+pub(super) fn failures(found: &mut Vec<TreeFinding>) -> impl FnMut(usize, &'static str, io::Error) {
     |side, action, error| found.push(failed(side, action, error))
 }
 
 /// The differences of metadata; `get` reads the extended attributes of a side.
 pub(super) fn compare_metadata(
-    facts: &[Facts; 2],
-    found: &mut Vec<What>,
+    facts: &[StatFacts; 2],
+    found: &mut Vec<TreeFinding>,
     get: impl FnMut(usize) -> io::Result<Support<ExtendedAttributes>>,
 ) {
     let [one, other] = facts;
@@ -64,7 +64,7 @@ pub(super) fn compare_metadata(
         differ.extend(names_that_differ(&one, &other).into_iter().map(Attribute::Extended));
     }
     if !differ.is_empty() {
-        found.push(What::Difference(Difference::Metadata(differ)));
+        found.push(TreeFinding::Difference(EntryDifference::Metadata(differ)));
     }
     found.append(&mut failed);
 }
@@ -86,23 +86,23 @@ pub(super) fn compare_special(
     directories: [BorrowedFd<'_>; 2],
     name: &CStr,
     with_metadata: bool,
-    found: &mut Vec<What>,
+    found: &mut Vec<TreeFinding>,
 ) {
-    let look = |side: usize| Ok(Facts::at(directories[side], name)?);
+    let look = |side: usize| Ok(StatFacts::at(directories[side], name)?);
     match kind {
         FileType::Symlink => {
             let read = |side: usize| Ok(readlinkat(directories[side], name, Vec::new())?);
             let read = in_each("read the link", &mut failures(found), read);
             if let Some([one, other]) = read.filter(|[one, other]| one != other) {
                 let targets = [one, other].map(|target| PathBuf::from(OsString::from_vec(target.into_bytes())));
-                found.push(What::Difference(Difference::Targets(targets)));
+                found.push(TreeFinding::Difference(EntryDifference::Targets(targets)));
             }
         }
         FileType::CharacterDevice | FileType::BlockDevice => {
             let facts = in_each("stat", &mut failures(found), look);
-            let numbers = facts.map(|[one, other]: [Facts; 2]| [one.number, other.number]);
+            let numbers = facts.map(|[one, other]: [StatFacts; 2]| [one.number, other.number]);
             if let Some(numbers) = numbers.filter(|[one, other]| one != other) {
-                found.push(What::Difference(Difference::Devices(kind, numbers)));
+                found.push(TreeFinding::Difference(EntryDifference::Devices(kind, numbers)));
             }
         }
         _ => {}

@@ -55,21 +55,21 @@ pub use same_size::{SMALLEST_BYTES, SameSize, same_size};
 /// One of the two trees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Side {
+pub enum TreeSide {
     /// The first.
     One,
     /// The second.
     Other,
 }
 
-impl Side {
+impl TreeSide {
     /// Both, in this order.
     pub const BOTH: [Self; 2] = [Self::One, Self::Other];
 }
 
 /// What is compared in addition to types and contents, and what need not be found out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Options {
+pub struct TreeOptions {
     /// Also mode, owner, group, time of modification and extended attributes.
     pub metadata: bool,
     /// Only whether contents differ, not where: files of different sizes are not read.
@@ -80,13 +80,13 @@ pub struct Options {
 
 /// What differs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Difference {
+pub enum EntryDifference {
     /// The other side has no such name.
-    OnlyIn(Side, FileType),
+    OnlyIn(TreeSide, FileType),
     /// The two sides have different types under this name.
     Kinds([FileType; 2]),
     /// The bytes of files.
-    Contents(Contents),
+    Contents(ContentsDiffer),
     /// The targets of symbolic links.
     Targets([PathBuf; 2]),
     /// Major and minor numbers of devices of one kind.
@@ -97,24 +97,24 @@ pub enum Difference {
 
 /// How the bytes of two files differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Contents {
+pub enum ContentsDiffer {
     /// The first byte that differs, counted from 0.
     At(u64),
     /// One ends after this many bytes, which are equal in both.
-    Ends(Side, u64),
+    Ends(TreeSide, u64),
     /// In their sizes; they were not read.
     Sizes([u64; 2]),
 }
 
 /// What was found at a path in the trees.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum TreeFinding {
     /// The trees differ.
-    Difference(Difference),
+    Difference(EntryDifference),
     /// A file or directory could not be compared; the comparison continues.
     Failed {
         /// In which tree.
-        side: Side,
+        side: TreeSide,
         /// What was tried, as in `open`.
         action: &'static str,
         /// Why not.
@@ -123,17 +123,17 @@ pub enum What {
 }
 
 /// Receives what is found.
-pub trait Watch {
+pub trait TreeWatch {
     /// Something was found, in the order of the names, depth first. The path is relative to both roots, empty for the roots
     /// themselves, and may exceed the longest path of the system. `Break` ends the job.
-    fn found(&mut self, path: &Path, what: &What) -> ControlFlow<()>;
+    fn found(&mut self, path: &Path, what: &TreeFinding) -> ControlFlow<()>;
     /// Called from time to time with what was done so far.
-    fn progress(&mut self, _so_far: &Summary) {}
+    fn progress(&mut self, _so_far: &TreeSummary) {}
 }
 
 /// What was done.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Summary {
+pub struct TreeSummary {
     /// Pairs of regular files that were compared.
     pub files: u64,
     /// Pairs of directories that were compared, the roots among them.

@@ -12,22 +12,22 @@ use seekless_sys::{extended_attributes, first_difference};
 
 use super::large::Large;
 use super::look::{compare_metadata, failed, failures};
-use super::{Contents, Difference, Options, Side, What};
+use super::{ContentsDiffer, EntryDifference, TreeFinding, TreeOptions, TreeSide};
 use crate::Stop;
-use crate::walk::{Facts, in_each};
+use crate::walk::{StatFacts, in_each};
 
 /// Bytes of a read: few files are longer, and two such buffers stay in a processor's second cache.
 const BLOCK_BYTES: usize = 128 << 10;
 
 /// Two open files, before they are read.
-pub(super) struct Opened {
+pub(super) struct OpenedPair {
     pub files: [Arc<File>; 2],
-    pub facts: [Facts; 2],
+    pub facts: [StatFacts; 2],
 }
 
 /// The resources for comparing two files.
 pub(super) struct Means<'a> {
-    pub options: Options,
+    pub options: TreeOptions,
     pub large: &'a Large,
     pub stop: &'a Stop,
     /// Buffers for the rest of long files.
@@ -36,25 +36,29 @@ pub(super) struct Means<'a> {
 
 /// The result of a pair.
 #[derive(Clone, Default)]
-pub(super) struct Compared {
-    pub found: Vec<What>,
+pub(super) struct ComparedPair {
+    pub found: Vec<TreeFinding>,
     /// Bytes of each that were compared: up to the first difference.
     pub bytes: u64,
     pub is_identical: bool,
 }
 
-impl Opened {
+impl OpenedPair {
     /// Opens both, and compares their metadata if requested. `None` if nothing is left to compare.
-    pub fn new(open: impl FnMut(usize) -> io::Result<File>, options: Options, compared: &mut Compared) -> Option<Self> {
+    pub fn new(
+        open: impl FnMut(usize) -> io::Result<File>,
+        options: TreeOptions,
+        compared: &mut ComparedPair,
+    ) -> Option<Self> {
         let found = &mut compared.found;
         let files = in_each("open", &mut failures(found), open)?.map(Arc::new);
-        let facts = in_each("stat", &mut failures(found), |side| Ok(Facts::of(&files[side])?))?;
+        let facts = in_each("stat", &mut failures(found), |side| Ok(StatFacts::of(&files[side])?))?;
         if let Some(side) = facts.iter().position(|facts| facts.kind != FileType::RegularFile) {
             let error = io::Error::other("it is no longer a regular file");
             found.push(failed(side, "open", error));
             return None;
         }
-        if Facts::are_of_one_file(&facts, files.each_ref().map(AsFd::as_fd)) {
+        if StatFacts::are_of_one_file(&facts, files.each_ref().map(AsFd::as_fd)) {
             compared.is_identical = true;
             return None;
         }
@@ -65,26 +69,29 @@ impl Opened {
         // A size of 0 may mean that the size is unknown, as in /proc.
         if options.brief && sizes[0] != sizes[1] && !sizes.contains(&0) {
             // Contents come before metadata.
-            found.insert(0, What::Difference(Difference::Contents(Contents::Sizes(sizes))));
+            found.insert(
+                0,
+                TreeFinding::Difference(EntryDifference::Contents(ContentsDiffer::Sizes(sizes))),
+            );
             return None;
         }
         Some(Self { files, facts })
     }
 
     /// Compares the files, given their heads, which are usually the whole files.
-    pub fn compare(&self, [one, other]: [&[u8]; 2], means: &mut Means<'_>, compared: &mut Compared) {
+    pub fn compare(&self, [one, other]: [&[u8]; 2], means: &mut Means<'_>, compared: &mut ComparedPair) {
         let common = one.len().min(other.len()) as u64;
         let sizes = [self.facts[0].bytes, self.facts[1].bytes];
         let contents = if let Some(offset) = first_difference(one, other) {
-            Ok(Some(Contents::At(offset as u64)))
+            Ok(Some(ContentsDiffer::At(offset as u64)))
         } else if sizes == [one.len() as u64, other.len() as u64] {
             Ok(end(sizes))
         } else {
             self.compare_rest(common, means)
         };
         compared.bytes = match &contents {
-            Ok(Some(Contents::At(offset))) => offset + 1,
-            Ok(Some(Contents::Ends(_, bytes))) => *bytes,
+            Ok(Some(ContentsDiffer::At(offset))) => offset + 1,
+            Ok(Some(ContentsDiffer::Ends(_, bytes))) => *bytes,
             // A size may be less than the bytes read, as in /proc.
             Ok(_) => common.max(sizes[0]),
             Err(_) => common,
@@ -93,13 +100,13 @@ impl Opened {
             Ok(None) | Err(None) => {}
             Ok(Some(contents)) => compared
                 .found
-                .insert(0, What::Difference(Difference::Contents(contents))),
+                .insert(0, TreeFinding::Difference(EntryDifference::Contents(contents))),
             Err(Some(failure)) => compared.found.insert(0, failure),
         }
     }
 
     /// Compares from `start` on. `Err(None)` if the job was stopped.
-    fn compare_rest(&self, start: u64, means: &mut Means<'_>) -> Result<Option<Contents>, Option<What>> {
+    fn compare_rest(&self, start: u64, means: &mut Means<'_>) -> Result<Option<ContentsDiffer>, Option<TreeFinding>> {
         let common = self.facts[0].bytes.min(self.facts[1].bytes);
         let mut at = start;
         if common >= LARGE_BYTES {
@@ -107,14 +114,14 @@ impl Opened {
                 .large
                 .compare(&self.files, common, means.options.is_watched, means.stop)?
             {
-                return Ok(Some(Contents::At(offset)));
+                return Ok(Some(ContentsDiffer::At(offset)));
             }
             at = common;
         }
         let contents = self.read_on(at, means)?;
         // If a file was written to between two reads, the bytes are neither its old nor its new content.
         for (side, before) in self.facts.iter().enumerate() {
-            let now = Facts::of(&self.files[side]).map_err(|error| Some(failed(side, "stat", error)))?;
+            let now = StatFacts::of(&self.files[side]).map_err(|error| Some(failed(side, "stat", error)))?;
             if let Some(change) = change(before, &now) {
                 return Err(Some(failed(side, "compare", io::Error::other(change))));
             }
@@ -123,7 +130,7 @@ impl Opened {
     }
 
     /// Reads both from `at` to the end of one, ignoring sizes, which are meaningless in /proc and /sys.
-    fn read_on(&self, mut at: u64, means: &mut Means<'_>) -> Result<Option<Contents>, Option<What>> {
+    fn read_on(&self, mut at: u64, means: &mut Means<'_>) -> Result<Option<ContentsDiffer>, Option<TreeFinding>> {
         for buffer in &mut means.rest {
             buffer.resize(BLOCK_BYTES, 0);
         }
@@ -135,7 +142,7 @@ impl Opened {
             }
             let (one, other) = (&means.rest[0][..lengths[0]], &means.rest[1][..lengths[1]]);
             if let Some(offset) = first_difference(one, other) {
-                return Ok(Some(Contents::At(at + offset as u64)));
+                return Ok(Some(ContentsDiffer::At(at + offset as u64)));
             }
             if lengths != [BLOCK_BYTES; 2] {
                 return Ok(end(lengths.map(|length| at + length as u64)));
@@ -147,7 +154,7 @@ impl Opened {
 }
 
 /// How a file has changed, in words.
-fn change(before: &Facts, now: &Facts) -> Option<String> {
+fn change(before: &StatFacts, now: &StatFacts) -> Option<String> {
     let (was, is) = (before.bytes, now.bytes);
     match is.cmp(&was) {
         std::cmp::Ordering::Less => Some(format!("it shrank from {was} B to {is} B meanwhile")),
@@ -158,10 +165,10 @@ fn change(before: &Facts, now: &Facts) -> Option<String> {
 }
 
 /// The end of the shorter one, if they differ in size.
-fn end(sizes: [u64; 2]) -> Option<Contents> {
+fn end(sizes: [u64; 2]) -> Option<ContentsDiffer> {
     match sizes[0].cmp(&sizes[1]) {
-        std::cmp::Ordering::Less => Some(Contents::Ends(Side::One, sizes[0])),
-        std::cmp::Ordering::Greater => Some(Contents::Ends(Side::Other, sizes[1])),
+        std::cmp::Ordering::Less => Some(ContentsDiffer::Ends(TreeSide::One, sizes[0])),
+        std::cmp::Ordering::Greater => Some(ContentsDiffer::Ends(TreeSide::Other, sizes[1])),
         std::cmp::Ordering::Equal => None,
     }
 }

@@ -17,13 +17,13 @@ use seekless::batch::Heads;
 use seekless::facts::ProcessFacts;
 use seekless::plan::{self, BATCH, BatchPlan};
 
-use super::batch::{Batch, Matched, Pairs, Piece};
-use super::directory::{Directory, Progress};
+use super::batch::{Matched, PairBatch, PairPiece, Pairs};
+use super::directory::{Directory, ListProgress};
 use super::large::Large;
 use super::list::DIRECTORY_WEIGHT;
 use super::pair::Means;
 use super::tell::Teller;
-use super::{Difference, Options, Summary, TreeError, Watch, What};
+use super::{EntryDifference, TreeError, TreeFinding, TreeOptions, TreeSummary, TreeWatch};
 use crate::Stop;
 use crate::walk::{Limit, Listing, kind_of, open_root};
 
@@ -32,7 +32,7 @@ const PAIRS_AHEAD: usize = 64 * BATCH;
 
 /// The state that all threads share.
 pub(super) struct Shared<'a> {
-    pub options: Options,
+    pub options: TreeOptions,
     pub plan: BatchPlan,
     stop: &'a Stop,
     queue: Mutex<Queue>,
@@ -41,7 +41,7 @@ pub(super) struct Shared<'a> {
     /// Entries that are listed, but not reported yet.
     pub untold: AtomicU64,
     /// What was done and reported so far.
-    done: Mutex<Summary>,
+    done: Mutex<TreeSummary>,
 }
 
 #[derive(Default)]
@@ -55,7 +55,7 @@ struct Queue {
 
 enum Job {
     List(Arc<Directory>),
-    Compare(Vec<Piece>),
+    Compare(Vec<PairPiece>),
 }
 
 /// Compares two trees and reports findings in the order of the names, depth first. Roots that are symbolic links are
@@ -67,10 +67,10 @@ enum Job {
 pub fn compare(
     one: &Path,
     other: &Path,
-    options: &Options,
+    options: &TreeOptions,
     stop: &Stop,
-    watch: &mut dyn Watch,
-) -> Result<Summary, TreeError> {
+    watch: &mut dyn TreeWatch,
+) -> Result<TreeSummary, TreeError> {
     compare_by(plan::batch(&ProcessFacts::here()), [one, other], *options, stop, watch)
 }
 
@@ -78,10 +78,10 @@ pub fn compare(
 pub(super) fn compare_by(
     plan: BatchPlan,
     roots: [&Path; 2],
-    options: Options,
+    options: TreeOptions,
     stop: &Stop,
-    watch: &mut dyn Watch,
-) -> Result<Summary, TreeError> {
+    watch: &mut dyn TreeWatch,
+) -> Result<TreeSummary, TreeError> {
     let [one, other] = roots;
     let mut kinds = [FileType::Unknown; 2];
     for (kind, path) in kinds.iter_mut().zip(roots) {
@@ -103,7 +103,7 @@ pub(super) fn compare_by(
             let (one, other) = (one.to_owned(), other.to_owned());
             return Err(TreeError::NoDirectories { one, other });
         }
-        let _ = teller.tell(b"", &[What::Difference(Difference::Kinds(kinds))]);
+        let _ = teller.tell(b"", &[TreeFinding::Difference(EntryDifference::Kinds(kinds))]);
         return Ok(shared.summary());
     }
     let open = |path: &Path| open_root(path).map_err(|error| root_error(path, "open", error));
@@ -112,7 +112,7 @@ pub(super) fn compare_by(
         [open(one)?, open(other)?],
         CString::default(),
         &limit,
-        Progress::default(),
+        ListProgress::default(),
     );
     std::thread::scope(|scope| {
         // The threads end even if the teller panics.
@@ -166,21 +166,21 @@ impl Shared<'_> {
     }
 
     /// Counts what was done.
-    pub fn count(&self, count: impl FnOnce(&mut Summary)) {
+    pub fn count(&self, count: impl FnOnce(&mut TreeSummary)) {
         count(&mut self.done.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
     /// What was done and reported so far, without the methods of large files.
-    pub fn so_far(&self) -> Summary {
-        Summary {
+    pub fn so_far(&self) -> TreeSummary {
+        TreeSummary {
             now: self.large.now(),
             ..self.done.lock().unwrap_or_else(PoisonError::into_inner).clone()
         }
     }
 
     /// The final summary.
-    fn summary(&self) -> Summary {
-        Summary {
+    fn summary(&self) -> TreeSummary {
+        TreeSummary {
             large: self.large.used(),
             ..self.so_far()
         }
@@ -202,7 +202,7 @@ impl Shared<'_> {
     }
 
     fn work(&self) {
-        let (mut heads, mut batch) = (Heads::new(&self.plan), Batch::new(self));
+        let (mut heads, mut batch) = (Heads::new(&self.plan), PairBatch::new(self));
         while let Some(job) = self.next() {
             match job {
                 Job::List(directory) => self.list(&directory),
@@ -282,7 +282,7 @@ impl Shared<'_> {
 
 impl Queue {
     /// Takes the next pairs, from several directories if necessary.
-    fn take(&mut self, most: usize) -> Vec<Piece> {
+    fn take(&mut self, most: usize) -> Vec<PairPiece> {
         let mut pieces = Vec::new();
         let mut room = most;
         while room > 0
@@ -291,7 +291,7 @@ impl Queue {
             let end = pairs.matched.len().min(*next + room);
             room -= end - *next;
             self.waiting_pairs -= end - *next;
-            pieces.push(Piece {
+            pieces.push(PairPiece {
                 pairs: Arc::clone(pairs),
                 range: *next..end,
                 handles: None,

@@ -13,10 +13,10 @@ use seekless::plan;
 use serde::Serialize;
 
 use super::large::Large;
-use super::pair::{Compared, Means, Opened};
-use super::{Options, TreeError, What};
+use super::pair::{ComparedPair, Means, OpenedPair};
+use super::{TreeError, TreeFinding, TreeOptions};
 use crate::Stop;
-use crate::walk::{Facts, FileAt, Selection};
+use crate::walk::{FileAt, Selection, StatFacts};
 
 /// Smaller files are ignored.
 pub const SMALLEST_BYTES: u64 = 1 << 20;
@@ -60,7 +60,7 @@ pub fn same_size(root: &Path, stop: &Stop, failed: &mut dyn FnMut(&Path, &str)) 
     result.sizes = groups.clone().count() as u64;
     let mut pairs = Pairs {
         means: Means {
-            options: Options::default(),
+            options: TreeOptions::default(),
             large: &Large::default(),
             stop,
             rest: [Vec::new(), Vec::new()],
@@ -84,15 +84,15 @@ struct Pairs<'a> {
 
 impl<'a> Each<2> for Pairs<'a> {
     type Item = [&'a FileAt; 2];
-    type Opened = ([&'a Path; 2], Opened);
+    type Opened = ([&'a Path; 2], OpenedPair);
 
     fn open(&mut self, files: [&'a FileAt; 2]) -> Option<Self::Opened> {
         if self.means.stop.is_stopped() {
             return None;
         }
-        let mut compared = Compared::default();
+        let mut compared = ComparedPair::default();
         let open = |side: usize| files[side].open(OFlags::RDONLY).map_err(|(_, error)| error);
-        let opened = Opened::new(open, self.means.options, &mut compared);
+        let opened = OpenedPair::new(open, self.means.options, &mut compared);
         let paths = files.map(FileAt::path);
         if opened.is_none() {
             self.count(paths, &compared);
@@ -105,7 +105,7 @@ impl<'a> Each<2> for Pairs<'a> {
     }
 
     fn take(&mut self, (paths, opened): Self::Opened, heads: Result<[&[u8]; 2], Failed>) {
-        let mut compared = Compared::default();
+        let mut compared = ComparedPair::default();
         match heads {
             Ok(heads) => opened.compare(heads, &mut self.means, &mut compared),
             Err((side, error)) => compared.found.push(super::look::failed(side, "read", error)),
@@ -115,9 +115,9 @@ impl<'a> Each<2> for Pairs<'a> {
 }
 
 impl Pairs<'_> {
-    fn count(&mut self, paths: [&Path; 2], compared: &Compared) {
+    fn count(&mut self, paths: [&Path; 2], compared: &ComparedPair) {
         for what in &compared.found {
-            if let What::Failed { side, action, reason } = what {
+            if let TreeFinding::Failed { side, action, reason } = what {
                 self.result.failures += 1;
                 return (self.failed)(paths[*side as usize], &format!("cannot {action}: {reason}"));
             }
@@ -135,7 +135,7 @@ fn groups(
     result: &mut SameSize,
     failed: &mut dyn FnMut(&Path, &str),
 ) -> BTreeMap<u64, Vec<FileAt>> {
-    let mut groups: BTreeMap<u64, Vec<(FileAt, Facts)>> = BTreeMap::new();
+    let mut groups: BTreeMap<u64, Vec<(FileAt, StatFacts)>> = BTreeMap::new();
     let selection = Selection::new([root], true);
     for found in selection.roots().iter().flat_map(|root| selection.walk(root, stop)) {
         let looked = found.and_then(|file| match file.facts() {
@@ -153,7 +153,7 @@ fn groups(
             }
         }
     }
-    let once = |(bytes, mut files): (u64, Vec<(FileAt, Facts)>)| {
+    let once = |(bytes, mut files): (u64, Vec<(FileAt, StatFacts)>)| {
         files.sort_by(|one, other| one.0.path().cmp(other.0.path()));
         let mut met = HashSet::new();
         files.retain(|(file, facts)| facts.names == 1 || met.insert(facts.id()) || !file.is_sure(facts));

@@ -10,9 +10,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::directory::{Directory, Item, State, dismantle};
+use super::directory::{Directory, Item, ListState, dismantle};
 use super::queue::Shared;
-use super::{Watch, What};
+use super::{TreeFinding, TreeWatch};
 
 /// The time between two reports of progress, and checks whether to stop.
 pub(super) const TICK: Duration = Duration::from_millis(100);
@@ -38,14 +38,14 @@ enum Next {
 /// Reports findings.
 pub(super) struct Teller<'a> {
     shared: &'a Shared<'a>,
-    watch: &'a mut dyn Watch,
+    watch: &'a mut dyn TreeWatch,
     /// The path of the current directory, each name followed by a slash.
     path: Vec<u8>,
     last_tick: Instant,
 }
 
 impl<'a> Teller<'a> {
-    pub fn new(shared: &'a Shared<'a>, watch: &'a mut dyn Watch) -> Self {
+    pub fn new(shared: &'a Shared<'a>, watch: &'a mut dyn TreeWatch) -> Self {
         Self {
             shared,
             watch,
@@ -129,7 +129,7 @@ impl<'a> Teller<'a> {
     }
 
     /// Reports the findings for a name, or for the directory itself if the name is empty.
-    pub fn tell(&mut self, name: &[u8], all: &[What]) -> ControlFlow<()> {
+    pub fn tell(&mut self, name: &[u8], all: &[TreeFinding]) -> ControlFlow<()> {
         let mut path = self.path.clone();
         if name.is_empty() {
             path.pop();
@@ -137,8 +137,8 @@ impl<'a> Teller<'a> {
         path.extend_from_slice(name);
         for what in all {
             self.shared.count(|done| match what {
-                What::Difference(_) => done.differences += 1,
-                What::Failed { .. } => done.failures += 1,
+                TreeFinding::Difference(_) => done.differences += 1,
+                TreeFinding::Failed { .. } => done.failures += 1,
             });
             self.watch.found(Path::new(OsStr::from_bytes(&path)), what)?;
         }
@@ -150,7 +150,7 @@ impl<'a> Teller<'a> {
 }
 
 /// The next result, if it is known.
-fn ready(state: &mut State, next: &mut u32) -> Option<Next> {
+fn ready(state: &mut ListState, next: &mut u32) -> Option<Next> {
     if !state.is_listed {
         return None;
     }

@@ -18,11 +18,11 @@ use seekless::files::FileId;
 use seekless::plan::BatchPlan;
 use seekless_sys::{file_system_of, is_mount_root};
 
-use super::files::{Files, Place};
+use super::files::{Files, FoundPlace};
 use super::filter::Named;
 use super::ignored::Ignored;
-use super::selection::{Mounts, Root, System, place, place_of};
-use super::{Directory, Facts, FileAt, Filter, Left, Limit, Listing, Selection, open_root};
+use super::selection::{Root, SeenMounts, System, place, place_of};
+use super::{Directory, FileAt, Filter, Left, Limit, Listing, Selection, StatFacts, open_root};
 use crate::Stop;
 use crate::threads::in_threads;
 use sorter::Sorter;
@@ -93,14 +93,14 @@ struct Queue<'a> {
     listed: HashSet<FileId>,
     /// Paths of listed directories that inode numbers do not identify.
     places: HashSet<PathBuf>,
-    mounts: Mounts,
+    mounts: SeenMounts,
     /// What is known of the file systems, by their devices.
     systems: HashMap<u64, System>,
 }
 
 /// What was found.
 #[derive(Default)]
-pub(crate) struct Found {
+pub(crate) struct WalkFound {
     pub files: Files,
     pub left: Left,
     /// Directories that are not entered by default.
@@ -121,9 +121,9 @@ impl Files {
         plan: &BatchPlan,
         stop: &Stop,
         tell: &(dyn Fn(u64) + Sync),
-    ) -> Found {
+    ) -> WalkFound {
         let limit = Limit::new(plan.open_directories);
-        let mut found = Found::default();
+        let mut found = WalkFound::default();
         let mut queue = Queue::default();
         let has_several = selection.has_several();
         // References come first: what is in them is not listed again.
@@ -152,7 +152,7 @@ impl Files {
     }
 }
 
-impl Found {
+impl WalkFound {
     fn add(&mut self, other: Self) {
         self.files.add(other.files);
         self.left.add(&other.left);
@@ -173,7 +173,7 @@ impl Found {
 
 impl<'a> Shared<'a> {
     /// Queues the roots that are directories, and takes those that are files.
-    fn begin(&self, found: &mut Found) {
+    fn begin(&self, found: &mut WalkFound) {
         let mut here: Option<Arc<Directory<1>>> = None;
         for root in self.selection.roots().iter().chain(self.selection.links()) {
             if let Some(reason) = &root.refused {
@@ -220,7 +220,7 @@ impl<'a> Shared<'a> {
     }
 
     /// Adds a file that was given as a path.
-    fn add_named(&self, root: &Root, here: Arc<Directory<1>>, found: &mut Found) {
+    fn add_named(&self, root: &Root, here: Arc<Directory<1>>, found: &mut WalkFound) {
         let file = FileAt::named(&root.path);
         let path = root.path.as_os_str().as_bytes();
         let entry = Named {
@@ -229,7 +229,7 @@ impl<'a> Shared<'a> {
         };
         match file.facts() {
             Ok(facts) if self.filter.wants(&entry, &facts) => {
-                let place = found.files.add_place(Place {
+                let place = found.files.add_place(FoundPlace {
                     directory: here,
                     root: root.number,
                     is_followed: true,
@@ -243,8 +243,8 @@ impl<'a> Shared<'a> {
         }
     }
 
-    fn work(&self) -> Found {
-        let mut found = Found::default();
+    fn work(&self) -> WalkFound {
+        let mut found = WalkFound::default();
         let _unwinding = Unwinding(self);
         while let Some(next) = self.next() {
             let before = found.files.len();
@@ -295,13 +295,13 @@ impl<'a> Shared<'a> {
     }
 
     /// Adds the files of a directory, and returns its subdirectories.
-    fn list(&self, next: Waiting<'a>, found: &mut Found) -> Vec<Waiting<'a>> {
+    fn list(&self, next: Waiting<'a>, found: &mut WalkFound) -> Vec<Waiting<'a>> {
         let directory = Arc::clone(&next.directory);
         let mut failure = None;
         let opened = if next.is_open {
             let handles = directory.handles().map_err(|(_, error)| ("open again", error));
             handles.and_then(|handles| {
-                let facts = Facts::of(handles.borrowed()[0]).map_err(|error| ("stat", error.into()))?;
+                let facts = StatFacts::of(handles.borrowed()[0]).map_err(|error| ("stat", error.into()))?;
                 Ok((handles, facts))
             })
         } else {
@@ -368,9 +368,9 @@ impl<'a> Shared<'a> {
     fn enters(
         &self,
         next: &Waiting<'_>,
-        facts: &Facts,
+        facts: &StatFacts,
         directory: BorrowedFd<'_>,
-        found: &mut Found,
+        found: &mut WalkFound,
     ) -> Option<System> {
         if facts.device != next.root.device && !self.selection.other_file_systems {
             found.left.other_file_systems += 1;
@@ -447,7 +447,7 @@ impl Drop for Unwinding<'_, '_> {
 const SUBVOLUME_INODE: u64 = 256;
 
 /// Whether a directory is a read-only btrfs snapshot on a file system that is mounted read-write.
-fn is_read_only_snapshot(directory: BorrowedFd<'_>, facts: &Facts, system: System) -> bool {
+fn is_read_only_snapshot(directory: BorrowedFd<'_>, facts: &StatFacts, system: System) -> bool {
     let is_subvolume = system.is_btrfs && facts.inode == SUBVOLUME_INODE;
     let is_refused = || accessat(directory, c".", Access::WRITE_OK, AtFlags::empty()) == Err(Errno::ROFS);
     is_subvolume && is_refused() && file_system_of(directory).is_ok_and(|found| !found.read_only)

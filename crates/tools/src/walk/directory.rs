@@ -20,7 +20,7 @@ use rustix::io::Errno;
 use seekless::files::FileId;
 use seekless_sys::without_atime;
 
-use super::Facts;
+use super::StatFacts;
 
 /// Directories of one name in this many trees, with data of the caller.
 pub(crate) struct Directory<const TREES: usize, T = ()> {
@@ -29,7 +29,7 @@ pub(crate) struct Directory<const TREES: usize, T = ()> {
     /// How it is opened: a link is followed if the walk follows links.
     flags: OFlags,
     limit: Arc<Limit<TREES>>,
-    state: Mutex<State<TREES>>,
+    state: Mutex<DirectoryState<TREES>>,
     pub own: T,
 }
 
@@ -53,7 +53,7 @@ pub(crate) struct Limit<const TREES: usize> {
     most: usize,
 }
 
-struct State<const TREES: usize> {
+struct DirectoryState<const TREES: usize> {
     /// The handles, while someone uses them or the limit keeps them, and their serial number.
     open: Weak<Handles<TREES>>,
     number: u64,
@@ -160,7 +160,7 @@ impl<const TREES: usize, T> Directory<TREES, T> {
     }
 
     fn new(parent: Option<Arc<Self>>, name: CString, limit: Arc<Limit<TREES>>, own: T) -> Self {
-        let state = State {
+        let state = DirectoryState {
             open: Weak::new(),
             number: 0,
             ids: None,
@@ -208,7 +208,7 @@ impl<const TREES: usize, T> Directory<TREES, T> {
 
     /// Opens it for the first time, for a user until [`Self::release`]. `None` if that failed in a tree; `failed` then
     /// gets the action and the error.
-    pub fn open(&self, failed: Failures<'_>) -> Option<(Arc<Handles<TREES>>, [Facts; TREES])> {
+    pub fn open(&self, failed: Failures<'_>) -> Option<(Arc<Handles<TREES>>, [StatFacts; TREES])> {
         let handles = match &self.parent {
             None => self.lock().open.upgrade()?,
             Some(parent) => {
@@ -223,8 +223,8 @@ impl<const TREES: usize, T> Directory<TREES, T> {
                 opened?
             }
         };
-        let facts = in_each("stat", failed, |tree| Ok(Facts::of(&handles.0[tree])?))?;
-        self.lock().ids = Some(facts.each_ref().map(Facts::id));
+        let facts = in_each("stat", failed, |tree| Ok(StatFacts::of(&handles.0[tree])?))?;
+        self.lock().ids = Some(facts.each_ref().map(StatFacts::id));
         self.keep(1);
         self.have(&handles);
         Some((handles, facts))
@@ -298,7 +298,7 @@ impl<const TREES: usize, T> Directory<TREES, T> {
         let handles = opened.ok_or(failure)?;
         let ids = self.lock().ids;
         for (tree, directory) in handles.0.iter().enumerate() {
-            let facts = Facts::of(directory).map_err(|error| (tree, error.into()))?;
+            let facts = StatFacts::of(directory).map_err(|error| (tree, error.into()))?;
             if ids.is_none_or(|ids| ids[tree] != facts.id()) {
                 return Err((tree, moved()));
             }
@@ -318,7 +318,7 @@ impl<const TREES: usize, T> Directory<TREES, T> {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<TREES>> {
+    fn lock(&self) -> MutexGuard<'_, DirectoryState<TREES>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

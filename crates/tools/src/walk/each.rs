@@ -10,7 +10,7 @@ use seekless::plan::FILES_AHEAD;
 use super::{FileAt, Left, Walk};
 
 /// How a file is processed.
-pub(crate) enum How {
+pub(crate) enum FileClass {
     /// Together with others.
     Small,
     /// Alone, by all threads.
@@ -20,17 +20,17 @@ pub(crate) enum How {
 }
 
 /// The result of a file, or a path that could not be listed, and why.
-pub(crate) type Told<'a, T> = Result<(&'a FileAt, T), (PathBuf, String)>;
+pub(crate) type FileResult<'a, T> = Result<(&'a FileAt, T), (PathBuf, String)>;
 
 /// Receives the results; `Break` ends the job.
-pub(crate) type Tell<'a, T> = &'a mut dyn FnMut(&mut Left, Told<'_, T>) -> ControlFlow<()>;
+pub(crate) type Tell<'a, T> = &'a mut dyn FnMut(&mut Left, FileResult<'_, T>) -> ControlFlow<()>;
 
 /// Processes each file as `look` says, and reports its result. If the job is stopped, finished files are still
 /// reported.
 pub(crate) fn each_file<T: Send>(
     mut walk: Walk<'_>,
     threads: &Threads,
-    look: &mut dyn FnMut(&FileAt) -> How,
+    look: &mut dyn FnMut(&FileAt) -> FileClass,
     work: &(dyn Fn(&FileAt) -> T + Sync),
     tell: Tell<'_, T>,
 ) -> (Left, ControlFlow<()>) {
@@ -41,7 +41,7 @@ pub(crate) fn each_file<T: Send>(
 fn run<T: Send>(
     walk: &mut Walk<'_>,
     threads: &Threads,
-    look: &mut dyn FnMut(&FileAt) -> How,
+    look: &mut dyn FnMut(&FileAt) -> FileClass,
     work: &(dyn Fn(&FileAt) -> T + Sync),
     tell: Tell<'_, T>,
 ) -> ControlFlow<()> {
@@ -66,12 +66,12 @@ fn run<T: Send>(
             }
         };
         match look(&file) {
-            How::Small => waiting.push(file),
-            How::Large => {
+            FileClass::Small => waiting.push(file),
+            FileClass::Large => {
                 work_on(&mut waiting, &mut walk.left, tell)?;
                 work_on(&mut vec![file], &mut walk.left, tell)?;
             }
-            How::Repeated => walk.left.repeated += 1,
+            FileClass::Repeated => walk.left.repeated += 1,
         }
         if waiting.len() == FILES_AHEAD {
             work_on(&mut waiting, &mut walk.left, tell)?;

@@ -26,7 +26,7 @@ pub(crate) fn kind_of(metadata: &std::fs::Metadata) -> FileType {
 
 /// The facts of stat(2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Facts {
+pub(crate) struct StatFacts {
     pub device: u64,
     pub inode: u64,
     pub kind: FileType,
@@ -48,7 +48,7 @@ pub(crate) fn nanoseconds(seconds: i64, more: u32) -> i64 {
     seconds.saturating_mul(1_000_000_000).saturating_add(i64::from(more))
 }
 
-impl Facts {
+impl StatFacts {
     /// The facts of an open file.
     pub fn of(file: impl AsFd) -> rustix::io::Result<Self> {
         fstat(file).map(|stat| Self::new(&stat))

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, openat, statat};
 use rustix::io::retry_on_intr;
 
-use super::{Directory, Facts, is_sure};
+use super::{Directory, StatFacts, is_sure};
 
 /// A file of a job.
 pub struct FileAt {
@@ -55,7 +55,7 @@ impl FileAt {
     }
 
     /// Its facts, before it is opened.
-    pub(crate) fn facts(&self) -> Result<Facts, Failure> {
+    pub(crate) fn facts(&self) -> Result<StatFacts, Failure> {
         self.with_place(|directory, name, is_found| {
             let flags = if is_found {
                 AtFlags::SYMLINK_NOFOLLOW
@@ -63,14 +63,14 @@ impl FileAt {
                 AtFlags::empty()
             };
             let stat = statat(directory, name, flags).map_err(|error| ("stat", error.into()))?;
-            Ok(Facts::new(&stat))
+            Ok(StatFacts::new(&stat))
         })
     }
 
     /// Whether its identity is unique: see [`is_sure`].
-    pub(crate) fn is_sure(&self, facts: &Facts) -> bool {
+    pub(crate) fn is_sure(&self, facts: &StatFacts) -> bool {
         let is_sure = self.with_place(|directory, _, _| {
-            let is_of_one = Facts::of(directory).is_ok_and(|directory| directory.device == facts.device);
+            let is_of_one = StatFacts::of(directory).is_ok_and(|directory| directory.device == facts.device);
             Ok(is_of_one && is_sure(directory))
         });
         is_sure.unwrap_or(false)

@@ -13,12 +13,12 @@ use seekless_sys::NO_ATIME;
 
 use super::file::{FILE, FOUND_FILE};
 use super::selection::System;
-use super::{Closing, Directory, Facts, Handles};
+use super::{Closing, Directory, Handles, StatFacts};
 
 /// Files by their directories: 48 bytes each, and the name.
 #[derive(Default)]
 pub(crate) struct Files {
-    pub(super) places: Vec<Place>,
+    pub(super) places: Vec<FoundPlace>,
     /// All but the last are full.
     chunks: Vec<Chunk>,
 }
@@ -35,7 +35,7 @@ struct Chunk {
 const CHUNK: usize = 256;
 
 /// Where files were found.
-pub(super) struct Place {
+pub(super) struct FoundPlace {
     pub directory: Arc<Directory<1>>,
     /// The number of the root.
     pub root: u32,
@@ -57,7 +57,7 @@ pub(crate) struct Listed {
     pub bytes: u64,
     /// When it was last written to, in ns since 1970.
     pub modified_ns: i64,
-    /// When it last changed, in ns since 1970: see [`Facts::changed_ns`].
+    /// When it last changed, in ns since 1970: see [`StatFacts::changed_ns`].
     pub changed_ns: i64,
 }
 
@@ -77,12 +77,12 @@ impl Files {
         use std::ffi::CString;
 
         let root = super::open_root(std::path::Path::new("/")).unwrap();
-        let mut facts = Facts::of(&root).unwrap();
+        let mut facts = StatFacts::of(&root).unwrap();
         let root = Directory::root([root], CString::default(), &super::Limit::new(1), ());
         let mut files = Self::default();
         for directory in 0..directories {
             let name = CString::new(format!("directory {directory}")).unwrap();
-            let place = files.add_place(Place {
+            let place = files.add_place(FoundPlace {
                 directory: root.child(&name, ()),
                 root: 0,
                 is_followed: false,
@@ -115,7 +115,7 @@ impl Files {
         (&self.chunks[number / CHUNK], number % CHUNK)
     }
 
-    fn place(&self, number: u32) -> &Place {
+    fn place(&self, number: u32) -> &FoundPlace {
         &self.places[self.place_of(number)]
     }
 
@@ -193,7 +193,7 @@ impl Files {
     ///
     /// # Errors
     /// The system's, and what happened to the file.
-    pub fn open(&self, number: u32) -> io::Result<(File, Facts)> {
+    pub fn open(&self, number: u32) -> io::Result<(File, StatFacts)> {
         let (handles, name, flags) = self.entry(number)?;
         let open = |flags| openat(handles.borrowed()[0], name, flags, Mode::empty());
         let opened = match open(flags) {
@@ -204,7 +204,7 @@ impl Files {
             opened => opened,
         };
         let file: File = opened?.into();
-        let facts = Facts::of(&file)?;
+        let facts = StatFacts::of(&file)?;
         self.check(number, &facts)?;
         Ok((file, facts))
     }
@@ -213,7 +213,7 @@ impl Files {
     ///
     /// # Errors
     /// What happened to it.
-    pub fn check(&self, number: u32, now: &Facts) -> io::Result<()> {
+    pub fn check(&self, number: u32, now: &StatFacts) -> io::Result<()> {
         let listed = self.get(number);
         // If inode numbers do not identify files, the system may forget a file and give it another number.
         if self.system(number).inodes_identify && now.id() != FileId::new(listed.device, listed.inode) {
@@ -250,12 +250,12 @@ impl Files {
     }
 
     /// Adds a place, and returns its number.
-    pub(super) fn add_place(&mut self, place: Place) -> u32 {
+    pub(super) fn add_place(&mut self, place: FoundPlace) -> u32 {
         self.places.push(place);
         self.places.len() as u32 - 1
     }
 
-    pub(super) fn push(&mut self, place: u32, name: &[u8], facts: &Facts) {
+    pub(super) fn push(&mut self, place: u32, name: &[u8], facts: &StatFacts) {
         let file = Listed {
             place,
             name: if facts.allocated_bytes < facts.bytes { SPARSE } else { 0 },

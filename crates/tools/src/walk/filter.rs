@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use regex::bytes::Regex;
 
-use super::Facts;
+use super::StatFacts;
 
 /// Which files are wanted: all conditions must hold.
 #[derive(Debug)]
@@ -168,7 +168,7 @@ pub fn plain_path(path: &Path) -> PathBuf {
 const TRASH_AND_SNAPSHOTS: [&str; 6] = ["$RECYCLE.BIN", ".Trash", ".Trashes", ".snapshot", ".snapshots", ".zfs"];
 
 impl Filter {
-    pub(super) fn wants(&self, entry: &Named<'_>, facts: &Facts) -> bool {
+    pub(super) fn wants(&self, entry: &Named<'_>, facts: &StatFacts) -> bool {
         self.bytes.contains(&facts.bytes)
             && self.modified.contains(&facts.modified.0)
             && self.owner.is_none_or(|owner| owner == facts.owner)

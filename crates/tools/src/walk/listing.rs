@@ -7,7 +7,7 @@ use std::os::fd::BorrowedFd;
 use rustix::fs::{FileType, SeekFrom};
 use rustix::io::Errno;
 
-use super::Facts;
+use super::StatFacts;
 
 /// Entries of a directory: those of one call in the order of the system, or all of them, sorted by the bytes of their
 /// names.
@@ -15,14 +15,14 @@ use super::Facts;
 pub(crate) struct Listing {
     /// One after the other, each ended by a zero byte.
     names: Vec<u8>,
-    entries: Vec<Entry>,
+    entries: Vec<ListingEntry>,
     /// Whether entries with later names were omitted.
     is_cut: bool,
 }
 
 /// An entry of 16 bytes; its name is in the listing.
 #[derive(Clone, Copy)]
-pub(crate) struct Entry {
+pub(crate) struct ListingEntry {
     pub inode: u64,
     start: u32,
     length: u16,
@@ -30,7 +30,7 @@ pub(crate) struct Entry {
 }
 
 /// The name of an entry.
-fn name_of<'n>(names: &'n [u8], entry: &Entry) -> &'n [u8] {
+fn name_of<'n>(names: &'n [u8], entry: &ListingEntry) -> &'n [u8] {
     &names[entry.start as usize..][..usize::from(entry.length)]
 }
 
@@ -60,7 +60,7 @@ impl Listing {
     /// Keeps only the first `most` by name, and returns the name of the last one.
     fn cut(&mut self, most: usize) -> Vec<u8> {
         let (names, mut entries) = (std::mem::take(&mut self.names), std::mem::take(&mut self.entries));
-        let by_name = |one: &Entry, other: &Entry| name_of(&names, one).cmp(name_of(&names, other));
+        let by_name = |one: &ListingEntry, other: &ListingEntry| name_of(&names, one).cmp(name_of(&names, other));
         let (_, last, _) = entries.select_nth_unstable_by(most - 1, by_name);
         let last = name_of(&names, last).to_vec();
         for entry in &entries[..most] {
@@ -94,7 +94,7 @@ impl Listing {
                 return;
             }
             let kind = match kind {
-                FileType::Unknown => match Facts::at(directory, name) {
+                FileType::Unknown => match StatFacts::at(directory, name) {
                     Ok(facts) => facts.kind,
                     // It was removed since it was listed.
                     Err(Errno::NOENT) => return,
@@ -132,7 +132,7 @@ impl Listing {
         };
         self.names.extend_from_slice(name);
         self.names.push(0);
-        self.entries.push(Entry {
+        self.entries.push(ListingEntry {
             inode,
             start,
             length,
@@ -152,7 +152,7 @@ impl Listing {
         self.entries.sort_unstable_by_key(|entry| entry.inode);
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = &Entry> {
+    pub fn iter(&self) -> impl Iterator<Item = &ListingEntry> {
         self.entries.iter()
     }
 
@@ -161,15 +161,15 @@ impl Listing {
     }
 
     /// The entry with an index.
-    pub fn get(&self, index: usize) -> Option<Entry> {
+    pub fn get(&self, index: usize) -> Option<ListingEntry> {
         self.entries.get(index).copied()
     }
 
-    pub fn name(&self, entry: &Entry) -> &[u8] {
+    pub fn name(&self, entry: &ListingEntry) -> &[u8] {
         name_of(&self.names, entry)
     }
 
-    pub fn c_str(&self, entry: &Entry) -> &CStr {
+    pub fn c_str(&self, entry: &ListingEntry) -> &CStr {
         let bytes = &self.names[entry.start as usize..=entry.start as usize + usize::from(entry.length)];
         CStr::from_bytes_with_nul(bytes).unwrap_or(c"")
     }
@@ -181,7 +181,7 @@ impl Listing {
 }
 
 /// A name that is in one directory or in both; `None` for the side that lacks it.
-pub(crate) type Met<'a> = (Option<&'a Entry>, Option<&'a Entry>);
+pub(crate) type Met<'a> = (Option<&'a ListingEntry>, Option<&'a ListingEntry>);
 
 /// Iterates over two sorted directories together, in the order of names.
 pub(crate) fn merge<'a>(one: &'a Listing, other: &'a Listing) -> impl Iterator<Item = Met<'a>> {
@@ -260,6 +260,6 @@ mod tests {
 
     #[test]
     fn an_entry_takes_16_bytes_beside_its_name() {
-        assert_eq!(size_of::<Entry>(), 16);
+        assert_eq!(size_of::<ListingEntry>(), 16);
     }
 }

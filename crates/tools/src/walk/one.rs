@@ -11,7 +11,7 @@ use rustix::fs::{FileType, Mode, OFlags, SeekFrom};
 use seekless_sys::{file_system_of, without_atime};
 use serde::Serialize;
 
-use super::{Directory, Facts, FileAt, Limit, Listing, Root, Selection, is_sure};
+use super::{Directory, FileAt, Limit, Listing, Root, Selection, StatFacts, is_sure};
 use crate::Stop;
 
 /// A file, or a path that could not be listed, and why.
@@ -151,7 +151,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Whether a directory below the root is skipped; counts it if so.
-    fn skips(&mut self, facts: &Facts, directory: BorrowedFd<'_>) -> bool {
+    fn skips(&mut self, facts: &StatFacts, directory: BorrowedFd<'_>) -> bool {
         let is_repeated = self.selection.contains(facts.id()) && is_sure(directory);
         let is_elsewhere = facts.device != self.root.device && self.skips_file_system(directory);
         if is_repeated {

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use seekless::files::FileId;
 use seekless_sys::{FileSystem, file_system, inodes_identify, mount_id};
 
-use super::{Facts, Walk, kind_of, open_root, with_article};
+use super::{StatFacts, Walk, kind_of, open_root, with_article};
 use crate::Stop;
 
 /// Files and directories that the user named.
@@ -24,7 +24,7 @@ pub struct Selection {
     /// Their paths without symbolic links: these identify them where inode numbers do not.
     places: HashSet<PathBuf>,
     /// The same for directories that several mounts show.
-    mounts: Mounts,
+    mounts: SeenMounts,
     /// Whether one of them is a file.
     has_files: bool,
     /// What the others are compared with.
@@ -117,7 +117,7 @@ impl Selection {
             links: Vec::new(),
             ids: HashSet::new(),
             places: HashSet::new(),
-            mounts: Mounts::default(),
+            mounts: SeenMounts::default(),
             has_files: false,
             references: None,
             paths: first,
@@ -187,7 +187,7 @@ impl Selection {
     }
 
     /// Whether a directory was named itself, by a path below another mount.
-    pub(super) fn is_mounted_at_another(&self, directory: BorrowedFd<'_>, facts: &Facts) -> bool {
+    pub(super) fn is_mounted_at_another(&self, directory: BorrowedFd<'_>, facts: &StatFacts) -> bool {
         self.mounts.have(directory, facts)
     }
 
@@ -214,17 +214,17 @@ impl Selection {
 /// The first mount that shows each directory, for directories that inode numbers do not identify. The key identifies a directory at
 /// least within one mount. A bind mount shows a directory in two places.
 #[derive(Debug, Default)]
-pub(super) struct Mounts(HashMap<(FileId, i64, i64), u64>);
+pub(super) struct SeenMounts(HashMap<(FileId, i64, i64), u64>);
 
-impl Mounts {
+impl SeenMounts {
     /// Whether another mount shows this directory, too.
-    fn have(&self, directory: BorrowedFd<'_>, facts: &Facts) -> bool {
+    fn have(&self, directory: BorrowedFd<'_>, facts: &StatFacts) -> bool {
         let first = self.0.get(&Self::key(facts));
         first.is_some_and(|first| mount_id(directory).is_some_and(|mount| mount != *first))
     }
 
     /// As [`Self::have`]; also adds the directory.
-    pub(super) fn add(&mut self, directory: BorrowedFd<'_>, facts: &Facts) -> bool {
+    pub(super) fn add(&mut self, directory: BorrowedFd<'_>, facts: &StatFacts) -> bool {
         let Some(mount) = mount_id(directory) else {
             return false;
         };
@@ -232,11 +232,11 @@ impl Mounts {
     }
 
     fn show_again(&mut self, path: &Path) -> bool {
-        let opened = open_root(path).and_then(|opened| Ok((Facts::of(&opened)?, opened)));
+        let opened = open_root(path).and_then(|opened| Ok((StatFacts::of(&opened)?, opened)));
         opened.is_ok_and(|(facts, opened)| self.add(opened.as_fd(), &facts))
     }
 
-    fn key(facts: &Facts) -> (FileId, i64, i64) {
+    fn key(facts: &StatFacts) -> (FileId, i64, i64) {
         (facts.id(), facts.modified_ns(), facts.changed_ns)
     }
 }

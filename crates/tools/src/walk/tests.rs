@@ -64,12 +64,16 @@ fn naive(directory: &Path, all: &mut Vec<Met>, left: &mut Left) {
     for entry in fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
         let kind = fs::symlink_metadata(&path).unwrap().file_type();
-        match () {
-            () if kind.is_dir() => naive(&path, all, left),
-            () if kind.is_file() => all.push(Met::File(path.clone(), fs::read(&path).unwrap())),
-            () if kind.is_symlink() => left.links += 1,
-            () if kind.is_fifo() => left.special += 1,
-            () => panic!("{kind:?}"),
+        if kind.is_dir() {
+            naive(&path, all, left);
+        } else if kind.is_file() {
+            all.push(Met::File(path.clone(), fs::read(&path).unwrap()));
+        } else if kind.is_symlink() {
+            left.links += 1;
+        } else if kind.is_fifo() {
+            left.special += 1;
+        } else {
+            panic!("{kind:?}")
         }
     }
 }

@@ -6,24 +6,24 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
-use crate::filesystems::FileSystem;
+use crate::filesystems::TestFileSystem;
 
 /// The file systems that trials run on.
-pub const FILE_SYSTEMS: [FileSystem; 5] = [
-    FileSystem::Ext4,
-    FileSystem::Xfs,
-    FileSystem::Btrfs,
-    FileSystem::Tmpfs,
-    FileSystem::Overlay,
+pub const FILE_SYSTEMS: [TestFileSystem; 5] = [
+    TestFileSystem::Ext4,
+    TestFileSystem::Xfs,
+    TestFileSystem::Btrfs,
+    TestFileSystem::Tmpfs,
+    TestFileSystem::Overlay,
 ];
 
 /// The file system of a seed: so that a campaign on some takes only their seeds.
-pub fn file_system(seed: u64) -> FileSystem {
+pub fn file_system(seed: u64) -> TestFileSystem {
     draw_file_system(&mut Rng::with_seed(seed))
 }
 
 /// The first that a trial draws.
-pub fn draw_file_system(rng: &mut Rng) -> FileSystem {
+pub fn draw_file_system(rng: &mut Rng) -> TestFileSystem {
     FILE_SYSTEMS[rng.usize(..FILE_SYSTEMS.len())]
 }
 
@@ -106,9 +106,9 @@ impl Disturbance {
     }
 
     /// Fills the disk in one of ten trials.
-    pub fn draw_full_disk(&mut self, rng: &mut Rng, file_system: FileSystem) {
+    pub fn draw_full_disk(&mut self, rng: &mut Rng, file_system: TestFileSystem) {
         // An overlay lies on the machine's own disk.
-        let is_full = file_system != FileSystem::Overlay && rng.f32() < 0.1;
+        let is_full = file_system != TestFileSystem::Overlay && rng.f32() < 0.1;
         self.free_bytes = is_full.then(|| rng.u64(0..8) * rng.u64(0..16) * 4096);
     }
 

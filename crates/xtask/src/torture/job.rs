@@ -10,7 +10,7 @@ use fastrand::Rng;
 
 use super::disturb::{Calls, InjectedFault, Injection};
 use super::plan::{Content, FileTree, Made, Patch, draw_given, random};
-use crate::filesystems::FileSystem;
+use crate::filesystems::TestFileSystem;
 
 /// What seekless is called for.
 #[derive(Debug)]
@@ -277,8 +277,8 @@ fn draw_method(rng: &mut Rng, safety: &str) -> String {
 }
 
 /// Draws an action on duplicates in a tree.
-pub fn draw_dupes(rng: &mut Rng, tree: &FileTree, file_system: FileSystem) -> TrialCommand {
-    let shares = matches!(file_system, FileSystem::Xfs | FileSystem::Btrfs) || rng.u8(..8) == 0;
+pub fn draw_dupes(rng: &mut Rng, tree: &FileTree, file_system: TestFileSystem) -> TrialCommand {
+    let shares = matches!(file_system, TestFileSystem::Xfs | TestFileSystem::Btrfs) || rng.u8(..8) == 0;
     let mut action = ["remove", "hardlink", "symlink", "reflink", "move"][rng.usize(..5)];
     if action == "reflink" && !shares {
         action = "remove";

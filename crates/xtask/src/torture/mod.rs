@@ -36,7 +36,7 @@ use self::plan::{TrialPlan, TrialSubject};
 use self::power::{Power, PowerPlan};
 use self::site::{Site, TrialReport};
 use crate::built::{beside, cargo_command};
-use crate::filesystems::{self, FileSystem, Matrix, Mounted};
+use crate::filesystems::{self, Matrix, Mounted, TestFileSystem};
 use crate::process::{capture, check_interrupt, is_installed, run as run_program};
 
 /// How long, on what, and which trials.
@@ -56,7 +56,7 @@ pub struct Arguments {
     repeat: u64,
     /// File systems, separated by commas [default: all]
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = file_system)]
-    on: Vec<FileSystem>,
+    on: Vec<TestFileSystem>,
     /// What the trials are of [default: all]
     #[arg(long, value_name = "WHAT", value_delimiter = ',')]
     of: Vec<TrialSubject>,
@@ -71,9 +71,9 @@ pub struct Arguments {
     workers: Option<usize>,
 }
 
-fn file_system(name: &str) -> Result<FileSystem, String> {
+fn file_system(name: &str) -> Result<TestFileSystem, String> {
     let found = FILE_SYSTEMS.into_iter().find(|one| one.name() == name);
-    found.ok_or_else(|| format!("one of {}", FILE_SYSTEMS.map(FileSystem::name).join(", ")))
+    found.ok_or_else(|| format!("one of {}", FILE_SYSTEMS.map(TestFileSystem::name).join(", ")))
 }
 
 /// Runs a campaign, or one trial.
@@ -126,7 +126,7 @@ const COLUMNS: &str =
 fn campaign(binary: &Path, arguments: &Arguments) -> Result<Vec<String>> {
     let on = match arguments.seed {
         // It has the images.
-        _ if arguments.power => vec![FileSystem::Xfs],
+        _ if arguments.power => vec![TestFileSystem::Xfs],
         Some(seed) => vec![disturb::file_system(seed)],
         None if arguments.on.is_empty() => FILE_SYSTEMS.to_vec(),
         None => arguments.on.clone(),
@@ -176,11 +176,11 @@ fn campaign(binary: &Path, arguments: &Arguments) -> Result<Vec<String>> {
 }
 
 /// Makes the file systems of a worker, and a directory elsewhere.
-fn make_file_systems(on: &[FileSystem]) -> Result<(Matrix, TempDir)> {
+fn make_file_systems(on: &[TestFileSystem]) -> Result<(Matrix, TempDir)> {
     let matrix = Matrix::mount(on)?;
     let reasons = matrix.skipped().join("; ");
     ensure!(!matrix.mounted().is_empty(), "no file system can be mounted: {reasons}");
-    let is_tmpfs = |one: &&Mounted| one.file_system() == FileSystem::Tmpfs;
+    let is_tmpfs = |one: &&Mounted| one.file_system() == TestFileSystem::Tmpfs;
     if let Some(mounted) = matrix.mounted().iter().find(is_tmpfs) {
         // Filling it takes memory.
         let mut remount = Command::new("mount");

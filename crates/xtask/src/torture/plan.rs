@@ -10,12 +10,12 @@ use super::disturb::{Disturbance, InjectedFault, Injection, draw_file_system};
 use super::disturber::{AT_ONE_FILE, AT_TREES, Disturber, PARTING};
 use super::job::{self, ROOTS, TRASH, TrialCommand};
 use super::power::PowerPlan;
-use crate::filesystems::FileSystem;
+use crate::filesystems::TestFileSystem;
 
 /// One trial.
 #[derive(Debug)]
 pub struct TrialPlan {
-    pub file_system: FileSystem,
+    pub file_system: TestFileSystem,
     pub tree: FileTree,
     pub job: TrialCommand,
     pub disturbance: Disturbance,

@@ -20,7 +20,7 @@ use rustix::fs::syncfs;
 use super::disturb::moment;
 use super::plan::{Recovery, TrialPlan, TrialSubject};
 use super::site::{Ended, Site};
-use crate::filesystems::{FileSystem, Mounted};
+use crate::filesystems::{Mounted, TestFileSystem};
 use crate::process::capture;
 
 /// The command during which the power fails.
@@ -36,10 +36,10 @@ pub enum Stage {
 pub struct PowerPlan {
     /// What is done when the power fails, and where the journals of actions are.
     pub label: String,
-    file_system: FileSystem,
+    file_system: TestFileSystem,
     stage: Stage,
     /// Another file system, which has the journals.
-    journals: Option<FileSystem>,
+    journals: Option<TestFileSystem>,
     /// It loses power as well.
     journals_fail: bool,
     /// File systems write this often what is in memory; XFS each 30 s.
@@ -50,7 +50,7 @@ pub struct PowerPlan {
     after: Duration,
 }
 
-const FILE_SYSTEMS: [FileSystem; 3] = [FileSystem::Ext4, FileSystem::Xfs, FileSystem::Btrfs];
+const FILE_SYSTEMS: [TestFileSystem; 3] = [TestFileSystem::Ext4, TestFileSystem::Xfs, TestFileSystem::Btrfs];
 
 impl PowerPlan {
     /// Draws a trial that loses power. It has no other processes and no full disk, and acts on duplicates where an update promises
@@ -115,7 +115,7 @@ impl<'a> Power<'a> {
         site.begin()?;
         let mount = |file_system| Mounted::new(file_system, &site.directory);
         let own = mount(plan.file_system)?;
-        if plan.file_system != FileSystem::Xfs {
+        if plan.file_system != TestFileSystem::Xfs {
             let options = format!("remount,commit={}", plan.commit_seconds);
             capture(Command::new("mount").args(["-o", &options]).arg(own.point()))?;
         }

@@ -24,7 +24,7 @@ use super::power::Stage;
 use super::site::{Ended, Fault, Site, TrialReport, check_ended};
 use super::verdict::{KEPT_BOTH, KNOWN_LIMIT, NOT_RESTORED, TrialModel, says_kept};
 use super::world::{World, update_line};
-use crate::filesystems::FileSystem;
+use crate::filesystems::TestFileSystem;
 use crate::process::in_words;
 
 /// What undo says where all journals are undone.
@@ -418,7 +418,7 @@ impl Trial<'_> {
             0
         };
         // On an overlay, seekless may not be able to tell that nobody has the file mapped.
-        let may_be_met = !acts.is_empty() || self.plan.file_system == FileSystem::Overlay;
+        let may_be_met = !acts.is_empty() || self.plan.file_system == TestFileSystem::Overlay;
         TrialModel {
             plan: self.plan,
             before: &self.before,

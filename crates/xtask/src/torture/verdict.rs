@@ -13,7 +13,6 @@ use super::job::{DupesCommand, FileCommand, MOVED, Promise, TRASH, TrialCommand}
 use super::plan::TrialPlan;
 use super::site::Fault;
 use super::world::{DECOYS, RENAMED, YARD};
-use crate::filesystems::FileSystem;
 
 /// What a trial is judged by.
 pub struct TrialModel<'a> {
@@ -92,7 +91,7 @@ impl TrialModel<'_> {
     fn check_base(&self, places: &HashMap<usize, Vec<&Path>>, faults: &mut Vec<Fault>) {
         for number in 0..self.plan.tree.contents.len() {
             let found = places.get(&number).map_or(&[][..], Vec::as_slice);
-            let counts = |path: &Path| self.counts(path) && !path.starts_with(MOVED);
+            let counts = |path: &Path| !is_in_trash(path) && !path.starts_with(MOVED);
             // What others took away may have been the one that was kept.
             let is_taken = found.iter().any(|path| path.starts_with(YARD));
             if found.is_empty() {
@@ -105,11 +104,6 @@ impl TrialModel<'_> {
                 faults.push(Fault::new("last copy in the trash", self.describe(number)));
             }
         }
-    }
-
-    /// Whether a copy counts as one that stays. In memory none counts, so the one that stays may be in the trash there.
-    fn counts(&self, path: &Path) -> bool {
-        !is_in_trash(path) || self.plan.file_system == FileSystem::Tmpfs
     }
 
     /// What others wrote is there.
@@ -336,7 +330,7 @@ impl TrialModel<'_> {
     fn check_least(&self, command: &DupesCommand, now: &FilesByPath) -> Vec<Fault> {
         let count = |among: &FilesByPath, content: &[u8]| {
             let inodes = files(among)
-                .filter(|(path, file)| path.starts_with("tree") && self.counts(path) && file.bytes == content);
+                .filter(|(path, file)| path.starts_with("tree") && !is_in_trash(path) && file.bytes == content);
             inodes.map(|(_, file)| file.inode).collect::<BTreeSet<_>>().len()
         };
         let contents = self.plan.tree.contents.iter().enumerate();
@@ -479,6 +473,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::filesystems::TestFileSystem;
     use crate::torture::disturb::{Disturbance, Interruption};
     use crate::torture::job::Route;
     use crate::torture::plan::{Content, FileTree, Given, Made, Patch, Recovery, TreeEntry};
@@ -500,7 +495,7 @@ mod tests {
             made: made.clone(),
         };
         TrialPlan {
-            file_system: FileSystem::Ext4,
+            file_system: TestFileSystem::Ext4,
             tree: FileTree {
                 contents: vec![content],
                 directories: vec!["tree/r0".to_owned(), "tree/r1/.Trash-0".to_owned()],

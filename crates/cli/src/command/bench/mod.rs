@@ -12,7 +12,7 @@ use clap::Args;
 use seekless_lab::Bench;
 use seekless_lab::experiment::Experiment;
 use seekless_lab::store::{Document, MeasuringLock};
-use seekless_lab::trial::Stop;
+use seekless_lab::trial::LaunchStop;
 use seekless_record::{Cache, Drop, Run};
 use seekless_report::{to_csv, to_html, to_markdown};
 use seekless_results::{Origin, pool, visible};
@@ -25,7 +25,7 @@ use super::values::{Word, one_of, size_of_at_least};
 use super::{Failure, unless_failed, unless_stopped};
 use crate::output::Output;
 use crate::read_ahead;
-use crate::show::{LINE, PLAIN, Page, Progress, json_text, show_known, show_run, stderr, too_large};
+use crate::show::{BenchProgress, LINE, PLAIN, Page, json_text, show_known, show_run, stderr, too_large};
 use crate::signals::{Caught, stopping};
 use crate::{budget, config};
 
@@ -191,12 +191,12 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         seekless_lab::unmeasured(&bench(arguments, None)?)?;
         return sittings::sit(count, arguments.every, |stop, caught| measure(arguments, stop, caught));
     }
-    let (stop, caught) = stopping(Stop::request)?;
+    let (stop, caught) = stopping(LaunchStop::request)?;
     measure(arguments, &stop, &caught)
 }
 
 /// Measures once.
-fn measure(arguments: &Arguments, stop: &Stop, caught: &Caught) -> Result<(), Failure> {
+fn measure(arguments: &Arguments, stop: &LaunchStop, caught: &Caught) -> Result<(), Failure> {
     let resumed = arguments.resume.as_deref().map(resumable).transpose()?;
     let mut bench = bench(arguments, resumed.as_ref().map(|(_, run)| run))?;
     let exports = exports(arguments)?;
@@ -207,7 +207,7 @@ fn measure(arguments: &Arguments, stop: &Stop, caught: &Caught) -> Result<(), Fa
         bench.earlier = known(&bench, arguments.quiet);
     }
     let document = resumed.as_ref().map(|(document, _)| document);
-    let mut progress = Progress::new(arguments.quiet, document);
+    let mut progress = BenchProgress::new(arguments.quiet, document);
     let run = seekless_lab::run(&bench, stop, &mut progress);
     drop(lock);
     LINE.end();

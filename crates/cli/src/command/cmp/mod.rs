@@ -18,7 +18,7 @@ use std::process::ExitCode;
 use anstream::{AutoStream, ColorChoice};
 use clap::builder::{Resettable, ValueParser};
 use clap::{Arg, ArgAction, Args, Command, CommandFactory, Parser, ValueHint};
-use seekless_tools::cmp::{Error, Moved, Request, Verdict, Wanted, compare, reason};
+use seekless_tools::cmp::{CmpRequest, CmpVerdict, Error, Moved, WantedDifferences, compare, reason};
 use signal_hook::consts::SIGPIPE;
 
 use options::{Asked, Flag, TABLE, parse};
@@ -118,7 +118,7 @@ fn run_comparison(arguments: &options::Arguments, prefix: &OsStr) -> u8 {
     let mut request = arguments.request.clone();
     let is_seen = arguments.has(Flag::Silent) || arguments.has(Flag::Json) || !output_is_null_device();
     if !is_seen {
-        request.wanted = Wanted::Offset;
+        request.wanted = WantedDifferences::Offset;
     }
     // Allows methods that map files. If the signal handler cannot be installed, none of them is chosen.
     request.before_method = || drop(seekless::allow_mapping());
@@ -130,7 +130,7 @@ fn run_comparison(arguments: &options::Arguments, prefix: &OsStr) -> u8 {
     let result = compare(&request, &mut out);
     LINE.end();
     let exit_code = match &result {
-        Ok(outcome) if outcome.verdict == Verdict::Equal => 0,
+        Ok(outcome) if outcome.verdict == CmpVerdict::Equal => 0,
         Ok(_) => EXIT_DIFFERENT,
         Err(_) => EXIT_TROUBLE,
     };
@@ -142,7 +142,7 @@ fn run_comparison(arguments: &options::Arguments, prefix: &OsStr) -> u8 {
             }
             if !arguments.has(Flag::Json) {
                 output = words(arguments, outcome, is_seen);
-                if let (Verdict::Ended(end), false) = (&outcome.verdict, arguments.has(Flag::Silent)) {
+                if let (CmpVerdict::Ended(end), false) = (&outcome.verdict, arguments.has(Flag::Silent)) {
                     complain(&ended(&request.names, end, prefix));
                 }
             }
@@ -165,7 +165,7 @@ fn run_comparison(arguments: &options::Arguments, prefix: &OsStr) -> u8 {
 }
 
 /// Shows the progress line, if standard error is a terminal.
-fn progress(request: &Request) -> Option<Moved> {
+fn progress(request: &CmpRequest) -> Option<Moved> {
     let name = request.names.iter().find(|name| *name != "-");
     let work = Activity {
         doing: "comparing",

@@ -10,7 +10,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use crate::color;
 use lexopt::{Arg, Parser};
 use seekless::Method;
-use seekless_tools::cmp::{Request, RowStyle, Wanted, parse_amount};
+use seekless_tools::cmp::{CmpRequest, RowStyle, WantedDifferences, parse_amount};
 
 /// What an option does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub(super) enum Flag {
 
 /// An option.
 #[derive(Clone, Copy)]
-pub(super) struct Entry {
+pub(super) struct OptionEntry {
     pub(super) short: Option<char>,
     pub(super) long: Option<&'static str>,
     /// The name of its value, if it takes one.
@@ -52,12 +52,12 @@ const OWN: bool = false;
 /// A row for each option: GNU's or our own, its letter, name and value, what it does, and its help.
 macro_rules! table {
     ($($is_gnu:ident $short:expr, $long:expr, $value:expr, $flag:ident, $help:expr;)*) => {
-        &[$(Entry { short: $short, long: $long, value: $value, help: $help, flag: Flag::$flag, is_gnu: $is_gnu }),*]
+        &[$(OptionEntry { short: $short, long: $long, value: $value, help: $help, flag: Flag::$flag, is_gnu: $is_gnu }),*]
     };
 }
 
 /// All options. GNU's are in the order in which it lists them for an ambiguous abbreviation.
-pub(super) const TABLE: &[Entry] = table! {
+pub(super) const TABLE: &[OptionEntry] = table! {
     GNU Some('b'), Some("print-bytes"), None, PrintBytes, Some("Print the bytes that differ, also as characters");
     GNU Some('c'), Some("print-chars"), None, PrintBytes, None;
     GNU Some('i'), Some("ignore-initial"), Some("SKIP[:SKIP]"), IgnoreInitial,
@@ -87,7 +87,7 @@ pub(super) enum Asked {
 
 /// What to compare, and how to report the result.
 pub(super) struct Arguments {
-    pub(super) request: Request,
+    pub(super) request: CmpRequest,
     /// The options without a value, in their order.
     given: Vec<Flag>,
 }
@@ -107,7 +107,7 @@ pub(super) fn parse(words: Vec<OsString>, last: &OsStr) -> Result<Asked, Misused
     let permutes = std::env::var_os("POSIXLY_CORRECT").is_none();
     let mut operands = Vec::new();
     let mut arguments = Box::new(Arguments {
-        request: Request::new(["-".into(), "-".into()], Wanted::Difference),
+        request: CmpRequest::new(["-".into(), "-".into()], WantedDifferences::Difference),
         given: Vec::new(),
     });
     loop {
@@ -137,7 +137,7 @@ pub(super) fn parse(words: Vec<OsString>, last: &OsStr) -> Result<Asked, Misused
     Ok(Asked::Compare(arguments))
 }
 
-fn short(letter: char) -> Result<&'static Entry, Misused> {
+fn short(letter: char) -> Result<&'static OptionEntry, Misused> {
     let found = TABLE.iter().find(|entry| entry.short == Some(letter));
     // getopt works on bytes: it reports the first byte of a multi-byte letter.
     let first = letter.to_string().as_bytes()[0];
@@ -145,8 +145,8 @@ fn short(letter: char) -> Result<&'static Entry, Misused> {
 }
 
 /// The option with this name, or the only one whose name begins with it.
-fn long(name: &str, parser: &mut Parser) -> Result<&'static Entry, Misused> {
-    let matching = |wanted: &dyn Fn(&str) -> bool, gnu: bool| -> Vec<&'static Entry> {
+fn long(name: &str, parser: &mut Parser) -> Result<&'static OptionEntry, Misused> {
+    let matching = |wanted: &dyn Fn(&str) -> bool, gnu: bool| -> Vec<&'static OptionEntry> {
         let entries = TABLE.iter().filter(|entry| !gnu || entry.is_gnu);
         entries.filter(|entry| entry.long.is_some_and(wanted)).collect()
     };
@@ -198,7 +198,7 @@ impl Arguments {
         })
     }
 
-    fn take(&mut self, entry: &Entry, parser: &mut Parser) -> Result<(), Misused> {
+    fn take(&mut self, entry: &OptionEntry, parser: &mut Parser) -> Result<(), Misused> {
         if entry.value.is_none() {
             self.given.push(entry.flag);
             return match self.lists() {
@@ -265,11 +265,11 @@ impl Arguments {
             Some(written) if self.has(Flag::Json) => {
                 return Err(misused("options ", written, " and --json are incompatible"));
             }
-            Some(_) if self.has(Flag::Hexadecimal) => Wanted::Every(RowStyle::Hexadecimal),
-            Some(_) if self.has(Flag::PrintBytes) => Wanted::Every(RowStyle::OctalAndCharacters),
-            Some(_) => Wanted::Every(RowStyle::Octal),
-            None if self.has(Flag::Silent) => Wanted::Verdict,
-            None => Wanted::Difference,
+            Some(_) if self.has(Flag::Hexadecimal) => WantedDifferences::Every(RowStyle::Hexadecimal),
+            Some(_) if self.has(Flag::PrintBytes) => WantedDifferences::Every(RowStyle::OctalAndCharacters),
+            Some(_) => WantedDifferences::Every(RowStyle::Octal),
+            None if self.has(Flag::Silent) => WantedDifferences::Verdict,
+            None => WantedDifferences::Difference,
         };
         self.request.names = [one, other];
         self.request.wanted = wanted;
@@ -280,7 +280,7 @@ impl Arguments {
 }
 
 /// The value of an option that requires one.
-fn value(entry: &Entry, parser: &mut Parser) -> Result<OsString, Misused> {
+fn value(entry: &OptionEntry, parser: &mut Parser) -> Result<OsString, Misused> {
     parser.value().map_err(|error| match (error, entry.long, entry.short) {
         (lexopt::Error::MissingValue { option: Some(option) }, _, Some(letter)) if !option.starts_with("--") => {
             misused("option requires an argument -- '", letter.to_string().as_bytes(), "'")

@@ -11,7 +11,7 @@ use seekless::plan::{self, Scan};
 use seekless::{Operation, Reader};
 use seekless_results::{bytes, visible};
 use seekless_tools::Stop;
-use seekless_tools::tree::{self, Options, Summary};
+use seekless_tools::tree::{self, TreeOptions, TreeSummary};
 
 use super::{EXIT_DIFFERENT, EXIT_TROUBLE};
 use crate::color::Color;
@@ -91,7 +91,7 @@ fn compare(arguments: &Arguments, roots: [&Path; 2], stop: &Stop, caught: &Caugh
         None if arguments.brief => Form::Names,
         None => Form::Lines,
     };
-    let options = Options {
+    let options = TreeOptions {
         metadata: arguments.metadata,
         brief: arguments.brief || arguments.null || arguments.quiet,
         is_watched: LINE.begin(form != Form::Silent, Activity::default()),
@@ -127,7 +127,7 @@ fn same_size(root: &Path, json: bool, stop: &Stop, caught: &Caught) -> Result<Ex
     Ok(ExitCode::from(if result.failures > 0 { EXIT_TROUBLE } else { 0 }))
 }
 
-fn explain(root: &Path, summary: &Summary, took: Duration) {
+fn explain(root: &Path, summary: &TreeSummary, took: Duration) {
     let batch = plan::batch(&ProcessFacts::here());
     let rings = if summary.rings > 0 {
         format!(

@@ -4,19 +4,19 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
 use seekless_results::visible;
-use seekless_tools::cmp::{Difference, End, Error, Outcome, Verdict, octal_digits, visible_byte};
+use seekless_tools::cmp::{ByteDifference, CmpOutcome, CmpVerdict, End, Error, octal_digits, visible_byte};
 use serde_json::{Value, json};
 
 use super::options::{Arguments, Flag};
 use crate::show::{counted, explained, json_line, with_path};
 
 /// The message for a result, on standard output. `is_seen` is whether anybody reads it.
-pub(super) fn words(arguments: &Arguments, outcome: &Outcome, is_seen: bool) -> Vec<u8> {
+pub(super) fn words(arguments: &Arguments, outcome: &CmpOutcome, is_seen: bool) -> Vec<u8> {
     let names = arguments.request.names.each_ref().map(|name| shown(name.as_bytes()));
     match &outcome.verdict {
         _ if arguments.has(Flag::Silent) => outcome.rows.clone(),
-        Verdict::SizesDiffer => line(&[&names[0], b" ", &names[1], b" differ: size"]),
-        Verdict::Differ(difference) if is_seen => {
+        CmpVerdict::SizesDiffer => line(&[&names[0], b" ", &names[1], b" differ: size"]),
+        CmpVerdict::Differ(difference) if is_seen => {
             let place = differ(difference, arguments.has(Flag::PrintBytes));
             line(&[&names[0], b" ", &names[1], &place])
         }
@@ -46,7 +46,7 @@ fn line(parts: &[&[u8]]) -> Vec<u8> {
     line
 }
 
-fn differ(difference: &Difference, print_bytes: bool) -> Vec<u8> {
+fn differ(difference: &ByteDifference, print_bytes: bool) -> Vec<u8> {
     let unit = if print_bytes { "byte" } else { unit() };
     let line_number = difference.newlines.unwrap_or(0) + 1;
     let mut text = format!(" differ: {unit} {}, line {line_number}", difference.offset + 1).into_bytes();
@@ -83,7 +83,7 @@ pub(super) fn ended(names: &[OsString; 2], end: &End, prefix: &OsStr) -> Vec<u8>
 }
 
 /// How they were compared.
-pub(super) fn explanation(outcome: &Outcome, prefix: &OsStr) -> Vec<u8> {
+pub(super) fn explanation(outcome: &CmpOutcome, prefix: &OsStr) -> Vec<u8> {
     let unread = match outcome.unread_bytes {
         0 => String::new(),
         unread => format!(", {unread} of them unread"),
@@ -105,7 +105,7 @@ pub(super) fn explanation(outcome: &Outcome, prefix: &OsStr) -> Vec<u8> {
 }
 
 /// The result as JSON.
-pub(super) fn object(arguments: &Arguments, result: Result<&Outcome, &Error>, exit_code: u8) -> Vec<u8> {
+pub(super) fn object(arguments: &Arguments, result: Result<&CmpOutcome, &Error>, exit_code: u8) -> Vec<u8> {
     let mut object = match result {
         Err(error) => json!({"verdict": "failed", "reason": error.to_string()}),
         Ok(outcome) => {
@@ -127,17 +127,17 @@ pub(super) fn object(arguments: &Arguments, result: Result<&Outcome, &Error>, ex
 /// The names of the two files in JSON.
 const SIDES: [&str; 2] = ["one", "other"];
 
-fn verdict(verdict: &Verdict) -> Value {
+fn verdict(verdict: &CmpVerdict) -> Value {
     match verdict {
-        Verdict::Equal => json!({"verdict": "equal"}),
-        Verdict::Listed { .. } => json!({"verdict": "differ"}),
-        Verdict::SizesDiffer => json!({"verdict": "sizes differ"}),
-        Verdict::Differ(difference) => json!({
+        CmpVerdict::Equal => json!({"verdict": "equal"}),
+        CmpVerdict::Listed { .. } => json!({"verdict": "differ"}),
+        CmpVerdict::SizesDiffer => json!({"verdict": "sizes differ"}),
+        CmpVerdict::Differ(difference) => json!({
             "verdict": "differ",
             "offset": difference.offset,
             "line": difference.newlines.map(|newlines| newlines + 1),
             "bytes": difference.bytes,
         }),
-        Verdict::Ended(end) => json!({"verdict": "ended", "offset": end.offset, "shorter": SIDES[end.side]}),
+        CmpVerdict::Ended(end) => json!({"verdict": "ended", "offset": end.offset, "shorter": SIDES[end.side]}),
     }
 }

@@ -14,13 +14,13 @@ use clap::{ArgGroup, Args};
 use seekless::files::{open_own_input, read_within};
 use seekless_sys::Support;
 use seekless_tools::Stop;
-use seekless_tools::dupes::Group;
+use seekless_tools::dupes::EqualFiles;
 use seekless_tools::dupes::act::choose::Chosen;
-use seekless_tools::dupes::act::origin::Origin;
+use seekless_tools::dupes::act::origin::SearchOrigin;
 use seekless_tools::dupes::act::plan;
 use seekless_tools::dupes::act::report;
 use seekless_tools::dupes::act::rules::{RULES, Rule};
-use seekless_tools::dupes::act::{self, Action, Options, Outcome, Step, Told};
+use seekless_tools::dupes::act::{self, ActingOptions, Action, RunEvent, Step, StepOutcome};
 
 use super::how::{ACTIONS, ActOptions};
 use crate::command::values::{JsonOptions, one_of};
@@ -102,7 +102,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(50);
 struct Work {
     action: Action,
     /// Where the search was made; not for a plan that was read back.
-    origin: Option<Origin>,
+    origin: Option<SearchOrigin>,
     chosen: Chosen,
     /// Whether standard input was read to its end.
     is_stdin_used: bool,
@@ -112,8 +112,8 @@ struct Work {
 
 /// What a search found, to act on.
 pub struct Searched {
-    pub origin: Origin,
-    pub groups: Vec<Group>,
+    pub origin: SearchOrigin,
+    pub groups: Vec<EqualFiles>,
     pub has_failures: bool,
     pub is_stdin_used: bool,
 }
@@ -212,7 +212,7 @@ impl Work {
         expect_wishes()?;
         let steps: Vec<Step> = self.chosen.steps().cloned().collect();
         LINE.begin(!quiet, progress("checking", steps.len()));
-        let mut left: Vec<Option<Outcome>> = vec![None; steps.len()];
+        let mut left: Vec<Option<StepOutcome>> = vec![None; steps.len()];
         for (number, outcome) in act::check(&self.action, &steps, &options) {
             left[number] = Some(outcome);
         }
@@ -252,19 +252,26 @@ impl Work {
         self.ended(&acts)
     }
 
-    fn act(&self, steps: &[Step], options: &Options, stop: &Stop, acts: &mut Acts, quiet: bool) -> Result<(), Failure> {
+    fn act(
+        &self,
+        steps: &[Step],
+        options: &ActingOptions,
+        stop: &Stop,
+        acts: &mut Acts,
+        quiet: bool,
+    ) -> Result<(), Failure> {
         // Even if there is nothing to do, killed runs are settled.
         LINE.begin(!quiet && !steps.is_empty(), progress("acting", steps.len()));
         let shared = Mutex::new((&mut *acts, 0, Ok(())));
-        let tell = |told: Told<'_>| {
+        let tell = |told: RunEvent<'_>| {
             let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
             let (number, outcome) = match told {
-                Told::Step(number, outcome) => (number, outcome),
-                Told::Settled(path, settled) => return shared.0.settled(path, settled),
+                RunEvent::Step(number, outcome) => (number, outcome),
+                RunEvent::Settled(path, settled) => return shared.0.settled(path, settled),
             };
             shared.1 += 1;
             // There may be many; the last line reports that the run was stopped.
-            if stop.is_stopped() && matches!(outcome, Outcome::Left { .. }) {
+            if stop.is_stopped() && matches!(outcome, StepOutcome::Left { .. }) {
                 shared.0.skip();
                 return;
             }
@@ -319,7 +326,7 @@ impl Work {
     }
 
     /// Writes the plan to a file.
-    fn write(&self, file: &Path, left: &[Option<Outcome>], acts: &mut Acts) -> anyhow::Result<()> {
+    fn write(&self, file: &Path, left: &[Option<StepOutcome>], acts: &mut Acts) -> anyhow::Result<()> {
         require_replaceable(file)?;
         let output = Output::prepare(file)?;
         let origin = self.origin.as_ref().context("a plan is not written again")?;

@@ -11,7 +11,7 @@ use clap::Args;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use etcetera::BaseStrategy as _;
 use seekless_tools::dupes::act::rules::{RULES, Rule};
-use seekless_tools::dupes::act::{Action, Options};
+use seekless_tools::dupes::act::{ActingOptions, Action};
 
 use crate::command::values::{JsonOptions, Word};
 use crate::show::{JsonForm, visible_path};
@@ -129,8 +129,8 @@ impl ActOptions {
         Ok(())
     }
 
-    pub fn options(&self) -> anyhow::Result<Options> {
-        Ok(Options {
+    pub fn options(&self) -> anyhow::Result<ActingOptions> {
+        Ok(ActingOptions {
             is_busy: self.busy,
             unsafe_owner: self.unsafe_owner,
             ignore_metadata: self.ignore_metadata,

@@ -21,8 +21,10 @@ use seekless::{Operation, Reader};
 use seekless_results::bytes;
 use seekless_tools::Stop;
 use seekless_tools::dupes::act::Action;
-use seekless_tools::dupes::act::origin::Origin;
-use seekless_tools::dupes::{self, Across, EqualDirectories, Found, Group, Options, Progress};
+use seekless_tools::dupes::act::origin::SearchOrigin;
+use seekless_tools::dupes::{
+    self, Across, EqualDirectories, EqualFiles, FoundDuplicates, SearchOptions, SearchProgress,
+};
 use seekless_tools::walk::{Filter, Globs, Selection, plain_path};
 
 use super::values::{JsonOptions, Word, one_of};
@@ -245,7 +247,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         (_, false) => Across::References(references),
         _ => Across::Files,
     };
-    let options = Options {
+    let options = SearchOptions {
         across,
         is_paranoid: arguments.paranoid,
         keeps_cached: arguments.keep_cached,
@@ -260,16 +262,16 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         amount: Amount::default(),
     };
     LINE.begin(!arguments.quiet, work);
-    let tell = |progress: Progress| match progress {
-        Progress::Listed(number) => LINE.moved("listing", number, Amount::Files(None)),
-        Progress::Read(done, of) => LINE.moved("reading", done, Amount::Files(Some(of))),
-        Progress::Compared(done, of) => LINE.moved("comparing", done, Amount::Bytes(Some(of))),
+    let tell = |progress: SearchProgress| match progress {
+        SearchProgress::Listed(number) => LINE.moved("listing", number, Amount::Files(None)),
+        SearchProgress::Read(done, of) => LINE.moved("reading", done, Amount::Files(Some(of))),
+        SearchProgress::Compared(done, of) => LINE.moved("comparing", done, Amount::Bytes(Some(of))),
     };
     let found = dupes::find(&selection, &filter, &options, &stop, &tell);
     LINE.end();
     let form = arguments.json.form().map_or(arguments.format, DuplicatesForm::Json);
     let unmatched = unmatched(&filter);
-    let origin = || Origin::here(&paths, &against).context("cannot find the working directory");
+    let origin = || SearchOrigin::here(&paths, &against).context("cannot find the working directory");
     if let Some(action) = &arguments.action {
         if !unmatched.is_empty() && !arguments.how.yes && !arguments.how.dry_run {
             return Err(anyhow!("{}; nothing was done: correct it, or use --yes", unmatched.join("; ")).into());
@@ -335,10 +337,10 @@ fn require_files(arguments: &Arguments, action: &Action) -> anyhow::Result<()> {
 fn act(
     arguments: &Arguments,
     action: &Action,
-    found: Found,
-    mut origin: Origin,
+    found: FoundDuplicates,
+    mut origin: SearchOrigin,
     caught: &Caught,
-    explain: impl Fn(&Found),
+    explain: impl Fn(&FoundDuplicates),
 ) -> Result<ExitCode, Failure> {
     show_failures(&found);
     if arguments.explain {
@@ -346,7 +348,7 @@ fn act(
     }
     unless_stopped(caught)?;
     let directories = found.directories.iter().map(EqualDirectories::group);
-    let groups: Vec<Group> = directories.chain(found.groups()).collect();
+    let groups: Vec<EqualFiles> = directories.chain(found.groups()).collect();
     for file in groups.iter().flat_map(|group| &group.files) {
         origin.meet(file.state.device, &file.names[0].path);
     }
@@ -409,7 +411,7 @@ fn paths_from(file: &Path, is_null: bool) -> anyhow::Result<Vec<PathBuf>> {
     Ok(names.map(|name| std::ffi::OsStr::from_bytes(name).into()).collect())
 }
 
-fn explain(path: &Path, found: &Found, took: Duration) {
+fn explain(path: &Path, found: &FoundDuplicates, took: Duration) {
     let [listing, grouping, reading, comparing] = found.steps.map(|step| seconds(step.as_secs_f64()));
     let plan = &found.plan;
     let (method, order) = if plan.is_by_place {

@@ -12,7 +12,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 use seekless::method::{Choice, Durability, Method, Operation};
 use seekless::update::{
-    Batch, Commit, Look, PlanLimits, Recovered, Safety, Step, StepKind, UpdatePlan, Updated, Updates, Watch,
+    Batch, Commit, Look, PlanLimits, Recovered, Safety, StepKind, UpdatePlan, Updated, Updates, Watch, WatchedStep,
     commit_watched, recover,
 };
 use seekless_tools::update::read_updates;
@@ -377,7 +377,7 @@ fn too_much(chosen: &UpdatePlan, safety: Safety, most: f64) -> String {
 
 /// Shows each write. After a signal, it fails the next one, so the update is undone or reported like any failed update.
 impl Watch for Caught {
-    fn before(&self, step: &Step<'_>) -> std::io::Result<()> {
+    fn before(&self, step: &WatchedStep<'_>) -> std::io::Result<()> {
         match step.kind {
             StepKind::Write => LINE.add(step.bytes),
             StepKind::Sync => show_step("syncing", step.path),

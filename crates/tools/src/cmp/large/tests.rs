@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use super::super::side::{Opened as OpenedSides, open};
-use super::super::{Request, Wanted};
+use super::super::side::{OpenedSides, open};
+use super::super::{CmpRequest, WantedDifferences};
 use super::*;
 
 /// Bytes that this thread has read, from any file.
@@ -37,19 +37,19 @@ fn lines_are_counted_on_the_way_where_memory_holds_no_second_reading() {
         let newlines = equal.iter().fold(0, |count, &byte| count + u64::from(byte == b'\n'));
         fs::write(&names[0], &content).unwrap();
         fs::write(&names[1], &other).unwrap();
-        let request = Request::new([(&names[0]).into(), (&names[1]).into()], Wanted::Difference);
+        let request = CmpRequest::new([(&names[0]).into(), (&names[1]).into()], WantedDifferences::Difference);
         let OpenedSides::Two(sides) = open(&request, true).unwrap() else {
             panic!()
         };
         for (memory_bytes, is_on_the_way) in [(1, true), (u64::MAX, false)] {
-            let rest = Rest::new(&request, &sides, 0, Some(Lines::default())).unwrap();
+            let rest = RestOfPair::new(&request, &sides, 0, Some(LineCount::default())).unwrap();
             let plan = rest.plan(false, || memory_bytes).unwrap();
             let before = read_bytes();
             assert_eq!(plan.why.contains("counted meanwhile"), is_on_the_way, "{}", plan.why);
             let outcome = rest.compare_by_plan(plan).unwrap();
             let (offset, counted) = match outcome.verdict {
-                Verdict::Differ(difference) => (difference.offset, difference.newlines),
-                Verdict::Ended(end) => {
+                CmpVerdict::Differ(difference) => (difference.offset, difference.newlines),
+                CmpVerdict::Ended(end) => {
                     assert_eq!(end.is_within_line, equal.last() != Some(&b'\n'));
                     (end.offset, end.newlines)
                 }
@@ -71,10 +71,13 @@ fn short_files_do_not_ask_for_memory() {
     let name = directory.path().join("one");
     fs::write(&name, text(200_000)).unwrap();
     fs::write(directory.path().join("other"), text(200_001)).unwrap();
-    let request = Request::new([name.into(), directory.path().join("other").into()], Wanted::Difference);
+    let request = CmpRequest::new(
+        [name.into(), directory.path().join("other").into()],
+        WantedDifferences::Difference,
+    );
     let OpenedSides::Two(sides) = open(&request, true).unwrap() else {
         panic!()
     };
-    let rest = Rest::new(&request, &sides, 0, Some(Lines::default())).unwrap();
+    let rest = RestOfPair::new(&request, &sides, 0, Some(LineCount::default())).unwrap();
     rest.plan(false, || panic!("it was asked for")).unwrap();
 }

@@ -13,24 +13,24 @@ use seekless::files::{Exchange, NotExchanged};
 use seekless::update::{StepKind, Watch};
 use seekless_sys::{Support, descriptor_path, name_file, share_range};
 
-use super::held::{Held, Kept, is_but_for_names};
+use super::held::{HeldFile, HeldKept, is_but_for_names};
 use super::journal::NameOf;
-use super::place::{Directories, Place};
-use super::prepare::Prepared;
+use super::place::{Directories, NameInDirectory};
+use super::prepare::ProvenFile;
 use super::session::Session;
-use super::{Action, Outcome, Refused, STOPPED, cannot, of_kept};
+use super::{Action, Refused, STOPPED, StepOutcome, cannot, of_kept};
 use crate::visible::visible_path;
-use crate::walk::Facts;
+use crate::walk::StatFacts;
 
-/// Why a name was not, or not fully, acted on: [`Outcome::Left`] if it is as it was, else [`Outcome::Failed`].
-type Changed = Result<(), Outcome>;
+/// Why a name was not, or not fully, acted on: [`StepOutcome::Left`] if it is as it was, else [`StepOutcome::Failed`].
+type Changed = Result<(), StepOutcome>;
 
-fn failed(why: String) -> Outcome {
-    Outcome::Failed { why }
+fn failed(why: String) -> StepOutcome {
+    StepOutcome::Failed { why }
 }
 
 /// The error of a call that changed nothing.
-fn unchanged(action: &'static str) -> impl FnOnce(io::Error) -> Outcome {
+fn unchanged(action: &'static str) -> impl FnOnce(io::Error) -> StepOutcome {
     move |error| cannot(action)(error).into()
 }
 
@@ -39,10 +39,10 @@ fn unchanged(action: &'static str) -> impl FnOnce(io::Error) -> Outcome {
 const SHARED_AT_ONCE_BYTES: u64 = 16 << 20;
 
 /// Does a step.
-pub(super) fn act(prepared: &Prepared, session: &Session<'_>, directories: &Directories) -> Outcome {
+pub(super) fn act(prepared: &ProvenFile, session: &Session<'_>, directories: &Directories) -> StepOutcome {
     if *session.action == Action::Reflink {
         return match reflink(prepared, session) {
-            Ok(gained_bytes) => Outcome::Done { gained_bytes },
+            Ok(gained_bytes) => StepOutcome::Done { gained_bytes },
             Err(why) => why.into(),
         };
     }
@@ -66,14 +66,14 @@ pub(super) fn act(prepared: &Prepared, session: &Session<'_>, directories: &Dire
         ));
     }
     let is_gone = !matches!(session.action, Action::Move { .. }) && names_before <= names as u64;
-    Outcome::Done {
+    StepOutcome::Done {
         gained_bytes: if is_gone { prepared.own_bytes } else { 0 },
     }
 }
 
 /// Acts on one name of a file.
-fn change(prepared: &Prepared, at: usize, session: &Session<'_>, directories: &Directories) -> Changed {
-    let name = Name {
+fn change(prepared: &ProvenFile, at: usize, session: &Session<'_>, directories: &Directories) -> Changed {
+    let name = ActedName {
         place: &prepared.places[at],
         of: &prepared.entry.names[at],
         held: &prepared.held,
@@ -103,15 +103,15 @@ fn change(prepared: &Prepared, at: usize, session: &Session<'_>, directories: &D
 }
 
 /// A name of a file that is acted on.
-struct Name<'a> {
-    place: &'a Place,
+struct ActedName<'a> {
+    place: &'a NameInDirectory,
     of: &'a NameOf,
-    held: &'a Held,
-    kept: &'a Kept,
+    held: &'a HeldFile,
+    kept: &'a HeldKept,
     watch: &'a dyn Watch,
 }
 
-impl Name<'_> {
+impl ActedName<'_> {
     /// Fails unless it still leads to the file that was compared, and that and the kept file are unchanged.
     fn require_unchanged(&self) -> Result<(), Refused> {
         self.held.require_unchanged()?;
@@ -124,7 +124,7 @@ impl Name<'_> {
     }
 
     /// Checks that the renamed file is the one that was compared, and that nobody writes to it.
-    fn look(&self, place: &Place, called: &OsStr) -> Result<(), Refused> {
+    fn look(&self, place: &NameInDirectory, called: &OsStr) -> Result<(), Refused> {
         let expected = self.held.facts();
         match place.facts_of(called).map_err(cannot("stat"))? {
             Some(found) if found.id() != expected.id() => Err("another program replaced it at that moment".into()),
@@ -177,11 +177,11 @@ impl Name<'_> {
     fn hardlink(&self) -> Changed {
         let linked = self.make(|temporary| {
             let path = descriptor_path(&self.kept.held.file);
-            let path = path.ok_or_else(|| io::Error::other("this system does not link open files"))?;
+            let path = path.ok_or_else(|| io::Error::other("this system cannot give a name to an open file"))?;
             name_file(&path, &self.place.directory, temporary)
         });
         linked.map_err(unchanged("make a hard link to the kept file"))?;
-        let is_link = |found: &Facts| found.id() == self.kept.held.facts().id();
+        let is_link = |found: &StatFacts| found.id() == self.kept.held.facts().id();
         self.take_place(&is_link, &|_| Ok(()))
     }
 
@@ -193,7 +193,7 @@ impl Name<'_> {
             let aside = visible_path(&self.place.beside(self.temporary()));
             failed(format!("cannot stat the symbolic link, which is {aside}: {error}"))
         })?;
-        let is_link = |found: &Facts| made.is_some_and(|made| made.id() == found.id());
+        let is_link = |found: &StatFacts| made.is_some_and(|made| made.id() == found.id());
         // Its path was proven before: directories may have been renamed since.
         let leads = |called: &OsStr| match self.place.facts_behind(called) {
             Ok(Some(found)) if found.id() == self.kept.held.facts().id() => Ok(()),
@@ -211,7 +211,11 @@ impl Name<'_> {
 
     /// Gives the name to the link that was made beside it, and removes the file. `leads` fails unless the link with a name leads to
     /// the kept file.
-    fn take_place(&self, is_link: &dyn Fn(&Facts) -> bool, leads: &dyn Fn(&OsStr) -> Result<(), Refused>) -> Changed {
+    fn take_place(
+        &self,
+        is_link: &dyn Fn(&StatFacts) -> bool,
+        leads: &dyn Fn(&OsStr) -> Result<(), Refused>,
+    ) -> Changed {
         let replacement = Replacement {
             place: self.place,
             temporary: self.temporary(),
@@ -241,7 +245,7 @@ impl Name<'_> {
             });
         let there = moved.map_err(|error| {
             session.unmake_later(self.of, &unmake(self.of, directories));
-            Outcome::from(format!("cannot move it to {}: {error}", visible_path(to)))
+            StepOutcome::from(format!("cannot move it to {}: {error}", visible_path(to)))
         })?;
         let Err(why) = self.look(&there, &there.name) else {
             return Ok(());
@@ -261,18 +265,18 @@ impl Name<'_> {
     }
 }
 
-fn not_put_back(why: &str, aside: &Path, error: &io::Error) -> Outcome {
+fn not_put_back(why: &str, aside: &Path, error: &io::Error) -> StepOutcome {
     let aside = visible_path(aside);
     failed(format!("{why}; cannot restore its name ({error}); it is now {aside}"))
 }
 
 /// What was made beside a name, under a temporary name, to replace what the name leads to.
 pub(super) struct Replacement<'a> {
-    pub place: &'a Place,
+    pub place: &'a NameInDirectory,
     pub temporary: &'a OsStr,
     pub watch: &'a dyn Watch,
     /// Whether these are the facts of what was made.
-    pub is_new: &'a dyn Fn(&Facts) -> bool,
+    pub is_new: &'a dyn Fn(&StatFacts) -> bool,
 }
 
 impl Replacement<'_> {
@@ -311,7 +315,7 @@ impl Replacement<'_> {
     }
 
     /// Removes what was made.
-    fn discard(&self, why: Refused) -> Outcome {
+    fn discard(&self, why: Refused) -> StepOutcome {
         let aside = self.place.beside(self.temporary);
         if !self.has(self.temporary) {
             return saved(&why, &aside);
@@ -324,13 +328,17 @@ impl Replacement<'_> {
     }
 }
 
-fn saved(why: &str, aside: &Path) -> Outcome {
+fn saved(why: &str, aside: &Path) -> StepOutcome {
     failed(format!("{why}; what another program saved is {}", visible_path(aside)))
 }
 
 /// Opens the place that a file or directory is moved to. Makes missing directories for this user only (mode 0700): a file that its
 /// directories protected stays protected.
-pub(super) fn destination(name: &NameOf, session: &Session<'_>, directories: &Directories) -> io::Result<Place> {
+pub(super) fn destination(
+    name: &NameOf,
+    session: &Session<'_>,
+    directories: &Directories,
+) -> io::Result<NameInDirectory> {
     let path = name.moved_to.as_deref().unwrap_or(Path::new("/"));
     let above: Vec<&Path> = path.ancestors().skip(1).take(name.made as usize).collect();
     for directory in above.into_iter().rev() {
@@ -367,9 +375,9 @@ pub(super) fn unmake(name: &NameOf, directories: &Directories) -> io::Result<()>
 }
 
 /// Makes a file share the blocks of the kept one; returns the space that is free.
-fn reflink(prepared: &Prepared, session: &Session<'_>) -> Result<u64, Refused> {
+fn reflink(prepared: &ProvenFile, session: &Session<'_>) -> Result<u64, Refused> {
     let (place, held, kept) = (&prepared.places[0], &prepared.held, &*prepared.kept);
-    let name = Name {
+    let name = ActedName {
         place,
         of: &prepared.entry.names[0],
         held,
@@ -393,7 +401,7 @@ fn reflink(prepared: &Prepared, session: &Session<'_>) -> Result<u64, Refused> {
             Support::Unavailable(reason) => return Err(reason.into()),
         }
     }
-    let now = Facts::of(&held.file).map_err(cannot("stat"))?;
+    let now = StatFacts::of(&held.file).map_err(cannot("stat"))?;
     if now.modified != held.facts().modified && held.is_alone() {
         let modified = time(held.facts().modified).ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput));
         let set = modified.and_then(|modified| held.file.set_times(FileTimes::new().set_modified(modified)));

@@ -12,20 +12,20 @@ use std::path::{Path, PathBuf};
 
 use seekless::files::FileState;
 
-use super::copies::Places;
+use super::copies::CopyPlaces;
 use super::directory::steps_of;
-use super::origin::Origin;
+use super::origin::SearchOrigin;
 use super::plan::Agreed;
 use super::report::RefusedPart;
-use super::rules::{Name, Order, Rule};
+use super::rules::{CopyName, KeepOrder, Rule};
 use super::{ActedOn, Action, KeptFile, Refused, Step};
-use crate::dupes::Group;
+use crate::dupes::EqualFiles;
 
 /// A file of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Copy {
     /// All names that are known.
-    pub names: Vec<Name>,
+    pub names: Vec<CopyName>,
     /// What it was.
     pub state: FileState,
     /// The files in it, if it is a directory.
@@ -81,7 +81,7 @@ impl fmt::Display for Reason {
 
 /// What is done with a group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Choice {
+pub struct GroupChoice {
     /// The size of each file.
     pub bytes: u64,
     /// The files in each, if they are directories.
@@ -98,7 +98,7 @@ pub struct Choice {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Chosen {
     /// What is done with groups in which not every file stays.
-    pub choices: Vec<Choice>,
+    pub choices: Vec<GroupChoice>,
     /// Groups in which every file stays.
     pub whole: u64,
     /// Files that cannot be acted on.
@@ -110,17 +110,17 @@ pub struct Chosen {
 impl Chosen {
     /// Decides for each group.
     #[must_use]
-    pub fn of_groups(action: &Action, rules: &[Rule], origin: &Origin, groups: &[Group]) -> Self {
-        let mut groups: Vec<&Group> = groups.iter().collect();
+    pub fn of_groups(action: &Action, rules: &[Rule], origin: &SearchOrigin, groups: &[EqualFiles]) -> Self {
+        let mut groups: Vec<&EqualFiles> = groups.iter().collect();
         // A directory comes before the files and directories in it.
-        let nodes = |group: &Group| {
+        let nodes = |group: &EqualFiles| {
             let contents = group.files.first().and_then(|first| first.contents);
             contents.map_or(0, |contents| contents.files.saturating_add(contents.directories))
         };
         groups.sort_by_key(|group| Reverse(nodes(group)));
         let mut chosen = Self::default();
         let (mut going, mut staying) = (HashSet::new(), HashSet::new());
-        let (mut places, mut agreed) = (Places::new(origin), Agreed::default());
+        let (mut places, mut agreed) = (CopyPlaces::new(origin), Agreed::default());
         let mut unmatched: Vec<&Rule> = rules.iter().filter(|rule| rule.is_pattern()).collect();
         for group in &groups {
             let (mut copies, gone) = places.copies(group);
@@ -170,11 +170,11 @@ impl Chosen {
         let choice = |steps: &[Step]| {
             let first = steps.first().filter(|step| !step.file.is_directory);
             let kept = first.map(|first| (vec![first.keep.path.clone()], first.why.clone()));
-            Choice {
+            GroupChoice {
                 bytes: first.map_or(0, |first| first.file.state.bytes),
                 kept: kept.into_iter().collect(),
                 steps: steps.to_vec(),
-                ..Choice::default()
+                ..GroupChoice::default()
             }
         };
         Self {
@@ -198,7 +198,7 @@ impl Chosen {
     }
 }
 
-impl Choice {
+impl GroupChoice {
     /// Replaces steps for whole directories with those for what is in them.
     fn spread(&mut self, action: &Action) {
         for step in std::mem::take(&mut self.steps) {
@@ -234,18 +234,18 @@ impl Copy {
     }
 
     /// The name to rely on.
-    fn best_name(&self) -> Option<&Name> {
+    fn best_name(&self) -> Option<&CopyName> {
         self.names.iter().min_by_key(|name| (name.is_poor, &name.path))
     }
 
-    fn least<T: Ord>(&self, key: impl Fn(&Name) -> T) -> Option<T> {
+    fn least<T: Ord>(&self, key: impl Fn(&CopyName) -> T) -> Option<T> {
         self.names.iter().map(key).min()
     }
 }
 
 /// Decides which of several equal files stay. With `is_linked`, a file and the one kept for it are on the same file system.
 #[must_use]
-pub fn choose(copies: &[Copy], rules: &[Rule], is_linked: bool) -> Choice {
+pub fn choose(copies: &[Copy], rules: &[Rule], is_linked: bool) -> GroupChoice {
     let protected = |copy: &Copy| {
         let rule = rules.iter().find(|rule| rule.protects(&copy.names));
         copy.fixed
@@ -253,7 +253,7 @@ pub fn choose(copies: &[Copy], rules: &[Rule], is_linked: bool) -> Choice {
             .or_else(|| rule.map(|rule| Reason::Rule(rule.to_string())))
     };
     let mut reasons: Vec<Option<Reason>> = copies.iter().map(protected).collect();
-    let orders: Vec<Order> = rules.iter().filter_map(Rule::order).collect();
+    let orders: Vec<KeepOrder> = rules.iter().filter_map(Rule::order).collect();
     let mut order: Vec<usize> = (0..copies.len()).collect();
     order.sort_by(|&one, &other| {
         by_orders(&orders, &copies[one], &copies[other])
@@ -297,10 +297,10 @@ pub fn choose(copies: &[Copy], rules: &[Rule], is_linked: bool) -> Choice {
             });
         }
     }
-    let mut choice = Choice {
+    let mut choice = GroupChoice {
         bytes: copies.first().map_or(0, |copy| copy.state.bytes),
         files: copies.first().and_then(|copy| copy.files),
-        ..Choice::default()
+        ..GroupChoice::default()
     };
     for &number in &order {
         let copy = &copies[number];
@@ -336,19 +336,19 @@ pub fn choose(copies: &[Copy], rules: &[Rule], is_linked: bool) -> Choice {
     choice
 }
 
-fn by_orders(orders: &[Order], one: &Copy, other: &Copy) -> Ordering {
-    let by = |order: &Order| {
+fn by_orders(orders: &[KeepOrder], one: &Copy, other: &Copy) -> Ordering {
+    let by = |order: &KeepOrder| {
         let modified = one.state.modified_ns.cmp(&other.state.modified_ns);
-        let length = |name: &Name| name.path.as_os_str().len();
+        let length = |name: &CopyName| name.path.as_os_str().len();
         match order {
-            Order::Oldest => modified,
-            Order::Newest => modified.reverse(),
-            Order::Shortest => one.least(length).cmp(&other.least(length)),
-            Order::Longest => {
-                let longest = |name: &Name| Reverse(length(name));
+            KeepOrder::Oldest => modified,
+            KeepOrder::Newest => modified.reverse(),
+            KeepOrder::Shortest => one.least(length).cmp(&other.least(length)),
+            KeepOrder::Longest => {
+                let longest = |name: &CopyName| Reverse(length(name));
                 one.least(longest).cmp(&other.least(longest))
             }
-            Order::First => {
+            KeepOrder::First => {
                 let first = |copy: &Copy| copy.least(|name| (name.root, name.path.clone()));
                 first(one).cmp(&first(other))
             }
@@ -386,7 +386,7 @@ mod tests {
     }
 
     fn copy(inode: u64, modified_ns: i64, paths: &[&str]) -> Copy {
-        let name = |path: &&str| Name {
+        let name = |path: &&str| CopyName {
             path: path.into(),
             given: Path::new(path).strip_prefix("/work").unwrap_or(Path::new(path)).into(),
             root: 0,
@@ -582,7 +582,7 @@ mod tests {
                 .into_iter()
                 .enumerate()
                 .map(|(number, (names, device, modified_ns, fixed))| {
-                    let name = |(at, (root, name, is_poor)): (usize, (u32, String, bool))| Name {
+                    let name = |(at, (root, name, is_poor)): (usize, (u32, String, bool))| CopyName {
                         path: format!("/d{root}/{name}{number}{at}").into(),
                         given: format!("d{root}/{name}{number}{at}").into(),
                         root,

@@ -14,36 +14,36 @@ use seekless::files::FileState;
 
 use super::TEMPORARY;
 use super::choose::{Copy, Fixed};
-use super::origin::{Origin, Root};
-use super::rules::Name;
-use crate::dupes::{Equal, Group};
+use super::origin::{GivenRoot, SearchOrigin};
+use super::rules::CopyName;
+use crate::dupes::{Equal, EqualFiles};
 use crate::walk::is_in_trash;
 
 /// The directories of files.
 #[derive(Debug)]
-pub struct Places<'a> {
-    origin: &'a Origin,
+pub struct CopyPlaces<'a> {
+    origin: &'a SearchOrigin,
     /// The devices of the given paths.
     devices: HashSet<u64>,
     references: Vec<&'a Path>,
     /// Whether all given paths are in memory: then no copy is safer than one there.
     is_all_in_memory: bool,
-    known: HashMap<PathBuf, Place>,
+    known: HashMap<PathBuf, ResolvedDirectory>,
 }
 
 /// What a directory is, by one of its paths.
 #[derive(Clone, Debug)]
-struct Place {
+struct ResolvedDirectory {
     /// Without links and `..`.
     path: PathBuf,
     /// Whether it is in the trash, in a read-only snapshot, or in memory.
     is_poor: bool,
 }
 
-impl<'a> Places<'a> {
+impl<'a> CopyPlaces<'a> {
     /// For files of a search.
     #[must_use]
-    pub fn new(origin: &'a Origin) -> Self {
+    pub fn new(origin: &'a SearchOrigin) -> Self {
         let references = origin.roots.iter().filter(|root| root.is_reference);
         Self {
             origin,
@@ -55,7 +55,7 @@ impl<'a> Places<'a> {
     }
 
     /// The files of a group; and those that can no longer be found, with the reason.
-    pub fn copies(&mut self, group: &Group) -> (Vec<Copy>, Vec<(PathBuf, String)>) {
+    pub fn copies(&mut self, group: &EqualFiles) -> (Vec<Copy>, Vec<(PathBuf, String)>) {
         let (mut copies, mut gone) = (Vec::new(), Vec::new());
         for file in &group.files {
             match self.copy(file, group.bytes) {
@@ -85,7 +85,7 @@ impl<'a> Places<'a> {
                 copy.fixed = Some(Fixed::Reference);
             }
             let root = self.origin.roots.get(name.root as usize);
-            let below = |root: &Root| {
+            let below = |root: &GivenRoot| {
                 let rest = name.path.strip_prefix(&root.given).ok()?;
                 let is_whole = rest.as_os_str().is_empty();
                 Some(if is_whole {
@@ -102,7 +102,7 @@ impl<'a> Places<'a> {
             if copy.names.iter().any(|known| known.path == path) {
                 continue;
             }
-            copy.names.push(Name {
+            copy.names.push(CopyName {
                 is_poor: self.is_poor(&path, file.state.device) || file.contents.is_some() && self.is_poor_in(&path),
                 path,
                 given: name.path.clone(),
@@ -157,12 +157,12 @@ impl<'a> Places<'a> {
         Ok(place.path.join(name))
     }
 
-    fn place(&mut self, directory: &Path) -> io::Result<Place> {
+    fn place(&mut self, directory: &Path) -> io::Result<ResolvedDirectory> {
         if let Some(place) = self.known.get(directory) {
             return Ok(place.clone());
         }
         let path = fs::canonicalize(directory)?;
-        let place = Place {
+        let place = ResolvedDirectory {
             is_poor: is_in_trash(&path) || is_snapshot(&path) || !self.is_all_in_memory && is_in_memory(&path),
             path,
         };

@@ -17,23 +17,23 @@ use seekless_sys::Access;
 use walkdir::WalkDir;
 
 use super::change::{destination, unmake};
-use super::journal::{Entry, NameOf, OldFile};
-use super::place::{Directories, Place};
+use super::journal::{NameOf, OldFile, StepRecord};
+use super::place::{Directories, NameInDirectory};
 use super::prepare::{missing, require_changeable, require_changeable_directory};
 use super::session::{READ_ONLY, Session};
-use super::{ActedOn, Action, KeptFile, Outcome, Refused, Step, cannot};
+use super::{ActedOn, Action, KeptFile, Refused, Step, StepOutcome, cannot};
 use crate::dupes::contents::{Contents, Inside, Inventory};
 use crate::visible::visible_path;
 use crate::walk::{kind_of, with_article};
 
 /// What is in a directory and below, by relative path.
-pub(super) struct Listed {
+pub(super) struct ListedDirectory {
     path: PathBuf,
     state: FileState,
     entries: BTreeMap<PathBuf, (Inside, FileState)>,
 }
 
-impl Listed {
+impl ListedDirectory {
     /// Lists a directory. Its path leads through no link.
     pub fn of(path: &Path) -> Result<Self, Refused> {
         let found = fs::symlink_metadata(path).map_err(cannot("stat"))?;
@@ -90,12 +90,12 @@ impl Listed {
 /// # Errors
 /// Why the directory is left alone.
 pub(super) fn steps_of(path: &Path, keep: &Path, why: &str, action: &Action) -> Result<Vec<Step>, Refused> {
-    let (own, kept) = (Listed::of(path)?, Listed::of(keep)?);
+    let (own, kept) = (ListedDirectory::of(path)?, ListedDirectory::of(keep)?);
     let is_move = matches!(action, Action::Move { .. });
     if let Some(path) = first_difference(&own, &kept) {
         let (path, keep) = (visible_path(&path), visible_path(keep));
         return Err(format!(
-            "{path} is not in both, or differs in kind or size: it does not equal {keep}"
+            "not equal to {keep}: {path} is only in one of them, or differs in kind or size"
         ));
     }
     let link = own
@@ -165,7 +165,7 @@ fn step(path: PathBuf, state: FileState, (keep, keep_state): (PathBuf, FileState
 }
 
 /// The path of the first entry that cannot be equal.
-fn first_difference(one: &Listed, other: &Listed) -> Option<PathBuf> {
+fn first_difference(one: &ListedDirectory, other: &ListedDirectory) -> Option<PathBuf> {
     let same = |one: &Inside, other: &Inside| match (one, other) {
         (Inside::File(one), Inside::File(other)) => one.bytes == other.bytes,
         (one, other) => one == other,
@@ -189,14 +189,18 @@ fn own_bytes(path: &Path) -> u64 {
     })
 }
 
-/// A directory that is removed if it is empty by then.
+/// A directory to remove if it is left empty.
 pub(super) struct Emptied {
-    pub place: Place,
-    pub entry: Entry,
+    pub place: NameInDirectory,
+    pub entry: StepRecord,
 }
 
 /// Opens the directory of a step. Fails with the reason why it will stay, as far as this is known while files are in it.
-pub(super) fn examine(step: &Step, session: &Session<'_>, directories: &Directories) -> Result<(Place, File), Refused> {
+pub(super) fn examine(
+    step: &Step,
+    session: &Session<'_>,
+    directories: &Directories,
+) -> Result<(NameInDirectory, File), Refused> {
     let [path] = &step.file.paths[..] else {
         return Err("a directory has one path".into());
     };
@@ -240,7 +244,7 @@ pub(super) fn prepare(
     let modified_ns = step.file.state.modified_ns;
     let nanoseconds = u32::try_from(modified_ns.rem_euclid(1_000_000_000)).unwrap_or(0);
     old.modified = (modified_ns.div_euclid(1_000_000_000), nanoseconds);
-    let entry = Entry {
+    let entry = StepRecord {
         number,
         step: step.clone(),
         digest: String::new(),
@@ -253,7 +257,7 @@ pub(super) fn prepare(
 }
 
 /// Removes a directory that is empty. If its files moved, their new directory gets its owner, mode and times.
-pub(super) fn act(emptied: &Emptied, session: &Session<'_>, directories: &Directories) -> Outcome {
+pub(super) fn act(emptied: &Emptied, session: &Session<'_>, directories: &Directories) -> StepOutcome {
     let (place, entry) = (&emptied.place, &emptied.entry);
     match place.facts() {
         Ok(Some(found)) if found.id() == entry.step.file.state.id() => {}
@@ -264,7 +268,7 @@ pub(super) fn act(emptied: &Emptied, session: &Session<'_>, directories: &Direct
     }
     let told = session.watch.announce(StepKind::Remove, &place.path);
     let Err(error) = told.and_then(|()| place.directory.remove_directory(&place.name)) else {
-        return Outcome::Done { gained_bytes: 0 };
+        return StepOutcome::Done { gained_bytes: 0 };
     };
     unfollow(&entry.names[0], directories);
     match error.kind() {
@@ -274,7 +278,7 @@ pub(super) fn act(emptied: &Emptied, session: &Session<'_>, directories: &Direct
 }
 
 /// Gives the directory to which the files of one moved the owner, mode and times of that one.
-fn follow(entry: &Entry, session: &Session<'_>, directories: &Directories) -> Result<(), Refused> {
+fn follow(entry: &StepRecord, session: &Session<'_>, directories: &Directories) -> Result<(), Refused> {
     let Some(to) = &entry.names[0].moved_to else {
         return Ok(());
     };
@@ -302,7 +306,7 @@ pub(super) fn unfollow(name: &NameOf, directories: &Directories) {
 }
 
 /// Makes a directory again that was removed, with a temporary name.
-pub(super) fn make_again(entry: &Entry, place: &Place, watch: &dyn Watch) -> Result<File, Refused> {
+pub(super) fn make_again(entry: &StepRecord, place: &NameInDirectory, watch: &dyn Watch) -> Result<File, Refused> {
     let temporary = OsStr::new(&entry.names[0].temporary);
     let failed = cannot("make the directory");
     // A killed undo may have left it.
@@ -318,7 +322,7 @@ pub(super) fn make_again(entry: &Entry, place: &Place, watch: &dyn Watch) -> Res
 }
 
 /// Gives it its name.
-pub(super) fn name_again(entry: &Entry, place: &Place, watch: &dyn Watch) -> Result<(), Refused> {
+pub(super) fn name_again(entry: &StepRecord, place: &NameInDirectory, watch: &dyn Watch) -> Result<(), Refused> {
     let temporary = OsStr::new(&entry.names[0].temporary);
     let named = watch.announce(StepKind::Rename, &place.path).and_then(|()| {
         let directory = &place.directory;

@@ -13,13 +13,13 @@ use seekless::error::NotAlone;
 use seekless::files::{Attributes, DIGESTED_HOLE_BYTES_MAX, FileState, Lease, lock, read_full};
 use seekless_sys::SharedMappings;
 
-use super::place::{Behind, Directories, Place};
+use super::place::{Behind, Directories, NameInDirectory};
 use super::session::Session;
 use super::twin::born_ns;
 use super::{Refused, Step, cannot, of_kept};
-use crate::tree::What;
+use crate::tree::TreeFinding;
 use crate::visible::visible_path;
-use crate::walk::{Facts, with_article};
+use crate::walk::{StatFacts, with_article};
 
 /// Contents of kept files up to this size stay in memory, to be compared with several files.
 const IN_MEMORY_BYTES: u64 = 128 << 10;
@@ -35,18 +35,18 @@ pub(super) const UNSURE: &str = "on its file system, inode numbers do not identi
 const IN_USE: &str = "in use: another process is opening it for writing";
 
 /// A file that is open, locked and leased.
-pub(super) struct Held {
+pub(super) struct HeldFile {
     pub file: Arc<File>,
     lease: Option<Lease>,
     /// What it is expected to be.
-    facts: Mutex<Facts>,
+    facts: Mutex<StatFacts>,
     pub behind: Behind,
 }
 
 /// A file that is kept.
-pub(super) struct Kept {
-    pub held: Held,
-    pub place: Place,
+pub(super) struct HeldKept {
+    pub held: HeldFile,
+    pub place: NameInDirectory,
     pub attributes: Attributes,
     /// When it was made, if its file system records this.
     pub born_ns: Option<i64>,
@@ -56,14 +56,14 @@ pub(super) struct Kept {
 }
 
 /// Whether a file is what it was. The space that it takes may change without a write, when its blocks are allocated.
-pub(super) fn is_same(one: &Facts, other: &Facts) -> bool {
+pub(super) fn is_same(one: &StatFacts, other: &StatFacts) -> bool {
     (one.names, one.changed_ns) == (other.names, other.changed_ns) && is_but_for_names(one, other)
 }
 
 /// Whether a file differs only in what links and renames change: the number of its names, and its ctime. The space it takes
 /// may differ, too: blocks are allocated without a write.
-pub(super) fn is_but_for_names(one: &Facts, other: &Facts) -> bool {
-    let same = |facts: &Facts| Facts {
+pub(super) fn is_but_for_names(one: &StatFacts, other: &StatFacts) -> bool {
+    let same = |facts: &StatFacts| StatFacts {
         names: 0,
         changed_ns: 0,
         allocated_bytes: 0,
@@ -72,9 +72,9 @@ pub(super) fn is_but_for_names(one: &Facts, other: &Facts) -> bool {
     same(one) == same(other)
 }
 
-impl Held {
+impl HeldFile {
     /// What the file is expected to be.
-    pub fn facts(&self) -> Facts {
+    pub fn facts(&self) -> StatFacts {
         *self.facts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -85,7 +85,7 @@ impl Held {
 
     /// Fails if the file is not what it was, or somebody wants to write to it.
     pub fn require_unchanged(&self) -> Result<(), Refused> {
-        match Facts::of(&self.file).map_err(cannot("stat"))? {
+        match StatFacts::of(&self.file).map_err(cannot("stat"))? {
             now if !is_same(&now, &self.facts()) => Err("changed since it was compared".into()),
             _ if !self.is_alone() => Err(IN_USE.into()),
             _ => Ok(()),
@@ -97,7 +97,7 @@ impl Held {
     /// # Errors
     /// Something else changed, too.
     pub fn renew(&self) -> Result<(), Refused> {
-        let now = Facts::of(&self.file).map_err(cannot("stat"))?;
+        let now = StatFacts::of(&self.file).map_err(cannot("stat"))?;
         let mut facts = self.facts.lock().unwrap_or_else(PoisonError::into_inner);
         if !is_but_for_names(&now, &facts) {
             return Err("changed while links were made".into());
@@ -107,10 +107,10 @@ impl Held {
     }
 }
 
-impl Kept {
+impl HeldKept {
     /// Fails unless the file has a name and the bytes that were compared, and nobody wants to write to it.
     pub fn require_bytes(&self) -> Result<(), Refused> {
-        let why = match Facts::of(&self.held.file) {
+        let why = match StatFacts::of(&self.held.file) {
             Err(error) => cannot("stat")(error),
             Ok(now) if now.names == 0 => "another program removed it at that moment".into(),
             Ok(now) if !is_but_for_names(&now, &self.held.facts()) => "it was changed at that moment".into(),
@@ -126,16 +126,16 @@ impl Session<'_> {
     /// that has ended its mapping since may have written.
     pub fn require_unmapped(
         &self,
-        kept: &Kept,
-        held: &Held,
+        kept: &HeldKept,
+        held: &HeldFile,
         mappings: &mut Option<SharedMappings>,
     ) -> Result<(), Refused> {
-        let is_blind = |held: &&Held| held.lease.as_ref().is_some_and(Lease::may_be_mapped);
+        let is_blind = |held: &&HeldFile| held.lease.as_ref().is_some_and(Lease::may_be_mapped);
         if self.options.is_busy || ![&kept.held, held].iter().any(is_blind) {
             return Ok(());
         }
         let of_kept = of_kept(&kept.place.path);
-        let unmapped = |held: &Held, mappings: &mut Option<SharedMappings>| match &held.lease {
+        let unmapped = |held: &HeldFile, mappings: &mut Option<SharedMappings>| match &held.lease {
             Some(lease) => lease.require_unmapped(mappings).map_err(|why| format!("in use: {why}")),
             None => Ok(()),
         };
@@ -148,7 +148,7 @@ impl Session<'_> {
     }
 
     /// Opens a file that was found with these facts, and keeps writers out. Fails if the file has changed.
-    pub fn hold(&self, place: &Place, found: &Facts, expected: &FileState) -> Result<Held, Refused> {
+    pub fn hold(&self, place: &NameInDirectory, found: &StatFacts, expected: &FileState) -> Result<HeldFile, Refused> {
         // It was looked at before: opening a device may have effects, and opening a file breaks leases.
         if found.kind != FileType::RegularFile {
             return Err(format!("it is {} now", with_article(found.kind)));
@@ -173,11 +173,11 @@ impl Session<'_> {
             Err(why @ NotAlone::OpenForWriting) => return Err(format!("in use: {why}")),
             Err(why) => return Err(cannot("keep other processes out")(why)),
         };
-        let facts = Facts::of(&file).map_err(cannot("stat"))?;
+        let facts = StatFacts::of(&file).map_err(cannot("stat"))?;
         if facts.kind != FileType::RegularFile || !self.is_expected(expected, &facts) {
             return Err("changed since the search".into());
         }
-        Ok(Held {
+        Ok(HeldFile {
             file,
             lease,
             facts: facts.into(),
@@ -186,11 +186,11 @@ impl Session<'_> {
     }
 
     /// Opens the file that a step keeps.
-    pub fn keep(&self, step: &Step, directories: &Directories) -> Result<Kept, Refused> {
+    pub fn keep(&self, step: &Step, directories: &Directories) -> Result<HeldKept, Refused> {
         self.keep_unnamed(step, directories).map_err(of_kept(&step.keep.path))
     }
 
-    fn keep_unnamed(&self, step: &Step, directories: &Directories) -> Result<Kept, Refused> {
+    fn keep_unnamed(&self, step: &Step, directories: &Directories) -> Result<HeldKept, Refused> {
         let place = directories
             .place(&step.keep.path)
             .map_err(cannot("open its directory"))?;
@@ -198,7 +198,7 @@ impl Session<'_> {
         let held = self.hold(&place, &found, &step.keep.state)?;
         let attributes = Attributes::of(&held.file).map_err(cannot("read its attributes"))?;
         let (content, digest) = self.digest(&held)?;
-        Ok(Kept {
+        Ok(HeldKept {
             born_ns: born_ns(&held.file),
             held,
             place,
@@ -209,7 +209,7 @@ impl Session<'_> {
     }
 
     /// The digest of a file, and its bytes if they are few.
-    fn digest(&self, held: &Held) -> Result<(Option<Vec<u8>>, String), Refused> {
+    fn digest(&self, held: &HeldFile) -> Result<(Option<Vec<u8>>, String), Refused> {
         let bytes = held.facts().bytes;
         let mut block = self.block.lock().unwrap_or_else(PoisonError::into_inner);
         if bytes <= IN_MEMORY_BYTES {
@@ -225,7 +225,7 @@ impl Session<'_> {
     }
 
     /// Fails unless the bytes of a file equal those of the kept one. Gives up if somebody wants to write to one of them.
-    pub fn compare(&self, kept: &Kept, held: &Held) -> Result<(), Refused> {
+    pub fn compare(&self, kept: &HeldKept, held: &HeldFile) -> Result<(), Refused> {
         let bytes = held.facts().bytes;
         let differs = |at: u64| Err(format!("differs from the kept file at byte {at}"));
         if bytes != kept.held.facts().bytes {
@@ -247,7 +247,7 @@ impl Session<'_> {
             Ok(None) => Ok(()),
             Ok(Some(at)) => differs(at),
             Err(None) => Err(self.interrupted()),
-            Err(Some(What::Failed { reason, .. })) => Err(cannot("compare")(reason)),
+            Err(Some(TreeFinding::Failed { reason, .. })) => Err(cannot("compare")(reason)),
             Err(Some(_)) => Err("cannot compare".into()),
         }
     }
@@ -310,7 +310,7 @@ pub(super) fn digest_of(
 }
 
 /// Why two paths may show one file, whether or not their numbers differ.
-pub(super) fn one_file(one: &Facts, other: &Facts, is_overlay: bool, keep: &Path) -> Option<Refused> {
+pub(super) fn one_file(one: &StatFacts, other: &StatFacts, is_overlay: bool, keep: &Path) -> Option<Refused> {
     if one.id() == other.id() {
         return Some(is_kept(keep));
     }
@@ -325,7 +325,7 @@ pub(super) fn one_file(one: &Facts, other: &Facts, is_overlay: bool, keep: &Path
         ));
     }
     // One image may be mounted through two devices.
-    let same = |facts: &Facts| (facts.inode, facts.bytes, facts.modified_ns(), facts.changed_ns);
+    let same = |facts: &StatFacts| (facts.inode, facts.bytes, facts.modified_ns(), facts.changed_ns);
     (same(one) == same(other)).then(|| {
         format!(
             "it may be the kept file, shown by another device: {} has the same number and times",

@@ -24,11 +24,11 @@ use serde_json::Value;
 
 use super::change::time;
 use super::origin::{MACHINE_ID, machine_id};
-use super::place::{Place, relative};
+use super::place::{NameInDirectory, relative};
 use super::twin::KnownFile;
-use super::{Action, Error, Outcome, Ran, Refused, Step, TEMPORARY, cannot};
+use super::{Action, Error, Ran, Refused, Step, StepOutcome, TEMPORARY, cannot};
 use crate::json;
-use crate::walk::Facts;
+use crate::walk::StatFacts;
 
 const VERSION: u64 = 1;
 /// The longest header.
@@ -43,11 +43,11 @@ const PATIENCE: Duration = Duration::from_millis(200);
 #[serde(tag = "kind", rename_all = "lowercase")]
 enum Line {
     Journal(Header),
-    Step(Box<Entry>),
+    Step(Box<StepRecord>),
     Outcome {
         step: u64,
         #[serde(flatten)]
-        outcome: Outcome,
+        outcome: StepOutcome,
     },
     End {
         #[serde(flatten)]
@@ -86,7 +86,7 @@ struct Header {
 
 /// A step, and what is known of it before it is done.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Entry {
+pub(super) struct StepRecord {
     #[serde(rename = "step")]
     pub number: u64,
     #[serde(flatten)]
@@ -217,7 +217,7 @@ impl OldFile {
     }
 }
 
-impl Entry {
+impl StepRecord {
     /// The file that was acted on.
     pub fn acted_on(&self) -> KnownFile {
         KnownFile::new(self.step.file.state.id(), self.old.born_ns)
@@ -230,12 +230,12 @@ impl Entry {
 }
 
 /// A journal that was read.
-pub(super) struct Lines {
+pub(super) struct RunRecord {
     pub action: Action,
     pub started: SystemTime,
-    pub entries: Vec<Entry>,
+    pub entries: Vec<StepRecord>,
     /// Outcomes of steps, by their numbers.
-    pub outcomes: BTreeMap<u64, Outcome>,
+    pub outcomes: BTreeMap<u64, StepOutcome>,
     /// Files that were made to undo a step, the last one by the last undo.
     pub restored: BTreeMap<u64, Vec<KnownFile>>,
     /// Steps that an undo tried, and whether nothing is left to undo.
@@ -248,7 +248,7 @@ pub(super) struct Lines {
 }
 
 /// A journal that is open for adding lines, and locked.
-pub(super) struct Journal {
+pub(super) struct RunJournal {
     pub path: PathBuf,
     file: File,
     lines: Vec<u8>,
@@ -260,8 +260,8 @@ pub(super) struct Written(BTreeMap<u64, (PathBuf, Option<File>)>);
 
 impl Written {
     /// Notes the file system of a place.
-    pub fn note(&mut self, place: &Place) {
-        let device = Facts::of(&*place.directory).map_or(0, |facts| facts.device);
+    pub fn note(&mut self, place: &NameInDirectory) {
+        let device = StatFacts::of(&*place.directory).map_or(0, |facts| facts.device);
         if let Slot::Vacant(vacant) = self.0.entry(device) {
             // The handle of a directory is for lookups only, and cannot be synced.
             let directory = place.directory.open_plain(OsStr::new("."), Access::Read);
@@ -392,7 +392,7 @@ pub(super) fn after_all(directory: &Path, now: SystemTime) -> Result<String, Err
     Ok(time.strftime(FORM).to_string())
 }
 
-impl Journal {
+impl RunJournal {
     /// Makes the journal of a run that begins.
     pub fn make(directory: &Path, action: &Action, run: &str, watch: &dyn Watch) -> Result<Self, Error> {
         let is_new = !directory.exists();
@@ -501,11 +501,11 @@ impl Journal {
         self.lines.push(b'\n');
     }
 
-    pub fn add_step(&mut self, entry: &Entry) {
+    pub fn add_step(&mut self, entry: &StepRecord) {
         self.add(&Line::Step(Box::new(entry.clone())));
     }
 
-    pub fn add_outcome(&mut self, step: u64, outcome: &Outcome) {
+    pub fn add_outcome(&mut self, step: u64, outcome: &StepOutcome) {
         let outcome = outcome.clone();
         self.add(&Line::Outcome { step, outcome });
     }
@@ -591,20 +591,20 @@ impl Journal {
         let read = file
             .rewind()
             .and_then(|()| BufReader::new(file.take(HEADER_BYTES_MAX)).read_until(b'\n', &mut header));
-        let lines = read.and_then(|_| Lines::of(&header));
+        let lines = read.and_then(|_| RunRecord::of(&header));
         lines
             .map(|lines| lines.started)
             .map_err(failed(&self.path, "cannot read the journal"))
     }
 
     /// Reads all of it.
-    pub fn read(&self) -> Result<Lines, Error> {
+    pub fn read(&self) -> Result<RunRecord, Error> {
         // What is not a journal is not read as a whole.
         self.started()?;
         let mut file = &self.file;
         let text = file.rewind().and_then(|()| read_within(file, BYTES_MAX));
         let text = text.map_err(failed(&self.path, "cannot read the journal"))?;
-        Lines::of(&text).map_err(failed(&self.path, "cannot read the journal"))
+        RunRecord::of(&text).map_err(failed(&self.path, "cannot read the journal"))
     }
 
     /// How it ends: only the end of the file is read.
@@ -645,7 +645,7 @@ impl Line {
     }
 }
 
-impl Lines {
+impl RunRecord {
     /// Reads a journal. Lines that are cut off are skipped: their steps were not begun.
     fn of(text: &[u8]) -> io::Result<Self> {
         let mut lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
@@ -705,7 +705,7 @@ impl Lines {
 
     /// The space that all steps freed.
     pub fn gained_bytes(&self) -> u64 {
-        self.outcomes.values().map(Outcome::gained_bytes).sum()
+        self.outcomes.values().map(StepOutcome::gained_bytes).sum()
     }
 
     /// Fails for a journal of another machine, and if this one has an ID that cannot be read.

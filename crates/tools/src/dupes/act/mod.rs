@@ -37,7 +37,7 @@ use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use seekless::files::{FileId, FileState};
-use seekless::update::{Step as Watched, StepKind, Watch};
+use seekless::update::{StepKind, Watch, WatchedStep};
 use seekless_sys as sys;
 use serde::{Deserialize, Serialize};
 
@@ -45,10 +45,10 @@ use crate::Stop;
 use crate::json;
 use crate::threads::in_threads;
 use crate::visible::visible_path;
-use held::Kept;
-use journal::{Entry, Journal, Written, sync_file_system};
+use held::HeldKept;
+use journal::{RunJournal, StepRecord, Written, sync_file_system};
 use place::Directories;
-use prepare::Prepared;
+use prepare::ProvenFile;
 pub use prepare::check;
 use session::Session;
 
@@ -150,7 +150,7 @@ pub struct KeptFile {
 
 /// How steps are done.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct ActingOptions {
     /// Whether to act on files even if the system grants no lease, because they are open for writing or the file
     /// system has no leases.
     pub is_busy: bool,
@@ -167,7 +167,7 @@ pub struct Options {
 /// The outcome of a step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "lowercase")]
-pub enum Outcome {
+pub enum StepOutcome {
     /// It is done.
     Done {
         /// The space that the file took and no longer takes.
@@ -190,7 +190,7 @@ pub enum Outcome {
     },
 }
 
-impl Outcome {
+impl StepOutcome {
     /// Why it is not done.
     #[must_use]
     pub fn why(&self) -> Option<String> {
@@ -217,7 +217,7 @@ impl Outcome {
 /// Why a file is left alone.
 type Refused = String;
 
-impl From<Refused> for Outcome {
+impl From<Refused> for StepOutcome {
     fn from(why: Refused) -> Self {
         Self::Left { why }
     }
@@ -271,9 +271,9 @@ pub enum Settled {
 
 /// What a run reports while it is at work.
 #[derive(Clone, Copy, Debug)]
-pub enum Told<'a> {
+pub enum RunEvent<'a> {
     /// The outcome of a step, by its number.
-    Step(usize, &'a Outcome),
+    Step(usize, &'a StepOutcome),
     /// How a file, or the journal, of a killed run was settled.
     Settled(&'a Path, &'a Settled),
 }
@@ -302,12 +302,12 @@ pub struct Ran {
 }
 
 impl Ran {
-    fn count(&mut self, outcome: &Outcome) {
+    fn count(&mut self, outcome: &StepOutcome) {
         *match outcome {
-            Outcome::Done { .. } => &mut self.done,
-            Outcome::Left { .. } => &mut self.left,
-            Outcome::Needless { .. } => &mut self.needless,
-            Outcome::Failed { .. } => &mut self.failed,
+            StepOutcome::Done { .. } => &mut self.done,
+            StepOutcome::Left { .. } => &mut self.left,
+            StepOutcome::Needless { .. } => &mut self.needless,
+            StepOutcome::Failed { .. } => &mut self.failed,
         } += 1;
         self.gained_bytes += outcome.gained_bytes();
     }
@@ -326,7 +326,7 @@ pub struct Error {
 }
 
 /// Receives how killed runs were settled, then the outcome of each step, from any thread.
-pub type Tell<'a> = &'a (dyn Fn(Told<'_>) + Sync);
+pub type Tell<'a> = &'a (dyn Fn(RunEvent<'_>) + Sync);
 
 /// Steps that are proven, written in the journal and synced together: syncing takes as long as some hundred steps. Small ones
 /// let tests reach several batches with few files.
@@ -344,7 +344,7 @@ const STOPPED: &str = "stopped before";
 struct Unwatched;
 
 impl Watch for Unwatched {
-    fn before(&self, _step: &Watched<'_>) -> io::Result<()> {
+    fn before(&self, _step: &WatchedStep<'_>) -> io::Result<()> {
         Ok(())
     }
 }
@@ -353,7 +353,13 @@ impl Watch for Unwatched {
 ///
 /// # Errors
 /// If the journal cannot be written: steps that are not in it are not begun.
-pub fn run(action: &Action, steps: &[Step], options: &Options, stop: &Stop, tell: Tell<'_>) -> Result<Ran, Error> {
+pub fn run(
+    action: &Action,
+    steps: &[Step],
+    options: &ActingOptions,
+    stop: &Stop,
+    tell: Tell<'_>,
+) -> Result<Ran, Error> {
     run_watched(action, steps, options, stop, tell, &Unwatched)
 }
 
@@ -361,13 +367,17 @@ pub fn run(action: &Action, steps: &[Step], options: &Options, stop: &Stop, tell
 pub(crate) fn run_watched(
     action: &Action,
     steps: &[Step],
-    options: &Options,
+    options: &ActingOptions,
     stop: &Stop,
     tell: Tell<'_>,
     watch: &dyn Watch,
 ) -> Result<Ran, Error> {
     let directory = journal::directory(&options.state_directory);
-    settle::all(&directory, &|path, settled| tell(Told::Settled(path, settled)), watch)?;
+    settle::all(
+        &directory,
+        &|path, settled| tell(RunEvent::Settled(path, settled)),
+        watch,
+    )?;
     undo::expire(&options.state_directory, SystemTime::now())?;
     let run = Run {
         session: Session::new(action, options, stop, watch),
@@ -401,7 +411,7 @@ pub(crate) fn run_watched(
     }
     let next = next?;
     for number in next..steps.len() {
-        run.count(number, &Outcome::Left { why: STOPPED.into() });
+        run.count(number, &StepOutcome::Left { why: STOPPED.into() });
     }
     run.end()
 }
@@ -417,7 +427,7 @@ struct Run<'a> {
     session: Session<'a>,
     /// The directory of journals.
     directory: PathBuf,
-    journal: Mutex<Option<Journal>>,
+    journal: Mutex<Option<RunJournal>>,
     name: String,
     ran: Mutex<Ran>,
     written: Mutex<Written>,
@@ -426,12 +436,12 @@ struct Run<'a> {
 
 /// A step that is proven, and not done yet.
 enum Ready {
-    File(Box<Prepared>),
+    File(Box<ProvenFile>),
     Directory(Box<directory::Emptied>),
 }
 
 impl Ready {
-    fn entry(&self) -> &Entry {
+    fn entry(&self) -> &StepRecord {
         match self {
             Self::File(prepared) => &prepared.entry,
             Self::Directory(emptied) => &emptied.entry,
@@ -439,7 +449,7 @@ impl Ready {
     }
 
     /// A name that is acted on.
-    fn place(&self) -> &place::Place {
+    fn place(&self) -> &place::NameInDirectory {
         match self {
             Self::File(prepared) => &prepared.places[0],
             Self::Directory(emptied) => &emptied.place,
@@ -461,9 +471,9 @@ fn close(batch: Vec<Ready>) {
 struct Proving {
     directories: Directories,
     /// Kept files, or why they cannot be relied on.
-    kept: HashMap<FileId, Result<Arc<Kept>, Refused>>,
+    kept: HashMap<FileId, Result<Arc<HeldKept>, Refused>>,
     /// Kept files that may still be held by the batch that is being done.
-    before: HashMap<FileId, Weak<Kept>>,
+    before: HashMap<FileId, Weak<HeldKept>>,
     /// The file systems that were synced.
     synced: HashSet<u64>,
 }
@@ -518,7 +528,7 @@ impl Run<'_> {
     }
 
     /// Proves that a step may be done.
-    fn prepare(&self, number: u64, step: &Step, proving: &mut Proving) -> Result<Ready, Outcome> {
+    fn prepare(&self, number: u64, step: &Step, proving: &mut Proving) -> Result<Ready, StepOutcome> {
         if step.file.is_directory {
             let emptied = directory::prepare(number, step, &self.name, &self.session, &proving.directories)?;
             return Ok(Ready::Directory(Box::new(emptied)));
@@ -553,7 +563,12 @@ impl Run<'_> {
         let mut journal = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
         let open = match &mut *journal {
             Some(open) => open,
-            none => none.insert(Journal::make(&self.directory, self.session.action, &self.name, watch)?),
+            none => none.insert(RunJournal::make(
+                &self.directory,
+                self.session.action,
+                &self.name,
+                watch,
+            )?),
         };
         for one in prepared {
             open.add_step(one.entry());
@@ -577,7 +592,7 @@ impl Run<'_> {
                 written.note(one.place());
             }
             let outcome = match one {
-                _ if session.stop.is_stopped() => Outcome::Left { why: STOPPED.into() },
+                _ if session.stop.is_stopped() => StepOutcome::Left { why: STOPPED.into() },
                 Ready::File(prepared) => change::act(prepared, session, &directories),
                 Ready::Directory(emptied) => directory::act(emptied, session, &directories),
             };
@@ -594,9 +609,9 @@ impl Run<'_> {
         journal.write(session.watch)
     }
 
-    fn count(&self, number: usize, outcome: &Outcome) {
+    fn count(&self, number: usize, outcome: &StepOutcome) {
         self.ran.lock().unwrap_or_else(PoisonError::into_inner).count(outcome);
-        (self.tell)(Told::Step(number, outcome));
+        (self.tell)(RunEvent::Step(number, outcome));
     }
 
     /// Writes the end of the journal, once what was done is durable.
@@ -625,8 +640,8 @@ impl Proving {
     fn keep(
         &mut self,
         id: FileId,
-        open: impl FnOnce(&Directories) -> Result<Kept, Refused>,
-    ) -> Result<Arc<Kept>, Refused> {
+        open: impl FnOnce(&Directories) -> Result<HeldKept, Refused>,
+    ) -> Result<Arc<HeldKept>, Refused> {
         let (before, directories) = (&self.before, &self.directories);
         let kept = self.kept.entry(id).or_insert_with(|| {
             let held = before.get(&id).and_then(Weak::upgrade);

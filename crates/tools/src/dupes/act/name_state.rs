@@ -12,12 +12,12 @@ use seekless::update::{StepKind, Watch};
 use seekless_sys::{descriptor_path, name_file};
 
 use super::change::Replacement;
-use super::journal::{Entry, NameOf};
-use super::place::{Directories, Place};
+use super::journal::{NameOf, StepRecord};
+use super::place::{Directories, NameInDirectory};
 use super::twin::KnownFile;
 use super::{Action, Refused, cannot};
 use crate::visible::visible_path;
-use crate::walk::Facts;
+use crate::walk::StatFacts;
 
 /// What a name leads to.
 pub(super) enum NameState {
@@ -36,10 +36,10 @@ pub(super) enum NameState {
 }
 
 /// A name that a file gets.
-pub(super) struct Wanted {
+pub(super) struct WantedName {
     /// The number of the name.
     pub at: usize,
-    pub place: Place,
+    pub place: NameInDirectory,
     /// The file without its bytes that has the name now.
     pub torn: Option<File>,
 }
@@ -58,9 +58,9 @@ impl Names<'_> {
     /// What a name leads to, and whether that was just put back. `made` are the files that undo made for the step.
     pub fn state(
         &self,
-        entry: &Entry,
+        entry: &StepRecord,
         name: &NameOf,
-        place: &Place,
+        place: &NameInDirectory,
         made: &[KnownFile],
     ) -> io::Result<(NameState, bool)> {
         match self.put_back(entry, name, place, made)? {
@@ -70,7 +70,13 @@ impl Names<'_> {
     }
 
     /// What a name leads to, if nothing is left half done.
-    fn settled(&self, entry: &Entry, name: &NameOf, place: &Place, made: &[KnownFile]) -> io::Result<NameState> {
+    fn settled(
+        &self,
+        entry: &StepRecord,
+        name: &NameOf,
+        place: &NameInDirectory,
+        made: &[KnownFile],
+    ) -> io::Result<NameState> {
         let Some(found) = place.facts()? else {
             return Ok(match self.action {
                 Action::Remove => NameState::Acted,
@@ -82,10 +88,12 @@ impl Names<'_> {
         }
         if made.iter().any(|made| made.is_at(place, &place.name)) {
             let file = place.open()?;
-            return Ok(match () {
-                () if entry.has_digest(&found, &file) => NameState::Restored(file),
-                () if self.is_torn(entry, &file)? => NameState::Torn(file),
-                () => NameState::Other("it was restored, and has changed since".into()),
+            return Ok(if entry.has_digest(&found, &file) {
+                NameState::Restored(file)
+            } else if self.is_torn(entry, &file)? {
+                NameState::Torn(file)
+            } else {
+                NameState::Other("it was restored, and has changed since".into())
             });
         }
         Ok(match self.action {
@@ -97,7 +105,7 @@ impl Names<'_> {
         })
     }
 
-    fn is_link(&self, entry: &Entry, name: &NameOf, place: &Place, called: &OsStr) -> bool {
+    fn is_link(&self, entry: &StepRecord, name: &NameOf, place: &NameInDirectory, called: &OsStr) -> bool {
         self.action.makes_links() && entry.is_link(name, place, called, self.directories)
     }
 
@@ -105,9 +113,9 @@ impl Names<'_> {
     /// The inner error says what only the user can decide.
     fn put_back(
         &self,
-        entry: &Entry,
+        entry: &StepRecord,
         name: &NameOf,
-        place: &Place,
+        place: &NameInDirectory,
         made: &[KnownFile],
     ) -> io::Result<Result<bool, String>> {
         let temporary = OsStr::new(&name.temporary);
@@ -157,7 +165,7 @@ impl Names<'_> {
             Err(NotExchanged::Refused(error)) => return Err(error),
             Err(NotExchanged::Unavailable(reason)) => return Err(io::Error::other(reason)),
             Err(_) => {
-                let what = "put back, but another program replaced the link at that moment; what it saved is";
+                let what = "put back, but another program had just replaced the link; its version is";
                 return Ok(Err(saved(what)));
             }
         }
@@ -167,7 +175,7 @@ impl Names<'_> {
     }
 
     /// Whether a file is the beginning of the kept one but for zeros: there is nothing in it to lose.
-    fn is_torn(&self, entry: &Entry, file: &File) -> io::Result<bool> {
+    fn is_torn(&self, entry: &StepRecord, file: &File) -> io::Result<bool> {
         let kept = self.kept(entry)?;
         let (mut own, mut theirs) = (vec![0; TORN_BLOCK_BYTES], vec![0; TORN_BLOCK_BYTES]);
         for at in (0..).step_by(TORN_BLOCK_BYTES) {
@@ -185,7 +193,7 @@ impl Names<'_> {
     }
 
     /// Opens the kept file.
-    pub fn kept(&self, entry: &Entry) -> io::Result<File> {
+    pub fn kept(&self, entry: &StepRecord) -> io::Result<File> {
         let kept = self.directories.place(&entry.step.keep.path)?;
         // Opening a device may have effects.
         let is_file = kept.facts()?.is_none_or(|found| found.kind == FileType::RegularFile);
@@ -196,13 +204,19 @@ impl Names<'_> {
 
     /// Gives a file a name that leads to nothing, to the link that the run made, or to a torn file. `is_temporary` says that the file
     /// already has the temporary name.
-    pub fn give_name(&self, entry: &Entry, wanted: &Wanted, file: &File, is_temporary: bool) -> Result<(), Refused> {
+    pub fn give_name(
+        &self,
+        entry: &StepRecord,
+        wanted: &WantedName,
+        file: &File,
+        is_temporary: bool,
+    ) -> Result<(), Refused> {
         let (place, name) = (&wanted.place, &entry.names[wanted.at]);
         let temporary = OsStr::new(&name.temporary);
         let link = |called: &OsStr| {
             self.watch.announce(StepKind::Make, &place.beside(called))?;
             let path = descriptor_path(file);
-            let path = path.ok_or_else(|| io::Error::other("this system does not link open files"))?;
+            let path = path.ok_or_else(|| io::Error::other("this system cannot give a name to an open file"))?;
             name_file(&path, &place.directory, called)
         };
         if *self.action == Action::Remove && wanted.torn.is_none() {
@@ -236,7 +250,7 @@ impl Names<'_> {
             place,
             temporary,
             watch: self.watch,
-            is_new: &|found| Facts::of(file).is_ok_and(|own| own.id() == found.id()),
+            is_new: &|found| StatFacts::of(file).is_ok_and(|own| own.id() == found.id()),
         };
         let taken = replacement.take_name(&|| Ok(()), &remove);
         taken.map_err(|outcome| outcome.why().unwrap_or_default())

@@ -15,7 +15,7 @@ use seekless::files::FileState;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::directory::Listed;
+use super::directory::ListedDirectory;
 use super::{Refused, cannot};
 use crate::dupes::contents::Contents;
 use crate::json;
@@ -25,14 +25,14 @@ const VERSION: u64 = 1;
 
 /// Where a search was made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Origin {
+pub struct SearchOrigin {
     version: u64,
     machine: String,
     /// The working directory, from which relative paths start.
     #[serde(with = "json::path")]
     pub directory: PathBuf,
     /// The paths that were given, then the references.
-    pub roots: Vec<Root>,
+    pub roots: Vec<GivenRoot>,
     file_systems: Vec<NamedFileSystem>,
 }
 
@@ -45,7 +45,7 @@ struct NamedFileSystem {
 
 /// A path that was given.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Root {
+pub struct GivenRoot {
     /// As it was given.
     #[serde(with = "json::path")]
     pub given: PathBuf,
@@ -59,14 +59,14 @@ pub struct Root {
     pub is_reference: bool,
 }
 
-impl Origin {
+impl SearchOrigin {
     /// A search of these paths here.
     ///
     /// # Errors
     /// If there is no working directory.
     pub fn here(paths: &[PathBuf], references: &[PathBuf]) -> io::Result<Self> {
         let directory = std::env::current_dir()?;
-        let root = |given: &PathBuf, is_reference| Root {
+        let root = |given: &PathBuf, is_reference| GivenRoot {
             path: fs::canonicalize(given).unwrap_or_else(|_| directory.join(given)),
             device: device_of(given),
             given: given.clone(),
@@ -161,7 +161,7 @@ fn device_of(path: &Path) -> u64 {
 /// Proves that files of a report or plan are what they were.
 #[derive(Debug)]
 pub struct Prover<'a> {
-    origin: &'a Origin,
+    origin: &'a SearchOrigin,
     /// File systems by their numbers now.
     now: HashMap<u64, String>,
 }
@@ -169,7 +169,7 @@ pub struct Prover<'a> {
 impl<'a> Prover<'a> {
     /// For what an origin says.
     #[must_use]
-    pub fn new(origin: &'a Origin) -> Self {
+    pub fn new(origin: &'a SearchOrigin) -> Self {
         Self {
             origin,
             now: HashMap::new(),
@@ -202,7 +202,7 @@ impl<'a> Prover<'a> {
                 ..*was
             });
         };
-        let (now, inside) = Listed::of(path)?.seen();
+        let (now, inside) = ListedDirectory::of(path)?.seen();
         if inside != *contents {
             return Err(CHANGED.to_owned());
         }
@@ -277,8 +277,8 @@ mod tests {
 
     use super::*;
 
-    fn here(place: &Path) -> Origin {
-        let mut origin = Origin::here(&[place.to_owned()], &[]).unwrap();
+    fn here(place: &Path) -> SearchOrigin {
+        let mut origin = SearchOrigin::here(&[place.to_owned()], &[]).unwrap();
         origin.meet(fs::metadata(place).unwrap().dev(), place);
         origin
     }
@@ -292,7 +292,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let origin = here(place.path());
         let object = origin.write(json!({}));
-        assert_eq!(Origin::read(&object), Ok(origin));
+        assert_eq!(SearchOrigin::read(&object), Ok(origin));
         for key in ["version", "machine", "directory", "roots", "file_systems", "digest"] {
             for value in [
                 None,
@@ -306,7 +306,7 @@ mod tests {
                     Some(value) => object[key] = value,
                     None => drop(object.as_object_mut().unwrap().remove(key)),
                 }
-                assert!(Origin::read(&object).is_err(), "{object}");
+                assert!(SearchOrigin::read(&object).is_err(), "{object}");
             }
         }
     }

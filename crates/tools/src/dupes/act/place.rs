@@ -13,11 +13,11 @@ use rustix::io::Errno;
 use seekless::files::{Exposed, Lease};
 use seekless_sys::{self as sys, Access, Directory, LeaseScope, Opening, file_system_of};
 
-use crate::walk::{Facts, System};
+use crate::walk::{StatFacts, System};
 
 /// A name in an open directory.
 #[derive(Clone)]
-pub(super) struct Place {
+pub(super) struct NameInDirectory {
     pub directory: Arc<Directory>,
     pub name: OsString,
     pub path: PathBuf,
@@ -31,25 +31,25 @@ pub(super) struct Place {
     pub sticky_of: Option<u32>,
 }
 
-impl Place {
+impl NameInDirectory {
     /// Stats a name in the directory; `None` if nothing has that name.
-    pub fn facts_of(&self, name: &OsStr) -> io::Result<Option<Facts>> {
-        match Facts::at(self.directory.as_fd(), name) {
+    pub fn facts_of(&self, name: &OsStr) -> io::Result<Option<StatFacts>> {
+        match StatFacts::at(self.directory.as_fd(), name) {
             Err(Errno::NOENT) => Ok(None),
             found => Ok(Some(found?)),
         }
     }
 
     /// Stats what a name leads to, through links; `None` if it leads to nothing.
-    pub fn facts_behind(&self, name: &OsStr) -> io::Result<Option<Facts>> {
-        match Facts::behind(self.directory.as_fd(), name) {
+    pub fn facts_behind(&self, name: &OsStr) -> io::Result<Option<StatFacts>> {
+        match StatFacts::behind(self.directory.as_fd(), name) {
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(None),
             found => Ok(Some(found?)),
         }
     }
 
     /// Stats the file.
-    pub fn facts(&self) -> io::Result<Option<Facts>> {
+    pub fn facts(&self) -> io::Result<Option<StatFacts>> {
         self.facts_of(&self.name)
     }
 
@@ -116,12 +116,12 @@ impl Directories {
     ///
     /// # Errors
     /// The system's; `ENOTDIR` or `ELOOP` for a path that leads through a link.
-    pub fn place(&self, path: &Path) -> io::Result<Place> {
+    pub fn place(&self, path: &Path) -> io::Result<NameInDirectory> {
         let (Some(above), Some(name)) = (path.parent(), path.file_name()) else {
             return Err(not_plain());
         };
         let opened = self.opened(above)?;
-        Ok(Place {
+        Ok(NameInDirectory {
             directory: opened.directory,
             name: name.to_owned(),
             path: path.to_owned(),
@@ -155,7 +155,7 @@ impl Directories {
         let readable = directory.open_plain(OsStr::new("."), Access::Read);
         let opened = Opened {
             mount: sys::mount_id(&*directory),
-            sticky_of: Some(Facts::of(&*directory)?)
+            sticky_of: Some(StatFacts::of(&*directory)?)
                 .filter(|facts| facts.mode & 0o1000 != 0)
                 .map(|facts| facts.owner),
             project: readable.ok().and_then(|readable| sys::inherited_project(&readable)),

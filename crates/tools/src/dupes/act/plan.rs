@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use seekless::files::{FileId, FileState};
 use serde_json::Value;
 
-use super::copies::Places;
-use super::origin::{Origin, Prover};
+use super::copies::CopyPlaces;
+use super::origin::{Prover, SearchOrigin};
 use super::report::RefusedPart;
 use super::{Action, Refused, Step};
 use crate::json;
@@ -24,7 +24,7 @@ const HEADER_BYTES_MAX: u64 = 16 << 20;
 
 /// A plan that was read back.
 #[derive(Debug)]
-pub struct Plan {
+pub struct ReadPlan {
     /// What is done.
     pub action: Action,
     /// The steps.
@@ -46,7 +46,7 @@ pub fn is_plan(file: &Path) -> bool {
 
 /// The header of a plan.
 #[must_use]
-pub fn header(action: &Action, origin: &Origin) -> Value {
+pub fn header(action: &Action, origin: &SearchOrigin) -> Value {
     let mut header = json::written(action);
     header["kind"] = "plan".into();
     origin.write(header)
@@ -65,7 +65,7 @@ pub fn line(action: &Action, step: &Step) -> Value {
 ///
 /// # Errors
 /// What is wrong with it as a whole.
-pub fn read(text: &[u8]) -> Result<Plan, String> {
+pub fn read(text: &[u8]) -> Result<ReadPlan, String> {
     let mut lines = text.split(|byte| *byte == b'\n').enumerate();
     let first = lines.next().map_or(text, |(_, line)| line);
     let header: Value =
@@ -73,12 +73,12 @@ pub fn read(text: &[u8]) -> Result<Plan, String> {
     if header.get("kind").is_none_or(|kind| kind != "plan") {
         return Err("the first line is not the header of a plan".to_owned());
     }
-    let origin = Origin::read(&header)?;
+    let origin = SearchOrigin::read(&header)?;
     let action: Action = json::read(header)?;
     if matches!(&action, Action::Move { to } if !to.is_absolute()) {
         return Err("its `to` is not an absolute path".to_owned());
     }
-    let (mut prover, mut places, mut agreed) = (Prover::new(&origin), Places::new(&origin), Agreed::default());
+    let (mut prover, mut places, mut agreed) = (Prover::new(&origin), CopyPlaces::new(&origin), Agreed::default());
     let (mut steps, mut refused) = (Vec::new(), Vec::new());
     for (at, line) in lines {
         if line.trim_ascii().is_empty() {
@@ -102,7 +102,7 @@ pub fn read(text: &[u8]) -> Result<Plan, String> {
             }),
         }
     }
-    Ok(Plan { action, steps, refused })
+    Ok(ReadPlan { action, steps, refused })
 }
 
 fn step_of(line: Value, action: &Action) -> Result<Step, Refused> {
@@ -127,7 +127,7 @@ fn proven(
     mut step: Step,
     action: &Action,
     prover: &mut Prover<'_>,
-    places: &mut Places<'_>,
+    places: &mut CopyPlaces<'_>,
 ) -> Result<Step, (Option<PathBuf>, Refused)> {
     let is_directory = step.file.is_directory;
     let mut prove = |path: &PathBuf, was: &FileState| {
@@ -149,20 +149,22 @@ fn proven(
     step.keep.state = prove(&step.keep.path, &step.keep.state)?;
     let (paths, keep) = (&step.file.paths, &step.keep);
     let device = step.file.state.device;
-    let is_poor = |places: &mut Places<'_>, path, device| !is_directory && places.is_poor(path, device);
+    let is_poor = |places: &mut CopyPlaces<'_>, path, device| !is_directory && places.is_poor(path, device);
     let is_keep_poor = is_poor(places, &keep.path, keep.state.device);
-    let why = match () {
-        () if is_directory && !action.takes_directories() => "a directory can only be moved",
-        () if !is_directory && step.file.state.bytes != keep.state.bytes => "the file that is kept has another size",
-        () if paths.iter().any(|path| places.is_reference(path)) => "is in a reference, where everything stays",
-        () if !paths.iter().all(|path| places.is_below_a_root(path)) => "is not below a path that was searched",
-        () if action.is_on_one_file_system() && device != keep.state.device => {
-            "is on another file system than the file that is kept"
-        }
-        () if is_keep_poor && !paths.iter().all(|path| is_poor(places, path, device)) => {
-            "the file that is kept is in the trash, in a snapshot, or not on a file system that was searched"
-        }
-        () => return Ok(step),
+    let why = if is_directory && !action.takes_directories() {
+        "a directory can only be moved"
+    } else if !is_directory && step.file.state.bytes != keep.state.bytes {
+        "the file that is kept has another size"
+    } else if paths.iter().any(|path| places.is_reference(path)) {
+        "is in a reference, where everything stays"
+    } else if !paths.iter().all(|path| places.is_below_a_root(path)) {
+        "is not below a path that was searched"
+    } else if action.is_on_one_file_system() && device != keep.state.device {
+        "is on another file system than the file that is kept"
+    } else if is_keep_poor && !paths.iter().all(|path| is_poor(places, path, device)) {
+        "the file that is kept is in the trash, in a snapshot, or not on a file system that was searched"
+    } else {
+        return Ok(step);
     };
     Err((Some(paths[0].clone()), why.to_owned()))
 }
@@ -186,18 +188,21 @@ impl Agreed {
         let paths = step.file.paths.iter().map(|path| (path, file));
         let named = paths.chain([(&step.keep.path, keep)]);
         let is_other = |(path, id): (&PathBuf, FileId)| self.paths.get(path).is_some_and(|known| *known != id);
-        let why = match () {
-            () if file == keep => "it is the file that is kept",
-            () if self.acted_on.contains(&file) => "it is already acted on",
-            () if self.kept.contains(&file) => "it is already kept for another file",
-            () if self.acted_on.contains(&keep) => "the file that is kept is already acted on",
-            () if named.clone().any(is_other) => "one of its paths already belongs to another file",
-            () => {
-                self.acted_on.insert(file);
-                self.kept.insert(keep);
-                self.paths.extend(named.map(|(path, id)| (path.clone(), id)));
-                return Ok(());
-            }
+        let why = if file == keep {
+            "it is the file that is kept"
+        } else if self.acted_on.contains(&file) {
+            "it is already acted on"
+        } else if self.kept.contains(&file) {
+            "it is already kept for another file"
+        } else if self.acted_on.contains(&keep) {
+            "the file that is kept is already acted on"
+        } else if named.clone().any(is_other) {
+            "one of its paths already belongs to another file"
+        } else {
+            self.acted_on.insert(file);
+            self.kept.insert(keep);
+            self.paths.extend(named.map(|(path, id)| (path.clone(), id)));
+            return Ok(());
         };
         Err(why.to_owned())
     }

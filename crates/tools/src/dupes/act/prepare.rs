@@ -15,15 +15,15 @@ use seekless::facts::ProcessFacts;
 use seekless::files::{self, Attributes, shared_bytes};
 use seekless_sys::{self as sys, Support};
 
-use super::held::{Held, Kept, one_file};
-use super::journal::{Entry, NameOf, OldFile};
-use super::place::{Directories, Place};
+use super::held::{HeldFile, HeldKept, one_file};
+use super::journal::{NameOf, OldFile, StepRecord};
+use super::place::{Directories, NameInDirectory};
 use super::session::{READ_ONLY, Session, require_project};
-use super::{Action, Needless, Options, Outcome, Refused, Step, Unwatched, cannot, directory, of_kept};
+use super::{ActingOptions, Action, Needless, Refused, Step, StepOutcome, Unwatched, cannot, directory, of_kept};
 use crate::Stop;
 use crate::threads::in_parts;
 use crate::visible::visible_path;
-use crate::walk::Facts;
+use crate::walk::StatFacts;
 
 /// btrfs stores files of up to a block with their metadata.
 const SMALL_BYTES: u64 = 4096;
@@ -32,7 +32,7 @@ const AT_ONCE: usize = 256;
 
 /// Steps that will not be done, and what will become of them, as far as this is known without reading files.
 #[must_use]
-pub fn check(action: &Action, steps: &[Step], options: &Options) -> Vec<(usize, Outcome)> {
+pub fn check(action: &Action, steps: &[Step], options: &ActingOptions) -> Vec<(usize, StepOutcome)> {
     let stop = Stop::default();
     let session = Session::new(action, options, &stop, &Unwatched);
     let threads = ProcessFacts::here().processors;
@@ -49,7 +49,7 @@ pub fn check(action: &Action, steps: &[Step], options: &Options) -> Vec<(usize, 
 }
 
 /// Fails with the reason why a step will not be done.
-fn refused(step: &Step, session: &Session<'_>, directories: &Directories) -> Result<(), Outcome> {
+fn refused(step: &Step, session: &Session<'_>, directories: &Directories) -> Result<(), StepOutcome> {
     if step.file.is_directory {
         directory::examine(step, session, directories)?;
         return Ok(());
@@ -92,7 +92,7 @@ fn refused(step: &Step, session: &Session<'_>, directories: &Directories) -> Res
     // Whoever removes names wants them gone, whatever that frees.
     if session.action.makes_links() && examined.facts.names > step.file.paths.len() as u64 {
         let why = Needless::OtherNames;
-        return Err(Outcome::Needless { why });
+        return Err(StepOutcome::Needless { why });
     }
     // Small files may be stored with their metadata, and a file may have blocks past its end.
     let bytes = step.file.state.bytes;
@@ -108,20 +108,20 @@ fn refused(step: &Step, session: &Session<'_>, directories: &Directories) -> Res
 
 /// The names of a step, and what they lead to: the file that was found, and the kept one.
 struct Examined {
-    places: Vec<Place>,
-    facts: Facts,
-    kept: Place,
-    kept_facts: Facts,
+    places: Vec<NameInDirectory>,
+    facts: StatFacts,
+    kept: NameInDirectory,
+    kept_facts: StatFacts,
 }
 
 /// Looks at the names of a step. Fails with the reason why it will not be done, as far as that is known without opening files.
 /// The kept file may be open.
 fn examine(
     step: &Step,
-    open: Option<&Kept>,
+    open: Option<&HeldKept>,
     session: &Session<'_>,
     directories: &Directories,
-) -> Result<Examined, Outcome> {
+) -> Result<Examined, StepOutcome> {
     let action = session.action;
     let found = |path: &Path| {
         let place = directories.place(path).map_err(cannot("open its directory"))?;
@@ -152,7 +152,7 @@ fn examine(
         }
         session.require_owner(&place, &facts)?;
         session.require_lease(&facts)?;
-        let touched: &[&Facts] = match action {
+        let touched: &[&StatFacts] = match action {
             Action::Hardlink => &[&facts, &kept_facts],
             Action::Remove | Action::Symlink { .. } | Action::Move { .. } => &[&facts],
             Action::Reflink => &[],
@@ -177,7 +177,7 @@ fn examine(
         first.get_or_insert(facts);
     }
     let facts = first.ok_or("it has no path".to_owned())?;
-    let is_broken_up = |facts: &Facts| facts.names > 1 && session.is_overlay(facts);
+    let is_broken_up = |facts: &StatFacts| facts.names > 1 && session.is_overlay(facts);
     if is_broken_up(&facts) || *action == Action::Hardlink && is_broken_up(&kept_facts) {
         let why = "an overlay may break up its hard links, or those of the kept file, when one is changed";
         return Err(why.to_owned().into());
@@ -202,7 +202,7 @@ fn examine(
 }
 
 /// The attributes of a file that is not open.
-fn attributes(place: &Place, facts: &Facts) -> Attributes {
+fn attributes(place: &NameInDirectory, facts: &StatFacts) -> Attributes {
     let name = CString::new(place.name.as_bytes()).unwrap_or_default();
     let extended = sys::extended_attributes_at(place.directory.as_fd(), &name);
     Attributes {
@@ -214,11 +214,11 @@ fn attributes(place: &Place, facts: &Facts) -> Attributes {
 }
 
 /// Fails if undo would have to link names of a file across mounts, or a hard link would cross them.
-fn require_one_mount(action: &Action, places: &[Place], kept: &Place) -> Result<(), Refused> {
-    let is_elsewhere = |place: &Place| place.mount != places[0].mount;
-    let entry = |place: &Place| Some((Facts::of(&*place.directory).ok()?.id(), place.name.clone()));
+fn require_one_mount(action: &Action, places: &[NameInDirectory], kept: &NameInDirectory) -> Result<(), Refused> {
+    let is_elsewhere = |place: &NameInDirectory| place.mount != places[0].mount;
+    let entry = |place: &NameInDirectory| Some((StatFacts::of(&*place.directory).ok()?.id(), place.name.clone()));
     // A bind mount may show one name twice.
-    let is_known = |place: &&Place| {
+    let is_known = |place: &&NameInDirectory| {
         let mut others = places.iter().filter(|other| !is_elsewhere(other));
         others.any(|other| entry(other) == entry(place))
     };
@@ -232,18 +232,18 @@ fn require_one_mount(action: &Action, places: &[Place], kept: &Place) -> Result<
                 .filter(|place| is_elsewhere(place))
                 .all(|place| is_known(&place)) =>
         {
-            Err("its names are on several mounts, across which undo could not link them".into())
+            Err("its hard links are on several mounts; undo cannot link across mounts".into())
         }
         _ => Ok(()),
     }
 }
 
 /// A file that is proven to equal the kept one, and what is done with it.
-pub(super) struct Prepared {
-    pub held: Held,
-    pub kept: Arc<Kept>,
-    pub places: Vec<Place>,
-    pub entry: Entry,
+pub(super) struct ProvenFile {
+    pub held: HeldFile,
+    pub kept: Arc<HeldKept>,
+    pub places: Vec<NameInDirectory>,
+    pub entry: StepRecord,
     /// The space that is freed when all its names are removed, or when it shares all its blocks.
     pub own_bytes: u64,
 }
@@ -252,11 +252,11 @@ pub(super) struct Prepared {
 pub(super) fn prepare(
     number: u64,
     step: &Step,
-    kept: &Arc<Kept>,
+    kept: &Arc<HeldKept>,
     run: &str,
     session: &Session<'_>,
     directories: &Directories,
-) -> Result<Prepared, Outcome> {
+) -> Result<ProvenFile, StepOutcome> {
     let action = session.action;
     let examined = examine(step, Some(kept), session, directories)?;
     if examined.kept_facts.id() != kept.held.facts().id() {
@@ -277,7 +277,7 @@ pub(super) fn prepare(
             name.made = missing(moved_to, to, first, session, directories)?;
         }
     }
-    let entry = Entry {
+    let entry = StepRecord {
         number,
         step: step.clone(),
         digest: kept.digest.clone(),
@@ -295,7 +295,7 @@ pub(super) fn prepare(
         let shared = shared.and_then(Result::ok).flatten().unwrap_or(0);
         held.facts().allocated_bytes.saturating_sub(shared)
     };
-    Ok(Prepared {
+    Ok(ProvenFile {
         own_bytes,
         held,
         kept: Arc::clone(kept),
@@ -333,8 +333,8 @@ pub(super) fn keeps_rights(action: &Action, own: &Attributes, kept: &Attributes)
 }
 
 /// Fails if a symbolic link would lead from a mount where programs get no privileges to one where they do.
-fn keeps_mount(action: &Action, own: &Place, kept: &Place) -> Result<(), Refused> {
-    let is_limited = |place: &Place| {
+fn keeps_mount(action: &Action, own: &NameInDirectory, kept: &NameInDirectory) -> Result<(), Refused> {
+    let is_limited = |place: &NameInDirectory| {
         let found = fstatvfs(&*place.directory);
         found.is_ok_and(|found| found.f_flag.contains(StatVfsMountFlags::NOSUID))
     };
@@ -377,11 +377,11 @@ fn gives_more(own: &Attributes, kept: &Attributes) -> bool {
 pub(super) fn missing(
     path: &Path,
     to: &Path,
-    from: &Place,
+    from: &NameInDirectory,
     session: &Session<'_>,
     directories: &Directories,
 ) -> Result<u64, Refused> {
-    let device = |place: &Place| Facts::of(&*place.directory).map(|facts| facts.device);
+    let device = |place: &NameInDirectory| StatFacts::of(&*place.directory).map(|facts| facts.device);
     let mut count = 0;
     for (path, above) in path.ancestors().zip(path.ancestors().skip(1)) {
         let shown = visible_path(above);
@@ -407,7 +407,7 @@ pub(super) fn missing(
 /// Fails if a file cannot get the name to which it is moved.
 fn require_room(
     path: &Path,
-    place: &Place,
+    place: &NameInDirectory,
     made: u64,
     session: &Session<'_>,
     directories: &Directories,
@@ -424,7 +424,7 @@ fn require_room(
 }
 
 /// Fails if a file has no blocks that it could give up by sharing those of another, as far as the file system tells.
-pub(super) fn require_own_blocks(file: &File, kept: &File) -> Result<u64, Outcome> {
+pub(super) fn require_own_blocks(file: &File, kept: &File) -> Result<u64, StepOutcome> {
     let Ok(Some(bytes)) = files::own_bytes(file) else {
         return Ok(0);
     };
@@ -434,10 +434,10 @@ pub(super) fn require_own_blocks(file: &File, kept: &File) -> Result<u64, Outcom
     // btrfs takes longer the more files share the blocks, so the kept file comes last.
     let layout = files::shared_layout(file).ok().flatten();
     match layout {
-        None => Err(Outcome::Needless {
+        None => Err(StepOutcome::Needless {
             why: Needless::NoBlocks,
         }),
-        own if files::shared_layout(kept).ok().flatten() == own => Err(Outcome::Needless { why: Needless::Shared }),
+        own if files::shared_layout(kept).ok().flatten() == own => Err(StepOutcome::Needless { why: Needless::Shared }),
         _ => Ok(0),
     }
 }

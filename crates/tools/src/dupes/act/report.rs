@@ -10,18 +10,18 @@ use std::path::{Component, Path, PathBuf};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::copies::Places;
-use super::origin::{Origin, Prover, Root};
-use crate::dupes::{Equal, Group, Name, Proof, ReportedPath};
+use super::copies::CopyPlaces;
+use super::origin::{GivenRoot, Prover, SearchOrigin};
+use crate::dupes::{Equal, EqualFiles, FoundName, Proof, ReportedPath};
 use crate::json;
 
 /// The part of a report that is still true.
 #[derive(Debug)]
-pub struct Report {
+pub struct ReadReport {
     /// Where it was made.
-    pub origin: Origin,
+    pub origin: SearchOrigin,
     /// Groups of files that still are what they were.
-    pub groups: Vec<Group>,
+    pub groups: Vec<EqualFiles>,
     /// What was refused.
     pub refused: Vec<RefusedPart>,
 }
@@ -44,13 +44,13 @@ type Part = (String, Result<Value, String>);
 ///
 /// # Errors
 /// What is wrong with it as a whole.
-pub fn read(text: &[u8], with_directories: bool) -> Result<Report, String> {
+pub fn read(text: &[u8], with_directories: bool) -> Result<ReadReport, String> {
     let (parts, summary) = split(text)?;
     let mut origin =
-        Origin::read(&summary.ok_or("it has no summary: it is incomplete, or not a report of seekless dupes")?)?;
+        SearchOrigin::read(&summary.ok_or("it has no summary: it is incomplete, or not a report of seekless dupes")?)?;
     let mut report = (Vec::new(), Vec::new());
     let mut prover = Prover::new(&origin);
-    let mut places = Places::new(&origin);
+    let mut places = CopyPlaces::new(&origin);
     for (place, part) in parts {
         let refuse = |path, why| RefusedPart {
             place: place.clone(),
@@ -77,7 +77,7 @@ pub fn read(text: &[u8], with_directories: bool) -> Result<Report, String> {
         }
     }
     let (groups, refused) = report;
-    Ok(Report {
+    Ok(ReadReport {
         origin,
         groups,
         refused,
@@ -125,7 +125,7 @@ struct ReportedGroup {
 }
 
 /// A group with the names of each file together.
-fn group(part: &Value, origin: &Origin, with_directories: bool) -> Result<Group, String> {
+fn group(part: &Value, origin: &SearchOrigin, with_directories: bool) -> Result<EqualFiles, String> {
     let is_directory = match part.get("kind").and_then(Value::as_str) {
         Some("group") => false,
         Some("directories") if with_directories => true,
@@ -159,9 +159,9 @@ fn group(part: &Value, origin: &Origin, with_directories: bool) -> Result<Group,
         if files[number].state != file.state {
             return Err(wrong("has the inode of another path, but different times"));
         }
-        files[number].names.push(Name { path, root });
+        files[number].names.push(FoundName { path, root });
     }
-    Ok(Group {
+    Ok(EqualFiles {
         bytes: reported.bytes,
         proof: Proof::Bytes,
         gain_bytes: 0,
@@ -170,17 +170,17 @@ fn group(part: &Value, origin: &Origin, with_directories: bool) -> Result<Group,
 }
 
 /// Whether a search of this root may have reported this path.
-fn is_below(root: &Root, path: &Path) -> bool {
+fn is_below(root: &GivenRoot, path: &Path) -> bool {
     let rest = path.strip_prefix(&root.given);
     rest.is_ok_and(|rest| rest.components().all(|part| matches!(part, Component::Normal(_))))
 }
 
 /// The unchanged files of a group; and the others, with the reasons.
 fn proven(
-    mut group: Group,
+    mut group: EqualFiles,
     prover: &mut Prover<'_>,
-    places: &mut Places<'_>,
-) -> (Option<Group>, Vec<(PathBuf, String)>) {
+    places: &mut CopyPlaces<'_>,
+) -> (Option<EqualFiles>, Vec<(PathBuf, String)>) {
     let mut refused = Vec::new();
     let mut is_reference_lost = false;
     group.files.retain_mut(|file| {

@@ -16,7 +16,7 @@ use crate::walk::{expanded, plain_path};
 #[derive(Clone, Debug)]
 pub enum Rule {
     /// One file of each group stays: the first in this order, ties by the next order.
-    Order(Order),
+    Order(KeepOrder),
     /// Files with a name that matches stay.
     Name(Glob),
     /// Files with a path that matches stay.
@@ -29,7 +29,7 @@ pub enum Rule {
 
 /// An order of equal files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
+pub enum KeepOrder {
     /// By mtime.
     Newest,
     /// By mtime.
@@ -60,7 +60,7 @@ enum Matches {
 
 /// A name of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Name {
+pub struct CopyName {
     /// Absolute, without links and `..`.
     pub path: PathBuf,
     /// As the search named it.
@@ -73,18 +73,18 @@ pub struct Name {
 }
 
 /// The words of the orders.
-const ORDERS: [(&str, Order); 5] = [
-    ("newest", Order::Newest),
-    ("oldest", Order::Oldest),
-    ("shortest", Order::Shortest),
-    ("longest", Order::Longest),
-    ("first", Order::First),
+const ORDERS: [(&str, KeepOrder); 5] = [
+    ("newest", KeepOrder::Newest),
+    ("oldest", KeepOrder::Oldest),
+    ("shortest", KeepOrder::Shortest),
+    ("longest", KeepOrder::Longest),
+    ("first", KeepOrder::First),
 ];
 
 /// All rules, for messages.
 pub const RULES: &str = "newest, oldest, shortest, longest, first, name:GLOB, path:GLOB, not-under:DIR, at-least:N";
 
-impl Order {
+impl KeepOrder {
     /// The word for it.
     pub(super) fn name(self) -> &'static str {
         let found = ORDERS.iter().find(|(_, order)| *order == self);
@@ -188,7 +188,7 @@ impl Rule {
 
     /// Whether a file with these names stays by this rule alone.
     #[must_use]
-    pub fn protects(&self, names: &[Name]) -> bool {
+    pub fn protects(&self, names: &[CopyName]) -> bool {
         names.iter().any(|name| match self {
             Self::Name(glob) => name.path.file_name().is_some_and(|name| glob.is_match(Path::new(name))),
             Self::Path(glob) => glob.is_match(&plain_path(&name.given)) || glob.is_match(&name.path),
@@ -204,7 +204,7 @@ impl Rule {
     }
 
     /// The order that it names.
-    pub(super) fn order(&self) -> Option<Order> {
+    pub(super) fn order(&self) -> Option<KeepOrder> {
         match self {
             Self::Order(order) => Some(*order),
             _ => None,

@@ -14,14 +14,14 @@ use seekless::files::{Attributes, FileId, FileState};
 use seekless::update::Watch;
 use seekless_sys::{self as sys, IdMaps, Support};
 
-use super::held::{Held, UNSURE, is_same};
-use super::journal::{Entry, NameOf};
-use super::place::{Behind, Place, Systems};
-use super::{Action, Options, Refused, cannot};
+use super::held::{HeldFile, UNSURE, is_same};
+use super::journal::{NameOf, StepRecord};
+use super::place::{Behind, NameInDirectory, Systems};
+use super::{ActingOptions, Action, Refused, cannot};
 use crate::Stop;
 use crate::tree::large::Large;
 use crate::visible::visible_path;
-use crate::walk::Facts;
+use crate::walk::StatFacts;
 
 /// Why a file is left alone that nobody can change.
 pub(super) const READ_ONLY: &str = "its file system is mounted read-only";
@@ -29,7 +29,7 @@ pub(super) const READ_ONLY: &str = "its file system is mounted read-only";
 /// What all steps of a run share.
 pub(super) struct Session<'a> {
     pub action: &'a Action,
-    pub options: &'a Options,
+    pub options: &'a ActingOptions,
     pub stop: &'a Stop,
     pub watch: &'a dyn Watch,
     pub systems: Systems,
@@ -43,7 +43,7 @@ pub(super) struct Session<'a> {
     /// What undo can give new files, by file system and attributes.
     tried: Mutex<HashMap<(u64, String), Result<(), Refused>>>,
     /// The facts of kept files after our own links changed them.
-    renewed: Mutex<HashMap<FileId, Facts>>,
+    renewed: Mutex<HashMap<FileId, StatFacts>>,
     /// Names for which directories were made that could not be removed again, perhaps because too many files are open.
     unmade: Mutex<Vec<NameOf>>,
     /// A block of a file that is read.
@@ -51,7 +51,7 @@ pub(super) struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    pub fn new(action: &'a Action, options: &'a Options, stop: &'a Stop, watch: &'a dyn Watch) -> Self {
+    pub fn new(action: &'a Action, options: &'a ActingOptions, stop: &'a Stop, watch: &'a dyn Watch) -> Self {
         let user = sys::effective_user();
         Self {
             action,
@@ -73,7 +73,7 @@ impl<'a> Session<'a> {
 
     /// Fails if root would act on a file of another user, or below a directory in which another user decides what its path
     /// leads to.
-    pub fn require_owner(&self, place: &Place, facts: &Facts) -> Result<(), Refused> {
+    pub fn require_owner(&self, place: &NameInDirectory, facts: &StatFacts) -> Result<(), Refused> {
         if !self.is_root || self.options.unsafe_owner {
             return Ok(());
         }
@@ -84,7 +84,7 @@ impl<'a> Session<'a> {
     }
 
     /// Fails if root would use a directory in which another user decides what names lead to.
-    pub fn require_private(&self, place: &Place) -> Result<(), Refused> {
+    pub fn require_private(&self, place: &NameInDirectory) -> Result<(), Refused> {
         match &place.exposed {
             Some(exposed) if self.is_root && !self.options.unsafe_owner => Err(exposed.to_string()),
             _ => Ok(()),
@@ -93,7 +93,7 @@ impl<'a> Session<'a> {
 
     /// Fails if a file would become a symbolic link whose path leads through a directory in which another user decides what
     /// names lead to: that user would decide what its readers get.
-    pub fn require_own_target(&self, kept: &Place) -> Result<(), Refused> {
+    pub fn require_own_target(&self, kept: &NameInDirectory) -> Result<(), Refused> {
         let is_symlink = matches!(self.action, Action::Symlink { .. });
         match &kept.exposed {
             Some(exposed) if is_symlink && !self.options.unsafe_owner => Err(exposed.to_string()),
@@ -122,7 +122,9 @@ impl<'a> Session<'a> {
                 return Err("its owner or group may be one that has no ID in this user namespace".into());
             }
             if named(&|name| name == b"security.capability").is_some() {
-                return Err("it has capabilities, which are others if they are set in this user namespace".into());
+                return Err(
+                    "it has file capabilities, which undo cannot restore unchanged in this user namespace".into(),
+                );
             }
         }
         // Labels and digests are made by the kernel.
@@ -135,21 +137,24 @@ impl<'a> Session<'a> {
             ];
             name.starts_with(b"security.") && !kernels.contains(&name)
         };
-        let what = match () {
-            () if self.is_root => return Ok(()),
-            () if own.owner != self.user => format!("owner (ID {})", own.owner),
-            () if !self.groups.contains(&own.group) => format!("group (ID {}), which this user is not in", own.group),
-            () => match named(&is_roots) {
+        let what = if self.is_root {
+            return Ok(());
+        } else if own.owner != self.user {
+            format!("owner (ID {})", own.owner)
+        } else if !self.groups.contains(&own.group) {
+            format!("group (ID {}), which this user is not in", own.group)
+        } else {
+            match named(&is_roots) {
                 Some(name) => format!("extended attribute {name}"),
                 None => return Ok(()),
-            },
+            }
         };
         Err(format!("only root could restore its {what}"))
     }
 
     /// Fails if undo could not give a new file all that this one has, which is tried on a file without a name, once for each kind
     /// of file.
-    pub fn require_trial(&self, place: &Place, entry: &Entry) -> Result<(), Refused> {
+    pub fn require_trial(&self, place: &NameInDirectory, entry: &StepRecord) -> Result<(), Refused> {
         let old = &entry.old;
         let is_own = old.attributes.owner == self.user && self.groups.contains(&old.attributes.group);
         if !self.restores() || is_own && old.is_plain() {
@@ -159,7 +164,7 @@ impl<'a> Session<'a> {
         let mut tried = self.tried.lock().unwrap_or_else(PoisonError::into_inner);
         let answer = tried.entry(kind).or_insert_with(|| {
             let temporary = OsStr::new(&entry.names[0].temporary);
-            let failed = cannot("try whether undo could restore it");
+            let failed = cannot("test whether undo could restore it");
             let (file, is_named) = match sys::unnamed_file(&place.directory).map_err(&failed)? {
                 Support::Available((file, _)) => (file, false),
                 Support::Unavailable(_) => (place.directory.create_file(temporary, 0o600).map_err(&failed)?, true),
@@ -174,14 +179,14 @@ impl<'a> Session<'a> {
     }
 
     /// Fails if this user may not take a lease on a file: only its owner may, and root.
-    pub fn require_lease(&self, facts: &Facts) -> Result<(), Refused> {
+    pub fn require_lease(&self, facts: &StatFacts) -> Result<(), Refused> {
         let may = self.is_root || facts.owner == self.user || self.options.is_busy || sys::may_lease_all();
         may.then_some(())
-            .ok_or_else(|| "cannot keep other processes out: only its owner and root may take a lease".into())
+            .ok_or_else(|| "cannot keep other processes out: cannot take a lease (owner or root only)".into())
     }
 
     /// Fails if this user may not make and remove names in a directory, or may not write to a file that is to share blocks.
-    pub fn require_access(&self, place: &Place) -> Result<(), Refused> {
+    pub fn require_access(&self, place: &NameInDirectory) -> Result<(), Refused> {
         let (name, access) = match self.action {
             Action::Reflink => (place.name.as_os_str(), Access::WRITE_OK),
             _ => (OsStr::new("."), Access::WRITE_OK | Access::EXEC_OK),
@@ -198,7 +203,7 @@ impl<'a> Session<'a> {
 
     /// Fails in a directory with the sticky bit if another user owns a file of this step: a link could be made, but not removed
     /// again.
-    pub fn require_removable(&self, place: &Place, files: &[&Facts]) -> Result<(), Refused> {
+    pub fn require_removable(&self, place: &NameInDirectory, files: &[&StatFacts]) -> Result<(), Refused> {
         let is_free = self.is_root || place.sticky_of.is_none_or(|owner| owner == self.user);
         match files.iter().find(|file| !is_free && file.owner != self.user) {
             Some(file) => Err(format!(
@@ -219,14 +224,14 @@ impl<'a> Session<'a> {
     }
 
     /// Whether a file is shown by an overlay. Its file system is known.
-    pub fn is_overlay(&self, facts: &Facts) -> bool {
+    pub fn is_overlay(&self, facts: &StatFacts) -> bool {
         self.systems
             .known(facts.device)
             .is_some_and(|behind| behind.system.is_overlay)
     }
 
     /// Whether a file is what it was at the search, but for what our own links changed.
-    pub fn is_expected(&self, expected: &FileState, now: &Facts) -> bool {
+    pub fn is_expected(&self, expected: &FileState, now: &StatFacts) -> bool {
         let renewed = self.renewed.lock().unwrap_or_else(PoisonError::into_inner);
         match renewed.get(&expected.id()) {
             Some(renewed) => is_same(renewed, now),
@@ -248,7 +253,7 @@ impl<'a> Session<'a> {
     }
 
     /// Remembers the facts of a kept file after our own links changed it.
-    pub fn remember(&self, kept: &Held) {
+    pub fn remember(&self, kept: &HeldFile) {
         let facts = kept.facts();
         let mut renewed = self.renewed.lock().unwrap_or_else(PoisonError::into_inner);
         renewed.insert(facts.id(), facts);
@@ -256,7 +261,7 @@ impl<'a> Session<'a> {
 }
 
 /// Fails if the file of a name could not get a name in a directory, because that gives its files another project.
-pub(super) fn require_project(from: &Place, directory: &Place) -> Result<(), Refused> {
+pub(super) fn require_project(from: &NameInDirectory, directory: &NameInDirectory) -> Result<(), Refused> {
     let Some(project) = directory.project else {
         return Ok(());
     };

@@ -10,11 +10,11 @@ use seekless::update::Watch;
 
 use super::change::unmake;
 use super::directory::unfollow;
-use super::journal::{self, Ending, Entry, Journal, Lines, NameOf, Written};
-use super::name_state::{NameState, Names, Wanted};
-use super::place::{Directories, Place};
+use super::journal::{self, Ending, NameOf, RunJournal, RunRecord, StepRecord, Written};
+use super::name_state::{NameState, Names, WantedName};
+use super::place::{Directories, NameInDirectory};
 use super::undo::{Undone, finish_undo};
-use super::{Action, Error, Outcome, Ran, Settled};
+use super::{Action, Error, Ran, Settled, StepOutcome};
 
 /// Receives how a file or a journal was settled.
 pub(super) type TellSettled<'a> = &'a dyn Fn(&Path, &Settled);
@@ -23,7 +23,7 @@ pub(super) type TellSettled<'a> = &'a dyn Fn(&Path, &Settled);
 pub(super) fn all(directory: &Path, tell: TellSettled<'_>, watch: &dyn Watch) -> Result<(), Error> {
     for path in journal::all(directory)? {
         // A journal that cannot be read must not keep others from being settled, or this run from starting.
-        let Ok(Some(mut journal)) = Journal::open(&path) else {
+        let Ok(Some(mut journal)) = RunJournal::open(&path) else {
             continue;
         };
         let ending = journal.ending();
@@ -53,8 +53,8 @@ pub(super) fn all(directory: &Path, tell: TellSettled<'_>, watch: &dyn Watch) ->
 
 /// Settles the steps of a journal whose run was killed. Ends the journal, unless a step could not be settled.
 pub(super) fn settle(
-    journal: &mut Journal,
-    lines: &Lines,
+    journal: &mut RunJournal,
+    lines: &RunRecord,
     tell: TellSettled<'_>,
     watch: &dyn Watch,
 ) -> Result<(), Error> {
@@ -84,13 +84,13 @@ pub(super) fn settle(
             }
         };
         ran.count(&outcome);
-        let is_known = |told: &Outcome| told.has_acted() == outcome.has_acted();
+        let is_known = |told: &StepOutcome| told.has_acted() == outcome.has_acted();
         if !told.is_some_and(is_known) {
             changed.push((entry.number, outcome));
         }
         directories.close();
     }
-    let record = |journal: &mut Journal| {
+    let record = |journal: &mut RunJournal| {
         for (step, outcome) in &changed {
             journal.add_outcome(*step, outcome);
         }
@@ -122,7 +122,7 @@ struct Settling<'a> {
 
 impl Settling<'_> {
     /// Settles a step, which has an outcome unless the run was killed in it.
-    fn step(&mut self, entry: &Entry, told: Option<&Outcome>) -> io::Result<Outcome> {
+    fn step(&mut self, entry: &StepRecord, told: Option<&StepOutcome>) -> io::Result<StepOutcome> {
         let mut is_done = *self.names.action == Action::Reflink;
         let (mut old, mut acted, mut troubles) = (None, Vec::new(), Vec::new());
         for (at, name) in entry.names.iter().enumerate() {
@@ -146,7 +146,7 @@ impl Settling<'_> {
             }
             old.get_or_insert(at);
         }
-        let is_partly_meant = matches!(told, Some(Outcome::Failed { .. }));
+        let is_partly_meant = matches!(told, Some(StepOutcome::Failed { .. }));
         let is_copied = self.names.action.is_undone_by_copying();
         match old {
             // All names of a file are acted on, or none.
@@ -156,7 +156,7 @@ impl Settling<'_> {
                 for at in acted {
                     let path = &entry.names[at].path;
                     let place = directories.place(path)?;
-                    let wanted = Wanted { at, place, torn: None };
+                    let wanted = WantedName { at, place, torn: None };
                     match self.names.give_name(entry, &wanted, &file, false) {
                         Ok(()) => (self.tell)(path, &Settled::PutBack),
                         Err(why) => troubles.push(why),
@@ -169,11 +169,11 @@ impl Settling<'_> {
             return Ok(outcome(told, is_done));
         }
         let why = troubles.join("; ");
-        Ok(Outcome::Failed { why })
+        Ok(StepOutcome::Failed { why })
     }
 
     /// What a name leads to, and whether that was just put back.
-    fn name(&mut self, entry: &Entry, name: &NameOf, told: Option<&Outcome>) -> io::Result<(NameState, bool)> {
+    fn name(&mut self, entry: &StepRecord, name: &NameOf, told: Option<&StepOutcome>) -> io::Result<(NameState, bool)> {
         let directories = self.names.directories;
         let found = |path: &Path| match directories.place(path) {
             // A run that was killed may have removed the directory, too, or not yet made it.
@@ -184,7 +184,7 @@ impl Settling<'_> {
             && !entry.step.file.is_directory
         {
             // It may have been moved on since.
-            let is_at = |place: &Place| entry.acted_on().is_at(place, &place.name);
+            let is_at = |place: &NameInDirectory| entry.acted_on().is_at(place, &place.name);
             if found(to)?.as_ref().is_some_and(is_at)
                 || told.is_some() && !found(&name.path)?.as_ref().is_some_and(is_at)
             {
@@ -214,13 +214,13 @@ impl Settling<'_> {
 }
 
 /// The outcome of a step that was settled.
-fn outcome(told: Option<&Outcome>, is_done: bool) -> Outcome {
+fn outcome(told: Option<&StepOutcome>, is_done: bool) -> StepOutcome {
     match told {
-        Some(Outcome::Done { gained_bytes }) if is_done => Outcome::Done {
+        Some(StepOutcome::Done { gained_bytes }) if is_done => StepOutcome::Done {
             gained_bytes: *gained_bytes,
         },
-        Some(Outcome::Failed { .. }) | None if is_done => Outcome::Done { gained_bytes: 0 },
-        _ => Outcome::Left {
+        Some(StepOutcome::Failed { .. }) | None if is_done => StepOutcome::Done { gained_bytes: 0 },
+        _ => StepOutcome::Left {
             why: "the run was killed before".into(),
         },
     }

@@ -71,8 +71,8 @@ impl Tree {
         path
     }
 
-    fn options(&self) -> Options {
-        Options {
+    fn options(&self) -> ActingOptions {
+        ActingOptions {
             is_busy: false,
             unsafe_owner: false,
             ignore_metadata: false,
@@ -80,7 +80,7 @@ impl Tree {
         }
     }
 
-    fn run(&self, action: &Action, steps: &[Step]) -> Vec<Outcome> {
+    fn run(&self, action: &Action, steps: &[Step]) -> Vec<StepOutcome> {
         self.run_with(action, steps, &self.options(), &Unwatched).unwrap()
     }
 
@@ -89,12 +89,12 @@ impl Tree {
         &self,
         action: &Action,
         steps: &[Step],
-        options: &Options,
+        options: &ActingOptions,
         watch: &dyn Watch,
-    ) -> Result<Vec<Outcome>, Error> {
+    ) -> Result<Vec<StepOutcome>, Error> {
         let told = Mutex::new(BTreeMap::new());
-        let tell = |told_now: Told<'_>| {
-            if let Told::Step(number, outcome) = told_now {
+        let tell = |told_now: RunEvent<'_>| {
+            if let RunEvent::Step(number, outcome) = told_now {
                 assert_eq!(told.lock().unwrap().insert(number, outcome.clone()), None);
             }
         };
@@ -108,8 +108,10 @@ impl Tree {
     /// Runs nothing, and gives what is told of runs that were killed.
     fn settle(&self) -> Vec<(PathBuf, Settled)> {
         let told = Mutex::new(Vec::new());
-        let tell = |now: Told<'_>| {
-            let Told::Settled(path, settled) = now else { panic!() };
+        let tell = |now: RunEvent<'_>| {
+            let RunEvent::Settled(path, settled) = now else {
+                panic!()
+            };
             told.lock().unwrap().push((path.to_owned(), settled.clone()));
         };
         run(&Action::Remove, &[], &self.options(), &Stop::default(), &tell).unwrap();
@@ -217,9 +219,9 @@ fn actions(tree: &Tree) -> [Action; 6] {
 }
 
 /// Whether an outcome says that the file system lacks what an action needs.
-fn is_lacking(outcomes: &[Outcome]) -> bool {
+fn is_lacking(outcomes: &[StepOutcome]) -> bool {
     let lacks = outcomes.iter().any(|outcome| match outcome {
-        Outcome::Left { why } => why.contains("cannot share blocks"),
+        StepOutcome::Left { why } => why.contains("cannot share blocks"),
         _ => false,
     });
     if lacks {
@@ -229,28 +231,28 @@ fn is_lacking(outcomes: &[Outcome]) -> bool {
 }
 
 /// What is said beforehand, in words.
-fn check(action: &Action, steps: &[Step], options: &Options) -> Vec<(usize, String)> {
+fn check(action: &Action, steps: &[Step], options: &ActingOptions) -> Vec<(usize, String)> {
     let found = super::check(action, steps, options).into_iter();
     found
         .map(|(number, outcome)| (number, why(&outcome).to_owned()))
         .collect()
 }
 
-fn is_done(outcome: &Outcome) -> bool {
-    matches!(outcome, Outcome::Done { .. })
+fn is_done(outcome: &StepOutcome) -> bool {
+    matches!(outcome, StepOutcome::Done { .. })
 }
 
-fn why(outcome: &Outcome) -> &str {
+fn why(outcome: &StepOutcome) -> &str {
     match outcome {
-        Outcome::Done { .. } => panic!("it was done"),
-        Outcome::Needless { why: Needless::Shared } => "all blocks are shared",
-        Outcome::Needless {
+        StepOutcome::Done { .. } => panic!("it was done"),
+        StepOutcome::Needless { why: Needless::Shared } => "all blocks are shared",
+        StepOutcome::Needless {
             why: Needless::NoBlocks,
         } => "no blocks to share",
-        Outcome::Needless {
+        StepOutcome::Needless {
             why: Needless::OtherNames,
         } => "hard links outside",
-        Outcome::Left { why } | Outcome::Failed { why } => why,
+        StepOutcome::Left { why } | StepOutcome::Failed { why } => why,
     }
 }
 
@@ -356,10 +358,10 @@ fn what_is_gained_is_the_space_of_files_whose_last_name_is_gone() {
     sys::sync_file_system(&File::open(&keep).unwrap()).unwrap();
     let outcomes = tree.run(&Action::Remove, &[step(&[one], &keep), step(&[two], &keep)]);
     assert!(
-        matches!(outcomes[0], Outcome::Done { gained_bytes } if gained_bytes >= 100_000),
+        matches!(outcomes[0], StepOutcome::Done { gained_bytes } if gained_bytes >= 100_000),
         "{outcomes:?}"
     );
-    assert_eq!(outcomes[1], Outcome::Done { gained_bytes: 0 });
+    assert_eq!(outcomes[1], StepOutcome::Done { gained_bytes: 0 });
 }
 
 /// Kills the process before a change.
@@ -368,7 +370,7 @@ struct Killing {
 }
 
 impl Watch for Killing {
-    fn before(&self, _step: &Watched<'_>) -> io::Result<()> {
+    fn before(&self, _step: &WatchedStep<'_>) -> io::Result<()> {
         if self.left.fetch_sub(1, Ordering::Relaxed) == 0 {
             std::process::abort();
         }
@@ -647,13 +649,13 @@ fn times_that_no_file_has_are_not_restored() {
 }
 
 /// Does something before one of the changes.
-struct Meanwhile<F: Fn(&Watched<'_>) + Sync> {
+struct Meanwhile<F: Fn(&WatchedStep<'_>) + Sync> {
     left: AtomicU64,
     act: F,
 }
 
-impl<F: Fn(&Watched<'_>) + Sync> Watch for Meanwhile<F> {
-    fn before(&self, step: &Watched<'_>) -> io::Result<()> {
+impl<F: Fn(&WatchedStep<'_>) + Sync> Watch for Meanwhile<F> {
+    fn before(&self, step: &WatchedStep<'_>) -> io::Result<()> {
         if self.left.fetch_sub(1, Ordering::Relaxed) == 0 {
             (self.act)(step);
         }
@@ -661,15 +663,15 @@ impl<F: Fn(&Watched<'_>) + Sync> Watch for Meanwhile<F> {
     }
 }
 
-fn meanwhile<F: Fn(&Watched<'_>) + Sync>(left: u64, act: F) -> Meanwhile<F> {
+fn meanwhile<F: Fn(&WatchedStep<'_>) + Sync>(left: u64, act: F) -> Meanwhile<F> {
     Meanwhile { left: left.into(), act }
 }
 
 /// Does something before each change.
-fn meanwhile_always<F: Fn(&Watched<'_>) + Sync>(act: F) -> impl Watch {
+fn meanwhile_always<F: Fn(&WatchedStep<'_>) + Sync>(act: F) -> impl Watch {
     struct Always<F>(F);
-    impl<F: Fn(&Watched<'_>) + Sync> Watch for Always<F> {
-        fn before(&self, step: &Watched<'_>) -> io::Result<()> {
+    impl<F: Fn(&WatchedStep<'_>) + Sync> Watch for Always<F> {
+        fn before(&self, step: &WatchedStep<'_>) -> io::Result<()> {
             (self.0)(step);
             Ok(())
         }
@@ -837,7 +839,9 @@ fn another_name_or_another_path_of_the_kept_file_is_left_alone() {
         let outcomes = tree.run(&action, &steps);
         assert!(why(&outcomes[0]).contains("another name of it"), "{outcomes:?}");
         assert!(
-            outcomes.iter().all(|outcome| matches!(outcome, Outcome::Left { .. })),
+            outcomes
+                .iter()
+                .all(|outcome| matches!(outcome, StepOutcome::Left { .. })),
             "{outcomes:?}"
         );
         assert_eq!(tree.snapshot(), before);
@@ -893,7 +897,7 @@ fn a_file_that_is_shown_twice_by_a_bind_mount_or_an_overlay_is_left_alone() {
             let before = tree.snapshot();
             let outcomes = tree.run(&action, &[step(&[shown.join("deep/er/one")], &keep)]);
             assert!(
-                matches!(&outcomes[0], Outcome::Left { why } if why.contains("the kept file") || why.contains("an overlay")),
+                matches!(&outcomes[0], StepOutcome::Left { why } if why.contains("the kept file") || why.contains("an overlay")),
                 "{outcomes:?}"
             );
             assert_eq!(tree.snapshot(), before);
@@ -967,7 +971,7 @@ fn what_is_appended_or_changed_by_chmod_meanwhile_is_not_lost() {
                     let _ = fs::set_permissions(&target, Permissions::from_mode(0o640));
                 });
                 let outcomes = tree.run_with(&action, &steps, &tree.options(), &change).unwrap();
-                let is_left = matches!(outcomes[0], Outcome::Left { .. });
+                let is_left = matches!(outcomes[0], StepOutcome::Left { .. });
                 if is_left && came.load(Ordering::Relaxed) == 1 {
                     assert_eq!(target.metadata().unwrap().mode() & 0o777, 0o640, "{action:?} {left}");
                 }
@@ -1026,7 +1030,7 @@ fn a_file_that_is_open_for_writing_or_locked_is_in_use() {
         }
         assert_eq!(tree.snapshot(), before);
         drop(locked);
-        let busy = Options {
+        let busy = ActingOptions {
             is_busy: true,
             ..tree.options()
         };
@@ -1127,7 +1131,7 @@ fn metadata_of_what_was_removed_is_restored() {
             let owners = |path: &Path| (path.metadata().unwrap().uid(), path.metadata().unwrap().gid());
             let owner = owners(&path);
             let accessed = path.metadata().unwrap().atime_nsec();
-            let options = Options {
+            let options = ActingOptions {
                 unsafe_owner: true,
                 ignore_metadata: true,
                 ..tree.options()
@@ -1164,7 +1168,7 @@ fn files_of_different_rights_become_one_only_if_that_is_asked_for() {
         let outcomes = tree.run(&Action::Hardlink, &steps);
         assert!(why(&outcomes[0]).contains("hard links have only one"), "{outcomes:?}");
         assert_eq!(tree.snapshot(), before);
-        let options = Options {
+        let options = ActingOptions {
             ignore_metadata: true,
             ..tree.options()
         };
@@ -1240,8 +1244,8 @@ fn a_stopped_run_says_so_of_all_that_is_left() {
     let stop = Stop::default();
     let told = Mutex::new(Vec::new());
     let watch = meanwhile(5, |_| stop.stop());
-    let tell = |now: Told<'_>| {
-        let Told::Step(number, outcome) = now else { panic!() };
+    let tell = |now: RunEvent<'_>| {
+        let RunEvent::Step(number, outcome) = now else { panic!() };
         told.lock().unwrap().push((number, outcome.clone()));
     };
     let ran = run_watched(&Action::Remove, &steps, &tree.options(), &stop, &tell, &watch).unwrap();
@@ -1491,7 +1495,7 @@ fn what_cannot_be_done_is_said_beforehand() {
         let outcomes = tree.run(&Action::Remove, &immutable);
         flagged("-i");
         assert!(found[0].1.contains("immutable"), "{found:?}");
-        assert!(matches!(outcomes[0], Outcome::Left { .. }), "{outcomes:?}");
+        assert!(matches!(outcomes[0], StepOutcome::Left { .. }), "{outcomes:?}");
     }
     let other = tree.directory.join("other");
     fs::create_dir(&other).unwrap();
@@ -1513,7 +1517,10 @@ fn what_cannot_be_done_is_said_beforehand() {
     if mounts("mount", &["-o".as_ref(), "remount,ro".as_ref(), other.as_os_str()]) {
         let found = said(&Action::Remove, &backwards);
         assert!(found[0].1.contains("read-only"), "{found:?}");
-        assert!(matches!(tree.run(&Action::Remove, &backwards)[0], Outcome::Left { .. }));
+        assert!(matches!(
+            tree.run(&Action::Remove, &backwards)[0],
+            StepOutcome::Left { .. }
+        ));
         mounts("mount", &["-o".as_ref(), "remount,rw".as_ref(), other.as_os_str()]);
     }
     let before = tree.snapshot();
@@ -1787,7 +1794,7 @@ fn a_symbolic_link_that_would_not_lead_to_the_kept_file_is_not_left() {
                     assert!(is_done(&outcomes[0]), "{outcomes:?}");
                 } else {
                     assert!(
-                        matches!(&outcomes[0], Outcome::Left { .. }),
+                        matches!(&outcomes[0], StepOutcome::Left { .. }),
                         "before change {left}: {outcomes:?}"
                     );
                     assert_eq!(fs::read(&one).unwrap(), bytes);
@@ -1895,7 +1902,7 @@ fn a_symbolic_link_gives_nobody_more_rights_than_the_file_gave() {
             (Box::new(group_more), "mode"),
         ]);
     }
-    let options = Options {
+    let options = ActingOptions {
         unsafe_owner: true,
         ..tree.options()
     };
@@ -1918,7 +1925,7 @@ fn a_symbolic_link_gives_nobody_more_rights_than_the_file_gave() {
             let found = check(&link, &steps, &options);
             assert!(matches!(&found[..], [(0, why)] if why.contains(reason)), "{found:?}");
         }
-        let ignoring = Options {
+        let ignoring = ActingOptions {
             ignore_metadata: true,
             ..options.clone()
         };
@@ -2031,7 +2038,7 @@ fn root_relies_on_no_path_that_leads_through_a_directory_of_others() {
                     assert!(why.contains(reason) && why.contains(name), "{action:?} {name}: {why}");
                 }
                 assert_eq!(tree.snapshot(), before);
-                let unsafe_owner = Options {
+                let unsafe_owner = ActingOptions {
                     unsafe_owner: true,
                     ..tree.options()
                 };
@@ -2136,7 +2143,7 @@ fn root_moves_nothing_to_where_another_user_decides_what_names_lead_to() {
             assert!(why.contains("other user") && why.contains("/to"), "{number}: {why}");
         }
         assert_eq!(tree.snapshot(), before);
-        let unsafe_owner = Options {
+        let unsafe_owner = ActingOptions {
             unsafe_owner: true,
             ..tree.options()
         };
@@ -2324,7 +2331,7 @@ struct Stopping {
 }
 
 impl Watch for Stopping {
-    fn before(&self, step: &Watched<'_>) -> io::Result<()> {
+    fn before(&self, step: &WatchedStep<'_>) -> io::Result<()> {
         // The lease is taken before all of them.
         let is_meant = matches!(step.kind, StepKind::Rename | StepKind::Remove) || is_long();
         if is_meant && self.left.fetch_sub(1, Ordering::Relaxed) == 0 {
@@ -2443,7 +2450,7 @@ fn undo_syncs_new_files_before_they_have_names_and_names_before_the_record() {
         assert!(tree.run(action, &steps).iter().all(is_done));
         let journal = tree.journals()[0].path.clone();
         let told: Mutex<Vec<(StepKind, bool, u64)>> = Mutex::default();
-        let watch = meanwhile_always(|step: &Watched<'_>| {
+        let watch = meanwhile_always(|step: &WatchedStep<'_>| {
             let is_journal = step.path == journal;
             let lines = fs::read_to_string(&journal).unwrap();
             let records = lines.matches(r#""kind":"undone""#).count() as u64;

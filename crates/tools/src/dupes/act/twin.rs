@@ -14,9 +14,9 @@ use seekless::files::{FileId, Lease};
 use serde::{Deserialize, Serialize};
 
 use super::held::digest_of;
-use super::journal::{Entry, NameOf};
-use super::place::{Directories, Place};
-use crate::walk::{Facts, nanoseconds};
+use super::journal::{NameOf, StepRecord};
+use super::place::{Directories, NameInDirectory};
+use crate::walk::{StatFacts, nanoseconds};
 
 /// Birth time of a file, in ns since 1970, if its file system has it. A new file with the inode number of a removed one was
 /// made at another time.
@@ -49,16 +49,16 @@ impl KnownFile {
     }
 
     pub fn of(file: &File) -> io::Result<Self> {
-        Ok(Self::new(Facts::of(file)?.id(), born_ns(file)))
+        Ok(Self::new(StatFacts::of(file)?.id(), born_ns(file)))
     }
 
     pub fn is_open(&self, file: &File) -> bool {
-        Facts::of(file).is_ok_and(|found| self.is(&found, file))
+        StatFacts::of(file).is_ok_and(|found| self.is(&found, file))
     }
 
     /// Whether an open file is this one. A file system may have another device number after a restart, so the number decides
     /// only if a birth time is missing.
-    fn is(&self, found: &Facts, file: &File) -> bool {
+    fn is(&self, found: &StatFacts, file: &File) -> bool {
         self.inode == found.inode
             && match self.born_ns.zip(born_ns(file)) {
                 Some((was, now)) => was == now,
@@ -67,7 +67,7 @@ impl KnownFile {
     }
 
     /// Whether a name leads to this file.
-    pub(super) fn is_at(&self, place: &Place, called: &OsStr) -> bool {
+    pub(super) fn is_at(&self, place: &NameInDirectory, called: &OsStr) -> bool {
         match opened_any(place, called) {
             Some((found, file)) => self.is(&found, &file),
             // This user may no longer be allowed to read it.
@@ -79,10 +79,10 @@ impl KnownFile {
     }
 }
 
-impl Entry {
+impl StepRecord {
     /// Whether a name leads to the file that was acted on, with the bytes and the time that it had, or to its copy that
     /// undoing another journal made.
-    pub(super) fn is_at(&self, place: &Place, called: &OsStr) -> bool {
+    pub(super) fn is_at(&self, place: &NameInDirectory, called: &OsStr) -> bool {
         let Some((found, file)) = opened(place, called) else {
             return false;
         };
@@ -90,14 +90,20 @@ impl Entry {
     }
 
     /// Whether a file has the size and the time of the one that was acted on.
-    pub(super) fn is_as_old(&self, found: &Facts) -> bool {
+    pub(super) fn is_as_old(&self, found: &StatFacts) -> bool {
         let was = &self.step.file.state;
         (was.bytes, was.modified_ns) == (found.bytes, found.modified_ns())
     }
 
     /// Whether a name leads to what the run put in the place of the file: the symbolic link, or another name of the kept file,
     /// which still has its bytes.
-    pub(super) fn is_link(&self, name: &NameOf, place: &Place, called: &OsStr, directories: &Directories) -> bool {
+    pub(super) fn is_link(
+        &self,
+        name: &NameOf,
+        place: &NameInDirectory,
+        called: &OsStr,
+        directories: &Directories,
+    ) -> bool {
         if let Some(is_it) = is_symlink(name, place, called) {
             return is_it;
         }
@@ -115,7 +121,13 @@ impl Entry {
 
     /// Whether a name that the run made is a link that may be removed, because its target has another name, or the same bytes
     /// as the file that was acted on.
-    pub(super) fn is_surplus(&self, name: &NameOf, place: &Place, called: &OsStr, directories: &Directories) -> bool {
+    pub(super) fn is_surplus(
+        &self,
+        name: &NameOf,
+        place: &NameInDirectory,
+        called: &OsStr,
+        directories: &Directories,
+    ) -> bool {
         if let Some(is_it) = is_symlink(name, place, called) {
             return is_it;
         }
@@ -125,41 +137,47 @@ impl Entry {
     }
 
     /// Whether the path of the kept file is another name of this file.
-    fn leads_there(&self, found: &Facts, place: &Place, called: &OsStr, directories: &Directories) -> bool {
+    fn leads_there(
+        &self,
+        found: &StatFacts,
+        place: &NameInDirectory,
+        called: &OsStr,
+        directories: &Directories,
+    ) -> bool {
         let keep = &self.step.keep.path;
         let kept = directories.place(keep).and_then(|kept| kept.facts());
         *keep != place.beside(called) && matches!(kept, Ok(Some(kept)) if kept.id() == found.id() && found.names > 1)
     }
 
     /// Whether a file is the one that was kept, whatever its path leads to now, and nobody writes to it.
-    fn is_old_kept(&self, found: &Facts, file: &Arc<File>) -> bool {
+    fn is_old_kept(&self, found: &StatFacts, file: &Arc<File>) -> bool {
         self.kept().is(found, file) && Lease::against_writers(file).is_ok() && self.has_digest(found, file)
     }
 
     /// Whether a file has the bytes that both files had.
-    pub(super) fn has_digest(&self, found: &Facts, file: &File) -> bool {
+    pub(super) fn has_digest(&self, found: &StatFacts, file: &File) -> bool {
         let digest = || digest_of(file, found.bytes, &mut Vec::new(), &|| true);
         found.bytes == self.step.file.state.bytes && digest().is_ok_and(|digest| digest == self.digest)
     }
 }
 
 /// Whether a name is that of the symbolic link that was made; `None` if none was to be made.
-fn is_symlink(name: &NameOf, place: &Place, called: &OsStr) -> Option<bool> {
+fn is_symlink(name: &NameOf, place: &NameInDirectory, called: &OsStr) -> Option<bool> {
     let target = name.link.as_ref()?;
     let is_link = matches!(place.facts_of(called), Ok(Some(found)) if found.kind == FileType::Symlink);
     Some(is_link && place.directory.link_target(called).is_ok_and(|link| link == *target))
 }
 
 /// Opens a regular file.
-fn opened(place: &Place, called: &OsStr) -> Option<(Facts, Arc<File>)> {
+fn opened(place: &NameInDirectory, called: &OsStr) -> Option<(StatFacts, Arc<File>)> {
     opened_any(place, called).filter(|(found, _)| found.kind == FileType::RegularFile)
 }
 
 /// Opens a regular file or a directory. Opening anything else may have effects.
-fn opened_any(place: &Place, called: &OsStr) -> Option<(Facts, Arc<File>)> {
+fn opened_any(place: &NameInDirectory, called: &OsStr) -> Option<(StatFacts, Arc<File>)> {
     let found = place.facts_of(called).ok()??;
     let file = is_plain(found.kind).then(|| place.open_of(called))?.ok()?;
-    let now = Facts::of(&file).ok()?;
+    let now = StatFacts::of(&file).ok()?;
     (now.id() == found.id()).then(|| (now, Arc::new(file)))
 }
 

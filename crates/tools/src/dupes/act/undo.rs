@@ -18,13 +18,13 @@ use seekless_sys::{self as sys, Support};
 use super::change::unmake;
 use super::directory::{make_again, name_again, unfollow};
 use super::held::digest_of;
-use super::journal::{self, Entry, Journal, Lines, NameOf, OldFile, Written};
-use super::name_state::{NameState, Names, Wanted};
-use super::place::{Directories, Place};
+use super::journal::{self, NameOf, OldFile, RunJournal, RunRecord, StepRecord, Written};
+use super::name_state::{NameState, Names, WantedName};
+use super::place::{Directories, NameInDirectory};
 use super::prepare::require_changeable_directory;
 use super::settle::settle;
 use super::twin::KnownFile;
-use super::{Action, BATCH, BATCH_BYTES, Error, Outcome, Refused, Unwatched, cannot};
+use super::{Action, BATCH, BATCH_BYTES, Error, Refused, StepOutcome, Unwatched, cannot};
 use crate::Stop;
 use crate::visible::visible_path;
 
@@ -89,9 +89,9 @@ pub fn list(state_directory: &Path) -> Result<(Vec<PastRun>, Vec<Error>), Error>
     let (mut found, mut untrusted) = (Vec::new(), Vec::new());
     for path in journal::all(&journal::directory(state_directory))? {
         // The journal of a run at work is locked, but can be read.
-        let (lines, is_running) = match Journal::open(&path) {
+        let (lines, is_running) = match RunJournal::open(&path) {
             Ok(Some(open)) => (open.read(), false),
-            Ok(None) => (Journal::read_only(&path).and_then(|open| open.read()), true),
+            Ok(None) => (RunJournal::read_only(&path).and_then(|open| open.read()), true),
             Err(error) => (Err(error), false),
         };
         let lines = match lines {
@@ -103,11 +103,11 @@ pub fn list(state_directory: &Path) -> Result<(Vec<PastRun>, Vec<Error>), Error>
                 continue;
             }
         };
-        let names = |steps: &dyn Fn(&Entry) -> bool| -> u64 {
+        let names = |steps: &dyn Fn(&StepRecord) -> bool| -> u64 {
             let chosen = lines.entries.iter().filter(|entry| steps(entry));
             chosen.map(|entry| entry.names.len() as u64).sum()
         };
-        let has_acted = |entry: &Entry| lines.outcomes.get(&entry.number).is_some_and(Outcome::has_acted);
+        let has_acted = |entry: &StepRecord| lines.outcomes.get(&entry.number).is_some_and(StepOutcome::has_acted);
         found.push(PastRun {
             path,
             started: lines.started,
@@ -162,20 +162,21 @@ pub(crate) fn undo_watched(path: &Path, stop: &Stop, tell: TellUndone<'_>, watch
 
 /// Restores the files that a killed undo was restoring.
 pub(super) fn finish_undo(
-    journal: Journal,
-    lines: &Lines,
+    journal: RunJournal,
+    lines: &RunRecord,
     tell: TellUndone<'_>,
     watch: &dyn Watch,
 ) -> Result<(), Error> {
-    let is_begun =
-        |entry: &Entry| lines.restored.contains_key(&entry.number) && lines.undone.get(&entry.number) != Some(&true);
+    let is_begun = |entry: &StepRecord| {
+        lines.restored.contains_key(&entry.number) && lines.undone.get(&entry.number) != Some(&true)
+    };
     undo_steps(journal, lines, &is_begun, &Stop::default(), tell, watch)
 }
 
 fn undo_steps(
-    journal: Journal,
-    lines: &Lines,
-    is_meant: &dyn Fn(&Entry) -> bool,
+    journal: RunJournal,
+    lines: &RunRecord,
+    is_meant: &dyn Fn(&StepRecord) -> bool,
     stop: &Stop,
     tell: TellUndone<'_>,
     watch: &dyn Watch,
@@ -212,8 +213,8 @@ fn undo_steps(
 }
 
 /// Opens a journal that is not at work.
-fn own(path: &Path) -> Result<Journal, Error> {
-    Journal::open(path)?.ok_or_else(|| Error {
+fn own(path: &Path) -> Result<RunJournal, Error> {
+    RunJournal::open(path)?.ok_or_else(|| Error {
         path: path.to_owned(),
         action: "cannot lock the journal",
         source: io::Error::new(io::ErrorKind::WouldBlock, "its run, or an undo of it, is still running"),
@@ -244,7 +245,9 @@ pub(super) fn expire(state_directory: &Path, now: SystemTime) -> Result<u64, Err
     let mut all = journal::all(&journal::directory(state_directory))?;
     all.truncate(all.len().saturating_sub(NEWEST_KEPT));
     for path in all {
-        let Ok(Some(open)) = Journal::open(&path) else { continue };
+        let Ok(Some(open)) = RunJournal::open(&path) else {
+            continue;
+        };
         let Ok(started) = open.started() else { continue };
         let age = now.duration_since(started).unwrap_or_default();
         if age > KEPT && std::fs::remove_file(&path).is_ok() {
@@ -257,7 +260,7 @@ pub(super) fn expire(state_directory: &Path, now: SystemTime) -> Result<u64, Err
 /// An undo at work.
 struct Undoing<'a> {
     action: &'a Action,
-    journal: Journal,
+    journal: RunJournal,
     directories: Directories,
     /// Prepared for the first file whose blocks cannot be shared.
     copier: Option<Copier>,
@@ -272,12 +275,12 @@ struct Undoing<'a> {
 
 /// A step that is being undone.
 struct Restoring<'e> {
-    entry: &'e Entry,
+    entry: &'e StepRecord,
     /// Whether a journal says that it is undone.
     was_undone: bool,
     /// The outcome of each name, as far as it is known.
     told: Vec<Option<Undone>>,
-    wanted: Vec<Wanted>,
+    wanted: Vec<WantedName>,
     file: Option<File>,
     /// Whether the file already has a temporary name.
     is_named: bool,
@@ -299,8 +302,8 @@ impl Undoing<'_> {
     /// Begins undoing steps: makes the files that are to get names, and writes in the journal which they are.
     fn make_all<'e>(
         &mut self,
-        entries: &mut dyn Iterator<Item = &'e Entry>,
-        lines: &Lines,
+        entries: &mut dyn Iterator<Item = &'e StepRecord>,
+        lines: &RunRecord,
         stop: &Stop,
     ) -> Vec<Restoring<'e>> {
         let open_max = (sys::open_files_max() / 4).max(1);
@@ -315,7 +318,7 @@ impl Undoing<'_> {
         batch
     }
 
-    fn make<'e>(&mut self, entry: &'e Entry, lines: &Lines) -> Option<Restoring<'e>> {
+    fn make<'e>(&mut self, entry: &'e StepRecord, lines: &RunRecord) -> Option<Restoring<'e>> {
         let outcome = lines.outcomes.get(&entry.number);
         if outcome.is_some_and(|outcome| !outcome.has_acted()) {
             return None;
@@ -396,7 +399,7 @@ impl Undoing<'_> {
     }
 
     /// Makes a directory again that was removed. Another one that has its name stays.
-    fn restore_directory(&mut self, entry: &Entry, lines: &Lines) -> Result<(), Refused> {
+    fn restore_directory(&mut self, entry: &StepRecord, lines: &RunRecord) -> Result<(), Refused> {
         let name = &entry.names[0];
         let place = self
             .directories
@@ -439,20 +442,20 @@ impl Undoing<'_> {
     }
 
     /// Whether something is where the run moved it.
-    fn is_moved(&self, entry: &Entry) -> bool {
+    fn is_moved(&self, entry: &StepRecord) -> bool {
         let moved_to = entry.names.iter().filter_map(|name| name.moved_to.as_deref());
         let mut places = moved_to.filter_map(|to| self.directories.place(to).ok());
         places.any(|there| entry.is_at(&there, &there.name))
     }
 
-    fn move_back(&self, entry: &Entry, name: &NameOf) -> Undone {
+    fn move_back(&self, entry: &StepRecord, name: &NameOf) -> Undone {
         let to = name.moved_to.as_deref().unwrap_or(Path::new("/"));
         let shown = visible_path(to);
         let place = match self.directories.place(&name.path) {
             Ok(place) => place,
             Err(error) => return failed(cannot("open its directory")(error)),
         };
-        let is_target = |place: &Place| entry.is_at(place, &place.name);
+        let is_target = |place: &NameInDirectory| entry.is_at(place, &place.name);
         // A killed undo may have removed the directory.
         let there = match self.directories.place(to) {
             Ok(there) if is_target(&there) => there,
@@ -471,7 +474,7 @@ impl Undoing<'_> {
     }
 
     /// Makes a file whose names were removed or replaced by links, unless one of its names still leads to it.
-    fn restore(&mut self, restoring: &mut Restoring<'_>, lines: &Lines) {
+    fn restore(&mut self, restoring: &mut Restoring<'_>, lines: &RunRecord) {
         let entry = restoring.entry;
         let made = lines.restored.get(&entry.number).map_or(&[][..], Vec::as_slice);
         for (at, name) in entry.names.iter().enumerate() {
@@ -480,7 +483,7 @@ impl Undoing<'_> {
                 Ok((place, state))
             });
             let mut want = |place, torn| {
-                restoring.wanted.push(Wanted { at, place, torn });
+                restoring.wanted.push(WantedName { at, place, torn });
                 None
             };
             restoring.told[at] = match known {
@@ -500,7 +503,7 @@ impl Undoing<'_> {
                 Err(error) => Some(failed(cannot("open its directory")(error))),
             };
         }
-        let (None, Some(Wanted { at, place, .. })) = (&restoring.file, restoring.wanted.first()) else {
+        let (None, Some(WantedName { at, place, .. })) = (&restoring.file, restoring.wanted.first()) else {
             return;
         };
         match self.copy(entry, place, &entry.names[*at]) {
@@ -518,7 +521,13 @@ impl Undoing<'_> {
     }
 
     /// What a name leads to.
-    fn now(&self, entry: &Entry, name: &NameOf, place: &Place, made: &[KnownFile]) -> io::Result<NameState> {
+    fn now(
+        &self,
+        entry: &StepRecord,
+        name: &NameOf,
+        place: &NameInDirectory,
+        made: &[KnownFile],
+    ) -> io::Result<NameState> {
         // In an append-only directory, links can be made, but not removed again.
         if self.action.makes_links()
             && let Err(why) = require_changeable_directory(&name.path)
@@ -549,7 +558,7 @@ impl Undoing<'_> {
     }
 
     /// Makes a copy of the kept file with the metadata of the one that was removed. Returns whether it has the temporary name.
-    fn copy(&mut self, entry: &Entry, place: &Place, name: &NameOf) -> Result<(File, bool), Refused> {
+    fn copy(&mut self, entry: &StepRecord, place: &NameInDirectory, name: &NameOf) -> Result<(File, bool), Refused> {
         let keep = visible_path(&entry.step.keep.path);
         let kept = self.names().kept(entry);
         let kept = kept.map_err(|error| format!("cannot open the kept file {keep}: {error}"))?;
@@ -580,14 +589,14 @@ impl Undoing<'_> {
     }
 
     /// Writes in the journal which file or directory is made to undo a step, before it has its name.
-    fn write_down(&mut self, entry: &Entry, new: &File) -> Result<(), Refused> {
+    fn write_down(&mut self, entry: &StepRecord, new: &File) -> Result<(), Refused> {
         let made = KnownFile::of(new).map_err(cannot("stat the new file"))?;
         self.journal.add_restoring(entry.number, made);
         self.journal.write(self.watch).map_err(|error| error.to_string())
     }
 
     /// Fills a new file, after the journal says which it is; returns whether its bytes are those of the removed file.
-    fn fill(&mut self, entry: &Entry, kept: &File, new: &File) -> Result<bool, Refused> {
+    fn fill(&mut self, entry: &StepRecord, kept: &File, new: &File) -> Result<bool, Refused> {
         self.write_down(entry, new)?;
         entry.old.give_flags(new)?;
         if !matches!(sys::clone_file(kept, new), Ok(Support::Available(()))) {

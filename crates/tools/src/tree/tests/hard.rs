@@ -13,8 +13,10 @@ use seekless::files::read_some;
 use seekless::plan::LARGE_BYTES;
 
 use super::super::large::Large;
-use super::super::pair::{Compared, Means, Opened};
-use super::super::{Contents, Difference, Options, Side, TreeError, What, compare, same_size};
+use super::super::pair::{ComparedPair, Means, OpenedPair};
+use super::super::{
+    ContentsDiffer, EntryDifference, TreeError, TreeFinding, TreeOptions, TreeSide, compare, same_size,
+};
 use super::{Told, here, narrow, told};
 use crate::Stop;
 use crate::walk::FOUND_FILE;
@@ -49,8 +51,10 @@ fn trees_may_be_deeper_than_a_path_may_be_long() {
     let innermost = nest(&other, &name, levels);
     mkdirat(&innermost, c"extra", Mode::from_raw_mode(0o755)).unwrap();
     for plan in [here(), narrow()] {
-        let (summary, found) = told(plan, &one, &other, Options::default());
-        let [(path, What::Difference(Difference::OnlyIn(Side::Other, FileType::Directory)))] = found.as_slice() else {
+        let (summary, found) = told(plan, &one, &other, TreeOptions::default());
+        let [(path, TreeFinding::Difference(EntryDifference::OnlyIn(TreeSide::Other, FileType::Directory)))] =
+            found.as_slice()
+        else {
             panic!("{found:?}");
         };
         assert_eq!(path.as_os_str().len(), levels * 201 + "extra".len());
@@ -75,7 +79,7 @@ fn a_directory_may_have_a_hundred_thousand_entries() {
     }
     fs::write(roots[0].join("5"), b"x").unwrap();
     fs::remove_file(roots[1].join("99999")).unwrap();
-    let (summary, found) = told(here(), &roots[0], &roots[1], Options::default());
+    let (summary, found) = told(here(), &roots[0], &roots[1], TreeOptions::default());
     assert_eq!(summary.files, 99_999);
     let names: Vec<_> = found.iter().map(|(path, _)| path.to_str().unwrap()).collect();
     assert_eq!(names, ["5", "99999"]);
@@ -90,9 +94,9 @@ fn links_are_not_followed_but_for_the_roots() {
     symlink("elsewhere", other.join("self")).unwrap();
     let root = all.path().join("root");
     symlink(&other, &root).unwrap();
-    let (summary, found) = told(here(), &one, &root, Options::default());
-    let targets = Difference::Targets(["circle/circle".into(), "elsewhere".into()]);
-    assert_eq!(found, [("self".into(), What::Difference(targets))]);
+    let (summary, found) = told(here(), &one, &root, TreeOptions::default());
+    let targets = EntryDifference::Targets(["circle/circle".into(), "elsewhere".into()]);
+    assert_eq!(found, [("self".into(), TreeFinding::Difference(targets))]);
     assert_eq!((summary.others, summary.directories), (2, 1));
 }
 
@@ -105,9 +109,9 @@ fn what_is_no_file_is_never_opened_and_differs_from_one() {
     }
     let _ = UnixListener::bind(one.join("x")).unwrap();
     fs::write(other.join("x"), b"").unwrap();
-    let (_, found) = told(narrow(), &one, &other, Options::default());
-    let kinds = Difference::Kinds([FileType::Socket, FileType::RegularFile]);
-    assert_eq!(found, [("x".into(), What::Difference(kinds))]);
+    let (_, found) = told(narrow(), &one, &other, TreeOptions::default());
+    let kinds = EntryDifference::Kinds([FileType::Socket, FileType::RegularFile]);
+    assert_eq!(found, [("x".into(), TreeFinding::Difference(kinds))]);
 }
 
 #[test]
@@ -125,9 +129,9 @@ fn devices_are_compared_by_their_numbers() {
     make(&other, "same", 3).unwrap();
     make(&one, "zero", 3).unwrap();
     make(&other, "zero", 5).unwrap();
-    let (_, found) = told(here(), &one, &other, Options::default());
-    let difference = Difference::Devices(FileType::CharacterDevice, [(1, 3), (1, 5)]);
-    assert_eq!(found, [("zero".into(), What::Difference(difference))]);
+    let (_, found) = told(here(), &one, &other, TreeOptions::default());
+    let difference = EntryDifference::Devices(FileType::CharacterDevice, [(1, 3), (1, 5)]);
+    assert_eq!(found, [("zero".into(), TreeFinding::Difference(difference))]);
 }
 
 #[test]
@@ -135,9 +139,9 @@ fn one_file_or_directory_on_both_sides_is_equal_unread() {
     let (_all, one, other) = pair();
     fs::write(one.join("file"), b"bytes").unwrap();
     fs::hard_link(one.join("file"), other.join("file")).unwrap();
-    let (summary, found) = told(here(), &one, &other, Options::default());
+    let (summary, found) = told(here(), &one, &other, TreeOptions::default());
     assert_eq!((summary.identical, summary.bytes, found.len()), (1, 0, 0));
-    let (summary, found) = told(here(), &one, &one, Options::default());
+    let (summary, found) = told(here(), &one, &one, TreeOptions::default());
     assert_eq!((summary.identical, summary.files, found.len()), (1, 0, 0));
 }
 
@@ -161,16 +165,19 @@ fn extended_attributes_are_metadata() {
     set(&other, "user.same", &[5; 3000]).unwrap();
     set(&one, "user.value", b"1").unwrap();
     set(&other, "user.value", b"2").unwrap();
-    let options = Options {
+    let options = TreeOptions {
         metadata: true,
-        ..Options::default()
+        ..TreeOptions::default()
     };
     let (_, found) = told(here(), &one, &other, options);
     let found: Vec<_> = found.iter().filter(|(path, _)| path == Path::new("file")).collect();
     let names = ["user.alone", "user.value"].map(|name| super::super::Attribute::Extended(name.into()));
     assert_eq!(
         found,
-        [&("file".into(), What::Difference(Difference::Metadata(names.to_vec())))]
+        [&(
+            "file".into(),
+            TreeFinding::Difference(EntryDifference::Metadata(names.to_vec()))
+        )]
     );
 }
 
@@ -179,12 +186,12 @@ fn a_root_that_is_no_directory_is_a_difference_and_two_are_an_error() {
     let (_all, one, other) = pair();
     let file = one.join("file");
     fs::write(&file, b"").unwrap();
-    let (_, found) = told(here(), &file, &other, Options::default());
-    let kinds = Difference::Kinds([FileType::RegularFile, FileType::Directory]);
-    assert_eq!(found, [("".into(), What::Difference(kinds))]);
+    let (_, found) = told(here(), &file, &other, TreeOptions::default());
+    let kinds = EntryDifference::Kinds([FileType::RegularFile, FileType::Directory]);
+    assert_eq!(found, [("".into(), TreeFinding::Difference(kinds))]);
     let compare = |one: &Path, other: &Path| {
         let mut told = Told::default();
-        compare(one, other, &Options::default(), &Stop::default(), &mut told).unwrap_err()
+        compare(one, other, &TreeOptions::default(), &Stop::default(), &mut told).unwrap_err()
     };
     assert!(matches!(compare(&file, &file), TreeError::NoDirectories { .. }));
     let missing = compare(&one.join("gone"), &other).to_string();
@@ -196,22 +203,22 @@ fn open_at(path: &Path) -> std::io::Result<File> {
 }
 
 /// Compares a pair that is changed between stat and reading.
-fn after(bytes: usize, change: impl FnOnce(&Path)) -> Vec<What> {
+fn after(bytes: usize, change: impl FnOnce(&Path)) -> Vec<TreeFinding> {
     let (_all, one, other) = pair();
     for root in [&one, &other] {
         fs::write(root.join("file"), vec![1; bytes]).unwrap();
     }
     let roots = [&one, &other];
-    let mut compared = Compared::default();
-    let opened = Opened::new(
+    let mut compared = ComparedPair::default();
+    let opened = OpenedPair::new(
         |side| open_at(&roots[side].join("file")),
-        Options::default(),
+        TreeOptions::default(),
         &mut compared,
     )
     .unwrap();
     change(&other.join("file"));
     let mut means = Means {
-        options: Options::default(),
+        options: TreeOptions::default(),
         large: &Large::default(),
         stop: &Stop::default(),
         rest: [Vec::new(), Vec::new()],
@@ -233,18 +240,18 @@ fn files_that_change_meanwhile_are_named_and_neither_equal_nor_different() {
     for bytes in [1000, 200_000, large] {
         for (word, change) in [("shrank", bytes as u64 / 2), ("grew", bytes as u64 * 2)] {
             let found = after(bytes, |path| set_len(path, change));
-            let [What::Failed { side, reason, .. }] = found.as_slice() else {
+            let [TreeFinding::Failed { side, reason, .. }] = found.as_slice() else {
                 panic!("{bytes} {word}: {found:?}");
             };
             assert!(
-                *side == Side::Other && reason.contains(word),
+                *side == TreeSide::Other && reason.contains(word),
                 "{bytes} {word}: {reason}"
             );
         }
     }
     let found = after(200_000, |path| fs::write(path, vec![1; 200_000]).unwrap());
     assert!(
-        matches!(found.as_slice(), [What::Failed { reason, .. }] if reason.contains("written to")),
+        matches!(found.as_slice(), [TreeFinding::Failed { reason, .. }] if reason.contains("written to")),
         "{found:?}"
     );
     let found = after(200_000, |path| fs::remove_file(path).unwrap());
@@ -257,18 +264,18 @@ fn a_file_that_vanishes_or_becomes_something_else_is_a_failure() {
     fs::write(one.join("file"), b"").unwrap();
     let roots = [&one, &other];
     let open = || {
-        let mut compared = Compared::default();
+        let mut compared = ComparedPair::default();
         assert!(
-            Opened::new(
+            OpenedPair::new(
                 |side| open_at(&roots[side].join("file")),
-                Options::default(),
+                TreeOptions::default(),
                 &mut compared
             )
             .is_none()
         );
         let [
-            What::Failed {
-                side: Side::Other,
+            TreeFinding::Failed {
+                side: TreeSide::Other,
                 action,
                 reason,
             },
@@ -293,7 +300,7 @@ fn bytes_are_counted_up_to_the_first_difference() {
         fs::write(one.join("file"), &contents).unwrap();
         let compared = |contents: &[u8]| {
             fs::write(other.join("file"), contents).unwrap();
-            told(here(), &one, &other, Options::default()).0.bytes
+            told(here(), &one, &other, TreeOptions::default()).0.bytes
         };
         assert_eq!(compared(&contents), bytes as u64);
         assert_eq!(compared(&contents[..5000]), 5000);
@@ -314,15 +321,15 @@ fn large_files_differ_at_the_exact_byte() {
         let mut contents = vec![1; bytes];
         contents[at] = 2;
         fs::write(other.join("file"), contents).unwrap();
-        let (summary, found) = told(here(), &one, &other, Options::default());
-        let contents = Difference::Contents(Contents::At(at as u64));
-        assert_eq!(found, [("file".into(), What::Difference(contents))]);
+        let (summary, found) = told(here(), &one, &other, TreeOptions::default());
+        let contents = EntryDifference::Contents(ContentsDiffer::At(at as u64));
+        assert_eq!(found, [("file".into(), TreeFinding::Difference(contents))]);
         assert_eq!(summary.bytes, at as u64 + 1);
     }
     fs::write(other.join("file"), vec![1; bytes + 1]).unwrap();
-    let (_, found) = told(narrow(), &one, &other, Options::default());
-    let contents = Difference::Contents(Contents::Ends(Side::One, bytes as u64));
-    assert_eq!(found, [("file".into(), What::Difference(contents))]);
+    let (_, found) = told(narrow(), &one, &other, TreeOptions::default());
+    let contents = EntryDifference::Contents(ContentsDiffer::Ends(TreeSide::One, bytes as u64));
+    assert_eq!(found, [("file".into(), TreeFinding::Difference(contents))]);
 }
 
 #[test]
@@ -336,7 +343,7 @@ fn a_job_ends_where_its_stop_says_so() {
     }
     let stop = Stop::default();
     stop.stop();
-    let summary = compare(&one, &other, &Options::default(), &stop, &mut Told::default()).unwrap();
+    let summary = compare(&one, &other, &TreeOptions::default(), &stop, &mut Told::default()).unwrap();
     assert!(summary.is_stopped);
 }
 

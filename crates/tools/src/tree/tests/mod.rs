@@ -11,15 +11,15 @@ use seekless::facts::ProcessFacts;
 use seekless::plan::{self, BatchPlan};
 
 use super::queue::compare_by;
-use super::{Options, Summary, Watch, What};
+use super::{TreeFinding, TreeOptions, TreeSummary, TreeWatch};
 use crate::Stop;
 
 /// All differences that were reported.
 #[derive(Default)]
-struct Told(Vec<(PathBuf, What)>);
+struct Told(Vec<(PathBuf, TreeFinding)>);
 
-impl Watch for Told {
-    fn found(&mut self, path: &Path, what: &What) -> ControlFlow<()> {
+impl TreeWatch for Told {
+    fn found(&mut self, path: &Path, what: &TreeFinding) -> ControlFlow<()> {
         self.0.push((path.to_owned(), what.clone()));
         ControlFlow::Continue(())
     }
@@ -42,7 +42,7 @@ fn narrow() -> BatchPlan {
     }
 }
 
-fn told(plan: BatchPlan, one: &Path, other: &Path, options: Options) -> (Summary, Vec<(PathBuf, What)>) {
+fn told(plan: BatchPlan, one: &Path, other: &Path, options: TreeOptions) -> (TreeSummary, Vec<(PathBuf, TreeFinding)>) {
     let mut told = Told::default();
     let summary = compare_by(plan, [one, other], options, &Stop::default(), &mut told).unwrap();
     (summary, told.0)

@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime};
 use proptest::prelude::*;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
-use super::super::{Attribute, Contents, Difference, Options, Side, What};
+use super::super::{Attribute, ContentsDiffer, EntryDifference, TreeFinding, TreeOptions, TreeSide};
 use super::{here, narrow, told};
 
 /// An entry of a tree.
@@ -82,42 +82,50 @@ fn make(path: &Path, node: &Node) {
 
 fn kind(metadata: &fs::Metadata) -> FileType {
     let kind = metadata.file_type();
-    match () {
-        () if kind.is_file() => FileType::RegularFile,
-        () if kind.is_dir() => FileType::Directory,
-        () if kind.is_symlink() => FileType::Symlink,
-        () if kind.is_fifo() => FileType::Fifo,
-        () => FileType::Unknown,
+    if kind.is_file() {
+        FileType::RegularFile
+    } else if kind.is_dir() {
+        FileType::Directory
+    } else if kind.is_symlink() {
+        FileType::Symlink
+    } else if kind.is_fifo() {
+        FileType::Fifo
+    } else {
+        FileType::Unknown
     }
 }
 
 /// Compares by whole paths, one entry after the other.
-fn naive(one: &Path, other: &Path, below: &Path, options: Options, found: &mut Vec<(PathBuf, What)>) {
+fn naive(one: &Path, other: &Path, below: &Path, options: TreeOptions, found: &mut Vec<(PathBuf, TreeFinding)>) {
     let (left, right) = (one.join(below), other.join(below));
     let (left, right) = (trimmed(&left), trimmed(&right));
     let metadata = [&left, &right].map(fs::symlink_metadata);
     let [Ok(a), Ok(b)] = metadata.each_ref().map(|metadata| metadata.as_ref()) else {
-        let side = if metadata[0].is_ok() { Side::One } else { Side::Other };
+        let side = if metadata[0].is_ok() {
+            TreeSide::One
+        } else {
+            TreeSide::Other
+        };
         let there = metadata.iter().find_map(|metadata| metadata.as_ref().ok()).unwrap();
-        let difference = Difference::OnlyIn(side, kind(there));
-        found.push((below.to_owned(), What::Difference(difference)));
+        let difference = EntryDifference::OnlyIn(side, kind(there));
+        found.push((below.to_owned(), TreeFinding::Difference(difference)));
         return;
     };
-    let mut push = |difference| found.push((below.to_owned(), What::Difference(difference)));
+    let mut push = |difference| found.push((below.to_owned(), TreeFinding::Difference(difference)));
     if kind(a) != kind(b) {
-        push(Difference::Kinds([kind(a), kind(b)]));
+        push(EntryDifference::Kinds([kind(a), kind(b)]));
         return;
     }
     match kind(a) {
         FileType::RegularFile => {
             if let Some(contents) = contents([&left, &right], options) {
-                push(Difference::Contents(contents));
+                push(EntryDifference::Contents(contents));
             }
         }
         FileType::Symlink => {
             let targets = [&left, &right].map(|path| fs::read_link(path).unwrap());
             if targets[0] != targets[1] {
-                push(Difference::Targets(targets));
+                push(EntryDifference::Targets(targets));
             }
         }
         _ => {}
@@ -132,7 +140,7 @@ fn naive(one: &Path, other: &Path, below: &Path, options: Options, found: &mut V
             differ.push(Attribute::Modified(modified));
         }
         if !differ.is_empty() {
-            push(Difference::Metadata(differ));
+            push(EntryDifference::Metadata(differ));
         }
     }
     if kind(a) == FileType::Directory {
@@ -153,17 +161,17 @@ fn trimmed(path: &Path) -> PathBuf {
     path.components().collect()
 }
 
-fn contents(paths: [&Path; 2], options: Options) -> Option<Contents> {
+fn contents(paths: [&Path; 2], options: TreeOptions) -> Option<ContentsDiffer> {
     let [one, other] = paths.map(|path| fs::read(path).unwrap());
     let sizes = [one.len() as u64, other.len() as u64];
     if options.brief && one.len() != other.len() && !sizes.contains(&0) {
-        return Some(Contents::Sizes(sizes));
+        return Some(ContentsDiffer::Sizes(sizes));
     }
     let at = one.iter().zip(&other).position(|(one, other)| one != other);
     match (at, one.len().cmp(&other.len())) {
-        (Some(at), _) => Some(Contents::At(at as u64)),
-        (None, std::cmp::Ordering::Less) => Some(Contents::Ends(Side::One, sizes[0])),
-        (None, std::cmp::Ordering::Greater) => Some(Contents::Ends(Side::Other, sizes[1])),
+        (Some(at), _) => Some(ContentsDiffer::At(at as u64)),
+        (None, std::cmp::Ordering::Less) => Some(ContentsDiffer::Ends(TreeSide::One, sizes[0])),
+        (None, std::cmp::Ordering::Greater) => Some(ContentsDiffer::Ends(TreeSide::Other, sizes[1])),
         (None, std::cmp::Ordering::Equal) => None,
     }
 }
@@ -183,7 +191,7 @@ proptest! {
         let (left, right) = (all.path().join("one"), all.path().join("other"));
         make(&left, &one);
         make(&right, &other);
-        let options = Options { metadata, brief, ..Options::default() };
+        let options = TreeOptions { metadata, brief, ..TreeOptions::default() };
         let mut expected = Vec::new();
         naive(&left, &right, Path::new(""), options, &mut expected);
         let plan = if is_narrow { narrow() } else { here() };
@@ -215,8 +223,8 @@ proptest! {
             }
         }
         let mut expected = Vec::new();
-        naive(&roots[0], &roots[1], Path::new(""), Options::default(), &mut expected);
-        let (summary, found) = told(narrow(), &roots[0], &roots[1], Options::default());
+        naive(&roots[0], &roots[1], Path::new(""), TreeOptions::default(), &mut expected);
+        let (summary, found) = told(narrow(), &roots[0], &roots[1], TreeOptions::default());
         prop_assert_eq!(&found, &expected);
         prop_assert_eq!((summary.differences, summary.failures), (expected.len() as u64, 0));
     }
@@ -228,7 +236,7 @@ proptest! {
         make(&left, &tree);
         make(&right, &tree);
         let plan = if is_narrow { narrow() } else { here() };
-        let (_, found) = told(plan, &left, &right, Options::default());
+        let (_, found) = told(plan, &left, &right, TreeOptions::default());
         prop_assert_eq!(found, vec![]);
     }
 }

@@ -13,14 +13,14 @@ use rustix::fs::{AtFlags, FileType, Mode, openat, readlinkat, statat};
 use rustix::io::Errno;
 use seekless::files::FileId;
 
-use super::{Found, Other, Shared, Waiting};
+use super::{Other, Shared, Waiting, WalkFound};
 use crate::threads::in_parts;
 use crate::walk::file::FILE;
-use crate::walk::files::Place;
+use crate::walk::files::FoundPlace;
 use crate::walk::filter::Named;
 use crate::walk::ignored::Ignored;
 use crate::walk::selection::{System, place_of};
-use crate::walk::{Directory, Facts, Listing};
+use crate::walk::{Directory, Listing, StatFacts};
 
 /// Entries of a directory that are statted at a time.
 const STATTED: usize = 1 << 15;
@@ -41,7 +41,7 @@ pub(super) struct Sorter<'l, 'a> {
     pub places: [Option<u32>; 2],
     pub others: Option<Vec<Other>>,
     pub children: Vec<Waiting<'a>>,
-    pub found: &'l mut Found,
+    pub found: &'l mut WalkFound,
 }
 
 impl<'a> Sorter<'_, 'a> {
@@ -76,7 +76,7 @@ impl<'a> Sorter<'_, 'a> {
                 continue;
             }
             match entry.kind {
-                FileType::RegularFile => match facts.unwrap_or_else(|| Facts::at(self.handle, name)) {
+                FileType::RegularFile => match facts.unwrap_or_else(|| StatFacts::at(self.handle, name)) {
                     Ok(facts) if self.is_named(name, &facts) => self.others = None,
                     Ok(facts) if facts.kind == FileType::RegularFile => {
                         self.add_file(name, &named, &facts, self.system, false);
@@ -115,14 +115,14 @@ impl<'a> Sorter<'_, 'a> {
     }
 
     /// Stats the next files of a large directory in several threads; returns nothing for a small one.
-    fn stat_together(&self, entries: &Listing, start: usize) -> Vec<Option<rustix::io::Result<Facts>>> {
+    fn stat_together(&self, entries: &Listing, start: usize) -> Vec<Option<rustix::io::Result<StatFacts>>> {
         let (handle, count) = (self.handle, entries.len().saturating_sub(start).min(STATTED));
         if count < STATTED_BY_ONE {
             return Vec::new();
         }
         let facts_of = |number| {
             let entry = entries.get(start + number)?;
-            (entry.kind == FileType::RegularFile).then(|| Facts::at(handle, entries.c_str(&entry)))
+            (entry.kind == FileType::RegularFile).then(|| StatFacts::at(handle, entries.c_str(&entry)))
         };
         let parts = in_parts(self.shared.threads, count, STATTED_IN_TURN, |part| {
             part.map(facts_of).collect::<Vec<_>>()
@@ -131,14 +131,14 @@ impl<'a> Sorter<'_, 'a> {
     }
 
     /// Whether a file was also given as a path; then it is listed by that path.
-    fn is_named(&self, name: &CStr, facts: &Facts) -> bool {
+    fn is_named(&self, name: &CStr, facts: &StatFacts) -> bool {
         let (selection, directory) = (self.shared.selection, &self.next.directory);
         selection.may_name(facts.id(), self.system)
             && selection
                 .is_at(&place_of(self.handle, || directory.path_of(b"")).join(OsStr::from_bytes(name.to_bytes())))
     }
 
-    fn add_file(&mut self, name: &CStr, named: &Named<'_>, facts: &Facts, system: System, is_followed: bool) {
+    fn add_file(&mut self, name: &CStr, named: &Named<'_>, facts: &StatFacts, system: System, is_followed: bool) {
         if !self.shared.filter.wants(named, facts) {
             match &mut self.others {
                 Some(others) if facts.bytes == 0 => others.push((name.to_bytes().to_vec(), None)),
@@ -152,7 +152,7 @@ impl<'a> Sorter<'_, 'a> {
             self.places[usize::from(is_followed)].filter(|place| files.places[*place as usize].system == system);
         let place = place.unwrap_or_else(|| {
             directory.keep(1);
-            files.add_place(Place {
+            files.add_place(FoundPlace {
                 directory: Arc::clone(directory),
                 root,
                 is_followed,
@@ -167,7 +167,7 @@ impl<'a> Sorter<'_, 'a> {
     /// Follows a link. If inode numbers do not identify files, it is skipped: a file found twice would not be noticed.
     fn follow(&mut self, name: &CStr, named: &Named<'_>) {
         let facts = match statat(self.handle, name, AtFlags::empty()) {
-            Ok(stat) => Facts::new(&stat),
+            Ok(stat) => StatFacts::new(&stat),
             Err(Errno::NOENT | Errno::LOOP | Errno::NOTDIR) => {
                 self.found.left.links += 1;
                 self.others = None;
