@@ -14,9 +14,9 @@ use seekless::update::{StepKind, Watch};
 use seekless_sys::{Support, descriptor_path, name_file, share_range};
 
 use super::held::{HeldFile, HeldKept, is_but_for_names};
-use super::journal::NameOf;
 use super::place::{Directories, NameInDirectory};
 use super::prepare::ProvenFile;
+use super::record::NameOf;
 use super::session::Session;
 use super::{Action, Refused, STOPPED, StepOutcome, cannot, of_kept};
 use crate::visible::visible_path;

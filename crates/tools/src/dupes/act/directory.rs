@@ -17,9 +17,9 @@ use seekless_sys::Access;
 use walkdir::WalkDir;
 
 use super::change::{destination, unmake};
-use super::journal::{NameOf, OldFile, StepRecord};
 use super::place::{Directories, NameInDirectory};
 use super::prepare::{missing, require_changeable, require_changeable_directory};
+use super::record::{NameOf, OldFile, StepRecord};
 use super::session::{READ_ONLY, Session};
 use super::{ActedOn, Action, KeptFile, Refused, Step, StepOutcome, cannot};
 use crate::dupes::contents::{Contents, Inside, Inventory};

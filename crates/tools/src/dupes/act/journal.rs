@@ -6,9 +6,9 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry as Slot;
 use std::ffi::OsStr;
-use std::fs::{self, DirBuilder, File, FileTimes, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -16,17 +16,17 @@ use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use rustix::fs::{OFlags, fcntl_setfl};
-use seekless::files::{Attributes, Exposed, FileId, lock, open_own, read_within};
+use seekless::files::{Exposed, FileId, lock, open_own, read_within};
 use seekless::update::{StepKind, Watch};
 use seekless_sys::{self as sys, Access, Support};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::change::time;
 use super::origin::{MACHINE_ID, machine_id};
-use super::place::{NameInDirectory, relative};
+use super::place::NameInDirectory;
+use super::record::{NameOf, StepRecord};
 use super::twin::KnownFile;
-use super::{Action, Error, Ran, Refused, Step, StepOutcome, TEMPORARY, cannot};
+use super::{Action, Error, Ran, StepOutcome};
 use crate::json;
 use crate::walk::StatFacts;
 
@@ -82,151 +82,6 @@ struct Header {
     started_ns: u64,
     #[serde(flatten)]
     action: Action,
-}
-
-/// A step, and what is known of it before it is done.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct StepRecord {
-    #[serde(rename = "step")]
-    pub number: u64,
-    #[serde(flatten)]
-    pub step: Step,
-    /// BLAKE3 of the bytes of both files.
-    #[serde(rename = "blake3")]
-    pub digest: String,
-    /// When the kept file was made, if its file system records this.
-    pub keep_born_ns: Option<i64>,
-    pub old: OldFile,
-    /// For each name of a file that is moved, how many of the last directories of its new path are made for it.
-    pub made: Vec<u64>,
-    #[serde(skip)]
-    pub names: Vec<NameOf>,
-}
-
-/// What undoing gives to a new file, but for its bytes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct OldFile {
-    #[serde(flatten)]
-    pub attributes: Attributes,
-    /// Flags (chattr(1)); `None` if the file system has none.
-    pub flags: Option<u32>,
-    /// Flags, extent sizes and project ([`seekless_sys::extended_flags`]); `None` if the file system has none.
-    pub extended_flags: Option<[u32; 4]>,
-    /// Seconds and ns since 1970: years after 2262 do not fit into ns alone.
-    pub modified: (i64, u32),
-    pub accessed: (i64, u32),
-    /// Number of its hard links; the search may have seen fewer.
-    pub links: u64,
-    /// When it was made, if its file system records this.
-    pub born_ns: Option<i64>,
-}
-
-/// A name of a file, and what is done with it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct NameOf {
-    pub path: PathBuf,
-    /// The temporary name, in the same directory, of the file or of what takes its place.
-    pub temporary: String,
-    /// The target of the symbolic link that takes its place.
-    pub link: Option<PathBuf>,
-    /// Where it is moved to.
-    pub moved_to: Option<PathBuf>,
-    /// How many of the last directories of that path are made for it.
-    pub made: u64,
-}
-
-impl NameOf {
-    /// The names of a step.
-    pub fn all(action: &Action, run: &str, number: u64, step: &Step) -> Vec<Self> {
-        let name = |(at, path): (usize, &PathBuf)| Self {
-            path: path.clone(),
-            temporary: format!("{TEMPORARY}{run}-{number}-{at}"),
-            link: match action {
-                Action::Symlink { is_absolute: true } => Some(step.keep.path.clone()),
-                Action::Symlink { is_absolute: false } => {
-                    Some(relative(path.parent().unwrap_or(Path::new("/")), &step.keep.path))
-                }
-                _ => None,
-            },
-            moved_to: match action {
-                Action::Move { to } => Some(to.join(path.strip_prefix("/").unwrap_or(path))),
-                _ => None,
-            },
-            made: 0,
-        };
-        step.file.paths.iter().enumerate().map(name).collect()
-    }
-}
-
-impl OldFile {
-    /// What an open file has.
-    pub fn of(file: &File) -> Result<Self, Refused> {
-        let found = file.metadata().map_err(cannot("stat"))?;
-        let time = |seconds, more: i64| (seconds, u32::try_from(more).unwrap_or(0));
-        Ok(Self {
-            attributes: Attributes::of(file).map_err(cannot("read its attributes"))?,
-            flags: sys::inode_flags(file).map_err(cannot("read its flags"))?.available(),
-            extended_flags: sys::extended_flags(file)
-                .map_err(cannot("read its extended flags"))?
-                .available(),
-            modified: time(found.mtime(), found.mtime_nsec()),
-            accessed: time(found.atime(), found.atime_nsec()),
-            links: found.nlink(),
-            born_ns: super::twin::born_ns_of(&found),
-        })
-    }
-
-    /// Whether every owner of a file may give this to it.
-    pub fn is_plain(&self) -> bool {
-        self.attributes.mode & 0o7000 == 0
-            && self.attributes.extended.as_ref().is_none_or(Vec::is_empty)
-            && self.flags.is_none_or(|flags| flags == 0)
-            && self.extended_flags.unwrap_or_default() == [0; 4]
-    }
-
-    /// What distinguishes it from files that get something else.
-    pub fn kind(&self) -> String {
-        format!("{:?} {:?} {:?}", self.attributes, self.flags, self.extended_flags)
-    }
-
-    /// Gives an empty file the flags, some of which only an empty file takes.
-    pub fn give_flags(&self, new: &File) -> Result<(), Refused> {
-        if let Some(flags) = self.flags {
-            sys::set_inode_flags(new, flags).map_err(cannot("restore its flags (lsattr)"))?;
-        }
-        if let Some(flags) = self.extended_flags {
-            sys::set_extended_flags(new, flags).map_err(cannot("restore its project or extent size (xfs_io)"))?;
-        }
-        Ok(())
-    }
-
-    /// Gives a file the owner, mode, attributes and times.
-    pub fn give_attributes(&self, new: &File) -> Result<(), Refused> {
-        let given = self.attributes.give(new);
-        given.map_err(|(attribute, error)| format!("cannot restore its {attribute}: {error}"))?;
-        self.give_times(new)
-    }
-
-    /// Gives a file the times.
-    pub fn give_times(&self, new: &File) -> Result<(), Refused> {
-        let (Some(modified), Some(accessed)) = (time(self.modified), time(self.accessed)) else {
-            return Err("cannot restore its times: those in the journal are not valid".into());
-        };
-        let times = FileTimes::new().set_modified(modified).set_accessed(accessed);
-        new.set_times(times).map_err(cannot("restore its times"))
-    }
-}
-
-impl StepRecord {
-    /// The file that was acted on.
-    pub fn acted_on(&self) -> KnownFile {
-        KnownFile::new(self.step.file.state.id(), self.old.born_ns)
-    }
-
-    /// The file that was kept.
-    pub fn kept(&self) -> KnownFile {
-        KnownFile::new(self.step.keep.state.id(), self.keep_born_ns)
-    }
 }
 
 /// A journal that was read.

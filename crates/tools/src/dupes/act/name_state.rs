@@ -12,8 +12,8 @@ use seekless::update::{StepKind, Watch};
 use seekless_sys::{descriptor_path, name_file};
 
 use super::change::Replacement;
-use super::journal::{NameOf, StepRecord};
 use super::place::{Directories, NameInDirectory};
+use super::record::{NameOf, StepRecord};
 use super::twin::KnownFile;
 use super::{Action, Refused, cannot};
 use crate::visible::visible_path;

@@ -16,8 +16,8 @@ use seekless::files::{self, Attributes, shared_bytes};
 use seekless_sys::{self as sys, Support};
 
 use super::held::{HeldFile, HeldKept, one_file};
-use super::journal::{NameOf, OldFile, StepRecord};
 use super::place::{Directories, NameInDirectory};
+use super::record::{NameOf, OldFile, StepRecord};
 use super::session::{READ_ONLY, Session, require_project};
 use super::{ActingOptions, Action, Needless, Refused, Step, StepOutcome, Unwatched, cannot, directory, of_kept};
 use crate::Stop;

@@ -15,8 +15,8 @@ use seekless::update::Watch;
 use seekless_sys::{self as sys, IdMaps, Support};
 
 use super::held::{HeldFile, UNSURE, is_same};
-use super::journal::{NameOf, StepRecord};
 use super::place::{Behind, NameInDirectory, Systems};
+use super::record::{NameOf, StepRecord};
 use super::{ActingOptions, Action, Refused, cannot};
 use crate::Stop;
 use crate::tree::large::Large;

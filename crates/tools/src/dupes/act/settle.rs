@@ -10,9 +10,10 @@ use seekless::update::Watch;
 
 use super::change::unmake;
 use super::directory::unfollow;
-use super::journal::{self, Ending, NameOf, RunJournal, RunRecord, StepRecord, Written};
+use super::journal::{self, Ending, RunJournal, RunRecord, Written};
 use super::name_state::{NameState, Names, WantedName};
 use super::place::{Directories, NameInDirectory};
+use super::record::{NameOf, StepRecord};
 use super::undo::{Undone, finish_undo};
 use super::{Action, Error, Ran, Settled, StepOutcome};
 

@@ -10,16 +10,21 @@ use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::process::{Command, Stdio};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use proptest::prelude::*;
 use rustix::fs::XattrFlags;
-use seekless_sys::Support;
+use seekless::update::StepKind;
+use seekless_sys::{self as sys, Support};
 use tempfile::TempDir;
 
+use super::run::run_watched;
 use super::undo::{Undone, undo_watched};
 use super::*;
+use crate::Stop;
 
 mod directories;
 

@@ -14,8 +14,8 @@ use seekless::files::{FileId, Lease};
 use serde::{Deserialize, Serialize};
 
 use super::held::digest_of;
-use super::journal::{NameOf, StepRecord};
 use super::place::{Directories, NameInDirectory};
+use super::record::{NameOf, StepRecord};
 use crate::walk::{StatFacts, nanoseconds};
 
 /// Birth time of a file, in ns since 1970, if its file system has it. A new file with the inode number of a removed one was

@@ -1,0 +1,161 @@
+//! What a journal says of a step: enough to undo it, or to settle it after a kill.
+//!
+//! Not here: the file that holds it (`journal`).
+
+use std::fs::{File, FileTimes};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use seekless::files::Attributes;
+use seekless_sys as sys;
+use serde::{Deserialize, Serialize};
+
+use super::change::time;
+use super::place::relative;
+use super::twin::{KnownFile, born_ns_of};
+use super::{Action, Refused, Step, TEMPORARY, cannot};
+
+/// A step, and what is known of it before it is done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct StepRecord {
+    #[serde(rename = "step")]
+    pub number: u64,
+    #[serde(flatten)]
+    pub step: Step,
+    /// BLAKE3 of the bytes of both files.
+    #[serde(rename = "blake3")]
+    pub digest: String,
+    /// When the kept file was made, if its file system records this.
+    pub keep_born_ns: Option<i64>,
+    pub old: OldFile,
+    /// For each name of a file that is moved, how many of the last directories of its new path are made for it.
+    pub made: Vec<u64>,
+    #[serde(skip)]
+    pub names: Vec<NameOf>,
+}
+
+/// What undoing gives to a new file, but for its bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct OldFile {
+    #[serde(flatten)]
+    pub attributes: Attributes,
+    /// Flags (chattr(1)); `None` if the file system has none.
+    pub flags: Option<u32>,
+    /// Flags, extent sizes and project ([`seekless_sys::extended_flags`]); `None` if the file system has none.
+    pub extended_flags: Option<[u32; 4]>,
+    /// Seconds and ns since 1970: years after 2262 do not fit into ns alone.
+    pub modified: (i64, u32),
+    pub accessed: (i64, u32),
+    /// Number of its hard links; the search may have seen fewer.
+    pub links: u64,
+    /// When it was made, if its file system records this.
+    pub born_ns: Option<i64>,
+}
+
+/// A name of a file, and what is done with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct NameOf {
+    pub path: PathBuf,
+    /// The temporary name, in the same directory, of the file or of what takes its place.
+    pub temporary: String,
+    /// The target of the symbolic link that takes its place.
+    pub link: Option<PathBuf>,
+    /// Where it is moved to.
+    pub moved_to: Option<PathBuf>,
+    /// How many of the last directories of that path are made for it.
+    pub made: u64,
+}
+
+impl NameOf {
+    /// The names of a step.
+    pub fn all(action: &Action, run: &str, number: u64, step: &Step) -> Vec<Self> {
+        let name = |(at, path): (usize, &PathBuf)| Self {
+            path: path.clone(),
+            temporary: format!("{TEMPORARY}{run}-{number}-{at}"),
+            link: match action {
+                Action::Symlink { is_absolute: true } => Some(step.keep.path.clone()),
+                Action::Symlink { is_absolute: false } => {
+                    Some(relative(path.parent().unwrap_or(Path::new("/")), &step.keep.path))
+                }
+                _ => None,
+            },
+            moved_to: match action {
+                Action::Move { to } => Some(to.join(path.strip_prefix("/").unwrap_or(path))),
+                _ => None,
+            },
+            made: 0,
+        };
+        step.file.paths.iter().enumerate().map(name).collect()
+    }
+}
+
+impl OldFile {
+    /// What an open file has.
+    pub fn of(file: &File) -> Result<Self, Refused> {
+        let found = file.metadata().map_err(cannot("stat"))?;
+        let time = |seconds, more: i64| (seconds, u32::try_from(more).unwrap_or(0));
+        Ok(Self {
+            attributes: Attributes::of(file).map_err(cannot("read its attributes"))?,
+            flags: sys::inode_flags(file).map_err(cannot("read its flags"))?.available(),
+            extended_flags: sys::extended_flags(file)
+                .map_err(cannot("read its extended flags"))?
+                .available(),
+            modified: time(found.mtime(), found.mtime_nsec()),
+            accessed: time(found.atime(), found.atime_nsec()),
+            links: found.nlink(),
+            born_ns: born_ns_of(&found),
+        })
+    }
+
+    /// Whether every owner of a file may give this to it.
+    pub fn is_plain(&self) -> bool {
+        self.attributes.mode & 0o7000 == 0
+            && self.attributes.extended.as_ref().is_none_or(Vec::is_empty)
+            && self.flags.is_none_or(|flags| flags == 0)
+            && self.extended_flags.unwrap_or_default() == [0; 4]
+    }
+
+    /// What distinguishes it from files that get something else.
+    pub fn kind(&self) -> String {
+        format!("{:?} {:?} {:?}", self.attributes, self.flags, self.extended_flags)
+    }
+
+    /// Gives an empty file the flags, some of which only an empty file takes.
+    pub fn give_flags(&self, new: &File) -> Result<(), Refused> {
+        if let Some(flags) = self.flags {
+            sys::set_inode_flags(new, flags).map_err(cannot("restore its flags (lsattr)"))?;
+        }
+        if let Some(flags) = self.extended_flags {
+            sys::set_extended_flags(new, flags).map_err(cannot("restore its project or extent size (xfs_io)"))?;
+        }
+        Ok(())
+    }
+
+    /// Gives a file the owner, mode, attributes and times.
+    pub fn give_attributes(&self, new: &File) -> Result<(), Refused> {
+        let given = self.attributes.give(new);
+        given.map_err(|(attribute, error)| format!("cannot restore its {attribute}: {error}"))?;
+        self.give_times(new)
+    }
+
+    /// Gives a file the times.
+    pub fn give_times(&self, new: &File) -> Result<(), Refused> {
+        let (Some(modified), Some(accessed)) = (time(self.modified), time(self.accessed)) else {
+            return Err("cannot restore its times: those in the journal are not valid".into());
+        };
+        let times = FileTimes::new().set_modified(modified).set_accessed(accessed);
+        new.set_times(times).map_err(cannot("restore its times"))
+    }
+}
+
+impl StepRecord {
+    /// The file that was acted on.
+    pub fn acted_on(&self) -> KnownFile {
+        KnownFile::new(self.step.file.state.id(), self.old.born_ns)
+    }
+
+    /// The file that was kept.
+    pub fn kept(&self) -> KnownFile {
+        KnownFile::new(self.step.keep.state.id(), self.keep_born_ns)
+    }
+}
