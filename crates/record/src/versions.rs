@@ -1,18 +1,10 @@
 //! Reading and writing documents: bounded, versioned, strict.
 
-use serde_json::Value;
-
 use crate::Run;
 use crate::check::{Problem, check};
-use crate::visit::{Text, Visitor};
 
-/// The version that this crate writes.
-///
-/// Version 2 added updates: a contest's updates, what a trial of them wrote, and the columns of documents. Version 3
-/// added [`StorageId`](crate::StorageId) and the revision, distinguishes methods, plans and commands, and renamed the
-/// option `kernel` of comparisons to `differ`. Version 4 has plans for every operation: the planned method and the
-/// prediction moved from `updated` to the trial.
-pub const CURRENT_VERSION: u32 = 4;
+/// The version that this crate writes, and the only one so far.
+pub const CURRENT_VERSION: u32 = 1;
 
 /// The largest document that is read, in bytes: a run of hours has some 100,000 trials of about 700 bytes each.
 pub const MAX_DOCUMENT_BYTES: usize = 256 << 20;
@@ -67,46 +59,11 @@ pub fn from_json(text: &[u8]) -> Result<Run, DocumentError> {
     match version {
         None => Err(DocumentError::NoVersion),
         Some(found) if found > u64::from(CURRENT_VERSION) => Err(DocumentError::Newer { found }),
-        Some(found) => {
-            let mut run: Run = if found < 4 {
-                let mut document = serde_json::from_slice(text)?;
-                plans_to_trials(&mut document);
-                serde_json::from_value(document)?
-            } else {
-                serde_json::from_slice(text)?
-            };
-            if run.version < 3 {
-                run.visit(&mut DifferWasKernel);
-            }
+        Some(_) => {
+            let mut run: Run = serde_json::from_slice(text)?;
             check(&mut run)?;
-            run.version = CURRENT_VERSION;
             Ok(run)
         }
-    }
-}
-
-/// Moves the plan of an update from its account to its trial.
-fn plans_to_trials(document: &mut Value) {
-    let trials = document.get_mut("trials").and_then(Value::as_array_mut);
-    for trial in trials.into_iter().flatten().filter_map(Value::as_object_mut) {
-        for name in ["planned", "predicted_seconds"] {
-            let account = trial.get_mut("updated").and_then(Value::as_object_mut);
-            if let Some(moved) = account.and_then(|account| account.remove(name)) {
-                trial.insert(name.to_owned(), moved);
-            }
-        }
-    }
-}
-
-/// Renames the option `kernel` of comparisons to `differ` in all methods and sentences.
-struct DifferWasKernel;
-
-impl Visitor for DifferWasKernel {
-    fn text(&mut self, _place: &str, about: Text, text: &mut String) -> bool {
-        if matches!(about, Text::Method | Text::Mention) && text.contains("kernel=") {
-            *text = text.replace("kernel=", "differ=");
-        }
-        true
     }
 }
 
@@ -161,21 +118,10 @@ mod tests {
         assert_eq!(from_json(text.as_bytes()).unwrap(), run());
     }
 
+    /// Runs that earlier builds wrote; only the names of machine and kernel were changed, and the version.
     #[test]
-    fn an_older_document_is_read_in_the_newest_form() {
-        let text = to_json(&run()).unwrap();
-        let older = text.replacen("\"version\": 4", "\"version\": 1", 1);
-        let older = older.replacen(",\n  \"columns\": []", "", 1);
-        assert!(!older.contains("columns"));
-        assert_eq!(from_json(older.as_bytes()).unwrap(), run());
-    }
-
-    /// Runs that earlier builds wrote, of every version so far; only the names of machine and kernel were changed. They must
-    /// be read for ever: a file here is never edited, and each new version adds some.
-    #[test]
-    fn every_stored_run_is_read_and_written_in_the_newest_form() {
+    fn every_stored_run_is_read_and_written_again() {
         let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/runs");
-        let mut versions = std::collections::BTreeMap::new();
         let mut methods = std::collections::BTreeSet::new();
         for entry in std::fs::read_dir(directory).unwrap() {
             let path = entry.unwrap().path();
@@ -183,8 +129,6 @@ mod tests {
             let run = from_json(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
             let written = to_json(&run).unwrap();
             assert_eq!(from_json(written.as_bytes()).unwrap(), run, "{}", path.display());
-            let document: Value = serde_json::from_slice(&text).unwrap();
-            *versions.entry(document["version"].as_u64().unwrap()).or_insert(0) += 1;
             let entries = run.contests.iter().flat_map(|contest| &contest.entries);
             methods.extend(entries.map(|entry| entry.name().into_owned()));
             for trial in run.trials.iter().filter(|trial| trial.invalid.is_none()) {
@@ -193,9 +137,6 @@ mod tests {
                 assert_eq!(trial.planned.is_some(), is_planned, "{}", path.display());
             }
         }
-        let enough = |version| if version < u64::from(CURRENT_VERSION) { 6 } else { 2 };
-        let is_kept = |version: u64| versions.get(&version) >= Some(&enough(version));
-        assert!((1..=u64::from(CURRENT_VERSION)).all(is_kept), "{versions:?}");
         for method in [
             "read/null",
             "write/null",
@@ -210,10 +151,10 @@ mod tests {
     #[test]
     fn newer_foreign_and_misspelt_documents_are_named_for_what_they_are() {
         let text = to_json(&run()).unwrap();
-        let version = |version: u32| text.replacen("\"version\": 4", &format!("\"version\": {version}"), 1);
+        let version = |version: u32| text.replacen("\"version\": 1", &format!("\"version\": {version}"), 1);
         assert!(matches!(
-            from_json(version(5).as_bytes()),
-            Err(DocumentError::Newer { found: 5 })
+            from_json(version(2).as_bytes()),
+            Err(DocumentError::Newer { found: 2 })
         ));
         assert!(matches!(from_json(b"{}"), Err(DocumentError::NoVersion)));
         assert!(matches!(from_json(b"[1]"), Err(DocumentError::Damaged(_))));

@@ -218,8 +218,8 @@ fn json_keys_are_as_promised() {
     }
     place.bench::<&str>(&[]).succeeded();
     let stored = |name: &str| fs::read(format!("{STORED}/{name}.json")).unwrap();
-    place.file("first.json", &stored("v2-interrupted"));
-    place.file("second.json", &stored("v2-resumed"));
+    place.file("first.json", &stored("interrupted"));
+    place.file("second.json", &stored("resumed"));
     let (mut found, mut empty) = (BTreeSet::new(), BTreeSet::new());
     for line in [
         "bench --list --json",
@@ -287,8 +287,8 @@ fn fixed_runs_are_shown_and_exported_as_reviewed() {
     let place = Place::new();
     let paths = [
         FULL.into(),
-        format!("{STORED}/v1-read-write.json"),
-        format!("{STORED}/v2-update-planned.json"),
+        format!("{STORED}/read-write.json"),
+        format!("{STORED}/update-planned.json"),
     ];
     for path in paths {
         let name = Path::new(&path).file_stem().unwrap().to_str().unwrap();
