@@ -225,7 +225,8 @@ impl Work {
             self.write(file, &left, &mut acts)?;
             return self.ended(&acts);
         }
-        super::tell_all(&self.chosen.unmatched);
+        let told = |rule: &Rule| format!("--keep {rule} matches none of the equal files");
+        super::tell_all(&self.chosen.unmatched.iter().map(told).collect::<Vec<_>>());
         let shown = acts.plan(&self.chosen, &left, how.dry_run);
         if let Err(error) = shown {
             // Not attached as the source: a closed pipe must not count as success here.

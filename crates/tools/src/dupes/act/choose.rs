@@ -95,7 +95,7 @@ pub struct GroupChoice {
 }
 
 /// What is to be done with all groups.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Chosen {
     /// What is done with groups in which not every file stays.
     pub choices: Vec<GroupChoice>,
@@ -104,7 +104,7 @@ pub struct Chosen {
     /// Files that cannot be acted on.
     pub refused: Vec<RefusedPart>,
     /// Rules that keep none of these files, perhaps because they are mistyped.
-    pub unmatched: Vec<String>,
+    pub unmatched: Vec<Rule>,
 }
 
 impl Chosen {
@@ -154,8 +154,7 @@ impl Chosen {
             }
         }
         if !groups.is_empty() {
-            let told = |rule: &Rule| format!("--keep {rule} matches none of the equal files");
-            chosen.unmatched = unmatched.into_iter().map(told).collect();
+            chosen.unmatched = unmatched.into_iter().cloned().collect();
         }
         chosen
     }
