@@ -8,11 +8,11 @@
 //! use std::ops::ControlFlow;
 //! use std::path::Path;
 //! use seekless_tools::Stop;
-//! use seekless_tools::cache::{self, FileState, Watch};
+//! use seekless_tools::cache::{self, CacheFileState, CacheWatch};
 //! use seekless_tools::walk::Selection;
 //! struct Silent;
-//! impl Watch for Silent {
-//!     fn file(&mut self, _: &FileState) -> ControlFlow<()> {
+//! impl CacheWatch for Silent {
+//!     fn file(&mut self, _: &CacheFileState) -> ControlFlow<()> {
 //!         ControlFlow::Continue(())
 //!     }
 //!     fn failed(&mut self, path: &Path, reason: &str) {

@@ -5,13 +5,13 @@
 //! pipes and devices are read to the end. Not here: the text for a person (the command has it), and trees ([`crate::tree`]).
 //!
 //! ```
-//! use seekless_tools::cmp::{Request, Verdict, Wanted, compare};
+//! use seekless_tools::cmp::{CmpRequest, CmpVerdict, WantedDifferences, compare};
 //! # let directory = tempfile::tempdir()?;
 //! # let (one, other) = (directory.path().join("one"), directory.path().join("other"));
 //! # std::fs::write(&one, b"a\nb\n")?;
 //! # std::fs::write(&other, b"a\nc\n")?;
-//! let request = Request::new([one.into(), other.into()], Wanted::Difference);
-//! let Verdict::Differ(difference) = compare(&request, &mut std::io::sink())?.verdict else { panic!() };
+//! let request = CmpRequest::new([one.into(), other.into()], WantedDifferences::Difference);
+//! let CmpVerdict::Differ(difference) = compare(&request, &mut std::io::sink())?.verdict else { panic!() };
 //! assert_eq!((difference.offset, difference.newlines, difference.bytes), (2, Some(1), *b"bc"));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

@@ -14,10 +14,10 @@
 //! use std::ops::ControlFlow;
 //! use std::path::Path;
 //! use seekless_tools::Stop;
-//! use seekless_tools::tree::{self, Options, Watch, What};
+//! use seekless_tools::tree::{self, TreeOptions, TreeWatch, TreeFinding};
 //! struct Printed;
-//! impl Watch for Printed {
-//!     fn found(&mut self, path: &Path, what: &What) -> ControlFlow<()> {
+//! impl TreeWatch for Printed {
+//!     fn found(&mut self, path: &Path, what: &TreeFinding) -> ControlFlow<()> {
 //!         println!("{}: {what:?}", path.display());
 //!         ControlFlow::Continue(())
 //!     }
@@ -25,7 +25,7 @@
 //! # let directory = tempfile::tempdir()?;
 //! # let (one, other) = (directory.path().join("one"), directory.path().join("other"));
 //! # for tree in [&one, &other] { std::fs::create_dir(tree)?; std::fs::write(tree.join("file"), b"bytes")?; }
-//! let summary = tree::compare(&one, &other, &Options::default(), &Stop::default(), &mut Printed)?;
+//! let summary = tree::compare(&one, &other, &TreeOptions::default(), &Stop::default(), &mut Printed)?;
 //! assert_eq!((summary.files, summary.differences, summary.failures), (1, 0, 0));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
