@@ -229,3 +229,19 @@ fn a_copy_in_the_trash_is_not_the_last_one_also_in_memory() {
         .succeeded();
     assert!(place.path("mount/b").exists());
 }
+
+#[test]
+fn a_rule_that_is_the_path_of_a_file_keeps_it_whatever_characters_it_has() {
+    for name in ["a{b,c}", "[b]x", "q?", "st*r"] {
+        let place = Place::new();
+        for directory in [name, "ab", "bx", "z"] {
+            fs::create_dir_all(place.path("t").join(directory)).unwrap();
+            place.file(format!("t/{directory}/f"), b"same");
+        }
+        let rule = format!("path:t/{name}/f");
+        place
+            .run(&["dupes", "--action", "remove", "--keep", &rule, "--yes", "t"])
+            .succeeded();
+        assert!(place.path("t").join(name).join("f").exists(), "{name}");
+    }
+}

@@ -56,6 +56,8 @@ enum Matches {
     Below([PathBuf; 2]),
     /// What a glob matches, as it was written or from the working directory; with `true` also what is below that.
     Glob(Vec<GlobMatcher>, bool),
+    /// The same, and what a path without wildcards matches, because names may have such characters.
+    Both(Vec<GlobMatcher>, bool, [PathBuf; 2]),
 }
 
 /// A name of a file.
@@ -111,6 +113,9 @@ impl Glob {
         }
         let has_wildcards = |text: &OsStr| text.as_bytes().iter().any(|byte| b"*?[]{}\\".contains(byte));
         let here = std::env::current_dir().unwrap_or_default();
+        let absolute = here.join(&written);
+        let absolute = std::fs::canonicalize(&absolute).unwrap_or(absolute);
+        let below = [written.clone(), absolute];
         let matches = if has_wildcards(written.as_os_str()) {
             let is_directory = text.as_bytes().ends_with(b"/") || !written.file_name().is_some_and(has_wildcards);
             let written = written.to_str().ok_or("the pattern is not UTF-8")?;
@@ -125,11 +130,9 @@ impl Glob {
                     globset::escape(&here.display().to_string())
                 ))?);
             }
-            Matches::Glob(globs, is_directory)
+            Matches::Both(globs, is_directory, below)
         } else {
-            let absolute = here.join(&written);
-            let absolute = std::fs::canonicalize(&absolute).unwrap_or(absolute);
-            Matches::Below([written, absolute])
+            Matches::Below(below)
         };
         Ok(Self {
             text: text.to_owned(),
@@ -138,12 +141,15 @@ impl Glob {
     }
 
     fn is_match(&self, path: &Path) -> bool {
+        let is_below = |paths: &[PathBuf]| paths.iter().any(|below| path.starts_with(below));
+        let is_like = |globs: &[GlobMatcher], is_directory| {
+            let mut above = path.ancestors().take(if is_directory { usize::MAX } else { 1 });
+            above.any(|path| globs.iter().any(|glob| glob.is_match(path)))
+        };
         match &self.matches {
-            Matches::Below(paths) => paths.iter().any(|below| path.starts_with(below)),
-            Matches::Glob(globs, is_directory) => {
-                let mut above = path.ancestors().take(if *is_directory { usize::MAX } else { 1 });
-                above.any(|path| globs.iter().any(|glob| glob.is_match(path)))
-            }
+            Matches::Below(paths) => is_below(paths),
+            Matches::Glob(globs, is_directory) => is_like(globs, *is_directory),
+            Matches::Both(globs, is_directory, paths) => is_below(paths) || is_like(globs, *is_directory),
         }
     }
 }
