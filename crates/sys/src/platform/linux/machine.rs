@@ -37,8 +37,13 @@ enum Kind {
 /// Whether this process may take leases on files of other users: `CAP_LEASE`.
 #[must_use]
 pub fn may_lease_all() -> bool {
-    let sets = rustix::thread::capabilities(None);
-    sets.is_ok_and(|sets| sets.effective.contains(rustix::thread::CapabilitySet::LEASE))
+    const CAP_LEASE: u32 = 28;
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mut effective = status.lines().filter_map(|line| line.strip_prefix("CapEff:"));
+    let effective = effective
+        .next()
+        .and_then(|digits| u64::from_str_radix(digits.trim(), 16).ok());
+    effective.is_some_and(|effective| effective >> CAP_LEASE & 1 == 1)
 }
 
 /// How the IDs of users and groups are mapped here; `None` if /proc does not say.
