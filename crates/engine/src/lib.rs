@@ -104,6 +104,8 @@ pub mod batch;
 pub mod facts;
 #[doc(hidden)]
 pub mod files;
+#[doc(hidden)]
+pub mod walk;
 
 mod chunk;
 mod compare;

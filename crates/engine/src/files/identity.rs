@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// `st_dev` and `st_ino`. Files with different numbers are different. Files with the same numbers are one only if their
 /// file system gives each file its own ([`seekless_sys::inodes_identify`]).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileId {
     /// `st_dev`.
     pub device: u64,
@@ -31,7 +31,7 @@ impl FileId {
 
 /// Which file, its size and its times: stat(2). Equal states mean the same unchanged file, as far as stat(2) shows: every
 /// change of bytes or metadata sets `st_ctime`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct FileState {
     /// `st_dev`.
     pub device: u64,
@@ -62,6 +62,12 @@ impl FileState {
     #[must_use]
     pub fn id(&self) -> FileId {
         FileId::new(self.device, self.inode)
+    }
+
+    /// Its size and its times, whichever file it is.
+    #[must_use]
+    pub fn version(&self) -> (u64, i64, i64) {
+        (self.bytes, self.modified_ns, self.changed_ns)
     }
 }
 

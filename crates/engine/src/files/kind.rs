@@ -1,29 +1,32 @@
 //! The kind of a file.
 
-use std::fs::{self, File, FileType, Metadata};
+use std::fs::{self, File, Metadata};
 use std::io;
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use rustix::fs::{FileType, RawMode};
 use seekless_sys::{self as sys, Access, Opening};
 
 use crate::error::{Error, Result};
 
 /// The words for a kind of file, as in `a FIFO`.
-fn kind_of(kind: FileType) -> &'static str {
-    if kind.is_file() {
-        "a regular file"
-    } else if kind.is_dir() {
-        "a directory"
-    } else if kind.is_fifo() {
-        "a FIFO"
-    } else if kind.is_socket() {
-        "a socket"
-    } else if kind.is_block_device() || kind.is_char_device() {
-        "a device"
-    } else {
-        "of an unknown kind"
+#[must_use]
+pub fn with_article(kind: FileType) -> &'static str {
+    match kind {
+        FileType::RegularFile => "a regular file",
+        FileType::Directory => "a directory",
+        FileType::Fifo => "a FIFO",
+        FileType::Socket => "a socket",
+        FileType::CharacterDevice | FileType::BlockDevice => "a device",
+        _ => "of an unknown kind",
     }
+}
+
+/// The kind of a file.
+#[must_use]
+pub fn kind_of(metadata: &Metadata) -> FileType {
+    FileType::from_raw_mode(metadata.mode() as RawMode)
 }
 
 /// Fails unless the file is regular: opening a FIFO would block, and reading a device might not end.
@@ -33,7 +36,7 @@ pub(crate) fn require_regular(path: &Path, metadata: &Metadata) -> Result<()> {
     }
     Err(Error::NotRegular {
         path: path.to_owned(),
-        kind: kind_of(metadata.file_type()),
+        kind: with_article(kind_of(metadata)),
     })
 }
 

@@ -27,4 +27,5 @@ pub use identity::{FileId, FileState, nanoseconds};
 pub(crate) use kind::{
     directory_of, open_regular, open_without_waiting, require_regular, stat_open_regular, stat_regular,
 };
+pub use kind::{kind_of, with_article};
 pub use read::{read_full, read_some};

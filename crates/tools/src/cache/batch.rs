@@ -9,10 +9,11 @@ use seekless::batch::Threads;
 use seekless::cache::{CachedFile, Resident};
 use seekless::files::FileId;
 use seekless::full_text;
+use seekless::walk::is_sure;
 
 use super::{CacheFileState, CacheWatch, Total};
 use crate::Stop;
-use crate::walk::{FileAt, FileClass, Selection, each_file, is_sure};
+use crate::walk::{FileAt, FileClass, Selection, each_file};
 
 /// The action on each file, on several threads. Returns the residency before, if it changes it, and now.
 pub(super) type Act<'a> = &'a (dyn Fn(&CachedFile) -> seekless::Result<(Option<Resident>, Resident)> + Sync);

@@ -21,11 +21,11 @@ use crate::walk::{Files, Listed};
 /// The identity of the file system, and the inode.
 type Key = (u64, u64);
 /// Size, mtime and ctime.
-type StatFacts = (u64, i64, i64);
+type Version = (u64, i64, i64);
 /// The digest of the beginning, and that of the whole file.
 type Digests<D> = (Option<u64>, Option<D>);
 /// The number is the day of a search that found the file.
-type RowOf<'r> = (StatFacts, u32, Digests<&'r [u8; 32]>);
+type RowOf<'r> = (Version, u32, Digests<&'r [u8; 32]>);
 type Row = RowOf<'static>;
 
 const FILES: TableDefinition<'_, Key, Row> = TableDefinition::new("xxh3-64 of 4096, blake3-256");
@@ -211,7 +211,7 @@ impl Cache {
                 if let Ok(at) = new.contents.binary_search_by_key(number, |(number, _)| *number) {
                     content = Some(new.contents[at].1);
                 }
-                rows.insert(key, (facts(file), self.today, (head, content.as_ref())))?;
+                rows.insert(key, (file.version(), self.today, (head, content.as_ref())))?;
             }
             let mut cleaned = transaction.open_table(CLEANED)?;
             let last = cleaned.get(())?.map_or(0, |day| day.value());
@@ -269,11 +269,7 @@ fn without_panic<T>(act: impl FnOnce() -> Result<T, String>) -> Result<T, String
 
 /// The digests of a row, if the file has not changed since.
 fn still_true((known, _, (head, content)): RowOf<'_>, file: &Listed) -> Option<Digests<[u8; 32]>> {
-    (known == facts(file)).then(|| (head, content.copied()))
-}
-
-fn facts(file: &Listed) -> StatFacts {
-    (file.bytes, file.modified_ns, file.changed_ns)
+    (known == file.version()).then(|| (head, content.copied()))
 }
 
 #[cfg(test)]

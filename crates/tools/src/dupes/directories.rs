@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use super::contents::{Contents, Inside, Inventory};
 use seekless::files::FileState;
+use seekless::walk::Directory;
 
 use super::{Class, Equal, EqualFiles, FoundName, Met, Proof, Search};
-use crate::walk::{Directory, Visited};
+use crate::walk::Visited;
 
 /// Equal directories that are not all inside other equal directories.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -196,7 +197,7 @@ impl Search<'_> {
             let inside = match found.bytes {
                 _ if self.files.is_followed(*file) => Inside::Link(Vec::new()),
                 0 => Inside::Empty,
-                _ => Inside::File(found.state()),
+                _ => Inside::File(found.state),
             };
             (above, self.files.name(*file).to_vec(), inside, None)
         });

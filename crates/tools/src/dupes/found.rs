@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use seekless::files::FileState;
 use seekless::plan::DuplicatesPlan;
+use seekless::walk::Closing;
 use serde::{Deserialize, Serialize};
 
 use super::contents::Contents;
 use super::order::PathOrder;
 use super::{Across, EqualDirectories, all_names};
-use crate::walk::{Closing, Files, Left, Unlisted};
+use crate::walk::{Files, Left, Unlisted};
 
 /// How files were found to be equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -296,7 +297,7 @@ impl FoundDuplicates {
         let listed = self.files.get(names[0].1);
         Equal {
             names: names.into_iter().map(|(name, _)| name).collect(),
-            state: listed.state(),
+            state: listed.state,
             own_bytes,
             contents: None,
         }

@@ -11,11 +11,9 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, FileType};
 use seekless::StorageFacts;
+use seekless::files::FileId;
 
 use crate::walk::{Files, StatFacts};
-
-/// `st_dev` and `st_ino` (stat(2)).
-pub(super) type Id = (u64, u64);
 
 /// A mounted overlay.
 struct Overlay {
@@ -41,7 +39,7 @@ impl Overlay {
 }
 
 /// The layer's file for each file in an overlay; looked up only if a file on another device has the same size and times.
-pub(super) fn below_overlays(files: &Files) -> HashMap<u32, Id> {
+pub(super) fn below_overlays(files: &Files) -> HashMap<u32, FileId> {
     let mut found = HashMap::new();
     let device = |number: u32| files.get(number).device;
     let is_one = |numbers: &[u32]| numbers.iter().all(|number| device(*number) == device(numbers[0]));
@@ -53,13 +51,10 @@ pub(super) fn below_overlays(files: &Files) -> HashMap<u32, Id> {
         return found;
     }
     // An overlay shows the size and times of the file in the layer.
-    let facts = |number: u32| {
-        let listed = files.get(number);
-        (listed.bytes, listed.changed_ns, listed.modified_ns)
-    };
-    numbers.sort_unstable_by_key(|number| facts(*number));
+    let version = |number: u32| files.get(number).version();
+    numbers.sort_unstable_by_key(|number| version(*number));
     let mut overlays = Vec::new();
-    for alike in numbers.chunk_by(|one, other| facts(*one) == facts(*other)) {
+    for alike in numbers.chunk_by(|one, other| version(*one) == version(*other)) {
         if !is_one(alike) {
             for number in alike.iter().filter(|number| files.system(**number).is_overlay) {
                 found.extend(below(files, *number, &mut overlays).map(|id| (*number, id)));
@@ -70,7 +65,7 @@ pub(super) fn below_overlays(files: &Files) -> HashMap<u32, Id> {
 }
 
 /// The file in a layer, if the layers can be reached by the paths that they were mounted from.
-fn below(files: &Files, number: u32, overlays: &mut Vec<Overlay>) -> Option<Id> {
+fn below(files: &Files, number: u32, overlays: &mut Vec<Overlay>) -> Option<FileId> {
     let handles = files.directory(number).handles().ok()?;
     let [directory] = handles.borrowed();
     let directory = fs::read_link(format!("/proc/self/fd/{}", directory.as_raw_fd())).ok()?;
@@ -90,10 +85,6 @@ fn below(files: &Files, number: u32, overlays: &mut Vec<Overlay>) -> Option<Id> 
     };
     // A name in a layer hides the same name in lower layers.
     let shown = overlay.layers.iter().find_map(in_layer)?;
-    let listed = files.get(number);
-    let is_same = shown.kind == FileType::RegularFile
-        && shown.bytes == listed.bytes
-        && shown.changed_ns == listed.changed_ns
-        && shown.modified_ns() == listed.modified_ns;
-    is_same.then_some((shown.device, shown.inode))
+    let is_same = shown.kind == FileType::RegularFile && shown.version() == files.get(number).version();
+    is_same.then(|| shown.id())
 }

@@ -222,20 +222,17 @@ pub fn find(
 fn distinct(files: &Files) -> (Vec<u32>, Vec<(u32, u32)>) {
     let below = layers::below_overlays(files);
     let id = |number: u32| below.get(&number).copied().unwrap_or_else(|| files.get(number).id());
-    let facts = |number: u32| {
-        let listed = files.get(number);
-        (listed.bytes, listed.changed_ns, listed.modified_ns)
-    };
+    let version = |number: u32| files.get(number).version();
     // Names outside overlays come first, because their file systems tell more.
-    let key = |number| (id(number).1, below.contains_key(&number), number);
+    let key = |number| (id(number).inode, below.contains_key(&number), number);
     // Sorting keys is faster than sorting numbers, because comparing numbers looks up two files.
     let mut keys: Vec<(u64, bool, u32)> = (0..files.len()).map(key).collect();
     keys.sort_unstable();
     let mut numbers: Vec<u32> = keys.into_iter().map(|(_, _, number)| number).collect();
-    numbers.sort_by_key(|number| id(*number).0);
+    numbers.sort_by_key(|number| id(*number).device);
     if !files.are_numbers_sure() {
         for alike in numbers.chunk_by_mut(|one, other| id(*one) == id(*other)) {
-            alike.sort_by_key(|number| facts(*number));
+            alike.sort_by_key(|number| version(*number));
         }
     }
     let mut names = Vec::new();
@@ -246,7 +243,7 @@ fn distinct(files: &Files) -> (Vec<u32>, Vec<(u32, u32)>) {
                 .all(|number| files.system(*number).inodes_identify)
         };
         // In doubt, they are one file: missing a duplicate is better than calling a file its own duplicate.
-        let is_same = id(*next) == id(*first) && (facts(*next) == facts(*first) || are_sure());
+        let is_same = id(*next) == id(*first) && (version(*next) == version(*first) || are_sure());
         if is_same {
             names.push((*first, *next));
         }

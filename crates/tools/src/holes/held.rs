@@ -12,13 +12,13 @@ use std::time::Duration;
 
 use rustix::fs::{FileType, OFlags};
 use seekless::error::NotAlone;
-use seekless::files::{self, FileState, Lease};
+use seekless::files::{self, FileState, Lease, kind_of, with_article};
 use seekless_sys::{self as sys, FileSystem, Support};
 
 use super::Result;
 use super::error::{Error, OPENING};
 use super::holders::holders;
-use crate::walk::{FileAt, StatFacts, kind_of, with_article};
+use crate::walk::{FileAt, StatFacts};
 
 /// A file under a write lease.
 pub(super) struct Held<'a> {

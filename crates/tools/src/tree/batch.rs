@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use rustix::fs::{FileType, Mode, openat};
 use seekless::batch::{Each, Failed, Heads};
+use seekless::walk::{FOUND_FILE, Handles, Listing, ListingEntry};
 
 use super::directory::Directory;
 use super::look::{compare_special, failed};
 use super::pair::{ComparedPair, Means, OpenedPair};
 use super::queue::Shared;
 use super::{TreeFinding, TreeSummary};
-use crate::walk::{FOUND_FILE, Handles, Listing, ListingEntry};
 
 /// The pairs of entries in a directory, without subdirectories.
 pub(super) struct Pairs {
@@ -125,7 +125,7 @@ impl<'a> PairBatch<'a> {
         heads.read(jobs, self);
         for PairPiece { pairs, range, done, .. } in self.pieces.drain(..) {
             pairs.directory.release(range.len());
-            pairs.directory.update(|state| {
+            pairs.directory.own.update(|state| {
                 for (matched, found) in done {
                     state.is_waited_for[matched.number as usize] = false;
                     state.add(matched.number, pairs.listing.name(&matched.entry), found);

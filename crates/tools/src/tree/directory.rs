@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+use seekless::walk;
+
 use super::TreeFinding;
-use crate::walk;
 
 /// Two directories of one name.
 pub(super) type Directory = walk::Directory<2, ListProgress>;
@@ -42,25 +43,25 @@ pub(super) enum Item {
     Child(Arc<Directory>),
 }
 
-impl Directory {
+impl ListProgress {
     /// Claims the listing; returns whether the caller must do it.
     pub fn claim(&self) -> bool {
-        !self.own.is_claimed.swap(true, Ordering::AcqRel)
+        !self.is_claimed.swap(true, Ordering::AcqRel)
     }
 
     /// Changes the state, and wakes those who wait for it.
     pub fn update(&self, change: impl FnOnce(&mut ListState)) {
-        change(&mut self.lock_state());
-        self.own.changed.notify_all();
+        change(&mut self.lock());
+        self.changed.notify_all();
     }
 
-    pub fn lock_state(&self) -> MutexGuard<'_, ListState> {
-        self.own.state.lock().unwrap_or_else(PoisonError::into_inner)
+    pub fn lock(&self) -> MutexGuard<'_, ListState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits a short time for a change.
     pub fn wait<'a>(&'a self, state: MutexGuard<'a, ListState>) -> MutexGuard<'a, ListState> {
-        let waited = self.own.changed.wait_timeout(state, super::tell::TICK);
+        let waited = self.changed.wait_timeout(state, super::tell::TICK);
         waited.unwrap_or_else(PoisonError::into_inner).0
     }
 }
@@ -77,7 +78,7 @@ impl ListState {
 /// Breaks the cycles of references between directories that were not reported and those above them.
 pub(super) fn dismantle(mut directories: Vec<Arc<Directory>>) {
     while let Some(directory) = directories.pop() {
-        let items = std::mem::take(&mut directory.lock_state().items);
+        let items = std::mem::take(&mut directory.own.lock().items);
         directories.extend(items.into_values().filter_map(|item| match item {
             Item::Child(child) => Some(child),
             Item::Found(..) => None,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use rustix::fs::FileType;
+use seekless::walk::{Handles, Listing, StatFacts, in_each, merge};
 use seekless_sys::extended_attributes;
 
 use super::batch::Matched;
@@ -11,7 +12,6 @@ use super::directory::{Directory, Item, ListProgress, ListState};
 use super::look::{compare_metadata, failed, failures};
 use super::queue::Shared;
 use super::{EntryDifference, TreeFinding, TreeSide};
-use crate::walk::{Handles, Listing, StatFacts, in_each, merge};
 
 /// The weight of a directory itself, in entries.
 pub(super) const DIRECTORY_WEIGHT: u64 = 8;
@@ -26,7 +26,7 @@ impl Shared<'_> {
     /// Lists a directory that the caller has claimed, or its next part. Entries on one side only are reported, entries
     /// on both sides are queued.
     pub fn list(&self, directory: &Arc<Directory>) {
-        let after = directory.lock_state().rest.take();
+        let after = directory.own.lock().rest.take();
         let mut found = Vec::new();
         let listed = match &after {
             None => self.open_and_list(directory, &mut found),
@@ -54,7 +54,7 @@ impl Shared<'_> {
         if state.rest.is_none() {
             directory.release(1);
         }
-        directory.update(|now| *now = state);
+        directory.own.update(|now| *now = state);
         self.push(directory, pairs, one, children);
     }
 

@@ -7,11 +7,11 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
 use rustix::fs::{FileType, readlinkat};
+use seekless::walk::{StatFacts, in_each};
 use seekless_sys::{ExtendedAttributes, Support, extended_attributes_at};
 use serde::Serialize;
 
 use super::{EntryDifference, TreeFinding, TreeSide};
-use crate::walk::{StatFacts, in_each};
 
 /// One piece of metadata that differs, with both values.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -8,13 +8,13 @@ use std::sync::Arc;
 use rustix::fs::FileType;
 use seekless::files::read_full;
 use seekless::plan::LARGE_BYTES;
+use seekless::walk::{StatFacts, in_each};
 use seekless_sys::{extended_attributes, first_difference};
 
 use super::large::Large;
 use super::look::{compare_metadata, failed, failures};
 use super::{ContentsDiffer, EntryDifference, TreeFinding, TreeOptions, TreeSide};
 use crate::Stop;
-use crate::walk::{StatFacts, in_each};
 
 /// Bytes of a read: few files are longer, and two such buffers stay in a processor's second cache.
 const BLOCK_BYTES: usize = 128 << 10;

@@ -6,7 +6,6 @@
 //! a batch without sharing anything: 100,000 warm pairs took 0.46 s with 2 threads on 2 processors and 0.47 s with 32.
 
 use std::collections::VecDeque;
-use std::ffi::CString;
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,7 +14,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use rustix::fs::FileType;
 use seekless::batch::Heads;
 use seekless::facts::ProcessFacts;
+use seekless::files::kind_of;
 use seekless::plan::{self, BATCH, BatchPlan};
+use seekless::walk::{Limit, Listing, open_root};
 
 use super::batch::{Matched, PairBatch, PairPiece, Pairs};
 use super::directory::{Directory, ListProgress};
@@ -25,7 +26,6 @@ use super::pair::Means;
 use super::tell::Teller;
 use super::{EntryDifference, TreeError, TreeFinding, TreeOptions, TreeSummary, TreeWatch};
 use crate::Stop;
-use crate::walk::{Limit, Listing, kind_of, open_root};
 
 /// The number of waiting pairs at which listing ahead pauses.
 const PAIRS_AHEAD: usize = 64 * BATCH;
@@ -110,14 +110,14 @@ pub(super) fn compare_by(
     let limit = Limit::new(shared.plan.open_directories);
     let root = Directory::root(
         [open(one)?, open(other)?],
-        CString::default(),
+        Path::new(""),
         &limit,
         ListProgress::default(),
     );
     std::thread::scope(|scope| {
         // The threads end even if the teller panics.
         let _end = End(&shared);
-        if root.claim() {
+        if root.own.claim() {
             shared.list(&root);
         }
         for _ in 0..shared.threads_for_roots() {
@@ -221,7 +221,7 @@ impl Shared<'_> {
             let may_list =
                 queue.waiting_pairs < PAIRS_AHEAD && self.untold.load(Ordering::Relaxed) < self.plan.entries_ahead;
             if may_list && let Some(directory) = queue.directories.pop() {
-                if directory.claim() {
+                if directory.own.claim() {
                     return Some(Job::List(directory));
                 }
                 continue;

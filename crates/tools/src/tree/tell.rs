@@ -91,7 +91,7 @@ impl<'a> Teller<'a> {
     }
 
     fn enter(&self, directory: Arc<Directory>, above: usize) -> Level {
-        if directory.claim() {
+        if directory.own.claim() {
             self.shared.list(&directory);
         }
         Level {
@@ -105,7 +105,7 @@ impl<'a> Teller<'a> {
     /// Waits for the next result; `None` if the job is stopped.
     fn next(&mut self, level: &mut Level) -> Option<Next> {
         let directory = &level.directory;
-        let mut state = directory.lock_state();
+        let mut state = directory.own.lock();
         loop {
             if self.shared.is_stopped() {
                 return None;
@@ -114,11 +114,11 @@ impl<'a> Teller<'a> {
                 level.entries = u64::from(state.last);
                 return Some(next);
             }
-            state = directory.wait(state);
+            state = directory.own.wait(state);
             if self.last_tick.elapsed() >= TICK {
                 drop(state);
                 self.tick();
-                state = directory.lock_state();
+                state = directory.own.lock();
             }
         }
     }

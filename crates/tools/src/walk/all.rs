@@ -3,7 +3,6 @@
 mod sorter;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::ffi::CString;
 use std::fs;
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -16,13 +15,14 @@ use rustix::fs::{Access, AtFlags, accessat};
 use rustix::io::Errno;
 use seekless::files::FileId;
 use seekless::plan::BatchPlan;
+use seekless::walk::{Directory, FileAt, Limit, Listing, StatFacts, open_root};
 use seekless_sys::{file_system_of, is_mount_root};
 
 use super::files::{Files, FoundPlace};
 use super::filter::Named;
 use super::ignored::Ignored;
 use super::selection::{Root, SeenMounts, System, place, place_of};
-use super::{Directory, FileAt, Filter, Left, Limit, Listing, Selection, StatFacts, open_root};
+use super::{Filter, Left, Selection};
 use crate::Stop;
 use crate::threads::in_threads;
 use sorter::Sorter;
@@ -186,10 +186,10 @@ impl<'a> Shared<'a> {
             let opened = match &here {
                 Some(here) if !root.is_directory => Ok(Arc::clone(here)),
                 _ if root.is_directory => {
-                    open_root(&root.path).map(|opened| Directory::root([opened], root.name(), self.limit, ()))
+                    open_root(&root.path).map(|opened| Directory::root([opened], &root.path, self.limit, ()))
                 }
                 _ => open_root(Path::new("."))
-                    .map(|opened| Directory::root([opened], CString::default(), self.limit, ()))
+                    .map(|opened| Directory::root([opened], Path::new(""), self.limit, ()))
                     .inspect(|directory| here = Some(Arc::clone(directory))),
             };
             match opened {

@@ -6,8 +6,10 @@ use std::path::PathBuf;
 
 use seekless::batch::Threads;
 use seekless::plan::FILES_AHEAD;
+use seekless::walk::{FileAt, Walk};
 
-use super::{FileAt, Left, Walk};
+use super::Left;
+use super::selection::SelectionRules;
 
 /// How a file is processed.
 pub(crate) enum FileClass {
@@ -28,24 +30,24 @@ pub(crate) type Tell<'a, T> = &'a mut dyn FnMut(&mut Left, FileResult<'_, T>) ->
 /// Processes each file as `look` says, and reports its result. If the job is stopped, finished files are still
 /// reported.
 pub(crate) fn each_file<T: Send>(
-    mut walk: Walk<'_>,
+    mut walk: Walk<SelectionRules<'_>>,
     threads: &Threads,
     look: &mut dyn FnMut(&FileAt) -> FileClass,
     work: &(dyn Fn(&FileAt) -> T + Sync),
     tell: Tell<'_, T>,
 ) -> (Left, ControlFlow<()>) {
     let flow = run(&mut walk, threads, look, work, tell);
-    (walk.left, flow)
+    (walk.rules.left, flow)
 }
 
 fn run<T: Send>(
-    walk: &mut Walk<'_>,
+    walk: &mut Walk<SelectionRules<'_>>,
     threads: &Threads,
     look: &mut dyn FnMut(&FileAt) -> FileClass,
     work: &(dyn Fn(&FileAt) -> T + Sync),
     tell: Tell<'_, T>,
 ) -> ControlFlow<()> {
-    let stop = walk.stop;
+    let stop = walk.rules.stop;
     let work_on = |files: &mut Vec<FileAt>, left: &mut Left, tell: Tell<'_, T>| {
         let done = threads.map(files, |file| (!stop.is_stopped()).then(|| work(file)));
         for (file, done) in files.iter().zip(done) {
@@ -61,23 +63,23 @@ fn run<T: Send>(
         let file = match found {
             Ok(file) => file,
             Err(unlisted) => {
-                tell(&mut walk.left, Err(unlisted))?;
+                tell(&mut walk.rules.left, Err(unlisted))?;
                 continue;
             }
         };
         match look(&file) {
             FileClass::Small => waiting.push(file),
             FileClass::Large => {
-                work_on(&mut waiting, &mut walk.left, tell)?;
-                work_on(&mut vec![file], &mut walk.left, tell)?;
+                work_on(&mut waiting, &mut walk.rules.left, tell)?;
+                work_on(&mut vec![file], &mut walk.rules.left, tell)?;
             }
-            FileClass::Repeated => walk.left.repeated += 1,
+            FileClass::Repeated => walk.rules.left.repeated += 1,
         }
         if waiting.len() == FILES_AHEAD {
-            work_on(&mut waiting, &mut walk.left, tell)?;
+            work_on(&mut waiting, &mut walk.rules.left, tell)?;
         }
     }
-    work_on(&mut waiting, &mut walk.left, tell)?;
+    work_on(&mut waiting, &mut walk.rules.left, tell)?;
     if stop.is_stopped() {
         return ControlFlow::Break(());
     }

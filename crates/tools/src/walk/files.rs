@@ -2,18 +2,18 @@
 
 use std::fs::File;
 use std::io;
+use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::Errno;
-use seekless::files::{FileId, FileState};
+use seekless::files::FileState;
+use seekless::walk::{Closing, Directory, FOUND_FILE, Handles, NAMED_FILE, StatFacts};
 use seekless_sys::NO_ATIME;
 
-use super::file::{FILE, FOUND_FILE};
 use super::selection::System;
-use super::{Closing, Directory, Handles, StatFacts};
 
 /// Files by their directories: 48 bytes each, and the name.
 #[derive(Default)]
@@ -52,13 +52,16 @@ pub(crate) struct Listed {
     place: u32,
     /// Where its name begins (it ends where the next one begins), and the bit [`SPARSE`].
     name: u32,
-    pub device: u64,
-    pub inode: u64,
-    pub bytes: u64,
-    /// When it was last written to, in ns since 1970.
-    pub modified_ns: i64,
-    /// When it last changed, in ns since 1970: see [`StatFacts::changed_ns`].
-    pub changed_ns: i64,
+    /// Which file it was, its size and its times.
+    pub state: FileState,
+}
+
+impl Deref for Listed {
+    type Target = FileState;
+
+    fn deref(&self) -> &FileState {
+        &self.state
+    }
 }
 
 /// The bit of a file that takes less space than its size: it has holes, or is compressed.
@@ -75,10 +78,13 @@ impl Files {
     #[cfg(test)]
     pub fn made(directories: u32, names: u32, bytes: impl Fn(u32) -> u64) -> Self {
         use std::ffi::CString;
+        use std::path::Path;
 
-        let root = super::open_root(std::path::Path::new("/")).unwrap();
+        use seekless::walk::{Limit, open_root};
+
+        let root = open_root(Path::new("/")).unwrap();
         let mut facts = StatFacts::of(&root).unwrap();
-        let root = Directory::root([root], CString::default(), &super::Limit::new(1), ());
+        let root = Directory::root([root], Path::new(""), &Limit::new(1), ());
         let mut files = Self::default();
         for directory in 0..directories {
             let name = CString::new(format!("directory {directory}")).unwrap();
@@ -91,7 +97,7 @@ impl Files {
             });
             for name in 0..names {
                 let number = files.len();
-                (facts.inode, facts.bytes) = (number.into(), bytes(number));
+                (facts.state.inode, facts.state.bytes) = (number.into(), bytes(number));
                 files.push(place, format!("a file with the number {name}").as_bytes(), &facts);
             }
         }
@@ -181,7 +187,7 @@ impl Files {
     pub fn entry(&self, number: u32) -> io::Result<(Arc<Handles<1>>, &[u8], OFlags)> {
         let place = self.place(number);
         let handles = place.directory.handles().map_err(|(_, error)| error)?;
-        let mut flags = if place.is_followed { FILE } else { FOUND_FILE };
+        let mut flags = if place.is_followed { NAMED_FILE } else { FOUND_FILE };
         if !place.is_of_others.load(Ordering::Relaxed) {
             flags |= NO_ATIME;
         }
@@ -216,11 +222,10 @@ impl Files {
     pub fn check(&self, number: u32, now: &StatFacts) -> io::Result<()> {
         let listed = self.get(number);
         // If inode numbers do not identify files, the system may forget a file and give it another number.
-        if self.system(number).inodes_identify && now.id() != FileId::new(listed.device, listed.inode) {
+        if self.system(number).inodes_identify && now.id() != listed.id() {
             return Err(io::Error::new(CHANGED, "replaced by another file during the search"));
         }
-        let was = (listed.bytes, listed.changed_ns, listed.modified_ns);
-        if was != (now.bytes, now.changed_ns, now.modified_ns()) {
+        if listed.version() != now.version() {
             return Err(io::Error::new(CHANGED, "changed during the search"));
         }
         Ok(())
@@ -259,11 +264,7 @@ impl Files {
         let file = Listed {
             place,
             name: if facts.allocated_bytes < facts.bytes { SPARSE } else { 0 },
-            device: facts.device,
-            inode: facts.inode,
-            bytes: facts.bytes,
-            modified_ns: facts.modified_ns(),
-            changed_ns: facts.changed_ns,
+            state: facts.state,
         };
         self.push_listed(file, name);
     }
@@ -302,22 +303,6 @@ impl Listed {
     fn name_start(&self) -> usize {
         (self.name & !SPARSE) as usize
     }
-
-    /// Which file it was, its size and its times.
-    pub fn state(&self) -> FileState {
-        FileState {
-            device: self.device,
-            inode: self.inode,
-            bytes: self.bytes,
-            modified_ns: self.modified_ns,
-            changed_ns: self.changed_ns,
-        }
-    }
-
-    /// `st_dev` and `st_ino` (stat(2)).
-    pub fn id(&self) -> (u64, u64) {
-        (self.device, self.inode)
-    }
 }
 
 #[cfg(test)]
@@ -336,11 +321,11 @@ mod tests {
         let found = Files::list(&selection, &Filter::default(), false, &plan, &Stop::default(), &|_| ());
         let mut files = found.files;
         assert!(files.open(0).is_ok());
-        files.chunks[0].files[0].inode += 1;
+        files.chunks[0].files[0].state.inode += 1;
         assert_eq!(files.open(0).unwrap_err().kind(), CHANGED);
         files.places[0].system.inodes_identify = false;
         assert!(files.open(0).is_ok());
-        files.chunks[0].files[0].modified_ns -= 1;
+        files.chunks[0].files[0].state.modified_ns -= 1;
         assert_eq!(files.open(0).unwrap_err().kind(), CHANGED);
     }
 

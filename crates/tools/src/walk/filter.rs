@@ -6,8 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use regex::bytes::Regex;
-
-use super::StatFacts;
+use seekless::walk::StatFacts;
 
 /// Which files are wanted: all conditions must hold.
 #[derive(Debug)]

@@ -8,10 +8,9 @@ use std::sync::Arc;
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use rustix::fs::{Mode, openat};
+use seekless::walk::{FOUND_FILE, Listing};
 use seekless_sys::without_atime;
 
-use super::Listing;
-use super::file::FOUND_FILE;
 use super::filter::Named;
 
 /// The rules of a directory, which take precedence over those of the directories above it.
@@ -36,7 +35,7 @@ impl Ignored {
     ) -> Option<Arc<Self>> {
         let mut builder = GitignoreBuilder::new(below_root);
         for name in NAMES {
-            if entries.iter().any(|entry| entries.name(entry) == name)
+            if entries.entries().iter().any(|entry| entries.name(entry) == name)
                 && let Ok(file) = without_atime(|more| openat(directory, name, FOUND_FILE | more, Mode::empty()))
             {
                 let mut text = Vec::new();

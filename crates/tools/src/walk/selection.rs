@@ -1,17 +1,17 @@
 //! The files of a job: the paths that the user named, and walks of directories among them.
 
 use std::collections::{HashMap, HashSet};
-use std::ffi::CString;
 use std::fs::{self, Metadata};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use seekless::files::FileId;
-use seekless_sys::{FileSystem, file_system, inodes_identify, mount_id};
+use rustix::fs::FileType;
+use seekless::files::{FileId, FileState, kind_of, with_article};
+use seekless::walk::{FileAt, StatFacts, Walk, WalkRules, is_sure, open_root};
+use seekless_sys::{FileSystem, file_system, file_system_of, mount_id};
+use serde::Serialize;
 
-use super::{StatFacts, Walk, kind_of, open_root, with_article};
 use crate::Stop;
 
 /// Files and directories that the user named.
@@ -78,17 +78,66 @@ impl System {
 /// File systems that have reflinks or snapshots, or show files of file systems that do.
 const SHARING: [&str; 5] = ["btrfs", "xfs", "bcachefs", "ocfs2", "overlay"];
 
-impl Root {
-    /// Its path, as the name of a directory.
-    pub(super) fn name(&self) -> CString {
-        CString::new(self.path.as_os_str().as_bytes()).unwrap_or_default()
+/// What a walk left out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Left {
+    /// Additional hard links, and directories that are also named themselves.
+    pub repeated: u64,
+    /// Symbolic links inside directories that were not followed.
+    pub links: u64,
+    /// FIFOs, sockets and devices.
+    pub special: u64,
+    /// Directories of other file systems, which were not entered. `/proc` and the like are never entered.
+    pub other_file_systems: u64,
+}
+
+impl Left {
+    /// Adds the counts of another walk.
+    pub fn add(&mut self, other: &Self) {
+        self.repeated += other.repeated;
+        self.links += other.links;
+        self.special += other.special;
+        self.other_file_systems += other.other_file_systems;
+    }
+
+    /// Counts what is neither a regular file nor a directory.
+    pub(super) fn pass(&mut self, kind: FileType) {
+        if kind == FileType::Symlink {
+            self.links += 1;
+        } else {
+            self.special += 1;
+        }
     }
 }
 
-/// Whether no two files share an [`FileId`] on the file system of an open file. They may on FUSE, if it shows files of several
-/// file systems.
-pub(crate) fn is_sure(file: impl AsFd) -> bool {
-    inodes_identify(file).unwrap_or(false)
+/// The rules of a walk below a path that was named.
+pub(crate) struct SelectionRules<'a> {
+    selection: &'a Selection,
+    device: u64,
+    pub stop: &'a Stop,
+    pub left: Left,
+}
+
+impl WalkRules for SelectionRules<'_> {
+    fn enters(&mut self, at: BorrowedFd<'_>, facts: &StatFacts) -> bool {
+        let is_pseudo = || file_system_of(at).is_ok_and(|system| system.is_pseudo);
+        let is_repeated = self.selection.contains(facts.id()) && is_sure(at);
+        let is_elsewhere = facts.device != self.device && (!self.selection.other_file_systems || is_pseudo());
+        if is_repeated {
+            self.left.repeated += 1;
+        } else if is_elsewhere {
+            self.left.other_file_systems += 1;
+        }
+        !is_repeated && !is_elsewhere
+    }
+
+    fn pass(&mut self, kind: FileType) {
+        self.left.pass(kind);
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stop.is_stopped()
+    }
 }
 
 impl Selection {
@@ -206,20 +255,36 @@ impl Selection {
 
     /// Walks the files at or below a path that was named, in the order in which the system lists them, until the job
     /// stops.
-    pub(crate) fn walk<'a>(&'a self, root: &'a Root, stop: &'a Stop) -> Walk<'a> {
-        Walk::new(self, root, stop)
+    pub(crate) fn walk<'a>(&'a self, root: &Root, stop: &'a Stop) -> Walk<SelectionRules<'a>> {
+        let rules = self.rules(root, stop);
+        if let Some(reason) = &root.refused {
+            return Walk::only(Err((root.path.clone(), reason.clone())), rules);
+        }
+        if !root.is_directory {
+            return Walk::only(Ok(FileAt::named(&root.path)), rules);
+        }
+        Walk::below(&root.path, rules)
+    }
+
+    pub(super) fn rules<'a>(&'a self, root: &Root, stop: &'a Stop) -> SelectionRules<'a> {
+        SelectionRules {
+            selection: self,
+            device: root.device,
+            stop,
+            left: Left::default(),
+        }
     }
 }
 
 /// The first mount that shows each directory, for directories that inode numbers do not identify. The key identifies a directory at
 /// least within one mount. A bind mount shows a directory in two places.
 #[derive(Debug, Default)]
-pub(super) struct SeenMounts(HashMap<(FileId, i64, i64), u64>);
+pub(super) struct SeenMounts(HashMap<FileState, u64>);
 
 impl SeenMounts {
     /// Whether another mount shows this directory, too.
     fn have(&self, directory: BorrowedFd<'_>, facts: &StatFacts) -> bool {
-        let first = self.0.get(&Self::key(facts));
+        let first = self.0.get(&facts.state);
         first.is_some_and(|first| mount_id(directory).is_some_and(|mount| mount != *first))
     }
 
@@ -228,16 +293,12 @@ impl SeenMounts {
         let Some(mount) = mount_id(directory) else {
             return false;
         };
-        *self.0.entry(Self::key(facts)).or_insert(mount) != mount
+        *self.0.entry(facts.state).or_insert(mount) != mount
     }
 
     fn show_again(&mut self, path: &Path) -> bool {
         let opened = open_root(path).and_then(|opened| Ok((StatFacts::of(&opened)?, opened)));
         opened.is_ok_and(|(facts, opened)| self.add(opened.as_fd(), &facts))
-    }
-
-    fn key(facts: &StatFacts) -> (FileId, i64, i64) {
-        (facts.id(), facts.modified_ns(), facts.changed_ns)
     }
 }
 

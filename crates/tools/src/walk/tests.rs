@@ -13,7 +13,9 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use rustix::fs::{CWD, FileType, Mode, OFlags, mkdirat, mknodat, openat};
 
-use super::one::Found;
+use seekless::walk::{FoundFile, Limit, Walk};
+
+use super::selection::SelectionRules;
 use super::*;
 use crate::Stop;
 
@@ -30,7 +32,7 @@ fn read(file: &FileAt) -> Vec<u8> {
     bytes
 }
 
-fn met(found: Found) -> Met {
+fn met(found: FoundFile) -> Met {
     match found {
         Ok(file) => Met::File(file.path().to_owned(), read(&file)),
         Err((path, reason)) => Met::Failed(path, reason),
@@ -42,13 +44,13 @@ fn walked(selection: &Selection, most_open: usize, kept: bool) -> (Vec<Met>, Lef
     let (limit, stop) = (Limit::new(most_open), Stop::default());
     let (mut all, mut found, mut left) = (Vec::new(), Vec::new(), Left::default());
     for root in selection.roots() {
-        let mut walk = Walk::within(selection, root, &stop, &limit);
+        let mut walk = Walk::within(&limit, &root.path, selection.rules(root, &stop));
         if kept {
             found.extend(walk.by_ref());
         } else {
             all.extend(walk.by_ref().map(met));
         }
-        left.add(&walk.left);
+        left.add(&walk.rules.left);
     }
     all.extend(found.into_iter().map(met));
     assert_eq!(limit.open(), 0, "all directories are closed again");
@@ -172,7 +174,7 @@ fn a_walk_holds_what_the_system_gives_at_a_call_and_no_more() {
     let selection = selection(&[place.path()]);
     let limit = Limit::new(1);
     let stop = Stop::default();
-    let mut walk = Walk::within(&selection, &selection.roots()[0], &stop, &limit);
+    let mut walk = walk_within(&selection, &stop, &limit);
     let mut names = BTreeSet::new();
     while let Some(found) = walk.next() {
         let Ok(file) = found else { panic!() };
@@ -225,9 +227,19 @@ fn tree_and_secret() -> (tempfile::TempDir, PathBuf) {
     (all, root)
 }
 
+/// The walk of the only root, with this many open directories.
+fn walk_within<'a>(selection: &'a Selection, stop: &'a Stop, limit: &Arc<Limit<1>>) -> Walk<SelectionRules<'a>> {
+    let root = &selection.roots()[0];
+    Walk::within(limit, &root.path, selection.rules(root, stop))
+}
+
 /// The only file of a tree, found but not opened, and whether its directory was closed.
-fn found_file<'a>(selection: &'a Selection, stop: &'a Stop, limit: &Arc<Limit<1>>) -> (Walk<'a>, FileAt) {
-    let mut walk = Walk::within(selection, &selection.roots()[0], stop, limit);
+fn found_file<'a>(
+    selection: &'a Selection,
+    stop: &'a Stop,
+    limit: &Arc<Limit<1>>,
+) -> (Walk<SelectionRules<'a>>, FileAt) {
+    let mut walk = walk_within(selection, stop, limit);
     let file = loop {
         if let Some(Ok(file)) = walk.next() {
             break file;
@@ -306,7 +318,7 @@ fn a_directory_that_is_removed_meanwhile_has_no_more_entries() {
         File::create(root.join(number.to_string())).unwrap();
     }
     let (selection, stop) = (selection(&[&root]), Stop::default());
-    let mut walk = Walk::within(&selection, &selection.roots()[0], &stop, &Limit::new(10));
+    let mut walk = walk_within(&selection, &stop, &Limit::new(10));
     assert!(matches!(walk.next(), Some(Ok(_))));
     fs::remove_dir_all(&root).unwrap();
     let rest: Vec<_> = walk.collect();
@@ -354,10 +366,7 @@ fn openings(levels: usize, most_open: usize) -> u64 {
     chain(place.path(), levels);
     let selection = selection(&[place.path()]);
     let limit = Limit::new(most_open);
-    assert_eq!(
-        Walk::within(&selection, &selection.roots()[0], &Stop::default(), &limit).count(),
-        0
-    );
+    assert_eq!(walk_within(&selection, &Stop::default(), &limit).count(), 0);
     limit.opened()
 }
 
@@ -405,9 +414,6 @@ fn a_stop_ends_a_walk_at_once() {
     let (selection, stop) = (selection(&[place.path()]), Stop::default());
     stop.stop();
     let limit = Limit::new(10);
-    assert_eq!(
-        Walk::within(&selection, &selection.roots()[0], &stop, &limit).count(),
-        0
-    );
+    assert_eq!(walk_within(&selection, &stop, &limit).count(), 0);
     assert_eq!((limit.opened(), limit.open()), (0, 0));
 }

@@ -11,7 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::FileType;
-use seekless::files::{FileState, shared_bytes};
+use seekless::files::{FileState, kind_of, shared_bytes, with_article};
 use seekless::update::{StepKind, Watch};
 use seekless_sys::Access;
 use walkdir::WalkDir;
@@ -24,7 +24,6 @@ use super::session::{READ_ONLY, Session};
 use super::{ActedOn, Action, KeptFile, Refused, Step, StepOutcome, cannot};
 use crate::dupes::contents::{Contents, Inside, Inventory};
 use crate::visible::visible_path;
-use crate::walk::{kind_of, with_article};
 
 /// What is in a directory and below, by relative path.
 pub(super) struct ListedDirectory {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use rustix::fs::FileType;
 use seekless::error::NotAlone;
-use seekless::files::{Attributes, DIGESTED_HOLE_BYTES_MAX, FileState, Lease, lock, read_full};
+use seekless::files::{Attributes, DIGESTED_HOLE_BYTES_MAX, FileState, Lease, lock, read_full, with_article};
 use seekless_sys::SharedMappings;
 
 use super::place::{Behind, Directories, NameInDirectory};
@@ -19,7 +19,7 @@ use super::twin::born_ns;
 use super::{Refused, Step, cannot, of_kept};
 use crate::tree::TreeFinding;
 use crate::visible::visible_path;
-use crate::walk::{StatFacts, with_article};
+use crate::walk::StatFacts;
 
 /// Contents of kept files up to this size stay in memory, to be compared with several files.
 const IN_MEMORY_BYTES: u64 = 128 << 10;
@@ -65,7 +65,10 @@ pub(super) fn is_same(one: &StatFacts, other: &StatFacts) -> bool {
 pub(super) fn is_but_for_names(one: &StatFacts, other: &StatFacts) -> bool {
     let same = |facts: &StatFacts| StatFacts {
         names: 0,
-        changed_ns: 0,
+        state: FileState {
+            changed_ns: 0,
+            ..facts.state
+        },
         allocated_bytes: 0,
         ..*facts
     };
@@ -325,7 +328,7 @@ pub(super) fn one_file(one: &StatFacts, other: &StatFacts, is_overlay: bool, kee
         ));
     }
     // One image may be mounted through two devices.
-    let same = |facts: &StatFacts| (facts.inode, facts.bytes, facts.modified_ns(), facts.changed_ns);
+    let same = |facts: &StatFacts| (facts.inode, facts.bytes, facts.modified_ns, facts.changed_ns);
     (same(one) == same(other)).then(|| {
         format!(
             "it may be the kept file, shown by another device: {} has the same number and times",

@@ -235,7 +235,7 @@ impl<'a> Session<'a> {
         let renewed = self.renewed.lock().unwrap_or_else(PoisonError::into_inner);
         match renewed.get(&expected.id()) {
             Some(renewed) => is_same(renewed, now),
-            None => *expected == now.state(),
+            None => *expected == now.state,
         }
     }
 

@@ -10,13 +10,13 @@ use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
 use rustix::fs::FileType;
-use seekless::files::{FileId, Lease};
+use seekless::files::{FileId, Lease, nanoseconds};
 use serde::{Deserialize, Serialize};
 
 use super::held::digest_of;
 use super::place::{Directories, NameInDirectory};
 use super::record::{NameOf, StepRecord};
-use crate::walk::{StatFacts, nanoseconds};
+use crate::walk::StatFacts;
 
 /// Birth time of a file, in ns since 1970, if its file system has it. A new file with the inode number of a removed one was
 /// made at another time.
@@ -28,7 +28,10 @@ pub(super) fn born_ns(file: &File) -> Option<i64> {
 pub(super) fn born_ns_of(metadata: &Metadata) -> Option<i64> {
     let born = metadata.created().ok()?;
     let since = born.duration_since(UNIX_EPOCH).ok()?;
-    Some(nanoseconds(i64::try_from(since.as_secs()).ok()?, since.subsec_nanos()))
+    Some(nanoseconds(
+        i64::try_from(since.as_secs()).ok()?,
+        since.subsec_nanos().into(),
+    ))
 }
 
 /// What identifies a file in a journal.
@@ -92,7 +95,7 @@ impl StepRecord {
     /// Whether a file has the size and the time of the one that was acted on.
     pub(super) fn is_as_old(&self, found: &StatFacts) -> bool {
         let was = &self.step.file.state;
-        (was.bytes, was.modified_ns) == (found.bytes, found.modified_ns())
+        (was.bytes, was.modified_ns) == (found.bytes, found.modified_ns)
     }
 
     /// Whether a name leads to what the run put in the place of the file: the symbolic link, or another name of the kept file,
@@ -112,7 +115,7 @@ impl StepRecord {
         };
         if self.leads_there(&found, place, called, directories) {
             let kept = &self.step.keep.state;
-            let is_as_old = (kept.bytes, kept.modified_ns) == (found.bytes, found.modified_ns());
+            let is_as_old = (kept.bytes, kept.modified_ns) == (found.bytes, found.modified_ns);
             return is_as_old || self.has_digest(&found, &file);
         }
         // This may be the last name of the kept file.

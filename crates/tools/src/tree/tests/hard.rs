@@ -19,7 +19,7 @@ use super::super::{
 };
 use super::{Told, here, narrow, told};
 use crate::Stop;
-use crate::walk::FOUND_FILE;
+use seekless::walk::FOUND_FILE;
 
 fn pair() -> (tempfile::TempDir, std::path::PathBuf, std::path::PathBuf) {
     let all = tempfile::tempdir().unwrap();

@@ -9,18 +9,17 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use rustix::fs::{AtFlags, FileType, Mode, openat, readlinkat, statat};
+use rustix::fs::{FileType, Mode, openat, readlinkat};
 use rustix::io::Errno;
 use seekless::files::FileId;
+use seekless::walk::{Directory, Listing, NAMED_FILE, StatFacts};
 
 use super::{Other, Shared, Waiting, WalkFound};
 use crate::threads::in_parts;
-use crate::walk::file::FILE;
 use crate::walk::files::FoundPlace;
 use crate::walk::filter::Named;
 use crate::walk::ignored::Ignored;
 use crate::walk::selection::{System, place_of};
-use crate::walk::{Directory, Listing, StatFacts};
 
 /// Entries of a directory that are statted at a time.
 const STATTED: usize = 1 << 15;
@@ -56,7 +55,7 @@ impl<'a> Sorter<'_, 'a> {
             );
         }
         let mut facts = Vec::new().into_iter();
-        for (number, entry) in entries.iter().enumerate() {
+        for (number, entry) in entries.entries().iter().enumerate() {
             if number % STATTED == 0 {
                 facts = self.stat_together(entries, number).into_iter();
             }
@@ -116,13 +115,13 @@ impl<'a> Sorter<'_, 'a> {
 
     /// Stats the next files of a large directory in several threads; returns nothing for a small one.
     fn stat_together(&self, entries: &Listing, start: usize) -> Vec<Option<rustix::io::Result<StatFacts>>> {
-        let (handle, count) = (self.handle, entries.len().saturating_sub(start).min(STATTED));
+        let (handle, count) = (self.handle, entries.entries().len().saturating_sub(start).min(STATTED));
         if count < STATTED_BY_ONE {
             return Vec::new();
         }
-        let facts_of = |number| {
-            let entry = entries.get(start + number)?;
-            (entry.kind == FileType::RegularFile).then(|| StatFacts::at(handle, entries.c_str(&entry)))
+        let facts_of = |number: usize| {
+            let entry = entries.entries().get(start + number)?;
+            (entry.kind == FileType::RegularFile).then(|| StatFacts::at(handle, entries.c_str(entry)))
         };
         let parts = in_parts(self.shared.threads, count, STATTED_IN_TURN, |part| {
             part.map(facts_of).collect::<Vec<_>>()
@@ -166,8 +165,8 @@ impl<'a> Sorter<'_, 'a> {
 
     /// Follows a link. If inode numbers do not identify files, it is skipped: a file found twice would not be noticed.
     fn follow(&mut self, name: &CStr, named: &Named<'_>) {
-        let facts = match statat(self.handle, name, AtFlags::empty()) {
-            Ok(stat) => StatFacts::new(&stat),
+        let facts = match StatFacts::behind(self.handle, name) {
+            Ok(facts) => facts,
             Err(Errno::NOENT | Errno::LOOP | Errno::NOTDIR) => {
                 self.found.left.links += 1;
                 self.others = None;
@@ -177,7 +176,7 @@ impl<'a> Sorter<'_, 'a> {
         };
         match facts.kind {
             FileType::RegularFile => {
-                let target = openat(self.handle, name, FILE | seekless_sys::PATH_ONLY, Mode::empty());
+                let target = openat(self.handle, name, NAMED_FILE | seekless_sys::PATH_ONLY, Mode::empty());
                 let system = target.map(|target| self.shared.system(facts.device, target.as_fd()));
                 let is_elsewhere = facts.device != self.next.root.device && !self.shared.selection.other_file_systems;
                 match system {

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, openat, statat};
+use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::retry_on_intr;
 
 use super::{Directory, StatFacts, is_sure};
@@ -20,13 +20,13 @@ pub struct FileAt {
 }
 
 /// The action, and why it failed.
-pub(crate) type Failure = (&'static str, io::Error);
+pub type Failure = (&'static str, io::Error);
 
 /// The flags for opening files. A file that was regular when it was listed may be something else by now, so opening
 /// must not block on a FIFO or take a controlling terminal.
-pub(super) const FILE: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
+pub const NAMED_FILE: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 /// The flags for reading a file that a walk found: links are not followed.
-pub(crate) const FOUND_FILE: OFlags = FILE.union(OFlags::NOFOLLOW);
+pub const FOUND_FILE: OFlags = NAMED_FILE.union(OFlags::NOFOLLOW);
 
 impl FileAt {
     /// A file that the user named. A symbolic link is followed.
@@ -36,11 +36,13 @@ impl FileAt {
         Self { path, directory: None }
     }
 
-    /// A file in a directory, by the path that ends with its name.
-    pub(super) fn found(path: PathBuf, directory: &Arc<Directory<1>>) -> Self {
+    /// A file in a directory.
+    pub(super) fn found(name: &[u8], directory: &Arc<Directory<1>>) -> Self {
         directory.keep(1);
-        let directory = Some(Arc::clone(directory));
-        Self { path, directory }
+        Self {
+            path: directory.path_of(name),
+            directory: Some(Arc::clone(directory)),
+        }
     }
 
     /// Its path, which may be longer than system calls accept.
@@ -50,25 +52,29 @@ impl FileAt {
     }
 
     /// Whether it was named, not found in a directory.
-    pub(crate) fn is_named(&self) -> bool {
+    #[must_use]
+    pub fn is_named(&self) -> bool {
         self.directory.is_none()
     }
 
     /// Its facts, before it is opened.
-    pub(crate) fn facts(&self) -> Result<StatFacts, Failure> {
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn facts(&self) -> Result<StatFacts, Failure> {
         self.with_place(|directory, name, is_found| {
-            let flags = if is_found {
-                AtFlags::SYMLINK_NOFOLLOW
+            let facts = if is_found {
+                StatFacts::at(directory, name)
             } else {
-                AtFlags::empty()
+                StatFacts::behind(directory, name)
             };
-            let stat = statat(directory, name, flags).map_err(|error| ("stat", error.into()))?;
-            Ok(StatFacts::new(&stat))
+            facts.map_err(|error| ("stat", error.into()))
         })
     }
 
     /// Whether its identity is unique: see [`is_sure`].
-    pub(crate) fn is_sure(&self, facts: &StatFacts) -> bool {
+    #[must_use]
+    pub fn is_sure(&self, facts: &StatFacts) -> bool {
         let is_sure = self.with_place(|directory, _, _| {
             let is_of_one = StatFacts::of(directory).is_ok_and(|directory| directory.device == facts.device);
             Ok(is_of_one && is_sure(directory))
@@ -77,9 +83,12 @@ impl FileAt {
     }
 
     /// Opens it, for reading or writing. It may be another kind of file by now.
-    pub(crate) fn open(&self, access: OFlags) -> Result<File, Failure> {
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn open(&self, access: OFlags) -> Result<File, Failure> {
         self.with_place(|directory, name, is_found| {
-            let flags = access | if is_found { FOUND_FILE } else { FILE };
+            let flags = access | if is_found { FOUND_FILE } else { NAMED_FILE };
             let opened = retry_on_intr(|| openat(directory, name, flags, Mode::empty()));
             opened.map(File::from).map_err(|error| ("open", error.into()))
         })

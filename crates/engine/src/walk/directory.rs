@@ -10,34 +10,35 @@ use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, OsString};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStringExt;
-use std::path::PathBuf;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::Errno;
-use seekless::files::FileId;
 use seekless_sys::without_atime;
 
 use super::StatFacts;
+use crate::files::FileId;
 
 /// Directories of one name in this many trees, with data of the caller.
-pub(crate) struct Directory<const TREES: usize, T = ()> {
+pub struct Directory<const TREES: usize, T = ()> {
     parent: Option<Arc<Self>>,
     name: CString,
     /// How it is opened: a link is followed if the walk follows links.
     flags: OFlags,
     limit: Arc<Limit<TREES>>,
     state: Mutex<DirectoryState<TREES>>,
+    /// What the caller adds.
     pub own: T,
 }
 
 /// Open directories, one of each tree.
-pub(crate) struct Handles<const TREES: usize>([OwnedFd; TREES]);
+pub struct Handles<const TREES: usize>([OwnedFd; TREES]);
 
 /// Closes directories in another thread. Dropping it waits until all are closed.
-pub(crate) struct Closing(Option<JoinHandle<()>>);
+pub struct Closing(Option<JoinHandle<()>>);
 
 impl Drop for Closing {
     fn drop(&mut self) {
@@ -48,7 +49,7 @@ impl Drop for Closing {
 }
 
 /// Keeps the handles of idle directories open: those opened last, by a serial number.
-pub(crate) struct Limit<const TREES: usize> {
+pub struct Limit<const TREES: usize> {
     kept: Mutex<(u64, BTreeMap<u64, Arc<Handles<TREES>>>)>,
     most: usize,
 }
@@ -66,6 +67,8 @@ struct DirectoryState<const TREES: usize> {
 }
 
 impl<const TREES: usize> Limit<TREES> {
+    /// Keeps at most this many open.
+    #[must_use]
     pub fn new(most: usize) -> Arc<Self> {
         let kept = Mutex::default();
         Arc::new(Self { kept, most })
@@ -77,13 +80,14 @@ impl<const TREES: usize> Limit<TREES> {
         Closing(std::thread::Builder::new().spawn(move || drop(kept)).ok())
     }
 
-    #[cfg(test)]
+    /// The number of directories that it keeps open.
+    #[doc(hidden)]
     pub fn open(&self) -> usize {
         self.lock().1.len()
     }
 
     /// The number of openings.
-    #[cfg(test)]
+    #[doc(hidden)]
     pub fn opened(&self) -> u64 {
         self.lock().0
     }
@@ -134,9 +138,10 @@ const DIRECTORY: OFlags = OFlags::RDONLY
     .union(OFlags::CLOEXEC);
 
 impl<const TREES: usize, T> Directory<TREES, T> {
-    /// The roots, which are already open and stay open.
-    pub fn root(directories: [OwnedFd; TREES], path: CString, limit: &Arc<Limit<TREES>>, own: T) -> Arc<Self> {
-        let root = Self::new(None, path, Arc::clone(limit), own);
+    /// The roots, which are already open and stay open. Paths of what is in them begin with `path`.
+    pub fn root(directories: [OwnedFd; TREES], path: &Path, limit: &Arc<Limit<TREES>>, own: T) -> Arc<Self> {
+        let name = CString::new(path.as_os_str().as_bytes()).unwrap_or_default();
+        let root = Self::new(None, name, Arc::clone(limit), own);
         let handles = Arc::new(Handles(directories));
         root.lock().open = Arc::downgrade(&handles);
         root.lock().roots = Some(handles);
@@ -177,10 +182,12 @@ impl<const TREES: usize, T> Directory<TREES, T> {
         }
     }
 
+    /// Its name in the directory above.
     pub fn name(&self) -> &CStr {
         &self.name
     }
 
+    /// What closes it if too many are open.
     pub fn limit(&self) -> &Limit<TREES> {
         &self.limit
     }
@@ -190,6 +197,7 @@ impl<const TREES: usize, T> Directory<TREES, T> {
         !self.flags.contains(OFlags::NOFOLLOW)
     }
 
+    /// The directory above, unless this is a root.
     pub fn parent(&self) -> Option<&Arc<Self>> {
         self.parent.as_ref()
     }
@@ -224,7 +232,7 @@ impl<const TREES: usize, T> Directory<TREES, T> {
             }
         };
         let facts = in_each("stat", failed, |tree| Ok(StatFacts::of(&handles.0[tree])?))?;
-        self.lock().ids = Some(facts.each_ref().map(StatFacts::id));
+        self.lock().ids = Some(facts.map(|facts| facts.id()));
         self.keep(1);
         self.have(&handles);
         Some((handles, facts))
@@ -267,7 +275,7 @@ impl<const TREES: usize, T> Directory<TREES, T> {
     /// The open directories, opened again if they were closed.
     ///
     /// # Errors
-    /// The tree that failed, and why; [`moved`] if it is another directory now.
+    /// The tree that failed, and why: also that it is another directory now.
     pub fn handles(&self) -> Result<Arc<Handles<TREES>>, (usize, io::Error)> {
         let mut closed = Vec::new();
         let mut at = self;
@@ -347,10 +355,10 @@ fn moved() -> io::Error {
 }
 
 /// Receives failures: the tree, the action, the system's reason.
-pub(crate) type Failures<'a> = &'a mut dyn FnMut(usize, &'static str, io::Error);
+pub type Failures<'a> = &'a mut dyn FnMut(usize, &'static str, io::Error);
 
 /// The results in all trees, or `None` after reporting failures.
-pub(crate) fn in_each<const TREES: usize, T>(
+pub fn in_each<const TREES: usize, T>(
     action: &'static str,
     failed: Failures<'_>,
     mut get: impl FnMut(usize) -> io::Result<T>,

@@ -12,7 +12,7 @@ use super::StatFacts;
 /// Entries of a directory: those of one call in the order of the system, or all of them, sorted by the bytes of their
 /// names.
 #[derive(Default)]
-pub(crate) struct Listing {
+pub struct Listing {
     /// One after the other, each ended by a zero byte.
     names: Vec<u8>,
     entries: Vec<ListingEntry>,
@@ -22,7 +22,7 @@ pub(crate) struct Listing {
 
 /// An entry of 16 bytes; its name is in the listing.
 #[derive(Clone, Copy)]
-pub(crate) struct ListingEntry {
+pub struct ListingEntry {
     pub inode: u64,
     start: u32,
     length: u16,
@@ -71,6 +71,7 @@ impl Listing {
     }
 
     /// The last name of a sorted listing that is incomplete; `None` if it is complete.
+    #[must_use]
     pub fn end(&self) -> Option<&[u8]> {
         self.entries.last().filter(|_| self.is_cut).map(|last| self.name(last))
     }
@@ -152,23 +153,20 @@ impl Listing {
         self.entries.sort_unstable_by_key(|entry| entry.inode);
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = &ListingEntry> {
-        self.entries.iter()
+    /// All of them.
+    #[must_use]
+    pub fn entries(&self) -> &[ListingEntry] {
+        &self.entries
     }
 
-    pub fn len(&self) -> usize {
-        self.entries.len()
-    }
-
-    /// The entry with an index.
-    pub fn get(&self, index: usize) -> Option<ListingEntry> {
-        self.entries.get(index).copied()
-    }
-
+    /// The name of one of them.
+    #[must_use]
     pub fn name(&self, entry: &ListingEntry) -> &[u8] {
         name_of(&self.names, entry)
     }
 
+    /// Its name for system calls.
+    #[must_use]
     pub fn c_str(&self, entry: &ListingEntry) -> &CStr {
         let bytes = &self.names[entry.start as usize..=entry.start as usize + usize::from(entry.length)];
         CStr::from_bytes_with_nul(bytes).unwrap_or(c"")
@@ -181,10 +179,10 @@ impl Listing {
 }
 
 /// A name that is in one directory or in both; `None` for the side that lacks it.
-pub(crate) type Met<'a> = (Option<&'a ListingEntry>, Option<&'a ListingEntry>);
+pub type Met<'a> = (Option<&'a ListingEntry>, Option<&'a ListingEntry>);
 
 /// Iterates over two sorted directories together, in the order of names.
-pub(crate) fn merge<'a>(one: &'a Listing, other: &'a Listing) -> impl Iterator<Item = Met<'a>> {
+pub fn merge<'a>(one: &'a Listing, other: &'a Listing) -> impl Iterator<Item = Met<'a>> {
     let (mut left, mut right) = (one.entries.as_slice(), other.entries.as_slice());
     std::iter::from_fn(move || {
         let order = match (left.first(), right.first()) {
@@ -250,7 +248,7 @@ mod tests {
             let (mut found, mut after) = (Vec::new(), Some(Vec::new()));
             while let Some(name) = after {
                 let part = Listing::sorted(directory.as_fd(), &name, most).unwrap();
-                assert!(part.len() <= most);
+                assert!(part.entries.len() <= most);
                 after = part.end().map(<[u8]>::to_vec);
                 found.extend(part.entries.iter().map(|entry| part.name(entry).to_vec()));
             }

@@ -1,0 +1,107 @@
+//! Facts about an entry: its kind from the directory, the rest from stat(2).
+
+use std::ops::Deref;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use rustix::fs::{AtFlags, FileType, Stat, fstat, statat};
+use seekless_sys::inodes_identify;
+
+use crate::files::{FileState, nanoseconds};
+
+/// The facts of stat(2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StatFacts {
+    /// Which file it is, its size and its times.
+    pub state: FileState,
+    /// Its kind.
+    pub kind: FileType,
+    /// Hard links.
+    pub names: u64,
+    /// When its bytes last changed: seconds since 1970, nanoseconds.
+    pub modified: (i64, u32),
+    /// The space that it takes.
+    pub allocated_bytes: u64,
+    /// The permission bits.
+    pub mode: u32,
+    /// The owner's number.
+    pub owner: u32,
+    /// The group's number.
+    pub group: u32,
+    /// Major and minor number, of a device.
+    pub number: (u32, u32),
+}
+
+impl Deref for StatFacts {
+    type Target = FileState;
+
+    fn deref(&self) -> &FileState {
+        &self.state
+    }
+}
+
+impl StatFacts {
+    /// The facts of an open file.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn of(file: impl AsFd) -> rustix::io::Result<Self> {
+        fstat(file).map(|stat| Self::new(&stat))
+    }
+
+    /// The facts of an entry, which is not opened or followed.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn at(directory: BorrowedFd<'_>, name: impl rustix::path::Arg) -> rustix::io::Result<Self> {
+        statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).map(|stat| Self::new(&stat))
+    }
+
+    /// The facts of what an entry leads to: links are followed.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn behind(directory: BorrowedFd<'_>, name: impl rustix::path::Arg) -> rustix::io::Result<Self> {
+        statat(directory, name, AtFlags::empty()).map(|stat| Self::new(&stat))
+    }
+
+    // The fields' types differ between systems.
+    #[allow(
+        clippy::cast_sign_loss,
+        clippy::cast_lossless,
+        clippy::cast_possible_wrap,
+        clippy::unnecessary_cast,
+        trivial_numeric_casts
+    )]
+    fn new(stat: &Stat) -> Self {
+        let modified = (stat.st_mtime as i64, stat.st_mtime_nsec as u32);
+        Self {
+            state: FileState {
+                device: stat.st_dev as u64,
+                inode: stat.st_ino as u64,
+                bytes: stat.st_size as u64,
+                modified_ns: nanoseconds(modified.0, modified.1.into()),
+                changed_ns: nanoseconds(stat.st_ctime as i64, stat.st_ctime_nsec as i64),
+            },
+            kind: FileType::from_raw_mode(stat.st_mode),
+            names: stat.st_nlink as u64,
+            modified,
+            allocated_bytes: (stat.st_blocks as u64).saturating_mul(512),
+            mode: stat.st_mode as u32 & 0o7777,
+            owner: stat.st_uid,
+            group: stat.st_gid,
+            number: (rustix::fs::major(stat.st_rdev), rustix::fs::minor(stat.st_rdev)),
+        }
+    }
+
+    /// Whether two open files or directories are the same. False if inode numbers do not identify files there.
+    #[must_use]
+    pub fn are_of_one_file(facts: &[Self; 2], files: [BorrowedFd<'_>; 2]) -> bool {
+        facts[0].id() == facts[1].id() && files.iter().all(is_sure)
+    }
+}
+
+/// Whether no two files share an [`FileId`](crate::files::FileId) on the file system of an open file. They may on FUSE, if it
+/// shows files of several file systems.
+pub fn is_sure(file: impl AsFd) -> bool {
+    inodes_identify(file).unwrap_or(false)
+}
