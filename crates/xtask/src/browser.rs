@@ -51,7 +51,7 @@ pub fn test() -> Result<Vec<String>> {
         Ok(browser) => browser,
         Err(reason) => return Ok(vec![format!("the report in a browser: {reason}")]),
     };
-    built::build()?;
+    built::build(&[])?;
     // In memory, if that is a directory here: hundreds of methods with fsync take many minutes on a disk that others use.
     let directory = if Path::new(MEMORY).is_dir() { MEMORY } else { "." };
     for (name, contests) in RUNS {
@@ -71,7 +71,7 @@ pub fn picture(arguments: &Picture) -> Result<()> {
         Ok(browser) => browser,
         Err(reason) => bail!("no picture without a browser: {reason}"),
     };
-    built::build()?;
+    built::build(&[])?;
     let page = directory().join("picture.html");
     let mut report = Command::new(beside("debug/seekless")?);
     run(report.arg("report").arg(&arguments.run).arg("--output").arg(&page))?;

@@ -48,16 +48,6 @@ pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Builds all tests, the command beside them.
-pub fn build() -> Result<Vec<Built>> {
-    build_with(&[])
-}
-
-/// Builds the unit tests.
-pub fn build_units() -> Result<Vec<Built>> {
-    build_with(&["--lib", "--bins"])
-}
-
 /// A file in the target directory that xtask itself was built in, wherever that is: `release/seekless`.
 pub fn beside(name: &str) -> Result<PathBuf> {
     let ours = env::current_exe().context("cannot find this program's own file")?;
@@ -67,19 +57,15 @@ pub fn beside(name: &str) -> Result<PathBuf> {
         .join(name))
 }
 
-fn build_with(arguments: &[&str]) -> Result<Vec<Built>> {
-    let messages = capture(
-        cargo_command()
-            .args([
-                "test",
-                "--workspace",
-                "--no-run",
-                "--quiet",
-                "--message-format",
-                "json-render-diagnostics",
-            ])
-            .args(arguments),
-    )?;
+/// Builds all tests, the command beside them; or, with further arguments, some of them.
+pub fn build(arguments: &[&str]) -> Result<Vec<Built>> {
+    let format = ["--quiet", "--message-format", "json-render-diagnostics"];
+    let mut cargo = cargo_command();
+    cargo
+        .args(["test", "--workspace", "--no-run"])
+        .args(format)
+        .args(arguments);
+    let messages = capture(&mut cargo)?;
     let mut built = Vec::new();
     for line in messages.lines() {
         let message: Value = serde_json::from_str(line).context("cargo said what is no JSON")?;
@@ -117,16 +103,18 @@ pub fn run(
         println!("\n{} of {}", one.target, one.directory.display());
         let mut failed = Vec::new();
         let ran = run_reading(&mut one.command(arguments, variables), |line| {
-            if let Some(test) = timing(line) {
-                if !test.has_passed {
-                    failed.push(test.name.to_owned());
-                }
-                timed.push(Timed {
-                    name: format!("{} {}", one.target, test.name),
-                    seconds: test.seconds,
-                    is_unstable: !test.has_passed,
-                });
+            let Some((test, result, seconds)) = timing(line) else {
+                return;
+            };
+            let has_passed = result == "ok";
+            if !has_passed {
+                failed.push(test.to_owned());
             }
+            timed.push(Timed {
+                name: format!("{} {test}", one.target),
+                seconds,
+                is_unstable: !has_passed,
+            });
         });
         check_interrupt()?;
         if failed.is_empty() || failed.len() > RUN_AGAIN {
@@ -156,23 +144,11 @@ impl Built {
     }
 }
 
-/// What a line tells of a test.
-#[derive(Debug, PartialEq)]
-struct Told<'l> {
-    name: &'l str,
-    has_passed: bool,
-    seconds: f64,
-}
-
-/// The test of a line `test NAME ... ok <0.123s>`.
-fn timing(line: &str) -> Option<Told<'_>> {
+/// Name, result and seconds of a line `test NAME ... ok <0.123s>`.
+fn timing(line: &str) -> Option<(&str, &str, f64)> {
     let (name, rest) = line.strip_prefix("test ")?.split_once(" ... ")?;
     let (result, seconds) = rest.strip_suffix("s>")?.rsplit_once(" <")?;
-    Some(Told {
-        name,
-        has_passed: result == "ok",
-        seconds: seconds.parse().ok()?,
-    })
+    Some((name, result, seconds.parse().ok()?))
 }
 
 #[cfg(test)]
@@ -181,13 +157,9 @@ mod tests {
 
     #[test]
     fn result_and_seconds_of_a_test_are_read_from_its_line() {
-        for (result, has_passed) in [("ok", true), ("FAILED", false)] {
-            let told = Told {
-                name: "a::b",
-                has_passed,
-                seconds: 1.25,
-            };
-            assert_eq!(timing(&format!("test a::b ... {result} <1.250s>")), Some(told));
+        for result in ["ok", "FAILED"] {
+            let line = format!("test a::b ... {result} <1.250s>");
+            assert_eq!(timing(&line), Some(("a::b", result, 1.25)));
         }
         for line in [
             "test a::b ... ok",

@@ -13,7 +13,7 @@ use std::{env, thread};
 use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 
-use crate::process::{capture, capture_always, is_installed, is_root};
+use crate::process::{capture, capture_always, is_installed, is_root, value_name};
 
 /// Apparent size of an image; they are sparse. XFS refuses less than 300 MiB. Of 1 GiB, btrfs gives 51 MiB to metadata,
 /// and turned itself read-only when thousands of small files came and went.
@@ -22,7 +22,7 @@ const IMAGE_BYTES: u64 = 4 << 30;
 const MEMORY_BYTES: u64 = 1 << 30;
 
 /// A file system that can be made here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum TestFileSystem {
     /// ext4 on a loop device.
     Ext4,
@@ -41,33 +41,14 @@ pub enum TestFileSystem {
 }
 
 impl TestFileSystem {
-    /// All of them.
-    pub const ALL: [Self; 7] = [
-        Self::Ext4,
-        Self::Xfs,
-        Self::Btrfs,
-        Self::Tmpfs,
-        Self::Overlay,
-        Self::Bindfs,
-        Self::Fuse2fs,
-    ];
-
     /// Whether it shows what others store, or is a program's: methods are not expected to do there what their names say.
     pub fn is_layered(self) -> bool {
         matches!(self, Self::Overlay | Self::Bindfs | Self::Fuse2fs)
     }
 
     /// Its name, which is that for `mount -t` where that mounts it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Ext4 => "ext4",
-            Self::Xfs => "xfs",
-            Self::Btrfs => "btrfs",
-            Self::Tmpfs => "tmpfs",
-            Self::Overlay => "overlay",
-            Self::Bindfs => "bindfs",
-            Self::Fuse2fs => "fuse2fs",
-        }
+    pub fn name(self) -> String {
+        value_name(&self)
     }
 
     /// The program that makes it and its options; none for what needs no image.
@@ -145,7 +126,7 @@ impl Mounted {
     /// Makes and mounts one, with its image beside its mount point in `directory`.
     pub fn new(file_system: TestFileSystem, directory: &Path) -> Result<Self> {
         let name = file_system.name();
-        let point = directory.join(name);
+        let point = directory.join(&name);
         fs::create_dir(&point).with_context(|| format!("cannot make {}", point.display()))?;
         let image = directory.join(format!("{name}.img"));
         if let Some(maker) = file_system.maker() {
@@ -215,26 +196,23 @@ fn mount_command(file_system: TestFileSystem, directory: &Path, image: &Path) ->
     };
     let mut command = match file_system {
         TestFileSystem::Bindfs | TestFileSystem::Fuse2fs => {
-            ensure!(is_installed(name), "{name} is not installed");
-            Command::new(name)
+            ensure!(is_installed(&name), "{name} is not installed");
+            Command::new(&name)
         }
         _ => Command::new("mount"),
     };
     match file_system {
         TestFileSystem::Ext4 | TestFileSystem::Xfs | TestFileSystem::Btrfs => {
-            command.args(["-t", name, "-o", "loop"]).arg(image);
+            command.args(["-t", &name, "-o", "loop"]).arg(image);
         }
         TestFileSystem::Tmpfs => {
-            command
-                .args(["-t", name, "-o"])
-                .arg(format!("size={MEMORY_BYTES}"))
-                .arg(name);
+            command.args(["-t", &name, "-o", &format!("size={MEMORY_BYTES}"), &name]);
         }
         TestFileSystem::Overlay => {
             let (lower, upper, work) = (beside("lower")?, beside("upper")?, beside("work")?);
             let [lower, upper, work] = [&lower, &upper, &work].map(|path| path.display());
             let layers = format!("lowerdir={lower},upperdir={upper},workdir={work}");
-            command.args(["-t", name, "-o"]).arg(layers).arg(name);
+            command.args(["-t", &name, "-o", &layers, &name]);
         }
         TestFileSystem::Bindfs => {
             command.arg(beside("source")?);

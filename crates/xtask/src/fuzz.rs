@@ -7,7 +7,6 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Mutex, PoisonError};
 use std::{env, fs};
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -89,16 +88,11 @@ fn fuzz(targets: &[&str], seconds: u32) -> Result<()> {
     };
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     for together in targets.chunks(processors) {
-        let results: Vec<_> = std::thread::scope(|scope| {
+        std::thread::scope(|scope| {
             let running: Vec<_> = together.iter().map(|target| scope.spawn(|| fuzz_one(target))).collect();
-            running
-                .into_iter()
-                .map(|one| one.join().map_err(|_| anyhow!("a thread panicked")))
-                .collect()
-        });
-        for result in results {
-            result??;
-        }
+            let mut running = running.into_iter();
+            running.try_for_each(|one| one.join().map_err(|_| anyhow!("a thread panicked"))?)
+        })?;
     }
     Ok(())
 }
@@ -165,30 +159,18 @@ fn seed(target: &str, corpus: &Path) -> Result<()> {
     let root = root();
     let seeds: Vec<Vec<u8>> = match target {
         "run" => runs(&fs::read(root.join("crates/record/testdata/full-run.json"))?)?,
-        "experiment" => {
-            let mut texts = Vec::new();
-            for directory in ["experiments", "experiments/peers"] {
-                for entry in fs::read_dir(root.join(directory))? {
-                    let path = entry?.path();
-                    if path.is_file() {
-                        texts.push(fs::read(path)?);
-                    }
-                }
-            }
-            texts
-        }
+        "experiment" => ["experiments", "experiments/peers"]
+            .iter()
+            .flat_map(|directory| fs::read_dir(root.join(directory)).into_iter().flatten().flatten())
+            .filter(|entry| entry.path().is_file())
+            .map(|entry| fs::read(entry.path()))
+            .collect::<Result<_, _>>()?,
         "journal" => journals()?,
-        "updates-binary" => vec![
-            Vec::new(),
-            [
-                &7_u64.to_le_bytes()[..],
-                &4_u32.to_le_bytes(),
-                b"four",
-                &9_u64.to_le_bytes(),
-                &0_u32.to_le_bytes(),
-            ]
-            .concat(),
-        ],
+        "updates-binary" => {
+            let (one, none) = ([4_u32.to_le_bytes(), *b"four"].concat(), 0_u32.to_le_bytes());
+            let two = [&7_u64.to_le_bytes()[..], &one, &9_u64.to_le_bytes(), &none].concat();
+            vec![Vec::new(), two]
+        }
         "updates-lines" => ["text", "hex", "base64"]
             .map(|form| {
                 format!("{{\"offset\": 4000, \"{form}\": \"2a2b\"}}\n\n{{\"{form}\": \"\", \"offset\":0}}").into()
@@ -208,22 +190,25 @@ fn seed(target: &str, corpus: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Journals of updates, as they are when the updated file is first written to.
-fn journals() -> Result<Vec<Vec<u8>>> {
-    struct Copying(Mutex<Vec<u8>>);
-    impl Watch for Copying {
-        fn before(&self, step: &WatchedStep<'_>) -> std::io::Result<()> {
-            if step.kind == StepKind::Write {
-                *self.0.lock().unwrap_or_else(PoisonError::into_inner) = fs::read(journal_path(step.path))?;
-            }
-            Ok(())
+/// Copies the journal of an update to this path when the updated file is written to.
+struct CopiedJournal(PathBuf);
+
+impl Watch for CopiedJournal {
+    fn before(&self, step: &WatchedStep<'_>) -> std::io::Result<()> {
+        if step.kind == StepKind::Write {
+            fs::copy(journal_path(step.path), &self.0)?;
         }
+        Ok(())
     }
+}
+
+fn journals() -> Result<Vec<Vec<u8>>> {
     let directory = tempfile::tempdir()?;
     let path = directory.path().join("file");
     let how = Commit::by(Method::known("update/sync"))
         .safety(Safety::Journal)
         .growing();
+    let copied = CopiedJournal(directory.path().join("journal"));
     let mut journals = Vec::new();
     for lengths in [&[1][..], &[4, 0, 100], &[300_000]] {
         fs::write(&path, vec![0; 400_000])?;
@@ -231,9 +216,8 @@ fn journals() -> Result<Vec<Vec<u8>>> {
         for (at, &length) in lengths.iter().enumerate() {
             batch.push(at as u64 * 1000, &vec![1; length])?;
         }
-        let copying = Copying(Mutex::default());
-        commit_watched(&path, &batch.resolve()?, &how, &copying)?;
-        journals.push(copying.0.into_inner().unwrap_or_else(PoisonError::into_inner));
+        commit_watched(&path, &batch.resolve()?, &how, &copied)?;
+        journals.push(fs::read(&copied.0)?);
     }
     Ok(journals)
 }

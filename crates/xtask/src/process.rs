@@ -3,13 +3,14 @@
 //! Each child gets a process group of its own. An interrupt therefore reaches xtask alone, which ends the child with
 //! everything that it started, and returns an error: whoever holds a mount or a directory gives it back while unwinding.
 
-use std::io::{BufRead, BufReader, Read};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Seek};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -109,31 +110,24 @@ fn spawn(command: &mut Command) -> Result<Child> {
 }
 
 fn capture_to_the_end(command: &mut Command, wait: impl Fn(&mut Child) -> Result<ExitStatus>) -> Result<String> {
-    let mut child = spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped()))?;
-    let stdout = child.stdout.take().map(drain);
-    let stderr = child.stderr.take().map(drain);
+    // In files: a child that fills a pipe would wait for a reader.
+    let [stdout, stderr] = [tempfile::tempfile()?, tempfile::tempfile()?];
+    let mut child = spawn(command.stdout(stdout.try_clone()?).stderr(stderr.try_clone()?))?;
     let status = wait(&mut child)?;
-    let stdout = stdout.and_then(|thread| thread.join().ok()).unwrap_or_default();
-    let stderr = stderr.and_then(|thread| thread.join().ok()).unwrap_or_default();
     if status.success() {
-        return Ok(stdout);
+        return text(&stdout);
     }
-    let reason = stderr
-        .lines()
-        .rev()
-        .find(|line| !line.trim().is_empty())
-        .unwrap_or("no reason given");
+    let stderr = text(&stderr)?;
+    let mut lines = stderr.lines().rev();
+    let reason = lines.find(|line| !line.trim().is_empty()).unwrap_or("no reason given");
     bail!("{}: {status}: {}", in_words(command), reason.trim())
 }
 
-/// Both pipes are read at once, or a child that fills one would wait for ever.
-fn drain(mut pipe: impl Read + Send + 'static) -> JoinHandle<String> {
-    thread::spawn(move || {
-        let mut bytes = Vec::new();
-        // What arrived before a read error is still the best account of what the child said.
-        let _ = pipe.read_to_end(&mut bytes);
-        String::from_utf8_lossy(&bytes).into_owned()
-    })
+fn text(mut file: &File) -> Result<String> {
+    let mut bytes = Vec::new();
+    file.rewind()?;
+    file.read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 fn wait(child: &mut Child) -> Result<ExitStatus> {
@@ -167,6 +161,12 @@ fn end(child: &mut Child) -> Result<()> {
 pub fn in_words(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+}
+
+/// What a value is called on the command line.
+pub fn value_name(value: &impl clap::ValueEnum) -> String {
+    let value = value.to_possible_value();
+    value.map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
 #[cfg(test)]

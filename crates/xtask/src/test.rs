@@ -16,7 +16,7 @@ use crate::built::{self, Built, Timed, cargo_command};
 use crate::cost;
 use crate::filesystems::{self, Matrix, Mounted, TestFileSystem};
 use crate::fuzz;
-use crate::process::{check_interrupt, run as run_program};
+use crate::process::{run as run_program, value_name};
 use crate::setup;
 
 /// Where the tests of [`ON_FILE_SYSTEMS`] look for the directories to run in, separated by colons.
@@ -95,63 +95,36 @@ struct Found {
     timed: Vec<Timed>,
 }
 
-/// What was skipped, and why.
-fn skipped(skipped: Vec<String>) -> Found {
-    let timed = Vec::new();
-    Found { skipped, timed }
-}
-
-/// Tests that were run.
-fn timed(timed: Vec<Timed>) -> Found {
-    let skipped = Vec::new();
-    Found { skipped, timed }
-}
-
 impl Step {
-    const FULL: [Self; 13] = [
-        Self::SetUp,
-        Self::Fmt,
-        Self::Clippy,
-        Self::Build,
-        Self::Test,
-        Self::DocTest,
-        Self::FileSystems,
-        Self::Crash,
-        Self::Torture,
-        Self::Optimised,
-        Self::Fuzz,
-        Self::Browser,
-        Self::Doc,
-    ];
     const FAST: [Self; 3] = [Self::Fmt, Self::Clippy, Self::Unit];
 
-    fn name(self) -> String {
-        self.to_possible_value()
-            .map_or_else(String::new, |value| value.get_name().to_owned())
-    }
-
-    fn run(self, is_long: bool) -> Result<Found> {
+    fn run(self, is_long: bool, found: &mut Found) -> Result<()> {
         let long: &[_] = if is_long { &[(TEST_LONG, OsStr::new("1"))] } else { &[] };
         match self {
-            Self::SetUp => return Ok(skipped(setup::install_missing()?)),
-            Self::Build => drop(built::build()?),
-            Self::Test => return Ok(timed(built::run(&built::build()?, |_| true, &[], long)?)),
-            Self::Unit => return Ok(timed(built::run(&built::build_units()?, |_| true, &[], long)?)),
-            Self::FileSystems => return test_file_systems(long),
-            Self::Crash => return test_crashes(long),
+            Self::SetUp => found.skipped.extend(setup::install_missing()?),
+            Self::Build => drop(built::build(&[])?),
+            Self::Test => found
+                .timed
+                .extend(built::run(&built::build(&[])?, |_| true, &[], long)?),
+            Self::Unit => {
+                let units = built::build(&["--lib", "--bins"])?;
+                found.timed.extend(built::run(&units, |_| true, &[], long)?);
+            }
+            Self::FileSystems => test_file_systems(long, found)?,
+            Self::Crash => test_crashes(long, found)?,
             Self::Torture => {
-                built::build()?;
-                return Ok(skipped(torture(false)?));
+                built::build(&[])?;
+                found.skipped.extend(torture(false)?);
             }
             Self::Optimised => {
                 cargo(&["test", "--release", "-p", "seekless", "--test", "large"])?;
-                return Ok(skipped(cost::check()?));
+                found.skipped.extend(cost::check()?);
             }
             Self::Fuzz => {
                 let seconds = if is_long { FUZZ_SECONDS_LONG } else { FUZZ_SECONDS };
-                return Ok(skipped(fuzz::briefly(seconds)?));
+                found.skipped.extend(fuzz::briefly(seconds)?);
             }
-            Self::Browser => return Ok(skipped(browser::test()?)),
+            Self::Browser => found.skipped.extend(browser::test()?),
             Self::Fmt => {
                 cargo(&["fmt", "--all", "--check"])?;
                 cargo(&["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"])?;
@@ -162,13 +135,13 @@ impl Step {
                 cargo(&[&smallest[..], &["--", "-D", "warnings"]].concat())?;
             }
             Self::DocTest => cargo(&["test", "--workspace", "--doc"])?,
-            Self::Doc => run_program(cargo_command().env("RUSTDOCFLAGS", "-D warnings").args([
-                "doc",
-                "--workspace",
-                "--no-deps",
-            ]))?,
+            Self::Doc => {
+                let mut doc = cargo_command();
+                doc.env("RUSTDOCFLAGS", "-D warnings");
+                run_program(doc.args(["doc", "--workspace", "--no-deps"]))?;
+            }
         }
-        Ok(Found::default())
+        Ok(())
     }
 }
 
@@ -177,41 +150,39 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let steps = match arguments.only {
         Some(step) => vec![step],
         None if arguments.fast => Step::FAST.to_vec(),
-        None => Step::FULL.to_vec(),
+        // The unit tests are among all tests.
+        None => (Step::value_variants().iter().copied())
+            .filter(|step| *step != Step::Unit)
+            .collect(),
     };
     let mut done: Vec<(Step, Duration, &str)> = Vec::new();
     let mut all = Found::default();
-    let mut failure = Ok(());
+    let mut result = Ok(());
     for step in steps {
-        println!("\n=== {} ===", step.name());
-        let started = Instant::now();
-        let result = step.run(arguments.long);
+        let name = value_name(&step);
+        println!("\n=== {name} ===");
+        let (started, known) = (Instant::now(), all.skipped.len());
+        result = step
+            .run(arguments.long, &mut all)
+            .with_context(|| format!("step {name} failed"));
         let elapsed = started.elapsed();
-        println!("=== {}: {:.1} s", step.name(), elapsed.as_secs_f64());
-        match result {
-            Ok(found) => {
-                for reason in &found.skipped {
-                    println!("skipped: {reason}");
-                }
-                all.skipped.extend(found.skipped);
-                all.timed.extend(found.timed);
-                done.push((step, elapsed, "passed"));
-            }
-            Err(error) => {
-                done.push((step, elapsed, "FAILED"));
-                failure = Err(error).with_context(|| format!("step {} failed", step.name()));
-                break;
-            }
+        println!("=== {name}: {:.1} s", elapsed.as_secs_f64());
+        for reason in &all.skipped[known..] {
+            println!("skipped: {reason}");
+        }
+        done.push((step, elapsed, if result.is_ok() { "passed" } else { "FAILED" }));
+        if result.is_err() {
+            break;
         }
     }
     summarise(&done, all);
-    failure
+    result
 }
 
 fn summarise(done: &[(Step, Duration, &str)], mut found: Found) {
     println!("\n{:14} {:>8}  result", "step", "seconds");
     for (step, elapsed, result) in done {
-        println!("{:14} {:8.1}  {result}", step.name(), elapsed.as_secs_f64());
+        println!("{:14} {:8.1}  {result}", value_name(step), elapsed.as_secs_f64());
     }
     let total: Duration = done.iter().map(|(_, elapsed, _)| *elapsed).sum();
     println!("{:14} {:8.1}", "total", total.as_secs_f64());
@@ -233,48 +204,45 @@ fn summarise(done: &[(Step, Duration, &str)], mut found: Found) {
     }
 }
 
-fn test_file_systems(variables: &[(&str, &OsStr)]) -> Result<Found> {
+fn test_file_systems(variables: &[(&str, &OsStr)], found: &mut Found) -> Result<()> {
     if let Some(reason) = filesystems::why_not_here() {
-        return Ok(skipped(vec![format!("file-system matrix: {reason}")]));
+        found.skipped.push(format!("file-system matrix: {reason}"));
+        return Ok(());
     }
-    let built = built::build()?;
-    let matrix = Matrix::mount(&TestFileSystem::ALL)?;
-    let mut timed = Vec::new();
+    let built = built::build(&[])?;
+    let matrix = Matrix::mount(TestFileSystem::value_variants())?;
     for (test, arguments, on_layered) in ON_FILE_SYSTEMS {
-        let wanted = matrix
-            .mounted()
-            .iter()
-            .filter(|mounted| on_layered || !mounted.file_system().is_layered());
-        timed.extend(test_on(&built, test, wanted, arguments, variables)?);
+        let mounted = matrix.mounted().iter();
+        let wanted = mounted.filter(|mounted| on_layered || !mounted.file_system().is_layered());
+        let timed = test_on(&built, test, wanted, arguments, variables)?;
+        found.timed.extend(timed);
     }
-    Ok(Found {
-        skipped: matrix.skipped().to_vec(),
-        timed,
-    })
+    found.skipped.extend_from_slice(matrix.skipped());
+    Ok(())
 }
 
 /// The images are on XFS, where a copy of an image is a reflink, and so a snapshot of one moment.
-fn test_crashes(variables: &[(&str, &OsStr)]) -> Result<Found> {
+fn test_crashes(variables: &[(&str, &OsStr)], found: &mut Found) -> Result<()> {
     if let Some(reason) = filesystems::why_not_here() {
-        return Ok(skipped(vec![format!("devices right after a kill: {reason}")]));
+        found.skipped.push(format!("devices right after a kill: {reason}"));
+        return Ok(());
     }
-    let built = built::build()?;
-    let directory = filesystems::directory()?;
-    let host = match Mounted::new(TestFileSystem::Xfs, directory.path()) {
-        Ok(host) => host,
-        Err(error) => {
-            check_interrupt()?;
-            return Ok(skipped(vec![format!("devices right after a kill: {error:#}")]));
-        }
-    };
-    let matrix = Matrix::mount_in(
-        host.point(),
-        &[TestFileSystem::Ext4, TestFileSystem::Xfs, TestFileSystem::Btrfs],
-    )?;
-    let arguments = ["--ignored", "--show-output", "on_the_device"];
-    let timed = test_on(&built, "contract", matrix.mounted().iter(), &arguments, variables)?;
-    let skipped = [matrix.skipped(), &torture(true)?].concat();
-    Ok(Found { skipped, timed })
+    let built = built::build(&[])?;
+    let host = Matrix::mount(&[TestFileSystem::Xfs])?;
+    if let Some(host) = host.mounted().first() {
+        let wanted = [TestFileSystem::Ext4, TestFileSystem::Xfs, TestFileSystem::Btrfs];
+        let matrix = Matrix::mount_in(host.point(), &wanted)?;
+        let arguments = ["--ignored", "--show-output", "on_the_device"];
+        let timed = test_on(&built, "contract", matrix.mounted().iter(), &arguments, variables)?;
+        found.timed.extend(timed);
+        found.skipped.extend_from_slice(matrix.skipped());
+        found.skipped.extend(torture(true)?);
+    }
+    let reasons = host.skipped().iter();
+    found
+        .skipped
+        .extend(reasons.map(|reason| format!("devices right after a kill: {reason}")));
+    Ok(())
 }
 
 /// A minute of random trials, or a few losses of power; what was skipped.

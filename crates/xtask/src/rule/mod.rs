@@ -9,11 +9,12 @@
 mod replay;
 pub mod world;
 
+use std::fmt;
 use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
-use seekless_record::{Contest, Revision, Run, Status, StorageId, Verdict};
+use seekless_record::{Contest, Entry, Revision, Run, Status, StorageId, Verdict};
 use seekless_results::pool;
 use seekless_results::statistics::{median, median_interval};
 
@@ -46,145 +47,152 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     if let Some(directory) = &arguments.replay {
         return replay::run(directory);
     }
-    println!("| scenario | {} |", COLUMNS.map(|(title, _)| title).join(" | "));
-    println!("|---|{}", "---:|".repeat(COLUMNS.len()));
-    for scenario in SCENARIOS
-        .iter()
-        .filter(|scenario| scenario.name.contains(&arguments.scenario))
-    {
+    let titles = Score::default().columns().map(|(title, _)| title);
+    println!("| scenario | {} |", titles.join(" | "));
+    println!("|---|{}", "---:|".repeat(titles.len()));
+    let all = SCENARIOS.iter();
+    for scenario in all.filter(|scenario| scenario.name.contains(&arguments.scenario)) {
         let score = judge(scenario, arguments.sittings, arguments.over)?;
-        println!(
-            "| {} | {} |",
-            scenario.name,
-            COLUMNS.map(|(_, figure)| figure(&score)).join(" | ")
-        );
+        let figures = score.columns().map(|(_, figure)| figure);
+        println!("| {} | {} |", scenario.name, figures.join(" | "));
     }
     Ok(())
+}
+
+/// How many of how many.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Rate {
+    part: u32,
+    of: u32,
+}
+
+impl Rate {
+    fn count(&mut self, is_part: bool) {
+        self.part += u32::from(is_part);
+        self.of += 1;
+    }
+
+    fn add(&mut self, other: Self) {
+        self.part += other.part;
+        self.of += other.of;
+    }
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.of {
+            0 => out.write_str("-"),
+            of => write!(out, "{:.1} %", 100.0 * f64::from(self.part) / f64::from(of)),
+        }
+    }
 }
 
 /// What came of a scenario's sittings.
 #[derive(Debug, Default)]
 struct Score {
-    sittings: u32,
-    contests: u32,
     trials: usize,
-    decided: u32,
-    /// Of the decided contests.
-    regrets: Vec<f64>,
+    /// Contests with a recommendation.
+    decided: Rate,
+    /// Of the decided contests, those with a regret beyond 5 %, and beyond 10 %.
+    regrets: [Rate; 2],
     /// Contests that name one method the best.
-    best: u32,
-    best_false: u32,
+    best: Rate,
+    best_false: Rate,
     /// Sittings in which a method is falsely said to be slower.
-    slower_false: u32,
-    /// Contests with a method that is said to be slower.
-    claiming: u32,
-    contradicted: u32,
+    slower_false: Rate,
+    /// Of the contests with a method that is said to be slower.
+    contradicted: Rate,
     /// Contests whose methods are said to be equal.
-    equal: u32,
-    equal_false: u32,
-    /// Contests that say what the method to use costs at most, and how many of them say too little.
-    costs: u32,
-    costs_false: u32,
-    /// Intervals with a coverage, and how many of them hold the true ratio.
-    intervals: u32,
-    covering: u32,
+    equal: Rate,
+    equal_false: Rate,
+    /// Of the contests that say what the method to use costs at most, those that say too little.
+    costs_false: Rate,
+    /// Of the intervals with a coverage, those that hold the true ratio.
+    covering: Rate,
     /// The logarithms of high over low of those that tie.
     widths: Vec<f64>,
 }
 
-type Column = (&'static str, fn(&Score) -> String);
-
-const COLUMNS: [Column; 12] = [
-    ("decided", |score| percent(score.decided, score.contests)),
-    ("regret > 5 %", |score| score.regret_beyond(0.05)),
-    ("regret > 10 %", |score| score.regret_beyond(0.10)),
-    ("one best", |score| percent(score.best, score.contests)),
-    ("of these false", |score| percent(score.best_false, score.best)),
-    ("sittings with a false slower", |score| {
-        percent(score.slower_false, score.sittings)
-    }),
-    ("contradicted", |score| percent(score.contradicted, score.claiming)),
-    ("equal within 10 %", |score| percent(score.equal, score.contests)),
-    ("of these false", |score| percent(score.equal_false, score.equal)),
-    ("costs more than said", |score| percent(score.costs_false, score.costs)),
-    ("intervals cover", |score| percent(score.covering, score.intervals)),
-    ("width; trials", |score| {
-        let width =
-            median(&score.widths).map_or_else(|| "-".to_owned(), |width| format!("{:.0} %", width.exp_m1() * 100.0));
-        format!("{width}; {:.0}", score.trials as f64 / f64::from(score.contests))
-    }),
-];
-
-fn percent(part: u32, of: u32) -> String {
-    match of {
-        0 => "-".to_owned(),
-        of => format!("{:.1} %", 100.0 * f64::from(part) / f64::from(of)),
-    }
-}
-
 impl Score {
-    fn regret_beyond(&self, most: f64) -> String {
-        let beyond = self.regrets.iter().filter(|&&regret| regret > most).count();
-        percent(beyond as u32, self.regrets.len() as u32)
+    /// The title of each column of the table, and its figure.
+    fn columns(&self) -> [(&'static str, String); 12] {
+        let width = median(&self.widths);
+        let width = width.map_or_else(|| "-".to_owned(), |width| format!("{:.0} %", width.exp_m1() * 100.0));
+        let trials = self.trials as f64 / f64::from(self.decided.of);
+        [
+            ("decided", self.decided.to_string()),
+            ("regret > 5 %", self.regrets[0].to_string()),
+            ("regret > 10 %", self.regrets[1].to_string()),
+            ("one best", self.best.to_string()),
+            ("of these false", self.best_false.to_string()),
+            ("sittings with a false slower", self.slower_false.to_string()),
+            ("contradicted", self.contradicted.to_string()),
+            ("equal within 10 %", self.equal.to_string()),
+            ("of these false", self.equal_false.to_string()),
+            ("costs more than said", self.costs_false.to_string()),
+            ("intervals cover", self.covering.to_string()),
+            ("width; trials", format!("{width}; {trials:.0}")),
+        ]
     }
 
     fn add(&mut self, scenario: &Scenario, hour: &Truth, other_hour: &Truth, run: &Run, seed: u64) {
-        self.sittings += 1;
         self.trials += run.trials.len();
         let mut is_false = false;
         for (index, contest) in run.contests.iter().enumerate() {
             is_false |= self.add_contest(contest, &hour[index]);
             if let Some(is_contradicted) = contradicted(scenario, contest, &other_hour[index], seed) {
-                self.claiming += 1;
-                self.contradicted += u32::from(is_contradicted);
+                self.contradicted.count(is_contradicted);
             }
         }
-        self.slower_false += u32::from(is_false);
+        self.slower_false.count(is_false);
     }
 
     /// Gives whether a method is falsely said to be slower.
     fn add_contest(&mut self, contest: &Contest, hour: &[f64]) -> bool {
-        self.contests += 1;
         let fastest = hour.iter().copied().fold(f64::INFINITY, f64::min);
-        if let Some(recommended) = recommended(contest) {
-            self.decided += 1;
-            self.regrets.push(hour[recommended] / fastest - 1.0);
-        }
         let slowest = hour.iter().copied().fold(0.0, f64::max);
-        if let Some(within) = contest
+        let recommended = recommended(contest);
+        self.decided.count(recommended.is_some());
+        if let Some(entry) = recommended {
+            let regret = hour[entry] / fastest - 1.0;
+            self.regrets[0].count(regret > 0.05);
+            self.regrets[1].count(regret > 0.10);
+        }
+        let equal_within = contest
             .conclusion
             .as_ref()
-            .and_then(|conclusion| conclusion.equal_within)
-        {
-            self.equal += 1;
-            self.equal_false += u32::from(slowest / fastest - 1.0 > within);
+            .and_then(|conclusion| conclusion.equal_within);
+        self.equal.count(equal_within.is_some());
+        if let Some(within) = equal_within {
+            self.equal_false.count(slowest / fastest - 1.0 > within);
         }
         if let Some((entry, cost)) = to_use(contest) {
-            self.costs += 1;
-            self.costs_false += u32::from(hour[entry] / fastest - 1.0 > cost);
+            self.costs_false.count(hour[entry] / fastest - 1.0 > cost);
         }
-        let Some(leader) = leader(contest) else { return false };
-        let is_said_slower: Vec<bool> = (0..hour.len()).map(|entry| is_said_slower(contest, entry)).collect();
-        let others = || (0..hour.len()).filter(|&entry| entry != leader);
-        if others().all(|entry| is_said_slower[entry]) {
-            self.best += 1;
-            self.best_false += u32::from(hour[leader] > fastest);
+        let leader = leader(contest);
+        let others = |entry: &usize| leader.is_some_and(|leader| *entry != leader);
+        let others: Vec<usize> = (0..hour.len()).filter(others).collect();
+        let slower: Vec<usize> = said_slower(contest);
+        let is_best = leader.is_some() && slower.len() == others.len();
+        self.best.count(is_best);
+        let Some(leader) = leader else { return false };
+        if is_best {
+            self.best_false.count(hour[leader] > fastest);
         }
-        for entry in others() {
+        for entry in others {
             let Some(standing) = &contest.entries[entry].standing else {
                 continue;
             };
             let ratio = standing.ratio;
             if ratio.coverage.is_some() {
                 let truth = hour[entry] / hour[leader];
-                self.intervals += 1;
-                self.covering += u32::from(ratio.low <= truth && truth <= ratio.high);
+                self.covering.count(ratio.low <= truth && truth <= ratio.high);
                 if standing.verdict == Verdict::Tie {
                     self.widths.push((ratio.high / ratio.low).ln());
                 }
             }
         }
-        others().any(|entry| is_said_slower[entry] && hour[entry] <= hour[leader])
+        slower.into_iter().any(|entry| hour[entry] <= hour[leader])
     }
 }
 
@@ -229,43 +237,52 @@ fn as_sitting(mut run: Run, number: u32) -> Run {
 }
 
 fn recommended(contest: &Contest) -> Option<usize> {
-    named(contest, contest.conclusion.as_ref()?.recommended.as_ref()?)
+    named(contest, contest.conclusion.as_ref()?.recommended.as_ref())
 }
 
 /// The method to use, decided or not, and what it costs at most.
 fn to_use(contest: &Contest) -> Option<(usize, f64)> {
     let conclusion = contest.conclusion.as_ref()?;
-    let name = conclusion.recommended.as_ref().or(conclusion.until_decided.as_ref())?;
+    let name = conclusion.recommended.as_ref().or(conclusion.until_decided.as_ref());
     Some((named(contest, name)?, conclusion.costs_at_most?))
 }
 
-fn named(contest: &Contest, name: &str) -> Option<usize> {
-    contest.entries.iter().position(|entry| entry.name() == name)
+fn named(contest: &Contest, name: Option<&String>) -> Option<usize> {
+    contest
+        .entries
+        .iter()
+        .position(|entry| name.is_some_and(|name| entry.name() == *name))
 }
 
 /// The entry against which the others stand.
 fn leader(contest: &Contest) -> Option<usize> {
-    named(contest, contest.conclusion.as_ref()?.best.as_ref()?)
+    named(contest, contest.conclusion.as_ref()?.best.as_ref())
 }
 
-fn is_said_slower(contest: &Contest, entry: usize) -> bool {
-    let entry = &contest.entries[entry];
-    let stands_slower = |standing: &seekless_record::Standing| standing.verdict == Verdict::Slower;
-    matches!(entry.status, Status::Dropped(_)) || entry.standing.as_ref().is_some_and(stands_slower)
+/// The entries that are said to be slower than the leader.
+fn said_slower(contest: &Contest) -> Vec<usize> {
+    let Some(leader) = leader(contest) else {
+        return Vec::new();
+    };
+    let is_slower = |entry: &Entry| {
+        let standing = entry.standing.as_ref();
+        matches!(entry.status, Status::Dropped(_)) || standing.is_some_and(|one| one.verdict == Verdict::Slower)
+    };
+    let others = (0..contest.entries.len()).filter(|&entry| entry != leader);
+    others.filter(|&entry| is_slower(&contest.entries[entry])).collect()
 }
 
 /// Whether another sitting contradicts a claim that a method is slower; none if there is no such claim.
 fn contradicted(scenario: &Scenario, contest: &Contest, other_hour: &[f64], seed: u64) -> Option<bool> {
     let leader = leader(contest)?;
-    let slower = (0..other_hour.len()).filter(|&entry| entry != leader && is_said_slower(contest, entry));
     let contradicts = |entry: usize| {
         let seed = seed << 16 | entry as u64;
         let pairs = scenario.pairs([other_hour[entry], other_hour[leader]], PAIRS, seed);
         let ratios: Vec<f64> = pairs.iter().map(|(one, other)| one / other).collect();
         median_interval(&ratios).is_some_and(|interval| interval.high < 1.0)
     };
-    let all: Vec<bool> = slower.map(contradicts).collect();
-    (!all.is_empty()).then(|| all.contains(&true))
+    let slower = said_slower(contest);
+    (!slower.is_empty()).then(|| slower.into_iter().any(contradicts))
 }
 
 #[cfg(test)]
@@ -279,10 +296,13 @@ mod tests {
             ..SCENARIOS[0]
         };
         let score = judge(&still, 2, 1).unwrap();
-        assert_eq!((score.contests, score.decided), (16, 16));
-        assert!(score.regrets.iter().all(|&regret| regret < 0.05), "{:?}", score.regrets);
-        assert_eq!((score.best_false, score.slower_false, score.contradicted), (0, 0, 0));
-        assert_eq!(score.claiming, 16);
+        assert_eq!(score.decided, Rate { part: 16, of: 16 });
+        assert_eq!(score.regrets[0], Rate { part: 0, of: 16 });
+        assert_eq!(
+            [score.best_false, score.slower_false, score.contradicted].map(|rate| rate.part),
+            [0; 3]
+        );
+        assert_eq!(score.contradicted.of, 16);
     }
 
     /// What is wanted of the rule, in fewer sittings than the table has.
@@ -290,18 +310,14 @@ mod tests {
     fn on_a_usual_machine_the_rule_decides_most_contests_and_claims_little_that_is_false() {
         let usual = SCENARIOS.iter().find(|scenario| scenario.name == "noise 13 %").unwrap();
         let score = judge(usual, 16, 1).unwrap();
-        assert!(score.decided * 4 >= score.contests * 3, "{score:?}");
-        let costly = score.regrets.iter().filter(|&&regret| regret > 0.05).count();
+        assert!(score.decided.part * 4 >= score.decided.of * 3, "{score:?}");
+        let costly = score.regrets[0];
+        assert!(costly.part * 10 <= costly.of, "{costly:?}");
         assert!(
-            costly * 10 <= score.regrets.len(),
-            "{costly} of {}",
-            score.regrets.len()
-        );
-        assert!(
-            score.slower_false <= 1 && score.costs_false * 10 <= score.costs,
+            score.slower_false.part <= 1 && score.costs_false.part * 10 <= score.costs_false.of,
             "{score:?}"
         );
-        assert!(score.covering * 100 >= score.intervals * 90, "{score:?}");
+        assert!(score.covering.part * 100 >= score.covering.of * 90, "{score:?}");
     }
 
     #[test]
@@ -309,10 +325,10 @@ mod tests {
         let name = "13 %, 8 % between sittings";
         let varying = SCENARIOS.iter().find(|scenario| scenario.name == name).unwrap();
         let score = judge(varying, 6, 3).unwrap();
-        assert_eq!(score.contests, 48);
-        assert!(score.contradicted <= 2, "{score:?}");
+        assert_eq!(score.decided.of, 48);
+        assert!(score.contradicted.part <= 2, "{score:?}");
         assert!(
-            score.costs_false <= 5 && score.covering * 100 >= score.intervals * 90,
+            score.costs_false.part <= 5 && score.covering.part * 100 >= score.covering.of * 90,
             "{score:?}"
         );
     }
@@ -329,10 +345,10 @@ mod tests {
             .collect();
         let mut score = Score::default();
         score.add(scenario, &inverse, &inverse, &run, 1);
-        assert_eq!((score.slower_false, score.claiming), (1, 8));
-        assert_eq!(score.contradicted, 8);
-        assert_eq!(score.best_false, score.best);
-        assert!(score.regrets.iter().all(|&regret| regret > 0.1));
-        assert!(score.covering < score.intervals);
+        assert_eq!((score.slower_false.part, score.contradicted.of), (1, 8));
+        assert_eq!(score.contradicted.part, 8);
+        assert_eq!(score.best_false.part, score.best.part);
+        assert_eq!(score.regrets[1].part, score.regrets[1].of);
+        assert!(score.covering.part < score.covering.of);
     }
 }

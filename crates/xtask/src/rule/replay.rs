@@ -3,26 +3,25 @@
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use seekless_record::{Contest, Run, Verdict};
+use seekless_record::{Run, Verdict};
 use seekless_results::statistics::median;
 use seekless_results::{View, Visible, pool};
 
-use super::{leader, percent, to_use};
+use super::{Rate, leader, recommended, said_slower, to_use};
 
 /// What came of the contests of left-out sittings.
 #[derive(Debug, Default)]
 struct Replay {
-    contests: u32,
-    decided: u32,
+    /// Of the contests.
+    decided: Rate,
     /// The sitting alone has the same method to use.
-    same: u32,
+    same: Rate,
     /// The time of the method to use over that of the one that led the left-out sitting, less one: no less than its regret.
     over_leader: Vec<f64>,
     /// Contests in which the method to use was slower in the left-out sitting for certain.
-    beaten: u32,
+    beaten: Rate,
     /// Claims that a method is slower, and those that the left-out sitting contradicts.
-    claims: u32,
-    contradicted: u32,
+    contradicted: Rate,
 }
 
 /// Prints a line of Markdown for each sitting that is left out, and one for all.
@@ -37,7 +36,7 @@ pub fn run(directory: &Path) -> Result<()> {
     for run in &runs {
         // It is not among its own others.
         let (own, sittings) = replay(run, &runs);
-        if own.contests > 0 {
+        if own.decided.of > 0 {
             println!("{}", line(&run.id, &sittings.to_string(), &own));
         }
         all.add(own);
@@ -65,17 +64,20 @@ fn read(directory: &Path) -> Result<Vec<Run>> {
 }
 
 fn line(name: &str, sittings: &str, own: &Replay) -> String {
-    let beyond = own.over_leader.iter().filter(|&&over| over > 0.10).count();
+    let mut beyond = Rate::default();
+    for over in &own.over_leader {
+        beyond.count(*over > 0.10);
+    }
     let cells = [
         sittings.to_owned(),
-        own.contests.to_string(),
-        percent(own.decided, own.contests),
-        percent(own.same, own.contests),
+        own.decided.of.to_string(),
+        own.decided.to_string(),
+        own.same.to_string(),
         median(&own.over_leader).map_or_else(|| "-".to_owned(), |over| format!("{:.1} %", over * 100.0)),
-        percent(beyond as u32, own.over_leader.len() as u32),
-        percent(own.beaten, own.contests),
-        own.claims.to_string(),
-        percent(own.contradicted, own.claims),
+        beyond.to_string(),
+        own.beaten.to_string(),
+        own.contradicted.of.to_string(),
+        own.contradicted.to_string(),
     ];
     format!("| {name} | {} |", cells.join(" | "))
 }
@@ -88,54 +90,46 @@ fn replay(run: &Run, others: &[Run]) -> (Replay, u32) {
     let (mut found, mut sittings) = (Replay::default(), 0);
     let shown = Visible::of(run);
     for (contest, own) in decided.contests.iter().zip(&View::of(&shown).contests) {
-        let count = contest.conclusion.as_ref().and_then(|conclusion| conclusion.sittings);
-        let count = count.map_or(0, |sittings| sittings.count);
+        let of_sittings = contest
+            .conclusion
+            .as_ref()
+            .and_then(|conclusion| conclusion.sittings.as_ref());
+        let count = of_sittings.map_or(0, |sittings| sittings.count);
         let Some((entry, _)) = to_use(contest).filter(|_| count > 0) else {
             continue;
         };
         sittings = sittings.max(count);
-        found.contests += 1;
-        let is_decided = contest
-            .conclusion
-            .as_ref()
-            .is_some_and(|found| found.recommended.is_some());
-        found.decided += u32::from(is_decided);
-        found.same += u32::from(to_use(own.contest).is_some_and(|(own, _)| own == entry));
-        if let Some(standing) = &own.contest.entries[entry].standing {
-            found.over_leader.push(standing.ratio.median - 1.0);
-            found.beaten += u32::from(standing.verdict == Verdict::Slower);
-        }
-        for (slower, faster) in claims(contest) {
+        found.decided.count(recommended(contest).is_some());
+        found
+            .same
+            .count(to_use(own.contest).is_some_and(|(own, _)| own == entry));
+        let standing = own.contest.entries[entry].standing.as_ref();
+        found
+            .over_leader
+            .extend(standing.map(|standing| standing.ratio.median - 1.0));
+        found
+            .beaten
+            .count(standing.is_some_and(|standing| standing.verdict == Verdict::Slower));
+        let name = |entry: usize| contest.entries[entry].name().into_owned();
+        for slower in said_slower(contest) {
             // What the sitting dropped early has the range of three rounds for an interval: that contradicts too easily
             // rather than not.
-            if let Some(compared) = own.compare(&slower, &faster).filter(|compared| compared.pairs > 2) {
-                found.claims += 1;
-                found.contradicted += u32::from(compared.ratio.high < 1.0);
+            let compared = leader(contest).and_then(|leader| own.compare(&name(slower), &name(leader)));
+            if let Some(compared) = compared.filter(|compared| compared.pairs > 2) {
+                found.contradicted.count(compared.ratio.high < 1.0);
             }
         }
     }
     (found, sittings)
 }
 
-/// The methods that are said to be slower, each with the one that leads.
-fn claims(contest: &Contest) -> Vec<(String, String)> {
-    let Some(leader) = leader(contest) else {
-        return Vec::new();
-    };
-    let slower = (0..contest.entries.len()).filter(|&entry| super::is_said_slower(contest, entry));
-    let name = |entry: usize| contest.entries[entry].name().into_owned();
-    slower.map(|entry| (name(entry), name(leader))).collect()
-}
-
 impl Replay {
     fn add(&mut self, other: Self) {
-        self.contests += other.contests;
-        self.decided += other.decided;
-        self.same += other.same;
+        self.decided.add(other.decided);
+        self.same.add(other.same);
         self.over_leader.extend(other.over_leader);
-        self.beaten += other.beaten;
-        self.claims += other.claims;
-        self.contradicted += other.contradicted;
+        self.beaten.add(other.beaten);
+        self.contradicted.add(other.contradicted);
     }
 }
 
@@ -153,12 +147,12 @@ mod tests {
             .map(|at| as_sitting(scenario.sit(&truth, 7 + u64::from(at)), at))
             .collect();
         let (same, sittings) = replay(&runs[0], &runs[1..]);
-        assert_eq!((sittings, same.contests, same.contradicted), (2, 8, 0));
-        assert!(same.decided >= 7 && same.claims > 20, "{same:?}");
+        assert_eq!((sittings, same.decided.of, same.contradicted.part), (2, 8, 0));
+        assert!(same.decided.part >= 7 && same.contradicted.of > 20, "{same:?}");
         assert!(same.over_leader.iter().all(|&over| over < 0.06), "{same:?}");
         // Of one other alone, too, and not of what the sitting left out says itself.
         let (own, sittings) = replay(&runs[0], &runs[1..2]);
-        assert_eq!((sittings, own.contests), (1, 8));
+        assert_eq!((sittings, own.decided.of), (1, 8));
         assert!(own.over_leader.iter().any(|&over| over > 0.0), "{own:?}");
         // One in which what was slow is fast.
         let inverse: Truth = (truth.iter())
@@ -166,7 +160,7 @@ mod tests {
             .collect();
         runs[0] = as_sitting(scenario.sit(&inverse, 9), 0);
         let (other, _) = replay(&runs[0], &runs[1..]);
-        assert!(other.beaten == 8 && other.contradicted > 20, "{other:?}");
-        assert_eq!(replay(&runs[0], &[]).0.contests, 0, "nobody decides");
+        assert!(other.beaten.part == 8 && other.contradicted.part > 20, "{other:?}");
+        assert_eq!(replay(&runs[0], &[]).0.decided.of, 0, "nobody decides");
     }
 }

@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use fastrand::Rng;
+use rustix::process::Signal;
 
 use crate::filesystems::TestFileSystem;
 
@@ -30,7 +31,7 @@ pub fn draw_file_system(rng: &mut Rng) -> TestFileSystem {
 /// `/proc/sys/fs/lease-break-time` during a campaign: the least there is.
 pub const LEASE_BREAK_SECONDS: u64 = 1;
 /// Longer than that.
-const OUTLASTING: Duration = Duration::from_millis(1250);
+pub const OUTLASTING: Duration = Duration::from_millis(1250);
 
 /// What strace does at the `when`th call of a name.
 #[derive(Clone, Copy, Debug)]
@@ -49,20 +50,12 @@ pub enum InjectedFault {
     Errors(&'static str),
 }
 
-/// What happens some time after the start.
-#[derive(Clone, Copy, Debug)]
-pub enum Interruption {
-    Kill,
-    Terminate,
-    /// SIGSTOP, and SIGCONT when the lease is broken.
-    Stop(Duration),
-}
-
 /// What disturbs a run of seekless, other processes apart.
 #[derive(Debug)]
 pub struct Disturbance {
     pub injections: Vec<Injection>,
-    pub timed: Option<(Duration, Interruption)>,
+    /// SIGKILL, SIGTERM or SIGSTOP some time after the start, and SIGCONT when the lease is broken.
+    pub timed: Option<(Duration, Signal)>,
     /// The file system has this much room left.
     pub free_bytes: Option<u64>,
 }
@@ -92,9 +85,9 @@ impl Disturbance {
     pub fn draw(rng: &mut Rng, calls: &Calls) -> Self {
         let (mut injections, mut timed) = (Vec::new(), None);
         match rng.u8(..100) {
-            0..20 => timed = Some((moment(rng), Interruption::Kill)),
-            20..24 => timed = Some((moment(rng), Interruption::Terminate)),
-            24..27 => timed = Some((moment(rng), Interruption::Stop(OUTLASTING))),
+            0..20 => timed = Some((moment(rng), Signal::KILL)),
+            20..24 => timed = Some((moment(rng), Signal::TERM)),
+            24..27 => timed = Some((moment(rng), Signal::STOP)),
             27..85 => injections = draw_injections(rng, calls),
             _ => {}
         }
@@ -127,12 +120,12 @@ impl Disturbance {
 
     /// seekless is stopped for longer than it may keep its lease.
     pub fn outlasts_lease(&self) -> bool {
-        let is_stopped = matches!(self.timed, Some((_, Interruption::Stop(_))));
-        is_stopped
-            || self
-                .injections
-                .iter()
-                .any(|one| one.what == InjectedFault::Delay(OUTLASTING))
+        let mut injections = self.injections.iter();
+        self.is_stopped() || injections.any(|one| one.what == InjectedFault::Delay(OUTLASTING))
+    }
+
+    pub fn is_stopped(&self) -> bool {
+        self.timed.is_some_and(|(_, signal)| signal == Signal::STOP)
     }
 }
 

@@ -5,6 +5,7 @@
 //! each byte that any of them wrote, and each content that was there before, must be found afterwards (`verdict`).
 
 use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use fastrand::Rng;
@@ -109,32 +110,41 @@ impl Disturber {
             is_at_one: rng.bool(),
         }
     }
+
+    /// Draws one that acts a few times.
+    pub fn draw_brief(rng: &mut Rng, column: usize) -> Self {
+        Self {
+            most_acts: rng.usize(1..8),
+            ..Self::draw(rng, column)
+        }
+    }
+}
+
+impl Interference {
+    pub fn moves_directory(self) -> bool {
+        matches!(self, Self::RenameDirectory | Self::ReplaceDirectory)
+    }
 }
 
 /// One of them did this.
+#[derive(Clone)]
 pub struct Act {
     pub kind: Interference,
-    /// The number of the entry; that of the directory, if it is one.
-    pub number: usize,
+    /// The file, or the directory if it is one, in the directory of the trial.
+    pub path: PathBuf,
     /// What it wrote, as far as it was written: bytes that are found nowhere else. If the act failed, they may be in the file.
     pub wrote: Vec<u8>,
     /// Where, if it is a mark.
     pub offset: usize,
     /// The mode, owner or value of an attribute that was set.
     pub set: u32,
-    /// When it began and ended, as a count of what all of them did.
-    pub begun: u64,
-    pub ended: u64,
     pub answer: Result<(), String>,
 }
 
 impl Act {
     /// Whether it gives a directory another name, or another directory the name.
     pub fn moves_directory(&self) -> bool {
-        matches!(
-            self.kind,
-            Interference::RenameDirectory | Interference::ReplaceDirectory
-        )
+        self.kind.moves_directory()
     }
 
     /// It gave a name of the tree to another file, or took it.
@@ -146,9 +156,9 @@ impl Act {
 
 impl fmt::Debug for Act {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { kind, begun, ended, .. } = self;
-        let start = self.wrote[..self.wrote.len().min(MARK_BYTES)].escape_ascii();
-        write!(out, "{begun} to {ended}: {kind:?}, {} B {start} ", self.wrote.len())?;
+        let Self { kind, path, wrote, .. } = self;
+        let start = wrote[..wrote.len().min(MARK_BYTES)].escape_ascii();
+        write!(out, "{}: {kind:?}, {} B {start} ", path.display(), wrote.len())?;
         write!(out, "at {}, set {:o}: {:?}", self.offset, self.set, self.answer)
     }
 }

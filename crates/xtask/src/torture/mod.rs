@@ -4,29 +4,28 @@
 //! Each trial is drawn from a seed of its own, and can be run again alone; moments and interleavings are not repeated by
 //! that. `docs/reliability.md` says what is asserted.
 
-mod contents;
+mod command;
 mod disturb;
 mod disturber;
-mod files;
-mod job;
+mod draw;
+mod origins;
 mod plan;
 mod power;
 mod site;
+mod tree;
 mod trial;
 mod verdict;
 mod world;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
-use std::time::Instant;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use std::{fs, iter, thread};
 
-use anyhow::{Context, Result, anyhow, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use comfy_table::{Table, presets};
 use tempfile::TempDir;
@@ -35,6 +34,7 @@ use self::disturb::{FILE_SYSTEMS, LEASE_BREAK_SECONDS};
 use self::plan::{TrialPlan, TrialSubject};
 use self::power::{Power, PowerPlan};
 use self::site::{Site, TrialReport};
+use self::tree::STATE;
 use crate::built::{beside, cargo_command};
 use crate::filesystems::{self, Matrix, Mounted, TestFileSystem};
 use crate::process::{capture, check_interrupt, is_installed, run as run_program};
@@ -81,17 +81,13 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     if let Some(reason) = why_not_here() {
         bail!("{reason}");
     }
-    let binary = arguments.binary.clone().map_or_else(build, Ok)?;
-    let binary = fs::canonicalize(&binary).with_context(|| format!("cannot find {}", binary.display()))?;
-    for reason in campaign(&binary, arguments)? {
+    if arguments.binary.is_none() {
+        run_program(cargo_command().args(["build", "--quiet", "--package", "seekless-cli"]))?;
+    }
+    for reason in campaign(arguments)? {
         println!("skipped: {reason}");
     }
     Ok(())
-}
-
-fn build() -> Result<PathBuf> {
-    run_program(cargo_command().args(["build", "--quiet", "--package", "seekless-cli"]))?;
-    beside("debug/seekless")
 }
 
 /// A campaign of a minute on all file systems with the binary that the tests use, or a few losses of power; what was skipped.
@@ -99,31 +95,28 @@ pub fn briefly(power: bool) -> Result<Vec<String>> {
     if let Some(reason) = why_not_here() {
         return Ok(vec![format!("torture: {reason}")]);
     }
-    let arguments = Arguments {
+    campaign(&Arguments {
         minutes: (!power).then_some(1.0),
         seeds: power.then_some(20),
         power,
         ..Arguments::default()
-    };
-    campaign(&beside("debug/seekless")?, &arguments)
+    })
 }
 
 fn why_not_here() -> Option<&'static str> {
     filesystems::why_not_here().or_else(|| (!is_installed("strace")).then_some("needs strace"))
 }
 
-/// What happened so far.
-#[derive(Default)]
-struct Tally {
-    rows: BTreeMap<(&'static str, String), [usize; 8]>,
-    kinds: BTreeMap<&'static str, Vec<u64>>,
-    known_limits: usize,
+/// A campaign while it runs.
+struct Campaign<'a> {
+    arguments: &'a Arguments,
+    binary: PathBuf,
+    seeds: Mutex<Box<dyn Iterator<Item = u64> + Send>>,
+    tally: Mutex<Tally>,
 }
 
-const COLUMNS: &str =
-    "file system|command|trials|exit 0|kills|stops and delays|others' writes|errors injected|full disks|failures";
-
-fn campaign(binary: &Path, arguments: &Arguments) -> Result<Vec<String>> {
+/// Runs a campaign; what was skipped.
+fn campaign(arguments: &Arguments) -> Result<Vec<String>> {
     let on = match arguments.seed {
         // It has the images.
         _ if arguments.power => vec![TestFileSystem::Xfs],
@@ -132,45 +125,35 @@ fn campaign(binary: &Path, arguments: &Arguments) -> Result<Vec<String>> {
         None => arguments.on.clone(),
     };
     let processors = thread::available_parallelism()?.get();
-    let workers = if arguments.seed.is_some() {
-        1
-    } else {
-        arguments.workers.unwrap_or(2 * processors)
-    };
+    let workers = arguments.workers.unwrap_or(2 * processors);
+    let workers = if arguments.seed.is_some() { 1 } else { workers };
     let _lease_break = LeaseBreakTime::shorten()?;
     // A set of file systems for each worker, so that it can fill them.
     let sets = (0..workers)
         .map(|_| make_file_systems(&on))
         .collect::<Result<Vec<_>>>()?;
-    let (first, step, count) = match (arguments.seed, arguments.seeds) {
-        (Some(seed), _) => (seed, 0, arguments.repeat),
-        (None, Some(end)) => (0, 1, end),
-        (None, None) => (fastrand::u64(..), 1, u64::MAX),
+    let binary = arguments.binary.clone().map_or_else(|| beside("debug/seekless"), Ok)?;
+    let campaign = Campaign {
+        arguments,
+        binary: fs::canonicalize(&binary).with_context(|| format!("cannot find {}", binary.display()))?,
+        seeds: Mutex::new(arguments.draw_seeds()),
+        tally: Mutex::default(),
     };
-    let seconds = arguments.minutes.map_or(1e9, |minutes| 60.0 * minutes.clamp(0.0, 1e6));
-    let (started, taken) = (Instant::now(), AtomicU64::new(0));
-    let next_seed = || {
-        let number = taken.fetch_add(1, Ordering::Relaxed);
-        let is_over = number >= count || started.elapsed().as_secs_f64() >= seconds;
-        (!is_over).then(|| first.wrapping_add(number.wrapping_mul(step)))
-    };
-    let tally = Mutex::new(Tally::default());
     let result = thread::scope(|scope| {
-        let (next_seed, tally) = (&next_seed, &tally);
-        let start = |set| scope.spawn(move || work(set, binary, next_seed, arguments, tally));
+        let campaign = &campaign;
+        let start = |set| scope.spawn(move || campaign.work(set));
         let threads: Vec<_> = sets.iter().map(start).collect();
         threads
             .into_iter()
             .try_for_each(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     });
-    let tally = tally.into_inner().context("a trial panicked")?;
+    let tally = campaign.tally.into_inner().unwrap_or_else(PoisonError::into_inner);
     println!("\n{}", tally.table());
-    println!("known limits met: {}", tally.known_limits);
     for (kind, seeds) in &tally.kinds {
         println!("{kind}: {} trials, seeds {seeds:?}", seeds.len());
     }
     result?;
-    let failures = tally.total(7);
+    let failures = tally.total(FAILURES);
     ensure!(failures == 0, "{failures} trials failed");
     Ok(sets[0].0.skipped().to_vec())
 }
@@ -189,42 +172,63 @@ fn make_file_systems(on: &[TestFileSystem]) -> Result<(Matrix, TempDir)> {
     Ok((matrix, tempfile::tempdir()?))
 }
 
-fn work(
-    (matrix, aside): &(Matrix, TempDir),
-    binary: &Path,
-    next_seed: &impl Fn() -> Option<u64>,
-    arguments: &Arguments,
-    tally: &Mutex<Tally>,
-) -> Result<()> {
-    let started = Instant::now();
-    while let Some(seed) = next_seed() {
-        check_interrupt()?;
-        if !arguments.of.is_empty() && !arguments.of.contains(&TrialSubject::seed(seed)) {
-            continue;
+impl Arguments {
+    fn draw_seeds(&self) -> Box<dyn Iterator<Item = u64> + Send> {
+        let (started, minutes) = (Instant::now(), self.minutes.unwrap_or(0.0));
+        let limit = Duration::from_secs_f64(60.0 * minutes.clamp(0.0, 1e6));
+        match (self.seed, self.seeds) {
+            (Some(seed), _) => Box::new((0..self.repeat).map(move |_| seed)),
+            (None, Some(end)) => Box::new(0..end),
+            (None, None) => {
+                Box::new(iter::repeat_with(|| fastrand::u64(..)).take_while(move |_| started.elapsed() < limit))
+            }
         }
-        let plan = if arguments.power {
-            PowerPlan::draw(seed)
-        } else {
-            TrialPlan::draw(seed)
-        };
-        let is_its = |one: &&Mounted| plan.power.is_some() || one.file_system() == plan.file_system;
-        let Some(mounted) = matrix.mounted().iter().find(is_its) else {
-            continue;
-        };
-        let site = Site {
-            seekless: binary,
-            directory: mounted.point().join("trial"),
-            aside: aside.path(),
-            state: mounted.point().join("trial/state"),
-            power: None,
-        };
+    }
+}
+
+impl Campaign<'_> {
+    fn work(&self, (matrix, aside): &(Matrix, TempDir)) -> Result<()> {
+        let Arguments { of, power, .. } = self.arguments;
+        let next_seed = || self.seeds.lock().unwrap_or_else(PoisonError::into_inner).next();
+        while let Some(seed) = next_seed() {
+            check_interrupt()?;
+            if !of.is_empty() && !of.contains(&TrialSubject::seed(seed)) {
+                continue;
+            }
+            let plan = if *power {
+                PowerPlan::draw(seed)
+            } else {
+                TrialPlan::draw(seed)
+            };
+            let mut mounted = matrix.mounted().iter();
+            if let Some(mounted) = mounted.find(|one| *power || one.file_system() == plan.file_system) {
+                let directory = mounted.point().join("trial");
+                let state = directory.join(STATE);
+                let (seekless, aside) = (&*self.binary, aside.path());
+                self.run_trial(
+                    seed,
+                    &plan,
+                    &Site {
+                        seekless,
+                        directory,
+                        aside,
+                        state,
+                        power: None,
+                    },
+                )?;
+            }
+        }
+        Ok(())
+    }
+
+    fn run_trial(&self, seed: u64, plan: &TrialPlan, site: &Site<'_>) -> Result<()> {
         let report = match &plan.power {
-            Some(power) => Power::mount(power, &site).and_then(|mounted| trial::run(&plan, &mounted.site(&site))),
-            None => trial::run(&plan, &site),
+            Some(power) => Power::mount(power, site).and_then(|mounted| trial::run(plan, &mounted.site(site))),
+            None => trial::run(plan, site),
         };
         let report = report.with_context(|| format!("trial {seed}:\n{plan:?}"))?;
-        let is_failed = !report.faults.is_empty();
-        if is_failed || arguments.seed.is_some() {
+        let is_failed = report.counts[FAILURES] > 0;
+        if is_failed || self.arguments.seed.is_some() {
             let verdict = if is_failed { "FAILED" } else { "passed" };
             let mut text = format!("\n{verdict}: --seed {seed}\n{plan:?}\n{}\n", report.story);
             for fault in &report.faults {
@@ -232,23 +236,32 @@ fn work(
             }
             println!("{text}");
         }
-        let label = plan.power.map_or_else(|| plan.job.label(), |power| power.label);
-        let mut tally = tally.lock().map_err(|_| anyhow!("a trial panicked"))?;
-        tally.add(seed, (plan.file_system.name(), label), &report);
+        let label = plan.power.as_ref().map_or(&plan.command.label, |power| &power.label);
+        let mut tally = self.tally.lock().unwrap_or_else(PoisonError::into_inner);
+        tally.add(seed, [plan.file_system.name(), label.clone()], &report);
         let trials = tally.total(0);
         if trials.is_multiple_of(500) {
-            let seconds = started.elapsed().as_secs_f64();
-            eprintln!("{trials} trials, {} failures, {seconds:.0} s", tally.total(7));
+            eprintln!("{trials} trials, {} failures", tally.total(FAILURES));
         }
+        Ok(())
     }
-    Ok(())
 }
 
+/// What happened so far.
+#[derive(Default)]
+struct Tally {
+    rows: BTreeMap<[String; 2], [usize; 8]>,
+    kinds: BTreeMap<&'static str, Vec<u64>>,
+}
+
+/// The column of failed trials.
+const FAILURES: usize = 7;
+const COLUMNS: &str =
+    "file system|command|trials|exit 0|kills|stops and delays|others' writes|errors injected|full disks|failures";
+
 impl Tally {
-    fn add(&mut self, seed: u64, row: (&'static str, String), report: &TrialReport) {
-        self.known_limits += report.known_limits;
-        let mut kinds: Vec<_> = report.faults.iter().map(|fault| fault.kind).collect();
-        kinds.dedup();
+    fn add(&mut self, seed: u64, row: [String; 2], report: &TrialReport) {
+        let kinds: BTreeSet<_> = report.faults.iter().map(|fault| fault.kind).collect();
         for kind in kinds {
             self.kinds.entry(kind).or_default().push(seed);
         }
@@ -263,9 +276,11 @@ impl Tally {
     fn table(&self) -> Table {
         let mut table = Table::new();
         table.load_style(presets::ASCII_MARKDOWN).set_header(COLUMNS.split('|'));
-        let total = (("all", String::new()), std::array::from_fn(|column| self.total(column)));
-        for ((file_system, command), counts) in self.rows.clone().into_iter().chain([total]) {
-            let names = [file_system.to_owned(), command];
+        let total = (
+            ["all", ""].map(str::to_owned),
+            std::array::from_fn(|column| self.total(column)),
+        );
+        for (names, counts) in self.rows.clone().into_iter().chain([total]) {
             table.add_row(names.into_iter().chain(counts.map(|count| count.to_string())));
         }
         table

@@ -57,7 +57,7 @@ impl PowerPlan {
     /// nothing for a loss of power.
     pub fn draw(seed: u64) -> TrialPlan {
         let mut trial = TrialPlan::draw(seed);
-        if !["update journal", "update replace"].contains(&trial.job.label().as_str()) {
+        if !["update journal", "update replace"].contains(&trial.command.label.as_str()) {
             trial = TrialPlan::draw_of(TrialSubject::Dupes, seed);
         }
         let rng = &mut Rng::with_seed(!seed);
@@ -72,8 +72,8 @@ impl PowerPlan {
         trial.file_system = FILE_SYSTEMS[own];
         (trial.disturbers, trial.early, trial.between) = (Vec::new(), None, None);
         trial.disturbance.free_bytes = None;
-        let mut label = trial.job.label();
-        if trial.job.file().is_some() {
+        let mut label = trial.command.label.clone();
+        if trial.command.action().is_none() {
             (place, journals) = ("journal beside", None);
         } else {
             if trial.recovery == Recovery::Undo {
@@ -84,7 +84,7 @@ impl PowerPlan {
                 if rng.u8(..4) > 0 {
                     (trial.disturbance.injections, trial.disturbance.timed) = (Vec::new(), None);
                 }
-                trial.recovery_injection = Some(trial.job.draw_recovery_injection(rng));
+                trial.recovery_injection = Some(trial.command.draw_recovery_injection(rng));
             }
             label = format!("{label}, {:?}", trial.recovery);
         }

@@ -14,7 +14,7 @@ use anyhow::{Context, Result};
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
-use super::disturb::{Disturbance, InjectedFault, Injection, Interruption};
+use super::disturb::{Disturbance, InjectedFault, Injection, OUTLASTING};
 use super::power::{Power, Stage};
 use crate::process::{capture, in_words};
 
@@ -40,8 +40,7 @@ pub struct Site<'a> {
 pub struct TrialReport {
     /// What is counted of it: see `COLUMNS` of the table.
     pub counts: [usize; 8],
-    /// What was lost because seekless outlasted its lease.
-    pub known_limits: usize,
+    /// Known limits are among them.
     pub faults: Vec<Fault>,
     /// How to understand the faults.
     pub story: String,
@@ -71,9 +70,11 @@ impl Fault {
 }
 
 impl Site<'_> {
-    /// Empties the directory, and removes the trace of the trial before.
+    /// Empties the directory, and removes what the trial before left beside it. A plan replaces no report.
     pub fn begin(&self) -> Result<()> {
-        let _ = fs::remove_file(self.trace());
+        for path in [self.trace(), self.found()] {
+            let _ = fs::remove_file(path);
+        }
         match fs::remove_dir_all(&self.directory) {
             Err(error) if error.kind() != ErrorKind::NotFound => Err(error).context("cannot empty the directory"),
             _ => fs::create_dir(&self.directory).context("cannot make the directory"),
@@ -93,41 +94,34 @@ impl Site<'_> {
         Ok(ran)
     }
 
-    pub fn seekless(&self) -> Command {
+    /// seekless without arguments, under strace if anything is injected.
+    pub fn seekless(&self, injections: &[Injection]) -> Command {
         let mut command = Command::new(self.seekless);
+        if !injections.is_empty() {
+            let calls: Vec<_> = injections.iter().map(|one| one.call).collect();
+            command = Command::new("strace");
+            command.args(["-f", "-q", "-e", &format!("trace={}", calls.join(","))]);
+            for injection in injections {
+                command.args(["-e", &format!("inject={}", injection.option())]);
+            }
+            // It stops at these calls alone; but signals are not delivered then.
+            if injections.iter().all(|one| one.what != InjectedFault::Kill) {
+                command.arg("--seccomp-bpf");
+            }
+            command.arg("-o").arg(self.trace()).arg(self.seekless);
+        }
         command.stdin(Stdio::null()).stdout(Stdio::null());
+        command.current_dir(&self.directory).env("XDG_STATE_HOME", &self.state);
         command
-    }
-
-    /// seekless under strace, if anything is injected.
-    pub fn traced(&self, injections: &[Injection], command: Command) -> Command {
-        if injections.is_empty() {
-            return command;
-        }
-        let calls: Vec<_> = injections.iter().map(|one| one.call).collect();
-        let mut traced = Command::new("strace");
-        traced
-            .args(["-f", "-q", "-o"])
-            .arg(self.trace())
-            .args(["-e", &format!("trace={}", calls.join(","))]);
-        for injection in injections {
-            traced.args(["-e", &format!("inject={}", injection.option())]);
-        }
-        // It stops at these calls alone; but signals are not delivered then.
-        if injections.iter().all(|one| one.what != InjectedFault::Kill) {
-            traced.arg("--seccomp-bpf");
-        }
-        traced.arg(command.get_program()).args(command.get_args());
-        if let Some(directory) = command.get_current_dir() {
-            traced.current_dir(directory);
-        }
-        traced.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
-        traced.stdin(Stdio::null()).stdout(Stdio::null());
-        traced
     }
 
     fn trace(&self) -> PathBuf {
         self.aside.join("trace")
+    }
+
+    /// The report or plan of a search.
+    pub fn found(&self) -> PathBuf {
+        self.aside.join("found")
     }
 
     /// Waits for a call that is delayed, or for a moment after the start.
@@ -144,7 +138,7 @@ impl Site<'_> {
     }
 
     /// Runs a command to its end, or to the loss of power if that comes at this stage.
-    pub fn run_at(&self, stage: Stage, command: Command, timed: Option<(Duration, Interruption)>) -> Result<Ended> {
+    pub fn run_at(&self, stage: Stage, command: Command, timed: Option<(Duration, Signal)>) -> Result<Ended> {
         match self.power {
             Some(power) => power.run(stage, || self.run(command, timed)),
             None => self.run(command, timed),
@@ -152,7 +146,7 @@ impl Site<'_> {
     }
 
     /// Runs a command to its end.
-    pub fn run(&self, mut command: Command, timed: Option<(Duration, Interruption)>) -> Result<Ended> {
+    pub fn run(&self, mut command: Command, timed: Option<(Duration, Signal)>) -> Result<Ended> {
         let stderr = self.aside.join("stderr");
         let _ = fs::remove_file(self.trace());
         command.stderr(File::create(&stderr)?).process_group(0);
@@ -161,18 +155,13 @@ impl Site<'_> {
             .spawn()
             .with_context(|| format!("cannot start {}", in_words(&command)))?;
         let pid = Pid::from_child(&child);
-        if let Some((after, what)) = timed {
+        if let Some((after, signal)) = timed {
             thread::sleep(after.saturating_sub(started.elapsed()));
             // It is not waited for yet, so the number is still its own.
-            let (signal, stopped) = match what {
-                Interruption::Kill => (Signal::KILL, None),
-                Interruption::Terminate => (Signal::TERM, None),
-                Interruption::Stop(stopped) => (Signal::STOP, Some(stopped)),
-            };
             kill_process(pid, signal)?;
-            if let Some(stopped) = stopped {
+            if signal == Signal::STOP {
                 if child.try_wait()?.is_none() {
-                    thread::sleep(stopped);
+                    thread::sleep(OUTLASTING);
                 }
                 let _ = kill_process(pid, Signal::CONT);
             }
@@ -216,6 +205,15 @@ pub fn check_ended(ended: &Ended) -> Vec<Fault> {
     let sent = [Signal::KILL.as_raw(), Signal::TERM.as_raw()];
     if let Some(signal) = ended.status.signal().filter(|signal| !sent.contains(signal)) {
         faults.push(Fault::new("died", format!("by signal {signal}")));
+    }
+    // 143: SIGTERM. An error may be injected before the program is loaded.
+    let is_loaded = !ended.stderr.contains("error while loading shared libraries");
+    if let Some(code) = ended
+        .status
+        .code()
+        .filter(|code| is_loaded && ![0, 1, 2, 143].contains(code))
+    {
+        faults.push(Fault::new("exit code", code.to_string()));
     }
     faults
 }

@@ -4,9 +4,10 @@
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
+use std::mem::take;
 use std::os::unix::process::ExitStatusExt;
 use std::panic::resume_unwind;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::thread;
 use std::time::Instant;
@@ -14,18 +15,17 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 use rustix::process::Signal;
 
-use super::contents::UpdatesPresent;
-use super::disturb::{Injection, Interruption};
+use super::disturb::Injection;
 use super::disturber::Act;
-use super::files::{FilesByPath, files_in, make_tree};
-use super::job::{DupesCommand, Promise, Route, TrialCommand};
-use super::plan::{Patch, Recovery, TrialPlan};
+use super::draw::Patch;
+use super::origins::UpdatesPresent;
+use super::plan::{Recovery, TrialPlan};
 use super::power::Stage;
 use super::site::{Ended, Fault, Site, TrialReport, check_ended};
-use super::verdict::{KEPT_BOTH, KNOWN_LIMIT, NOT_RESTORED, TrialModel, says_kept};
+use super::tree::{FileTree, TREE, file, files, make_tree, read_tree};
+use super::verdict::{Evidence, KEPT_BOTH, KNOWN_LIMIT, NOT_RESTORED, check_left};
 use super::world::{World, update_line};
 use crate::filesystems::TestFileSystem;
-use crate::process::in_words;
 
 /// What undo says where all journals are undone.
 const NOTHING: &str = "there is nothing to undo";
@@ -34,9 +34,7 @@ struct Trial<'a> {
     site: &'a Site<'a>,
     plan: &'a TrialPlan,
     world: &'a World<'a>,
-    before: FilesByPath,
-    /// What all commands said.
-    told: String,
+    evidence: Evidence<'a>,
     faults: Vec<Fault>,
     /// A journal was refused because others wrote to the file: neither all nor nothing is promised.
     is_unrecovered: bool,
@@ -45,76 +43,66 @@ struct Trial<'a> {
 /// Runs a trial. An error is one of the harness, not of seekless.
 pub fn run(plan: &TrialPlan, site: &Site<'_>) -> Result<TrialReport> {
     site.begin()?;
-    make_tree(&plan.tree, &site.directory).context("cannot make the tree")?;
+    make_tree(&plan.tree, plan.is_sparse, &site.directory).context("cannot make the tree")?;
     let world = World::new(site, plan);
     world.make_decoys().context("cannot make directories")?;
     let mut trial = Trial {
         site,
         plan,
         world: &world,
-        before: files_in(&site.directory)?,
-        told: String::new(),
+        evidence: Evidence {
+            plan,
+            directory: &site.directory,
+            before: read_tree(&site.directory)?,
+            acts: Vec::new(),
+            told: String::new(),
+            is_done: false,
+            updated: UpdatesPresent::All,
+            slack: 0,
+        },
         faults: Vec::new(),
         is_unrecovered: false,
     };
     trial.search()?;
     let ended = trial.run_disturbed()?;
-    let acts = world.acts();
-    let now = files_in(&site.directory)?;
-    trial.judge(&now, &acts, &ended);
-    let (mut story, mut faults) = (trial.told, trial.faults);
-    let known_limits = faults.extract_if(.., |fault| fault.kind == KNOWN_LIMIT).count();
+    let now = read_tree(&site.directory)?;
+    trial.judge(&now, &ended);
+    let Evidence {
+        acts, told: mut story, ..
+    } = trial.evidence;
+    let mut faults = trial.faults;
     faults.dedup();
     if !faults.is_empty() {
         story.push_str(&ended.trace);
-        for act in acts.iter() {
-            let _ = writeln!(story, "others: {} {act:?}", name_of(plan, act));
+        for act in &acts {
+            let _ = writeln!(story, "others: {act:?}");
         }
-        for (path, found) in now {
-            let _ = writeln!(story, "now: {} {found:?}", path.display());
+        for (path, entry) in now {
+            let _ = writeln!(story, "now: {} {entry:?}", path.display());
         }
     }
-    let is_stopped = matches!(plan.disturbance.timed, Some((_, Interruption::Stop(_))));
     let counts = [
         1,
         usize::from(ended.status.success()),
         usize::from(ended.status.signal() == Some(Signal::KILL.as_raw())),
-        usize::from(is_stopped || ended.trace.contains("(DELAYED)")),
+        usize::from(plan.disturbance.is_stopped() || ended.trace.contains("(DELAYED)")),
         acts.iter().filter(|act| act.answer.is_ok()).count(),
         ended.trace.matches("(INJECTED)").count(),
         usize::from(plan.disturbance.free_bytes.is_some()),
-        usize::from(!faults.is_empty()),
+        usize::from(faults.iter().any(|fault| fault.kind != KNOWN_LIMIT)),
     ];
-    Ok(TrialReport {
-        counts,
-        known_limits,
-        faults,
-        story,
-    })
-}
-
-/// What others acted on.
-fn name_of<'p>(plan: &'p TrialPlan, act: &Act) -> &'p str {
-    if act.moves_directory() {
-        &plan.tree.directories[act.number]
-    } else {
-        &plan.tree.entries[act.number].path
-    }
+    Ok(TrialReport { counts, faults, story })
 }
 
 impl Trial<'_> {
     /// Searches for duplicates, where that is a command of its own: what changes from now on is found when acting.
     fn search(&mut self) -> Result<()> {
-        let Some(dupes) = self.plan.job.dupes() else {
+        let Some(words) = &self.plan.command.search else {
             return Ok(());
         };
-        let file = self.found(dupes);
-        let (Some(words), _) = dupes.words(&file) else {
-            return Ok(());
-        };
-        let mut search = self.dupes(&words);
-        if dupes.route == Route::Report {
-            search.stdout(File::create(&file)?);
+        let mut search = self.command(words, &[])?;
+        if !words.contains("FOUND") {
+            search.stdout(File::create(self.site.found())?);
         }
         let ended = self.site.run(search, None)?;
         self.note("searched", &ended);
@@ -125,41 +113,25 @@ impl Trial<'_> {
         Ok(())
     }
 
-    /// The report or plan of the search. Other trials left theirs there, and a plan replaces no report.
-    fn found(&self, dupes: &DupesCommand) -> PathBuf {
-        let is_plan = dupes.route == Route::Plan;
-        self.site.aside.join(if is_plan { "plan" } else { "report" })
-    }
-
-    fn dupes(&self, words: &str) -> Command {
-        let mut command = self.site.seekless();
-        command.arg("dupes").args(words.split_whitespace());
-        command
-            .current_dir(&self.site.directory)
-            .env("XDG_STATE_HOME", &self.site.state);
-        command
-    }
-
-    /// The command of the trial.
-    fn command(&self) -> Result<Command> {
-        let file = match &self.plan.job {
-            TrialCommand::File(file) => file,
-            TrialCommand::Dupes(dupes) => return Ok(self.dupes(&dupes.words(&self.found(dupes)).1)),
-        };
-        let tree = &self.plan.tree;
-        let mut command = self.site.seekless();
-        command.args(file.words.split(' ')).arg(self.target());
-        if tree.contents.len() > 1 {
-            command.arg(self.site.directory.join(tree.path(1)));
-        }
-        if file.promise != Promise::Unchanged {
-            command.arg("--from").arg(self.updates(&tree.contents[0].patches)?);
+    /// A command from its words.
+    fn command(&self, words: &str, injections: &[Injection]) -> Result<Command> {
+        let mut command = self.site.seekless(injections);
+        for word in words.split_whitespace() {
+            match word {
+                "FILE" => command.arg(self.target()),
+                "OTHER" => command.args(self.plan.files.get(1)),
+                "UPDATES" => command.arg(self.updates(&self.plan.patches)?),
+                "FOUND" => command.arg(self.site.found()),
+                word => command.arg(word),
+            };
         }
         Ok(command)
     }
 
+    /// The file that seekless is called for.
     fn target(&self) -> PathBuf {
-        self.site.directory.join(&self.plan.tree.entries[0].path)
+        let path = self.plan.files.first().cloned().unwrap_or_default();
+        self.site.directory.join(path)
     }
 
     fn updates(&self, patches: &[Patch]) -> Result<PathBuf> {
@@ -171,19 +143,19 @@ impl Trial<'_> {
 
     /// Runs the command, with all that disturbs it, and what follows.
     fn run_disturbed(&mut self) -> Result<Ended> {
-        let world = self.world;
-        let disturbance = &self.plan.disturbance;
+        let (world, plan) = (self.world, self.plan);
+        let disturbance = &plan.disturbance;
+        let command = self.command(&plan.command.run, &disturbance.injections)?;
         let ended = thread::scope(|scope| {
             let started = Instant::now();
             let disturb = |one| scope.spawn(move || world.disturb(one, disturbance.delayed_call(), started));
-            let disturbers: Vec<_> = self.plan.disturbers.iter().map(disturb).collect();
+            let disturbers: Vec<_> = plan.disturbers.iter().map(disturb).collect();
             let ended = (|| {
-                let command = self.site.traced(&disturbance.injections, self.command()?);
                 let ended = self
                     .site
                     .filled(disturbance, || self.site.run_at(Stage::Run, command, disturbance.timed))?;
                 self.note("ran", &ended);
-                if !self.plan.disturbers_stay {
+                if !plan.disturbers_stay {
                     world.end(true);
                     for disturber in disturbers {
                         disturber.join().unwrap_or_else(|panic| resume_unwind(panic));
@@ -192,7 +164,7 @@ impl Trial<'_> {
                     world.end(false);
                 }
                 self.check_run(&ended)?;
-                if let Some(disturber) = &self.plan.between {
+                if let Some(disturber) = &plan.between {
                     world.act_often(disturber, None);
                 }
                 self.recover(&ended)?;
@@ -207,14 +179,13 @@ impl Trial<'_> {
 
     /// Checks how a command ended, and notes what it said.
     fn note(&mut self, did: &str, ended: &Ended) {
-        let _ = writeln!(self.told, "{did}: {}: {}", ended.status, ended.stderr.trim_end());
+        let _ = writeln!(
+            self.evidence.told,
+            "{did}: {}: {}",
+            ended.status,
+            ended.stderr.trim_end()
+        );
         self.faults.extend(check_ended(ended));
-        // 143: SIGTERM. An error may be injected before the program is loaded.
-        let is_loaded = !ended.stderr.contains("error while loading shared libraries");
-        let is_known = |code: &i32| [0, 1, 2, 143].contains(code);
-        if let Some(code) = ended.status.code().filter(|code| is_loaded && !is_known(code)) {
-            self.fault("exit code", code.to_string());
-        }
     }
 
     fn fault(&mut self, kind: &'static str, details: impl Into<String>) {
@@ -223,47 +194,43 @@ impl Trial<'_> {
 
     /// Checks how the run ended, and what it did where nothing but time was taken from it.
     fn check_run(&mut self, ended: &Ended) -> Result<()> {
-        let is_undisturbed = self.plan.is_undisturbed();
-        match &self.plan.job {
-            TrialCommand::Dupes(_) => {
-                if is_undisturbed && !ended.status.success() && ended.status.code() != Some(1) {
-                    self.fault("needless failure", "");
-                }
-                if self.plan.is_only_slowed() {
-                    let now = files_in(&self.site.directory)?;
-                    let faults = self.model(&[], ended).check_acted(&now);
-                    self.faults.extend(faults);
-                }
+        let plan = self.plan;
+        let (code, is_undisturbed) = (ended.status.code(), plan.is_undisturbed());
+        if plan.command.action().is_some() {
+            if is_undisturbed && !matches!(code, Some(0 | 1)) {
+                self.fault("needless failure", "");
             }
-            TrialCommand::File(command) if command.label == "cmp" => {
-                let contents = &self.plan.tree.contents;
-                let is_equal = contents[0].bytes == contents[1].bytes;
-                let is_right = match ended.status.code() {
-                    Some(0) => is_equal,
-                    Some(1) => !is_equal,
-                    _ => !is_undisturbed,
-                };
-                if !is_right {
-                    self.fault("wrong verdict", format!("equal: {is_equal}"));
-                }
+            if plan.is_only_slowed() {
+                let now = read_tree(&self.site.directory)?;
+                self.faults.extend(self.evidence.check_acted(&now));
             }
-            TrialCommand::File(command) => {
-                if is_undisturbed && command.must_succeed && !ended.status.success() && !self.may_refuse(&ended.stderr)
-                {
-                    self.fault("needless refusal", "");
-                }
-                if ended.status.code().is_some() && self.site.power.is_none() && !self.tells_of_left(ended) {
-                    self.check_left()?;
-                }
+            return Ok(());
+        }
+        if plan.command.label == "cmp" {
+            let [one, other] =
+                [0, 1].map(|number| file(&self.evidence.before, &plan.files[number]).map(|file| &file.bytes));
+            let is_equal = one == other;
+            let is_right = match code {
+                Some(0) => is_equal,
+                Some(1) => !is_equal,
+                _ => !is_undisturbed,
+            };
+            if !is_right {
+                self.fault("wrong verdict", format!("equal: {is_equal}"));
             }
+        } else if is_undisturbed && !ended.status.success() && !self.may_refuse(&ended.stderr) {
+            self.fault("needless refusal", "");
+        }
+        if code.is_some() && self.site.power.is_none() && !self.tells_of_left(ended) {
+            self.check_left()?;
         }
         Ok(())
     }
 
     /// What is refused rightly though nothing disturbs.
     fn may_refuse(&self, stderr: &str) -> bool {
-        // Several names for `replace`. On an overlay, the mappings of all processes must be seen. The descriptors of this process
-        // are for a moment those of what another worker starts.
+        // A method may be unavailable, and a file with several names is not replaced. On an overlay, the mappings of all processes
+        // must be seen. The descriptors of this process are for a moment those of what another worker starts.
         let reasons = [
             "a lease does not show mappings",
             "in use",
@@ -271,7 +238,9 @@ impl Trial<'_> {
             "has it open",
             "opened it",
         ];
-        self.plan.tree.entries.len() > 1 || reasons.iter().any(|reason| stderr.contains(reason))
+        self.plan.command.has("--method")
+            || files(&self.evidence.before, TREE).count() > 1
+            || reasons.iter().any(|reason| stderr.contains(reason))
     }
 
     /// Whether what is left after a failure is said, or removing it was made to fail.
@@ -283,70 +252,40 @@ impl Trial<'_> {
 
     /// No file of seekless is beside the one that it was called for, but what it said.
     fn check_left(&mut self) -> Result<()> {
-        for path in self.beside("seekless")? {
-            let path = path.display().to_string();
-            if !says_kept(&self.told, &path) {
-                self.fault("left behind", path);
-            }
-        }
+        let now = read_tree(&self.site.directory)?;
+        self.faults.extend(check_left(&now, &self.evidence.told));
         Ok(())
-    }
-
-    /// What is beside the file that seekless was called for, and has this in its name.
-    fn beside(&self, part: &str) -> Result<Vec<PathBuf>> {
-        let mut found = Vec::new();
-        for entry in fs::read_dir(self.target().parent().unwrap_or(Path::new("/")))? {
-            let entry = entry?;
-            if entry.file_name().to_string_lossy().contains(part) {
-                found.push(entry.path());
-            }
-        }
-        Ok(found)
     }
 
     /// Runs what follows: first disturbed, then to its end.
     fn recover(&mut self, ended: &Ended) -> Result<()> {
-        let may_be_needed = self.site.power.is_some() || !ended.status.success() && self.target().exists();
-        if let Some(command) = self.plan.job.file()
-            && (command.promise == Promise::Unchanged || !may_be_needed)
-        {
+        let plan = self.plan;
+        let loses_power = self.site.power.is_some();
+        let may_be_needed = loses_power || !ended.status.success() && self.target().exists();
+        if plan.recovery == Recovery::Recover && !(plan.command.is_update() && may_be_needed) {
             return Ok(());
         }
-        let injection = self.plan.recovery_injection;
-        if injection.is_some() || self.site.power.is_some() {
-            let command = self.site.traced(injection.as_slice(), self.recovery());
+        let words = match plan.recovery {
+            Recovery::Recover => "update FILE --recover",
+            Recovery::Again => &plan.command.at_once,
+            Recovery::Undo | Recovery::UndoTwice => "dupes undo",
+        };
+        if plan.recovery_injection.is_some() || loses_power {
+            let command = self.command(words, plan.recovery_injection.as_slice())?;
             let ended = self.site.run_at(Stage::Recovery, command, None)?;
             self.note("recovering, disturbed", &ended);
         }
-        let times = if self.plan.recovery == Recovery::UndoTwice {
-            2
-        } else {
-            1
-        };
+        let times = if plan.recovery == Recovery::UndoTwice { 2 } else { 1 };
         for _ in 0..times {
-            let command = self.recovery();
-            let words = in_words(&command);
-            let ended = self.site.run(command, None)?;
-            self.note(&words, &ended);
-            if self.plan.recovery == Recovery::Recover {
+            let ended = self.site.run(self.command(words, &[])?, None)?;
+            self.note(words, &ended);
+            if plan.recovery == Recovery::Recover {
                 self.after_recovery(&ended)?;
-            } else if self.plan.is_calm() && ended.status.code() == Some(2) && !ended.stderr.contains(NOTHING) {
+            } else if plan.is_calm() && ended.status.code() == Some(2) && !ended.stderr.contains(NOTHING) {
                 self.fault("cannot recover", words);
             }
         }
         Ok(())
-    }
-
-    fn recovery(&self) -> Command {
-        match (&self.plan.job, self.plan.recovery) {
-            (TrialCommand::Dupes(dupes), Recovery::Again) => self.dupes(&dupes.words_at_once()),
-            (TrialCommand::Dupes(_), _) => self.dupes("undo"),
-            (TrialCommand::File(_), _) => {
-                let mut command = self.site.seekless();
-                command.arg("update").arg(self.target()).arg("--recover");
-                command
-            }
-        }
     }
 
     /// A file is recovered, unless others changed it since; nothing is left beside it, and it can be updated again.
@@ -356,11 +295,13 @@ impl Trial<'_> {
             if !self.world.acts().iter().any(may_refuse) {
                 self.fault("cannot recover", "");
             }
-            if !self.told.contains(KEPT_BOTH) {
+            if !self.evidence.told.contains(KEPT_BOTH) {
                 // As the message says.
                 self.is_unrecovered = true;
-                for journal in self.beside("seekless-journal")? {
-                    fs::remove_file(journal)?;
+                for path in read_tree(&self.site.directory)?.keys() {
+                    if path.to_string_lossy().contains("seekless-journal") {
+                        fs::remove_file(self.site.directory.join(path))?;
+                    }
                 }
             }
         }
@@ -368,8 +309,7 @@ impl Trial<'_> {
         let found = fs::read(self.target())?;
         if let Some(&first) = found.first() {
             let (offset, bytes) = (0, vec![first]);
-            let mut command = self.site.seekless();
-            command.arg("update").arg(self.target()).arg("--from");
+            let mut command = self.command("update FILE --from", &[])?;
             command.arg(self.updates(&[Patch { offset, bytes }])?);
             let ended = self.site.run(command, None)?;
             self.note("updated again", &ended);
@@ -382,53 +322,33 @@ impl Trial<'_> {
     }
 
     /// Judges what is left in the end.
-    fn judge(&mut self, now: &FilesByPath, acts: &[Act], ended: &Ended) {
-        let model = self.model(acts, ended);
-        let mut faults = model.check(now);
-        if self.plan.is_calm() {
-            faults.extend(match (&self.plan.job, self.plan.recovery) {
-                (TrialCommand::Dupes(dupes), Recovery::Undo | Recovery::UndoTwice) => model.check_restored(dupes, now),
-                _ => model.check_acted(now),
+    fn judge(&mut self, now: &FileTree, ended: &Ended) {
+        let plan = self.plan;
+        self.evidence.acts = take(&mut self.world.acts());
+        self.evidence.is_done = ended.status.success();
+        let is_whole = !self.is_unrecovered && plan.command.label != "update in-place";
+        // A direct write that was cut off may have padded the file.
+        let is_cut_off = !plan.disturbance.injections.is_empty() || ended.status.code().is_none();
+        let (updated, padding) = match (self.evidence.is_done, is_whole) {
+            (true, _) => (UpdatesPresent::All, 0),
+            (false, true) => (UpdatesPresent::AllOrNone, 0),
+            (false, false) => (UpdatesPresent::EachByte, if is_cut_off { 4095 } else { 0 }),
+        };
+        // On an overlay, seekless may not be able to tell that nobody has the file mapped.
+        let may_be_met = !self.evidence.acts.is_empty() || plan.file_system == TestFileSystem::Overlay;
+        let longer = if may_be_met { said_longer(&ended.stderr) } else { 0 };
+        (self.evidence.updated, self.evidence.slack) = (updated, padding + longer);
+        let mut faults = self.evidence.check(now);
+        if plan.is_calm() {
+            faults.extend(match plan.recovery {
+                Recovery::Undo | Recovery::UndoTwice => self.evidence.check_restored(now),
+                Recovery::Recover | Recovery::Again => self.evidence.check_acted(now),
             });
         }
-        if faults.iter().any(|fault| fault.kind == NOT_RESTORED) && self.told.contains(NOTHING) {
+        if faults.iter().any(|fault| fault.kind == NOT_RESTORED) && self.evidence.told.contains(NOTHING) {
             faults.push(Fault::new("said to be undone", ""));
         }
         self.faults.extend(faults);
-    }
-
-    fn model<'m>(&'m self, acts: &'m [Act], ended: &Ended) -> TrialModel<'m> {
-        let promise = self
-            .plan
-            .job
-            .file()
-            .map_or(Promise::Unchanged, |command| command.promise);
-        let is_done = ended.status.success();
-        let updated = match promise {
-            Promise::Unchanged => UpdatesPresent::No,
-            _ if is_done => UpdatesPresent::Yes,
-            Promise::AllOrNothing if !self.is_unrecovered => UpdatesPresent::AllOrNone,
-            _ => UpdatesPresent::EachByte,
-        };
-        // A direct write that was cut off may have padded the file.
-        let is_cut_off = !self.plan.disturbance.injections.is_empty() || ended.status.code().is_none();
-        let padding = if updated == UpdatesPresent::EachByte && is_cut_off {
-            4095
-        } else {
-            0
-        };
-        // On an overlay, seekless may not be able to tell that nobody has the file mapped.
-        let may_be_met = !acts.is_empty() || self.plan.file_system == TestFileSystem::Overlay;
-        TrialModel {
-            plan: self.plan,
-            before: &self.before,
-            acts,
-            told: &self.told,
-            directory: &self.site.directory,
-            is_done,
-            updated,
-            slack: padding + if may_be_met { said_longer(&ended.stderr) } else { 0 },
-        }
     }
 }
 

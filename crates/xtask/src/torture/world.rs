@@ -3,7 +3,6 @@
 //! Not here: which of them there are, and what they draw from (`disturber`).
 
 use std::collections::HashSet;
-use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::fs::{self, File, FileTimes, OpenOptions, Permissions};
 use std::io::{self, Seek, Write};
@@ -21,6 +20,7 @@ use rustix::fs::{CWD, OFlags, RenameFlags, XattrFlags, renameat_with, setxattr};
 use super::disturber::{Act, Disturber, Interference, MARK_BYTES};
 use super::plan::TrialPlan;
 use super::site::Site;
+use super::tree::{DECOYS, TREE, TreeEntry, YARD, files};
 
 fn mark(id: u64) -> [u8; MARK_BYTES] {
     let mut mark = [0; MARK_BYTES];
@@ -43,10 +43,6 @@ mapping[offset:offset + len(mark)] = mark
 mapping.flush()
 ";
 
-/// Where what is moved away goes.
-pub const YARD: &str = "yard";
-/// Directories that stand in for others.
-pub const DECOYS: &str = "decoys";
 /// A directory that is renamed has this behind its name.
 pub const RENAMED: &str = "~";
 
@@ -54,34 +50,37 @@ pub const RENAMED: &str = "~";
 pub struct World<'a> {
     site: &'a Site<'a>,
     plan: &'a TrialPlan,
-    /// The entries that are names of files, and the numbers of their contents.
-    names: Vec<(usize, usize)>,
+    /// Names of files, and their contents.
+    names: Vec<(&'a Path, &'a [u8])>,
+    /// Directories that are renamed. Those that are searched keep their names.
+    directories: Vec<&'a Path>,
+    /// Given to what each writes.
     count: AtomicU64,
     is_over: AtomicBool,
-    /// Held for writing while a directory is replaced: nobody but seekless may come to the one that stands in for it.
-    replacing: RwLock<()>,
-    /// Held for writing while a file is copied, which takes several calls: what others write or save meanwhile is lost by that.
-    copying: RwLock<()>,
-    /// Held while a directory has another name.
-    renaming: Mutex<()>,
-    /// The places of contents that were overwritten.
+    /// Held for writing by what takes several calls: while a file is copied, what others write or save is lost by that; and nobody but
+    /// seekless may come to the directory that stands in for another.
+    alone: RwLock<()>,
+    /// Lengths of contents, and places in them that were overwritten.
     overwritten: Mutex<HashSet<(usize, usize)>>,
     acts: Mutex<Vec<Act>>,
 }
 
 impl<'a> World<'a> {
     pub fn new(site: &'a Site<'a>, plan: &'a TrialPlan) -> Self {
-        let tree = &plan.tree;
-        let names = (0..tree.entries.len()).filter_map(|number| Some((number, tree.content(number)?)));
+        let below = plan.tree.iter().filter(|(path, entry)| {
+            let is_moved = path.starts_with(TREE) && path.iter().count() > 2;
+            **entry == TreeEntry::Directory && is_moved
+        });
         Self {
             site,
             plan,
-            names: names.collect(),
+            names: files(&plan.tree, TREE)
+                .map(|(path, file)| (path, &file.bytes[..]))
+                .collect(),
+            directories: below.map(|(path, _)| path.as_path()).collect(),
             count: AtomicU64::new(1),
             is_over: AtomicBool::new(false),
-            replacing: RwLock::default(),
-            copying: RwLock::default(),
-            renaming: Mutex::default(),
+            alone: RwLock::default(),
             overwritten: Mutex::default(),
             acts: Mutex::default(),
         }
@@ -99,7 +98,7 @@ impl<'a> World<'a> {
     /// Acts until all is over, after a while or at a call that is delayed.
     pub fn disturb(&self, disturber: &Disturber, call: Option<(&str, usize)>, started: Instant) {
         let opened = self.names.first().filter(|_| disturber.opens_first);
-        let opened = opened.and_then(|(number, _)| OpenOptions::new().append(true).open(self.path(*number)).ok());
+        let opened = opened.and_then(|(path, _)| OpenOptions::new().append(true).open(self.whole(path)).ok());
         self.site
             .wait_for(call.filter(|_| disturber.at_delay), disturber.after, started);
         self.act_often(disturber, opened);
@@ -116,46 +115,38 @@ impl<'a> World<'a> {
                 break;
             }
             let kind = disturber.kinds[rng.usize(..disturber.kinds.len())];
+            let (file, content) = names[rng.usize(..names.len())];
+            let path = match rng.choice(&self.directories) {
+                Some(directory) if kind.moves_directory() => *directory,
+                _ => file,
+            };
             let mut act = Act {
                 kind,
-                number: names[rng.usize(..names.len())].0,
+                path: path.to_owned(),
                 wrote: Vec::new(),
                 offset: 0,
                 set: 0,
-                begun: self.next(),
-                ended: 0,
                 answer: Ok(()),
             };
-            act.answer = if act.moves_directory() {
-                // Those that are searched keep their names.
-                act.number = rng.usize(3..self.plan.tree.directories.len());
-                self.move_directory(&act, rng)
-            } else {
-                self.act(&mut act, &mut opened, rng)
-            }
-            .map_err(|error| error.to_string());
-            act.ended = self.next();
+            act.answer = self
+                .act(&mut act, content, &mut opened, rng)
+                .map_err(|error| error.to_string());
             self.acts().push(act);
             rest(rng, disturber.pause);
         }
     }
 
-    fn next(&self) -> u64 {
-        self.count.fetch_add(1, Ordering::SeqCst)
+    fn whole(&self, path: &Path) -> PathBuf {
+        self.site.directory.join(path)
     }
 
-    fn path(&self, number: usize) -> PathBuf {
-        self.site.directory.join(&self.plan.tree.entries[number].path)
-    }
-
-    fn act(&self, act: &mut Act, opened: &mut Option<File>, rng: &mut Rng) -> io::Result<()> {
-        let _reading = held(self.replacing.read());
-        let is_copy = act.kind == Interference::Copy;
-        let _alone = is_copy.then(|| held(self.copying.write()));
-        let _beside = (!is_copy).then(|| held(self.copying.read()));
-        let path = self.path(act.number);
-        let id = self.next();
-        let aside = self.site.directory.join(YARD).join(id.to_string());
+    fn act(&self, act: &mut Act, content: &[u8], opened: &mut Option<File>, rng: &mut Rng) -> io::Result<()> {
+        let is_alone = act.kind == Interference::Copy || act.kind.moves_directory();
+        let _alone = is_alone.then(|| held(self.alone.write()));
+        let _beside = (!is_alone).then(|| held(self.alone.read()));
+        let path = self.whole(&act.path);
+        let id = self.count.fetch_add(1, Ordering::SeqCst);
+        let aside = self.whole(Path::new(YARD)).join(id.to_string());
         match act.kind {
             Interference::Append | Interference::AppendInSecret => {
                 // The file that was opened first may have lost the name.
@@ -178,10 +169,11 @@ impl<'a> World<'a> {
                 Ok(())
             }
             Interference::Overwrite | Interference::OverwriteMapped | Interference::Update => {
-                self.overwrite(act, &path, &mark(id), rng)
+                self.overwrite(act, content, &mark(id), rng)
             }
             Interference::Save => {
-                let content = content(id, rng);
+                let mut content = mark(id).to_vec();
+                content.resize(MARK_BYTES + rng.usize(..5000), b'.');
                 act.set = [0o600, 0o640][rng.usize(..2)];
                 let mode = Permissions::from_mode(act.set);
                 let saved = fs::write(&aside, &content)
@@ -224,13 +216,15 @@ impl<'a> World<'a> {
                 rest(rng, HELD_OPEN);
                 fs::remove_file(&aside)
             }
-            Interference::RenameDirectory | Interference::ReplaceDirectory => Ok(()),
+            Interference::RenameDirectory | Interference::ReplaceDirectory => self.move_directory(act, rng),
         }
     }
 
     /// Writes a mark over bytes of the file that were there before the trial. In a file that took its place, marks may be there.
-    fn overwrite(&self, act: &mut Act, path: &Path, mark: &[u8; MARK_BYTES], rng: &mut Rng) -> io::Result<()> {
-        let (offset, wanted) = self.next_place(act.number, rng).ok_or(io::ErrorKind::InvalidInput)?;
+    fn overwrite(&self, act: &mut Act, content: &[u8], mark: &[u8; MARK_BYTES], rng: &mut Rng) -> io::Result<()> {
+        let path = &self.whole(&act.path);
+        let offset = self.next_place(content, rng).ok_or(io::ErrorKind::InvalidInput)?;
+        let wanted = &content[offset..offset + MARK_BYTES];
         act.offset = offset;
         let has_wanted = |file: &File| {
             let mut now = [0; MARK_BYTES];
@@ -255,13 +249,12 @@ impl<'a> World<'a> {
             has_wanted(&File::open(path)?)?;
             let updates = self.site.aside.join("second");
             fs::write(&updates, update_line(offset, mark))?;
-            let mut update = self.site.seekless();
             let safety = ["in-place", "journal", "replace"][rng.usize(..3)];
+            let mut update = self.site.seekless(&[]);
             update
-                .args(["update", "--safety", safety])
-                .arg(path)
-                .arg("--from")
-                .arg(updates);
+                .args(["update", "--safety", safety, "--from"])
+                .arg(updates)
+                .arg(path);
             update
         } else {
             let mut python = Command::new("python3");
@@ -274,54 +267,44 @@ impl<'a> World<'a> {
         status.success().then_some(()).ok_or(io::ErrorKind::Other.into())
     }
 
-    /// An offset in the first half of a content, and the bytes there. It is not overwritten twice: the second mark would destroy
-    /// the first. Where contents differ in one byte, they do so in the last quarter.
-    fn next_place(&self, number: usize, rng: &mut Rng) -> Option<(usize, &[u8])> {
-        let number = self.plan.tree.content(number)?;
-        let content = &self.plan.tree.contents[number];
-        let places = content.bytes.len() / 2 / MARK_BYTES;
-        if places == 0 {
-            return None;
-        }
-        let place = rng.usize(..places) * MARK_BYTES;
+    /// An offset in the first half of a content. It is not overwritten twice: the second mark would destroy the first. Where contents
+    /// differ in one byte, they do so in the last quarter.
+    fn next_place(&self, content: &[u8], rng: &mut Rng) -> Option<usize> {
+        let places = content.len() / 2 / MARK_BYTES;
+        let place = (places > 0).then(|| rng.usize(..places) * MARK_BYTES)?;
         // If an update names the same bytes, either value is right.
         let is_anywhere = rng.u8(..8) == 0;
-        let mut patches = content.patches.iter();
+        let mut patches = self.plan.patches.iter();
         let is_named = patches.any(|patch| patch.offset < place + MARK_BYTES && place < patch.end());
-        let is_new = held(self.overwritten.lock()).insert((number, place));
-        let is_free = is_new && (is_anywhere || !is_named);
-        is_free.then(|| (place, &content.bytes[place..place + MARK_BYTES]))
+        let is_new = held(self.overwritten.lock()).insert((content.len(), place));
+        (is_new && (is_anywhere || !is_named)).then_some(place)
     }
 
     fn move_directory(&self, act: &Act, rng: &mut Rng) -> io::Result<()> {
-        let is_replaced = act.kind == Interference::ReplaceDirectory;
-        let _renaming = held(self.renaming.lock());
-        let _writing = is_replaced.then(|| held(self.replacing.write()));
-        let (path, aside) = self.directory(act.number);
+        let (path, aside) = (self.whole(&act.path), self.renamed(&act.path));
         fs::rename(&path, &aside)?;
-        if is_replaced {
-            let replaced = symlink(self.decoy(act.number), &path).and_then(|()| {
-                rest(rng, AWAY);
-                fs::remove_file(&path)
-            });
-            return fs::rename(&aside, &path).and(replaced);
+        let mut replaced = Ok(());
+        if act.kind == Interference::ReplaceDirectory {
+            replaced = symlink(self.decoy(&act.path), &path);
         }
         rest(rng, AWAY);
-        fs::rename(&aside, &path)
+        if act.kind == Interference::ReplaceDirectory && replaced.is_ok() {
+            replaced = fs::remove_file(&path);
+        }
+        fs::rename(&aside, &path).and(replaced)
     }
 
-    /// A directory, and its name while it is renamed.
-    fn directory(&self, number: usize) -> (PathBuf, PathBuf) {
-        let path = self.site.directory.join(&self.plan.tree.directories[number]);
-        let mut aside = path.clone().into_os_string();
-        aside.push(RENAMED);
-        (path, aside.into())
+    /// The path of a directory while it is renamed.
+    fn renamed(&self, directory: &Path) -> PathBuf {
+        let mut path = self.whole(directory).into_os_string();
+        path.push(RENAMED);
+        path.into()
     }
 
     /// Gives directories back the names that they could not get on a full disk.
     pub fn repair(&self) -> io::Result<()> {
-        for number in 0..self.plan.tree.directories.len() {
-            let (path, aside) = self.directory(number);
+        for directory in &self.directories {
+            let (path, aside) = (self.whole(directory), self.renamed(directory));
             if fs::exists(&aside)? {
                 if path.is_symlink() {
                     fs::remove_file(&path)?;
@@ -333,23 +316,20 @@ impl<'a> World<'a> {
     }
 
     /// The directory that stands in for another.
-    fn decoy(&self, number: usize) -> PathBuf {
-        self.site.directory.join(DECOYS).join(number.to_string())
+    fn decoy(&self, directory: &Path) -> PathBuf {
+        let number = self.directories.iter().position(|one| *one == directory);
+        self.whole(Path::new(DECOYS)).join(number.unwrap_or(0).to_string())
     }
 
     /// Makes directories that stand in for those of the tree: with a file of the same bytes for each of theirs.
     pub fn make_decoys(&self) -> io::Result<()> {
-        let tree = &self.plan.tree;
-        for number in 3..tree.directories.len() {
-            fs::create_dir(self.decoy(number))?;
-        }
-        for &(number, content) in &self.names {
-            let path = Path::new(&tree.entries[number].path);
-            let mut directories = tree.directories.iter();
-            let above = directories.position(|one| path.parent() == Some(Path::new(one)));
-            if let Some(above) = above.filter(|above| *above >= 3) {
-                let name = path.file_name().unwrap_or(OsStr::new(""));
-                fs::write(self.decoy(above).join(name), &tree.contents[content].bytes)?;
+        for directory in &self.directories {
+            let decoy = self.decoy(directory);
+            fs::create_dir(&decoy)?;
+            for (path, content) in &self.names {
+                if let (true, Some(name)) = (path.parent() == Some(directory), path.file_name()) {
+                    fs::write(decoy.join(name), content)?;
+                }
             }
         }
         Ok(())
@@ -390,13 +370,6 @@ fn put_back(file: &File, times: &fs::Metadata) -> io::Result<()> {
         .set_modified(times.modified()?)
         .set_accessed(times.accessed()?);
     file.set_times(times)
-}
-
-/// A content that is found nowhere else.
-fn content(id: u64, rng: &mut Rng) -> Vec<u8> {
-    let mut content = mark(id).to_vec();
-    content.resize(MARK_BYTES + rng.usize(..5000), b'.');
-    content
 }
 
 /// A line of the text form of updates.
