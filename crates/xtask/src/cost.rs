@@ -42,20 +42,18 @@ const OF_THREADS: &str = "exit futex gettid mprotect prctl restart_syscall rseq 
                           sched_getaffinity sched_yield set_robust_list";
 /// The call that starts a thread. With threads, instructions and the calls below vary from run to run.
 const STARTS_THREAD: &str = "clone3";
-const UNSTEADY_WITH_THREADS: [&str; 4] = ["madvise", "mmap", "munmap", "sigaltstack"];
+const UNSTEADY_WITH_THREADS: [&str; 5] = [INSTRUCTIONS, "madvise", "mmap", "munmap", "sigaltstack"];
 /// A write through a ring may be done at once or by a thread of the kernel's, for which the program then waits.
 const UNSTEADY_WHEN_WRITING: &str = "io_uring_enter";
 /// How often calls are counted; counts that vary are written as [`UNSTEADY`].
 const COUNTS: usize = 3;
 const UNSTEADY: &str = "*";
 
-/// The cost of a method.
-#[derive(Debug, Default, PartialEq)]
-struct Cost {
-    /// By kind; `None` if the count differs from run to run.
-    calls: BTreeMap<String, Option<i64>>,
-    instructions: Option<i64>,
-}
+/// The kind of a count that is not one of calls.
+const INSTRUCTIONS: &str = "instructions";
+
+/// The cost of a method: counts by kind of call; `None` if the count differs from run to run.
+type Cost = BTreeMap<String, Option<i64>>;
 
 /// Counts, and compares the counts with the file or writes it.
 pub fn run(arguments: &Arguments) -> Result<()> {
@@ -84,15 +82,13 @@ pub fn check() -> Result<Vec<String>> {
     if !is_comparable {
         skipped.push(format!("instructions: they were recorded with {}", before.compiler));
     }
-    if now.costs.values().all(|cost| cost.instructions.is_none()) {
+    if !now.costs.values().any(|cost| cost.contains_key(INSTRUCTIONS)) {
         skipped.push("instructions: valgrind is not installed".to_owned());
     }
     let mut changes = Vec::new();
     for (method, was) in &before.costs {
-        let is = now
-            .costs
-            .get(method)
-            .with_context(|| format!("{method} is not measured any more"))?;
+        let is = now.costs.get(method);
+        let is = is.with_context(|| format!("{method} is not measured any more"))?;
         changes.extend(changed(method, was, is, is_comparable));
     }
     ensure!(
@@ -111,18 +107,18 @@ fn file() -> PathBuf {
 /// A line for each kind of call that changed, and for the instructions.
 fn changed(method: &str, was: &Cost, is: &Cost, compare_instructions: bool) -> Vec<String> {
     let mut changes = Vec::new();
-    let kinds: BTreeSet<_> = was.calls.keys().chain(is.calls.keys()).collect();
+    let kinds: BTreeSet<_> = was.keys().chain(is.keys()).collect();
     for kind in kinds {
-        let count = |cost: &Cost| cost.calls.get(kind).copied().unwrap_or(Some(0));
-        if let (Some(was), Some(is)) = (count(was), count(is))
-            && was != is
-        {
-            changes.push(format!("{method}: {kind}: {is} instead of {was}"));
-        }
-    }
-    if let (true, Some(was), Some(is)) = (compare_instructions, was.instructions, is.instructions) {
+        let is_call = kind != INSTRUCTIONS;
+        let count = |cost: &Cost| cost.get(kind).copied().unwrap_or(is_call.then_some(0));
+        let (Some(was), Some(is)) = (count(was), count(is)) else {
+            continue;
+        };
         let ratio = is as f64 / was as f64;
-        if (ratio - 1.0).abs() > TOLERANCE && was.abs_diff(is) > TOLERANCE_INSTRUCTIONS {
+        let is_beyond = (ratio - 1.0).abs() > TOLERANCE && was.abs_diff(is) > TOLERANCE_INSTRUCTIONS;
+        if is_call && was != is {
+            changes.push(format!("{method}: {kind}: {is} instead of {was}"));
+        } else if !is_call && compare_instructions && is_beyond {
             changes.push(format!("{method}: {is} instructions instead of {was} ({ratio:.3}x)"));
         }
     }
@@ -153,10 +149,10 @@ fn parse(text: &str) -> Result<Recorded> {
             let count = if count == UNSTEADY { None } else { Some(count.parse()?) };
             Ok((kind.to_owned(), count))
         });
-        let cost = Cost {
-            calls: calls.collect::<Result<_>>()?,
-            instructions: instructions.parse().ok(),
-        };
+        let mut cost = calls.collect::<Result<Cost>>()?;
+        if let Ok(count) = instructions.parse() {
+            cost.insert(INSTRUCTIONS.to_owned(), Some(count));
+        }
         costs.insert(method.to_owned(), cost);
     }
     Ok(Recorded {
@@ -201,21 +197,21 @@ fn measure() -> Result<Result<String, String>> {
 
 /// The cost of a method beyond that of `nothing`, as a line of the file.
 fn line(method: &str, cost: &Cost, nothing: &Cost) -> String {
-    let has_threads = cost.calls.contains_key(STARTS_THREAD);
+    let has_threads = cost.contains_key(STARTS_THREAD);
     let writes = !method.starts_with("read/") && !method.starts_with("compare/");
-    let mut calls = Vec::new();
-    for (kind, &count) in &cost.calls {
+    let (mut calls, mut instructions) = (Vec::new(), "-".to_owned());
+    for (kind, &count) in cost {
         let is_unsteady = (has_threads && UNSTEADY_WITH_THREADS.contains(&kind.as_str()))
             || (writes && kind == UNSTEADY_WHEN_WRITING);
-        let of_nothing = nothing.calls.get(kind).copied().unwrap_or(Some(0));
+        let of_nothing = nothing.get(kind).copied().unwrap_or(Some(0));
         match count.zip(of_nothing).filter(|_| !is_unsteady) {
-            Some((count, of_nothing)) if count == of_nothing => {}
-            Some((count, of_nothing)) => calls.push(format!("{kind}={}", count - of_nothing)),
+            Some((all, of_nothing)) if kind == INSTRUCTIONS => instructions = (all - of_nothing).to_string(),
+            Some((all, of_nothing)) if all == of_nothing => {}
+            Some((all, of_nothing)) => calls.push(format!("{kind}={}", all - of_nothing)),
+            None if kind == INSTRUCTIONS => {}
             None => calls.push(format!("{kind}={UNSTEADY}")),
         }
     }
-    let instructions = cost.instructions.zip(nothing.instructions).filter(|_| !has_threads);
-    let instructions = instructions.map_or_else(|| "-".to_owned(), |(all, nothing)| (all - nothing).to_string());
     format!("{method}\t{instructions}\t{}", calls.join(" "))
 }
 
@@ -236,13 +232,11 @@ impl Once {
             let first = counts[0].get(kind).copied();
             first.filter(|_| counts.iter().all(|other| other.get(kind).copied() == first))
         };
-        let calls = kinds.into_iter().map(|kind| (kind.clone(), steady(kind))).collect();
-        let instructions = if self.has_valgrind {
-            Some(self.instructions(method)?)
-        } else {
-            None
-        };
-        Ok(Cost { calls, instructions })
+        let mut cost: Cost = kinds.into_iter().map(|kind| (kind.clone(), steady(kind))).collect();
+        if self.has_valgrind {
+            cost.insert(INSTRUCTIONS.to_owned(), Some(self.instructions(method)?));
+        }
+        Ok(cost)
     }
 
     /// The files that the method needs, and the arguments that name them.
@@ -291,16 +285,11 @@ impl Once {
 
     fn instructions(&self, method: &str) -> Result<i64> {
         let log = self.directory.join("instructions");
-        let mut log_file = std::ffi::OsString::from("--log-file=");
-        log_file.push(&log);
-        let mut out_file = std::ffi::OsString::from("--cachegrind-out-file=");
-        out_file.push(self.directory.join("counts"));
+        let [log_file, out_file] = [("log", &log), ("cachegrind-out", &self.directory.join("counts"))]
+            .map(|(option, path)| format!("--{option}-file={}", path.display()));
         let paths = self.prepare(method)?;
         let mut valgrind = Command::new("valgrind");
-        valgrind
-            .args(["--tool=cachegrind", "--cache-sim=no"])
-            .arg(log_file)
-            .arg(out_file);
+        valgrind.args(["--tool=cachegrind", "--cache-sim=no", &log_file, &out_file]);
         capture(valgrind.arg(&self.program).arg(method).args(paths))?;
         let log = fs::read_to_string(&log)?;
         let line = log.lines().find_map(|line| line.split_once("refs:"));
@@ -322,17 +311,18 @@ mod tests {
         let parsed = parse("# rustc 1; glibc 2\na\t100000\tread=3 openat=1 mmap=*\nb\t-\t\n").unwrap();
         assert_eq!((parsed.compiler.as_str(), parsed.libc.as_str()), ("rustc 1", "glibc 2"));
         let was = &parsed.costs["a"];
-        let with = |instructions, reads: i64| Cost {
-            calls: [("mmap", None), ("openat", Some(1)), ("read", Some(reads))]
-                .map(|(kind, count)| (kind.to_owned(), count))
-                .into(),
-            instructions: Some(instructions),
+        let cost = |instructions: i64, calls: &[(&str, Option<i64>)]| -> Cost {
+            let all = calls.iter().copied().chain([("instructions", Some(instructions))]);
+            all.map(|(kind, count)| (kind.to_owned(), count)).collect()
+        };
+        let with = |instructions, reads| {
+            cost(
+                instructions,
+                &[("mmap", None), ("openat", Some(1)), ("read", Some(reads))],
+            )
         };
         assert_eq!(*was, with(100_000, 3));
-        let few = |instructions| Cost {
-            calls: BTreeMap::new(),
-            instructions: Some(instructions),
-        };
+        let few = |instructions| cost(instructions, &[]);
         assert_eq!(changed("a", &few(1000), &few(1500), true), [""; 0]);
         assert_eq!(changed("a", &few(1000), &few(499), true).len(), 1);
         assert_eq!(changed("a", was, &with(101_900, 3), true), [""; 0]);
@@ -348,9 +338,9 @@ mod tests {
 
     #[test]
     fn a_line_has_what_a_method_costs_beyond_nothing() {
-        let cost = |counts: &[(&str, Option<i64>)], instructions| Cost {
-            calls: counts.iter().map(|&(kind, count)| (kind.to_owned(), count)).collect(),
-            instructions: Some(instructions),
+        let cost = |counts: &[(&str, Option<i64>)], instructions| -> Cost {
+            let all = counts.iter().copied().chain([("instructions", Some(instructions))]);
+            all.map(|(kind, count)| (kind.to_owned(), count)).collect()
         };
         let nothing = cost(&[("brk", Some(3)), ("mmap", Some(10))], 500);
         let counted = cost(

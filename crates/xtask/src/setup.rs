@@ -34,26 +34,17 @@ const NEEDED: [(&str, &str); 22] = [
 
 /// Installs what is missing where that is possible. Returns what will be missing nevertheless, and why.
 pub fn install_missing() -> Result<Vec<String>> {
-    let missing = missing();
-    if missing.is_empty() {
-        println!("nothing is missing");
-        return Ok(Vec::new());
-    }
+    let missing = || NEEDED.into_iter().filter(|(program, _)| !is_installed(program));
+    let packages: Vec<_> = missing().map(|(_, package)| package).collect();
     let installed = match why_not_installable() {
+        _ if packages.is_empty() => Ok(()),
         Some(reason) => Err(anyhow!(reason)),
-        None => install(&missing),
+        None => install(&packages),
     };
     check_interrupt()?;
     let reason = installed.map_or_else(|error| format!("{error:#}"), |()| "apt-get did not bring it".to_owned());
     let tell = |(program, package)| format!("what needs {program} (package {package}): {reason}");
-    Ok(self::missing().into_iter().map(tell).collect())
-}
-
-fn missing() -> Vec<(&'static str, &'static str)> {
-    NEEDED
-        .into_iter()
-        .filter(|(program, _)| !is_installed(program))
-        .collect()
+    Ok(missing().map(tell).collect())
 }
 
 fn why_not_installable() -> Option<&'static str> {
@@ -68,11 +59,10 @@ fn why_not_installable() -> Option<&'static str> {
     }
 }
 
-fn install(missing: &[(&str, &str)]) -> Result<()> {
-    let packages: Vec<_> = missing.iter().map(|(_, package)| *package).collect();
+fn install(packages: &[&str]) -> Result<()> {
     println!("installing {}", packages.join(", "));
     apt_get(&["update"])?;
-    apt_get(&[&["install", "-y"], &packages[..]].concat())
+    apt_get(&[&["install", "-y"], packages].concat())
 }
 
 fn apt_get(arguments: &[&str]) -> Result<()> {

@@ -29,7 +29,7 @@ pub fn draw_file_system(rng: &mut Rng) -> TestFileSystem {
 }
 
 /// `/proc/sys/fs/lease-break-time` during a campaign: the least there is.
-pub const LEASE_BREAK_SECONDS: u64 = 1;
+pub const LEASE_BREAK_SECONDS: &str = "1";
 /// Longer than that.
 pub const OUTLASTING: Duration = Duration::from_millis(1250);
 

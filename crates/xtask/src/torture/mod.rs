@@ -25,7 +25,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use std::{fs, iter, thread};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use clap::Args;
 use comfy_table::{Table, presets};
 use tempfile::TempDir;
@@ -34,7 +34,6 @@ use self::disturb::{FILE_SYSTEMS, LEASE_BREAK_SECONDS};
 use self::plan::{TrialPlan, TrialSubject};
 use self::power::{Power, PowerPlan};
 use self::site::{Site, TrialReport};
-use self::tree::STATE;
 use crate::built::{beside, cargo_command};
 use crate::filesystems::{self, Matrix, Mounted, TestFileSystem};
 use crate::process::{capture, check_interrupt, is_installed, run as run_program};
@@ -124,10 +123,11 @@ fn campaign(arguments: &Arguments) -> Result<Vec<String>> {
         None if arguments.on.is_empty() => FILE_SYSTEMS.to_vec(),
         None => arguments.on.clone(),
     };
-    let processors = thread::available_parallelism()?.get();
-    let workers = arguments.workers.unwrap_or(2 * processors);
-    let workers = if arguments.seed.is_some() { 1 } else { workers };
-    let _lease_break = LeaseBreakTime::shorten()?;
+    let workers = match (arguments.seed, arguments.workers) {
+        (Some(_), _) => 1,
+        (None, Some(workers)) => workers,
+        (None, None) => 2 * thread::available_parallelism()?.get(),
+    };
     // A set of file systems for each worker, so that it can fill them.
     let sets = (0..workers)
         .map(|_| make_file_systems(&on))
@@ -139,14 +139,16 @@ fn campaign(arguments: &Arguments) -> Result<Vec<String>> {
         seeds: Mutex::new(arguments.draw_seeds()),
         tally: Mutex::default(),
     };
+    let lease_break = fs::read_to_string(LEASE_BREAK_TIME).context("cannot read the time for breaking leases")?;
+    fs::write(LEASE_BREAK_TIME, LEASE_BREAK_SECONDS).context("cannot set the time for breaking leases")?;
     let result = thread::scope(|scope| {
         let campaign = &campaign;
         let start = |set| scope.spawn(move || campaign.work(set));
         let threads: Vec<_> = sets.iter().map(start).collect();
-        threads
-            .into_iter()
-            .try_for_each(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        let mut threads = threads.into_iter();
+        threads.try_for_each(|thread| thread.join().map_err(|_| anyhow!("a trial panicked"))?)
     });
+    fs::write(LEASE_BREAK_TIME, lease_break).context("cannot set the time for breaking leases")?;
     let tally = campaign.tally.into_inner().unwrap_or_else(PoisonError::into_inner);
     println!("\n{}", tally.table());
     for (kind, seeds) in &tally.kinds {
@@ -202,20 +204,8 @@ impl Campaign<'_> {
             };
             let mut mounted = matrix.mounted().iter();
             if let Some(mounted) = mounted.find(|one| *power || one.file_system() == plan.file_system) {
-                let directory = mounted.point().join("trial");
-                let state = directory.join(STATE);
-                let (seekless, aside) = (&*self.binary, aside.path());
-                self.run_trial(
-                    seed,
-                    &plan,
-                    &Site {
-                        seekless,
-                        directory,
-                        aside,
-                        state,
-                        power: None,
-                    },
-                )?;
+                let site = Site::new(&self.binary, mounted.point(), aside.path());
+                self.run_trial(seed, &plan, &site)?;
             }
         }
         Ok(())
@@ -246,6 +236,9 @@ impl Campaign<'_> {
         Ok(())
     }
 }
+
+/// The system's limit for breaking a lease.
+const LEASE_BREAK_TIME: &str = "/proc/sys/fs/lease-break-time";
 
 /// What happened so far.
 #[derive(Default)]
@@ -284,27 +277,5 @@ impl Tally {
             table.add_row(names.into_iter().chain(counts.map(|count| count.to_string())));
         }
         table
-    }
-}
-
-/// The system's limit for breaking a lease, shortened until this is dropped.
-struct LeaseBreakTime(String);
-
-const LEASE_BREAK_TIME: &str = "/proc/sys/fs/lease-break-time";
-
-impl LeaseBreakTime {
-    fn shorten() -> Result<Self> {
-        let before = fs::read_to_string(LEASE_BREAK_TIME).context("cannot read the time for breaking leases")?;
-        fs::write(LEASE_BREAK_TIME, LEASE_BREAK_SECONDS.to_string())
-            .context("cannot set the time for breaking leases")?;
-        Ok(Self(before))
-    }
-}
-
-impl Drop for LeaseBreakTime {
-    fn drop(&mut self) {
-        if let Err(error) = fs::write(LEASE_BREAK_TIME, &self.0) {
-            eprintln!("warning: {LEASE_BREAK_TIME} is not what it was: {error}");
-        }
     }
 }

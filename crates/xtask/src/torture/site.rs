@@ -14,8 +14,9 @@ use anyhow::{Context, Result};
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
-use super::disturb::{Disturbance, InjectedFault, Injection, OUTLASTING};
+use super::disturb::{InjectedFault, Injection, OUTLASTING};
 use super::power::{Power, Stage};
+use super::tree::STATE;
 use crate::process::{capture, in_words};
 
 /// A command that takes longer hangs. It is long, because one fsync can wait for all that others write to the disk.
@@ -69,7 +70,19 @@ impl Fault {
     }
 }
 
-impl Site<'_> {
+impl<'a> Site<'a> {
+    /// One on a file system.
+    pub fn new(seekless: &'a Path, mounted: &Path, aside: &'a Path) -> Self {
+        let directory = mounted.join("trial");
+        Self {
+            seekless,
+            aside,
+            state: directory.join(STATE),
+            directory,
+            power: None,
+        }
+    }
+
     /// Empties the directory, and removes what the trial before left beside it. A plan replaces no report.
     pub fn begin(&self) -> Result<()> {
         for path in [self.trace(), self.found()] {
@@ -81,16 +94,15 @@ impl Site<'_> {
         }
     }
 
-    /// Runs something while the disk is full, if it is to be.
-    pub fn filled<T>(&self, disturbance: &Disturbance, run: impl FnOnce() -> Result<T>) -> Result<T> {
+    /// Runs something while the disk has no more room than this.
+    pub fn filled<T>(&self, free_bytes: Option<u64>, run: impl FnOnce() -> Result<T>) -> Result<T> {
+        let Some(free_bytes) = free_bytes else {
+            return run();
+        };
         let ballast = self.directory.join("ballast");
-        disturbance
-            .free_bytes
-            .map_or(Ok(()), |free_bytes| fill_up(&ballast, free_bytes))?;
+        fill_up(&ballast, free_bytes)?;
         let ran = run()?;
-        if disturbance.free_bytes.is_some() {
-            fs::remove_file(ballast)?;
-        }
+        fs::remove_file(ballast)?;
         Ok(ran)
     }
 

@@ -151,9 +151,9 @@ impl Trial<'_> {
             let disturb = |one| scope.spawn(move || world.disturb(one, disturbance.delayed_call(), started));
             let disturbers: Vec<_> = plan.disturbers.iter().map(disturb).collect();
             let ended = (|| {
-                let ended = self
-                    .site
-                    .filled(disturbance, || self.site.run_at(Stage::Run, command, disturbance.timed))?;
+                let ended = self.site.filled(disturbance.free_bytes, || {
+                    self.site.run_at(Stage::Run, command, disturbance.timed)
+                })?;
                 self.note("ran", &ended);
                 if !plan.disturbers_stay {
                     world.end(true);
@@ -179,12 +179,8 @@ impl Trial<'_> {
 
     /// Checks how a command ended, and notes what it said.
     fn note(&mut self, did: &str, ended: &Ended) {
-        let _ = writeln!(
-            self.evidence.told,
-            "{did}: {}: {}",
-            ended.status,
-            ended.stderr.trim_end()
-        );
+        let Ended { status, stderr, .. } = ended;
+        let _ = writeln!(self.evidence.told, "{did}: {status}: {}", stderr.trim_end());
         self.faults.extend(check_ended(ended));
     }
 
@@ -207,9 +203,8 @@ impl Trial<'_> {
             return Ok(());
         }
         if plan.command.label == "cmp" {
-            let [one, other] =
-                [0, 1].map(|number| file(&self.evidence.before, &plan.files[number]).map(|file| &file.bytes));
-            let is_equal = one == other;
+            let bytes = |number: usize| Some(&file(&plan.tree, &plan.files[number])?.bytes);
+            let is_equal = bytes(0) == bytes(1);
             let is_right = match code {
                 Some(0) => is_equal,
                 Some(1) => !is_equal,
@@ -327,17 +322,20 @@ impl Trial<'_> {
         self.evidence.acts = take(&mut self.world.acts());
         self.evidence.is_done = ended.status.success();
         let is_whole = !self.is_unrecovered && plan.command.label != "update in-place";
+        self.evidence.updated = match (self.evidence.is_done, is_whole) {
+            (true, _) => UpdatesPresent::All,
+            (false, true) => UpdatesPresent::AllOrNone,
+            (false, false) => UpdatesPresent::EachByte,
+        };
         // A direct write that was cut off may have padded the file.
         let is_cut_off = !plan.disturbance.injections.is_empty() || ended.status.code().is_none();
-        let (updated, padding) = match (self.evidence.is_done, is_whole) {
-            (true, _) => (UpdatesPresent::All, 0),
-            (false, true) => (UpdatesPresent::AllOrNone, 0),
-            (false, false) => (UpdatesPresent::EachByte, if is_cut_off { 4095 } else { 0 }),
-        };
+        if is_cut_off && self.evidence.updated == UpdatesPresent::EachByte {
+            self.evidence.slack = 4095;
+        }
         // On an overlay, seekless may not be able to tell that nobody has the file mapped.
-        let may_be_met = !self.evidence.acts.is_empty() || plan.file_system == TestFileSystem::Overlay;
-        let longer = if may_be_met { said_longer(&ended.stderr) } else { 0 };
-        (self.evidence.updated, self.evidence.slack) = (updated, padding + longer);
+        if !self.evidence.acts.is_empty() || plan.file_system == TestFileSystem::Overlay {
+            self.evidence.slack += said_longer(&ended.stderr).unwrap_or(0);
+        }
         let mut faults = self.evidence.check(now);
         if plan.is_calm() {
             faults.extend(match plan.recovery {
@@ -353,9 +351,7 @@ impl Trial<'_> {
 }
 
 /// How many bytes a failed command says it left behind the end, because what others wrote there is not told from its own.
-fn said_longer(stderr: &str) -> usize {
-    let after = stderr.split_once("but the file stays ");
-    after
-        .and_then(|(_, rest)| rest.split(' ').next()?.parse().ok())
-        .unwrap_or(0)
+fn said_longer(stderr: &str) -> Option<usize> {
+    let (_, after) = stderr.split_once("but the file stays ")?;
+    after.split(' ').next()?.parse().ok()
 }
