@@ -10,6 +10,7 @@ use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use jiff::Timestamp;
@@ -41,7 +42,7 @@ const PATIENCE: Duration = Duration::from_millis(200);
 /// A line of a journal.
 #[derive(Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
-enum Line {
+pub(super) enum Line {
     Journal(Header),
     Step(Box<StepRecord>),
     Outcome {
@@ -71,7 +72,7 @@ enum Line {
 
 /// The first line.
 #[derive(Serialize, Deserialize)]
-struct Header {
+pub(super) struct Header {
     version: u64,
     /// What distinguishes the temporary names of its run from those of others.
     run: String,
@@ -81,13 +82,19 @@ struct Header {
     process: u32,
     started_ns: u64,
     #[serde(flatten)]
-    action: Action,
+    pub action: Action,
+}
+
+impl Header {
+    /// When the run began.
+    pub fn started(&self) -> SystemTime {
+        UNIX_EPOCH + Duration::from_nanos(self.started_ns)
+    }
 }
 
 /// A journal that was read.
 pub(super) struct RunRecord {
-    pub action: Action,
-    pub started: SystemTime,
+    pub header: Header,
     pub entries: Vec<StepRecord>,
     /// Outcomes of steps, by their numbers.
     pub outcomes: BTreeMap<u64, StepOutcome>,
@@ -98,15 +105,14 @@ pub(super) struct RunRecord {
     pub is_complete: bool,
     /// Whether the last undo restored nothing and failed.
     pub is_tried: bool,
-    machine: Option<String>,
-    id_maps: Option<String>,
 }
 
 /// A journal that is open for adding lines, and locked.
 pub(super) struct RunJournal {
     pub path: PathBuf,
     file: File,
-    lines: Vec<u8>,
+    /// Lines that were added and not written yet.
+    lines: Mutex<Vec<u8>>,
 }
 
 /// The file systems that were written to, by device: a path, and a directory if one can be read.
@@ -159,20 +165,6 @@ pub(super) enum Ending {
     KilledRun,
     /// An undo was killed while it restored files.
     KilledUndo,
-}
-
-/// A journal that is to be synced.
-pub(super) struct Syncing {
-    path: PathBuf,
-    file: File,
-}
-
-impl Syncing {
-    pub fn sync(self, watch: &dyn Watch) -> Result<(), Error> {
-        let told = watch.announce(StepKind::Sync, &self.path);
-        let synced = told.and_then(|()| self.file.sync_data());
-        synced.map_err(failed(&self.path, "cannot sync the journal"))
-    }
 }
 
 fn failed<'a>(path: &'a Path, action: &'static str) -> impl FnOnce(io::Error) -> Error + 'a {
@@ -295,10 +287,10 @@ impl RunJournal {
             started_ns: u64::try_from(since.as_nanos()).unwrap_or(u64::MAX),
             action: action.clone(),
         };
-        let mut journal = Self {
+        let journal = Self {
             path,
             file,
-            lines: Vec::new(),
+            lines: Mutex::default(),
         };
         journal.add(&Line::Journal(header));
         let written = journal.write(watch).and_then(|()| {
@@ -328,14 +320,14 @@ impl RunJournal {
         if !lock(&file, PATIENCE).map_err(failed(path, "cannot lock the journal"))? {
             return Ok(None);
         }
-        let mut journal = Self {
+        let journal = Self {
             path: path.to_owned(),
             file,
-            lines: Vec::new(),
+            lines: Mutex::default(),
         };
         // A kill or a full disk may have cut off the last line.
         if journal.tail(1).is_ok_and(|tail| tail != b"\n") {
-            journal.lines.push(b'\n');
+            journal.lines().push(b'\n');
         }
         Ok(Some(journal))
     }
@@ -346,84 +338,51 @@ impl RunJournal {
         Ok(Self {
             path: path.to_owned(),
             file,
-            lines: Vec::new(),
+            lines: Mutex::default(),
         })
     }
 
+    fn lines(&self) -> MutexGuard<'_, Vec<u8>> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Adds a line, which is written by the next call of [`Self::write`].
-    fn add(&mut self, line: &Line) {
-        self.lines.extend_from_slice(json::written(line).to_string().as_bytes());
-        self.lines.push(b'\n');
-    }
-
-    pub fn add_step(&mut self, entry: &StepRecord) {
-        self.add(&Line::Step(Box::new(entry.clone())));
-    }
-
-    pub fn add_outcome(&mut self, step: u64, outcome: &StepOutcome) {
-        let outcome = outcome.clone();
-        self.add(&Line::Outcome { step, outcome });
-    }
-
-    pub fn add_end(&mut self, ran: &Ran, was_killed: bool) {
-        let ran = ran.clone();
-        self.add(&Line::End { ran, was_killed });
-    }
-
-    pub fn add_restoring(&mut self, step: u64, file: KnownFile) {
-        self.add(&Line::Restoring { step, file });
-    }
-
-    pub fn add_undone(&mut self, step: u64, is_undone: bool) {
-        self.add(&Line::Undone { step, is_undone });
-    }
-
-    pub fn add_tried(&mut self) {
-        self.add(&Line::Tried);
+    pub fn add(&self, line: &Line) {
+        let text = json::written(line).to_string() + "\n";
+        self.lines().extend_from_slice(text.as_bytes());
     }
 
     /// Writes the lines that were added.
-    pub fn write(&mut self, watch: &dyn Watch) -> Result<(), Error> {
-        if self.lines.is_empty() {
+    pub fn write(&self, watch: &dyn Watch) -> Result<(), Error> {
+        let mut lines = self.lines();
+        if lines.is_empty() {
             return Ok(());
         }
         let told = watch.announce(StepKind::Write, &self.path);
-        let written = told.and_then(|()| self.file.write_all(&self.lines));
-        self.lines.clear();
+        let written = told.and_then(|()| (&self.file).write_all(&lines));
+        lines.clear();
         if written.is_err() {
             // The last line may be cut off; what follows begins a line.
-            self.lines.push(b'\n');
+            lines.push(b'\n');
         }
         written.map_err(failed(&self.path, "cannot write the journal"))
     }
 
-    /// Writes the lines that were added, and syncs the journal.
-    pub fn sync(&mut self, watch: &dyn Watch) -> Result<(), Error> {
+    /// Writes the lines that were added, and syncs the journal; others may add and write lines meanwhile.
+    pub fn sync(&self, watch: &dyn Watch) -> Result<(), Error> {
         self.write(watch)?;
-        self.syncing()?.sync(watch)
+        let told = watch.announce(StepKind::Sync, &self.path);
+        let synced = told.and_then(|()| self.file.sync_data());
+        synced.map_err(failed(&self.path, "cannot sync the journal"))
     }
 
     /// Makes what was done durable, then the record of it: syncs the lines so far and all file systems that were written to, then
     /// writes the lines that `record` adds. A record that a power cut loses is made again from what the names lead to.
-    pub fn commit(
-        &mut self,
-        written: &Written,
-        watch: &dyn Watch,
-        record: impl FnOnce(&mut Self),
-    ) -> Result<(), Error> {
+    pub fn commit(&self, written: &Written, watch: &dyn Watch, record: impl FnOnce(&Self)) -> Result<(), Error> {
         self.sync(watch)?;
         written.sync(watch)?;
         record(self);
         self.write(watch)
-    }
-
-    /// A handle to sync the lines written so far, while others may be added.
-    pub fn syncing(&self) -> Result<Syncing, Error> {
-        let file = self.file.try_clone();
-        Ok(Syncing {
-            path: self.path.clone(),
-            file: file.map_err(failed(&self.path, "cannot sync the journal"))?,
-        })
     }
 
     /// Fails if its path no longer leads to it: undo would not find it.
@@ -448,7 +407,7 @@ impl RunJournal {
             .and_then(|()| BufReader::new(file.take(HEADER_BYTES_MAX)).read_until(b'\n', &mut header));
         let lines = read.and_then(|_| RunRecord::of(&header));
         lines
-            .map(|lines| lines.started)
+            .map(|lines| lines.header.started())
             .map_err(failed(&self.path, "cannot read the journal"))
     }
 
@@ -520,28 +479,25 @@ impl RunRecord {
             return Err(invalid("a journal with a damaged first line"));
         };
         let mut read = Self {
-            started: UNIX_EPOCH + Duration::from_nanos(header.started_ns),
-            action: header.action,
+            header,
             entries: Vec::new(),
             outcomes: BTreeMap::new(),
             restored: BTreeMap::new(),
             undone: BTreeMap::new(),
             is_complete: false,
             is_tried: false,
-            machine: header.machine,
-            id_maps: header.id_maps,
         };
         for line in lines.filter_map(Line::of) {
-            read.take(line, &header.run);
+            read.take(line);
         }
         Ok(read)
     }
 
-    fn take(&mut self, line: Line, run: &str) {
+    fn take(&mut self, line: Line) {
         match line {
             Line::Journal(_) => {}
             Line::Step(mut entry) => {
-                entry.names = NameOf::all(&self.action, run, entry.number, &entry.step);
+                entry.names = NameOf::all(&self.header.action, &self.header.run, entry.number, &entry.step);
                 for (name, made) in entry.names.iter_mut().zip(&entry.made) {
                     name.made = *made;
                 }
@@ -567,21 +523,11 @@ impl RunRecord {
     pub fn require_own(&self) -> io::Result<()> {
         let ours = machine(Path::new(MACHINE_ID));
         let ours = ours.map_err(|error| io::Error::new(error.kind(), format!("cannot read {MACHINE_ID}: {error}")))?;
-        if self
-            .machine
-            .as_ref()
-            .zip(ours.as_ref())
-            .is_some_and(|(theirs, ours)| theirs != ours)
-        {
+        let differ = |one: &Option<String>, other: &Option<String>| one.is_some() && other.is_some() && one != other;
+        if differ(&self.header.machine, &ours) {
             return Err(invalid("the journal was made on another machine"));
         }
-        let maps = sys::id_maps().map(|maps| maps.text);
-        if self
-            .id_maps
-            .as_ref()
-            .zip(maps.as_ref())
-            .is_some_and(|(theirs, ours)| theirs != ours)
-        {
+        if differ(&self.header.id_maps, &sys::id_maps().map(|maps| maps.text)) {
             return Err(invalid(
                 "the journal was made in another user namespace, where IDs of users and groups mean others; use it there",
             ));

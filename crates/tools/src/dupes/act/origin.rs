@@ -5,7 +5,7 @@
 //!
 //! Not here: reading groups (`report`) and steps (`plan`).
 
-use std::collections::HashMap;
+use std::cell::OnceCell;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -41,6 +41,9 @@ pub struct SearchOrigin {
 struct NamedFileSystem {
     device: u64,
     name: String,
+    /// The device number that it has now, once a file on it was found.
+    #[serde(skip)]
+    device_now: OnceCell<u64>,
 }
 
 /// A path that was given.
@@ -85,28 +88,85 @@ impl SearchOrigin {
 
     /// Notes the file system of a file that was found.
     pub fn meet(&mut self, device: u64, path: &Path) {
-        if self.name_of(device).is_none() {
-            let name = system_of(path);
-            self.file_systems.push(NamedFileSystem { device, name });
+        if !self.file_systems.iter().any(|system| system.device == device) {
+            self.file_systems.push(NamedFileSystem {
+                device,
+                name: system_of(path),
+                device_now: device.into(),
+            });
         }
     }
 
-    /// The name of the file system with a device number.
-    fn name_of(&self, device: u64) -> Option<&str> {
-        let mut named = self.file_systems.iter().filter(|system| system.device == device);
-        named.next().map(|system| system.name.as_str())
+    /// Stats a file, and returns its state with the number that its device has now.
+    ///
+    /// # Errors
+    /// How it differs from what it was.
+    pub(super) fn prove(&self, path: &Path, was: &FileState) -> Result<FileState, Refused> {
+        let found = self.found(path, was, fs::FileType::is_file, "is not a regular file")?;
+        unchanged(FileState::of(&found), was)
     }
 
-    /// Forgets all file systems.
-    pub(super) fn forget_devices(&mut self) {
-        self.file_systems.clear();
+    /// The same of a directory, which is listed if its contents are known, and has its own times otherwise.
+    pub(super) fn prove_directory(
+        &self,
+        path: &Path,
+        was: &FileState,
+        contents: Option<&Contents>,
+    ) -> Result<FileState, Refused> {
+        let found = self.found(path, was, fs::FileType::is_dir, "is not a directory")?;
+        let Some(contents) = contents else {
+            let device = found.dev();
+            return Ok(FileState { device, ..*was });
+        };
+        let (now, inside) = ListedDirectory::of(path)?.seen();
+        if inside != *contents {
+            return Err(CHANGED.to_owned());
+        }
+        unchanged(now, was)
+    }
+
+    fn found(
+        &self,
+        path: &Path,
+        was: &FileState,
+        is_right: impl Fn(&fs::FileType) -> bool,
+        wrong: &str,
+    ) -> Result<fs::Metadata, Refused> {
+        let found = fs::symlink_metadata(path).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => "no longer exists".to_owned(),
+            _ => cannot("stat")(error),
+        })?;
+        if !is_right(&found.file_type()) {
+            return Err(wrong.to_owned());
+        }
+        let mut named = self.file_systems.iter().filter(|system| system.device == was.device);
+        let system = named.next();
+        let system = system.ok_or("the file system with its device number is not in the list")?;
+        // Without an identity, only the device number can be compared.
+        let is_same = || system.name == system_of(path) && (system.name.contains(' ') || found.dev() == was.device);
+        if system
+            .device_now
+            .get()
+            .map_or_else(|| !is_same(), |now| *now != found.dev())
+        {
+            return Err("is on another file system now".to_owned());
+        }
+        if found.ino() != was.inode {
+            return Err("is now another file (another inode number)".to_owned());
+        }
+        system.device_now.get_or_init(|| found.dev());
+        Ok(found)
     }
 
     /// Writes it into an object, with a digest of the object: users may edit groups and steps, which can be checked
     /// against the files; which paths are references cannot be checked.
     #[must_use]
     pub fn write(&self, mut object: Value) -> Value {
-        if let (Some(fields), Value::Object(own)) = (object.as_object_mut(), json::written(self)) {
+        let mut origin = self.clone();
+        for system in &mut origin.file_systems {
+            system.device = system.device_now.get().copied().unwrap_or(system.device);
+        }
+        if let (Some(fields), Value::Object(own)) = (object.as_object_mut(), json::written(&origin)) {
             fields.extend(own);
         }
         object["digest"] = digest(&object).into();
@@ -156,81 +216,6 @@ fn digest(object: &Value) -> String {
 
 fn device_of(path: &Path) -> u64 {
     fs::metadata(path).map_or(0, |found| found.dev())
-}
-
-/// Proves that files of a report or plan are what they were.
-#[derive(Debug)]
-pub struct Prover<'a> {
-    origin: &'a SearchOrigin,
-    /// File systems by their numbers now.
-    now: HashMap<u64, String>,
-}
-
-impl<'a> Prover<'a> {
-    /// For what an origin says.
-    #[must_use]
-    pub fn new(origin: &'a SearchOrigin) -> Self {
-        Self {
-            origin,
-            now: HashMap::new(),
-        }
-    }
-
-    /// Stats a file, and returns its state with the current device number of its file system.
-    ///
-    /// # Errors
-    /// How it differs from what it was.
-    pub fn prove(&mut self, path: &Path, was: &FileState) -> Result<FileState, Refused> {
-        let found = self.found(path, was, false)?;
-        unchanged(FileState::of(&found), was)
-    }
-
-    /// The same of a directory, which is listed if its contents are known, and has its own times otherwise.
-    ///
-    /// # Errors
-    /// How it differs from what it was.
-    pub fn prove_directory(
-        &mut self,
-        path: &Path,
-        was: &FileState,
-        contents: Option<&Contents>,
-    ) -> Result<FileState, Refused> {
-        let found = self.found(path, was, true)?;
-        let Some(contents) = contents else {
-            return Ok(FileState {
-                device: found.dev(),
-                ..*was
-            });
-        };
-        let (now, inside) = ListedDirectory::of(path)?.seen();
-        if inside != *contents {
-            return Err(CHANGED.to_owned());
-        }
-        unchanged(now, was)
-    }
-
-    fn found(&mut self, path: &Path, seen: &FileState, is_directory: bool) -> Result<fs::Metadata, Refused> {
-        let found = fs::symlink_metadata(path).map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => "no longer exists".to_owned(),
-            _ => cannot("stat")(error),
-        })?;
-        match is_directory {
-            false if !found.is_file() => return Err("is not a regular file".to_owned()),
-            true if !found.is_dir() => return Err("is not a directory".to_owned()),
-            _ => {}
-        }
-        let was = self.origin.name_of(seen.device);
-        let was = was.ok_or("the file system with its device number is not in the list")?;
-        let now = self.now.entry(found.dev()).or_insert_with(|| system_of(path));
-        // Without an identity, only the device number can be compared.
-        if was != now || (!was.contains(' ') && found.dev() != seen.device) {
-            return Err("is on another file system now".to_owned());
-        }
-        if found.ino() != seen.inode {
-            return Err("is now another file (another inode number)".to_owned());
-        }
-        Ok(found)
-    }
 }
 
 const CHANGED: &str = "changed since the search";
@@ -292,7 +277,10 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let origin = here(place.path());
         let object = origin.write(json!({}));
-        assert_eq!(SearchOrigin::read(&object), Ok(origin));
+        let read = SearchOrigin::read(&object).unwrap();
+        let known = seen(place.path());
+        assert_eq!(read.prove_directory(place.path(), &known, None), Ok(known));
+        assert_eq!(read, origin);
         for key in ["version", "machine", "directory", "roots", "file_systems", "digest"] {
             for value in [
                 None,
@@ -316,19 +304,25 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("file");
         fs::write(&path, "x").unwrap();
-        let (mut origin, seen) = (here(place.path()), seen(&path));
-        assert_eq!(Prover::new(&origin).prove(&path, &seen), Ok(seen));
-        let name = origin.name_of(seen.device).unwrap().to_owned();
-        let named = |(device, name): (u64, &str)| NamedFileSystem {
+        let (origin, seen) = (here(place.path()), seen(&path));
+        assert_eq!(origin.prove(&path, &seen), Ok(seen));
+        let name = origin.file_systems[0].name.clone();
+        let named = |device, name: &str| NamedFileSystem {
             device,
             name: name.to_owned(),
+            device_now: OnceCell::new(),
         };
-        origin.file_systems = [(7, &*name), (8, "ext4 1"), (9, "tmpfs")].map(named).into();
-        let on = |device| Prover::new(&origin).prove(&path, &FileState { device, ..seen });
+        let origin = SearchOrigin {
+            file_systems: vec![named(7, &name), named(8, "ext4 1"), named(9, "tmpfs")],
+            ..origin
+        };
+        let on = |device| origin.prove(&path, &FileState { device, ..seen });
         assert_eq!(on(7).is_ok(), name.contains(' '));
         assert!(on(8).unwrap_err().contains("another file system"));
         assert!(on(9).unwrap_err().contains("another file system"));
         assert!(on(10).unwrap_err().contains("not in the list"));
+        let number = if name.contains(' ') { seen.device } else { 7 };
+        assert_eq!(origin.write(json!({}))["file_systems"][0]["device"], number);
     }
 
     #[test]
@@ -346,18 +340,13 @@ mod tests {
         for other in others {
             let mut other_seen = seen;
             other(&mut other_seen);
-            assert!(Prover::new(&origin).prove(&path, &other_seen).is_err());
+            assert!(origin.prove(&path, &other_seen).is_err());
         }
         let link = place.path().join("link");
         std::os::unix::fs::symlink("file", &link).unwrap();
+        assert!(origin.prove(&link, &seen).unwrap_err().contains("regular"));
         assert!(
-            Prover::new(&origin)
-                .prove(&link, &seen)
-                .unwrap_err()
-                .contains("regular")
-        );
-        assert!(
-            Prover::new(&origin)
+            origin
                 .prove(&place.path().join("no"), &seen)
                 .unwrap_err()
                 .contains("exists")

@@ -14,7 +14,7 @@ use seekless::files::{FileId, FileState};
 use serde_json::Value;
 
 use super::copies::CopyPlaces;
-use super::origin::{Prover, SearchOrigin};
+use super::origin::SearchOrigin;
 use super::report::RefusedPart;
 use super::{Action, Refused, Step};
 use crate::json;
@@ -78,7 +78,7 @@ pub fn read(text: &[u8]) -> Result<ReadPlan, String> {
     if matches!(&action, Action::Move { to } if !to.is_absolute()) {
         return Err("its `to` is not an absolute path".to_owned());
     }
-    let (mut prover, mut places, mut agreed) = (Prover::new(&origin), CopyPlaces::new(&origin), Agreed::default());
+    let (mut places, mut agreed) = (CopyPlaces::new(&origin), Agreed::default());
     let (mut steps, mut refused) = (Vec::new(), Vec::new());
     for (at, line) in lines {
         if line.trim_ascii().is_empty() {
@@ -87,7 +87,7 @@ pub fn read(text: &[u8]) -> Result<ReadPlan, String> {
         let step = serde_json::from_slice(line).map_err(|error| format!("not JSON: {error}"));
         let step = step.and_then(|line| step_of(line, &action));
         let step = step.map_err(|why| (None, why)).and_then(|step| {
-            let step = proven(step, &action, &mut prover, &mut places)?;
+            let step = proven(step, &action, &origin, &mut places)?;
             agreed
                 .add(&step)
                 .map_err(|why| (Some(step.file.paths[0].clone()), why))?;
@@ -126,7 +126,7 @@ fn step_of(line: Value, action: &Action) -> Result<Step, Refused> {
 fn proven(
     mut step: Step,
     action: &Action,
-    prover: &mut Prover<'_>,
+    origin: &SearchOrigin,
     places: &mut CopyPlaces<'_>,
 ) -> Result<Step, (Option<PathBuf>, Refused)> {
     let is_directory = step.file.is_directory;
@@ -136,8 +136,8 @@ fn proven(
                 "is not absolute, or its directory is a symbolic link, or has `.`, `..` or empty names in it"
                     .to_owned(),
             ),
-            Ok(_) if is_directory => prover.prove_directory(path, was, None),
-            Ok(_) => prover.prove(path, was),
+            Ok(_) if is_directory => origin.prove_directory(path, was, None),
+            Ok(_) => origin.prove(path, was),
             Err(why) => Err(why),
         };
         now.map_err(|why| (Some(path.clone()), why))

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::panic::resume_unwind;
 use std::path::PathBuf;
 use std::sync::mpsc::{SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -16,7 +16,7 @@ use seekless::update::{StepKind, Watch};
 use seekless_sys as sys;
 
 use super::held::{self, HeldKept};
-use super::journal::{self, RunJournal, Written, sync_file_system};
+use super::journal::{self, Line, RunJournal, Written, sync_file_system};
 use super::place::{self, Directories};
 use super::prepare::ProvenFile;
 use super::record::StepRecord;
@@ -64,12 +64,12 @@ pub(crate) fn run_watched(
     let run = Run {
         session: Session::new(action, options, stop, watch),
         directory,
-        journal: Mutex::new(None),
+        journal: OnceLock::new(),
         name: run_name(),
         ran: Mutex::default(),
-        written: Mutex::default(),
         tell,
     };
+    let mut written = Written::default();
     let next = thread::scope(|scope| {
         // The next steps are proven, and the journal is synced, while a batch is done.
         let (sender, batches) = sync_channel(0);
@@ -82,7 +82,7 @@ pub(crate) fn run_watched(
             source,
         });
         let preparing = preparing?;
-        let done = batches.into_iter().try_for_each(|batch| run.act(batch));
+        let done = batches.into_iter().try_for_each(|batch| run.act(batch, &mut written));
         let prepared = preparing.join().unwrap_or_else(|panic| resume_unwind(panic));
         done.and(prepared)
     });
@@ -95,7 +95,7 @@ pub(crate) fn run_watched(
     for number in next..steps.len() {
         run.count(number, &StepOutcome::Left { why: STOPPED.into() });
     }
-    run.end()
+    run.end(&written)
 }
 
 /// A string for temporary names, unique to this run.
@@ -109,10 +109,9 @@ struct Run<'a> {
     session: Session<'a>,
     /// The directory of journals.
     directory: PathBuf,
-    journal: Mutex<Option<RunJournal>>,
+    journal: OnceLock<RunJournal>,
     name: String,
     ran: Mutex<Ran>,
-    written: Mutex<Written>,
     tell: Tell<'a>,
 }
 
@@ -241,32 +240,25 @@ impl Run<'_> {
 
     /// Writes steps in the journal, and syncs it.
     fn write_down(&self, prepared: &[Ready]) -> Result<(), Error> {
-        let watch = self.session.watch;
-        let mut journal = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
-        let open = match &mut *journal {
+        let (watch, action) = (self.session.watch, self.session.action);
+        let journal = match self.journal.get() {
             Some(open) => open,
-            none => none.insert(RunJournal::make(
-                &self.directory,
-                self.session.action,
-                &self.name,
-                watch,
-            )?),
+            None => {
+                let made = RunJournal::make(&self.directory, action, &self.name, watch)?;
+                self.journal.get_or_init(|| made)
+            }
         };
         for one in prepared {
-            open.add_step(one.entry());
+            journal.add(&Line::Step(Box::new(one.entry().clone())));
         }
-        open.require_named()?;
-        open.write(watch)?;
-        let syncing = open.syncing()?;
-        drop(journal);
-        syncing.sync(watch)
+        journal.require_named()?;
+        journal.sync(watch)
     }
 
     /// Does the steps of a batch.
-    fn act(&self, batch: Vec<Ready>) -> Result<(), Error> {
+    fn act(&self, batch: Vec<Ready>, written: &mut Written) -> Result<(), Error> {
         let (session, directories) = (&self.session, Directories::default());
         let mut outcomes = Vec::with_capacity(batch.len());
-        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
         for one in &batch {
             directories.close_many();
             // Sharing blocks changes no name and no byte.
@@ -283,10 +275,11 @@ impl Run<'_> {
             outcomes.push((number, outcome));
         }
         close(batch);
-        let mut journal = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(journal) = &mut *journal else { return Ok(()) };
-        for (step, outcome) in &outcomes {
-            journal.add_outcome(*step, outcome);
+        let Some(journal) = self.journal.get() else {
+            return Ok(());
+        };
+        for (step, outcome) in outcomes {
+            journal.add(&Line::Outcome { step, outcome });
         }
         journal.write(session.watch)
     }
@@ -297,13 +290,15 @@ impl Run<'_> {
     }
 
     /// Writes the end of the journal, once what was done is durable.
-    fn end(self) -> Result<Ran, Error> {
+    fn end(self, written: &Written) -> Result<Ran, Error> {
         let mut ran = self.ran.into_inner().unwrap_or_else(PoisonError::into_inner);
         ran.is_stopped = self.session.stop.is_stopped();
-        let journal = self.journal.into_inner().unwrap_or_else(PoisonError::into_inner);
-        if let Some(mut journal) = journal {
-            let written = self.written.into_inner().unwrap_or_else(PoisonError::into_inner);
-            journal.commit(&written, self.session.watch, |journal| journal.add_end(&ran, false))?;
+        if let Some(journal) = self.journal.into_inner() {
+            let end = Line::End {
+                ran: ran.clone(),
+                was_killed: false,
+            };
+            journal.commit(written, self.session.watch, |journal| journal.add(&end))?;
             if journal.require_named().is_err() {
                 ran.is_journal_lost = ran.done + ran.failed > 0;
                 return Ok(ran);

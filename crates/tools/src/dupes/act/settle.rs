@@ -10,7 +10,7 @@ use seekless::update::Watch;
 
 use super::change::unmake;
 use super::directory::unfollow;
-use super::journal::{self, Ending, RunJournal, RunRecord, Written};
+use super::journal::{self, Ending, Line, RunJournal, RunRecord, Written};
 use super::name_state::{NameState, Names, WantedName};
 use super::place::{Directories, NameInDirectory};
 use super::record::{NameOf, StepRecord};
@@ -24,7 +24,7 @@ pub(super) type TellSettled<'a> = &'a dyn Fn(&Path, &Settled);
 pub(super) fn all(directory: &Path, tell: TellSettled<'_>, watch: &dyn Watch) -> Result<(), Error> {
     for path in journal::all(directory)? {
         // A journal that cannot be read must not keep others from being settled, or this run from starting.
-        let Ok(Some(mut journal)) = RunJournal::open(&path) else {
+        let Ok(Some(journal)) = RunJournal::open(&path) else {
             continue;
         };
         let ending = journal.ending();
@@ -41,7 +41,7 @@ pub(super) fn all(directory: &Path, tell: TellSettled<'_>, watch: &dyn Watch) ->
                 };
                 finish_undo(journal, &lines, &told, watch)?;
             }
-            Ok(lines) => settle(&mut journal, &lines, tell, watch)?,
+            Ok(lines) => settle(&journal, &lines, tell, watch)?,
             Err(error) if error.source.kind() == io::ErrorKind::Unsupported => {
                 let why = error.source.to_string();
                 tell(&path, &Settled::Failed { why });
@@ -54,7 +54,7 @@ pub(super) fn all(directory: &Path, tell: TellSettled<'_>, watch: &dyn Watch) ->
 
 /// Settles the steps of a journal whose run was killed. Ends the journal, unless a step could not be settled.
 pub(super) fn settle(
-    journal: &mut RunJournal,
+    journal: &RunJournal,
     lines: &RunRecord,
     tell: TellSettled<'_>,
     watch: &dyn Watch,
@@ -62,7 +62,7 @@ pub(super) fn settle(
     let directories = Directories::default();
     let mut settling = Settling {
         names: Names {
-            action: &lines.action,
+            action: &lines.header.action,
             directories: &directories,
             watch,
         },
@@ -91,9 +91,12 @@ pub(super) fn settle(
         }
         directories.close();
     }
-    let record = |journal: &mut RunJournal| {
+    let record = |journal: &RunJournal| {
         for (step, outcome) in &changed {
-            journal.add_outcome(*step, outcome);
+            journal.add(&Line::Outcome {
+                step: *step,
+                outcome: outcome.clone(),
+            });
         }
     };
     if let [(entry, error), more @ ..] = &waiting[..] {
@@ -108,7 +111,10 @@ pub(super) fn settle(
     }
     journal.commit(&settling.written, watch, |journal| {
         record(journal);
-        journal.add_end(&ran, true);
+        journal.add(&Line::End {
+            ran: ran.clone(),
+            was_killed: true,
+        });
     })?;
     let (done, left, failed) = (ran.done, ran.left + ran.needless, ran.failed);
     tell(&journal.path, &Settled::Run { done, left, failed });

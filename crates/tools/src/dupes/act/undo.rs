@@ -18,7 +18,7 @@ use seekless_sys::{self as sys, Support};
 use super::change::unmake;
 use super::directory::{make_again, name_again, unfollow};
 use super::held::digest_of;
-use super::journal::{self, RunJournal, RunRecord, Written};
+use super::journal::{self, Line, RunJournal, RunRecord, Written};
 use super::name_state::{NameState, Names, WantedName};
 use super::place::{Directories, NameInDirectory};
 use super::prepare::require_changeable_directory;
@@ -111,8 +111,8 @@ pub fn list(state_directory: &Path) -> Result<(Vec<PastRun>, Vec<Error>), Error>
         let has_acted = |entry: &StepRecord| lines.outcomes.get(&entry.number).is_some_and(StepOutcome::has_acted);
         found.push(PastRun {
             path,
-            started: lines.started,
-            action: lines.action.clone(),
+            started: lines.header.started(),
+            action: lines.header.action.clone(),
             names: names(&has_acted),
             undone: names(&|entry| lines.undone.get(&entry.number) == Some(&true)),
             gained_bytes: lines.gained_bytes(),
@@ -146,7 +146,7 @@ pub fn undo(journal: &Path, stop: &Stop, tell: TellUndone<'_>) -> Result<(), Err
 
 /// The same; `watch` is called before each step.
 pub(crate) fn undo_watched(path: &Path, stop: &Stop, tell: TellUndone<'_>, watch: &dyn Watch) -> Result<(), Error> {
-    let mut journal = own(path)?;
+    let journal = own(path)?;
     let mut lines = journal.read()?;
     let failed = |source| Error {
         path: path.to_owned(),
@@ -155,7 +155,7 @@ pub(crate) fn undo_watched(path: &Path, stop: &Stop, tell: TellUndone<'_>, watch
     };
     lines.require_own().map_err(failed)?;
     if !lines.is_complete {
-        settle(&mut journal, &lines, &|_, _| (), watch)?;
+        settle(&journal, &lines, &|_, _| (), watch)?;
         lines = journal.read()?;
     }
     undo_steps(journal, &lines, &|_| true, stop, tell, watch)
@@ -183,7 +183,7 @@ fn undo_steps(
     watch: &dyn Watch,
 ) -> Result<(), Error> {
     let mut undoing = Undoing {
-        action: &lines.action,
+        action: &lines.header.action,
         journal,
         directories: Directories::default(),
         copier: None,
@@ -208,7 +208,7 @@ fn undo_steps(
     }
     undoing.finish_directories();
     if undoing.has_failed && !undoing.has_restored {
-        undoing.journal.add_tried();
+        undoing.journal.add(&Line::Tried);
     }
     undoing.journal.sync(watch)
 }
@@ -394,7 +394,7 @@ impl Undoing<'_> {
     fn record(&mut self, named: Vec<(u64, bool)>) -> Result<(), Error> {
         self.journal.commit(&self.written, self.watch, |journal| {
             for (step, is_undone) in named {
-                journal.add_undone(step, is_undone);
+                journal.add(&Line::Undone { step, is_undone });
             }
         })
     }
@@ -592,7 +592,10 @@ impl Undoing<'_> {
     /// Writes in the journal which file or directory is made to undo a step, before it has its name.
     fn write_down(&mut self, entry: &StepRecord, new: &File) -> Result<(), Refused> {
         let made = KnownFile::of(new).map_err(cannot("stat the new file"))?;
-        self.journal.add_restoring(entry.number, made);
+        self.journal.add(&Line::Restoring {
+            step: entry.number,
+            file: made,
+        });
         self.journal.write(self.watch).map_err(|error| error.to_string())
     }
 
