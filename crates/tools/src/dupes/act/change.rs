@@ -11,11 +11,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use seekless::files::{Exchange, NotExchanged};
 use seekless::update::{StepKind, Watch};
-use seekless_sys::{Support, descriptor_path, name_file, share_range};
+use seekless_sys::{Support, share_range};
 
 use super::held::{HeldFile, HeldKept, is_but_for_names};
 use super::place::{Directories, NameInDirectory};
-use super::prepare::ProvenFile;
+use super::prepare::{ProvenFiles, ProvenStep};
 use super::record::NameOf;
 use super::session::Session;
 use super::{Action, Refused, STOPPED, StepOutcome, cannot, of_kept};
@@ -39,27 +39,48 @@ fn unchanged(action: &'static str) -> impl FnOnce(io::Error) -> StepOutcome {
 const SHARED_AT_ONCE_BYTES: u64 = 16 << 20;
 
 /// Does a step.
-pub(super) fn act(prepared: &ProvenFile, session: &Session<'_>, directories: &Directories) -> StepOutcome {
+pub(super) fn act(
+    proven: &ProvenStep,
+    files: &ProvenFiles,
+    session: &Session<'_>,
+    directories: &Directories,
+) -> StepOutcome {
+    let acted = |at: usize| ActedName {
+        place: &proven.places[at],
+        of: &proven.entry.names[at],
+        held: &files.held,
+        kept: &files.kept,
+        watch: session.watch,
+    };
     if *session.action == Action::Reflink {
-        return match reflink(prepared, session) {
-            Ok(gained_bytes) => StepOutcome::Done { gained_bytes },
+        return match acted(0).reflink(session) {
+            Ok(()) => StepOutcome::Done {
+                gained_bytes: files.own_bytes,
+            },
             Err(why) => why.into(),
         };
     }
-    let names = prepared.places.len();
-    let names_before = prepared.held.facts().names;
+    let names = proven.places.len();
+    let names_before = files.held.facts().names;
     for done in 0..names {
         // Two paths may lead to one name, by a bind mount.
-        if prepared.held.facts().names == 0 {
+        if files.held.facts().names == 0 {
             break;
         }
-        let Err(outcome) = change(prepared, done, session, directories) else {
-            continue;
+        // Its remaining names are checked against what the file is now.
+        let renew = || {
+            if done + 1 == names {
+                Ok(())
+            } else {
+                files.held.renew().map_err(failed)
+            }
         };
+        let changed = acted(done).change(session, directories).and_then(|()| renew());
+        let Err(outcome) = changed else { continue };
         if done == 0 {
             return outcome;
         }
-        let (path, why) = (visible_path(&prepared.places[done].path), outcome.why());
+        let (path, why) = (visible_path(&proven.places[done].path), outcome.why());
         return failed(format!(
             "done for {done} of {names} names; {path}: {}",
             why.unwrap_or_default()
@@ -67,39 +88,8 @@ pub(super) fn act(prepared: &ProvenFile, session: &Session<'_>, directories: &Di
     }
     let is_gone = !matches!(session.action, Action::Move { .. }) && names_before <= names as u64;
     StepOutcome::Done {
-        gained_bytes: if is_gone { prepared.own_bytes } else { 0 },
+        gained_bytes: if is_gone { files.own_bytes } else { 0 },
     }
-}
-
-/// Acts on one name of a file.
-fn change(prepared: &ProvenFile, at: usize, session: &Session<'_>, directories: &Directories) -> Changed {
-    let name = ActedName {
-        place: &prepared.places[at],
-        of: &prepared.entry.names[at],
-        held: &prepared.held,
-        kept: &prepared.kept,
-        watch: session.watch,
-    };
-    name.require_unchanged()?;
-    match session.action {
-        Action::Remove => name.remove()?,
-        Action::Hardlink => {
-            let linked = name.hardlink();
-            // Even a link that was removed again has changed the ctime of the kept file.
-            let renewed = name.kept.held.renew();
-            session.remember(&name.kept.held);
-            linked?;
-            renewed.map_err(|why| failed(format!("the kept file: {why}")))?;
-        }
-        Action::Symlink { .. } => name.symlink()?,
-        Action::Move { .. } => name.relocate(session, directories)?,
-        Action::Reflink => {}
-    }
-    if at + 1 == prepared.places.len() {
-        return Ok(());
-    }
-    // Its remaining names are checked against what the file is now.
-    name.held.renew().map_err(failed)
 }
 
 /// A name of a file that is acted on.
@@ -112,6 +102,25 @@ struct ActedName<'a> {
 }
 
 impl ActedName<'_> {
+    /// Acts on it.
+    fn change(&self, session: &Session<'_>, directories: &Directories) -> Changed {
+        self.require_unchanged()?;
+        match session.action {
+            Action::Remove => self.remove(),
+            Action::Hardlink => {
+                let linked = self.hardlink();
+                // Even a link that was removed again has changed the ctime of the kept file.
+                let renewed = self.kept.held.renew();
+                session.remember(&self.kept.held);
+                linked?;
+                renewed.map_err(|why| failed(format!("the kept file: {why}")))
+            }
+            Action::Symlink { .. } => self.symlink(),
+            Action::Move { .. } => self.relocate(session, directories),
+            Action::Reflink => Ok(()),
+        }
+    }
+
     /// Fails unless it still leads to the file that was compared, and that and the kept file are unchanged.
     fn require_unchanged(&self) -> Result<(), Refused> {
         self.held.require_unchanged()?;
@@ -157,17 +166,12 @@ impl ActedName<'_> {
 
     fn remove(&self) -> Changed {
         let aside = self.place.beside(self.temporary());
-        let rename = |told: &Path, from: &OsStr, to: &OsStr| {
-            self.watch.announce(StepKind::Rename, told)?;
-            let directory = &self.place.directory;
-            directory.rename_new(from, directory, to)?.required()
-        };
-        let renamed = rename(&self.place.path, &self.place.name, self.temporary());
-        renamed.map_err(unchanged("rename it"))?;
+        let rename = |from: &OsStr, to: &OsStr| self.place.rename(from, self.place, to, self.watch);
+        rename(&self.place.name, self.temporary()).map_err(unchanged("rename it"))?;
         let Err(why) = self.unlink(&|| self.kept.require_bytes()) else {
             return Ok(());
         };
-        match rename(&aside, self.temporary(), &self.place.name) {
+        match rename(self.temporary(), &self.place.name) {
             // Somebody may have removed it.
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(not_put_back(&why, &aside, &error)),
             _ => Err(why.into()),
@@ -175,11 +179,7 @@ impl ActedName<'_> {
     }
 
     fn hardlink(&self) -> Changed {
-        let linked = self.make(|temporary| {
-            let path = descriptor_path(&self.kept.held.file);
-            let path = path.ok_or_else(|| io::Error::other("this system cannot give a name to an open file"))?;
-            name_file(&path, &self.place.directory, temporary)
-        });
+        let linked = self.make(|temporary| self.place.link(&self.kept.held.file, temporary));
         linked.map_err(unchanged("make a hard link to the kept file"))?;
         let is_link = |found: &StatFacts| found.id() == self.kept.held.facts().id();
         self.take_place(&is_link, &|_| Ok(()))
@@ -236,11 +236,7 @@ impl ActedName<'_> {
         let moved = made
             .and_then(|()| destination(self.of, session, directories))
             .and_then(|there| {
-                self.watch.announce(StepKind::Rename, &self.place.path)?;
-                let directory = &self.place.directory;
-                directory
-                    .rename_new(&self.place.name, &there.directory, &there.name)?
-                    .required()?;
+                self.place.rename(&self.place.name, &there, &there.name, self.watch)?;
                 Ok(there)
             });
         let there = moved.map_err(|error| {
@@ -250,18 +246,44 @@ impl ActedName<'_> {
         let Err(why) = self.look(&there, &there.name) else {
             return Ok(());
         };
-        let back = self.watch.announce(StepKind::Rename, to).and_then(|()| {
-            let moved = there
-                .directory
-                .rename_new(&there.name, &self.place.directory, &self.place.name);
-            moved?.required()
-        });
-        match back {
+        match there.rename(&there.name, self.place, &self.place.name, self.watch) {
             Ok(()) => session.unmake_later(self.of, &unmake(self.of, directories)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(not_put_back(&why, to, &error)),
         }
         Err(why.into())
+    }
+
+    /// Makes a file share the blocks of the kept one.
+    fn reflink(&self, session: &Session<'_>) -> Result<(), Refused> {
+        let held = self.held;
+        self.require_unchanged()?;
+        let bytes = held.facts().bytes;
+        let mut at = 0;
+        while at < bytes {
+            if session.stop.is_stopped() {
+                return Err(STOPPED.into());
+            }
+            let length = SHARED_AT_ONCE_BYTES.min(bytes - at);
+            let told = self.watch.announce(StepKind::Write, &self.place.path);
+            let shared = told.and_then(|()| share_range(&self.kept.held.file, &held.file, at, length));
+            match shared.map_err(cannot("share blocks"))? {
+                Support::Available(Some(shared)) if shared > 0 => at += shared,
+                Support::Available(Some(_)) => return Err("the file system shared no blocks".into()),
+                Support::Available(None) => {
+                    return Err("the file system reports that it differs from the kept file".into());
+                }
+                Support::Unavailable(reason) => return Err(reason.into()),
+            }
+        }
+        let now = StatFacts::of(&held.file).map_err(cannot("stat"))?;
+        if now.modified != held.facts().modified && held.is_alone() {
+            let modified = time(held.facts().modified).ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput));
+            let set = modified.and_then(|modified| held.file.set_times(FileTimes::new().set_modified(modified)));
+            set.map_err(|error| format!("blocks are shared, but its time cannot be restored: {error}"))?;
+        }
+        // All blocks are now those of the kept file. This is not checked: btrfs takes longer the more files share them.
+        Ok(())
     }
 }
 
@@ -320,8 +342,7 @@ impl Replacement<'_> {
         if !self.has(self.temporary) {
             return saved(&why, &aside);
         }
-        let told = self.watch.announce(StepKind::Remove, &aside);
-        match told.and_then(|()| self.place.directory.remove_file(self.temporary)) {
+        match self.place.remove(self.temporary, self.watch) {
             Ok(()) => why.into(),
             Err(error) => failed(format!("{why}; cannot remove {}: {error}", visible_path(&aside))),
         }
@@ -372,43 +393,6 @@ pub(super) fn unmake(name: &NameOf, directories: &Directories) -> io::Result<()>
     }
     directories.close();
     Ok(())
-}
-
-/// Makes a file share the blocks of the kept one; returns the space that is free.
-fn reflink(prepared: &ProvenFile, session: &Session<'_>) -> Result<u64, Refused> {
-    let (place, held, kept) = (&prepared.places[0], &prepared.held, &*prepared.kept);
-    let name = ActedName {
-        place,
-        of: &prepared.entry.names[0],
-        held,
-        kept,
-        watch: session.watch,
-    };
-    name.require_unchanged()?;
-    let bytes = held.facts().bytes;
-    let mut at = 0;
-    while at < bytes {
-        if session.stop.is_stopped() {
-            return Err(STOPPED.into());
-        }
-        let length = SHARED_AT_ONCE_BYTES.min(bytes - at);
-        let told = session.watch.announce(StepKind::Write, &place.path);
-        let shared = told.and_then(|()| share_range(&kept.held.file, &held.file, at, length));
-        match shared.map_err(cannot("share blocks"))? {
-            Support::Available(Some(shared)) if shared > 0 => at += shared,
-            Support::Available(Some(_)) => return Err("the file system shared no blocks".into()),
-            Support::Available(None) => return Err("the file system reports that it differs from the kept file".into()),
-            Support::Unavailable(reason) => return Err(reason.into()),
-        }
-    }
-    let now = StatFacts::of(&held.file).map_err(cannot("stat"))?;
-    if now.modified != held.facts().modified && held.is_alone() {
-        let modified = time(held.facts().modified).ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput));
-        let set = modified.and_then(|modified| held.file.set_times(FileTimes::new().set_modified(modified)));
-        set.map_err(|error| format!("blocks are shared, but its time cannot be restored: {error}"))?;
-    }
-    // All blocks are now those of the kept file. This is not checked: btrfs takes longer the more files share them.
-    Ok(prepared.own_bytes)
 }
 
 /// A time in seconds and ns since 1970; `None` if no file can have it.

@@ -18,8 +18,8 @@ use walkdir::WalkDir;
 
 use super::change::{destination, unmake};
 use super::place::{Directories, NameInDirectory};
-use super::prepare::{missing, require_changeable, require_changeable_directory};
-use super::record::{NameOf, OldFile, StepRecord};
+use super::prepare::{ProvenStep, missing, require_changeable, require_changeable_directory};
+use super::record::{NameOf, OldFile, StepRecord, moved_to};
 use super::session::{READ_ONLY, Session};
 use super::{ActedOn, Action, KeptFile, Refused, Step, StepOutcome, cannot};
 use crate::dupes::contents::{Contents, Inside, Inventory};
@@ -188,12 +188,6 @@ fn own_bytes(path: &Path) -> u64 {
     })
 }
 
-/// A directory to remove if it is left empty.
-pub(super) struct Emptied {
-    pub place: NameInDirectory,
-    pub entry: StepRecord,
-}
-
 /// Opens the directory of a step. Fails with the reason why it will stay, as far as this is known while files are in it.
 pub(super) fn examine(
     step: &Step,
@@ -232,32 +226,27 @@ pub(super) fn prepare(
     run: &str,
     session: &Session<'_>,
     directories: &Directories,
-) -> Result<Emptied, Refused> {
+) -> Result<ProvenStep, Refused> {
     let (place, file) = examine(step, session, directories)?;
-    let mut names = NameOf::all(session.action, run, number, step);
-    if let (Action::Move { to }, Some(path)) = (session.action, &names[0].moved_to) {
-        names[0].made = missing(path, to, &place, session, directories)?;
-    }
+    let made = match session.action {
+        Action::Move { to } => missing(&moved_to(to, &place.path), to, &place, session, directories)?,
+        _ => 0,
+    };
     let mut old = OldFile::of(&file)?;
     // Files were moved out of it since.
     let modified_ns = step.file.state.modified_ns;
     let nanoseconds = u32::try_from(modified_ns.rem_euclid(1_000_000_000)).unwrap_or(0);
     old.modified = (modified_ns.div_euclid(1_000_000_000), nanoseconds);
-    let entry = StepRecord {
-        number,
-        step: step.clone(),
-        digest: String::new(),
-        keep_born_ns: None,
-        old,
-        made: names.iter().map(|name| name.made).collect(),
-        names,
-    };
-    Ok(Emptied { place, entry })
+    Ok(ProvenStep {
+        places: vec![place],
+        entry: StepRecord::new(session.action, run, number, step, vec![made], old),
+        files: None,
+    })
 }
 
 /// Removes a directory that is empty. If its files moved, their new directory gets its owner, mode and times.
-pub(super) fn act(emptied: &Emptied, session: &Session<'_>, directories: &Directories) -> StepOutcome {
-    let (place, entry) = (&emptied.place, &emptied.entry);
+pub(super) fn act(proven: &ProvenStep, session: &Session<'_>, directories: &Directories) -> StepOutcome {
+    let (place, entry) = (&proven.places[0], &proven.entry);
     match place.facts() {
         Ok(Some(found)) if found.id() == entry.step.file.state.id() => {}
         _ => return Refused::from("another program replaced or removed it").into(),
@@ -323,9 +312,6 @@ pub(super) fn make_again(entry: &StepRecord, place: &NameInDirectory, watch: &dy
 /// Gives it its name.
 pub(super) fn name_again(entry: &StepRecord, place: &NameInDirectory, watch: &dyn Watch) -> Result<(), Refused> {
     let temporary = OsStr::new(&entry.names[0].temporary);
-    let named = watch.announce(StepKind::Rename, &place.path).and_then(|()| {
-        let directory = &place.directory;
-        directory.rename_new(temporary, directory, &place.name)?.required()
-    });
+    let named = place.rename(temporary, place, &place.name, watch);
     named.map_err(cannot("give the directory its name"))
 }

@@ -25,7 +25,7 @@ use serde_json::Value;
 
 use super::origin::{MACHINE_ID, machine_id};
 use super::place::NameInDirectory;
-use super::record::{NameOf, StepRecord};
+use super::record::StepRecord;
 use super::twin::KnownFile;
 use super::{Action, Error, Ran, StepOutcome};
 use crate::json;
@@ -497,10 +497,7 @@ impl RunRecord {
         match line {
             Line::Journal(_) => {}
             Line::Step(mut entry) => {
-                entry.names = NameOf::all(&self.header.action, &self.header.run, entry.number, &entry.step);
-                for (name, made) in entry.names.iter_mut().zip(&entry.made) {
-                    name.made = *made;
-                }
+                entry.name(&self.header.action, &self.header.run);
                 self.entries.push(*entry);
             }
             Line::Outcome { step, outcome } => drop(self.outcomes.insert(step, outcome)),

@@ -9,7 +9,6 @@ use std::io;
 use rustix::fs::FileType;
 use seekless::files::{Exchange, NotExchanged, read_full};
 use seekless::update::{StepKind, Watch};
-use seekless_sys::{descriptor_path, name_file};
 
 use super::change::Replacement;
 use super::place::{Directories, NameInDirectory};
@@ -130,17 +129,12 @@ impl Names<'_> {
                 && entry.is_surplus(name, place, temporary, self.directories)
         };
         if made.iter().any(|made| made.is_at(place, temporary)) || is_surplus() {
-            self.watch.announce(StepKind::Remove, &aside)?;
-            place.directory.remove_file(temporary)?;
+            place.remove(temporary, self.watch)?;
             return Ok(Ok(false));
         }
         // It is the file that had the name, or what another program had saved under it.
         if place.facts()?.is_none() {
-            self.watch.announce(StepKind::Rename, &aside)?;
-            place
-                .directory
-                .rename_new(temporary, &place.directory, &place.name)?
-                .required()?;
+            place.rename(temporary, place, &place.name, self.watch)?;
             return Ok(Ok(true));
         }
         let saved = |what| format!("{what} {}", visible_path(&aside));
@@ -169,8 +163,7 @@ impl Names<'_> {
                 return Ok(Err(saved(what)));
             }
         }
-        self.watch.announce(StepKind::Remove, &aside)?;
-        place.directory.remove_file(temporary)?;
+        place.remove(temporary, self.watch)?;
         Ok(Ok(true))
     }
 
@@ -215,17 +208,11 @@ impl Names<'_> {
         let temporary = OsStr::new(&name.temporary);
         let link = |called: &OsStr| {
             self.watch.announce(StepKind::Make, &place.beside(called))?;
-            let path = descriptor_path(file);
-            let path = path.ok_or_else(|| io::Error::other("this system cannot give a name to an open file"))?;
-            name_file(&path, &place.directory, called)
+            place.link(file, called)
         };
         if *self.action == Action::Remove && wanted.torn.is_none() {
             let named = if is_temporary {
-                let told = self.watch.announce(StepKind::Make, &place.path);
-                told.and_then(|()| {
-                    let directory = &place.directory;
-                    directory.rename_new(temporary, directory, &place.name)?.required()
-                })
+                place.rename(temporary, place, &place.name, self.watch)
             } else {
                 link(&place.name)
             };
@@ -242,9 +229,7 @@ impl Names<'_> {
             if !is_expected() {
                 return Err("another program replaced the link at that moment".into());
             }
-            let told = self.watch.announce(StepKind::Remove, &place.beside(temporary));
-            let removed = told.and_then(|()| place.directory.remove_file(temporary));
-            removed.map_err(cannot("remove the link"))
+            place.remove(temporary, self.watch).map_err(cannot("remove the link"))
         };
         let replacement = Replacement {
             place,

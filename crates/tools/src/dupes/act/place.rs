@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
 use std::path::{Component, Path, PathBuf};
@@ -11,7 +12,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::io::Errno;
 use seekless::files::{Exposed, Lease};
-use seekless_sys::{self as sys, Access, Directory, LeaseScope, Opening, file_system_of};
+use seekless::update::{StepKind, Watch};
+use seekless_sys::{self as sys, Access, Directory, LeaseScope, Opening, descriptor_path, file_system_of, name_file};
 
 use crate::walk::{StatFacts, System};
 
@@ -54,17 +56,36 @@ impl NameInDirectory {
     }
 
     /// Opens the file for reading, which does not change its time of access. It may be of another kind by now.
-    pub fn open(&self) -> io::Result<std::fs::File> {
+    pub fn open(&self) -> io::Result<File> {
         self.open_of(&self.name)
     }
 
     /// The same with a name in the directory.
-    pub fn open_of(&self, name: &OsStr) -> io::Result<std::fs::File> {
+    pub fn open_of(&self, name: &OsStr) -> io::Result<File> {
         let how = Opening {
             keeps_atime: true,
             ..Opening::plain(Access::Read)
         };
         self.directory.open_file(name, how)?.required()
+    }
+
+    /// Gives what has one name in the directory another, here or elsewhere, that leads to nothing.
+    pub fn rename(&self, from: &OsStr, there: &Self, to: &OsStr, watch: &dyn Watch) -> io::Result<()> {
+        watch.announce(StepKind::Rename, &self.beside(from))?;
+        self.directory.rename_new(from, &there.directory, to)?.required()
+    }
+
+    /// Gives an open file, or one without a name, another name in the directory.
+    pub fn link(&self, file: &File, called: &OsStr) -> io::Result<()> {
+        let path = descriptor_path(file);
+        let path = path.ok_or_else(|| io::Error::other("this system cannot give a name to an open file"))?;
+        name_file(&path, &self.directory, called)
+    }
+
+    /// Removes a file.
+    pub fn remove(&self, called: &OsStr, watch: &dyn Watch) -> io::Result<()> {
+        watch.announce(StepKind::Remove, &self.beside(called))?;
+        self.directory.remove_file(called)
     }
 
     /// The path of another name in the directory.

@@ -17,7 +17,7 @@ use seekless_sys::{self as sys, Support};
 
 use super::held::{HeldFile, HeldKept, one_file};
 use super::place::{Directories, NameInDirectory};
-use super::record::{NameOf, OldFile, StepRecord};
+use super::record::{OldFile, StepRecord, moved_to};
 use super::session::{READ_ONLY, Session, require_project};
 use super::{ActingOptions, Action, Needless, Refused, Step, StepOutcome, Unwatched, cannot, directory, of_kept};
 use crate::Stop;
@@ -109,6 +109,8 @@ fn refused(step: &Step, session: &Session<'_>, directories: &Directories) -> Res
 /// The names of a step, and what they lead to: the file that was found, and the kept one.
 struct Examined {
     places: Vec<NameInDirectory>,
+    /// How many directories are made for each.
+    made: Vec<u64>,
     facts: StatFacts,
     kept: NameInDirectory,
     kept_facts: StatFacts,
@@ -144,7 +146,7 @@ fn examine(
             .map_err(&of_kept)?;
     }
     let mut places = Vec::with_capacity(step.file.paths.len());
-    let mut first = None;
+    let (mut made, mut first) = (Vec::new(), None);
     for path in &step.file.paths {
         let (place, facts) = found(path)?;
         if !session.is_expected(&step.file.state, &facts) {
@@ -168,11 +170,16 @@ fn examine(
                 format!("is on another file system than the kept file, and {what} cannot cross file systems").into(),
             );
         }
-        if let Action::Move { to } = action {
-            let path = to.join(path.strip_prefix("/").unwrap_or(path));
-            let made = missing(&path, to, &place, session, directories)?;
-            require_room(&path, &place, made, session, directories)?;
-        }
+        let made_for = match action {
+            Action::Move { to } => {
+                let path = moved_to(to, path);
+                let made = missing(&path, to, &place, session, directories)?;
+                require_room(&path, &place, made, session, directories)?;
+                made
+            }
+            _ => 0,
+        };
+        made.push(made_for);
         places.push(place);
         first.get_or_insert(facts);
     }
@@ -195,6 +202,7 @@ fn examine(
     }
     Ok(Examined {
         places,
+        made,
         facts,
         kept,
         kept_facts,
@@ -238,13 +246,19 @@ fn require_one_mount(action: &Action, places: &[NameInDirectory], kept: &NameInD
     }
 }
 
-/// A file that is proven to equal the kept one, and what is done with it.
-pub(super) struct ProvenFile {
-    pub held: HeldFile,
-    pub kept: Arc<HeldKept>,
+/// A step that is proven, and not done yet.
+pub(super) struct ProvenStep {
     pub places: Vec<NameInDirectory>,
     pub entry: StepRecord,
-    /// The space that is freed when all its names are removed, or when it shares all its blocks.
+    /// Its files; none if it removes a directory that is left empty.
+    pub files: Option<ProvenFiles>,
+}
+
+/// A file that is proven to equal the kept one.
+pub(super) struct ProvenFiles {
+    pub held: HeldFile,
+    pub kept: Arc<HeldKept>,
+    /// The space that is freed when all names of the file are removed, or when it shares all its blocks.
     pub own_bytes: u64,
 }
 
@@ -256,7 +270,7 @@ pub(super) fn prepare(
     run: &str,
     session: &Session<'_>,
     directories: &Directories,
-) -> Result<ProvenFile, StepOutcome> {
+) -> Result<ProvenStep, StepOutcome> {
     let action = session.action;
     let examined = examine(step, Some(kept), session, directories)?;
     if examined.kept_facts.id() != kept.held.facts().id() {
@@ -270,21 +284,10 @@ pub(super) fn prepare(
         keeps_rights(action, &old.attributes, &kept.attributes)?;
     }
     session.compare(kept, &held)?;
-    let mut names = NameOf::all(action, run, number, step);
-    if let Action::Move { to } = action {
-        for name in &mut names {
-            let moved_to = name.moved_to.as_deref().unwrap_or(Path::new("/"));
-            name.made = missing(moved_to, to, first, session, directories)?;
-        }
-    }
     let entry = StepRecord {
-        number,
-        step: step.clone(),
         digest: kept.digest.clone(),
         keep_born_ns: kept.born_ns,
-        old,
-        made: names.iter().map(|name| name.made).collect(),
-        names,
+        ..StepRecord::new(action, run, number, step, examined.made, old)
     };
     session.require_trial(first, &entry)?;
     let own_bytes = if *action == Action::Reflink {
@@ -295,12 +298,14 @@ pub(super) fn prepare(
         let shared = shared.and_then(Result::ok).flatten().unwrap_or(0);
         held.facts().allocated_bytes.saturating_sub(shared)
     };
-    Ok(ProvenFile {
-        own_bytes,
-        held,
-        kept: Arc::clone(kept),
+    Ok(ProvenStep {
         places: examined.places,
         entry,
+        files: Some(ProvenFiles {
+            held,
+            kept: Arc::clone(kept),
+            own_bytes,
+        }),
     })
 }
 

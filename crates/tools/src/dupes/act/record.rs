@@ -66,6 +66,11 @@ pub(super) struct NameOf {
     pub made: u64,
 }
 
+/// Where a path is moved to: below a directory, with its whole path.
+pub(super) fn moved_to(to: &Path, path: &Path) -> PathBuf {
+    to.join(path.strip_prefix("/").unwrap_or(path))
+}
+
 impl NameOf {
     /// The names of a step.
     pub fn all(action: &Action, run: &str, number: u64, step: &Step) -> Vec<Self> {
@@ -80,7 +85,7 @@ impl NameOf {
                 _ => None,
             },
             moved_to: match action {
-                Action::Move { to } => Some(to.join(path.strip_prefix("/").unwrap_or(path))),
+                Action::Move { to } => Some(moved_to(to, path)),
                 _ => None,
             },
             made: 0,
@@ -149,6 +154,30 @@ impl OldFile {
 }
 
 impl StepRecord {
+    /// What is known of a step before it is done. `run` is unique to this run; `made` are the directories that are made for each
+    /// name.
+    pub fn new(action: &Action, run: &str, number: u64, step: &Step, made: Vec<u64>, old: OldFile) -> Self {
+        let mut record = Self {
+            number,
+            step: step.clone(),
+            digest: String::new(),
+            keep_born_ns: None,
+            old,
+            made,
+            names: Vec::new(),
+        };
+        record.name(action, run);
+        record
+    }
+
+    /// Names what is not written down.
+    pub fn name(&mut self, action: &Action, run: &str) {
+        self.names = NameOf::all(action, run, self.number, &self.step);
+        for (name, made) in self.names.iter_mut().zip(&self.made) {
+            name.made = *made;
+        }
+    }
+
     /// The file that was acted on.
     pub fn acted_on(&self) -> KnownFile {
         KnownFile::new(self.step.file.state.id(), self.old.born_ns)

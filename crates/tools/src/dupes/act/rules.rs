@@ -46,18 +46,12 @@ pub enum KeepOrder {
 #[derive(Clone, Debug)]
 pub struct Glob {
     text: OsString,
-    matches: Matches,
-}
-
-/// What a pattern matches.
-#[derive(Clone, Debug)]
-enum Matches {
-    /// A path without wildcards, as it was written and absolute, and all below it.
-    Below([PathBuf; 2]),
-    /// What a glob matches, as it was written or from the working directory; with `true` also what is below that.
-    Glob(Vec<GlobMatcher>, bool),
-    /// The same, and what a path without wildcards matches, because names may have such characters.
-    Both(Vec<GlobMatcher>, bool, [PathBuf; 2]),
+    /// What it matches, as it was written or from the working directory.
+    globs: Vec<GlobMatcher>,
+    /// Whether that stands for all that is below, too.
+    is_directory: bool,
+    /// The path as it was written, and absolute: it and all below it match, because names may have the characters of wildcards.
+    below: Vec<PathBuf>,
 }
 
 /// A name of a file.
@@ -97,10 +91,11 @@ impl KeepOrder {
 impl Glob {
     /// A pattern of names.
     fn of_name(text: &OsStr) -> Result<Self, String> {
-        let matcher = matcher(text.to_str().ok_or("the pattern is not UTF-8")?)?;
         Ok(Self {
             text: text.to_owned(),
-            matches: Matches::Glob(vec![matcher], false),
+            globs: vec![matcher(text.to_str().ok_or("the pattern is not UTF-8")?)?],
+            is_directory: false,
+            below: Vec::new(),
         })
     }
 
@@ -114,43 +109,32 @@ impl Glob {
         let has_wildcards = |text: &OsStr| text.as_bytes().iter().any(|byte| b"*?[]{}\\".contains(byte));
         let here = std::env::current_dir().unwrap_or_default();
         let absolute = here.join(&written);
-        let absolute = std::fs::canonicalize(&absolute).unwrap_or(absolute);
-        let below = [written.clone(), absolute];
-        let matches = if has_wildcards(written.as_os_str()) {
-            let is_directory = text.as_bytes().ends_with(b"/") || !written.file_name().is_some_and(has_wildcards);
-            let written = written.to_str().ok_or("the pattern is not UTF-8")?;
-            let mut globs = vec![matcher(written)?];
-            if let Some(here) = here.to_str().filter(|_| !written.starts_with('/')) {
-                let (mut here, mut rest) = (Path::new(here), written);
-                while let Some(less) = rest.strip_prefix("../") {
-                    (here, rest) = (here.parent().unwrap_or(here), less);
-                }
-                globs.push(matcher(&format!(
-                    "{}/{rest}",
-                    globset::escape(&here.display().to_string())
-                ))?);
-            }
-            Matches::Both(globs, is_directory, below)
-        } else {
-            Matches::Below(below)
-        };
-        Ok(Self {
+        let mut pattern = Self {
             text: text.to_owned(),
-            matches,
-        })
+            globs: Vec::new(),
+            is_directory: text.as_bytes().ends_with(b"/") || !written.file_name().is_some_and(has_wildcards),
+            below: vec![written.clone(), std::fs::canonicalize(&absolute).unwrap_or(absolute)],
+        };
+        if !has_wildcards(written.as_os_str()) {
+            return Ok(pattern);
+        }
+        let written = written.to_str().ok_or("the pattern is not UTF-8")?;
+        pattern.globs.push(matcher(written)?);
+        if let Some(here) = here.to_str().filter(|_| !written.starts_with('/')) {
+            let (mut here, mut rest) = (Path::new(here), written);
+            while let Some(less) = rest.strip_prefix("../") {
+                (here, rest) = (here.parent().unwrap_or(here), less);
+            }
+            let here = globset::escape(&here.display().to_string());
+            pattern.globs.push(matcher(&format!("{here}/{rest}"))?);
+        }
+        Ok(pattern)
     }
 
     fn is_match(&self, path: &Path) -> bool {
-        let is_below = |paths: &[PathBuf]| paths.iter().any(|below| path.starts_with(below));
-        let is_like = |globs: &[GlobMatcher], is_directory| {
-            let mut above = path.ancestors().take(if is_directory { usize::MAX } else { 1 });
-            above.any(|path| globs.iter().any(|glob| glob.is_match(path)))
-        };
-        match &self.matches {
-            Matches::Below(paths) => is_below(paths),
-            Matches::Glob(globs, is_directory) => is_like(globs, *is_directory),
-            Matches::Both(globs, is_directory, paths) => is_below(paths) || is_like(globs, *is_directory),
-        }
+        let is_like = |path: &Path| self.globs.iter().any(|glob| glob.is_match(path));
+        let mut above = path.ancestors().take(if self.is_directory { usize::MAX } else { 1 });
+        self.below.iter().any(|below| path.starts_with(below)) || above.any(is_like)
     }
 }
 

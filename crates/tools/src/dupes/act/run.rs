@@ -17,9 +17,8 @@ use seekless_sys as sys;
 
 use super::held::{self, HeldKept};
 use super::journal::{self, Line, RunJournal, Written, sync_file_system};
-use super::place::{self, Directories};
-use super::prepare::ProvenFile;
-use super::record::StepRecord;
+use super::place::Directories;
+use super::prepare::ProvenStep;
 use super::session::Session;
 use super::{
     ActingOptions, Action, BATCH, BATCH_BYTES, Error, Ran, Refused, RunEvent, STOPPED, Step, StepOutcome, Tell,
@@ -115,32 +114,9 @@ struct Run<'a> {
     tell: Tell<'a>,
 }
 
-/// A step that is proven, and not done yet.
-enum Ready {
-    File(Box<ProvenFile>),
-    Directory(Box<directory::Emptied>),
-}
-
-impl Ready {
-    fn entry(&self) -> &StepRecord {
-        match self {
-            Self::File(prepared) => &prepared.entry,
-            Self::Directory(emptied) => &emptied.entry,
-        }
-    }
-
-    /// A name that is acted on.
-    fn place(&self) -> &place::NameInDirectory {
-        match self {
-            Self::File(prepared) => &prepared.places[0],
-            Self::Directory(emptied) => &emptied.place,
-        }
-    }
-}
-
 /// Closes the files of a batch. This frees the blocks of removed files; a file system mounted with `discard` then waits for its
 /// device.
-fn close(batch: Vec<Ready>) {
+fn close(batch: Vec<ProvenStep>) {
     let threads = CLOSING_THREADS.min(batch.len());
     let rest = Mutex::new(batch.into_iter());
     let next = || rest.lock().unwrap_or_else(PoisonError::into_inner).next();
@@ -161,14 +137,14 @@ struct Proving {
 
 impl Run<'_> {
     /// Proves steps and writes them in the journal, batch by batch. Returns the number of the first step that was not tried.
-    fn prepare_all(&self, steps: &[Step], batches: &SyncSender<Vec<Ready>>) -> Result<usize, Error> {
+    fn prepare_all(&self, steps: &[Step], batches: &SyncSender<Vec<ProvenStep>>) -> Result<usize, Error> {
         // Two batches are open at a time. A step may need two more files and two directories.
         let most_open = (sys::open_files_max() / 8 * 3).saturating_sub(8);
         let stop = self.session.stop;
         let mut proving = Proving::default();
         let mut next = 0;
         while next < steps.len() && !stop.is_stopped() {
-            let mut prepared: Vec<Ready> = Vec::new();
+            let mut prepared: Vec<ProvenStep> = Vec::new();
             let mut bytes = 0;
             while let Some(step) = steps.get(next) {
                 match self.prepare(next as u64, step, &mut proving) {
@@ -197,22 +173,22 @@ impl Run<'_> {
     }
 
     /// Leaves files alone that a process may have mapped, once all leases of a batch are taken.
-    fn leave_mapped(&self, prepared: &mut Vec<Ready>) {
+    fn leave_mapped(&self, prepared: &mut Vec<ProvenStep>) {
         let mut mappings = None;
         prepared.retain(|one| {
-            let Ready::File(file) = one else { return true };
-            let unmapped = self.session.require_unmapped(&file.kept, &file.held, &mut mappings);
+            let Some(files) = &one.files else { return true };
+            let unmapped = self.session.require_unmapped(&files.kept, &files.held, &mut mappings);
             unmapped
-                .map_err(|why| self.count(file.entry.number as usize, &why.into()))
+                .map_err(|why| self.count(one.entry.number as usize, &why.into()))
                 .is_ok()
         });
     }
 
     /// Proves that a step may be done.
-    fn prepare(&self, number: u64, step: &Step, proving: &mut Proving) -> Result<Ready, StepOutcome> {
+    fn prepare(&self, number: u64, step: &Step, proving: &mut Proving) -> Result<ProvenStep, StepOutcome> {
         if step.file.is_directory {
             let emptied = directory::prepare(number, step, &self.name, &self.session, &proving.directories)?;
-            return Ok(Ready::Directory(Box::new(emptied)));
+            return Ok(emptied);
         }
         let id = step.keep.state.id();
         if step.file.state.id() == id {
@@ -223,7 +199,7 @@ impl Run<'_> {
         if *self.session.action != Action::Reflink {
             self.sync_kept(step, &kept.held.file, proving)?;
         }
-        Ok(Ready::File(Box::new(prepared)))
+        Ok(prepared)
     }
 
     /// Syncs the file system of a kept file, unless that was done: a crash could lose a kept file that is not on its device yet.
@@ -239,38 +215,37 @@ impl Run<'_> {
     }
 
     /// Writes steps in the journal, and syncs it.
-    fn write_down(&self, prepared: &[Ready]) -> Result<(), Error> {
+    fn write_down(&self, prepared: &[ProvenStep]) -> Result<(), Error> {
         let (watch, action) = (self.session.watch, self.session.action);
-        let journal = match self.journal.get() {
-            Some(open) => open,
-            None => {
-                let made = RunJournal::make(&self.directory, action, &self.name, watch)?;
-                self.journal.get_or_init(|| made)
-            }
+        let journal = if let Some(open) = self.journal.get() {
+            open
+        } else {
+            let made = RunJournal::make(&self.directory, action, &self.name, watch)?;
+            self.journal.get_or_init(|| made)
         };
         for one in prepared {
-            journal.add(&Line::Step(Box::new(one.entry().clone())));
+            journal.add(&Line::Step(Box::new(one.entry.clone())));
         }
         journal.require_named()?;
         journal.sync(watch)
     }
 
     /// Does the steps of a batch.
-    fn act(&self, batch: Vec<Ready>, written: &mut Written) -> Result<(), Error> {
+    fn act(&self, batch: Vec<ProvenStep>, written: &mut Written) -> Result<(), Error> {
         let (session, directories) = (&self.session, Directories::default());
         let mut outcomes = Vec::with_capacity(batch.len());
         for one in &batch {
             directories.close_many();
             // Sharing blocks changes no name and no byte.
             if *session.action != Action::Reflink {
-                written.note(one.place());
+                written.note(&one.places[0]);
             }
             let outcome = match one {
                 _ if session.stop.is_stopped() => StepOutcome::Left { why: STOPPED.into() },
-                Ready::File(prepared) => change::act(prepared, session, &directories),
-                Ready::Directory(emptied) => directory::act(emptied, session, &directories),
+                ProvenStep { files: Some(files), .. } => change::act(one, files, session, &directories),
+                ProvenStep { files: None, .. } => directory::act(one, session, &directories),
             };
-            let number = one.entry().number;
+            let number = one.entry.number;
             self.count(number as usize, &outcome);
             outcomes.push((number, outcome));
         }

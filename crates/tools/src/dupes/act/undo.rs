@@ -464,11 +464,7 @@ impl Undoing<'_> {
             Ok(_) => return failed(format!("{shown} is not what was moved there, or has changed since")),
             Err(error) => return failed(format!("cannot open the directory of {shown}: {error}")),
         };
-        let back = self.watch.announce(StepKind::Rename, to).and_then(|()| {
-            let moved = there.directory.rename_new(&there.name, &place.directory, &place.name);
-            moved?.required()
-        });
-        match back {
+        match there.rename(&there.name, &place, &place.name, self.watch) {
             Ok(()) => self.unmake(name),
             Err(error) => failed(format!("cannot move it back from {shown}: {error}")),
         }
