@@ -604,7 +604,7 @@ fn a_file_that_is_not_what_it_was_is_refused_and_the_rest_of_its_group_goes_on()
                 fs::remove_file(place.path("a/x.raw")).unwrap();
                 symlink("../c", place.path("a/x.raw")).unwrap();
             },
-            "not a regular file",
+            "another inode",
         ),
         (
             |place| {

@@ -329,9 +329,10 @@ fn a_report_of_directories_that_changed_is_refused_in_these_parts() {
         (
             |place| {
                 fs::rename(place.path("a/x"), place.path("a/y")).unwrap();
-                symlink("y", place.path("a/x")).unwrap();
+                fs::create_dir(place.path("a/z")).unwrap();
+                symlink("z", place.path("a/x")).unwrap();
             },
-            "a/x: is not a directory",
+            "a/x: is now another file",
         ),
         (
             |place| fs::rename(place.path("a/x"), place.path("a/y")).unwrap(),

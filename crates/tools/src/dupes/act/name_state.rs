@@ -5,15 +5,16 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
+use std::sync::Arc;
 
 use rustix::fs::FileType;
-use seekless::files::{Exchange, NotExchanged, read_full};
+use seekless::files::{Exchange, Lease, NotExchanged, read_full};
 use seekless::update::{StepKind, Watch};
 
 use super::change::Replacement;
 use super::place::{Directories, NameInDirectory};
 use super::record::{NameOf, StepRecord};
-use super::twin::KnownFile;
+use super::twin::{KnownFile, opened};
 use super::{Action, Refused, cannot};
 use crate::visible::visible_path;
 use crate::walk::StatFacts;
@@ -23,9 +24,9 @@ pub(super) enum NameState {
     /// The file that it led to before the run.
     Old,
     /// The file that undo made for it.
-    Restored(File),
+    Restored(Arc<File>),
     /// The same, without its bytes: the power was cut before they were on the device.
-    Torn(File),
+    Torn(Arc<File>),
     /// What the run made of it: nothing, or a link.
     Acted,
     /// Something else, and what.
@@ -34,13 +35,32 @@ pub(super) enum NameState {
     Aside(String),
 }
 
+/// A file that a name leads to, as far as a journal knows it.
+enum NamedFile {
+    Nothing,
+    /// What was acted on; whether it has the size and the time that it had.
+    ActedOn {
+        is_as_old: bool,
+    },
+    /// A file that undo made.
+    Made(Arc<File>),
+    /// What the run put in its place: the symbolic link, or another name of the kept file.
+    Link {
+        /// Whether it leads to what it led to, with the same bytes.
+        is_unchanged: bool,
+        /// Whether the file that it leads to has another name.
+        is_surplus: bool,
+    },
+    Other,
+}
+
 /// A name that a file gets.
 pub(super) struct WantedName {
     /// The number of the name.
     pub at: usize,
     pub place: NameInDirectory,
     /// The file without its bytes that has the name now.
-    pub torn: Option<File>,
+    pub torn: Option<Arc<File>>,
 }
 
 /// What looking at the names of a journal needs.
@@ -68,6 +88,59 @@ impl Names<'_> {
         }
     }
 
+    /// What a name in the directory leads to.
+    fn look(
+        &self,
+        entry: &StepRecord,
+        name: &NameOf,
+        place: &NameInDirectory,
+        called: &OsStr,
+        made: &[KnownFile],
+    ) -> io::Result<NamedFile> {
+        let Some(found) = place.facts_of(called)? else {
+            return Ok(NamedFile::Nothing);
+        };
+        let link = |is_unchanged, is_surplus| NamedFile::Link {
+            is_unchanged,
+            is_surplus,
+        };
+        if found.kind == FileType::Symlink {
+            let target = place.directory.link_target(called);
+            let is_link = name.link.is_some() && target.ok().as_ref() == name.link.as_ref();
+            return Ok(if is_link { link(true, true) } else { NamedFile::Other });
+        }
+        let Some((found, file)) = opened(place, called) else {
+            return Ok(NamedFile::Other);
+        };
+        if entry.acted_on().is(&found, file.as_deref()) {
+            let is_as_old = entry.is_as_old(&found);
+            return Ok(NamedFile::ActedOn { is_as_old });
+        }
+        let Some(file) = file.filter(|_| found.kind == FileType::RegularFile) else {
+            return Ok(NamedFile::Other);
+        };
+        if made.iter().any(|made| made.is(&found, Some(&file))) {
+            return Ok(NamedFile::Made(file));
+        }
+        if *self.action != Action::Hardlink {
+            return Ok(NamedFile::Other);
+        }
+        // The path of the kept file may be another name of this one.
+        let (keep, was) = (&entry.step.keep.path, &entry.step.keep.state);
+        let kept = self.directories.place(keep).and_then(|kept| kept.facts());
+        let is_there = matches!(kept, Ok(Some(kept)) if kept.id() == found.id());
+        if is_there && found.names > 1 && *keep != place.beside(called) {
+            let is_as_old = (was.bytes, was.modified_ns) == (found.bytes, found.modified_ns);
+            return Ok(link(is_as_old || entry.has_digest(&found, &file), true));
+        }
+        // This may be the last name of the kept file.
+        if entry.kept().is(&found, Some(&file)) {
+            let is_unchanged = Lease::against_writers(&file).is_ok() && entry.has_digest(&found, &file);
+            return Ok(link(is_unchanged, false));
+        }
+        Ok(NamedFile::Other)
+    }
+
     /// What a name leads to, if nothing is left half done.
     fn settled(
         &self,
@@ -76,36 +149,23 @@ impl Names<'_> {
         place: &NameInDirectory,
         made: &[KnownFile],
     ) -> io::Result<NameState> {
-        let Some(found) = place.facts()? else {
-            return Ok(match self.action {
-                Action::Remove => NameState::Acted,
-                _ => NameState::Other("it is gone; the link that took its place was removed or renamed".into()),
-            });
-        };
-        if entry.is_as_old(&found) && entry.acted_on().is_at(place, &place.name) {
-            return Ok(NameState::Old);
+        let other = |why: &str| Ok(NameState::Other(why.to_owned()));
+        match self.look(entry, name, place, &place.name, made)? {
+            NamedFile::Nothing if *self.action == Action::Remove => Ok(NameState::Acted),
+            NamedFile::Nothing => other("it is gone; the link that took its place was removed or renamed"),
+            NamedFile::ActedOn { is_as_old: true } => Ok(NameState::Old),
+            NamedFile::Made(file) if entry.has_digest(&StatFacts::of(&file)?, &file) => Ok(NameState::Restored(file)),
+            NamedFile::Made(file) if self.is_torn(entry, &file)? => Ok(NameState::Torn(file)),
+            NamedFile::Made(_) => other("it was restored, and has changed since"),
+            NamedFile::Link { is_unchanged: true, .. } => Ok(NameState::Acted),
+            NamedFile::Link { .. } => other("the file that it was linked to has changed since"),
+            NamedFile::ActedOn { .. } | NamedFile::Other => other("another file has its name now"),
         }
-        if made.iter().any(|made| made.is_at(place, &place.name)) {
-            let file = place.open()?;
-            return Ok(if entry.has_digest(&found, &file) {
-                NameState::Restored(file)
-            } else if self.is_torn(entry, &file)? {
-                NameState::Torn(file)
-            } else {
-                NameState::Other("it was restored, and has changed since".into())
-            });
-        }
-        Ok(match self.action {
-            _ if self.is_link(entry, name, place, &place.name) => NameState::Acted,
-            Action::Hardlink if entry.kept().is_at(place, &place.name) => {
-                NameState::Other("the file that it was linked to has changed since".into())
-            }
-            _ => NameState::Other("another file has its name now".into()),
-        })
     }
 
     fn is_link(&self, entry: &StepRecord, name: &NameOf, place: &NameInDirectory, called: &OsStr) -> bool {
-        self.action.makes_links() && entry.is_link(name, place, called, self.directories)
+        let found = self.look(entry, name, place, called, &[]);
+        matches!(found, Ok(NamedFile::Link { is_unchanged: true, .. }))
     }
 
     /// Removes a link or copy that a kill left under the temporary name, or gives a file its name back; returns whether it did that.
@@ -119,18 +179,16 @@ impl Names<'_> {
     ) -> io::Result<Result<bool, String>> {
         let temporary = OsStr::new(&name.temporary);
         let aside = place.beside(temporary);
-        if place.facts_of(temporary)?.is_none() {
-            return Ok(Ok(false));
-        }
-        // The link, or the copy, which did not get the name or lost it again.
-        let is_surplus = || {
-            self.action.makes_links()
-                && !entry.acted_on().is_at(place, temporary)
-                && entry.is_surplus(name, place, temporary, self.directories)
-        };
-        if made.iter().any(|made| made.is_at(place, temporary)) || is_surplus() {
-            place.remove(temporary, self.watch)?;
-            return Ok(Ok(false));
+        match self.look(entry, name, place, temporary, made)? {
+            NamedFile::Nothing => return Ok(Ok(false)),
+            // The link, or the copy, which did not get the name or lost it again.
+            NamedFile::Made(_)
+            | NamedFile::Link { is_unchanged: true, .. }
+            | NamedFile::Link { is_surplus: true, .. } => {
+                place.remove(temporary, self.watch)?;
+                return Ok(Ok(false));
+            }
+            NamedFile::ActedOn { .. } | NamedFile::Link { .. } | NamedFile::Other => {}
         }
         // It is the file that had the name, or what another program had saved under it.
         if place.facts()?.is_none() {
@@ -223,7 +281,7 @@ impl Names<'_> {
         }
         let is_expected = || match &wanted.torn {
             Some(torn) => KnownFile::of(torn).is_ok_and(|torn| torn.is_at(place, temporary)),
-            None => entry.is_link(name, place, temporary, self.directories),
+            None => self.is_link(entry, name, place, temporary),
         };
         let remove = || {
             if !is_expected() {

@@ -8,6 +8,7 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use seekless::plan::usual;
@@ -282,7 +283,7 @@ struct Restoring<'e> {
     /// The outcome of each name, as far as it is known.
     told: Vec<Option<Undone>>,
     wanted: Vec<WantedName>,
-    file: Option<File>,
+    file: Option<Arc<File>>,
     /// Whether the file already has a temporary name.
     is_named: bool,
 }
@@ -485,7 +486,7 @@ impl Undoing<'_> {
             };
             restoring.told[at] = match known {
                 Ok((place, NameState::Old)) => {
-                    restoring.file = restoring.file.take().or_else(|| place.open().ok());
+                    restoring.file = restoring.file.take().or_else(|| place.open().ok().map(Arc::new));
                     Some(Undone::Restored).filter(|_| !restoring.was_undone)
                 }
                 Ok((_, NameState::Restored(file))) => {
@@ -507,7 +508,7 @@ impl Undoing<'_> {
             Ok((file, is_named)) => {
                 self.written.note(place);
                 restoring.is_named = is_named;
-                restoring.file = Some(file);
+                restoring.file = Some(Arc::new(file));
             }
             Err(why) => {
                 for wanted in restoring.wanted.drain(..) {
