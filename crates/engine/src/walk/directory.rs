@@ -81,13 +81,13 @@ impl<const TREES: usize> Limit<TREES> {
     }
 
     /// The number of directories that it keeps open.
-    #[doc(hidden)]
+    #[cfg(test)]
     pub fn open(&self) -> usize {
         self.lock().1.len()
     }
 
     /// The number of openings.
-    #[doc(hidden)]
+    #[cfg(test)]
     pub fn opened(&self) -> u64 {
         self.lock().0
     }
@@ -157,11 +157,11 @@ impl<const TREES: usize, T> Directory<TREES, T> {
 
     /// The same for a symbolic link to a directory.
     pub fn linked_child(self: &Arc<Self>, name: &CStr, own: T) -> Arc<Self> {
-        self.keep(1);
-        let limit = Arc::clone(&self.limit);
-        let mut child = Self::new(Some(Arc::clone(self)), name.to_owned(), limit, own);
-        child.flags.remove(OFlags::NOFOLLOW);
-        Arc::new(child)
+        let mut child = self.child(name, own);
+        if let Some(child) = Arc::get_mut(&mut child) {
+            child.flags.remove(OFlags::NOFOLLOW);
+        }
+        child
     }
 
     fn new(parent: Option<Arc<Self>>, name: CString, limit: Arc<Limit<TREES>>, own: T) -> Self {

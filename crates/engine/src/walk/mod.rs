@@ -23,3 +23,6 @@ pub use facts::{StatFacts, is_sure};
 pub use file::{FOUND_FILE, Failure, FileAt, NAMED_FILE};
 pub use listing::{Listing, ListingEntry, Met, merge};
 pub use ordered::{FoundFile, Walk, WalkRules, open_root};
+
+#[cfg(test)]
+mod tests;

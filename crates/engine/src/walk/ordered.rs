@@ -83,7 +83,7 @@ impl<R: WalkRules> Walk<R> {
     }
 
     /// Entries that are listed but not yet returned.
-    #[doc(hidden)]
+    #[cfg(test)]
     pub fn waiting(&self) -> usize {
         self.levels
             .iter()

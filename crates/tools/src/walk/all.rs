@@ -15,7 +15,7 @@ use rustix::fs::{Access, AtFlags, accessat};
 use rustix::io::Errno;
 use seekless::files::FileId;
 use seekless::plan::BatchPlan;
-use seekless::walk::{Directory, FileAt, Limit, Listing, StatFacts, open_root};
+use seekless::walk::{Directory, Failure, FileAt, Limit, Listing, StatFacts, open_root};
 use seekless_sys::{file_system_of, is_mount_root};
 
 use super::files::{Files, FoundPlace};
@@ -174,37 +174,34 @@ impl WalkFound {
 impl<'a> Shared<'a> {
     /// Queues the roots that are directories, and takes those that are files.
     fn begin(&self, found: &mut WalkFound) {
-        let mut here: Option<Arc<Directory<1>>> = None;
+        let mut here = None;
         for root in self.selection.roots().iter().chain(self.selection.links()) {
-            if let Some(reason) = &root.refused {
-                found.failures.push((root.path.clone(), reason.clone()));
-                continue;
-            }
-            if !root.is_directory && self.is_in_reference(&root.path) {
-                continue;
-            }
-            let opened = match &here {
-                Some(here) if !root.is_directory => Ok(Arc::clone(here)),
-                _ if root.is_directory => {
-                    open_root(&root.path).map(|opened| Directory::root([opened], &root.path, self.limit, ()))
+            let result = match &root.refused {
+                Some(reason) => {
+                    found.failures.push((root.path.clone(), reason.clone()));
+                    continue;
                 }
-                _ => open_root(Path::new("."))
-                    .map(|opened| Directory::root([opened], Path::new(""), self.limit, ()))
-                    .inspect(|directory| here = Some(Arc::clone(directory))),
+                None if root.is_directory => self.begin_below(root),
+                None if self.is_in_reference(&root.path) => continue,
+                None => self.add_named(root, &mut here, found),
             };
-            match opened {
-                Ok(directory) if root.is_directory => self.lock().waiting.push(Waiting {
-                    directory,
-                    root,
-                    above: 0,
-                    listed: None,
-                    is_open: false,
-                    ignored: None,
-                }),
-                Ok(directory) => self.add_named(root, directory, found),
-                Err(error) => found.failed(root.path.clone(), "open", &error),
+            if let Err((action, error)) = result {
+                found.failed(root.path.clone(), action, &error);
             }
         }
+    }
+
+    fn begin_below(&self, root: &'a Root) -> Result<(), Failure> {
+        let opened = open_root(&root.path).map_err(|error| ("open", error))?;
+        self.lock().waiting.push(Waiting {
+            directory: Directory::root([opened], &root.path, self.limit, ()),
+            root,
+            above: 0,
+            listed: None,
+            is_open: false,
+            ignored: None,
+        });
+        Ok(())
     }
 
     /// Whether a file is a reference, or in a directory of one.
@@ -219,28 +216,37 @@ impl<'a> Shared<'a> {
         references.is_at(&place) || queue.places.contains(directory) || id.is_ok_and(|id| queue.listed.contains(&id))
     }
 
-    /// Adds a file that was given as a path.
-    fn add_named(&self, root: &Root, here: Arc<Directory<1>>, found: &mut WalkFound) {
-        let file = FileAt::named(&root.path);
-        let path = root.path.as_os_str().as_bytes();
+    /// Adds a file that was given as a path; `here` is the working directory.
+    fn add_named(
+        &self,
+        root: &Root,
+        here: &mut Option<Arc<Directory<1>>>,
+        found: &mut WalkFound,
+    ) -> Result<(), Failure> {
+        let facts = FileAt::named(&root.path).facts()?;
         let entry = Named {
             name: Path::new(root.path.file_name().unwrap_or_default()),
             path: &|| root.path.clone(),
         };
-        match file.facts() {
-            Ok(facts) if self.filter.wants(&entry, &facts) => {
-                let place = found.files.add_place(FoundPlace {
-                    directory: here,
-                    root: root.number,
-                    is_followed: true,
-                    system: root.system,
-                    is_of_others: AtomicBool::new(false),
-                });
-                found.files.push(place, path, &facts);
-            }
-            Ok(_) => {}
-            Err((action, error)) => found.failed(root.path.clone(), action, &error),
+        if !self.filter.wants(&entry, &facts) {
+            return Ok(());
         }
+        let directory = match here {
+            Some(here) => here,
+            None => {
+                let opened = open_root(Path::new(".")).map_err(|error| ("open", error))?;
+                here.insert(Directory::root([opened], Path::new(""), self.limit, ()))
+            }
+        };
+        let place = found.files.add_place(FoundPlace {
+            directory: Arc::clone(directory),
+            root: root.number,
+            is_followed: true,
+            system: root.system,
+            is_of_others: AtomicBool::new(false),
+        });
+        found.files.push(place, root.path.as_os_str().as_bytes(), &facts);
+        Ok(())
     }
 
     fn work(&self) -> WalkFound {

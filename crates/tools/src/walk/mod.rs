@@ -19,6 +19,3 @@ pub use seekless::walk::FileAt;
 pub(crate) use seekless::walk::StatFacts;
 pub(crate) use selection::System;
 pub use selection::{Left, Selection};
-
-#[cfg(test)]
-mod tests;

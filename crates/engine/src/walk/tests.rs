@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::ffi::{CString, OsStr};
 use std::fs::{self, File};
 use std::io::Read;
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, symlink};
 use std::path::{Path, PathBuf};
@@ -13,11 +13,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use rustix::fs::{CWD, FileType, Mode, OFlags, mkdirat, mknodat, openat};
 
-use seekless::walk::{FoundFile, Limit, Walk};
-
-use super::selection::SelectionRules;
 use super::*;
-use crate::Stop;
 
 /// The results of a walk; files by their paths and bytes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,30 +35,52 @@ fn met(found: FoundFile) -> Met {
     }
 }
 
-/// Walks with this many open directories. With `kept`, each file is read after all were found.
-fn walked(selection: &Selection, most_open: usize, kept: bool) -> (Vec<Met>, Left) {
-    let (limit, stop) = (Limit::new(most_open), Stop::default());
-    let (mut all, mut found, mut left) = (Vec::new(), Vec::new(), Left::default());
-    for root in selection.roots() {
-        let mut walk = Walk::within(&limit, &root.path, selection.rules(root, &stop));
-        if kept {
-            found.extend(walk.by_ref());
-        } else {
-            all.extend(walk.by_ref().map(met));
-        }
-        left.add(&walk.rules.left);
-    }
-    all.extend(found.into_iter().map(met));
-    assert_eq!(limit.open(), 0, "all directories are closed again");
-    (all, left)
+/// Enters everything, and counts the rest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Everything {
+    links: u64,
+    special: u64,
+    is_stopped: bool,
 }
 
-fn selection(paths: &[&Path]) -> Selection {
-    Selection::new(paths, false)
+impl WalkRules for Everything {
+    fn enters(&mut self, _at: BorrowedFd<'_>, _facts: &StatFacts) -> bool {
+        true
+    }
+
+    fn pass(&mut self, kind: FileType) {
+        if kind == FileType::Symlink {
+            self.links += 1;
+        } else {
+            self.special += 1;
+        }
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.is_stopped
+    }
+}
+
+fn walk_within(root: &Path, limit: &Arc<Limit<1>>) -> Walk<Everything> {
+    Walk::within(limit, root, Everything::default())
+}
+
+/// Walks with this many open directories. With `kept`, each file is read after all were found.
+fn walked(root: &Path, most_open: usize, kept: bool) -> (Vec<Met>, Everything) {
+    let limit = Limit::new(most_open);
+    let mut walk = walk_within(root, &limit);
+    let all = if kept {
+        let found: Vec<FoundFile> = walk.by_ref().collect();
+        found.into_iter().map(met).collect()
+    } else {
+        walk.by_ref().map(met).collect()
+    };
+    assert_eq!(limit.open(), 0, "all directories are closed again");
+    (all, walk.rules)
 }
 
 /// Lists by whole paths.
-fn naive(directory: &Path, all: &mut Vec<Met>, left: &mut Left) {
+fn naive(directory: &Path, all: &mut Vec<Met>, left: &mut Everything) {
     for entry in fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
         let kind = fs::symlink_metadata(&path).unwrap().file_type();
@@ -127,9 +145,9 @@ proptest! {
         let all = tempfile::tempdir().unwrap();
         let root = all.path().join("root");
         make(&root, &Node::Directory(entries));
-        let mut expected = (Vec::new(), Left::default());
+        let mut expected = (Vec::new(), Everything::default());
         naive(&root, &mut expected.0, &mut expected.1);
-        prop_assert_eq!(walked(&selection(&[&root]), most_open, kept), expected);
+        prop_assert_eq!(walked(&root, most_open, kept), expected);
     }
 }
 
@@ -155,11 +173,11 @@ fn a_directory_of_many_calls_is_gone_on_with_after_it_was_closed_in_between() {
                 fs::write(place.path().join(format!("{number}")), b"").unwrap();
             }
         }
-        let mut expected = (Vec::new(), Left::default());
+        let mut expected = (Vec::new(), Everything::default());
         naive(place.path(), &mut expected.0, &mut expected.1);
         assert_eq!(expected.0.len(), 20_000);
         // With only one open directory, it is closed whenever another is entered.
-        assert!(walked(&selection(&[place.path()]), 0, false) == expected);
+        assert!(walked(place.path(), 0, false) == expected);
     }
 }
 
@@ -171,10 +189,7 @@ fn a_walk_holds_what_the_system_gives_at_a_call_and_no_more() {
         let flags = OFlags::WRONLY | OFlags::CREATE;
         openat(&directory, format!("{number}"), flags, Mode::from_raw_mode(0o644)).unwrap();
     }
-    let selection = selection(&[place.path()]);
-    let limit = Limit::new(1);
-    let stop = Stop::default();
-    let mut walk = walk_within(&selection, &stop, &limit);
+    let mut walk = walk_within(place.path(), &Limit::new(1));
     let mut names = BTreeSet::new();
     while let Some(found) = walk.next() {
         let Ok(file) = found else { panic!() };
@@ -203,7 +218,7 @@ fn trees_may_be_deeper_than_a_path_may_be_long() {
         rustix::io::write(&file, b"bytes").unwrap();
     }
     for (most_open, kept) in [(1, true), (1, false), (10, true), (1000, false)] {
-        let (all, _) = walked(&selection(&[place.path()]), most_open, kept);
+        let (all, _) = walked(place.path(), most_open, kept);
         let lengths = all.iter().map(|met| match met {
             Met::File(path, bytes) if bytes == b"bytes" => path.as_os_str().len(),
             other => panic!("{other:?}"),
@@ -227,19 +242,9 @@ fn tree_and_secret() -> (tempfile::TempDir, PathBuf) {
     (all, root)
 }
 
-/// The walk of the only root, with this many open directories.
-fn walk_within<'a>(selection: &'a Selection, stop: &'a Stop, limit: &Arc<Limit<1>>) -> Walk<SelectionRules<'a>> {
-    let root = &selection.roots()[0];
-    Walk::within(limit, &root.path, selection.rules(root, stop))
-}
-
 /// The only file of a tree, found but not opened, and whether its directory was closed.
-fn found_file<'a>(
-    selection: &'a Selection,
-    stop: &'a Stop,
-    limit: &Arc<Limit<1>>,
-) -> (Walk<SelectionRules<'a>>, FileAt) {
-    let mut walk = walk_within(selection, stop, limit);
+fn found_file(root: &Path, limit: &Arc<Limit<1>>) -> (Walk<Everything>, FileAt) {
+    let mut walk = walk_within(root, limit);
     let file = loop {
         if let Some(Ok(file)) = walk.next() {
             break file;
@@ -252,9 +257,8 @@ fn found_file<'a>(
 fn a_directory_that_becomes_a_link_leads_nobody_out_of_the_tree() {
     for most_open in [0, 100] {
         let (all, root) = tree_and_secret();
-        let (selection, stop) = (selection(&[&root]), Stop::default());
         let limit = Limit::new(most_open);
-        let (mut walk, file) = found_file(&selection, &stop, &limit);
+        let (mut walk, file) = found_file(&root, &limit);
         assert!(walk.next().is_none());
         fs::rename(root.join("inner"), all.path().join("moved")).unwrap();
         symlink(all.path().join("elsewhere"), root.join("inner")).unwrap();
@@ -281,8 +285,7 @@ fn a_directory_that_becomes_a_link_before_it_is_entered_is_a_failure() {
     for number in 0..50 {
         fs::create_dir(root.join(format!("{number}"))).unwrap();
     }
-    let (selection, stop) = (selection(&[&root]), Stop::default());
-    let (walk, _) = found_file(&selection, &stop, &Limit::new(10));
+    let (walk, _) = found_file(&root, &Limit::new(10));
     for number in 0..50 {
         fs::remove_dir(root.join(format!("{number}"))).unwrap();
         symlink(all.path().join("elsewhere"), root.join(format!("{number}"))).unwrap();
@@ -295,8 +298,7 @@ fn a_directory_that_becomes_a_link_before_it_is_entered_is_a_failure() {
 #[test]
 fn a_file_that_becomes_something_else_is_not_followed_nor_waited_for() {
     let (all, root) = tree_and_secret();
-    let (selection, stop) = (selection(&[&root]), Stop::default());
-    let (_walk, file) = found_file(&selection, &stop, &Limit::new(10));
+    let (_walk, file) = found_file(&root, &Limit::new(10));
     let path = root.join("inner/file");
     fs::remove_file(&path).unwrap();
     symlink(all.path().join("elsewhere/file"), &path).unwrap();
@@ -317,8 +319,7 @@ fn a_directory_that_is_removed_meanwhile_has_no_more_entries() {
     for number in 0..10_000 {
         File::create(root.join(number.to_string())).unwrap();
     }
-    let (selection, stop) = (selection(&[&root]), Stop::default());
-    let mut walk = walk_within(&selection, &stop, &Limit::new(10));
+    let mut walk = walk_within(&root, &Limit::new(10));
     assert!(matches!(walk.next(), Some(Ok(_))));
     fs::remove_dir_all(&root).unwrap();
     let rest: Vec<_> = walk.collect();
@@ -327,25 +328,10 @@ fn a_directory_that_is_removed_meanwhile_has_no_more_entries() {
 }
 
 #[test]
-fn what_was_named_twice_or_is_inside_another_is_walked_once() {
-    let (all, root) = tree_and_secret();
-    let inner = root.join("inner");
-    for named in [[root.as_path(), &inner], [&inner, &root]] {
-        let (all, left) = walked(&selection(&named), 10, true);
-        assert_eq!(all, [Met::File(inner.join("file"), b"inner".to_vec())]);
-        assert_eq!(left.repeated, 1);
-    }
-    let link = all.path().join("link");
-    symlink(&root, &link).unwrap();
-    assert_eq!(walked(&selection(&[&link, &root]), 10, true).0.len(), 1);
-}
-
-#[test]
 fn a_walk_that_ends_early_closes_what_it_opened() {
     let (_all, root) = tree_and_secret();
-    let (selection, stop) = (selection(&[&root]), Stop::default());
     let limit = Limit::new(10);
-    let (walk, file) = found_file(&selection, &stop, &limit);
+    let (walk, file) = found_file(&root, &limit);
     assert!(limit.open() > 0);
     drop((walk, file));
     assert_eq!(limit.open(), 0);
@@ -364,9 +350,8 @@ fn chain(root: &Path, levels: usize) {
 fn openings(levels: usize, most_open: usize) -> u64 {
     let place = quick();
     chain(place.path(), levels);
-    let selection = selection(&[place.path()]);
     let limit = Limit::new(most_open);
-    assert_eq!(walk_within(&selection, &Stop::default(), &limit).count(), 0);
+    assert_eq!(walk_within(place.path(), &limit).count(), 0);
     limit.opened()
 }
 
@@ -390,9 +375,8 @@ fn a_directory_that_is_moved_elsewhere_meanwhile_is_walked_and_so_is_the_rest() 
         let middle = root.join("a/b");
         fs::create_dir_all(middle.join("c/d")).unwrap();
         fs::write(middle.join("c/d/file"), b"deep").unwrap();
-        let (selection, stop) = (selection(&[&root]), Stop::default());
         let limit = Limit::new(1);
-        let (walk, file) = found_file(&selection, &stop, &limit);
+        let (walk, file) = found_file(&root, &limit);
         fs::rename(middle.join("c"), all.path().join("moved")).unwrap();
         if replaced {
             // Directories above the one that was moved are missing, too.
@@ -411,9 +395,11 @@ fn a_stop_ends_a_walk_at_once() {
     let place = quick();
     chain(place.path(), 100);
     fs::write(place.path().join("file"), b"").unwrap();
-    let (selection, stop) = (selection(&[place.path()]), Stop::default());
-    stop.stop();
     let limit = Limit::new(10);
-    assert_eq!(walk_within(&selection, &stop, &limit).count(), 0);
+    let rules = Everything {
+        is_stopped: true,
+        ..Everything::default()
+    };
+    assert_eq!(Walk::within(&limit, place.path(), rules).count(), 0);
     assert_eq!((limit.opened(), limit.open()), (0, 0));
 }
