@@ -1,6 +1,6 @@
 //! Errors of comparing two files.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 
@@ -9,53 +9,13 @@ use super::End;
 /// Why there is no verdict. The texts are what cmp(1) prints after its own name.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A file could not be opened, or its status not read.
-    #[error("{}: {}", name.display(), reason(error))]
-    Open {
+    /// A file cannot be compared.
+    #[error("{}: {problem}", name.display())]
+    File {
         /// The file as it was named.
         name: OsString,
-        /// The system's reason.
-        error: io::Error,
-    },
-    /// A file could not be read.
-    #[error("{}: {}{}", name.display(), place(*offset), reason(error))]
-    Read {
-        /// The file as it was named.
-        name: OsString,
-        /// The byte at which reading failed, of a file or of a stream.
-        offset: u64,
-        /// The system's reason.
-        error: io::Error,
-    },
-    /// Symbolic links are to be compared by their targets, but only one of the two is a symbolic link.
-    #[error("{}: Not a symbolic link", name.display())]
-    NotALink {
-        /// The other one.
-        name: OsString,
-    },
-    /// A file changed its size while it was compared, so there is no verdict.
-    #[error("{}: the file changed from {expected_bytes} B to {found_bytes} B while it was compared", name.display())]
-    Changed {
-        /// The file as it was named.
-        name: OsString,
-        /// Its size when it was opened.
-        expected_bytes: u64,
-        /// Its size afterwards.
-        found_bytes: u64,
-    },
-    /// The requested method compares regular files only.
-    #[error("{}: not a regular file; a method compares regular files only", name.display())]
-    NotRegular {
-        /// The file as it was named.
-        name: OsString,
-    },
-    /// The method came to no verdict.
-    #[error("{}: {reason}", name.display())]
-    Method {
-        /// The file as it was named.
-        name: OsString,
-        /// What the method tried, and the system's reason.
-        reason: String,
+        /// Why not.
+        problem: CmpProblem,
     },
     /// The listing could not be written.
     #[error("write failed")]
@@ -67,23 +27,52 @@ pub enum Error {
     },
 }
 
+/// Why a file cannot be compared.
+#[derive(Debug, thiserror::Error)]
+pub enum CmpProblem {
+    /// It could not be opened, or its status not read.
+    #[error("{}", reason(.0))]
+    Open(io::Error),
+    /// It could not be read at a byte, of a file or of a stream.
+    #[error("{}{}", place(*.0), reason(.1))]
+    Read(u64, io::Error),
+    /// Symbolic links are to be compared by their targets, but only the other one is a symbolic link.
+    #[error("Not a symbolic link")]
+    NotALink,
+    /// It changed its size while it was compared, so there is no verdict.
+    #[error("the file changed from {expected_bytes} B to {found_bytes} B while it was compared")]
+    Changed {
+        /// Its size when it was opened.
+        expected_bytes: u64,
+        /// Its size afterwards.
+        found_bytes: u64,
+    },
+    /// The requested method compares regular files only.
+    #[error("not a regular file; a method compares regular files only")]
+    NotRegular,
+    /// The method came to no verdict: what it tried, and the system's reason.
+    #[error("{0}")]
+    Method(String),
+}
+
+impl CmpProblem {
+    /// The problem of a file with this name.
+    pub(super) fn of(self, name: &OsStr) -> Error {
+        Error::File {
+            name: name.to_owned(),
+            problem: self,
+        }
+    }
+}
+
 impl Error {
     /// The text with the names as they are, which need not be UTF-8.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
-        let text = self.to_string();
-        let (Self::Open { name, .. }
-        | Self::Read { name, .. }
-        | Self::NotALink { name }
-        | Self::NotRegular { name }
-        | Self::Changed { name, .. }
-        | Self::Method { name, .. }) = self
-        else {
-            return text.into_bytes();
-        };
-        let shown = name.display().to_string();
-        let rest = text.strip_prefix(&shown).unwrap_or_default();
-        [name.as_bytes(), rest.as_bytes()].concat()
+        match self {
+            Self::File { name, problem } => [name.as_bytes(), format!(": {problem}").as_bytes()].concat(),
+            Self::Write { .. } => self.to_string().into_bytes(),
+        }
     }
 }
 
@@ -110,11 +99,7 @@ mod tests {
 
     #[test]
     fn errors_in_the_middle_name_the_byte() {
-        let error = |offset| Error::Read {
-            name: "f".into(),
-            offset,
-            error: io::Error::from_raw_os_error(5),
-        };
+        let error = |offset| CmpProblem::Read(offset, io::Error::from_raw_os_error(5)).of("f".as_ref());
         assert_eq!(error(0).to_string(), "f: Input/output error");
         assert_eq!(
             error(4096).to_string(),

@@ -7,16 +7,12 @@ use super::lines::LineCount;
 use super::lockstep::{Lockstep, SideBySide};
 use super::{ByteDifference, CmpVerdict, End};
 
-/// The result for two streams: the length of the equal part, and its lines if requested.
-pub(super) struct FoundFirst {
-    pub(super) verdict: CmpVerdict,
-    pub(super) equal_bytes: u64,
-    pub(super) lines: Option<LineCount>,
-}
-
-/// Reads until the first difference. Lines are counted during that, if requested, because a stream cannot be read
-/// again.
-pub(super) fn first_difference(streams: &mut Lockstep<'_>, counts_lines: bool) -> Result<FoundFirst, Error> {
+/// Reads until the first difference. Returns the verdict, the length of the equal part, and its lines if requested: they are counted
+/// meanwhile, because a stream cannot be read again.
+pub(super) fn first_difference(
+    streams: &mut Lockstep<'_>,
+    counts_lines: bool,
+) -> Result<(CmpVerdict, u64, Option<LineCount>), Error> {
     let mut equal_bytes = 0;
     let mut lines = counts_lines.then(LineCount::default);
     let mut pass = |equal: &[u8]| {
@@ -42,9 +38,5 @@ pub(super) fn first_difference(streams: &mut Lockstep<'_>, counts_lines: bool) -
             SideBySide::Ended(side) => break CmpVerdict::Ended(End::new(side, equal_bytes, lines)),
         }
     };
-    Ok(FoundFirst {
-        verdict,
-        equal_bytes,
-        lines,
-    })
+    Ok((verdict, equal_bytes, lines))
 }

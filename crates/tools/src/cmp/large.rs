@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -13,7 +13,7 @@ use seekless::method::CachePolicy;
 use seekless::plan::Plan;
 use seekless::{Comparer, Comparison, Method, Part, Progress, Which, full_text};
 
-use super::error::Error;
+use super::error::{CmpProblem, Error};
 use super::lines::LineCount;
 use super::side::CmpSide;
 use super::{ByteDifference, CmpOutcome, CmpRequest, CmpVerdict, End, TOLD_BYTES, Way};
@@ -33,12 +33,12 @@ struct Opened<'a> {
 
 impl<'a> Opened<'a> {
     fn new(side: &'a CmpSide, equal_bytes: u64) -> Result<Self, Error> {
-        let name = &side.name;
-        let (file, position, bytes) = side.regular().ok_or_else(|| Error::NotRegular { name: name.clone() })?;
+        let regular = side.regular().ok_or_else(|| CmpProblem::NotRegular.of(&side.name));
+        let (file, position, bytes) = regular?;
         Ok(Self {
             side,
             file,
-            path: path_of(file).unwrap_or_else(|| name.into()),
+            path: path_of(file).unwrap_or_else(|| PathBuf::from(&side.name)),
             start: position + equal_bytes,
             bytes: bytes.saturating_sub(equal_bytes),
         })
@@ -61,11 +61,7 @@ impl<'a> Opened<'a> {
     }
 
     fn failed(&self, offset: u64, error: std::io::Error) -> Error {
-        Error::Read {
-            name: self.side.name.clone(),
-            offset,
-            error,
-        }
+        CmpProblem::Read(offset, error).of(&self.side.name)
     }
 }
 
@@ -208,38 +204,36 @@ impl<'a> RestOfPair<'a> {
 
     /// The engine's error, with the file's name as the user gave it.
     fn named(&self, error: seekless::Error) -> Error {
-        let name = |path: &Path| {
-            let side = self.sides.iter().find(|side| side.path == path);
-            side.map_or_else(|| path.into(), |side| side.side.name.clone())
-        };
-        match error {
+        let (path, problem) = match &error {
             seekless::Error::Resized {
                 path,
                 expected_bytes,
                 found_bytes,
                 ..
-            } => Error::Changed {
-                name: name(&path),
-                expected_bytes,
-                found_bytes,
-            },
+            } => {
+                let (expected_bytes, found_bytes) = (*expected_bytes, *found_bytes);
+                let problem = CmpProblem::Changed {
+                    expected_bytes,
+                    found_bytes,
+                };
+                (path, problem)
+            }
             seekless::Error::System {
                 path, action, source, ..
-            } => Error::Method {
-                name: name(&path),
-                reason: format!("cannot {action}: {}", super::reason(&source)),
-            },
+            } => {
+                let reason = format!("cannot {action}: {}", super::reason(source));
+                (path, CmpProblem::Method(reason))
+            }
             seekless::Error::Unavailable {
                 path, method, reason, ..
-            } => Error::Method {
-                name: name(&path),
-                reason: format!("`{method}` is not available here: {reason}"),
-            },
-            other => Error::Method {
-                name: self.sides[0].side.name.clone(),
-                reason: full_text(&other),
-            },
-        }
+            } => {
+                let reason = format!("`{method}` is not available here: {reason}");
+                (path, CmpProblem::Method(reason))
+            }
+            other => (&self.sides[0].path, CmpProblem::Method(full_text(other))),
+        };
+        let side = self.sides.iter().find(|side| side.path == *path);
+        problem.of(side.map_or(path.as_os_str(), |side| &side.side.name))
     }
 }
 

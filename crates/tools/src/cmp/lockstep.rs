@@ -6,7 +6,7 @@
 use std::ffi::OsStr;
 use std::io::{self, Read};
 
-use super::error::Error;
+use super::error::{CmpProblem, Error};
 use super::side::{Bytes, CmpSide};
 use super::{CmpRequest, Moved, TOLD_BYTES};
 
@@ -171,15 +171,8 @@ impl<'a> Feed<'a> {
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
-                    return Err(Error::Read {
-                        name: self.name.to_owned(),
-                        offset: if self.read_bytes == 0 {
-                            0
-                        } else {
-                            self.position + self.read_bytes
-                        },
-                        error,
-                    });
+                    let position = if self.read_bytes == 0 { 0 } else { self.position };
+                    return Err(CmpProblem::Read(position + self.read_bytes, error).of(self.name));
                 }
             }
         }

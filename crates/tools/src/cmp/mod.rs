@@ -34,15 +34,15 @@ use seekless::Method;
 use seekless::plan::{FIRST_LOOK_BYTES, Plan};
 
 pub use amount::parse_amount;
-pub use error::{Error, reason};
+pub use error::{CmpProblem, Error, reason};
 use first::first_difference;
 use large::RestOfPair;
 use lines::LineCount;
 use list::list;
 use lockstep::Lockstep;
 use row::Rows;
-pub use row::{RowStyle, octal_digits, visible_byte};
-use side::{CmpSide, OpenedSides, open};
+pub use row::{RowStyle, visible_byte};
+use side::{CmpSide, open};
 
 /// Called with the number of bytes compared, and the total if known.
 pub type Moved = fn(u64, Option<u64>);
@@ -202,12 +202,9 @@ impl Way {
 /// What cannot be opened, read or written, with its name; files that change their size meanwhile.
 pub fn compare(request: &CmpRequest, out: &mut dyn Write) -> Result<CmpOutcome, Error> {
     let identity_counts = !request.method.is_some_and(|method| method.options().identity_ignored());
-    let mut sides = match open(request, identity_counts)? {
-        OpenedSides::Same => {
-            let way = Way::new("identity", "both names lead to the same place of the same file");
-            return Ok(unread(CmpVerdict::Equal, way));
-        }
-        OpenedSides::Two(sides) => sides,
+    let Some(mut sides) = open(request, identity_counts)? else {
+        let way = Way::new("identity", "both names lead to the same place of the same file");
+        return Ok(unread(CmpVerdict::Equal, way));
     };
     let limit_bytes = request.limit_bytes.unwrap_or(u64::MAX);
     if sizes_differ(request, &sides, limit_bytes) {
@@ -230,16 +227,15 @@ pub fn compare(request: &CmpRequest, out: &mut dyn Write) -> Result<CmpOutcome, 
         return rest.compare_by(&method, "as requested");
     }
     let is_large = |side: &CmpSide| side.regular().is_some_and(|(.., bytes)| bytes > FIRST_LOOK_BYTES);
-    if limit_bytes <= FIRST_LOOK_BYTES || !sides.iter().all(is_large) {
-        let found = first_difference(&mut Lockstep::new(request, &mut sides, limit_bytes), counts_lines)?;
-        return Ok(read(found.verdict, found.equal_bytes));
-    }
-    let found = first_difference(&mut Lockstep::new(request, &mut sides, FIRST_LOOK_BYTES), counts_lines)?;
-    if found.verdict != CmpVerdict::Equal {
-        return Ok(read(found.verdict, found.equal_bytes));
+    let has_rest = limit_bytes > FIRST_LOOK_BYTES && sides.iter().all(is_large);
+    let first_bytes = if has_rest { FIRST_LOOK_BYTES } else { limit_bytes };
+    let mut streams = Lockstep::new(request, &mut sides, first_bytes);
+    let (verdict, equal_bytes, lines) = first_difference(&mut streams, counts_lines)?;
+    if !has_rest || verdict != CmpVerdict::Equal {
+        return Ok(read(verdict, equal_bytes));
     }
     (request.before_method)();
-    RestOfPair::new(request, &sides, found.equal_bytes, found.lines)?.compare(request.is_predicted)
+    RestOfPair::new(request, &sides, equal_bytes, lines)?.compare(request.is_predicted)
 }
 
 fn read(verdict: CmpVerdict, compared_bytes: u64) -> CmpOutcome {

@@ -16,20 +16,24 @@ pub enum RowStyle {
 
 /// The digits of `u64::MAX`.
 const DIGITS_MAX: usize = 20;
-/// The longest octal row: a number, two bytes, a newline.
-const ROW_BYTES_MAX: usize = DIGITS_MAX + 4 + 4 + 1;
-/// Copied for each row, whatever its length: a copy of fixed length is two moves.
-const COPIED_BYTES: usize = 32;
+/// Copied for each byte, whatever its length: a copy of fixed length is two moves.
+const CELL_BYTES: usize = 16;
+/// Copied for each row, for the same reason.
+const ROW_BYTES: usize = DIGITS_MAX + 2 * CELL_BYTES;
 /// FreeBSD's cmp pads offsets to this many hexadecimal digits.
 const HEXADECIMAL_WIDTH: usize = 8;
 
+/// How a byte is written, and the length of that.
+type Cell = ([u8; CELL_BYTES], usize);
+
 /// Writes rows.
 pub(super) struct Rows {
-    style: RowStyle,
+    is_hexadecimal: bool,
     width: usize,
-    octal: [[u8; 4]; 256],
-    /// The last number that was written, right-aligned among blanks, and room for the rest of an octal row behind it.
-    row: [u8; DIGITS_MAX + COPIED_BYTES],
+    /// Each byte in the first column, and in the last, with the newline.
+    cells: [Vec<Cell>; 2],
+    /// The last number that was written, right-aligned, and room for two cells behind it.
+    row: [u8; ROW_BYTES],
     first_digit: usize,
     number: u64,
 }
@@ -37,17 +41,17 @@ pub(super) struct Rows {
 impl Rows {
     /// Rows with numbers padded to the width of `last`, the largest number expected.
     pub(super) fn new(style: RowStyle, last: u64) -> Self {
-        let width = match style {
-            RowStyle::Hexadecimal => HEXADECIMAL_WIDTH,
-            _ => last.checked_ilog10().map_or(1, |log| log as usize + 1),
-        };
-        let octal = std::array::from_fn(|byte| octal(byte as u8));
+        let is_hexadecimal = style == RowStyle::Hexadecimal;
+        let cells = |is_last: bool| (0..=u8::MAX).map(|byte| cell(style, byte, is_last)).collect();
         let mut rows = Self {
-            style,
-            width,
-            octal,
-            row: [b' '; DIGITS_MAX + COPIED_BYTES],
-            first_digit: DIGITS_MAX,
+            is_hexadecimal,
+            width: match style {
+                RowStyle::Hexadecimal => HEXADECIMAL_WIDTH,
+                _ => last.checked_ilog10().map_or(1, |log| log as usize + 1),
+            },
+            cells: [cells(false), cells(true)],
+            row: [0; ROW_BYTES],
+            first_digit: 0,
             number: 0,
         };
         rows.set_number(0);
@@ -56,43 +60,17 @@ impl Rows {
 
     /// Appends the row of the byte at `offset`.
     pub(super) fn push(&mut self, out: &mut Vec<u8>, offset: u64, one: u8, other: u8) {
-        match self.style {
-            RowStyle::Octal => {
-                self.count_to(offset + 1);
-                let from = self.first_digit.min(DIGITS_MAX - self.width);
-                self.row[DIGITS_MAX..DIGITS_MAX + 4].copy_from_slice(&self.octal[usize::from(one)]);
-                self.row[DIGITS_MAX + 4..DIGITS_MAX + 8].copy_from_slice(&self.octal[usize::from(other)]);
-                self.row[ROW_BYTES_MAX - 1] = b'\n';
-                let end = out.len() + ROW_BYTES_MAX - from;
-                out.extend_from_slice(&self.row[from..from + COPIED_BYTES]);
-                out.truncate(end);
-            }
-            RowStyle::OctalAndCharacters => {
-                self.count_to(offset + 1);
-                let from = self.first_digit.min(DIGITS_MAX - self.width);
-                out.extend_from_slice(&self.row[from..DIGITS_MAX]);
-                out.extend_from_slice(&self.octal[usize::from(one)]);
-                let (shown, len) = visible_byte(one);
-                out.push(b' ');
-                out.extend_from_slice(&shown[..len]);
-                out.extend_from_slice(&b"    "[len..]);
-                out.extend_from_slice(&self.octal[usize::from(other)]);
-                let (shown, len) = visible_byte(other);
-                out.push(b' ');
-                out.extend_from_slice(&shown[..len]);
-                out.push(b'\n');
-            }
-            RowStyle::Hexadecimal => {
-                let digits = (offset.checked_ilog2().unwrap_or(0) as usize / 4 + 1).max(self.width);
-                for digit in (0..digits).rev() {
-                    out.push(hexadecimal((offset >> (4 * digit)) as u8 & 15));
-                }
-                for byte in [one, other] {
-                    out.extend_from_slice(&[b' ', hexadecimal(byte >> 4), hexadecimal(byte & 15)]);
-                }
-                out.push(b'\n');
-            }
+        self.count_to(offset + u64::from(!self.is_hexadecimal));
+        let from = self.first_digit.min(DIGITS_MAX - self.width);
+        let mut end = DIGITS_MAX;
+        for (cells, byte) in self.cells.iter().zip([one, other]) {
+            let (cell, length) = &cells[usize::from(byte)];
+            self.row[end..end + CELL_BYTES].copy_from_slice(cell);
+            end += length;
         }
+        let length = out.len() + end - from;
+        out.extend_from_slice(&self.row[from..]);
+        out.truncate(length);
     }
 
     /// Sets the number of the row; incrementing the last one is cheap.
@@ -101,28 +79,31 @@ impl Rows {
             return self.set_number(number);
         }
         self.number = number;
+        let last_digit = if self.is_hexadecimal { b'f' } else { b'9' };
         let mut place = DIGITS_MAX - 1;
-        while self.row[place] == b'9' {
+        while self.row[place] == last_digit {
             self.row[place] = b'0';
             // 2^64 has no more digits than there are places.
             place -= 1;
         }
-        if self.row[place] == b' ' {
-            self.row[place] = b'0';
-            self.first_digit = place;
-        }
-        self.row[place] += 1;
+        self.first_digit = self.first_digit.min(place);
+        self.row[place] = match self.row[place] {
+            b' ' => b'1',
+            b'9' => b'a',
+            digit => digit + 1,
+        };
     }
 
     fn set_number(&mut self, number: u64) {
+        let (base, padding) = if self.is_hexadecimal { (16, b'0') } else { (10, b' ') };
         self.number = number;
-        self.row[..DIGITS_MAX].fill(b' ');
+        self.row[..DIGITS_MAX].fill(padding);
         self.first_digit = DIGITS_MAX;
         let mut rest = number;
         loop {
             self.first_digit -= 1;
-            self.row[self.first_digit] = b'0' + (rest % 10) as u8;
-            rest /= 10;
+            self.row[self.first_digit] = b"0123456789abcdef"[(rest % base) as usize];
+            rest /= base;
             if rest == 0 {
                 break;
             }
@@ -130,49 +111,28 @@ impl Rows {
     }
 }
 
-/// A blank and three octal digits, leading zeros as blanks.
-fn octal(byte: u8) -> [u8; 4] {
-    let digit = |shift: u32| b'0' + (byte >> shift & 7);
-    let blank_below = |limit: u8, digit: u8| if byte < limit { b' ' } else { digit };
-    [b' ', blank_below(64, digit(6)), blank_below(8, digit(3)), digit(0)]
-}
-
-fn hexadecimal(digit: u8) -> u8 {
-    b"0123456789abcdef"[usize::from(digit)]
-}
-
-/// Three octal digits, right-aligned, as in the message for a first difference.
-#[must_use]
-pub fn octal_digits(byte: u8) -> [u8; 3] {
-    let [_, digits @ ..] = octal(byte);
-    digits
-}
-
-/// A byte as `cat -v` shows it, control characters as `^A` and bytes above 127 with `M-`; and how long that is.
-#[must_use]
-pub fn visible_byte(byte: u8) -> ([u8; 4], usize) {
-    let mut shown = [0; 4];
-    let mut len = 0;
-    let mut push = |character| {
-        shown[len] = character;
-        len += 1;
+fn cell(style: RowStyle, byte: u8, is_last: bool) -> Cell {
+    let text = match style {
+        RowStyle::Octal => format!(" {byte:>3o}"),
+        RowStyle::OctalAndCharacters if is_last => format!(" {byte:>3o} {}", visible_byte(byte)),
+        RowStyle::OctalAndCharacters => format!(" {byte:>3o} {:<4}", visible_byte(byte)),
+        RowStyle::Hexadecimal => format!(" {byte:02x}"),
     };
-    if byte >= 128 {
-        push(b'M');
-        push(b'-');
-    }
+    let text = if is_last { text + "\n" } else { text };
+    let mut cell = [0; CELL_BYTES];
+    cell[..text.len()].copy_from_slice(text.as_bytes());
+    (cell, text.len())
+}
+
+/// A byte as `cat -v` shows it, control characters as `^A` and bytes above 127 with `M-`.
+#[must_use]
+pub fn visible_byte(byte: u8) -> String {
+    let meta = if byte >= 128 { "M-" } else { "" };
     match byte & 127 {
-        low @ 0..32 => {
-            push(b'^');
-            push(low + 64);
-        }
-        127 => {
-            push(b'^');
-            push(b'?');
-        }
-        low => push(low),
+        low @ 0..32 => format!("{meta}^{}", char::from(low + 64)),
+        127 => format!("{meta}^?"),
+        low => format!("{meta}{}", char::from(low)),
     }
-    (shown, len)
 }
 
 #[cfg(test)]
@@ -181,14 +141,9 @@ mod tests {
 
     use super::*;
 
-    fn text(byte: u8) -> String {
-        let (shown, len) = visible_byte(byte);
-        String::from_utf8(shown[..len].to_vec()).unwrap()
-    }
-
     #[test]
     fn bytes_are_shown_as_characters() {
-        let shown = [0, 9, 31, 32, b'a', 127, 128, 160, 254, 255].map(text);
+        let shown = [0, 9, 31, 32, b'a', 127, 128, 160, 254, 255].map(visible_byte);
         assert_eq!(shown, ["^@", "^I", "^_", " ", "a", "^?", "M-^@", "M- ", "M-~", "M-^?"]);
     }
 
@@ -221,7 +176,7 @@ mod tests {
                     let row = match style {
                         RowStyle::Octal => format!("{:>width$} {one:>3o} {other:>3o}\n", offset + 1),
                         RowStyle::OctalAndCharacters => {
-                            let (shown, next) = (text(one), text(other));
+                            let (shown, next) = (visible_byte(one), visible_byte(other));
                             format!("{:>width$} {one:>3o} {shown:<4} {other:>3o} {next}\n", offset + 1)
                         }
                         RowStyle::Hexadecimal => format!("{offset:08x} {one:02x} {other:02x}\n"),

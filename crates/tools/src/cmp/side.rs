@@ -13,7 +13,7 @@ use seekless::files::FileId;
 use seekless_sys as sys;
 
 use super::CmpRequest;
-use super::error::Error;
+use super::error::{CmpProblem, Error};
 
 /// An open side, at its first byte to compare, or as near as it can be sought.
 #[derive(Debug)]
@@ -43,43 +43,34 @@ impl Read for Bytes {
     }
 }
 
-/// The two sides, or that they are the same.
-pub(super) enum OpenedSides {
-    Same,
-    Two(Box<[CmpSide; 2]>),
-}
-
-/// Opens both as cmp(1) does: the first; the second unless it is the first by name; and asks for device and inode.
-pub(super) fn open(request: &CmpRequest, identity_counts: bool) -> Result<OpenedSides, Error> {
+/// Opens both as cmp(1) does: the first; the second unless it is the first by name; and asks for device and inode. `None` if
+/// they are the same.
+pub(super) fn open(request: &CmpRequest, identity_counts: bool) -> Result<Option<[CmpSide; 2]>, Error> {
     let [one, other] = &request.names;
     if !request.follow_links
-        && let Some(texts) = link_texts(one, other)?
+        && let Some([one_text, other_text]) = link_texts(one, other)?
     {
-        let [one_text, other_text] = texts;
-        return Ok(OpenedSides::Two(Box::new([
+        return Ok(Some([
             CmpSide::of_text(one, one_text, request.skip_bytes[0]),
             CmpSide::of_text(other, other_text, request.skip_bytes[1]),
-        ])));
+        ]));
     }
     let same_name = identity_counts && one == other && request.skip_bytes[0] == request.skip_bytes[1];
     if same_name && is_standard_input(one) {
-        return Ok(OpenedSides::Same);
+        return Ok(None);
     }
     let first = CmpSide::open(one, request.skip_bytes[0])?;
     if same_name {
-        return Ok(OpenedSides::Same);
+        return Ok(None);
     }
     if is_standard_input(one) && is_standard_input(other) {
         // A stream cannot be read at two places.
         let error = io::Error::from(rustix::io::Errno::BADF);
-        let name = one.clone();
-        return Err(Error::Read { name, offset: 0, error });
+        return Err(CmpProblem::Read(0, error).of(one));
     }
     let second = CmpSide::open(other, request.skip_bytes[1])?;
-    if identity_counts && first.is_same_as(&second) {
-        return Ok(OpenedSides::Same);
-    }
-    Ok(OpenedSides::Two(Box::new([first, second])))
+    let is_same = identity_counts && first.is_same_as(&second);
+    Ok((!is_same).then_some([first, second]))
 }
 
 fn is_standard_input(name: &OsStr) -> bool {
@@ -88,10 +79,7 @@ fn is_standard_input(name: &OsStr) -> bool {
 
 impl CmpSide {
     fn open(name: &OsStr, skip_bytes: u64) -> Result<Self, Error> {
-        let failed = |error| Error::Open {
-            name: name.to_owned(),
-            error,
-        };
+        let failed = |error| CmpProblem::Open(error).of(name);
         let is_standard_input = is_standard_input(name);
         let file = if is_standard_input {
             if sys::was_closed(0) {
@@ -177,11 +165,9 @@ fn link_texts(one: &OsStr, other: &OsStr) -> Result<Option<[Vec<u8>; 2]>, Error>
 
 fn not_a_link(name: &OsStr) -> Error {
     // A missing file is reported as missing, not as not being a link.
-    match std::fs::symlink_metadata(name) {
-        Err(error) if !is_standard_input(name) => Error::Open {
-            name: name.to_owned(),
-            error,
-        },
-        _ => Error::NotALink { name: name.to_owned() },
-    }
+    let problem = match std::fs::symlink_metadata(name) {
+        Err(error) if !is_standard_input(name) => CmpProblem::Open(error),
+        _ => CmpProblem::NotALink,
+    };
+    problem.of(name)
 }

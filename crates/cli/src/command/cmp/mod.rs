@@ -18,7 +18,7 @@ use std::process::ExitCode;
 use anstream::{AutoStream, ColorChoice};
 use clap::builder::{Resettable, ValueParser};
 use clap::{Arg, ArgAction, Args, Command, CommandFactory, Parser, ValueHint};
-use seekless_tools::cmp::{CmpRequest, CmpVerdict, Error, Moved, WantedDifferences, compare, reason};
+use seekless_tools::cmp::{CmpProblem, CmpRequest, CmpVerdict, Error, Moved, WantedDifferences, compare, reason};
 use signal_hook::consts::SIGPIPE;
 
 use options::{Asked, Flag, TABLE, parse};
@@ -147,7 +147,10 @@ fn run_comparison(arguments: &options::Arguments, prefix: &OsStr) -> u8 {
                 }
             }
         }
-        Err(Error::Open { .. }) if arguments.has(Flag::Silent) => {}
+        Err(Error::File {
+            problem: CmpProblem::Open(_),
+            ..
+        }) if arguments.has(Flag::Silent) => {}
         Err(error) => {
             if let Error::Write { source, end } = error {
                 if source.kind() == ErrorKind::BrokenPipe {

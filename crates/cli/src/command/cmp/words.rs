@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
 use seekless_results::visible;
-use seekless_tools::cmp::{ByteDifference, CmpOutcome, CmpVerdict, End, Error, octal_digits, visible_byte};
+use seekless_tools::cmp::{ByteDifference, CmpOutcome, CmpVerdict, End, Error, visible_byte};
 use serde_json::{Value, json};
 
 use super::options::{Arguments, Flag};
@@ -51,11 +51,10 @@ fn differ(difference: &ByteDifference, print_bytes: bool) -> Vec<u8> {
     let line_number = difference.newlines.unwrap_or(0) + 1;
     let mut text = format!(" differ: {unit} {}, line {line_number}", difference.offset + 1).into_bytes();
     if print_bytes {
-        let [one, other] = difference.bytes.map(|byte| {
-            let (shown, len) = visible_byte(byte);
-            [b" ", octal_digits(byte).as_slice(), b" ", &shown[..len]].concat()
-        });
-        text.extend([b" is", one.as_slice(), &other].concat());
+        let [one, other] = difference
+            .bytes
+            .map(|byte| format!(" {byte:>3o} {}", visible_byte(byte)));
+        text.extend(format!(" is{one}{other}").bytes());
     }
     text
 }

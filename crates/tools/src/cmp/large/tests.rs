@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::super::side::{OpenedSides, open};
+use super::super::side::open;
 use super::super::{CmpRequest, WantedDifferences};
 use super::*;
 
@@ -38,9 +38,7 @@ fn lines_are_counted_on_the_way_where_memory_holds_no_second_reading() {
         fs::write(&names[0], &content).unwrap();
         fs::write(&names[1], &other).unwrap();
         let request = CmpRequest::new([(&names[0]).into(), (&names[1]).into()], WantedDifferences::Difference);
-        let OpenedSides::Two(sides) = open(&request, true).unwrap() else {
-            panic!()
-        };
+        let sides = open(&request, true).unwrap().unwrap();
         for (memory_bytes, is_on_the_way) in [(1, true), (u64::MAX, false)] {
             let rest = RestOfPair::new(&request, &sides, 0, Some(LineCount::default())).unwrap();
             let plan = rest.plan(false, || memory_bytes).unwrap();
@@ -75,9 +73,7 @@ fn short_files_do_not_ask_for_memory() {
         [name.into(), directory.path().join("other").into()],
         WantedDifferences::Difference,
     );
-    let OpenedSides::Two(sides) = open(&request, true).unwrap() else {
-        panic!()
-    };
+    let sides = open(&request, true).unwrap().unwrap();
     let rest = RestOfPair::new(&request, &sides, 0, Some(LineCount::default())).unwrap();
     rest.plan(false, || panic!("it was asked for")).unwrap();
 }
