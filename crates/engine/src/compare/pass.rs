@@ -131,6 +131,7 @@ impl<'a> Pass<'a> {
             if let Some(found) = self.first_nonzero(file, &piece, from)? {
                 return Ok(Some(from + found as u64));
             }
+            self.pair.sides[0].tell(piece.end)?;
         }
         Ok(None)
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use rustix::fs::{FileType, Mode, openat};
 use seekless::batch::{Each, Failed, Heads};
-use seekless::walk::{FOUND_FILE, Handles, Listing, ListingEntry};
+use seekless::walk::{FOUND_FILE, Listing, ListingEntry};
 
 use super::directory::Directory;
 use super::look::{compare_special, failed};
@@ -35,8 +35,6 @@ pub(super) struct Matched {
 pub(super) struct PairPiece {
     pub pairs: Arc<Pairs>,
     pub range: Range<usize>,
-    /// The directory, open.
-    pub handles: Option<Arc<Handles<2>>>,
     /// The results of the pairs.
     pub done: Vec<(Matched, Vec<TreeFinding>)>,
 }
@@ -55,14 +53,21 @@ impl Each<2> for PairBatch<'_> {
     type Opened = (usize, Matched, OpenedPair, ComparedPair);
 
     fn open(&mut self, (index, matched): (usize, Matched)) -> Option<Self::Opened> {
-        let piece = &self.pieces[index];
-        let directories = piece
-            .handles
-            .as_ref()
-            .filter(|_| !self.means.stop.is_stopped())?
-            .borrowed();
+        if self.means.stop.is_stopped() {
+            return None;
+        }
+        let pairs = Arc::clone(&self.pieces[index].pairs);
         let mut compared = ComparedPair::default();
-        let (kind, name) = (matched.entry.kind, piece.pairs.listing.c_str(&matched.entry));
+        let handles = match pairs.directory.handles() {
+            Ok(handles) => handles,
+            Err((side, error)) => {
+                compared.found.push(failed(side, "open its directory again", error));
+                self.done(index, matched, compared);
+                return None;
+            }
+        };
+        let directories = handles.borrowed();
+        let (kind, name) = (matched.entry.kind, pairs.listing.c_str(&matched.entry));
         let options = self.means.options;
         if kind == FileType::RegularFile {
             let open = |side: usize| Ok(File::from(openat(directories[side], name, FOUND_FILE, Mode::empty())?));
@@ -102,28 +107,13 @@ impl<'a> PairBatch<'a> {
     /// Compares all pairs of a batch, and reports the results to their directories.
     pub fn run(&mut self, heads: &mut Heads<2>, pieces: Vec<PairPiece>) {
         self.pieces = pieces;
-        let mut jobs = Vec::with_capacity(self.shared.plan.batch);
-        for index in 0..self.pieces.len() {
-            let piece = &mut self.pieces[index];
-            let pairs = Arc::clone(&piece.pairs);
-            let matched = pairs.matched[piece.range.clone()].iter().copied();
-            match pairs.directory.handles() {
-                Ok(handles) => {
-                    piece.handles = Some(handles);
-                    jobs.extend(matched.map(|matched| (index, matched)));
-                }
-                Err((side, error)) => {
-                    let found = vec![failed(side, "open its directory again", error)];
-                    let compared = ComparedPair {
-                        found,
-                        ..ComparedPair::default()
-                    };
-                    matched.for_each(|matched| self.done(index, matched, compared.clone()));
-                }
-            }
-        }
+        let jobs = self.pieces.iter().enumerate().flat_map(|(index, piece)| {
+            let matched = piece.pairs.matched[piece.range.clone()].iter().copied();
+            matched.map(move |matched| (index, matched))
+        });
+        let jobs: Vec<(usize, Matched)> = jobs.collect();
         heads.read(jobs, self);
-        for PairPiece { pairs, range, done, .. } in self.pieces.drain(..) {
+        for PairPiece { pairs, range, done } in self.pieces.drain(..) {
             pairs.directory.release(range.len());
             pairs.directory.own.update(|state| {
                 for (matched, found) in done {

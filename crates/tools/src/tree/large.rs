@@ -2,23 +2,16 @@
 //! all processors busy.
 
 use std::fs::File;
-use std::ops::Range;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use seekless::files::first_data;
 use seekless::plan::Plan;
 use seekless::{Comparer, Error, Method, Part, Verdict, full_text};
 
 use super::look::failed;
 use super::{LargePair, TreeFinding};
-use crate::Stop;
 use crate::handle::path_of;
-
-/// Bytes between two checks whether to stop.
-const PIECE_BYTES: u64 = 256 << 20;
-/// Bytes between two reports of progress. Each piece costs some tens of microseconds.
-const TOLD_BYTES: u64 = 16 << 20;
 
 /// The methods of large files, each prepared when it is first planned.
 #[derive(Default)]
@@ -37,67 +30,49 @@ struct Prepared {
 }
 
 impl Large {
-    /// The first difference of two files of at least this many bytes; `Err(None)` if the job was stopped. `is_watched`
-    /// enables progress reports.
+    /// The first difference of two files of at least this many bytes; `Err(None)` if `goes_on` ended it.
     pub fn compare(
         &self,
         files: &[Arc<File>; 2],
         bytes: u64,
-        is_watched: bool,
-        stop: &Stop,
-    ) -> Result<Option<u64>, Option<TreeFinding>> {
-        self.compare_while(files, bytes, is_watched, &|| !stop.is_stopped())
-    }
-
-    /// The same, as long as `goes_on`.
-    pub fn compare_while(
-        &self,
-        files: &[Arc<File>; 2],
-        bytes: u64,
-        is_watched: bool,
-        goes_on: &dyn Fn() -> bool,
+        goes_on: &(dyn Fn() -> bool + Sync),
     ) -> Result<Option<u64>, Option<TreeFinding>> {
         // One pair at a time.
         let mut all = self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
+        if !goes_on() {
+            return Err(None);
+        }
         let paths = files.each_ref().map(|file| path_of(file).unwrap_or_default());
-        let parts =
-            |range: Range<u64>| [0, 1].map(|n: usize| Part::of_shared(&files[n], &paths[n]).range(range.clone()));
-        let [one, other] = parts(0..bytes);
+        let [one, other] = [0, 1].map(|n: usize| Part::of_shared(&files[n], &paths[n]).range(0..bytes));
         let failed = |error| Some(what(&error, &paths));
         let plan = Comparer::plan(&one, &other, false).map_err(failed)?;
         let prepared = prepared(&mut all, plan).map_err(failed)?;
         prepared.files += 1;
         let path = std::fs::read_link(&paths[0]).unwrap_or_default();
-        let piece_bytes = if is_watched { TOLD_BYTES } else { PIECE_BYTES };
-        let mut at = 0;
-        let found = loop {
-            if !goes_on() {
-                break Err(None);
-            }
+        let tell = |done_bytes, _| {
             self.set_now(Some(LargePair {
                 path: path.clone(),
-                done_bytes: at,
+                done_bytes,
                 bytes,
             }));
-            // What is a hole in both is equal.
-            at = first_data(&[&files[0], &files[1]], at..bytes).unwrap_or(at);
-            if at == bytes {
-                break Ok(None);
-            }
-            let end = bytes.min(at + piece_bytes);
-            let [one, other] = parts(at..end);
-            match prepared.comparer.compare(one, other).map_err(failed) {
-                Err(error) => break Err(error),
-                Ok(compared) => match compared.verdict {
-                    Verdict::Equal if end < bytes => at = end,
-                    Verdict::Differ { offset } => break Ok(Some(at + offset)),
-                    // If one has shrunk, the caller checks the sizes again.
-                    Verdict::Equal | Verdict::Ended { .. } => break Ok(None),
-                },
+            if goes_on() {
+                ControlFlow::Continue(())
+            } else {
+                ControlFlow::Break(())
             }
         };
+        let _ = tell(0, bytes);
+        let compared = prepared.comparer.compare_told(&one, &other, Some(&tell));
         self.set_now(None);
-        found
+        match compared {
+            Ok(compared) => match compared.verdict {
+                Verdict::Differ { offset } => Ok(Some(offset)),
+                // If one has shrunk, the caller checks the sizes again.
+                Verdict::Equal | Verdict::Ended { .. } => Ok(None),
+            },
+            Err(Error::Stopped { .. }) => Err(None),
+            Err(error) => Err(failed(error)),
+        }
     }
 
     fn set_now(&self, pair: Option<LargePair>) {

@@ -74,8 +74,6 @@ pub struct TreeOptions {
     pub metadata: bool,
     /// Only whether contents differ, not where: files of different sizes are not read.
     pub brief: bool,
-    /// Progress is reported within large files, too.
-    pub is_watched: bool,
 }
 
 /// What differs.

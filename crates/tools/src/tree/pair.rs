@@ -110,10 +110,8 @@ impl OpenedPair {
         let common = self.facts[0].bytes.min(self.facts[1].bytes);
         let mut at = start;
         if common >= LARGE_BYTES {
-            if let Some(offset) = means
-                .large
-                .compare(&self.files, common, means.options.is_watched, means.stop)?
-            {
+            let goes_on = || !means.stop.is_stopped();
+            if let Some(offset) = means.large.compare(&self.files, common, &goes_on)? {
                 return Ok(Some(ContentsDiffer::At(offset)));
             }
             at = common;

@@ -294,7 +294,6 @@ impl Queue {
             pieces.push(PairPiece {
                 pairs: Arc::clone(pairs),
                 range: *next..end,
-                handles: None,
                 done: Vec::new(),
             });
             *next = end;

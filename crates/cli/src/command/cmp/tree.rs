@@ -94,8 +94,8 @@ fn compare(arguments: &Arguments, roots: [&Path; 2], stop: &Stop, caught: &Caugh
     let options = TreeOptions {
         metadata: arguments.metadata,
         brief: arguments.brief || arguments.null || arguments.quiet,
-        is_watched: LINE.begin(form != Form::Silent, Activity::default()),
     };
+    LINE.begin(form != Form::Silent, Activity::default());
     // The stream for terminals would remove zero bytes.
     let plain: Box<dyn Write> = if form == Form::Null {
         Box::new(Cleared::of(std::io::stdout().lock(), std::io::stdout()))

@@ -246,7 +246,7 @@ impl Session<'_> {
         }
         let goes_on = || !self.stop.is_stopped() && held.is_alone() && kept.held.is_alone();
         let files = [Arc::clone(&kept.held.file), Arc::clone(&held.file)];
-        match self.large.compare_while(&files, bytes, false, &goes_on) {
+        match self.large.compare(&files, bytes, &goes_on) {
             Ok(None) => Ok(()),
             Ok(Some(at)) => differs(at),
             Err(None) => Err(self.interrupted()),
