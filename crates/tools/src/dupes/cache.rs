@@ -48,7 +48,7 @@ pub(super) struct Cache {
     rows: Option<ReadOnlyTable<Key, Row>>,
     /// Identities of file systems, by device.
     systems: Mutex<HashMap<u64, Option<u64>>>,
-    new: Mutex<New>,
+    new: Mutex<Vec<NewDigests>>,
     hits: AtomicU64,
     /// Only files that last changed before this are added.
     settled_before_ns: i64,
@@ -56,22 +56,8 @@ pub(super) struct Cache {
     today: u32,
 }
 
-#[derive(Default)]
-struct New {
-    heads: Vec<(u32, u64)>,
-    contents: Vec<(u32, [u8; 32])>,
-    /// Files that were found and whose rows need a new day.
-    met: Vec<u32>,
-}
-
-impl New {
-    /// All files with something new to write.
-    fn numbers(&self) -> Vec<u32> {
-        let heads = self.heads.iter().map(|(number, _)| *number);
-        let contents = self.contents.iter().map(|(number, _)| *number);
-        heads.chain(contents).chain(self.met.iter().copied()).collect()
-    }
-}
+/// What a search found out about a file: new digests or, if there are none, that its row needs a new day.
+type NewDigests = (u32, Option<u64>, Option<Box<[u8; 32]>>);
 
 impl Search<'_> {
     /// The cache, if its rows can tell whether a file has changed, and which file system it is on.
@@ -150,17 +136,18 @@ impl Cache {
         let (_, day, _) = row.value();
         let digests = still_true(row.value(), file)?;
         if day.abs_diff(self.today) >= NOTED_DAYS {
-            self.added().met.push(number);
+            self.added().push((number, None, None));
         }
         Some(digests)
     }
 
     pub fn add_heads(&self, heads: impl Iterator<Item = (u32, u64)>) {
-        self.added().heads.extend(heads);
+        self.added()
+            .extend(heads.map(|(number, digest)| (number, Some(digest), None)));
     }
 
     pub fn add_content(&self, number: u32, digest: blake3::Hash) {
-        self.added().contents.push((number, *digest.as_bytes()));
+        self.added().push((number, None, Some(Box::new(*digest.as_bytes()))));
     }
 
     fn key(&self, file: &Listed) -> Option<Key> {
@@ -168,7 +155,7 @@ impl Cache {
         Some((systems.get(&file.device).copied()??, file.inode))
     }
 
-    fn added(&self) -> MutexGuard<'_, New> {
+    fn added(&self) -> MutexGuard<'_, Vec<NewDigests>> {
         self.new.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -180,36 +167,30 @@ impl Cache {
     /// Writes what was added, in one transaction; returns why that failed.
     pub fn save(&self, files: &Files) -> Option<String> {
         let mut new = std::mem::take(&mut *self.added());
-        let mut numbers = new.numbers();
-        if numbers.is_empty() {
+        if new.is_empty() {
             return None;
         }
-        numbers.sort_unstable_by_key(|number| (files.get(*number).id(), *number));
-        numbers.dedup();
-        new.heads.sort_unstable();
-        new.contents.sort_unstable();
-        let saved = without_panic(|| self.write(files, &numbers, &new).map_err(|error| error.to_string()));
+        new.sort_by_key(|(number, ..)| (files.get(*number).id(), *number));
+        let saved = without_panic(|| self.write(files, &new).map_err(|error| error.to_string()));
         let path = self.path.display();
         saved
             .err()
             .map(|error| format!("{path}: cannot write to the cache of digests: {error}"))
     }
 
-    fn write(&self, files: &Files, numbers: &[u32], new: &New) -> Result<(), redb::Error> {
+    fn write(&self, files: &Files, new: &[NewDigests]) -> Result<(), redb::Error> {
         let transaction = self.database.begin_write()?;
         {
             let mut rows = transaction.open_table(FILES)?;
-            for number in numbers {
-                let file = files.get(*number);
+            for of_file in new.chunk_by(|one, other| one.0 == other.0) {
+                let file = files.get(of_file[0].0);
                 let Some(key) = self.key(file) else { continue };
                 let old = rows.get(key)?;
                 let old = old.and_then(|row| still_true(row.value(), file));
                 let (mut head, mut content) = old.unwrap_or_default();
-                if let Ok(at) = new.heads.binary_search_by_key(number, |(number, _)| *number) {
-                    head = Some(new.heads[at].1);
-                }
-                if let Ok(at) = new.contents.binary_search_by_key(number, |(number, _)| *number) {
-                    content = Some(new.contents[at].1);
+                for (_, new_head, new_content) in of_file {
+                    head = new_head.or(head);
+                    content = new_content.as_deref().copied().or(content);
                 }
                 rows.insert(key, (file.version(), self.today, (head, content.as_ref())))?;
             }

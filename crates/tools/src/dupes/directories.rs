@@ -1,7 +1,7 @@
 //! Equal directories: they hold the same names, each of an equal file, directory or link.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -69,6 +69,24 @@ struct TreeSum {
     nodes: u64,
     files: u64,
     bytes: u64,
+}
+
+impl TreeSum {
+    fn add(&mut self, nodes: u64, files: u64, bytes: u64) {
+        self.nodes += nodes;
+        self.files += files;
+        self.bytes = self.bytes.saturating_add(bytes);
+    }
+}
+
+/// An entry of a directory that was visited.
+#[derive(Clone, Copy)]
+enum VisitedEntry<'a> {
+    Link(&'a [u8]),
+    /// An empty file that was not listed.
+    Empty,
+    File(u32),
+    Directory(usize),
 }
 
 /// The space that each file shares with no other, and the file that a name belongs to.
@@ -170,43 +188,54 @@ impl Search<'_> {
     /// The state of a directory and its contents at the search.
     fn seen(&self, number: usize, visited: &[Visited], trees: &[Tree]) -> (FileState, Contents) {
         let mut inventory = Inventory::new(visited[number].id);
-        let mut waiting = self.inside(number, 0, visited, trees);
-        while let Some((above, name, inside, directory)) = waiting.pop() {
-            inventory.add(above, &name, &inside);
-            if let Some(number) = directory {
-                waiting.extend(self.inside(number, above + 1, visited, trees));
+        let mut waiting = Vec::new();
+        let enter = |number: usize, above: usize, waiting: &mut Vec<_>| {
+            let entries = self.visited_entries(number, visited, trees).into_iter().rev();
+            waiting.extend(entries.map(|(name, entry)| (above, name, entry)));
+        };
+        enter(number, 0, &mut waiting);
+        while let Some((above, name, entry)) = waiting.pop() {
+            let inside = match entry {
+                VisitedEntry::Link(target) => Inside::Link(target.to_vec()),
+                VisitedEntry::Empty => Inside::Empty,
+                VisitedEntry::File(file) if self.files.is_followed(file) => Inside::Link(Vec::new()),
+                VisitedEntry::File(file) => match self.files.get(file).state {
+                    FileState { bytes: 0, .. } => Inside::Empty,
+                    state => Inside::File(state),
+                },
+                VisitedEntry::Directory(_) => Inside::Directory,
+            };
+            inventory.add(above, name, &inside);
+            if let VisitedEntry::Directory(number) = entry {
+                enter(number, above + 1, &mut waiting);
             }
         }
         inventory.seen()
     }
 
-    /// The entries of a directory, the last first: number of directories above, name, what it is, and index of a directory.
-    fn inside(
-        &self,
+    /// The entries of a directory that were found, in the order of their names.
+    fn visited_entries<'s>(
+        &'s self,
         number: usize,
-        above: usize,
-        visited: &[Visited],
+        visited: &'s [Visited],
         trees: &[Tree],
-    ) -> Vec<(usize, Vec<u8>, Inside, Option<usize>)> {
+    ) -> Vec<(&'s [u8], VisitedEntry<'s>)> {
         let others = visited[number].others.iter().flatten().map(|(name, target)| {
-            let inside = target.clone().map_or(Inside::Empty, Inside::Link);
-            (above, name.clone(), inside, None)
+            let target = target.as_ref();
+            (
+                &name[..],
+                target.map_or(VisitedEntry::Empty, |target| VisitedEntry::Link(target)),
+            )
         });
-        let files = trees[number].files.iter().map(|file| {
-            let found = self.files.get(*file);
-            let inside = match found.bytes {
-                _ if self.files.is_followed(*file) => Inside::Link(Vec::new()),
-                0 => Inside::Empty,
-                _ => Inside::File(found.state),
-            };
-            (above, self.files.name(*file).to_vec(), inside, None)
-        });
-        let children = trees[number].children.iter().map(|child| {
-            let name = visited[*child].directory.name().to_bytes().to_vec();
-            (above, name, Inside::Directory, Some(*child))
+        let files = trees[number].files.iter();
+        let files = files.map(|file| (self.files.name(*file), VisitedEntry::File(*file)));
+        let children = trees[number].children.iter();
+        let children = children.map(|child| {
+            let name = visited[*child].directory.name().to_bytes();
+            (name, VisitedEntry::Directory(*child))
         });
         let mut entries: Vec<_> = others.chain(files).chain(children).collect();
-        entries.sort_by(|(_, one, ..), (_, other, ..)| other.cmp(one));
+        entries.sort_by_key(|(name, _)| *name);
         entries
     }
 
@@ -252,51 +281,35 @@ impl Search<'_> {
         let known = self.equal_files(classes);
         let mut numbers: HashMap<blake3::Hash, u32> = HashMap::new();
         for number in order.iter().rev().copied() {
-            let mut sum = TreeSum {
-                nodes: 1,
-                ..TreeSum::default()
-            };
-            let others = visited[number].others.as_deref();
+            let mut sum = TreeSum::default();
             let is_complete = trees[number].children.len() as u64 == visited[number].children;
-            // By name: the kind of each entry, and its class or its target.
-            let mut entries: BTreeMap<&[u8], (u8, Vec<u8>)> = BTreeMap::new();
-            let mut is_known = others.is_some() && is_complete;
-            for (name, target) in others.unwrap_or_default() {
-                let kind = if target.is_some() { b'l' } else { b'e' };
-                entries.insert(name, (kind, target.clone().unwrap_or_default()));
-            }
-            for file in &trees[number].files {
-                sum.files += 1;
-                sum.nodes += 1;
-                sum.bytes = sum.bytes.saturating_add(self.files.get(*file).bytes);
-                match known.get(file) {
-                    Some(class) => drop(entries.insert(self.files.name(*file), (b'f', class.to_le_bytes().to_vec()))),
-                    None => is_known = false,
-                }
-            }
-            for child in &trees[number].children {
-                let below = trees[*child].sum;
-                sum.nodes += below.nodes;
-                sum.files += below.files;
-                sum.bytes = sum.bytes.saturating_add(below.bytes);
-                match trees[*child].class {
-                    Some(class) => {
-                        let name = visited[*child].directory.name().to_bytes();
-                        entries.insert(name, (b'd', class.to_le_bytes().to_vec()));
+            let mut is_known = visited[number].others.is_some() && is_complete;
+            let mut hasher = blake3::Hasher::new();
+            for (name, entry) in self.visited_entries(number, visited, trees) {
+                // The kind of each entry, and its target or its class.
+                let (kind, which) = match entry {
+                    VisitedEntry::Link(target) => (b'l', Some(target.to_vec())),
+                    VisitedEntry::Empty => (b'e', Some(Vec::new())),
+                    VisitedEntry::File(file) => {
+                        sum.add(1, 1, self.files.get(file).bytes);
+                        (b'f', known.get(&file).map(|class| class.to_le_bytes().to_vec()))
                     }
-                    None => is_known = false,
+                    VisitedEntry::Directory(child) => {
+                        let Tree { sum: below, class, .. } = &trees[child];
+                        sum.add(below.nodes, below.files, below.bytes);
+                        (b'd', class.map(|class| class.to_le_bytes().to_vec()))
+                    }
+                };
+                is_known &= which.is_some();
+                for part in [name, &which.unwrap_or_default()] {
+                    hasher.update(&(part.len() as u64).to_le_bytes());
+                    hasher.update(part);
                 }
+                hasher.update(&[kind]);
             }
+            sum.add(1, 0, 0);
             trees[number].sum = sum;
             if is_known {
-                let mut hasher = blake3::Hasher::new();
-                for (name, (kind, which)) in &entries {
-                    for part in [name, &which[..]] {
-                        hasher.update(&(part.len() as u64).to_le_bytes());
-                        hasher.update(part);
-                    }
-                    hasher.update(&[*kind]);
-                }
                 let next = numbers.len() as u32;
                 trees[number].class = Some(*numbers.entry(hasher.finalize()).or_insert(next));
             }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use seekless::batch::{self, Each, Heads};
 use seekless::files::read_full;
 use seekless::plan::{FIRST_BYTES, WHOLE_BYTES};
-use seekless_sys::{Support, drop_from_cache, residency};
+use seekless_sys::{drop_from_cache, residency};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::failures::unread;
@@ -134,9 +134,7 @@ impl<'a> HeadsPart<'a> {
     /// reads ahead may be there.
     fn look_if_cold(&mut self, number: u32, file: &File, was_asked: bool) {
         let resident_max = if was_asked { READ_AHEAD_BYTES } else { 0 };
-        if let Ok(Support::Available(found)) = residency(file)
-            && found.resident_bytes <= resident_max
-        {
+        if resident_bytes(file).is_some_and(|resident| resident <= resident_max) {
             self.cold.push(number);
         }
     }
@@ -194,26 +192,24 @@ impl<'a> HeadsPart<'a> {
 /// What reading the beginnings of files found.
 #[derive(Default)]
 pub(super) struct Beginnings {
-    /// Files of one size with equal beginnings.
+    /// Files of one size with equal beginnings; also single ones, if they have twins.
     pub groups: Vec<Vec<u32>>,
-    /// Small files that begin like no other file except their twins, which are known to be equal.
-    pub complete: Vec<u32>,
     pub failed: Vec<Failed>,
     /// Files that were not in memory, not even in part.
     pub cold: HashSet<u32>,
 }
 
+/// How much of a file is in memory, if the system tells.
+pub(super) fn resident_bytes(file: &File) -> Option<u64> {
+    residency(file).ok()?.available().map(|found| found.resident_bytes)
+}
+
 /// Drops a file that was read a moment ago from the page cache.
 pub(super) fn drop_read(file: &File, bytes: u64) {
-    // Some pages cannot be dropped yet, such as those still being read ahead.
-    let is_left = || {
-        bytes > READ_AHEAD_BYTES && matches!(residency(file), Ok(Support::Available(found)) if found.resident_bytes > 0)
-    };
     let _ = drop_from_cache(file);
-    for _ in 0..DROPPED_TIMES {
-        if !is_left() {
-            break;
-        }
+    // Some pages cannot be dropped yet, such as those still being read ahead.
+    let is_left = || bytes > READ_AHEAD_BYTES && resident_bytes(file).is_some_and(|resident| resident > 0);
+    for _ in (0..DROPPED_TIMES).take_while(|_| is_left()) {
         std::thread::sleep(Duration::from_millis(2));
         let _ = drop_from_cache(file);
     }
@@ -255,7 +251,7 @@ impl Search<'_> {
             }
         }
         self.twins = Twins::of(twins, self.files.len());
-        (found.groups, found.complete) = self.alike(digests);
+        found.groups = self.alike(digests);
         self.put_in_order(numbers, &mut found.groups);
         found
     }
@@ -352,27 +348,24 @@ impl Search<'_> {
         parts
     }
 
-    /// Groups of files with the same size and digest; and files that equal only their twins.
-    pub fn alike(&self, parts: Vec<Vec<Digest>>) -> (Vec<Vec<u32>>, Vec<u32>) {
+    /// Groups of files with the same size and digest; a file that equals only its twins is a group of its own.
+    pub fn alike(&self, parts: Vec<Vec<Digest>>) -> Vec<Vec<u32>> {
         let mut digests = Vec::new();
         digests.reserve_exact(parts.iter().map(Vec::len).sum());
         for part in parts {
             digests.extend(part);
         }
         digests.sort_unstable();
-        let (mut groups, mut complete) = (Vec::new(), Vec::new());
+        let mut groups = Vec::new();
         for alike in digests.chunk_by_mut(|one, other| one.0 == other.0) {
             // One digest of two sizes is very rare.
             alike.sort_by_key(|(_, number)| self.files.get(*number).bytes);
             let sizes = alike.chunk_by(|one, other| self.files.get(one.1).bytes == self.files.get(other.1).bytes);
             for group in sizes.filter(|group| self.is_group(group.iter().map(|(_, number)| *number))) {
-                match group {
-                    [(_, only)] => complete.push(*only),
-                    _ => groups.push(group.iter().map(|(_, number)| *number).collect::<Vec<u32>>()),
-                }
+                groups.push(group.iter().map(|(_, number)| *number).collect::<Vec<u32>>());
             }
         }
-        (groups, complete)
+        groups
     }
 
     /// Drops files that were not in the page cache before, except those that are read again.

@@ -28,7 +28,7 @@ use std::collections::HashSet;
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use seekless::batch::Threads;
 use seekless::facts::ProcessFacts;
@@ -129,7 +129,7 @@ pub fn find(
     stop: &Stop,
     tell: Tell<'_>,
 ) -> FoundDuplicates {
-    let mut steps = Steps::default();
+    let mut ends = vec![Instant::now()];
     let process = ProcessFacts::here();
     let plan = plan::duplicates(&process, &[], 0);
     let listed = |files| tell(SearchProgress::Listed(files));
@@ -142,7 +142,7 @@ pub fn find(
         gone,
         directories,
     } = found;
-    steps.end();
+    ends.push(Instant::now());
     let (mut numbers, names) = distinct(&files);
     let cache = options.cache.as_deref().map(Cache::open);
     let (cache, cache_failure) = match cache {
@@ -168,10 +168,9 @@ pub fn find(
     };
     search.drop_single_sizes(&mut numbers);
     search.look_at_devices(&mut numbers);
-    steps.end();
+    ends.push(Instant::now());
     let Beginnings {
         groups,
-        complete,
         mut failed,
         cold,
     } = search.by_heads(&numbers);
@@ -179,13 +178,13 @@ pub fn find(
         search.forget(&cold, &groups);
         search.cold = cold;
     }
-    steps.end();
-    let (mut classes, more_failed) = search.prove_all(&groups, &complete);
-    drop((groups, complete));
+    ends.push(Instant::now());
+    let (mut classes, more_failed) = search.prove_all(&groups);
+    drop(groups);
     search.twins = Twins::default();
     failed.extend(more_failed);
     let cache_failure = cache_failure.or(search.cache.as_ref().and_then(|cache| cache.save(&files)));
-    steps.end();
+    ends.push(Instant::now());
     let unreadable = failed.iter().map(|(number, _)| *number).collect();
     let sum = DuplicatesSum::of(&classes);
     let directories = search.equal_directories(&directories, &mut classes);
@@ -211,7 +210,7 @@ pub fn find(
         read_bytes: search.read_bytes.load(Ordering::Relaxed),
         cached: search.cache.as_ref().map_or(0, Cache::hits),
         plan: search.plan,
-        steps: steps.took,
+        steps: std::array::from_fn(|step| ends[step + 1] - ends[step]),
         across: options.across,
         _closing: closing,
         files,
@@ -357,30 +356,5 @@ impl Met {
                 Across::Roots => least < most,
                 Across::References(first) => least < first && first <= most,
             }
-    }
-}
-
-/// How long each step took.
-struct Steps {
-    began: Instant,
-    ended: usize,
-    took: [Duration; 4],
-}
-
-impl Default for Steps {
-    fn default() -> Self {
-        Self {
-            began: Instant::now(),
-            ended: 0,
-            took: [Duration::ZERO; 4],
-        }
-    }
-}
-
-impl Steps {
-    fn end(&mut self) {
-        self.took[self.ended] = self.began.elapsed();
-        self.ended += 1;
-        self.began = Instant::now();
     }
 }

@@ -1,14 +1,13 @@
 //! The order in which files are read: by inode or, if the device has to move a head, by their places on it.
 
-use std::fs::File;
 use std::path::PathBuf;
 
 use seekless::facts::Seeks;
 use seekless::plan::SeekFacts;
 use seekless::{StorageFacts, cache, files, plan};
-use seekless_sys::{Support, residency};
 
 use super::Search;
+use super::heads::resident_bytes;
 
 /// How many files are sampled to see whether they are in memory.
 const LOOKED_AT: usize = 64;
@@ -39,11 +38,9 @@ impl Search<'_> {
 
     /// Whether a part of a file is not in memory.
     fn is_cold(&self, number: u32) -> bool {
-        let is_cold = |file: &File| match residency(file) {
-            Ok(Support::Available(found)) => found.resident_bytes < self.files.get(number).bytes,
-            _ => true,
-        };
-        self.files.open(number).is_ok_and(|(file, _)| is_cold(&file))
+        let bytes = self.files.get(number).bytes;
+        let opened = self.files.open(number);
+        opened.is_ok_and(|(file, _)| resident_bytes(&file).is_none_or(|resident| resident < bytes))
     }
 
     /// What is known of the device that these files lie on.

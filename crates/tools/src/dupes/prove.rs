@@ -9,10 +9,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use seekless::files::{DIGESTED_HOLE_BYTES_MAX, Run, first_data, read_full, shared_layout};
 use seekless::plan::{FIRST_LOOK_BYTES, LARGE_BYTES, WHOLE_BYTES};
-use seekless_sys::{Support, residency};
 
 use super::failures::unread;
-use super::heads::drop_read;
+use super::heads::{drop_read, resident_bytes};
 use super::split::{Open, Split};
 use super::{Class, Failed, Member, Proof, Search, SearchProgress};
 use crate::tree::TreeFinding;
@@ -30,9 +29,8 @@ type Layout = (u64, u64, Vec<Run>);
 pub(super) type Layouts = Mutex<HashMap<Layout, blake3::Hash>>;
 
 impl Search<'_> {
-    /// Splits groups of files of one size into classes of equal ones, and adds those of `complete` files with their twins; files
-    /// that stand alone are left out.
-    pub fn prove_all(&self, groups: &[Vec<u32>], complete: &[u32]) -> (Vec<Class>, Vec<Failed>) {
+    /// Splits groups of files of one size into classes of equal ones; files that stand alone are left out.
+    pub fn prove_all(&self, groups: &[Vec<u32>]) -> (Vec<Class>, Vec<Failed>) {
         let size = |group: &Vec<u32>| self.files.get(group[0]).bytes.saturating_mul(group.len() as u64);
         let of_bytes = groups.iter().map(size).fold(0, u64::saturating_add);
         self.done.store(0, Ordering::Relaxed);
@@ -51,12 +49,7 @@ impl Search<'_> {
             proven.push((Vec::new(), failures));
             proven.extend(alike.iter().map(prove));
         }
-        let with_twins = |number: &u32| Class {
-            proof: Proof::Bytes,
-            files: self.twins.get(*number).to_vec(),
-        };
-        let mut classes: Vec<Class> = complete.iter().map(with_twins).collect();
-        let mut failed = Vec::new();
+        let (mut classes, mut failed) = (Vec::new(), Vec::new());
         for (proven, failures) in proven {
             let is_group = |class: &Class| self.is_group(class.files.iter().map(|member| member.number));
             classes.extend(proven.into_iter().filter(is_group));
@@ -82,7 +75,7 @@ impl Search<'_> {
         }
         let numbers = |class: &[usize]| class.iter().map(|file| files[*file].number).collect::<Vec<u32>>();
         let is_wanted = |class: &[usize]| self.is_group(numbers(class));
-        let mut split = Split::new(files.len(), self.plan.blocks_bytes, self.stop, &is_wanted);
+        let mut split = Split::new(&files, self.plan.blocks_bytes, self.stop, &is_wanted);
         split.read(&files, 0..FIRST_LOOK_BYTES);
         let alike: Vec<Vec<u32>> = split.classes().iter().map(|class| numbers(class)).collect();
         self.read_bytes.fetch_add(split.read_bytes, Ordering::Relaxed);
@@ -106,24 +99,24 @@ impl Search<'_> {
         if group.iter().all(|number| self.twins.get(*number).is_empty()) {
             return self.prove(group);
         }
-        let (mut classes, failed) = self.prove(group);
+        let mut alone = group.to_vec();
+        let (mut classes, failed) = match group {
+            [_] => Default::default(),
+            _ => self.prove(group),
+        };
         if !failed.is_empty() {
             // If a file changed, nothing is known about those that it stands for.
             let all: Vec<u32> = group.iter().flat_map(|number| self.with_twins(*number)).collect();
             return self.prove(&all);
         }
-        let mut alone: Vec<u32> = group.to_vec();
         for class in &mut classes {
             let firsts: Vec<u32> = class.files.iter().map(|member| member.number).collect();
             alone.retain(|number| !firsts.contains(number));
             let twins = firsts.iter().flat_map(|first| self.twins.get(*first).iter().skip(1));
             class.files.extend(twins);
         }
-        let alone = alone
-            .iter()
-            .map(|number| self.twins.get(*number))
-            .filter(|twins| !twins.is_empty());
-        classes.extend(alone.map(|twins| Class {
+        let alone = alone.iter().map(|number| self.twins.get(*number));
+        classes.extend(alone.filter(|twins| !twins.is_empty()).map(|twins| Class {
             proof: Proof::Bytes,
             files: twins.to_vec(),
         }));
@@ -163,49 +156,43 @@ impl Search<'_> {
         classes.collect()
     }
 
-    /// Compares the first file with all others, then the first of those that are left.
+    /// Compares the first file with all others, whose digests are equal.
     fn compare_in_parts(&self, group: &[u32], failed: &mut Vec<Failed>) -> Vec<Class> {
-        let mut classes = Vec::new();
-        let mut rest = group.to_vec();
-        while let [first, others @ ..] = &rest[..]
-            && !others.is_empty()
-        {
-            let compare = |part: &[u32]| {
-                let mut failed = Vec::new();
-                if self.stop.is_stopped() {
-                    return (Vec::new(), failed);
+        let [first, others @ ..] = group else { return Vec::new() };
+        let compare = |part: &[u32]| {
+            let mut failed = Vec::new();
+            // All classes are wanted here: files in other parts may complete a group.
+            let classes = self.compare(&[&[*first], part].concat(), &|_| true, &mut failed);
+            (classes, failed)
+        };
+        let parts: Vec<&[u32]> = others.chunks(self.plan.most_open - 1).collect();
+        let (mut classes, mut files) = (Vec::new(), Vec::new());
+        for (part, failures) in self.map(&parts, |part| compare(part)) {
+            failed.extend(failures);
+            for class in part {
+                if class.files[0].number == *first {
+                    // It is in each part.
+                    files.extend(class.files.into_iter().skip(usize::from(!files.is_empty())));
+                } else {
+                    classes.push(class);
                 }
-                // All classes are wanted here: files in other parts may complete a group.
-                let classes = self.compare(&[&[*first], part].concat(), &|_| true, &mut failed);
-                let equal = classes.into_iter().find(|class| class.files[0].number == *first);
-                (equal.map_or_else(Vec::new, |class| class.files), failed)
-            };
-            let parts: Vec<&[u32]> = others.chunks(self.plan.most_open - 1).collect();
-            let mut files: Vec<Member> = Vec::new();
-            for (part, failures) in self.map(&parts, |part| compare(part)) {
-                // The first is in each part.
-                files.extend(part.into_iter().skip(usize::from(!files.is_empty())));
-                failed.extend(failures);
             }
-            if self.stop.is_stopped() {
-                break;
-            }
-            let unreadable: HashSet<u32> = failed.iter().map(|(number, _)| *number).collect();
-            if unreadable.contains(first) {
-                // Others may have been compared with its old content.
-                files.clear();
-            }
-            let done: HashSet<u32> = files.iter().map(|member| member.number).collect();
-            let different = others.iter().copied().filter(|number| !done.contains(number));
-            let different = different.filter(|number| !unreadable.contains(number)).collect();
-            if files.len() > 1 {
-                let proof = Proof::Bytes;
-                classes.push(Class { proof, files });
-            }
-            rest = different;
+        }
+        if self.stop.is_stopped() {
+            return Vec::new();
         }
         failed.sort_by_key(|(number, _)| *number);
         failed.dedup_by_key(|(number, _)| *number);
+        let is_read = |number: &u32| failed.binary_search_by_key(number, |(number, _)| *number).is_err();
+        if !is_read(first) {
+            // Others may have been compared with its old content.
+            let rest: Vec<u32> = others.iter().copied().filter(is_read).collect();
+            return self.compare_in_parts(&rest, failed);
+        }
+        if files.len() > 1 {
+            let proof = Proof::Bytes;
+            classes.push(Class { proof, files });
+        }
         classes
     }
 
@@ -218,35 +205,28 @@ impl Search<'_> {
     ) -> Vec<Class> {
         let mut failures: Vec<Failed> = Vec::new();
         let mut files: Vec<Open> = Vec::with_capacity(group.len());
-        // If files share all their blocks, one is read for all.
         let mut layouts: HashMap<Layout, usize> = HashMap::new();
-        let mut twins: Vec<(usize, Open)> = Vec::new();
         for number in group {
-            let open = match self.open(*number) {
-                Ok(open) => open,
-                Err(error) => {
-                    failures.push((*number, error));
-                    continue;
+            match self.open(*number) {
+                Ok(mut open) => {
+                    // If files share all their blocks, one is read for all.
+                    let layout = self.layout(*number, &open.file);
+                    let first = layout.map(|layout| *layouts.entry(layout).or_insert(files.len()));
+                    open.read_by = first.filter(|first| *first < files.len());
+                    files.push(open);
                 }
-            };
-            match self
-                .layout(*number, &open.file)
-                .map(|layout| *layouts.entry(layout).or_insert(files.len()))
-            {
-                Some(first) if first < files.len() => twins.push((first, open)),
-                _ => files.push(open),
+                Err(error) => failures.push((*number, error)),
             }
         }
         let bytes = self.files.get(group[0]).bytes;
-        let is_wanted = |class: &[usize]| {
-            let twins = twins.iter().filter(|(first, _)| class.contains(first));
-            let of_class = class
-                .iter()
-                .map(|file| &files[*file])
-                .chain(twins.map(|(_, open)| open));
-            are_wanted(&of_class.map(|open| open.number).collect::<Vec<_>>())
+        // The files of a class, also those that are not read.
+        let all_of = |class: &[usize]| {
+            let is_in = |file: &usize| class.contains(&files[*file].read_by.unwrap_or(*file));
+            (0..files.len()).filter(is_in).collect::<Vec<_>>()
         };
-        let mut split = Split::new(files.len(), self.plan.blocks_bytes, self.stop, &is_wanted);
+        let numbers = |class: &[usize]| all_of(class).iter().map(|file| files[*file].number).collect::<Vec<_>>();
+        let is_wanted = |class: &[usize]| are_wanted(&numbers(class));
+        let mut split = Split::new(&files, self.plan.blocks_bytes, self.stop, &is_wanted);
         let is_large = bytes >= LARGE_BYTES;
         let first = if is_large { FIRST_LOOK_BYTES } else { bytes };
         split.read(&files, 0..first);
@@ -261,20 +241,13 @@ impl Search<'_> {
         // Unwanted classes were not read to the end.
         classes.retain(|class| is_wanted(class));
         failures.extend(self.causes(&files, &mut split));
-        let read_for_others: HashSet<u32> = twins.iter().map(|(first, _)| files[*first].number).collect();
-        for (first, open) in twins {
-            files.push(open);
-            if let Some(class) = classes.iter_mut().find(|class| class.contains(&first)) {
-                class.push(files.len() - 1);
-            }
-        }
         for open in &files {
             self.forget_open(open.number, &open.file);
         }
         let mut equal = Vec::new();
         for class in classes {
             let mut members = Vec::with_capacity(class.len());
-            for index in class {
+            for index in all_of(&class) {
                 let open = &files[index];
                 // If the file was written to meanwhile, the bytes read may be neither its old nor its new content.
                 match self.check(open.number, &open.file) {
@@ -290,8 +263,9 @@ impl Search<'_> {
             }
         }
         // The bytes read from a changed file say nothing about files that share its old blocks.
-        if failures.iter().any(|(number, _)| read_for_others.contains(number)) {
-            let lost: HashSet<u32> = failures.iter().map(|(number, _)| *number).collect();
+        let lost: HashSet<u32> = failures.iter().map(|(number, _)| *number).collect();
+        let mut read_for_others = files.iter().filter_map(|open| open.read_by);
+        if read_for_others.any(|file| lost.contains(&files[file].number)) {
             let rest: Vec<u32> = group.iter().copied().filter(|number| !lost.contains(number)).collect();
             drop(files);
             equal = if rest.len() > 1 {
@@ -318,6 +292,7 @@ impl Search<'_> {
             number,
             own_bytes: self.own_bytes(number, &file, &facts),
             file: Arc::new(file),
+            read_by: None,
             is_sparse: facts.allocated_bytes < facts.bytes,
         })
     }
@@ -339,7 +314,7 @@ impl Search<'_> {
             let pair = [one, other].map(|file| Arc::clone(&files[file].file));
             self.read_bytes
                 .fetch_add(2 * (range.end - range.start), Ordering::Relaxed);
-            match self.large.compare(&pair, range.end, false, self.stop) {
+            match self.large.compare(&pair, range.end, &|| !self.stop.is_stopped()) {
                 Err(Some(TreeFinding::Failed { side, reason, .. })) => {
                     split.fail([one, other][side as usize], io::Error::other(reason));
                 }
@@ -415,7 +390,8 @@ impl Search<'_> {
             return Ok(digested(digest, Proof::Blake3));
         }
         // If the digest of the beginning was in the cache, `cold` may lack the file.
-        let is_cold = self.cold.contains(&number) || (cache.is_some() && !self.options.keeps_cached && is_cold(&file));
+        let is_cold = self.cold.contains(&number)
+            || (cache.is_some() && !self.options.keeps_cached && resident_bytes(&file) == Some(0));
         let may_keep = self.may_keep(number, &file);
         let mut hasher = blake3::Hasher::new();
         let mut buffer = vec![0; self.plan.blocks_bytes[1].min(listed.bytes as usize)];
@@ -453,11 +429,6 @@ impl Search<'_> {
             drop_read(file, self.files.get(number).bytes);
         }
     }
-}
-
-/// Whether nothing of a file is in memory.
-fn is_cold(file: &File) -> bool {
-    matches!(residency(file), Ok(Support::Available(found)) if found.resident_bytes == 0)
 }
 
 /// The digest of a file.

@@ -17,6 +17,8 @@ pub(super) struct Open {
     pub number: u32,
     pub file: Arc<File>,
     pub own_bytes: u64,
+    /// The file that is read for it, because it shares all blocks.
+    pub read_by: Option<usize>,
     /// Whether it has holes, judging by its size and blocks.
     pub is_sparse: bool,
 }
@@ -72,13 +74,13 @@ enum Next {
 
 impl<'w> Split<'w> {
     pub fn new(
-        files: usize,
+        files: &[Open],
         blocks_bytes: [usize; 2],
         stop: &'w Stop,
         is_wanted: &'w (dyn Fn(&[usize]) -> bool + Sync),
     ) -> Self {
         Self {
-            class: vec![Some(0); files],
+            class: files.iter().map(|open| open.read_by.is_none().then_some(0)).collect(),
             failed: Vec::new(),
             read_bytes: 0,
             blocks_bytes,
