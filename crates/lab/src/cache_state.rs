@@ -8,14 +8,14 @@ use seekless_record::{Cache, Drop};
 
 /// Whether files are in the intended state.
 #[derive(Clone, Debug, PartialEq)]
-pub struct State {
+pub struct CacheState {
     /// The smallest (warm) or largest (cold) resident part, 0 to 1; `None` if it is unknown.
     pub resident: Option<f64>,
     /// Why the state is not the intended one.
     pub wrong: Option<String>,
 }
 
-impl State {
+impl CacheState {
     /// Nothing is known.
     pub const UNKNOWN: Self = Self {
         resident: None,
@@ -44,9 +44,9 @@ pub fn bring<'a>(
     state: Cache,
     drop: Drop,
     judged: Judged,
-) -> seekless::Result<State> {
+) -> seekless::Result<CacheState> {
     let brought: fn(&Path) -> seekless::Result<Resident> = match state {
-        Cache::None => return Ok(State::UNKNOWN),
+        Cache::None => return Ok(CacheState::UNKNOWN),
         // The storage is synced, so dirty pages are an exception, found by reading back.
         Cache::Cold | Cache::Over => |path| CachedFile::open(path)?.drop_pages(),
         Cache::Warm => |path| cache::warm_file(path),
@@ -55,7 +55,7 @@ pub fn bring<'a>(
     let mut found = files.clone().map(brought).collect::<seekless::Result<Vec<_>>>()?;
     if state == Cache::Over {
         // The memory allowed is full now, so make room for what the trial reads first.
-        return Ok(State::UNKNOWN);
+        return Ok(CacheState::UNKNOWN);
     }
     if state == Cache::Cold && drop == Drop::System {
         cache::drop_system()?;
@@ -97,10 +97,10 @@ pub fn holds_all_data<'a>(mut files: impl Iterator<Item = &'a Path>) -> seekless
 ///
 /// # Errors
 /// The engine's, where a file cannot be opened.
-pub fn rehearsed<'a>(files: impl Iterator<Item = &'a Path>, memory_bytes: u64) -> seekless::Result<State> {
+pub fn rehearsed<'a>(files: impl Iterator<Item = &'a Path>, memory_bytes: u64) -> seekless::Result<CacheState> {
     let found = files.map(cache::resident).collect::<seekless::Result<Vec<_>>>()?;
     let Some((held, part)) = together(&found) else {
-        return Ok(State::UNKNOWN);
+        return Ok(CacheState::UNKNOWN);
     };
     let wrong = if part > MOST_HELD {
         Some("the memory allowed held the whole file".to_owned())
@@ -111,7 +111,7 @@ pub fn rehearsed<'a>(files: impl Iterator<Item = &'a Path>, memory_bytes: u64) -
     } else {
         None
     };
-    Ok(State {
+    Ok(CacheState {
         resident: Some(part),
         wrong,
     })
@@ -137,13 +137,13 @@ fn together(found: &[Resident]) -> Option<(u64, f64)> {
     Some((held, held as f64 / all.max(1) as f64))
 }
 
-fn judge(found: &[Resident], state: Cache, judged: Judged) -> State {
+fn judge(found: &[Resident], state: Cache, judged: Judged) -> CacheState {
     let parts: Option<Vec<f64>> = match judged {
         Judged::Each => found.iter().map(Resident::part).collect(),
         Judged::Together => together(found).map(|(_, part)| vec![part]),
     };
     let Some(parts) = parts else {
-        return State::UNKNOWN;
+        return CacheState::UNKNOWN;
     };
     let (resident, wanted) = match state {
         Cache::Warm => (parts.into_iter().fold(1.0, f64::min), 1.0),
@@ -155,7 +155,7 @@ fn judge(found: &[Resident], state: Cache, judged: Judged) -> State {
     };
     let is_right = (resident - wanted).abs() <= most_astray;
     let wrong = (!is_right).then(|| format!("{:.1} % of the {of} was resident before the trial", resident * 100.0));
-    State {
+    CacheState {
         resident: Some(resident),
         wrong,
     }

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 /// Texts that name one all the same: advice on how to measure again, which stands in saved runs and in reports.
 const EXCEPTIONS: &[(&str, &str)] = &[
-    ("lab/src/runner/needs.rs", "`seekless bench --resume"),
-    ("lab/src/runner/needs.rs", "--methods and --size"),
+    ("lab/src/runner/session.rs", "`seekless bench --resume"),
+    ("lab/src/runner/session.rs", "--methods and --size"),
     ("report/src/html/answers.rs", "give several with --size"),
     ("results/src/warnings.rs", "Rerun with a larger --size"),
 ];

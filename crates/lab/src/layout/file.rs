@@ -8,41 +8,31 @@ use std::path::Path;
 
 use seekless::files::{allocated_bytes, data_ranges};
 use seekless::method::format_size;
-use seekless::{Chunk, Consumer};
 use seekless_sys::{self as sys, Support};
 
 use super::fragments::verify_fragmented;
-use super::{Kind, Layout};
+use super::{Layout, StretchKind};
 use crate::generator::Generator;
-use crate::kernel::Tally;
 
 const PIECE_BYTES: usize = 1 << 20;
 
-/// Makes a new file, written through to the device, and passes its intended bytes to `tally`, so that the answers come
-/// from the layout and not from the file.
+/// Makes a new file of a stream, written through to the device.
 ///
 /// # Errors
 /// The system's, of creating, writing and syncing.
-pub fn lay_out(path: &Path, pieces: &Layout, seed: u64, tally: &Tally) -> io::Result<()> {
+pub(super) fn lay_out(path: &Path, pieces: &Layout, seed: u64) -> io::Result<()> {
     let file = File::options().write(true).create_new(true).mode(0o600).open(path)?;
     // Set the size first, because file systems preallocate past the end of a file that grows.
     file.set_len(pieces.bytes())?;
     let generator = Generator::new(seed);
     let mut buffer = vec![0; PIECE_BYTES];
-    for (range, kind) in pieces.stretches() {
-        if kind != Kind::Data {
-            let _ = tally.zeros(range.start, range.end - range.start);
-        }
-        if kind == Kind::Hole {
-            continue;
-        }
+    for (range, kind) in pieces.stretches().filter(|(_, kind)| *kind != StretchKind::Hole) {
         for at in range.clone().step_by(PIECE_BYTES) {
             let piece = &mut buffer[..(range.end - at).min(PIECE_BYTES as u64) as usize];
-            if kind == Kind::Zeros {
+            if kind == StretchKind::Zeros {
                 piece.fill(0);
             } else {
                 generator.fill(at, piece);
-                let _ = tally.data(at, Chunk::Memory(piece));
             }
             file.write_all_at(piece, at)?;
         }
@@ -113,7 +103,6 @@ fn first_difference(wished: &[Range<u64>], found: &[Range<u64>]) -> Option<Strin
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::Kernel;
 
     fn pieces(text: &str) -> Layout {
         text.parse().unwrap()
@@ -135,7 +124,7 @@ mod tests {
         let path = directory.path().join("file");
         let dense = pieces("64K data, 1M zeros, 64K data");
         let sparse = pieces("64K data, 1M hole, 64K data");
-        lay_out(&path, &sparse, 1, &Tally::new(Kernel::None)).unwrap();
+        lay_out(&path, &sparse, 1).unwrap();
         let why = verify(&path, &dense).unwrap().unwrap_err();
         assert!(
             why.contains("data from byte 0 to 65536 instead of data from byte 0 to 1179648"),
@@ -152,8 +141,7 @@ mod tests {
         let (link, precious) = (directory.path().join("link"), directory.path().join("precious"));
         std::fs::write(&precious, "precious").unwrap();
         std::os::unix::fs::symlink(&precious, &link).unwrap();
-        let nobody = Tally::new(Kernel::None);
-        lay_out(&link, &pieces("64K data, 1M hole"), 1, &nobody).unwrap_err();
+        lay_out(&link, &pieces("64K data, 1M hole"), 1).unwrap_err();
         assert_eq!(std::fs::read(&precious).unwrap(), b"precious");
     }
 

@@ -30,7 +30,7 @@ fn piece_bytes(bytes: u64) -> u64 {
 ///
 /// # Errors
 /// The system's, of creating, writing and syncing.
-pub fn make_fragmented(path: &Path, bytes: u64, seed: u64) -> io::Result<()> {
+pub(super) fn make_fragmented(path: &Path, bytes: u64, seed: u64) -> io::Result<()> {
     let file = File::options()
         .read(true)
         .write(true)
@@ -83,7 +83,7 @@ fn write_piece(file: &File, at: u64, to: u64, bytes: u64, content: &Generator) -
 ///
 /// # Errors
 /// The system's, of opening and asking.
-pub fn verify_fragmented(path: &Path) -> io::Result<Result<(), String>> {
+pub(super) fn verify_fragmented(path: &Path) -> io::Result<Result<(), String>> {
     let file = File::open(path)?;
     let bytes = file.metadata()?.len();
     let extents = match sys::extents(&file, sys::WHOLE_FILE)? {

@@ -7,14 +7,18 @@ mod file;
 mod fragments;
 mod text;
 
-pub use file::{lay_out, verify};
-pub use fragments::make_fragmented;
-
+use std::fs;
+use std::io;
 use std::ops::Range;
+use std::path::Path;
+
+use seekless_record::Contest;
+
+pub use self::file::verify;
 
 seekless_record::words! {
     /// What a stretch of a file is.
-    Kind {
+    StretchKind {
         /// Incompressible bytes.
         Data = "data",
         /// No blocks; reads as zeros.
@@ -28,7 +32,7 @@ seekless_record::words! {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Stretch {
     bytes: u64,
-    kind: Kind,
+    kind: StretchKind,
 }
 
 /// Stretches that follow each other, this many times; what comes once is a single stretch.
@@ -53,7 +57,31 @@ pub enum Layout {
 /// What all stretches are a multiple of: the usual block of file systems, and the page.
 pub const BLOCK_BYTES: u64 = 4 << 10;
 
+/// Makes a new file of a layout other than dense, with the stream of a seed as its data, written through to the device. If
+/// the file system creates another layout, returns a sentence, and removes the file.
+///
+/// # Errors
+/// The system's, of creating, writing and syncing.
+pub fn make(path: &Path, layout: &Layout, bytes: u64, seed: u64) -> io::Result<Result<(), String>> {
+    let laid_out = match layout {
+        Layout::Fragmented => fragments::make_fragmented(path, bytes, seed),
+        _ => file::lay_out(path, layout, seed),
+    };
+    let made = laid_out.and_then(|()| verify(path, layout));
+    if !matches!(made, Ok(Ok(()))) {
+        let _ = fs::remove_file(path);
+    }
+    made
+}
+
 impl Layout {
+    /// The layout of a contest's files. Its text is valid, because a run with an invalid one is not resumed.
+    #[must_use]
+    pub fn of(contest: &Contest) -> Self {
+        let layout = contest.layout.as_deref().and_then(|text| text.parse().ok());
+        layout.unwrap_or_default()
+    }
+
     /// The pieces; none where it has data throughout.
     fn pieces(&self) -> &[Piece] {
         match self {
@@ -63,7 +91,7 @@ impl Layout {
     }
 
     /// All stretches in order: where they are, and what.
-    pub fn stretches(&self) -> impl Iterator<Item = (Range<u64>, Kind)> {
+    pub fn stretches(&self) -> impl Iterator<Item = (Range<u64>, StretchKind)> {
         let all = self
             .pieces()
             .iter()
@@ -78,8 +106,18 @@ impl Layout {
     /// Where the file has blocks, neighbours as one.
     #[must_use]
     pub fn allocated(&self) -> Vec<Range<u64>> {
+        self.ranges_where(|kind| kind != StretchKind::Hole)
+    }
+
+    /// Where it reads as zeros, neighbours as one.
+    #[must_use]
+    pub fn zeros(&self) -> Vec<Range<u64>> {
+        self.ranges_where(|kind| kind != StretchKind::Data)
+    }
+
+    fn ranges_where(&self, is_meant: impl Fn(StretchKind) -> bool) -> Vec<Range<u64>> {
         let mut ranges: Vec<Range<u64>> = Vec::new();
-        for (range, _) in self.stretches().filter(|(_, kind)| *kind != Kind::Hole) {
+        for (range, _) in self.stretches().filter(|(_, kind)| is_meant(*kind)) {
             match ranges.last_mut() {
                 Some(last) if last.end == range.start => last.end = range.end,
                 _ => ranges.push(range),
@@ -97,10 +135,10 @@ impl Layout {
     /// What of it are holes.
     #[must_use]
     pub fn hole_bytes(&self) -> u64 {
-        self.bytes_where(|kind| kind == Kind::Hole)
+        self.bytes_where(|kind| kind == StretchKind::Hole)
     }
 
-    fn bytes_where(&self, is_meant: impl Fn(Kind) -> bool) -> u64 {
+    fn bytes_where(&self, is_meant: impl Fn(StretchKind) -> bool) -> u64 {
         let of_piece = |piece: &Piece| {
             let meant = piece.stretches.iter().filter(|stretch| is_meant(stretch.kind));
             piece.times * meant.map(|stretch| stretch.bytes).sum::<u64>()
@@ -117,8 +155,8 @@ impl Layout {
             return Some((Self::Fragmented, fragments::FEWEST_PIECES * BLOCK_BYTES));
         }
         let stretches = self.pieces().iter().flat_map(|piece| &piece.stretches);
-        let hole = stretches.filter(|stretch| stretch.kind == Kind::Hole).min()?;
-        let (bytes, kind) = (AROUND_BYTES, Kind::Data);
+        let hole = stretches.filter(|stretch| stretch.kind == StretchKind::Hole).min()?;
+        let (bytes, kind) = (AROUND_BYTES, StretchKind::Data);
         let around = Stretch { bytes, kind };
         let sample = Self::Pieces(repeated(1, vec![around, *hole, around]));
         let bytes = sample.bytes();

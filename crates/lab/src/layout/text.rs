@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use seekless::method::{format_size, parse_size};
 
-use super::{BLOCK_BYTES, Kind, Layout, Piece, Stretch, repeated};
+use super::{BLOCK_BYTES, Layout, Piece, Stretch, StretchKind, repeated};
 
 /// The word of a file that has data throughout.
 const DENSE: &str = "dense";
@@ -96,7 +96,7 @@ fn stretch(text: &str) -> Result<Stretch, String> {
     let text = text.trim();
     let wrong = || format!("`{text}` is not a piece: write a size and `data`, `hole` or `zeros`, as in `4K hole`");
     let (size, kind) = text.rsplit_once(char::is_whitespace).ok_or_else(wrong)?;
-    let kind = Kind::named(kind).ok_or_else(wrong)?;
+    let kind = StretchKind::named(kind).ok_or_else(wrong)?;
     let bytes = parse_size(size)?;
     if bytes == 0 || bytes % BLOCK_BYTES != 0 {
         return Err(format!(
@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     fn any_stretch() -> impl Strategy<Value = Stretch> {
-        let kind = prop::sample::select(Kind::ALL.to_vec());
+        let kind = prop::sample::select(StretchKind::ALL.to_vec());
         (1_u64..5000, kind).prop_map(|(blocks, kind)| Stretch {
             bytes: blocks * BLOCK_BYTES,
             kind,

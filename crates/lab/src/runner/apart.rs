@@ -4,7 +4,8 @@
 use seekless_record::{Contest, Status, Trial};
 use seekless_results::{Decider, Turn};
 
-use super::Runner;
+use super::Session;
+use super::skip::Skip;
 
 /// Why an entry is ranked apart from the rest of its contest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,62 +18,52 @@ pub(super) struct Apart {
 
 impl Apart {
     /// The work of a contest.
-    fn of(contest: &Contest) -> Self {
+    pub fn of(contest: &Contest) -> Self {
         Self {
             shared_blocks: contest.shared_blocks,
             holes_skipped: contest.holes_skipped,
         }
     }
 
-    /// Whether it differs from the work of a contest.
-    pub fn is_apart_from(self, contest: &Contest) -> bool {
-        (self.shared_blocks && !contest.shared_blocks) || (self.holes_skipped && !contest.holes_skipped)
-    }
-
-    /// The reason, for the contest that the entry leaves.
-    fn why(self) -> &'static str {
-        if self.holes_skipped {
-            "it skips holes, so it is ranked apart from methods that read them"
-        } else {
-            "its copies share blocks with their source, so it is ranked apart"
+    /// The work of a trial, in which some did more than the rest of their contest.
+    pub fn of_trial(contest: &Contest, trial: &Trial, shares_blocks: bool) -> Self {
+        Self {
+            shared_blocks: contest.shared_blocks || shares_blocks,
+            holes_skipped: contest.holes_skipped || trial.hole_bytes.is_some_and(|bytes| bytes > 0),
         }
     }
 }
 
-impl Runner<'_> {
+impl Session<'_> {
     /// Moves an entry that does other work than the rest into a contest of those that do the same.
     pub(super) fn move_apart(&mut self, decider: &mut Decider, turn: Turn, mut trial: Trial, work: Apart) {
-        let Turn {
-            group, contest, entry, ..
-        } = turn;
-        let known = Apart::of(&self.run.contests[contest]);
-        let work = Apart {
-            shared_blocks: work.shared_blocks || known.shared_blocks,
-            holes_skipped: work.holes_skipped || known.holes_skipped,
+        let from = self.run.contests[turn.contest].clone();
+        let group = &mut decider.groups[turn.group].contests;
+        let is_alike = |other: &usize| {
+            let other = &self.run.contests[*other];
+            Apart::of(other) == work && other.storage == from.storage
         };
-        let mut alike = decider.groups[group].contests.iter().copied();
-        let apart = alike.find(|&other| {
-            Apart::of(&self.run.contests[other]) == work
-                && self.run.contests[other].storage == self.run.contests[contest].storage
-        });
-        let apart = apart.unwrap_or_else(|| {
-            let description = &self.run.contests[contest];
-            let apart = Contest {
+        let apart = group.iter().copied().find(is_alike).unwrap_or_else(|| {
+            self.run.contests.push(Contest {
                 shared_blocks: work.shared_blocks,
                 holes_skipped: work.holes_skipped,
                 mode: None,
                 entries: Vec::new(),
                 conclusion: None,
-                ..description.clone()
-            };
-            self.run.contests.push(apart);
-            decider.groups[group].contests.push(self.run.contests.len() - 1);
+                ..from.clone()
+            });
+            group.push(self.run.contests.len() - 1);
             self.run.contests.len() - 1
         });
-        let moved = self.run.contests[contest].entries[entry].clone();
-        self.retire(turn, Status::Unavailable(work.why().to_owned()));
-        self.run.contests[apart].entries.push(moved);
-        (trial.contest, trial.entry) = (apart, self.run.contests[apart].entries.len() - 1);
+        let why = if work.holes_skipped {
+            Skip::SkipsHoles
+        } else {
+            Skip::SharesBlocks
+        };
+        self.retire(turn, Status::Unavailable(why.to_string()));
+        let entries = &mut self.run.contests[apart].entries;
+        entries.push(from.entries[turn.entry].clone());
+        (trial.contest, trial.entry) = (apart, entries.len() - 1);
         self.run.trials.push(trial);
     }
 }
@@ -84,19 +75,15 @@ mod tests {
     #[test]
     fn what_was_apart_once_stays_apart() {
         let mut contest = seekless_results::simulation::contest(4096, Vec::new());
-        let nothing = Apart::of(&contest);
-        let skipped = Apart {
-            holes_skipped: true,
-            ..nothing
+        let whole = Trial::default();
+        let skipping = Trial {
+            hole_bytes: Some(1),
+            ..Trial::default()
         };
-        assert!(skipped.is_apart_from(&contest) && !nothing.is_apart_from(&contest));
+        let is_apart = |contest: &Contest, trial, shares| Apart::of_trial(contest, trial, shares) != Apart::of(contest);
+        assert!(is_apart(&contest, &skipping, false) && !is_apart(&contest, &whole, false));
         contest.holes_skipped = true;
-        assert!(!skipped.is_apart_from(&contest) && !nothing.is_apart_from(&contest));
-        let shared = Apart {
-            shared_blocks: true,
-            ..nothing
-        };
-        assert!(shared.is_apart_from(&contest));
-        assert!(skipped.why().contains("holes") && shared.why().contains("share"));
+        assert!(!is_apart(&contest, &skipping, false) && !is_apart(&contest, &whole, false));
+        assert!(is_apart(&contest, &whole, true));
     }
 }

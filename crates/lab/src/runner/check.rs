@@ -1,37 +1,49 @@
 //! Checking the result of a trial, outside the clock.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::io;
 
 use seekless::cache::CachedFile;
 use seekless::method::{CachePolicy, Choice, Operation};
-use seekless::{Method, Visits, full_text};
+use seekless::{Method, Visits};
 use seekless_record::{Cache, Contest, Entry, Mode, Phase, Target, Trial};
 use seekless_results::{has_target, may_read_less};
 
-use super::Runner;
+use super::Session;
 use super::apart::Apart;
-use super::place::TestFiles;
 use super::size::all_bytes;
+use super::storage::MeasuredStorage;
 use super::trial::{TrialFiles, target_seed};
-use crate::cache_state;
+use crate::cache_state::{self, CacheState};
 use crate::kernel::{Kernel, KernelAnswer};
-use crate::testfile::{TestFile, TestPart, check_copy, check_updated};
+use crate::testfile::{TestFile, TestFileSet, TestPart, check_copy, check_updated};
 use crate::trial::account::{self, Expected};
-use crate::trial::{Compared, Found, Report, updates_seed};
+use crate::trial::{Compared, ComparedVerdict, Report, updates_seed};
 use crate::updates;
 
-impl Runner<'_> {
-    /// Checks the result of a trial. Returns the kind of work that it did, if it differs from the contest's.
+/// Why a trial is left out of the ranking.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Invalid {
+    /// Its result, which ends its entry.
+    #[error("wrong result: {0}")]
+    Result(String),
+    /// The state of its files, or how they were read.
+    #[error("{0}")]
+    State(String),
+}
+
+impl Session<'_> {
+    /// Checks the result of a trial, whose files were in this state before. Returns why it is invalid, and the kind of
+    /// work that it did.
     pub(super) fn check(
         &self,
         contest: &Contest,
         entry: &Entry,
         files: &TrialFiles,
         report: &Report,
+        before: CacheState,
         trial: &mut Trial,
-    ) -> Apart {
-        let place = &self.places[contest.storage];
+    ) -> (Option<Invalid>, Apart) {
         let choice = entry.choice();
         let method = choice.as_ref().and_then(Choice::method);
         let target = files.targets.first().filter(|_| has_target(contest));
@@ -41,51 +53,44 @@ impl Runner<'_> {
         trial.extents = summary.map(|extents| extents.count);
         let is_write = contest.operation == Operation::Write;
         let held = if is_write { Target::Overwrite } else { contest.target };
+        trial.resident_before = before.resident;
         trial.resident_after = cache_state::resident(files.held(held)).unwrap_or(None);
-        // A file that is updated warm must not be read from the device.
-        let updated = contest.updates.map(|_| all_bytes(contest));
         // A part of the last block may be read.
         let to_read = |file: &TestFile| file.allocated_bytes.map_or(file.bytes, |bytes| bytes.min(file.bytes));
-        let allocated: u64 = files.read().map(to_read).sum();
         let read_bytes = match contest.random {
-            None => Some(updated.unwrap_or(allocated)),
+            // A file that is updated warm must not be read from the device.
+            None if contest.updates.is_some() => Some(all_bytes(contest)),
+            None => Some(files.read().map(to_read).sum()),
             // If some of the blocks are holes, this is unknown.
-            Some(_) => contest
-                .layout
-                .is_none()
-                .then(|| files.visits.iter().map(Visits::bytes).sum()),
+            Some(_) if contest.layout.is_some() => None,
+            Some(_) => Some(files.visits.iter().map(Visits::bytes).sum()),
         };
-        let others = contest.other_storage.map(|other| &self.places[other]);
-        let tells_source = std::iter::once(place).chain(others).all(super::Place::tells_source);
+        let tells_source = self.of(contest).all(MeasuredStorage::tells_source);
         let expected = Expected {
             device_bytes: read_bytes.filter(|_| tells_source && !is_write),
             cache: contest.cache,
             memory_bytes: contest.memory_bytes,
-            reads_all: !shared && updated.is_none() && !may_read_less(contest),
+            reads_all: !shared && contest.updates.is_none() && !may_read_less(contest),
         };
-        let result = self.check_result(contest, files, report, self.part_to_check(contest, trial));
-        trial.checked_bytes = result.as_ref().ok().copied().flatten();
-        let wrong = result
-            .err()
-            .map(|why| format!("{WRONG}: {why}"))
-            .or_else(|| trial.invalid.take())
-            .or_else(|| account::wrong_source(&report.trial, method, expected))
-            .or_else(|| used_cache(method, contest, trial.resident_after));
-        trial.valid = wrong.is_none();
-        trial.invalid = wrong;
-        Apart {
-            shared_blocks: shared,
-            holes_skipped: trial.hole_bytes.is_some_and(|bytes| bytes > 0),
-        }
+        let checked = self.check_result(contest, files, report, self.part_to_check(contest, trial));
+        trial.checked_bytes = checked.as_ref().ok().copied().flatten();
+        let wrong_state = || {
+            let wrong = before
+                .wrong
+                .or_else(|| account::wrong_source(&report.trial, method, expected));
+            wrong.or_else(|| used_cache(method, contest, trial.resident_after))
+        };
+        let invalid = checked.err().map(Invalid::Result);
+        let invalid = invalid.or_else(|| wrong_state().map(Invalid::State));
+        (invalid, Apart::of_trial(contest, trial, shared))
     }
 
     /// Compares the output of a command with the first output in its contest, if they must be equal.
-    pub(super) fn check_printed(&mut self, contest: usize, report: &Report, trial: &mut Trial) {
-        let Some(printed) = report.printed else { return };
-        if *self.printed.entry(contest).or_insert(printed) != printed {
-            let why = format!("{WRONG}: its output differs from the first output in this contest");
-            (trial.valid, trial.invalid) = (false, Some(why));
-        }
+    pub(super) fn check_printed(&mut self, contest: usize, report: &Report) -> Option<Invalid> {
+        let printed = report.printed?;
+        let first = *self.before.printed.entry(contest).or_insert(printed);
+        let why = "its output differs from the first output in this contest";
+        (first != printed).then(|| Invalid::Result(why.to_owned()))
     }
 
     /// How much of what a trial wrote is checked: everything in the first rounds and for the winners, otherwise a
@@ -107,97 +112,92 @@ impl Runner<'_> {
         report: &Report,
         part: TestPart,
     ) -> Result<Option<u64>, String> {
-        let told = |checked: std::io::Result<Result<u64, String>>| {
-            checked.unwrap_or_else(|error| Err(format!("cannot check it: {error}")))
-        };
         let seed = self.bench.seed;
-        let targets = (0..).zip(&files.targets);
-        let checked: Result<u64, String> = match contest.operation {
+        let bytes = contest.size_bytes;
+        let mut checked_bytes = 0;
+        let mut add = |checked: io::Result<Result<u64, String>>| {
+            checked_bytes += checked.unwrap_or_else(|error| Err(format!("cannot check it: {error}")))?;
+            Ok::<(), String>(())
+        };
+        let mut targets = (0..).zip(&files.targets);
+        match contest.operation {
             Operation::Read => {
-                let known = files.chosen.as_ref().map(|_| read_again(&files.sources)).transpose()?;
-                let sources = known.as_ref().unwrap_or(&files.sources);
-                return wrong_reading(contest, sources, &files.visits, report).map_or(Ok(None), Err);
+                let wrong = wrong_reading(contest, files, report);
+                if files.chosen.is_some() {
+                    drop_again(&files.sources).map_err(|error| seekless::full_text(&error))?;
+                }
+                return wrong.map_or(Ok(None), Err);
             }
             Operation::Compare => {
                 let wrong = wrong_comparison(files, &report.compared, report.trial.calls.is_none());
                 return wrong.map_or(Ok(None), Err);
             }
+            Operation::Update if contest.updates.is_none() => return Ok(None),
             Operation::Write if contest.random.is_some() => {
-                let held = TestFiles::of(contest).flat_map(|(storage, files)| self.places[storage].made(&files));
-                held.map(|file| told(file.check(part))).sum()
+                let mut sets = TestFileSet::of(contest);
+                sets.try_for_each(|(storage, set)| {
+                    let mut held = self.storages[storage].made(&set).iter();
+                    held.try_for_each(|file| add(file.check(part)))
+                })?;
             }
-            Operation::Write => {
-                let check = |(index, path): (u64, &PathBuf)| {
-                    let seed = seed.wrapping_add(if contest.sustained { index } else { 0 });
-                    // Other blocks for each file.
-                    let part = match part {
-                        TestPart::Sample(seed) => TestPart::Sample(seed.wrapping_add(index)),
-                        TestPart::Whole => TestPart::Whole,
-                    };
-                    told(check_updated(path, contest.size_bytes, seed, &BTreeMap::new(), part))
+            Operation::Write => targets.try_for_each(|(index, path)| {
+                let seed = seed.wrapping_add(if contest.sustained { index } else { 0 });
+                // Other blocks for each file.
+                let part = match part {
+                    TestPart::Sample(seed) => TestPart::Sample(seed.wrapping_add(index)),
+                    TestPart::Whole => TestPart::Whole,
                 };
-                targets.map(check).sum()
+                add(check_updated(path, bytes, seed, &BTreeMap::new(), part))
+            })?,
+            Operation::Update => targets.try_for_each(|(index, path)| {
+                let drawn = |pattern| updates::expected(pattern, bytes, updates_seed(seed, index));
+                let expected = contest.updates.as_ref().map(drawn).unwrap_or_default();
+                add(check_updated(path, bytes, target_seed(seed), &expected, part))
+            })?,
+            Operation::Copy => {
+                let mut pairs = files.targets.iter().zip(&files.sources);
+                pairs.try_for_each(|(path, source)| add(check_copy(path, &source.path, part)))?;
             }
-            Operation::Update => {
-                let Some(pattern) = &contest.updates else {
-                    return Ok(None);
-                };
-                let bytes = contest.size_bytes;
-                let check = |(index, path): (u64, &PathBuf)| {
-                    let expected = updates::expected(pattern, bytes, updates_seed(seed, index));
-                    told(check_updated(path, bytes, target_seed(seed), &expected, part))
-                };
-                targets.map(check).sum()
-            }
-            Operation::Copy => files
-                .targets
-                .iter()
-                .zip(&files.sources)
-                .map(|(path, source)| told(check_copy(path, &source.path, part)))
-                .sum(),
-        };
-        checked.map(Some)
+        }
+        Ok(Some(checked_bytes))
     }
 }
 
 /// The number of rounds in which everything that a trial wrote is checked.
 const ROUNDS_CHECKED_WHOLLY: u32 = 3;
 
-/// Reads the user's files again to learn their answers, and drops them from memory.
-fn read_again(sources: &[TestFile]) -> Result<Vec<TestFile>, String> {
-    let read = |file: &TestFile| {
-        let known = TestFile::describe(&file.path)?;
+/// Drops files of the user, which were read again for their answers, from memory.
+fn drop_again(files: &[TestFile]) -> seekless::Result<()> {
+    files.iter().try_for_each(|file| {
         CachedFile::open(&file.path)?.drop_pages()?;
-        Ok(known)
-    };
-    let all: seekless::Result<_> = sources.iter().map(read).collect();
-    all.map_err(|error| full_text(&error))
+        Ok(())
+    })
 }
 
 /// What is wrong with the answers of a kernel, if anything.
-fn wrong_reading(contest: &Contest, sources: &[TestFile], visits: &[Visits], report: &Report) -> Option<String> {
+fn wrong_reading(contest: &Contest, files: &TrialFiles, report: &Report) -> Option<String> {
     let kernel = Kernel::named(&contest.kernel)?;
     let is_command = report.trial.calls.is_none();
-    if !is_command && report.answers.len() != sources.len() {
+    if !is_command && report.answers.len() != files.sources.len() {
         return Some("some files gave no answer".to_owned());
     }
-    let answers = report.answers.iter().zip(sources).enumerate();
-    let expected = |index: usize, file: &TestFile| match visits.get(index) {
-        None => file.answer(kernel),
-        Some(visits) => file.answer_of(kernel, visits).ok(),
-    };
-    let mut wrong = answers.filter(|(index, (found, file))| expected(*index, file).as_ref() != Some(*found));
-    let bytes: u64 = if visits.is_empty() {
-        sources.iter().map(|file| file.bytes).sum()
+    let bytes: u64 = if files.visits.is_empty() {
+        files.sources.iter().map(|file| file.bytes).sum()
     } else {
-        visits.iter().map(Visits::bytes).sum()
+        files.visits.iter().map(Visits::bytes).sum()
     };
     if report.trial.bytes != bytes {
         return Some(format!("{} B were read instead of {bytes} B", report.trial.bytes));
     }
-    wrong
-        .next()
-        .map(|(_, (found, file))| format!("{kernel} found {found:?} in {}, which is wrong", file.path.display()))
+    let expected = |index: usize, file: &TestFile| match files.visits.get(index) {
+        None => file.answer(kernel),
+        Some(visits) => file.answer_of(kernel, visits),
+    };
+    let mut answers = report.answers.iter().zip(&files.sources).enumerate();
+    answers.find_map(|(index, (found, file))| {
+        let is_right = expected(index, file).is_ok_and(|expected| expected == *found);
+        (!is_right).then(|| format!("{kernel} found {found:?} in {}, which is wrong", file.path.display()))
+    })
 }
 
 /// What is wrong with the results of a comparison, if anything. Commands without a verdict are not checked.
@@ -215,20 +215,20 @@ fn wrong_comparison(files: &TrialFiles, compared: &[Compared], is_command: bool)
 
 fn wrong_verdict(compared: &Compared, other: &TestFile) -> Option<String> {
     let path = other.path.display();
-    let is_right = match (compared.found, other.difference) {
-        (Found::Equal, None) | (Found::Differ(None), Some(_)) => true,
-        (Found::Differ(Some(found)), Some(offset)) => found == offset,
+    let is_right = match (compared.verdict, other.difference) {
+        (ComparedVerdict::Equal, None) | (ComparedVerdict::Differ(None), Some(_)) => true,
+        (ComparedVerdict::Differ(Some(found)), Some(offset)) => found == offset,
         _ => false,
     };
     if !is_right {
         let truth = other
             .difference
             .map_or_else(|| "is equal".to_owned(), |offset| format!("differs at byte {offset}"));
-        let found = match compared.found {
-            Found::Equal => "no difference".to_owned(),
-            Found::Differ(None) => "a difference".to_owned(),
-            Found::Differ(Some(offset)) => format!("a difference at byte {offset}"),
-            Found::Ended(offset) => format!("the end after byte {offset}"),
+        let found = match compared.verdict {
+            ComparedVerdict::Equal => "no difference".to_owned(),
+            ComparedVerdict::Differ(None) => "a difference".to_owned(),
+            ComparedVerdict::Differ(Some(offset)) => format!("a difference at byte {offset}"),
+            ComparedVerdict::Ended(offset) => format!("the end after byte {offset}"),
         };
         return Some(format!("it found {found} in {path}, which {truth}"));
     }
@@ -259,9 +259,6 @@ pub(super) fn mode_of(answer: &KernelAnswer) -> Option<Mode> {
     })
 }
 
-/// The text that marks a wrong result, which ends the entry, unlike a wrong state.
-pub(super) const WRONG: &str = "wrong result";
-
 /// The largest resident part of a file after a direct read.
 pub(super) const STRAY_PART: f64 = 0.01;
 
@@ -282,14 +279,14 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("file");
         std::fs::write(&path, "a\nb\nc\ndef").expect("a file");
-        let mut file = TestFile::describe(&path).expect("a file");
+        let mut file = TestFile::existing(&path, 9);
         file.difference = difference;
         (directory, file)
     }
 
-    fn compared(found: Found) -> Compared {
+    fn compared(verdict: ComparedVerdict) -> Compared {
         Compared {
-            found,
+            verdict,
             newlines: None,
             unread_bytes: 0,
         }
@@ -315,11 +312,11 @@ mod tests {
         let (_directory, equal) = other(None);
         let (_other, differing) = other(Some(7));
         for (found, of_equal, of_differing) in [
-            (Found::Equal, true, false),
-            (Found::Differ(None), false, true),
-            (Found::Differ(Some(7)), false, true),
-            (Found::Differ(Some(6)), false, false),
-            (Found::Ended(7), false, false),
+            (ComparedVerdict::Equal, true, false),
+            (ComparedVerdict::Differ(None), false, true),
+            (ComparedVerdict::Differ(Some(7)), false, true),
+            (ComparedVerdict::Differ(Some(6)), false, false),
+            (ComparedVerdict::Ended(7), false, false),
         ] {
             assert_eq!(wrong_verdict(&compared(found), &equal).is_none(), of_equal, "{found:?}");
             assert_eq!(
@@ -336,7 +333,7 @@ mod tests {
         let lines = |newlines| {
             let compared = Compared {
                 newlines: Some(newlines),
-                ..compared(Found::Equal)
+                ..compared(ComparedVerdict::Equal)
             };
             wrong_verdict(&compared, &equal)
         };
@@ -344,7 +341,7 @@ mod tests {
         assert!(lines(4).unwrap().contains("4 lines"));
         let unread = Compared {
             unread_bytes: 5,
-            ..compared(Found::Equal)
+            ..compared(ComparedVerdict::Equal)
         };
         assert!(wrong_verdict(&unread, &equal).unwrap().contains("5 bytes"));
     }

@@ -4,23 +4,18 @@
 //! Nothing is dropped from memory and nothing is written. Files of similar size form a block, one for each round. The files of
 //! a block are assigned to the trials at random, and the decider's Latin square orders the methods.
 
-use std::collections::{BTreeMap, HashSet};
-use std::fmt;
-use std::fs::Metadata;
 use std::ops::Range;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use seekless::cache::CachedFile;
-use seekless::files::{FileId, FileState, allocated_bytes};
+use seekless::files::allocated_bytes;
 use seekless::method::Operation;
 use seekless_results::CONFIRMING_ROUNDS;
-use walkdir::WalkDir;
 
+use super::existing::{Unfit, UserFile, find};
 use super::size::by_size;
 use super::{Bench, BenchError};
-use crate::testfile::TestFile;
 use crate::trial::LaunchStop;
 
 /// There must be files for at least this many rounds: with fewer, nothing has an interval.
@@ -36,71 +31,11 @@ const FEWER: u32 = 8;
 /// Expected bytes read in a millisecond: the chosen files fit the budget.
 const BYTES_PER_MS: u64 = 200_000;
 
-/// A file of the user, as it was when it was chosen.
-#[derive(Clone, Debug)]
-pub(super) struct UserFile {
-    path: PathBuf,
-    bytes: u64,
-    stamp: FileState,
-}
-
-impl UserFile {
-    fn new(path: &Path, metadata: &Metadata) -> Self {
-        Self {
-            path: path.to_owned(),
-            bytes: metadata.len(),
-            stamp: FileState::of(metadata),
-        }
-    }
-
-    /// Whether it is the same file with the same content, as far as the system tells.
-    fn is_unchanged(&self) -> bool {
-        let now = std::fs::symlink_metadata(&self.path);
-        now.is_ok_and(|now| FileState::of(&now) == self.stamp)
-    }
-}
-
-seekless_record::words! {
-    /// Why a file is left out.
-    Unfit {
-        /// It is resident.
-        InMemory = "in memory",
-        /// Its residency is unknown.
-        Unknown = "with unknown residency",
-        /// It has holes.
-        WithHoles = "with holes",
-        /// It shares blocks with another file, which may have been read.
-        Shared = "with shared blocks",
-        /// It cannot be opened.
-        Unreadable = "not readable",
-    }
-}
-
-/// How many files are left out, and why.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LeftOut(BTreeMap<Unfit, u32>);
-
-impl LeftOut {
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-}
-
-impl fmt::Display for LeftOut {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let words = self.0.iter().map(|(why, files)| format!("{files} {why}"));
-        let words: Vec<String> = words.collect();
-        f.write_str(if words.is_empty() { "none" } else { "" })?;
-        f.write_str(&words.join(", "))
-    }
-}
-
 /// The files of a contest, by round and trial.
 pub(super) struct FirstTouch {
     blocks: Vec<Vec<Vec<UserFile>>>,
     /// The approximate size of each, in bytes.
     pub bytes: u64,
-    /// Files of one trial.
     pub files_per_trial: u32,
     /// The sentence about them.
     pub about: String,
@@ -113,18 +48,20 @@ impl FirstTouch {
     pub fn new(directory: &Path, bench: &Bench, stop: &LaunchStop) -> Result<Self, BenchError> {
         let entries = entries(bench)?;
         let started = Instant::now();
-        let limit = bench.rounds.is_none().then(|| bench.budget.mul_f64(LOOKING_PART));
-        let is_enough = |_| stop.is_requested() || limit.is_some_and(|limit| started.elapsed() >= limit);
-        let (mut files, left_out) = find(directory, is_enough, may_be_read_first);
-        let is_limited = limit.is_some_and(|limit| started.elapsed() >= limit);
-        files.sort_by_key(|file| file.bytes);
         let budget = bench.rounds.is_none().then_some(bench.budget);
+        let is_late = || budget.is_some_and(|budget| started.elapsed() >= budget.mul_f64(LOOKING_PART));
+        let (mut files, left_out) = find(directory, |_| stop.is_requested() || is_late(), may_be_read_first);
+        let ended_early = if is_late() {
+            " The search ended early, after a quarter of the time."
+        } else {
+            ""
+        };
+        files.sort_by_key(|file| file.bytes);
         let fewest = bench.rounds.unwrap_or(FEWEST_ROUNDS);
         let sizes: Vec<u64> = files.iter().map(|file| file.bytes).collect();
         let class = SizeClass::choose(&sizes, entries, fewest, budget);
-        let needed = class.as_ref().map_or(entries * fewest as usize, |class| {
-            entries * fewest as usize * class.files_per_trial as usize
-        });
+        let per_trial = class.as_ref().map_or(1, |class| class.files_per_trial as usize);
+        let needed = entries * fewest as usize * per_trial;
         let similar = class.as_ref().map_or(0, |class| class.files.len());
         let Some(class) = class.filter(|_| similar >= needed) else {
             return Err(BenchError::TooFewFiles {
@@ -134,24 +71,19 @@ impl FirstTouch {
                 left_out,
             });
         };
-        let (smallest, largest) = (sizes[class.files.start], sizes[class.files.end - 1]);
-        let bytes = rounded(sizes[class.files.clone()].iter().sum::<u64>() / similar as u64);
-        let mut rng = fastrand::Rng::with_seed(bench.seed);
-        let blocks = class.blocks(&files, entries, &mut rng);
-        let used = blocks.len() * entries * class.files_per_trial as usize;
+        let chosen = &sizes[class.files.clone()];
+        let blocks = class.blocks(&files, entries, &mut fastrand::Rng::with_seed(bench.seed));
         let about = format!(
-            "{used} files of {smallest} to {largest} bytes below {}, each read once; times are compared per byte. Left \
-             out: {left_out}.{} Choosing the files read their metadata, so only their data is cold.",
+            "{} files of {} to {} bytes below {}, each read once; times are compared per byte. Left out: {left_out}.\
+             {ended_early} Choosing the files read their metadata, so only their data is cold.",
+            blocks.len() * entries * per_trial,
+            chosen[0],
+            chosen[similar - 1],
             directory.display(),
-            if is_limited {
-                " The search ended early, after a quarter of the time."
-            } else {
-                ""
-            },
         );
         Ok(Self {
             blocks,
-            bytes,
+            bytes: rounded(chosen.iter().sum::<u64>() / similar as u64),
             files_per_trial: class.files_per_trial,
             about,
             missed: 0,
@@ -164,33 +96,13 @@ impl FirstTouch {
     }
 
     /// Takes the files of the next trial of a round, which were not read yet; `None` if one of them has changed since
-    /// it was chosen.
+    /// it was found.
     pub fn take(&mut self, round: u32) -> Option<Vec<UserFile>> {
         let files = self.blocks.get_mut(round as usize).and_then(Vec::pop);
-        let files = files.filter(|files| are_unchanged(files));
-        if files.is_none() {
-            self.miss();
-        }
+        let files = files.filter(|files| files.iter().all(UserFile::is_unchanged));
+        self.missed += u32::from(files.is_none());
         files
     }
-
-    /// Counts a trial that is left out.
-    pub fn miss(&mut self) {
-        self.missed += 1;
-    }
-}
-
-/// Whether files are unchanged since they were chosen.
-pub(super) fn are_unchanged(files: &[UserFile]) -> bool {
-    files.iter().all(UserFile::is_unchanged)
-}
-
-/// The files for a trial; their answers are unknown, because they were not read yet.
-pub(super) fn test_files(files: &[UserFile]) -> Vec<TestFile> {
-    files
-        .iter()
-        .map(|file| TestFile::unread(&file.path, file.bytes))
-        .collect()
 }
 
 /// The entries of the only contest of reads.
@@ -204,61 +116,20 @@ fn entries(bench: &Bench) -> Result<usize, BenchError> {
     }
 }
 
-/// Finds files below a directory that have data and fit, each by one name, until there are enough. Links are not followed, and other file systems are not entered.
-pub(super) fn find(
-    directory: &Path,
-    is_enough: impl Fn(usize) -> bool,
-    fits: impl Fn(&Path, &CachedFile) -> Result<(), Unfit>,
-) -> (Vec<UserFile>, LeftOut) {
-    let (mut files, mut left_out) = (Vec::new(), LeftOut::default());
-    let mut linked = HashSet::new();
-    for entry in WalkDir::new(directory).same_file_system(true) {
-        if is_enough(files.len()) {
-            break;
-        }
-        let found = match entry {
-            Ok(entry) if entry.file_type().is_file() => user_file(entry.path(), &mut linked, &fits),
-            Ok(_) => Ok(None),
-            Err(_) => Err(Unfit::Unreadable),
-        };
-        match found {
-            Ok(file) => files.extend(file),
-            Err(why) => *left_out.0.entry(why).or_default() += 1,
-        }
-    }
-    (files, left_out)
-}
-
-/// A file, if it fits; `None` for an empty file, and for an additional hard link.
-fn user_file(
-    path: &Path,
-    linked: &mut HashSet<FileId>,
-    fits: impl Fn(&Path, &CachedFile) -> Result<(), Unfit>,
-) -> Result<Option<UserFile>, Unfit> {
-    let file = CachedFile::open(path).map_err(|_| Unfit::Unreadable)?;
-    let metadata = file.metadata();
-    let is_first_name = metadata.nlink() < 2 || linked.insert(FileId::of(metadata));
-    if metadata.len() == 0 || !is_first_name {
-        return Ok(None);
-    }
-    fits(path, &file).map(|()| Some(UserFile::new(path, metadata)))
-}
-
 /// Whether all of a file's data would come from the device.
 fn may_be_read_first(path: &Path, file: &CachedFile) -> Result<(), Unfit> {
     let metadata = file.metadata();
+    let has_shared_blocks = || {
+        let extents = seekless::extents(path).ok().flatten();
+        extents.is_some_and(|extents| extents.shared_bytes > 0)
+    };
     match file.resident().ok().and_then(|resident| resident.part()) {
         None => Err(Unfit::Unknown),
         Some(part) if part > 0.0 => Err(Unfit::InMemory),
         Some(_) if allocated_bytes(metadata) < metadata.len() => Err(Unfit::WithHoles),
-        Some(_) if has_shared_blocks(path) => Err(Unfit::Shared),
+        Some(_) if has_shared_blocks() => Err(Unfit::Shared),
         Some(_) => Ok(()),
     }
-}
-
-fn has_shared_blocks(path: &Path) -> bool {
-    let extents = seekless::extents(path).ok().flatten();
-    extents.is_some_and(|extents| extents.shared_bytes > 0)
 }
 
 /// Files of similar size, as a range of all files sorted by size.
@@ -326,6 +197,9 @@ fn rounded(bytes: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+    use std::path::Path;
+
     use seekless::method::format_size;
 
     use super::*;

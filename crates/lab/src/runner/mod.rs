@@ -1,34 +1,34 @@
-//! A run: planning it, and running the trials that the [`Decider`] asks for.
+//! A run: what is asked for, the list of what is measured (`plan`), and the session that measures it.
 
 mod apart;
+mod calibrate;
 mod check;
-mod files;
+mod existing;
 mod first_touch;
-mod group;
 mod identity;
 mod needs;
-mod place;
+mod plan;
 mod resume;
+mod session;
 mod size;
-mod tree;
+mod skip;
+mod storage;
 mod trial;
 mod yielding;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use seekless_record::{Cache, Drop, Ended, NoiseFloor, Phase, Revision, Run, Status};
-use seekless_results::{Decider, Next, bytes, conclude_now, other_io, warnings, why_missing};
+use seekless_record::{Cache, Drop, Phase, Revision, Run, Status};
+use seekless_results::{bytes, why_missing};
 
+pub use self::existing::LeftOut;
+pub use self::resume::Obstacle;
+use self::session::Session;
+use self::storage::MeasuredStorage;
 use crate::experiment::Experiment;
-use crate::noise::{self, Load};
 use crate::trial::LaunchStop;
-use place::Place;
-
-pub use first_touch::LeftOut;
-pub use resume::Obstacle;
 
 /// What the lab is to measure, and how.
 #[derive(Clone, Debug, Default)]
@@ -189,19 +189,6 @@ pub enum BenchError {
         /// The bytes free.
         free_bytes: u64,
     },
-    /// The file system created a file with another layout.
-    #[error("{}: cannot create a file with the layout `{layout}`: {why}", path.display())]
-    Layout {
-        /// The directory.
-        path: PathBuf,
-        /// The layout.
-        layout: String,
-        /// What is wrong with the file.
-        why: String,
-    },
-    /// A directory of the user cannot be measured.
-    #[error("{0}")]
-    Tree(String),
     /// No experiment measures an existing file, which is only read.
     #[error("none of these experiments can measure an existing file, which is only read")]
     NothingToRead,
@@ -251,19 +238,16 @@ pub enum BenchError {
     Launch(#[from] crate::trial::LaunchError),
 }
 
-/// The number of trials that do nothing, which measure the lab's own cost.
-const NULL_TRIALS: usize = 7;
-
 /// Measures a bench.
 ///
 /// # Errors
 /// [`BenchError`] if nothing was measured. Later failures are recorded in the run.
 pub fn run(bench: &Bench, stop: &LaunchStop, watch: &mut dyn RunWatch) -> Result<Run, BenchError> {
-    let mut runner = Runner::new(bench, stop, watch)?;
-    runner.measure_lab()?;
-    let decider = runner.plan()?;
-    runner.measure(decider)?;
-    let run = runner.finish();
+    let mut session = Session::new(bench, stop, watch)?;
+    let trial_overhead = session.measure_lab()?;
+    let decider = session.plan(trial_overhead)?;
+    session.measure(decider)?;
+    let run = session.finish();
     if !run.trials.is_empty() {
         Ok(run)
     } else if stop.is_requested() {
@@ -291,191 +275,7 @@ fn nothing_measured(run: &Run, bench: &Bench) -> BenchError {
 /// # Errors
 /// [`BenchError`] if a storage cannot be examined.
 pub fn unmeasured(bench: &Bench) -> Result<Run, BenchError> {
-    Ok(new_run(bench, &Place::find_all(bench)?))
-}
-
-/// A run in progress.
-struct Runner<'a> {
-    bench: &'a Bench,
-    stop: &'a LaunchStop,
-    watch: &'a mut dyn RunWatch,
-    places: Vec<Place>,
-    run: Run,
-    started: Instant,
-    /// Seconds that the run had measured before it was resumed.
-    seconds_before: f64,
-    checkpoint: Instant,
-    /// The load of the processors at the start.
-    load: Load,
-    /// The measured write rate of the slowest storage, in bytes per millisecond.
-    write_bytes_per_ms: Option<u64>,
-    /// The announced limit on bytes written in all trials, and the bytes written so far.
-    write_limit_bytes: Option<u64>,
-    written_bytes: u64,
-    /// The number of trials with random overwrites; each writes other bytes.
-    overwrites: u64,
-    /// The time of a whole trial that does nothing, including its process.
-    trial_overhead: Duration,
-    /// How long it waited for other processes.
-    waited: Duration,
-    /// The group of the last trial.
-    last_group: Option<usize>,
-    /// The entries that were measured since all caches of the system were dropped; `None` if they never were.
-    ran_since_drop: Option<BTreeSet<String>>,
-    /// By contest: the hash of the output, if its commands must print the same.
-    printed: BTreeMap<usize, u64>,
-}
-
-impl<'a> Runner<'a> {
-    fn new(bench: &'a Bench, stop: &'a LaunchStop, watch: &'a mut dyn RunWatch) -> Result<Self, BenchError> {
-        let started = Instant::now();
-        if bench.yields {
-            // If the priority cannot be lowered, measure nevertheless.
-            let _ = seekless_sys::lower_priority();
-        }
-        let places = Place::open_all(bench)?;
-        let run = match &bench.resume {
-            None => new_run(bench, &places),
-            Some(run) => resume::resumed(run, &places, bench)?,
-        };
-        Ok(Self {
-            bench,
-            stop,
-            watch,
-            places,
-            seconds_before: run.elapsed_seconds,
-            run,
-            started,
-            checkpoint: started,
-            load: Load::now(),
-            write_bytes_per_ms: None,
-            write_limit_bytes: None,
-            written_bytes: 0,
-            overwrites: 0,
-            trial_overhead: Duration::ZERO,
-            waited: Duration::ZERO,
-            last_group: None,
-            ran_since_drop: None,
-            printed: BTreeMap::new(),
-        })
-    }
-
-    /// Measures the lab's own cost.
-    fn measure_lab(&mut self) -> Result<(), BenchError> {
-        let mut walls = Vec::new();
-        for _ in 0..NULL_TRIALS {
-            let start = Instant::now();
-            self.run.lab_cost.null_seconds.extend(self.null_trial()?);
-            walls.push(start.elapsed());
-        }
-        walls.sort();
-        self.trial_overhead = walls[NULL_TRIALS / 2];
-        let (first, second) = noise::touch_bytes_per_second();
-        self.run.lab_cost.first_touch_bytes_per_second = Some(first);
-        self.run.lab_cost.second_touch_bytes_per_second = Some(second);
-        self.run.lab_cost.producer_bytes_per_second = Some(noise::producer_bytes_per_second());
-        Ok(())
-    }
-
-    /// Runs the trials that the decider requests, until there are no more.
-    fn measure(&mut self, mut decider: Decider) -> Result<(), BenchError> {
-        while let Some(next) = self.next(&mut decider) {
-            match next {
-                Next::Files(contests) => match self.make_files(&contests) {
-                    // The results so far are kept. Each trial tries again to make files, and reports the error.
-                    Err(_) if self.stop.is_requested() || !self.run.trials.is_empty() => {}
-                    made => made?,
-                },
-                Next::Trial(turn) => {
-                    self.trial(&mut decider, turn)?;
-                    if self.checkpoint.elapsed() >= self.bench.checkpoint {
-                        self.tell_checkpoint();
-                    }
-                }
-            }
-        }
-        // Save before the test files are removed, because that may take a while, in which a second signal may come.
-        if self.stop.is_requested() && !self.run.trials.is_empty() {
-            self.tell_checkpoint();
-        }
-        Ok(())
-    }
-
-    fn next(&mut self, decider: &mut Decider) -> Option<Next> {
-        if self.bench.yields {
-            self.wait_for_others();
-        }
-        let elapsed = if self.stop.is_requested() {
-            Duration::MAX
-        } else {
-            self.started.elapsed()
-        };
-        let limit = self.write_limit_bytes.filter(|_| self.bench.rounds.is_none());
-        let is_written_out = limit.is_some_and(|limit| self.written_bytes >= limit);
-        decider.next(&mut self.run, elapsed, |contest| {
-            !is_written_out || needs::writers(contest) == 0
-        })
-    }
-
-    fn finish(mut self) -> Run {
-        if self.stop.is_requested() {
-            self.run.ended = Ended::Interrupted;
-        }
-        if !self.waited.is_zero() {
-            let seconds = self.waited.as_secs_f64();
-            let choice = format!("waited {seconds:.1} s in total while other processes used the disk");
-            self.run.choices.push(choice);
-        }
-        conclude_now(&mut self.run);
-        let (stolen, others) = Load::now().noise_since(self.load).unzip();
-        let seconds = self.started.elapsed().as_secs_f64();
-        let over_time = |before: Option<f64>, now: Option<f64>| {
-            let before = before.map(|part| (part, self.seconds_before));
-            resume::over_time(before, now.map(|part| (part, seconds)))
-        };
-        self.run.noise = NoiseFloor {
-            stolen: over_time(self.run.noise.stolen, stolen),
-            others: over_time(self.run.noise.others, others),
-            other_io: other_io(&self.run.trials),
-        };
-        // The warning about a busy machine comes first.
-        let mut found = warnings(&self.run);
-        found.extend(self.missed_trials());
-        found.append(&mut self.run.warnings);
-        self.run.warnings = found;
-        self.run.elapsed_seconds = self.measured_seconds();
-        self.run
-    }
-
-    /// The note about trials that were left out because a file of the user was changed or removed.
-    fn missed_trials(&self) -> Option<String> {
-        let first_touch = self.places.iter().find_map(|place| place.first_touch.as_ref())?;
-        let missed = first_touch.missed;
-        let (trials, were) = if missed == 1 {
-            ("trial", "was")
-        } else {
-            ("trials", "were")
-        };
-        (missed > 0)
-            .then(|| format!("{missed} {trials} {were} left out: a file changed or was removed before it was read."))
-    }
-
-    /// Seconds of measuring so far, including those before the run was resumed.
-    fn measured_seconds(&self) -> f64 {
-        self.seconds_before + self.started.elapsed().as_secs_f64()
-    }
-
-    /// Reports the run so far.
-    fn tell_checkpoint(&mut self) {
-        let run = self.run.clone();
-        conclude_now(&mut self.run);
-        self.run.elapsed_seconds = self.measured_seconds();
-        self.run.ended = Ended::Interrupted;
-        self.watch.event(&Event::Checkpoint(&self.run));
-        // The conclusions, and entries marked as unmeasured, are only for the document; the run continues without them.
-        self.run = run;
-        self.checkpoint = Instant::now();
-    }
+    Ok(new_run(bench, &MeasuredStorage::find_all(bench)?))
 }
 
 /// The revision that measures a run.
@@ -485,7 +285,7 @@ const REVISION: Revision = Revision {
 };
 
 /// A run without measurements.
-fn new_run(bench: &Bench, places: &[Place]) -> Run {
+fn new_run(bench: &Bench, storages: &[MeasuredStorage]) -> Run {
     let experiments = &bench.experiments;
     let names: Vec<String> = experiments.iter().map(|experiment| experiment.name.clone()).collect();
     let now = crate::now();
@@ -502,15 +302,16 @@ fn new_run(bench: &Bench, places: &[Place]) -> Run {
         drop: bench.drop.unwrap_or_default(),
         revision: Some(REVISION),
         machine: crate::machine::machine(),
-        storages: places.iter().map(Place::record).collect(),
-        published: experiments
-            .iter()
-            .flat_map(|experiment| experiment.published.clone())
-            .collect(),
-        columns: experiments
-            .iter()
-            .flat_map(|experiment| experiment.columns.clone())
-            .collect(),
+        storages: storages.iter().map(MeasuredStorage::record).collect(),
+        published: all_of(experiments, |experiment| &experiment.published),
+        columns: all_of(experiments, |experiment| &experiment.columns),
         ..Run::default()
     }
+}
+
+fn all_of<T: Clone>(experiments: &[Experiment], list: fn(&Experiment) -> &Vec<T>) -> Vec<T> {
+    experiments
+        .iter()
+        .flat_map(|experiment| list(experiment).clone())
+        .collect()
 }

@@ -5,10 +5,9 @@
 
 use seekless::Operation;
 use seekless_record::{Cache, Contest, Ended, Machine, Run, Storage};
-use seekless_results::{Group, planned_trials};
 
-use super::place::Place;
-use super::{Bench, BenchError, Runner};
+use super::storage::MeasuredStorage;
+use super::{Bench, BenchError};
 use crate::layout::Layout;
 
 /// Why a run cannot be resumed.
@@ -62,9 +61,10 @@ pub enum Obstacle {
 ///
 /// # Errors
 /// [`BenchError::CannotResume`] if the machine, kernel, storage or version is not the one that measured before.
-pub(super) fn resumed(run: &Run, places: &[Place], bench: &Bench) -> Result<Run, BenchError> {
-    let storages: Vec<Storage> = places.iter().map(Place::record).collect();
-    if let Some(source) = obstacle(run, &storages, places.iter().find_map(Place::given_bytes)) {
+pub(super) fn resumed(run: &Run, measured: &[MeasuredStorage], bench: &Bench) -> Result<Run, BenchError> {
+    let storages: Vec<Storage> = measured.iter().map(MeasuredStorage::record).collect();
+    let given = measured.iter().find_map(MeasuredStorage::given);
+    if let Some(source) = obstacle(run, &storages, given.map(|(bytes, _)| bytes)) {
         let id = run.id.clone();
         return Err(BenchError::CannotResume { id, source });
     }
@@ -150,33 +150,6 @@ pub(super) fn over_time(before: Option<(f64, f64)>, now: Option<(f64, f64)>) -> 
         (one, other) => other.or(one).map(|(part, _)| part),
     }
 }
-
-impl Runner<'_> {
-    /// The groups with something left to measure.
-    pub(super) fn remaining_groups(&mut self) -> Result<Vec<Group>, BenchError> {
-        let mut groups = Group::remaining(&mut self.run);
-        if groups.is_empty() {
-            return Err(BenchError::AllMeasured(self.run.id.clone()));
-        }
-        let speeds = self.calibrate()?;
-        for group in &mut groups {
-            let done = self
-                .run
-                .trials
-                .iter()
-                .filter(|trial| group.contests.contains(&trial.contest))
-                .count();
-            let trials = planned_trials(group.active(&self.run).len())
-                .saturating_sub(done)
-                .max(FEWEST_TRIALS);
-            group.expected = self.expected(group, &speeds, trials);
-        }
-        Ok(groups)
-    }
-}
-
-/// The number of trials expected in a group that is mostly done.
-const FEWEST_TRIALS: usize = 9;
 
 #[cfg(test)]
 mod tests {

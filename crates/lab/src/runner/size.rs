@@ -1,17 +1,13 @@
 //! Choosing the size of files: as large as the budget, the free space and the memory allow.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use seekless::facts::Seeks;
 use seekless::method::{Durability, Operation};
-use seekless::{Reader, cache, plan};
 use seekless_record::{Cache, Contest};
-use seekless_results::deciding_trials;
+use seekless_results::{Group, deciding_trials};
 
-use super::{BenchError, Event, Runner};
+use super::Bench;
 use crate::experiment::ContestPlan;
-use crate::kernel::{Kernel, Tally};
-use crate::testfile::write_stream;
 use crate::updates;
 
 /// Estimated speeds of the slowest storage, for choosing sizes.
@@ -38,10 +34,6 @@ const LADDER: [u64; 7] = [1 << 30, 512 << 20, 256 << 20, 128 << 20, 64 << 20, 32
 const USUAL_BYTES: u64 = 256 << 20;
 /// The size of a file that exceeds a memory group large enough for a program.
 const OVER_BYTES: u64 = 256 << 20;
-/// The bytes to read or write for measuring the speed.
-const CALIBRATION_BYTES: u64 = 32 << 20;
-/// How often it is read cold. The median counts, because a single read of a busy disk varies too much.
-const COLD_READS: usize = 5;
 
 /// The time that a group needs for a verdict: the contest of one size and cache state.
 pub(super) fn group_cost(plan: &ContestPlan, cache: Cache, bytes: u64, speeds: &Speeds) -> Duration {
@@ -136,7 +128,7 @@ const MIB: u64 = 1 << 20;
 /// The files of a sustained write of this many bytes: the size of each, a power of two, and how many. Some hundreds of
 /// files of at least 32 MiB show where the rate changes, and take long enough to be timed. For fewer bytes, there are
 /// at least 64 files.
-pub(super) fn sustained_files(bytes: u64) -> (u64, u32) {
+fn sustained_files(bytes: u64) -> (u64, u32) {
     let one_of = |files: u64| 1_u64 << (bytes / files).max(1).ilog2();
     let size: u64 = one_of(256).max(32 * MIB).min(one_of(64)).max(MIB).min(bytes.max(1));
     (size, (bytes / size) as u32)
@@ -149,7 +141,7 @@ const REQUESTS: Duration = Duration::from_millis(400);
 /// There are only three, so that runs at different hours are comparable.
 const REQUEST_LADDER: [u32; 3] = [1 << 10, 1 << 12, 1 << 14];
 /// The time of a request from memory.
-const MEMORY_REQUEST: Duration = Duration::from_micros(2);
+pub(super) const MEMORY_REQUEST: Duration = Duration::from_micros(2);
 /// Devices process about this many requests in parallel.
 const PARALLEL: u32 = 8;
 
@@ -171,7 +163,7 @@ fn request_time(depth: u32, cache: Cache, durability: Durability, speeds: &Speed
 }
 
 /// The time of one trial, including preparation and checks.
-pub(super) fn trial_cost(contest: &Contest, speeds: &Speeds) -> Duration {
+fn trial_cost(contest: &Contest, speeds: &Speeds) -> Duration {
     let bytes = all_bytes(contest) as f64;
     let read = if contest.cache == Cache::Warm {
         bytes / speeds.warm_read
@@ -196,6 +188,18 @@ pub(super) fn trial_cost(contest: &Contest, speeds: &Speeds) -> Duration {
     speeds.overhead + Duration::from_secs_f64(seconds.min(LONGEST_SECONDS)) + updating_cost(contest)
 }
 
+/// The expected time of this many trials of a group. A sustained write is one trial on each storage, and ends with the
+/// budget.
+pub(super) fn expected(bench: &Bench, contests: &[Contest], group: &Group, speeds: &Speeds, trials: usize) -> Duration {
+    let contest = &contests[group.contests[0]];
+    let trial = trial_cost(contest, speeds);
+    if !contest.sustained {
+        return trial * trials as u32;
+    }
+    let longest = bench.rounds.map_or(bench.budget, |_| Duration::MAX);
+    trial.min(longest) * group.contests.len() as u32
+}
+
 /// A trial that would take longer is expected to take 30 years, so that sums of many do not overflow.
 const LONGEST_SECONDS: f64 = 1e9;
 
@@ -215,7 +219,7 @@ const MOST_FILES: u64 = 256;
 const SEVERAL_CALLS: u64 = 200;
 
 /// The number of files of a trial. If calls wait for the device, no more than needed.
-pub(super) fn files_per_trial(plan: &ContestPlan, durability: Durability, bytes: u64) -> u32 {
+fn files_per_trial(plan: &ContestPlan, durability: Durability, bytes: u64) -> u32 {
     if let Some(files) = plan.files {
         return files;
     }
@@ -243,82 +247,6 @@ pub(super) fn by_size(bytes: u64) -> u32 {
         1
     } else {
         (SEVERAL_BYTES / bytes.max(1)).clamp(1, MOST_FILES) as u32
-    }
-}
-
-impl Runner<'_> {
-    /// Estimates how fast the slowest storage is, and the cost of alternating on each.
-    pub(super) fn calibrate(&mut self) -> Result<Speeds, BenchError> {
-        let memory = self.run.machine.memory_available_bytes.unwrap_or(u64::MAX);
-        let overhead = self.trial_overhead * 3 / 2 + Duration::from_millis(5);
-        let mut speeds = Speeds {
-            read: f64::MAX,
-            write: f64::MAX,
-            warm_read: f64::MAX,
-            check: f64::MAX,
-            random_read: Duration::ZERO,
-            overhead,
-            limit_bytes: memory / 4,
-            sustained_bytes: SUSTAINED_BYTES,
-        };
-        let made = self.places.iter().filter(|place| place.given_bytes().is_none()).count() as u64;
-        if made > 0 {
-            self.watch.event(&Event::Calibrating {
-                write_bytes: made * CALIBRATION_BYTES,
-            });
-        }
-        for index in 0..self.places.len() {
-            let place = &self.places[index];
-            if let Some(bytes) = place.given_bytes() {
-                let seeks = Seeks::within(&place.directory, bytes, self.bench.seed);
-                let random_read = seeks.map_or(Duration::ZERO, |seeks| seeks.apart);
-                speeds = Speeds {
-                    read: 1e9,
-                    warm_read: self.run.lab_cost.second_touch_bytes_per_second.unwrap_or(1e9),
-                    random_read,
-                    limit_bytes: bytes,
-                    ..speeds
-                };
-                continue;
-            }
-            speeds.limit_bytes = speeds.limit_bytes.min(place.facts.free_bytes / 4);
-            speeds.sustained_bytes = speeds.sustained_bytes.min(place.facts.free_bytes / 4);
-            let bytes = CALIBRATION_BYTES.min(place.facts.free_bytes / 8).max(1 << 20);
-            let path = place.path("calibration");
-            let mut reader = Reader::prepare(&plan::usual(Operation::Read))?;
-            let start = Instant::now();
-            write_stream(&path, bytes, self.bench.seed)?;
-            let elapsed = start.elapsed();
-            speeds.write = speeds.write.min(bytes as f64 / elapsed.as_secs_f64());
-            let bytes_per_ms = bytes / elapsed.as_millis().max(1) as u64;
-            self.write_bytes_per_ms = self.write_bytes_per_ms.into_iter().chain([bytes_per_ms]).min();
-            let mut read = || -> Result<f64, seekless::Error> {
-                let start = Instant::now();
-                reader.read(&path, Tally::new(Kernel::None))?;
-                Ok(bytes as f64 / start.elapsed().as_secs_f64())
-            };
-            let mut cold = Vec::new();
-            for _ in 0..COLD_READS {
-                cache::drop_file(&path)?;
-                cold.push(read()?);
-            }
-            cold.sort_by(f64::total_cmp);
-            speeds.read = speeds.read.min(cold[COLD_READS / 2]);
-            speeds.warm_read = speeds.warm_read.min(read()?);
-            let storage = &mut self.run.storages[index];
-            if let Some(seeks) = Seeks::within(&path, bytes, self.bench.seed) {
-                storage.alternating_ns = Some(seeks.apart.as_nanos() as f64 - seeks.in_a_row.as_nanos() as f64);
-                speeds.random_read = speeds.random_read.max(seeks.apart);
-            }
-            storage.direct_alignment_bytes = seekless::direct_alignment(&path);
-            let _ = std::fs::remove_file(&path);
-        }
-        speeds.warm_read = speeds.warm_read.max(speeds.read);
-        let made = self.run.lab_cost.producer_bytes_per_second.unwrap_or(speeds.warm_read);
-        speeds.check = 1.0 / (1.0 / speeds.warm_read + 1.0 / made);
-        // Without direct reads, requests are answered from memory.
-        speeds.random_read = speeds.random_read.max(MEMORY_REQUEST);
-        Ok(speeds)
     }
 }
 

@@ -10,18 +10,42 @@ use seekless::{Visits, full_text};
 use seekless_record::{self as record, Cache, Contest, DeviceUse, Differ, Entry, Phase, Status, Target, Trial};
 use seekless_results::{Decider, Turn, has_settled, title};
 
-use super::check::{STRAY_PART, WRONG, mode_of};
-use super::first_touch::{FirstTouch, UserFile, are_unchanged, test_files};
+use super::apart::Apart;
+use super::check::{Invalid, STRAY_PART, mode_of};
+use super::existing::UserFile;
 use super::needs::{writes, written_bytes};
-use super::place::{Place, Role, TestFiles};
 use super::size::{SEVERAL_BYTES, all_bytes};
-use super::{BenchError, Event, Runner};
-use crate::cache_state::{self, Judged, State};
+use super::storage::MeasuredStorage;
+use super::{BenchError, Event, Session};
+use crate::cache_state::{self, CacheState, Judged};
 use crate::cgroup::MemoryGroup;
 use crate::read_ahead::ReadAhead;
-use crate::testfile::{TestFile, write_stream};
+use crate::testfile::{TestFile, TestFileRole, TestFileSet, write_stream};
 use crate::trial::account;
-use crate::trial::{Child, Job, LaunchError, Report, Spec, visits};
+use crate::trial::{Child, LaunchError, Report, Spec, TrialPaths, visits};
+
+/// Why a trial is not recorded.
+#[derive(Debug)]
+pub(super) enum Unrecorded {
+    /// Its entry is no longer measured.
+    Retired(Status),
+    /// It is left out, and its entry is still measured: the run is stopped, or a file that is to be read once has
+    /// changed.
+    LeftOut,
+    Failed(BenchError),
+}
+
+impl<E: Into<BenchError>> From<E> for Unrecorded {
+    fn from(error: E) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+impl Unrecorded {
+    fn unavailable(why: impl Into<String>) -> Self {
+        Self::Retired(Status::Unavailable(why.into()))
+    }
+}
 
 /// The files of one trial.
 #[derive(Default)]
@@ -30,7 +54,7 @@ pub(super) struct TrialFiles {
     /// The second files of a comparison.
     pub others: Vec<TestFile>,
     pub targets: Vec<PathBuf>,
-    /// The sources as they were when they were chosen, for files of the user that are read once.
+    /// The sources as they were when they were found, for files of the user that are read once.
     pub chosen: Option<Vec<UserFile>>,
     /// For random access, the blocks to move in each file, and the seed of their order.
     pub visits: Vec<Visits>,
@@ -40,9 +64,9 @@ pub(super) struct TrialFiles {
 }
 
 impl TrialFiles {
-    /// Whether a file of the user was changed or removed since it was chosen.
+    /// Whether a file of the user was changed or removed since it was found.
     fn are_changed(&self) -> bool {
-        self.chosen.as_ref().is_some_and(|files| !are_unchanged(files))
+        self.chosen.iter().flatten().any(|file| !file.is_unchanged())
     }
 
     /// The files that are read, each once.
@@ -73,22 +97,22 @@ impl Drop for TrialFiles {
     }
 }
 
-impl Runner<'_> {
+impl Session<'_> {
     /// Runs one trial and records it, or the failure of its entry. After the first measurement, an error ends only its
     /// entry, not the run.
     pub(super) fn trial(&mut self, decider: &mut Decider, turn: Turn) -> Result<(), BenchError> {
         match self.try_trial(decider, turn) {
+            Ok(()) | Err(Unrecorded::LeftOut) => {}
+            Err(Unrecorded::Retired(status)) => self.retire(turn, status),
             // The entry did not fail.
-            Err(_) if self.stop.is_requested() => Ok(()),
-            Err(error) if !self.run.trials.is_empty() => {
-                self.retire(turn, Status::Failed(full_text(&error)));
-                Ok(())
-            }
-            other => other,
+            Err(Unrecorded::Failed(_)) if self.stop.is_requested() => {}
+            Err(Unrecorded::Failed(error)) if self.run.trials.is_empty() => return Err(error),
+            Err(Unrecorded::Failed(error)) => self.retire(turn, Status::Failed(full_text(&error))),
         }
+        Ok(())
     }
 
-    fn try_trial(&mut self, decider: &mut Decider, turn: Turn) -> Result<(), BenchError> {
+    fn try_trial(&mut self, decider: &mut Decider, turn: Turn) -> Result<(), Unrecorded> {
         let contest = self.run.contests[turn.contest].clone();
         let entry = &contest.entries[turn.entry];
         self.watch.event(&Event::Trial {
@@ -98,40 +122,29 @@ impl Runner<'_> {
             phase: turn.phase,
             left: self.left(),
         });
-        let begins_round = self.last_group.replace(turn.group) != Some(turn.group);
+        let begins_round = self.before.last_group.replace(turn.group) != Some(turn.group);
         if begins_round && is_small_and_warm(&contest) || self.is_program_dropped(&contest, entry) {
-            self.throw_away(turn, &contest, entry);
+            // Discarded. If it fails, the next one fails, too, and reports why.
+            self.count_written(&contest, entry);
+            if let Ok(files) = self.files(turn, &contest) {
+                let measured = self.run_child(&contest, entry, &files);
+                self.note_written(&contest, &files, measured.is_ok());
+            }
         }
         self.note_program(&contest, entry);
-        let at_seconds = self.measured_seconds();
+        let at_seconds = self.clock.measured_seconds();
         self.count_written(&contest, entry);
-        let mut files = match self.files(turn, &contest) {
-            Ok(Some(files)) => files,
-            Ok(None) => return Ok(()),
-            Err(BenchError::Layout { why, .. } | BenchError::Tree(why)) => {
-                self.retire(turn, Status::Unavailable(why));
-                return Ok(());
-            }
-            Err(error) => return Err(error),
-        };
+        let mut files = self.files(turn, &contest)?;
         let measured = self.run_child(&contest, entry, &files);
-        let was_measured = matches!(measured, Ok(Ok(_)));
-        if !was_measured && files.are_changed() {
+        if measured.is_err() && files.are_changed() {
             // It is not the method that failed.
-            self.places[contest.storage]
-                .first_touch
-                .iter_mut()
-                .for_each(FirstTouch::miss);
-            return Ok(());
-        }
-        self.note_written(&contest, &files, was_measured);
-        let (report, state) = match measured? {
-            Ok(measured) => measured,
-            Err(status) => {
-                self.retire(turn, status);
-                return Ok(());
+            if let Some(first_touch) = &mut self.storages[contest.storage].first_touch {
+                first_touch.missed += 1;
             }
-        };
+            return Err(Unrecorded::LeftOut);
+        }
+        self.note_written(&contest, &files, measured.is_ok());
+        let (report, state) = measured?;
         let device = report.trial.device.map(|device| DeviceUse {
             reliable: account::is_device_ours(&report.trial),
             ..device
@@ -143,9 +156,6 @@ impl Runner<'_> {
             phase: turn.phase,
             at_seconds,
             device,
-            resident_before: state.resident,
-            valid: state.wrong.is_none(),
-            invalid: state.wrong,
             compared_bytes: (files.chosen.is_some()).then(|| all_bytes(&contest)),
             ..report.trial.clone()
         };
@@ -153,31 +163,23 @@ impl Runner<'_> {
             files.targets.truncate(seconds.len());
             self.tell_end(&contest, seconds);
         }
-        let found = self.check(&contest, entry, &files, &report, &mut trial);
-        self.check_printed(turn.contest, &report, &mut trial);
+        let (mut invalid, work) = self.check(&contest, entry, &files, &report, state, &mut trial);
+        invalid = self.check_printed(turn.contest, &report).or(invalid);
         if files.are_changed() {
-            (trial.valid, trial.invalid) = (false, Some("a file changed while it was read".to_owned()));
+            invalid = Some(Invalid::State("a file changed while it was read".to_owned()));
         }
-        if found.is_apart_from(&contest) {
-            self.move_apart(decider, turn, trial, found);
-        } else {
-            let wrong_answer = trial.invalid.clone().filter(|why| why.starts_with(WRONG));
+        trial.valid = invalid.is_none();
+        trial.invalid = invalid.as_ref().map(ToString::to_string);
+        if work == Apart::of(&contest) {
             self.run.trials.push(trial);
-            if let Some(why) = wrong_answer {
-                self.retire(turn, Status::Failed(why));
+            if let Some(wrong @ Invalid::Result(_)) = invalid {
+                self.retire(turn, Status::Failed(wrong.to_string()));
             }
+        } else {
+            self.move_apart(decider, turn, trial, work);
         }
         self.tell_mode(&report);
         Ok(())
-    }
-
-    /// Runs a trial that is discarded. If it fails, the next one fails, too, and reports why.
-    fn throw_away(&mut self, turn: Turn, contest: &Contest, entry: &Entry) {
-        self.count_written(contest, entry);
-        if let Ok(Some(files)) = self.files(turn, contest) {
-            let measured = self.run_child(contest, entry, &files);
-            self.note_written(contest, &files, matches!(measured, Ok(Ok(_))));
-        }
     }
 
     /// Whether a command would read its program from the device although its files are in memory, because all caches of
@@ -186,15 +188,15 @@ impl Runner<'_> {
         let is_dropped = |ran: &BTreeSet<String>| !ran.contains(&*entry.name());
         contest.cache == Cache::Warm
             && entry.command().is_some()
-            && self.ran_since_drop.as_ref().is_some_and(is_dropped)
+            && self.before.ran_since_drop.as_ref().is_some_and(is_dropped)
     }
 
     /// Records that a command runs, and that all caches of the system are dropped before, if its contest does that.
     fn note_program(&mut self, contest: &Contest, entry: &Entry) {
         if contest.cold_metadata || contest.cache == Cache::Cold && self.run.drop == record::Drop::System {
-            self.ran_since_drop = Some(BTreeSet::new());
+            self.before.ran_since_drop = Some(BTreeSet::new());
         }
-        if let Some(ran) = &mut self.ran_since_drop {
+        if let Some(ran) = &mut self.before.ran_since_drop {
             ran.insert(entry.name().into_owned());
         }
     }
@@ -210,16 +212,16 @@ impl Runner<'_> {
 
     /// Records the random overwrites of a trial. If they are unknown, the files are made again.
     fn note_written(&mut self, contest: &Contest, files: &TrialFiles, was_measured: bool) {
-        let is_overwritten = |files: &TestFiles| matches!(files.role, Role::Overwritten(_));
-        for (storage, overwritten) in TestFiles::of(contest).filter(|(_, files)| is_overwritten(files)) {
-            let place = &mut self.places[storage];
-            match place.files(&overwritten, self.bench.seed, self.stop) {
+        let is_overwritten = |set: &TestFileSet| matches!(set.role, TestFileRole::Overwritten(_));
+        for (storage, overwritten) in TestFileSet::of(contest).filter(|(_, set)| is_overwritten(set)) {
+            let storage = &mut self.storages[storage];
+            match storage.files(&overwritten, self.bench.seed, self.stop) {
                 Ok(held) if was_measured => {
                     for (file, visits) in held.iter_mut().zip(&files.visits) {
                         file.written(visits, files.seed);
                     }
                 }
-                _ => place.remove(&overwritten),
+                _ => storage.remove(&overwritten),
             }
         }
     }
@@ -252,39 +254,35 @@ impl Runner<'_> {
         self.run.contests[turn.contest].entries[turn.entry].status = status;
     }
 
-    /// The files of a trial: existing sources, and future targets. `None` if a file that is to be read once has
-    /// changed.
-    fn files(&mut self, turn: Turn, contest: &Contest) -> Result<Option<TrialFiles>, BenchError> {
-        if let Some(first_touch) = &mut self.places[contest.storage].first_touch {
-            return Ok(first_touch.take(turn.round).map(|chosen| {
-                let mut files = TrialFiles::default();
-                files.sources = test_files(&chosen);
-                files.chosen = Some(chosen);
-                files
-            }));
-        }
+    /// The files of a trial: existing sources, and future targets.
+    fn files(&mut self, turn: Turn, contest: &Contest) -> Result<TrialFiles, Unrecorded> {
+        let storage = &mut self.storages[contest.storage];
         let mut files = TrialFiles::default();
+        if let Some(first_touch) = &mut storage.first_touch {
+            let chosen = first_touch.take(turn.round).ok_or(Unrecorded::LeftOut)?;
+            files.sources = chosen.iter().map(UserFile::test_file).collect();
+            files.chosen = Some(chosen);
+            return Ok(files);
+        }
         files.seed = self.bench.seed;
         files.draw_seed = round_seed(files.seed, turn);
         if let Some(path) = &contest.tree {
-            let found = self.places[contest.storage].tree(path, self.stop);
-            let (_, tree) = found.map_err(BenchError::Tree)?;
+            let tree = storage.tree(path, self.stop).map_err(Unrecorded::unavailable)?;
             if tree.size() != (contest.files, contest.size_bytes) {
-                return Err(BenchError::Tree(format!(
-                    "{path}: its files have changed since the run began"
-                )));
+                let why = format!("{path}: its files have changed since the run began");
+                return Err(Unrecorded::unavailable(why));
             }
             files.sources.clone_from(&tree.files);
         }
-        for (storage, wanted) in TestFiles::of(contest) {
-            let made = self.places[storage].files(&wanted, self.bench.seed, self.stop)?;
+        for (storage, wanted) in TestFileSet::of(contest) {
+            let made = self.storages[storage].files(&wanted, self.bench.seed, self.stop)?;
             match wanted.role {
-                Role::Source => files.sources.clone_from(made),
-                Role::Second(_) => files.others.clone_from(made),
-                Role::Overwritten(_) => {
+                TestFileRole::Source => files.sources.clone_from(made),
+                TestFileRole::Second(_) => files.others.clone_from(made),
+                TestFileRole::Overwritten(_) => {
                     files.targets.extend(made.iter().map(|file| file.path.clone()));
-                    self.overwrites += 1;
-                    files.seed = files.seed.wrapping_sub(self.overwrites);
+                    self.before.overwrites += 1;
+                    files.seed = files.seed.wrapping_sub(self.before.overwrites);
                 }
             }
         }
@@ -294,34 +292,34 @@ impl Runner<'_> {
         files.visits = visits(contest, files.draw_seed);
         let may_write = contest.operation != Operation::Read || contest.entries[turn.entry].command().is_some();
         if files.targets.is_empty() && may_write {
-            let place = &self.places[contest.storage];
+            let storage = &self.storages[contest.storage];
             let count = if contest.tree.is_some() { 1 } else { contest.files };
-            let targets = (0..count).map(|index| place.path(&format!("target-{index}")));
+            let targets = (0..count).map(|index| storage.path(&format!("target-{index}")));
             files.targets = targets.collect();
             for path in files.targets.iter().filter(|_| contest.target == Target::Overwrite) {
                 // Other bytes than the trial writes, so that missing writes are found.
                 write_stream(path, contest.size_bytes, target_seed(self.bench.seed))?;
             }
         }
-        Ok(Some(files))
+        Ok(files)
     }
 
-    /// Starts the child, brings the page cache into its state when the child is ready, and runs it. Returns what it
-    /// measured, or the new status of its entry.
+    /// Starts the child, brings the page cache into its state when the child is ready, and runs it.
     fn run_child(
         &self,
         contest: &Contest,
         entry: &Entry,
         files: &TrialFiles,
-    ) -> Result<Result<(Report, State), Status>, BenchError> {
-        match self.try_child(contest, entry, files) {
+    ) -> Result<(Report, CacheState), Unrecorded> {
+        let launched = self.try_child(contest, entry, files);
+        launched.map_err(|unrecorded| match unrecorded {
             // Ended with the run.
-            Err(BenchError::Launch(_)) if self.stop.is_requested() => Ok(Err(entry.status.clone())),
-            Err(BenchError::Launch(error @ (LaunchError::Ended(_) | LaunchError::TooLong(_)))) => {
-                Ok(Err(Status::Failed(full_text(&error))))
+            Unrecorded::Failed(BenchError::Launch(_)) if self.stop.is_requested() => Unrecorded::LeftOut,
+            Unrecorded::Failed(BenchError::Launch(error @ (LaunchError::Ended(_) | LaunchError::TooLong(_)))) => {
+                Unrecorded::Retired(Status::Failed(full_text(&error)))
             }
             other => other,
-        }
+        })
     }
 
     fn try_child(
@@ -329,22 +327,18 @@ impl Runner<'_> {
         contest: &Contest,
         entry: &Entry,
         files: &TrialFiles,
-    ) -> Result<Result<(Report, State), Status>, BenchError> {
-        let place = &self.places[contest.storage];
+    ) -> Result<(Report, CacheState), Unrecorded> {
+        let storage = &self.storages[contest.storage];
         let memory_bytes = (contest.cache == Cache::Over).then(|| {
             let half = files.read().map(|file| file.bytes).sum::<u64>() / 2;
             contest.memory_bytes.unwrap_or(half)
         });
-        let prepare = || -> Result<_, String> {
-            let group = memory_bytes.map(MemoryGroup::new).transpose()?;
-            self.settle();
-            let set = |kib| ReadAhead::set(&place.facts, kib, &self.bench.program);
-            Ok((group, contest.read_ahead_kib.map(set).transpose()?))
-        };
-        let (group, _read_ahead) = match prepare() {
-            Ok(prepared) => prepared,
-            Err(why) => return Ok(Err(Status::Unavailable(why))),
-        };
+        let group = memory_bytes.map(MemoryGroup::new).transpose();
+        let group = group.map_err(Unrecorded::unavailable)?;
+        self.settle();
+        let set = |kib| ReadAhead::set(&storage.facts, kib, &self.bench.program);
+        let read_ahead = contest.read_ahead_kib.map(set).transpose();
+        let _read_ahead = read_ahead.map_err(Unrecorded::unavailable)?;
         if contest.cache == Cache::Over {
             cache_state::bring(files.held(contest.target), Cache::Over, self.run.drop, Judged::Each)?;
         }
@@ -359,104 +353,92 @@ impl Runner<'_> {
             device_directories: self.device_directories(contest),
             cgroup: group.as_ref().map(|group| group.path().into()),
             seconds_left: self.left().map(|left| left.as_secs_f64()),
-            spare_bytes: place.facts.free_bytes / 10,
-            ..Spec::default()
+            spare_bytes: storage.facts.free_bytes / 10,
         };
         let child = Child::start(&self.bench.program, &spec, self.stop)?;
-        let cache = match contest.cache {
-            // A file that is written over is cold.
-            Cache::None if contest.target == Target::Overwrite && place.has_cold => Cache::Cold,
-            other => other,
-        };
-        let state = if let Some(memory_bytes) = memory_bytes {
-            cache_state::rehearsed(files.held(contest.target), memory_bytes)?
-        } else {
-            let drop = if contest.cold_metadata {
-                record::Drop::System
-            } else {
-                self.run.drop
-            };
-            let judged = if contest.tree.is_some() {
-                Judged::Together
-            } else {
-                Judged::Each
-            };
-            let mut state = Self::bring(place, files.held(contest.target), cache, drop, judged)?;
-            // If either storage has another cache, both residencies are unknown.
-            if let Some(other) = contest.other_storage.map(|other| &self.places[other])
-                && !other.tells_residency()
-            {
-                state = State::UNKNOWN;
-            }
-            state
+        let state = match memory_bytes {
+            Some(memory_bytes) => cache_state::rehearsed(files.held(contest.target), memory_bytes)?,
+            None => self.bring(contest, files)?,
         };
         // A trial may take half a minute longer than the budget; then it is ended, because it may hang.
         let limit = self.left().map_or(Duration::MAX, |left| left + PATIENCE);
-        Ok(child.run(limit)?.map(|report| (report, state)))
+        let report = child.run(limit)?.map_err(Unrecorded::Retired)?;
+        Ok((report, state))
     }
 
     /// What is left of the budget; `None` where rounds are given instead.
     fn left(&self) -> Option<Duration> {
-        let left = self.bench.budget.saturating_sub(self.started.elapsed());
+        let left = self.bench.budget.saturating_sub(self.clock.started.elapsed());
         self.bench.rounds.is_none().then_some(left)
     }
 
-    /// Brings files, and the backing file of a loop, into a cache state. If there are other caches than the page cache,
-    /// the residency is unknown.
-    fn bring<'f>(
-        place: &Place,
-        files: impl Iterator<Item = &'f Path> + Clone,
-        cache: Cache,
-        drop: record::Drop,
-        judged: Judged,
-    ) -> Result<State, BenchError> {
-        let mut state = cache_state::bring(files.clone(), cache, drop, judged)?;
+    /// Brings the files of a trial, and the backing file of a loop, into the cache state of its contest. If there are
+    /// other caches than the page cache, the residency is unknown.
+    fn bring(&self, contest: &Contest, files: &TrialFiles) -> Result<CacheState, BenchError> {
+        let storage = &self.storages[contest.storage];
+        let cache = match contest.cache {
+            // A file that is written over is cold.
+            Cache::None if contest.target == Target::Overwrite && storage.has_cold => Cache::Cold,
+            other => other,
+        };
+        let drop = if contest.cold_metadata {
+            record::Drop::System
+        } else {
+            self.run.drop
+        };
+        let judged = if contest.tree.is_some() {
+            Judged::Together
+        } else {
+            Judged::Each
+        };
+        let held = files.held(contest.target);
+        let mut state = cache_state::bring(held.clone(), cache, drop, judged)?;
         // File systems in memory may have no pages for holes, even after reading them.
-        if cache == Cache::Warm && !place.has_cold && cache_state::holds_all_data(files)? {
+        if cache == Cache::Warm && !storage.has_cold && cache_state::holds_all_data(held)? {
             state.wrong = None;
         }
         if cache == Cache::Cold
-            && let Some(backing) = place.backing_file()
+            && let Some(backing) = storage.backing_file()
         {
             let behind = cache_state::bring(std::iter::once(backing), cache, drop, Judged::Each)?;
-            let wrong = behind.resident.filter(|part| *part > STRAY_PART);
-            let wrong = wrong.map(|part| {
-                format!(
-                    "{:.1} % of the backing file of the loop device was resident",
-                    part * 100.0
-                )
+            let wrong = behind.resident.filter(|part| *part > STRAY_PART).map(|part| {
+                let percent = part * 100.0;
+                format!("{percent:.1} % of the backing file of the loop device was resident")
             });
             state.wrong = state.wrong.or(wrong);
         }
-        if !place.tells_residency() {
-            state = State::UNKNOWN;
+        // If one of two storages has another cache, both residencies are unknown.
+        if self.of(contest).all(MeasuredStorage::tells_residency) {
+            Ok(state)
+        } else {
+            Ok(CacheState::UNKNOWN)
         }
-        Ok(state)
+    }
+
+    /// The storages of a contest's files.
+    pub(super) fn of(&self, contest: &Contest) -> impl Iterator<Item = &MeasuredStorage> {
+        let storages = [Some(contest.storage), contest.other_storage];
+        storages.into_iter().flatten().map(|storage| &self.storages[storage])
     }
 
     /// The devices that a trial reads, each once.
     fn device_directories(&self, contest: &Contest) -> Vec<OsString> {
-        let places = [Some(contest.storage), contest.other_storage];
-        let mut directories: Vec<OsString> = Vec::new();
-        for place in places.into_iter().flatten() {
-            let directory = device_directory(&self.places[place]);
-            directories.extend(directory.filter(|directory| !directories.contains(directory)));
-        }
-        directories
+        let directories: BTreeSet<_> = self.of(contest).filter_map(device_directory).collect();
+        directories.into_iter().collect()
     }
 
     /// Waits until earlier writes and removals have reached the devices.
     fn settle(&self) {
-        for place in self.places.iter().filter(|place| place.scratch.is_some()) {
-            seekless::cache::sync_storage(&place.directory);
+        for storage in self.storages.iter().filter(|storage| storage.scratch.is_some()) {
+            seekless::cache::sync_storage(&storage.directory);
         }
     }
 
     /// A trial that does nothing: the seconds inside its clock.
     pub(super) fn null_trial(&self) -> Result<Option<f64>, BenchError> {
         let spec = Spec {
-            jobs: vec![Job::default()],
-            device_directories: self.places.first().and_then(device_directory).into_iter().collect(),
+            jobs: vec![TrialPaths::default()],
+            device_directories: self.storages.first().and_then(device_directory).into_iter().collect(),
             ..Spec::default()
         };
         let measured = Child::start(&self.bench.program, &spec, self.stop)?.run(Duration::MAX)?;
@@ -474,8 +456,8 @@ fn is_small_and_warm(contest: &Contest) -> bool {
 /// How much longer than the budget a trial may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-fn device_directory(place: &Place) -> Option<OsString> {
-    Some(place.facts.device.as_ref()?.sys_directory.clone().into())
+fn device_directory(storage: &MeasuredStorage) -> Option<OsString> {
+    Some(storage.facts.device.as_ref()?.sys_directory.clone().into())
 }
 
 /// The seed of the random blocks of a round.
@@ -489,9 +471,9 @@ pub(super) fn target_seed(seed: u64) -> u64 {
     !seed
 }
 
-fn jobs(contest: &Contest, entry: &Entry, files: &TrialFiles) -> Vec<Job> {
+fn jobs(contest: &Contest, entry: &Entry, files: &TrialFiles) -> Vec<TrialPaths> {
     let path = |path: Option<&PathBuf>| path.map(OsString::from).unwrap_or_default();
-    let job = |index: usize| Job {
+    let job = |index: usize| TrialPaths {
         source: path(files.sources.get(index).map(|file| &file.path)),
         other: path(files.others.get(index).map(|file| &file.path)),
         target: path(files.targets.get(index)),
@@ -500,10 +482,10 @@ fn jobs(contest: &Contest, entry: &Entry, files: &TrialFiles) -> Vec<Job> {
     if !entry.command().is_some_and(record::Command::takes_tree) {
         return (0..contest.files as usize).map(job).collect();
     }
-    let mut of_tree = job(0);
-    of_tree.bytes = files.sources.iter().map(|file| file.bytes).sum();
-    if let Some(tree) = &contest.tree {
-        of_tree.source = tree.into();
-    }
-    vec![of_tree]
+    let of_files = job(0);
+    vec![TrialPaths {
+        source: contest.tree.as_ref().map_or(of_files.source, OsString::from),
+        bytes: files.sources.iter().map(|file| file.bytes).sum(),
+        ..of_files
+    }]
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::{Event, Runner};
+use super::{Event, Session};
 use crate::trial::requests_of;
 
 /// How long the devices are watched, and up to how many requests they count as unused. Between trials, our only
@@ -18,23 +18,23 @@ const MOST: Duration = Duration::from_mins(10);
 /// How often a request to stop is checked.
 const STEP: Duration = Duration::from_millis(50);
 
-impl Runner<'_> {
+impl Session<'_> {
     /// Waits until no other process uses the devices. The run's clock is paused meanwhile.
     pub(super) fn wait_for_others(&mut self) {
-        let devices = self.places.iter().filter_map(|place| place.facts.device.as_ref());
+        let devices = self.storages.iter().filter_map(|storage| storage.facts.device.as_ref());
         let directories: Vec<_> = devices.map(|device| device.sys_directory.clone()).collect();
         let start = Instant::now();
         let mut quiet = GLANCE;
-        while !self.stop.is_requested() && self.waited + start.elapsed() < MOST && are_used(&directories, quiet) {
-            if quiet == GLANCE && self.waited.is_zero() {
+        while !self.stop.is_requested() && self.clock.waited + start.elapsed() < MOST && are_used(&directories, quiet) {
+            if quiet == GLANCE && self.clock.waited.is_zero() {
                 self.watch.event(&Event::Yielding);
             }
             quiet = AGAIN;
         }
         let waited = start.elapsed();
-        self.started += waited;
+        self.clock.started += waited;
         if quiet == AGAIN {
-            self.waited += waited;
+            self.clock.waited += waited;
         }
     }
 }

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use seekless::method::{Choice, Durability, Plan};
 use seekless::{
-    Comparer, Consumer, Copier, Destination, Method, Operation, ParseError, Producer, Reader, Transfer, Verdict,
-    Visits, Writer, full_text,
+    Comparer, Consumer, Copier, Destination, Method, Operation, ParseError, Reader, Transfer, Verdict, Visits, Writer,
+    full_text,
 };
 use seekless_record::{Cache, Command, Contest, Latency, Status, Subject, Target, Trial};
 use seekless_results::{has_settled, has_target};
@@ -20,10 +20,10 @@ use super::command::{run_judging, succeed, sync_file, write_updates};
 use super::counters::{Counters, combined};
 use super::launch::{GO, READY};
 use super::update::{Updating, updates_seed};
-use super::{Compared, Found, Job, Outcome, Report, Spec, visits};
+use super::{Compared, ComparedVerdict, Outcome, Report, Spec, TrialPaths, visits};
 use crate::generator::Generator;
 use crate::kernel::{Kernel, KernelAnswer, Tally};
-use crate::work::{Busy, UnchangedBlock};
+use crate::work::Busy;
 
 /// Reads a [`Spec`] from `input`, runs it, and writes the [`Outcome`] to `output`.
 ///
@@ -112,7 +112,7 @@ enum Prepared<'a> {
 }
 
 /// The work on a job; for random access, with the blocks to visit.
-type Work<'a> = Box<dyn FnMut(&Job, Option<&Visits>, &mut Done) -> Result<Transfer, TrialError> + 'a>;
+type Work<'a> = Box<dyn FnMut(&TrialPaths, Option<&Visits>, &mut Done) -> Result<Transfer, TrialError> + 'a>;
 
 fn prepare(spec: &Spec) -> Result<Prepared<'_>, TrialError> {
     let Some((contest, entry)) = spec.measured() else {
@@ -168,21 +168,17 @@ fn prepare_method<'a>(spec: &'a Spec, contest: &'a Contest, method: &Method) -> 
             })
         }
         Operation::Write => {
-            // Each file of a sustained write has its own bytes, because some devices de-duplicate blocks.
-            let producer = |segment: u64| -> Box<dyn Producer> {
-                if spec.repeats_block {
-                    Box::new(UnchangedBlock::new(spec.seed))
-                } else {
-                    Box::new(Generator::new(spec.seed.wrapping_add(segment)))
-                }
+            let mut busy = Busy {
+                inner: Generator::new(spec.seed),
+                ns_per_kib,
             };
-            let inner = producer(0);
-            let mut busy = Busy { inner, ns_per_kib };
             let mut writer = Writer::prepare_for(method, longest)?;
             Box::new(move |job, visits, done| {
                 let target = Path::new(&job.target);
                 if !done.segment_seconds.is_empty() {
-                    busy.inner = producer(done.segment_seconds.len() as u64);
+                    // Each file of a sustained write has its own bytes, because some devices de-duplicate blocks.
+                    let segment = done.segment_seconds.len() as u64;
+                    busy.inner = Generator::new(spec.seed.wrapping_add(segment));
                 }
                 Ok(match visits {
                     None => writer.write(target, destination, job.bytes, &busy)?,
@@ -199,10 +195,10 @@ fn prepare_method<'a>(spec: &'a Spec, contest: &'a Contest, method: &Method) -> 
             Box::new(move |job, _, done| {
                 let comparison = comparer.compare(Path::new(&job.source), Path::new(&job.other))?;
                 done.compared.push(Compared {
-                    found: match comparison.verdict {
-                        Verdict::Equal => Found::Equal,
-                        Verdict::Differ { offset } => Found::Differ(Some(offset)),
-                        Verdict::Ended { offset, .. } => Found::Ended(offset),
+                    verdict: match comparison.verdict {
+                        Verdict::Equal => ComparedVerdict::Equal,
+                        Verdict::Differ { offset } => ComparedVerdict::Differ(Some(offset)),
+                        Verdict::Ended { offset, .. } => ComparedVerdict::Ended(offset),
                     },
                     newlines: comparison.newlines,
                     unread_bytes: comparison.unread_bytes,
@@ -335,7 +331,7 @@ fn planned_for(spec: &Spec, plan: Plan) -> Result<(Method, f64), TrialError> {
 }
 
 /// Whether a sustained write ends before this job, given the seconds of each file so far, and the elapsed time.
-fn is_over(spec: &Spec, so_far: &[f64], elapsed: f64, next: &Job) -> io::Result<bool> {
+fn is_over(spec: &Spec, so_far: &[f64], elapsed: f64, next: &TrialPaths) -> io::Result<bool> {
     let Some(last) = so_far.last() else { return Ok(false) };
     let directory = Path::new(&next.target).parent().unwrap_or(Path::new("."));
     let left_bytes = sys::file_system(directory)?.free_bytes.saturating_sub(next.bytes);

@@ -14,7 +14,7 @@ use seekless_record::{self as record, ExitCode, UpdatePattern};
 use seekless_sys as sys;
 
 use super::child::TrialError;
-use super::{Compared, Found, Job};
+use super::{Compared, ComparedVerdict, TrialPaths};
 use crate::updates::drawn;
 
 /// Syncs what a command wrote, as the methods of its contest do; returns the time it took.
@@ -26,7 +26,7 @@ pub(super) fn sync_file(path: &Path) -> Result<Duration, TrialError> {
 }
 
 /// Runs an external command that must succeed, and discards its output. Its messages go to `messages`.
-pub(super) fn succeed(argv: &[String], job: &Job, messages: &File) -> Result<(), TrialError> {
+pub(super) fn succeed(argv: &[String], job: &TrialPaths, messages: &File) -> Result<(), TrialError> {
     let status = status_of(argv, job, messages, None)?;
     if status.success() {
         Ok(())
@@ -53,7 +53,7 @@ const LAST_BYTES: u64 = 300;
 /// Runs a command, and gets a verdict from its exit code, if that has one. Its output is added to `printed` if it must equal that of others.
 pub(super) fn run_judging(
     command: &record::Command,
-    job: &Job,
+    job: &TrialPaths,
     messages: &File,
     printed: &mut DefaultHasher,
 ) -> Result<Option<Compared>, TrialError> {
@@ -66,13 +66,13 @@ pub(super) fn run_judging(
     // cmp(1) does less work if its output is /dev/null.
     let read = (judges || command.same_output).then_some(&mut look as OnPiece<'_>);
     let status = status_of(&command.argv, job, messages, read)?;
-    let found = match status.code() {
-        Some(0) => Found::Equal,
-        Some(1) if judges => Found::Differ(None),
+    let verdict = match status.code() {
+        Some(0) => ComparedVerdict::Equal,
+        Some(1) if judges => ComparedVerdict::Differ(None),
         _ => return Err(TrialError::Status(command.name.clone(), status, last_of(messages))),
     };
     Ok(judges.then_some(Compared {
-        found,
+        verdict,
         newlines: None,
         unread_bytes: 0,
     }))
@@ -82,7 +82,12 @@ pub(super) fn run_judging(
 type OnPiece<'a> = &'a mut dyn FnMut(&[u8]);
 
 /// Runs a program to its end. What it prints is read in pieces, or goes nowhere.
-fn status_of(argv: &[String], job: &Job, messages: &File, read: Option<OnPiece<'_>>) -> Result<ExitStatus, TrialError> {
+fn status_of(
+    argv: &[String],
+    job: &TrialPaths,
+    messages: &File,
+    read: Option<OnPiece<'_>>,
+) -> Result<ExitStatus, TrialError> {
     let name = argv.first().cloned().unwrap_or_default();
     let run = || {
         let mut words = argv.iter().map(|argument| fill_in(argument, job));
@@ -112,7 +117,7 @@ fn status_of(argv: &[String], job: &Job, messages: &File, read: Option<OnPiece<'
 const PIECE_BYTES: usize = 64 << 10;
 
 /// Writes the updates of a file in the binary form of docs/formats.md.
-pub(super) fn write_updates(pattern: &UpdatePattern, seed: u64, job: &Job) -> Result<(), TrialError> {
+pub(super) fn write_updates(pattern: &UpdatePattern, seed: u64, job: &TrialPaths) -> Result<(), TrialError> {
     let path = updates_path(job);
     let write = || {
         let mut out = BufWriter::new(File::create(&path)?);
@@ -127,7 +132,7 @@ pub(super) fn write_updates(pattern: &UpdatePattern, seed: u64, job: &Job) -> Re
     write().map_err(|error| TrialError::Updates(error.to_string()))
 }
 
-fn updates_path(job: &Job) -> OsString {
+fn updates_path(job: &TrialPaths) -> OsString {
     let mut path = job.target.clone();
     path.push(".updates");
     path
@@ -141,8 +146,8 @@ fn tree_of(source: &OsStr) -> OsString {
 }
 
 /// An argument with its placeholders replaced by paths.
-fn fill_in(argument: &str, job: &Job) -> OsString {
-    type Path = fn(&Job) -> OsString;
+fn fill_in(argument: &str, job: &TrialPaths) -> OsString {
+    type Path = fn(&TrialPaths) -> OsString;
     const PLACES: [(&str, Path); 9] = [
         ("{file}", |job| job.source.clone()),
         ("{one}", |job| job.source.clone()),
@@ -183,7 +188,7 @@ mod tests {
 
     #[test]
     fn paths_are_filled_in_wherever_they_stand() {
-        let job = Job {
+        let job = TrialPaths {
             source: Path::new("/a b").into(),
             other: Path::new("/o").into(),
             target: Path::new("/c").into(),
@@ -201,9 +206,9 @@ mod tests {
     #[test]
     fn an_existing_directory_is_its_own_tree() {
         let directory = tempfile::tempdir().unwrap();
-        let job = Job {
+        let job = TrialPaths {
             source: directory.path().into(),
-            ..Job::default()
+            ..TrialPaths::default()
         };
         assert_eq!(fill_in("{tree}", &job), directory.path().as_os_str());
     }
@@ -217,7 +222,7 @@ mod tests {
             "-c",
             "echo first >&2; printf '%0600d\\n\\nthe last\\n' 0 >&2; exit 3",
         ];
-        let error = succeed(&argv.map(str::to_owned), &Job::default(), &messages).unwrap_err();
+        let error = succeed(&argv.map(str::to_owned), &TrialPaths::default(), &messages).unwrap_err();
         let text = error.to_string();
         assert!(text.starts_with("`sh` failed: exit status: 3; 00"), "{text}");
         assert!(text.ends_with("00; the last") && text.len() < 350, "{text}");
@@ -225,10 +230,10 @@ mod tests {
 
     #[test]
     fn a_tree_is_two_directories_above_its_files() {
-        let job = Job {
+        let job = TrialPaths {
             source: "/t/tree-one/0000/07".into(),
             other: "/t/tree-other/0000/07".into(),
-            ..Job::default()
+            ..TrialPaths::default()
         };
         assert_eq!(fill_in("{tree}/", &job), "/t/tree-one/");
         assert_eq!(fill_in("{one-tree} {other-tree}", &job), "/t/tree-one /t/tree-other");

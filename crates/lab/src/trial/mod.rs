@@ -15,7 +15,7 @@ mod update;
 
 use std::ffi::OsString;
 
-use seekless::{Method, Visits};
+use seekless::Visits;
 use seekless_record::{Contest, Entry, Status, Trial};
 use serde::{Deserialize, Serialize};
 
@@ -23,8 +23,7 @@ pub(crate) use counters::requests_of;
 pub use launch::{Child, LaunchError, LaunchStop};
 pub(crate) use update::updates_seed;
 
-use crate::experiment::{ContestPlan, Size};
-use crate::kernel::{Kernel, KernelAnswer};
+use crate::kernel::KernelAnswer;
 
 /// The task of a child.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -32,12 +31,9 @@ pub struct Spec {
     /// The contest, with the measured entry as its only one; `None` for a trial that does nothing, to measure its cost.
     pub contest: Option<Contest>,
     /// The files, one after the other inside the clock.
-    pub jobs: Vec<Job>,
+    pub jobs: Vec<TrialPaths>,
     /// The seed of the written bytes.
     pub seed: u64,
-    /// Whether each buffer is filled only once, and then written repeatedly without changes, as fio does. Then only the
-    /// file's size can be checked.
-    pub repeats_block: bool,
     /// The seed of the random blocks, for random access.
     pub draw_seed: u64,
     /// The devices' directories in `/sys`, whose requests are counted together.
@@ -52,20 +48,6 @@ pub struct Spec {
 }
 
 impl Spec {
-    /// The trial of a method on one file from start to end; a target is a fresh file.
-    #[must_use]
-    pub fn of(method: Method, kernel: Kernel, job: Job) -> Self {
-        let mut contest = ContestPlan::of(method.operation(), vec![method.into()], Size::Auto).common;
-        contest.kernel = kernel.to_string();
-        (contest.size_bytes, contest.files) = (job.bytes, 1);
-        contest.durability = method.options().durability();
-        Self {
-            contest: Some(contest),
-            jobs: vec![job],
-            ..Self::default()
-        }
-    }
-
     /// The contest and the measured entry.
     fn measured(&self) -> Option<(&Contest, &Entry)> {
         let contest = self.contest.as_ref()?;
@@ -95,7 +77,7 @@ pub(crate) fn visits(contest: &Contest, draw_seed: u64) -> Vec<Visits> {
 
 /// One file of a trial. Paths may have any bytes, also in JSON.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Job {
+pub struct TrialPaths {
     /// The source; unused by writes.
     pub source: OsString,
     /// The second file of a comparison.
@@ -123,7 +105,7 @@ pub struct Report {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Compared {
     /// The verdict.
-    pub found: Found,
+    pub verdict: ComparedVerdict,
     /// Newlines of the equal part; `None` for a method that does not count them.
     pub newlines: Option<u64>,
     /// Bytes that counted as equal without being read.
@@ -132,7 +114,7 @@ pub struct Compared {
 
 /// Whether two files are equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Found {
+pub enum ComparedVerdict {
     /// They are.
     Equal,
     /// They differ, first in this byte; `None` for a command, which does not report it.

@@ -9,7 +9,7 @@ use seekless::{Method, Transfer};
 use seekless_record::{UpdateAccount, UpdatePattern};
 
 use super::child::TrialError;
-use super::{Job, Spec};
+use super::{Spec, TrialPaths};
 use crate::updates;
 
 /// The updates of a file. For a method that writes in the given order, they are resolved before the trial, because the
@@ -65,7 +65,7 @@ impl Updating {
     }
 
     /// Measures the costs of writing, just before the clock starts, when the files are in their cache state.
-    pub fn look(&mut self, jobs: &[Job]) {
+    pub fn look(&mut self, jobs: &[TrialPaths]) {
         self.look = jobs
             .first()
             .and_then(|job| Look::measured(Path::new(&job.target), &self.limits()).ok());
@@ -85,7 +85,7 @@ impl Updating {
         self.prepared.is_none()
     }
 
-    pub fn run(&mut self, job: &Job) -> Result<Transfer, TrialError> {
+    pub fn run(&mut self, job: &TrialPaths) -> Result<Transfer, TrialError> {
         let updates = match self.given.pop() {
             Some(Given::Batch(batch)) => batch.resolve()?,
             Some(Given::Resolved(updates)) => updates,
@@ -105,7 +105,7 @@ impl Updating {
     }
 
     /// Planning and allocating buffers are timed.
-    fn by_plan(&mut self, job: &Job, updates: &Updates) -> Result<Updated, TrialError> {
+    fn by_plan(&mut self, job: &TrialPaths, updates: &Updates) -> Result<Updated, TrialError> {
         let limits = self.limits();
         let plan = match &self.look {
             Some(look) => look.plan(updates, &limits)?,

@@ -1,0 +1,101 @@
+//! Measuring how fast the storages are, with a file on each.
+
+use std::time::{Duration, Instant};
+
+use seekless::facts::Seeks;
+use seekless::method::Operation;
+use seekless::{Reader, cache, plan};
+use seekless_record::{LabCost, Storage};
+
+use super::size::{MEMORY_REQUEST, SUSTAINED_BYTES, Speeds};
+use super::storage::MeasuredStorage;
+use super::{BenchError, Event, Session};
+use crate::kernel::{Kernel, Tally};
+use crate::testfile::write_stream;
+
+/// The bytes to read or write for measuring the speed.
+const CALIBRATION_BYTES: u64 = 32 << 20;
+/// How often it is read cold. The median counts, because a single read of a busy disk varies too much.
+const COLD_READS: usize = 5;
+
+impl Session<'_> {
+    /// Estimates how fast the slowest storage is, and the cost of alternating on each.
+    pub(super) fn calibrate(&mut self, trial_overhead: Duration) -> Result<Speeds, BenchError> {
+        let memory = self.run.machine.memory_available_bytes.unwrap_or(u64::MAX);
+        let mut speeds = Speeds {
+            read: f64::MAX,
+            write: f64::MAX,
+            warm_read: f64::MAX,
+            check: f64::MAX,
+            random_read: Duration::ZERO,
+            overhead: trial_overhead * 3 / 2 + Duration::from_millis(5),
+            limit_bytes: memory / 4,
+            sustained_bytes: SUSTAINED_BYTES,
+        };
+        let is_made = |storage: &&MeasuredStorage| storage.given().is_none();
+        let made = self.storages.iter().filter(is_made).count() as u64;
+        if made > 0 {
+            self.watch.event(&Event::Calibrating {
+                write_bytes: made * CALIBRATION_BYTES,
+            });
+        }
+        let (seed, lab_cost) = (self.bench.seed, &self.run.lab_cost);
+        for (storage, record) in self.storages.iter().zip(&mut self.run.storages) {
+            match storage.given() {
+                Some((bytes, _)) => speeds.of_given(storage, bytes, seed, lab_cost),
+                None => speeds.of_new_file(storage, seed, record)?,
+            }
+        }
+        speeds.warm_read = speeds.warm_read.max(speeds.read);
+        let made = lab_cost.producer_bytes_per_second.unwrap_or(speeds.warm_read);
+        speeds.check = 1.0 / (1.0 / speeds.warm_read + 1.0 / made);
+        // Without direct reads, requests are answered from memory.
+        speeds.random_read = speeds.random_read.max(MEMORY_REQUEST);
+        Ok(speeds)
+    }
+}
+
+impl Speeds {
+    /// Existing files are not read before their trials.
+    fn of_given(&mut self, storage: &MeasuredStorage, bytes: u64, seed: u64, lab_cost: &LabCost) {
+        self.read = 1e9;
+        self.warm_read = lab_cost.second_touch_bytes_per_second.unwrap_or(1e9);
+        let seeks = Seeks::within(&storage.directory, bytes, seed);
+        self.random_read = seeks.map_or(Duration::ZERO, |seeks| seeks.apart);
+        self.limit_bytes = bytes;
+    }
+
+    /// Writes and reads a file on a storage, and records what only a file shows.
+    fn of_new_file(&mut self, storage: &MeasuredStorage, seed: u64, record: &mut Storage) -> Result<(), BenchError> {
+        let free_bytes = storage.facts.free_bytes;
+        self.limit_bytes = self.limit_bytes.min(free_bytes / 4);
+        self.sustained_bytes = self.sustained_bytes.min(free_bytes / 4);
+        let bytes = CALIBRATION_BYTES.min(free_bytes / 8).max(1 << 20);
+        let path = storage.path("calibration");
+        let mut reader = Reader::prepare(&plan::usual(Operation::Read))?;
+        let rate = |start: Instant| bytes as f64 / start.elapsed().as_secs_f64();
+        let start = Instant::now();
+        write_stream(&path, bytes, seed)?;
+        self.write = self.write.min(rate(start));
+        let mut read = || -> Result<f64, seekless::Error> {
+            let start = Instant::now();
+            reader.read(&path, Tally::new(Kernel::None))?;
+            Ok(rate(start))
+        };
+        let mut cold = Vec::new();
+        for _ in 0..COLD_READS {
+            cache::drop_file(&path)?;
+            cold.push(read()?);
+        }
+        cold.sort_by(f64::total_cmp);
+        self.read = self.read.min(cold[COLD_READS / 2]);
+        self.warm_read = self.warm_read.min(read()?);
+        if let Some(seeks) = Seeks::within(&path, bytes, seed) {
+            record.alternating_ns = Some(seeks.apart.as_nanos() as f64 - seeks.in_a_row.as_nanos() as f64);
+            self.random_read = self.random_read.max(seeks.apart);
+        }
+        record.direct_alignment_bytes = seekless::direct_alignment(&path);
+        let _ = std::fs::remove_file(&path);
+        Ok(())
+    }
+}

@@ -1,0 +1,315 @@
+//! What is measured, as a list: groups of contests, their entries, and why some are skipped. No I/O and no clock.
+
+use std::time::Duration;
+
+use seekless::Method;
+use seekless::method::{AccessPattern, Choice, Durability, Operation, format_size};
+use seekless_record::{Cache, Contest, Drop, Entry, RandomAccess, Run, Status};
+use seekless_results::{contending_time, has_small_files};
+
+use super::Bench;
+use super::size::{SUSTAINED_BYTES, Speeds, choose_size, choose_sustained, contest_of, group_cost, requests};
+use super::skip::{Skip, has_second, read_bytes};
+use super::storage::MeasuredStorage;
+use crate::cgroup;
+use crate::experiment::{ContestPlan, Layout, Size};
+
+/// What the list follows from.
+pub(super) struct Planner<'a> {
+    pub bench: &'a Bench,
+    /// With the directories of the user that the experiments name.
+    pub storages: &'a [MeasuredStorage],
+    pub speeds: &'a Speeds,
+    /// Whether all caches of the system may be dropped.
+    pub may_drop_system: bool,
+}
+
+/// The contests of each group, one for each storage; and what the lab chose, in sentences.
+pub(super) struct Planned {
+    pub groups: Vec<Vec<Contest>>,
+    pub choices: Vec<String>,
+}
+
+/// The requested contests, with overrides from the command line.
+pub(super) fn plans(bench: &Bench, storages: &[MeasuredStorage]) -> Vec<ContestPlan> {
+    let is_only_read = storages.iter().any(|storage| storage.scratch.is_none());
+    let mut plans = Vec::new();
+    for experiment in &bench.experiments {
+        for plan in &experiment.contests {
+            let operation = plan.common.operation;
+            if is_only_read && (operation != Operation::Read || plan.common.tree.is_some()) {
+                continue;
+            }
+            let mut plan = plan.clone();
+            plan.common.experiment.clone_from(&experiment.name);
+            if let Some(named) = &plan.common.tree {
+                // On another storage, its namesake may have others.
+                let tree = storages[0].trees.get(named).and_then(|tree| tree.as_ref().ok());
+                let (files, bytes) = tree.map_or((1, plan.common.size_bytes), |tree| tree.size());
+                (plan.files, plan.sizes) = (Some(files), vec![Size::Bytes(bytes)]);
+            } else if !bench.sizes.is_empty() {
+                let sizes: Vec<Size> = bench.sizes.iter().map(|&bytes| Size::Bytes(bytes)).collect();
+                plan.common.memory_bytes = memory_for(&plan, &sizes);
+                plan.sizes = sizes;
+            }
+            if let Some((bytes, _)) = storages.iter().find_map(MeasuredStorage::given) {
+                plan.sizes = vec![Size::Bytes(bytes)];
+                plan.layouts = vec![Layout::Dense];
+            }
+            // Copies and comparisons have no simulated processing.
+            if matches!(operation, Operation::Read | Operation::Write) {
+                let work = &mut plan.common.work_ns_per_kib;
+                *work = bench.work_ns_per_kib.unwrap_or(*work);
+            }
+            plans.push(plan);
+        }
+    }
+    plans
+}
+
+impl Planner<'_> {
+    /// The contests of these plans.
+    pub fn list(&self, plans: &[ContestPlan]) -> Planned {
+        let mut choices = Vec::new();
+        let sizes = self.choose_sizes(plans, &mut choices);
+        let mut groups = Vec::new();
+        for (plan, auto_bytes) in plans.iter().zip(sizes) {
+            for (layout, bytes) in laid_out(plan) {
+                for contest in self.contests(plan, &layout, bytes, auto_bytes) {
+                    groups.push(self.on_storages(plan, &contest));
+                }
+            }
+        }
+        Planned { groups, choices }
+    }
+
+    /// For each plan, the size of its files that the lab chooses by the budget, where the plan names none.
+    fn choose_sizes(&self, plans: &[ContestPlan], choices: &mut Vec<String>) -> Vec<u64> {
+        let mut fixed = Duration::ZERO;
+        let mut open = 0;
+        for plan in plans {
+            for cache in self.caches_of(plan) {
+                for (_, bytes) in laid_out(plan) {
+                    match bytes {
+                        Some(bytes) => fixed += group_cost(plan, cache, bytes, self.speeds),
+                        None => open += 1,
+                    }
+                }
+            }
+        }
+        let left = contending_time(self.bench.budget).saturating_sub(fixed);
+        let share = self.bench.rounds.is_none().then(|| left / open.max(1));
+        let mut sizes = Vec::new();
+        for plan in plans {
+            let (bytes, choice) = self.choose(plan, share);
+            if laid_out(plan).iter().any(|(_, bytes)| bytes.is_none()) {
+                choices.push(format!("{}: {choice}", plan.common.experiment));
+            }
+            sizes.push(bytes);
+        }
+        sizes
+    }
+
+    /// The size of a plan's files for a share of the time, and a sentence about it.
+    fn choose(&self, plan: &ContestPlan, share: Option<Duration>) -> (u64, String) {
+        if plan.common.sustained {
+            let (bytes, most) = (choose_sustained(share, self.speeds), format_size(SUSTAINED_BYTES));
+            let why = format!("as much as the budget and a quarter of the free space allow, up to {most}");
+            return (bytes, format!("writes at most {}, {why}", format_size(bytes)));
+        }
+        let known = known_size(self.bench, plan).filter(|bytes| (1..=self.speeds.limit_bytes).contains(bytes));
+        let bytes = known.unwrap_or_else(|| choose_size(plan, &self.caches_of(plan), share, self.speeds));
+        let why = match known {
+            Some(_) => "as in the first run on this storage, so that results can be combined",
+            None => "the largest size that the budget, and a quarter of the free space and memory, allow",
+        };
+        (bytes, format!("files of {}, {why}", format_size(bytes)))
+    }
+
+    /// The contests for files of a size, for the first storage and without entries.
+    fn contests(&self, plan: &ContestPlan, layout: &Layout, bytes: Option<u64>, auto_bytes: u64) -> Vec<Contest> {
+        let mut contests = Vec::new();
+        for cache in self.caches_of(plan) {
+            for &differ in &plan.differs {
+                for &read_ahead_kib in &plan.read_ahead_kib {
+                    for (durability, random) in work_classes(plan) {
+                        let mut contest = contest_of(plan, bytes.unwrap_or(auto_bytes), durability);
+                        contest.size_chosen = bytes.is_none();
+                        contest.cache = cache;
+                        contest.differ = differ;
+                        contest.read_ahead_kib = read_ahead_kib;
+                        contest.random = random.map(|(block_bytes, depth)| RandomAccess {
+                            block_bytes,
+                            depth,
+                            requests: requests(depth, cache, durability, self.speeds),
+                        });
+                        contest.layout = (*layout != Layout::Dense).then(|| layout.to_string());
+                        if let Some((_, files)) = self.storages[0].given() {
+                            contest.files = files;
+                        }
+                        contest.memory_bytes = (cache == Cache::Over).then(|| {
+                            let allowed = plan.common.memory_bytes.unwrap_or(read_bytes(&contest) / 2);
+                            allowed.max(cgroup::LEAST_BYTES)
+                        });
+                        contest.cold_metadata =
+                            cache == Cache::Cold && has_small_files(&contest) && self.drops_system();
+                        contests.push(contest);
+                    }
+                }
+            }
+        }
+        contests
+    }
+
+    /// The cache states of a plan; a write of a fresh file has none.
+    fn caches_of(&self, plan: &ContestPlan) -> Vec<Cache> {
+        if self.bench.first_touch.is_some() {
+            return vec![Cache::FirstTouch];
+        }
+        if !self.bench.caches.is_empty() && plan.common.operation != Operation::Write {
+            return self.bench.caches.clone();
+        }
+        // If nothing can be cold, a plan with only cold trials is measured warm.
+        if plan.caches == [Cache::Cold] && self.storages.iter().all(|storage| !storage.has_cold) {
+            return vec![Cache::Warm];
+        }
+        plan.caches.clone()
+    }
+
+    /// The contest on each measured storage, with its entries. The storage of the second files of comparisons comes last,
+    /// if it is another.
+    fn on_storages(&self, plan: &ContestPlan, contest: &Contest) -> Vec<Contest> {
+        let other = self.bench.other.as_ref().map(|_| self.storages.len() - 1);
+        let measured = other.unwrap_or(self.storages.len());
+        let on_storage = |storage: usize| {
+            let mut contest = Contest {
+                storage,
+                other_storage: other.filter(|_| has_second(contest)),
+                ..contest.clone()
+            };
+            let tree = contest
+                .tree
+                .as_ref()
+                .and_then(|named| self.storages[storage].trees.get(named));
+            if let Some(Ok(tree)) = tree {
+                (contest.files, contest.size_bytes) = tree.size();
+                contest.tree = Some(tree.path.clone());
+            }
+            let no_tree = tree.and_then(|tree| tree.as_ref().err());
+            contest.entries = self.entries(plan, &contest, no_tree, other);
+            contest
+        };
+        (0..measured).map(on_storage).collect()
+    }
+
+    /// The entries of a plan that do the work of a contest.
+    fn entries(
+        &self,
+        plan: &ContestPlan,
+        contest: &Contest,
+        no_tree: Option<&String>,
+        other: Option<usize>,
+    ) -> Vec<Entry> {
+        let random = contest.random.map(|random| (random.block_bytes, random.depth));
+        let mut entries = Vec::new();
+        for entry in &plan.common.entries {
+            let choice = entry.choice();
+            let is_of_contest = |choice: &Choice| work_class(choice) == (contest.durability, random);
+            if !choice.as_ref().is_none_or(is_of_contest) {
+                continue;
+            }
+            let compares = choice.is_some_and(|choice| choice.operation() == Operation::Compare);
+            let storages = [Some(contest.storage), other.filter(|_| compares)];
+            let storages: Vec<_> = storages
+                .into_iter()
+                .flatten()
+                .map(|index| &self.storages[index])
+                .collect();
+            let no_tree = no_tree.map(|why| Skip::Tried(why.clone()));
+            let skip = no_tree.or_else(|| Skip::of(choice.as_ref(), contest, &storages));
+            entries.push(Entry {
+                status: skip.map_or(Status::Measured, |skip| Status::Unavailable(skip.to_string())),
+                ..entry.clone()
+            });
+        }
+        entries
+    }
+
+    /// Whether all caches of the system are dropped for small files: as requested, or else if it is allowed.
+    fn drops_system(&self) -> bool {
+        self.bench
+            .drop
+            .map_or(self.may_drop_system, |drop| drop == Drop::System)
+    }
+}
+
+/// Work that is ranked together: durability, and for random access the block and depth.
+type WorkClass = (Durability, Option<(u64, u32)>);
+
+fn work_class(choice: &Choice) -> WorkClass {
+    let options = choice.method().map(Method::options);
+    let random = options.filter(|options| options.access() == AccessPattern::Random);
+    let requests = random.and_then(|options| Some((options.block_bytes()?, options.depth().unwrap_or(1))));
+    (choice.durability(), requests)
+}
+
+/// The classes among a plan's methods, each once: sequential access first, then by durability.
+fn work_classes(plan: &ContestPlan) -> Vec<WorkClass> {
+    let mut classes: Vec<WorkClass> = plan.methods().map(|choice| work_class(&choice)).collect();
+    if classes.is_empty() {
+        classes.push((Durability::None, None));
+    }
+    classes.sort_by_key(|&(durability, random)| (random, durability));
+    classes.dedup();
+    classes
+}
+
+/// The layouts and sizes of a plan's files; `None` if the lab chooses the size.
+fn laid_out(plan: &ContestPlan) -> Vec<(Layout, Option<u64>)> {
+    let mut found: Vec<(Layout, Option<u64>)> = Vec::new();
+    for layout in &plan.layouts {
+        for size in &plan.sizes {
+            let laid_out = match size {
+                Size::Bytes(bytes) => {
+                    let (layout, bytes) = layout.of_size(*bytes);
+                    (layout, Some(bytes))
+                }
+                Size::Auto => (layout.clone(), layout.own_bytes()),
+            };
+            if !found.contains(&laid_out) {
+                found.push(laid_out);
+            }
+        }
+    }
+    found
+}
+
+/// The size that the lab chose for a plan in the first earlier run with no larger budget than this one.
+fn known_size(bench: &Bench, plan: &ContestPlan) -> Option<u64> {
+    let budget = bench.rounds.is_none().then_some(bench.budget.as_secs_f64());
+    let had_no_more = |run: &&Run| match (run.budget_seconds, budget) {
+        (Some(had), Some(has)) => had <= has,
+        (had, has) => had.is_none() && has.is_none(),
+    };
+    let mut runs: Vec<&Run> = bench.earlier.iter().filter(had_no_more).collect();
+    runs.sort_by(|one, other| one.started.cmp(&other.started));
+    let mut contests = runs.into_iter().flat_map(|run| &run.contests);
+    let is_of_plan = |contest: &&Contest| {
+        let of = |contest: &Contest| (contest.experiment.clone(), contest.operation, contest.target);
+        contest.size_chosen && of(contest) == of(&plan.common)
+    };
+    contests.find(is_of_plan).map(|contest| contest.size_bytes)
+}
+
+/// The memory of a plan whose files get other sizes: the same part of the largest size.
+fn memory_for(plan: &ContestPlan, sizes: &[Size]) -> Option<u64> {
+    let largest = |plan: &ContestPlan| laid_out(plan).into_iter().filter_map(|(_, bytes)| bytes).max();
+    let other = ContestPlan {
+        sizes: sizes.to_owned(),
+        ..plan.clone()
+    };
+    let (own, other) = (largest(plan)?, largest(&other)?);
+    let scaled = u128::from(plan.common.memory_bytes?) * u128::from(other) / u128::from(own);
+    // Rounded to whole MiB.
+    Some((scaled as u64 >> 20 << 20).max(cgroup::LEAST_BYTES))
+}

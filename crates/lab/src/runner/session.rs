@@ -1,0 +1,373 @@
+//! A run in progress: planning it, and running the trials that the [`Decider`] asks for.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use seekless_record::{Ended, NoiseFloor, Run, Status};
+use seekless_results::{Decider, Group, Next, conclude_now, other_io, planned_trials, warnings};
+
+use super::first_touch::FirstTouch;
+use super::needs::{Needs, writers};
+use super::plan::{Planner, plans};
+use super::size::{Speeds, expected};
+use super::storage::MeasuredStorage;
+use super::trial::Unrecorded;
+use super::{Bench, BenchError, Event, RunWatch, new_run, resume};
+use crate::layout::Layout;
+use crate::noise::{self, Load};
+use crate::read_ahead::ReadAhead;
+use crate::testfile::TestFileSet;
+use crate::trial::LaunchStop;
+
+/// The number of trials that do nothing, which measure the lab's own cost.
+const NULL_TRIALS: usize = 7;
+
+/// A run in progress.
+pub(super) struct Session<'a> {
+    pub bench: &'a Bench,
+    pub stop: &'a LaunchStop,
+    pub watch: &'a mut dyn RunWatch,
+    pub storages: Vec<MeasuredStorage>,
+    pub run: Run,
+    pub clock: RunClock,
+    /// The announced limit on bytes written in all trials, and the bytes written so far.
+    write_limit_bytes: u64,
+    pub written_bytes: u64,
+    pub before: TrialsBefore,
+}
+
+/// The time of a run.
+pub(super) struct RunClock {
+    pub started: Instant,
+    /// Seconds that the run had measured before it was resumed.
+    seconds_before: f64,
+    checkpoint: Instant,
+    /// The load of the processors at the start.
+    load: Load,
+    /// How long it waited for other processes.
+    pub waited: Duration,
+}
+
+impl RunClock {
+    /// Seconds of measuring so far, including those before the run was resumed.
+    pub fn measured_seconds(&self) -> f64 {
+        self.seconds_before + self.started.elapsed().as_secs_f64()
+    }
+}
+
+/// What matters of earlier trials for the next.
+#[derive(Default)]
+pub(super) struct TrialsBefore {
+    /// The number of trials with random overwrites; each writes other bytes.
+    pub overwrites: u64,
+    /// The group of the last trial.
+    pub last_group: Option<usize>,
+    /// The entries that were measured since all caches of the system were dropped; `None` if they never were.
+    pub ran_since_drop: Option<BTreeSet<String>>,
+    /// By contest: the hash of the output, if its commands must print the same.
+    pub printed: BTreeMap<usize, u64>,
+}
+
+impl<'a> Session<'a> {
+    pub fn new(bench: &'a Bench, stop: &'a LaunchStop, watch: &'a mut dyn RunWatch) -> Result<Self, BenchError> {
+        let started = Instant::now();
+        if bench.yields {
+            // If the priority cannot be lowered, measure nevertheless.
+            let _ = seekless_sys::lower_priority();
+        }
+        let storages = MeasuredStorage::open_all(bench)?;
+        let run = match &bench.resume {
+            None => new_run(bench, &storages),
+            Some(run) => resume::resumed(run, &storages, bench)?,
+        };
+        Ok(Self {
+            bench,
+            stop,
+            watch,
+            storages,
+            clock: RunClock {
+                started,
+                seconds_before: run.elapsed_seconds,
+                checkpoint: started,
+                load: Load::now(),
+                waited: Duration::ZERO,
+            },
+            run,
+            write_limit_bytes: u64::MAX,
+            written_bytes: 0,
+            before: TrialsBefore::default(),
+        })
+    }
+
+    /// Measures the lab's own cost. Returns the time of a whole trial that does nothing, including its process.
+    pub fn measure_lab(&mut self) -> Result<Duration, BenchError> {
+        let mut walls = Vec::new();
+        for _ in 0..NULL_TRIALS {
+            let start = Instant::now();
+            self.run.lab_cost.null_seconds.extend(self.null_trial()?);
+            walls.push(start.elapsed());
+        }
+        walls.sort();
+        let (first, second) = noise::touch_bytes_per_second();
+        self.run.lab_cost.first_touch_bytes_per_second = Some(first);
+        self.run.lab_cost.second_touch_bytes_per_second = Some(second);
+        self.run.lab_cost.producer_bytes_per_second = Some(noise::producer_bytes_per_second());
+        Ok(walls[NULL_TRIALS / 2])
+    }
+
+    /// Lists what is measured, checks that there is enough space, and announces how much will be written.
+    pub fn plan(&mut self, trial_overhead: Duration) -> Result<Decider, BenchError> {
+        let (groups, speeds) = if self.bench.resume.is_some() {
+            self.remaining_groups(trial_overhead)?
+        } else {
+            self.new_groups(trial_overhead)?
+        };
+        // A resumed run has another order each time, but the same for the same seed.
+        let seed = self.bench.seed.wrapping_add(self.run.resumed_at_seconds.len() as u64);
+        let decider = Decider::new(&self.run, groups, self.bench.rounds, self.bench.budget, seed);
+        let needs = Needs {
+            bench: self.bench,
+            run: &self.run,
+            storages: &self.storages,
+            write: speeds.write,
+        };
+        let planned = needs.planned(&decider)?;
+        if let Event::Planned {
+            write_bytes,
+            expected,
+            needed,
+            one_by_one,
+            ..
+        } = planned
+        {
+            self.write_limit_bytes = write_bytes;
+            if one_by_one {
+                self.run.warnings.push(format!(
+                    "All of this takes about {} min, and the budget was {} s: contests were measured one after the other, \
+                     the smallest files first. `seekless bench --resume {}` measures the rest; --methods and --size \
+                     choose less.",
+                    needed.as_secs().div_ceil(60),
+                    expected.as_secs(),
+                    self.run.id,
+                ));
+            }
+        }
+        self.watch.event(&planned);
+        Ok(decider)
+    }
+
+    /// The groups of the experiments asked for.
+    fn new_groups(&mut self, trial_overhead: Duration) -> Result<(Vec<Group>, Speeds), BenchError> {
+        if let Some(directory) = &self.bench.first_touch {
+            let files = FirstTouch::new(directory, self.bench, self.stop)?;
+            self.run.choices.push(files.about.clone());
+            self.storages[0].first_touch = Some(files);
+        }
+        self.find_trees();
+        let plans = plans(self.bench, &self.storages);
+        if plans.is_empty() {
+            return Err(BenchError::NothingToRead);
+        }
+        let speeds = self.calibrate(trial_overhead)?;
+        let planner = Planner {
+            bench: self.bench,
+            storages: &self.storages,
+            speeds: &speeds,
+            may_drop_system: seekless::cache::may_drop_system().is_ok(),
+        };
+        let planned = planner.list(&plans);
+        self.run.choices.extend(planned.choices);
+        let first_touch = self.storages[0].first_touch.as_ref();
+        let rounds = first_touch.map(FirstTouch::rounds);
+        let mut groups = Vec::new();
+        for contests in planned.groups {
+            let mut group = Group::default();
+            group.round_limit = rounds.or(contests[0].sustained.then_some(1));
+            for contest in contests {
+                group.contests.push(self.run.contests.len());
+                self.run.contests.push(contest);
+                self.try_entries(self.run.contests.len() - 1);
+            }
+            let trials = planned_trials(group.active(&self.run).len());
+            group.expected = expected(self.bench, &self.run.contests, &group, &speeds, trials);
+            groups.push(group);
+        }
+        Ok((groups, speeds))
+    }
+
+    /// Finds the files of the directories that experiments name, on each storage.
+    fn find_trees(&mut self) {
+        let measured = self.storages.len() - usize::from(self.bench.other.is_some());
+        for experiment in &self.bench.experiments {
+            for named in experiment.contests.iter().filter_map(|plan| plan.common.tree.as_ref()) {
+                for storage in &mut self.storages[..measured] {
+                    let tree = storage.tree(named, self.stop);
+                    let Some(tree) = tree.ok().filter(|tree| !tree.left_out.is_empty()) else {
+                        continue;
+                    };
+                    let choice = format!("{}: {}: left out: {}", experiment.name, tree.path, tree.left_out);
+                    if !self.run.choices.contains(&choice) {
+                        self.run.choices.push(choice);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Tries on its storages whether what a contest needs is available.
+    fn try_entries(&mut self, contest: usize) {
+        let contest = &mut self.run.contests[contest];
+        let layout = Layout::of(contest);
+        let places = [Some(contest.storage), contest.other_storage];
+        for entry in contest
+            .entries
+            .iter_mut()
+            .filter(|entry| entry.status == Status::Measured)
+        {
+            let choice = entry.choice();
+            let method = choice.as_ref().and_then(seekless::Choice::method);
+            let facts = &self.storages[contest.storage].facts;
+            let no_window = contest.read_ahead_kib.and_then(|_| ReadAhead::refuses(facts));
+            let mut storages = places.into_iter().flatten();
+            let refused =
+                no_window.or_else(|| storages.find_map(|index| self.storages[index].refuses(&layout, method)));
+            if let Some(why) = refused {
+                entry.status = Status::Unavailable(why);
+            }
+        }
+    }
+
+    /// The groups of a run to resume with something left to measure.
+    fn remaining_groups(&mut self, trial_overhead: Duration) -> Result<(Vec<Group>, Speeds), BenchError> {
+        let mut groups = Group::remaining(&mut self.run);
+        if groups.is_empty() {
+            return Err(BenchError::AllMeasured(self.run.id.clone()));
+        }
+        let speeds = self.calibrate(trial_overhead)?;
+        for group in &mut groups {
+            let is_of_group = |trial: &&seekless_record::Trial| group.contests.contains(&trial.contest);
+            let done = self.run.trials.iter().filter(is_of_group).count();
+            let planned = planned_trials(group.active(&self.run).len());
+            let trials = planned.saturating_sub(done).max(FEWEST_TRIALS);
+            group.expected = expected(self.bench, &self.run.contests, group, &speeds, trials);
+        }
+        Ok((groups, speeds))
+    }
+
+    /// Runs the trials that the decider requests, until there are no more.
+    pub fn measure(&mut self, mut decider: Decider) -> Result<(), BenchError> {
+        while let Some(next) = self.next(&mut decider) {
+            match next {
+                Next::Files(contests) => match self.make_files(&contests) {
+                    // The results so far are kept. Each trial tries again to make files, and reports the error.
+                    Err(_) if self.stop.is_requested() || !self.run.trials.is_empty() => {}
+                    made => made?,
+                },
+                Next::Trial(turn) => {
+                    self.trial(&mut decider, turn)?;
+                    if self.clock.checkpoint.elapsed() >= self.bench.checkpoint {
+                        self.tell_checkpoint();
+                    }
+                }
+            }
+        }
+        // Save before the test files are removed, because that may take a while, in which a second signal may come.
+        if self.stop.is_requested() && !self.run.trials.is_empty() {
+            self.tell_checkpoint();
+        }
+        Ok(())
+    }
+
+    fn next(&mut self, decider: &mut Decider) -> Option<Next> {
+        if self.bench.yields {
+            self.wait_for_others();
+        }
+        let elapsed = if self.stop.is_requested() {
+            Duration::MAX
+        } else {
+            self.clock.started.elapsed()
+        };
+        let may_write = self.bench.rounds.is_some() || self.written_bytes < self.write_limit_bytes;
+        decider.next(&mut self.run, elapsed, |contest| may_write || writers(contest) == 0)
+    }
+
+    /// Makes the test files of contests.
+    fn make_files(&mut self, contests: &[usize]) -> Result<(), BenchError> {
+        for &contest in contests {
+            let contest = &self.run.contests[contest];
+            let wanted: Vec<_> = TestFileSet::of(contest).collect();
+            if wanted.is_empty() || self.storages[contest.storage].given().is_some() || self.stop.is_requested() {
+                continue;
+            }
+            self.watch.event(&Event::Making {
+                bytes: wanted.iter().map(|(_, files)| files.written_bytes()).sum(),
+            });
+            for (storage, files) in wanted {
+                if let Err(Unrecorded::Failed(error)) = self.storages[storage].files(&files, self.bench.seed, self.stop)
+                {
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub fn finish(mut self) -> Run {
+        if self.stop.is_requested() {
+            self.run.ended = Ended::Interrupted;
+        }
+        let clock = &self.clock;
+        if !clock.waited.is_zero() {
+            let seconds = clock.waited.as_secs_f64();
+            let choice = format!("waited {seconds:.1} s in total while other processes used the disk");
+            self.run.choices.push(choice);
+        }
+        conclude_now(&mut self.run);
+        let (stolen, others) = Load::now().noise_since(clock.load).unzip();
+        let seconds = clock.started.elapsed().as_secs_f64();
+        let over_time = |before: Option<f64>, now: Option<f64>| {
+            let before = before.map(|part| (part, clock.seconds_before));
+            resume::over_time(before, now.map(|part| (part, seconds)))
+        };
+        self.run.noise = NoiseFloor {
+            stolen: over_time(self.run.noise.stolen, stolen),
+            others: over_time(self.run.noise.others, others),
+            other_io: other_io(&self.run.trials),
+        };
+        // The warning about a busy machine comes first.
+        let mut found = warnings(&self.run);
+        found.extend(self.missed_trials());
+        found.append(&mut self.run.warnings);
+        self.run.warnings = found;
+        self.run.elapsed_seconds = self.clock.measured_seconds();
+        self.run
+    }
+
+    /// The note about trials that were left out because a file of the user was changed or removed.
+    fn missed_trials(&self) -> Option<String> {
+        let first_touch = self.storages.iter().find_map(|storage| storage.first_touch.as_ref())?;
+        let trials = match first_touch.missed {
+            0 => return None,
+            1 => "1 trial was".to_owned(),
+            missed => format!("{missed} trials were"),
+        };
+        Some(format!(
+            "{trials} left out: a file changed or was removed before it was read."
+        ))
+    }
+
+    /// Reports the run so far.
+    fn tell_checkpoint(&mut self) {
+        let run = self.run.clone();
+        conclude_now(&mut self.run);
+        self.run.elapsed_seconds = self.clock.measured_seconds();
+        self.run.ended = Ended::Interrupted;
+        self.watch.event(&Event::Checkpoint(&self.run));
+        // The conclusions, and entries marked as unmeasured, are only for the document; the run continues without them.
+        self.run = run;
+        self.clock.checkpoint = Instant::now();
+    }
+}
+
+/// The number of trials expected in a group that is mostly done.
+const FEWEST_TRIALS: usize = 9;

@@ -1,0 +1,290 @@
+//! A measured storage: its directory, its facts, and the test files there.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use seekless::cache::{self, CachedFile, Resident};
+use seekless::{Method, Probe, StorageFacts};
+use seekless_record as record;
+use seekless_record::Status;
+
+use super::existing::Tree;
+use super::first_touch::FirstTouch;
+use super::trial::Unrecorded;
+use super::{Bench, BenchError, identity};
+use crate::layout::{self, Layout};
+use crate::scratch::Scratch;
+use crate::testfile::{TestFile, TestFileSet};
+use crate::trial::LaunchStop;
+
+/// A measured storage.
+pub(super) struct MeasuredStorage {
+    pub directory: PathBuf,
+    pub facts: StorageFacts,
+    /// Our scratch directory; `None` if only existing files are read.
+    pub scratch: Option<Scratch>,
+    /// Whether files can be dropped from the page cache here (not on tmpfs).
+    pub has_cold: bool,
+    probe: Option<Probe>,
+    files: BTreeMap<TestFileSet, Vec<TestFile>>,
+    /// How often files were made, used for unique names.
+    times_made: u32,
+    /// For each tested layout, why it is unavailable here; `None` if it is available.
+    layouts: BTreeMap<Layout, Option<String>>,
+    /// Files of the user that are read once.
+    pub first_touch: Option<FirstTouch>,
+    /// Directories of the user that commands read, by their names in the experiment; or why one cannot be measured.
+    pub trees: BTreeMap<String, Result<Tree, String>>,
+}
+
+impl MeasuredStorage {
+    /// All requested storages, without reading or creating files. That of the second files of comparisons comes last,
+    /// if it is another.
+    pub fn find_all(bench: &Bench) -> Result<Vec<Self>, BenchError> {
+        match (&bench.file, &bench.first_touch) {
+            (Some(file), _) => {
+                // Refused unless it is a regular file.
+                CachedFile::open(file)?;
+                Ok(vec![Self::new(file, StorageFacts::of(file)?)])
+            }
+            (None, Some(directory)) => Ok(vec![Self::found(directory)?]),
+            (None, None) => {
+                let directories = bench.directories.iter().chain(&bench.other);
+                directories.map(|directory| Self::found(directory)).collect()
+            }
+        }
+    }
+
+    /// The same, ready for trials.
+    pub fn open_all(bench: &Bench) -> Result<Vec<Self>, BenchError> {
+        let open = match (&bench.file, &bench.first_touch) {
+            (Some(_), _) => Self::with_file,
+            (None, Some(_)) => Ok,
+            (None, None) => Self::with_scratch,
+        };
+        Self::find_all(bench)?.into_iter().map(open).collect()
+    }
+
+    /// A directory, without files created in it.
+    fn found(directory: &Path) -> Result<Self, BenchError> {
+        let path = directory.to_owned();
+        match fs::metadata(directory) {
+            Err(source) => Err(BenchError::Look { path, source }),
+            Ok(metadata) if !metadata.is_dir() => Err(BenchError::NotADirectory(path)),
+            Ok(_) => Ok(Self::new(directory, StorageFacts::of(directory)?)),
+        }
+    }
+
+    fn with_scratch(self) -> Result<Self, BenchError> {
+        let path = self.directory.clone();
+        if self.facts.read_only {
+            return Err(BenchError::ReadOnly(path));
+        }
+        if self.facts.free_bytes < LEAST_FREE_BYTES {
+            return Err(BenchError::NoSpace {
+                path,
+                needed_bytes: LEAST_FREE_BYTES,
+                free_bytes: self.facts.free_bytes,
+            });
+        }
+        let scratch = Scratch::new(&path).map_err(|source| BenchError::NoTestFiles { path, source })?;
+        Ok(Self {
+            probe: Some(Probe::new(scratch.path())?),
+            has_cold: can_be_cold(scratch.path()),
+            scratch: Some(scratch),
+            ..self
+        })
+    }
+
+    fn new(directory: &Path, facts: StorageFacts) -> Self {
+        Self {
+            directory: directory.to_owned(),
+            facts,
+            scratch: None,
+            has_cold: true,
+            probe: None,
+            files: BTreeMap::new(),
+            times_made: 0,
+            layouts: BTreeMap::new(),
+            first_touch: None,
+            trees: BTreeMap::new(),
+        }
+    }
+
+    fn with_file(self) -> Result<Self, BenchError> {
+        let bytes = CachedFile::open(&self.directory)?.metadata().len();
+        if bytes == 0 {
+            return Err(BenchError::Empty(self.directory));
+        }
+        let file = TestFile::existing(&self.directory, bytes);
+        Ok(Self {
+            has_cold: is_cold(cache::drop_file(&self.directory)?),
+            files: BTreeMap::from([(TestFileSet::single(bytes), vec![file])]),
+            ..self
+        })
+    }
+
+    /// The files of a set; makes those that do not exist yet.
+    pub fn files(
+        &mut self,
+        wanted: &TestFileSet,
+        seed: u64,
+        stop: &LaunchStop,
+    ) -> Result<&mut Vec<TestFile>, Unrecorded> {
+        self.forget_changed(wanted);
+        if !self.files.contains_key(wanted) {
+            if let Some(Some(why)) = self.layouts.get(&wanted.layout) {
+                return Err(Unrecorded::Retired(Status::Unavailable(why.clone())));
+            }
+            self.times_made += 1;
+            let prefix = format!("test-{}-{}", wanted.bytes, self.times_made);
+            let mut made = Vec::new();
+            for index in 0..wanted.count {
+                if stop.is_requested() {
+                    return Err(BenchError::Stopped.into());
+                }
+                let path = self.path(&wanted.name(&prefix, index));
+                // Each file has its own bytes, because some storages de-duplicate blocks.
+                let seed = seed.wrapping_add(wanted.bytes).wrapping_add(u64::from(index));
+                match wanted.create(&path, seed)? {
+                    Ok(file) => made.push(file),
+                    Err(why) => {
+                        // Earlier files of this set do no harm.
+                        self.layouts.insert(wanted.layout.clone(), Some(why.clone()));
+                        return Err(Unrecorded::Retired(Status::Unavailable(why)));
+                    }
+                }
+            }
+            self.files.insert(wanted.clone(), made);
+        }
+        Ok(self.files.entry(wanted.clone()).or_default())
+    }
+
+    /// The files of a set that exist.
+    pub fn made(&self, wanted: &TestFileSet) -> &[TestFile] {
+        self.files.get(wanted).map_or(&[], Vec::as_slice)
+    }
+
+    /// Removes the files of a set, so that they are made again.
+    pub fn remove(&mut self, files: &TestFileSet) {
+        for file in self.files.remove(files).into_iter().flatten() {
+            let _ = fs::remove_file(file.path);
+        }
+    }
+
+    /// Removes files that lost their layout, because reading a map fills holes on tmpfs.
+    fn forget_changed(&mut self, wanted: &TestFileSet) {
+        let is_as_made = |file: &TestFile| layout::verify(&file.path, &wanted.layout).is_ok_and(|found| found.is_ok());
+        if wanted.layout != Layout::Dense && !self.made(wanted).iter().all(is_as_made) {
+            self.remove(wanted);
+        }
+    }
+
+    /// Why files of a layout, or a method, are unavailable here, by trying them. Without a directory for that, the trial
+    /// shows it.
+    pub fn refuses(&mut self, layout: &Layout, method: Option<&Method>) -> Option<String> {
+        let refused = self.refuses_layout(layout);
+        refused.or_else(|| {
+            let found = self.probe.as_mut()?.availability(method?);
+            found.reason().map(str::to_owned)
+        })
+    }
+
+    fn refuses_layout(&mut self, layout: &Layout) -> Option<String> {
+        let (sample, bytes) = layout.sample()?;
+        let path = self.scratch.as_ref()?.path().join("layout");
+        let tried = self.layouts.entry(layout.clone()).or_insert_with(|| {
+            let made = layout::make(&path, &sample, bytes, 1);
+            let _ = fs::remove_file(&path);
+            match made {
+                Ok(made) => made.err(),
+                Err(error) => Some(format!(
+                    "cannot try the layout: {}: cannot lay it out: {error}",
+                    path.display()
+                )),
+            }
+        });
+        tried.clone()
+    }
+
+    /// The size of the existing files to read instead of test files, and how many a trial reads.
+    pub fn given(&self) -> Option<(u64, u32)> {
+        if let Some(files) = &self.first_touch {
+            return Some((files.bytes, files.files_per_trial));
+        }
+        let file = self.files.keys().next().filter(|_| self.scratch.is_none())?;
+        Some((file.bytes, file.count))
+    }
+
+    /// The path of a file in our scratch directory.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.scratch.as_ref().map_or(&*self.directory, Scratch::path).join(name)
+    }
+
+    /// Whether reads of a process are counted by a device of this machine.
+    pub fn tells_source(&self) -> bool {
+        let file_system = self.facts.file_system.as_str();
+        self.facts.has_block_device && !self.facts.is_network && !file_system.starts_with("fuse")
+    }
+
+    /// The backing file of a loop device: a file that is cold on the loop may be warm there.
+    pub fn backing_file(&self) -> Option<&Path> {
+        self.facts.device.as_ref()?.backing_file.as_deref()
+    }
+
+    /// Whether the page cache is the only cache here, so that residency distinguishes cold and warm.
+    pub fn tells_residency(&self) -> bool {
+        let file_system = self.facts.file_system.as_str();
+        !self.facts.is_network && file_system != "zfs" && !file_system.starts_with("fuse")
+    }
+
+    pub fn record(&self) -> record::Storage {
+        let facts = &self.facts;
+        record::Storage {
+            path: self.directory.to_string_lossy().into_owned(),
+            file_system: facts.file_system.clone(),
+            mount_options: facts.mount_options.clone(),
+            mount_point: facts
+                .mount_point
+                .as_ref()
+                .map(|point| point.to_string_lossy().into_owned()),
+            block_bytes: Some(facts.block_bytes),
+            free_bytes: Some(facts.free_bytes),
+            // Directories have no alignment, so it is read from the given file, or the first one made.
+            direct_alignment_bytes: self.given().and_then(|_| seekless::direct_alignment(&self.directory)),
+            device: facts.device.as_ref().map(|device| record::Device {
+                name: device.name.clone(),
+                below: device.disk_names(),
+                model: device.model.clone(),
+                claims_rotational: device.claims_rotational,
+                is_virtual: device.is_virtual,
+                scheduler: device.scheduler.clone(),
+                read_ahead_kib: device.read_ahead_kib,
+                logical_block_bytes: device.logical_block_bytes,
+                max_request_kib: device.max_request_kib,
+                write_cache: device.write_cache.clone(),
+            }),
+            id: Some(identity::of(&self.directory, facts)),
+            ..record::Storage::default()
+        }
+    }
+}
+
+/// The least free space for measuring the speed.
+const LEAST_FREE_BYTES: u64 = 64 << 20;
+
+/// Whether a file can be dropped from the page cache here.
+fn can_be_cold(directory: &Path) -> bool {
+    let path = directory.join("cold");
+    let written = fs::File::create_new(&path).and_then(|mut file| file.write_all(&[1; 4096]));
+    let dropped = written.is_ok().then(|| cache::drop_file(&path).ok()).flatten();
+    let _ = fs::remove_file(&path);
+    dropped.is_none_or(is_cold)
+}
+
+/// Whether nothing of a file is known to be resident.
+fn is_cold(resident: Resident) -> bool {
+    resident.part().is_none_or(|part| part == 0.0)
+}

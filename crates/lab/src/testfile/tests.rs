@@ -1,0 +1,185 @@
+//! Tests of test files.
+
+use std::fs;
+
+use seekless_record::Differ;
+
+use super::check::*;
+use super::set::*;
+use super::*;
+use crate::layout::Layout;
+
+/// A file of a set of one.
+fn made(path: &Path, bytes: u64, seed: u64, role: TestFileRole) -> TestFile {
+    let set = TestFileSet {
+        role,
+        ..TestFileSet::single(bytes)
+    };
+    set.create(path, seed).unwrap().unwrap()
+}
+
+fn lines_in(bytes: &[u8]) -> u64 {
+    bytes.iter().filter(|byte| **byte == b'\n').count() as u64
+}
+
+#[test]
+fn a_file_that_was_made_has_the_answers_of_reading_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    let bytes = CHECK_BYTES as u64 + 5000;
+    let made = made(&path("made"), bytes, 7, TestFileRole::Source);
+    let existing = TestFile::existing(&made.path, bytes);
+    for kernel in Kernel::ALL {
+        assert_eq!(
+            existing.answer(kernel).unwrap(),
+            made.answer(kernel).unwrap(),
+            "{kernel}"
+        );
+    }
+    let tree = TestFileSet {
+        is_tree: true,
+        ..TestFileSet::single(bytes)
+    };
+    let of_tree = tree.create(&path("tree/0000/00"), 7).unwrap().unwrap();
+    assert_eq!(fs::read(&made.path).unwrap(), fs::read(&of_tree.path).unwrap());
+}
+
+#[test]
+fn a_second_file_differs_in_the_byte_that_is_said_and_in_no_other() {
+    let directory = tempfile::tempdir().unwrap();
+    let first = directory.path().join("original");
+    made(&first, 5000, 7, TestFileRole::Source);
+    let bytes = fs::read(&first).unwrap();
+    for differ in [Differ::None, Differ::First, Differ::Early, Differ::Middle, Differ::Last] {
+        let path = directory.path().join(differ.name());
+        let other = made(&path, 5000, 7, TestFileRole::Second(differ));
+        let found = fs::read(&path).unwrap();
+        let differing: Vec<usize> = (0..5000).filter(|&at| bytes[at] != found[at]).collect();
+        let expected: Vec<usize> = other.difference.iter().map(|&at| at as usize).collect();
+        assert_eq!(differing, expected, "{}", differ.name());
+        let equal = &bytes[..expected.first().copied().unwrap_or(5000)];
+        assert_eq!(other.equal_lines().unwrap(), lines_in(equal), "{}", differ.name());
+    }
+}
+
+#[test]
+fn an_update_that_was_not_made_is_found_and_so_is_one_too_many() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("file");
+    let bytes = CHECK_BYTES as u64 + 5000;
+    made(&path, bytes, 3, TestFileRole::Source);
+    // One lies across the border of two pieces.
+    let places = [0, 4000, CHECK_BYTES as u64 - 2, bytes - 4];
+    let updates: BTreeMap<u64, Vec<u8>> = places.iter().map(|&at| (at, vec![9, 8, 7, 6])).collect();
+    let checked = || check_updated(&path, bytes, 3, &updates, TestPart::Whole).unwrap();
+    assert_eq!(checked(), Err("byte 0 is wrong".to_owned()), "nothing was done");
+    let file = File::options().write(true).open(&path).unwrap();
+    for (at, update) in &updates {
+        assert!(checked().is_err(), "before the one at {at}");
+        file.write_all_at(update, *at).unwrap();
+    }
+    assert_eq!(checked(), Ok(bytes));
+    change_byte(&path, 12_345).unwrap();
+    assert_eq!(checked(), Err("byte 12345 is wrong".to_owned()));
+}
+
+#[test]
+fn a_block_that_was_not_written_over_is_found_and_so_is_one_too_many() {
+    let directory = tempfile::tempdir().unwrap();
+    // Blocks lie across the border of two pieces, and the last is short.
+    let (bytes, block_bytes) = (2 * CHECK_BYTES as u64 + 5000, 12_000);
+    let mut file = made(
+        &directory.path().join("file"),
+        bytes,
+        3,
+        TestFileRole::Overwritten(block_bytes),
+    );
+    let checked = |file: &TestFile| file.check(TestPart::Whole).unwrap();
+    assert_eq!(checked(&file), Ok(bytes));
+    let writer = File::options().write(true).open(&file.path).unwrap();
+    for seed in [4, 5] {
+        let visits = Visits::draw(bytes, block_bytes, 10, seed);
+        file.written(&visits, seed);
+        for range in visits.ranges() {
+            assert!(checked(&file).is_err(), "before the one at {}", range.start);
+            let mut block = vec![0; (range.end - range.start) as usize];
+            Generator::new(seed).fill(range.start, &mut block);
+            writer.write_all_at(&block, range.start).unwrap();
+        }
+        assert_eq!(checked(&file), Ok(bytes));
+    }
+    change_byte(&file.path, 12_345).unwrap();
+    assert_eq!(checked(&file), Err("byte 12345 is wrong".to_owned()));
+}
+
+#[test]
+fn the_answer_of_blocks_is_that_of_their_bytes() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("file");
+    let bytes = 100_000;
+    let made = made(&path, bytes, 9, TestFileRole::Source);
+    let found = TestFile::existing(&path, bytes);
+    let some = Visits::draw(bytes, 4096, 7, 1);
+    let all = Visits::draw(bytes, 4096, u32::MAX, 1);
+    for kernel in Kernel::ALL {
+        let answer = |file: &TestFile, visits| file.answer_of(kernel, visits).unwrap();
+        assert_eq!(answer(&made, &some), answer(&found, &some), "{kernel}");
+        assert_eq!(answer(&made, &all), made.answer(kernel).unwrap(), "{kernel}");
+    }
+}
+
+#[test]
+fn a_sample_has_both_ends_and_other_pieces_each_time() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("file");
+    let pieces = 64;
+    let bytes = pieces * CHECK_BYTES as u64 + 5;
+    write_stream(&path, bytes, 3).unwrap();
+    let checked = |part| check_updated(&path, bytes, 3, &BTreeMap::new(), part).unwrap();
+    assert_eq!(checked(TestPart::Whole), Ok(bytes));
+    let sampled: Vec<u64> = (0..20).map(|seed| checked(TestPart::Sample(seed)).unwrap()).collect();
+    let mean = sampled.iter().sum::<u64>() / 20;
+    assert!((bytes / 32..bytes / 8).contains(&mean), "{sampled:?}");
+    // Whichever byte is wrong, some sample finds it; at an end, every one does.
+    for (at, always) in [(0, true), (bytes / 2, false), (bytes - 1, true)] {
+        change_byte(&path, at).unwrap();
+        let wrong = Err(format!("byte {at} is wrong"));
+        assert_eq!(checked(TestPart::Whole), wrong);
+        let found = (0..200)
+            .filter(|&seed| checked(TestPart::Sample(seed)) == wrong)
+            .count();
+        assert!(
+            if always { found == 200 } else { (2..40).contains(&found) },
+            "{found} at {at}"
+        );
+        change_byte(&path, at).unwrap();
+    }
+}
+
+#[test]
+fn the_answers_of_a_layout_are_those_of_reading_its_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("file");
+    let layout: Layout = "64K hole, 8K data, 3 x (64K hole, 4K zeros, 128K data), 64K hole"
+        .parse()
+        .unwrap();
+    let set = TestFileSet {
+        layout: layout.clone(),
+        ..TestFileSet::single(layout.bytes())
+    };
+    let made = set.create(&path, 9).unwrap().unwrap();
+    let found = TestFile::existing(&path, layout.bytes());
+    for kernel in Kernel::ALL {
+        assert_eq!(made.answer(kernel).unwrap(), found.answer(kernel).unwrap(), "{kernel}");
+    }
+    let some = Visits::draw(layout.bytes(), 12_288, 20, 1);
+    let answer = |file: &TestFile| file.answer_of(Kernel::Histogram, &some).unwrap();
+    assert_eq!(answer(&made), answer(&found));
+}
+
+#[test]
+fn a_file_of_one_byte_differs_in_it() {
+    for differ in [Differ::First, Differ::Early, Differ::Middle, Differ::Last] {
+        assert_eq!(offset_of(differ, 1), Some(0));
+    }
+}
