@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
 use rustix::fs::OFlags;
-use seekless_lab::WholeFile;
+use seekless::files::WholeFile;
 
 /// The target of an output, checked before the work starts.
 #[derive(Debug)]

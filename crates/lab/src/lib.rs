@@ -29,7 +29,6 @@ mod runner;
 mod scratch;
 mod testfile;
 mod updates;
-mod whole_file;
 mod work;
 
 /// The time now; the last that can be written if the clock is beyond the year 9999.
@@ -42,4 +41,3 @@ pub use kernel::{Kernel, KernelAnswer};
 pub use machine::machine;
 pub use runner::{Bench, BenchError, Event, Obstacle, RunWatch, run, unmeasured};
 pub use scratch::{Scratch, remove_scratch};
-pub use whole_file::WholeFile;

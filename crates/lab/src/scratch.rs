@@ -11,10 +11,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use seekless::files::Exposed;
+use seekless::files::{Exposed, with_new_name};
 use seekless_sys::{self as sys, Access, Directory};
-
-use crate::whole_file::with_new_name;
 
 /// The prefix of the directories' names.
 const PREFIX: &str = "seekless-scratch-";

@@ -127,6 +127,7 @@ fn open_at(
         Access::Read => OFlags::RDONLY,
         Access::CreateNew => OFlags::RDWR | OFlags::CREATE | OFlags::EXCL,
         Access::Overwrite => OFlags::RDWR,
+        Access::Append => OFlags::WRONLY | OFlags::APPEND,
     };
     flags.set(platform::DIRECT, how.direct);
     flags.set(platform::WRITE_THROUGH, how.write_through);

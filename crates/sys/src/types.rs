@@ -14,6 +14,8 @@ pub enum Access {
     CreateNew,
     /// Reading and writing a file that exists, keeping its contents.
     Overwrite,
+    /// Writing at the end of a file that exists.
+    Append,
 }
 
 /// How a file is opened.

@@ -13,6 +13,7 @@ mod holes;
 mod identity;
 mod kind;
 mod read;
+mod whole;
 
 pub use attributes::{Attributes, NotGiven};
 pub(crate) use beside::{is_name_of_empty, make_beside, make_for_a_moment, make_unnamed};
@@ -29,3 +30,4 @@ pub(crate) use kind::{
 };
 pub use kind::{kind_of, with_article};
 pub use read::{read_full, read_some};
+pub use whole::{WholeFile, with_new_name};

@@ -15,7 +15,7 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use etcetera::BaseStrategy;
-use seekless::files::{Exposed, open_own, read_within};
+use seekless::files::{Exposed, WholeFile, open_own, read_within};
 use seekless_record::{DocumentError, MAX_DOCUMENT_BYTES, Run};
 use seekless_results::Origin;
 use seekless_sys::Access;
@@ -25,7 +25,6 @@ use self::error::NAMES_TOLD;
 pub use self::error::StoreError;
 pub use self::kept::Kept;
 pub use self::turn::{Measuring, MeasuringLock};
-use crate::whole_file::WholeFile;
 
 /// The limit of the store. Beyond it, own runs are still saved, with a message; imports are refused; nothing is removed
 /// unasked.

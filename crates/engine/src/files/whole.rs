@@ -3,15 +3,13 @@
 //! All calls are relative to the open directory, so that renaming it or planting a link does not redirect them.
 
 use std::ffi::{CStr, OsStr, OsString};
-use std::fs::{self, File, OpenOptions, Permissions};
+use std::fs::{self, File, Permissions};
 use std::io::{self, ErrorKind, Write};
 use std::os::fd::AsFd;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
-use rustix::io::Errno;
-use seekless_sys::{self as sys, Access, Directory};
+use seekless_sys::{self as sys, Access, Directory, Opening};
 
 /// A name in a directory, for a new file or one that will be replaced.
 #[derive(Debug)]
@@ -32,11 +30,9 @@ impl WholeFile {
     /// # Errors
     /// The system's. `EACCES` for a link that somebody else planted in a sticky directory open to all.
     pub fn find(path: &Path) -> io::Result<Option<Self>> {
-        let nonblock = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or(0);
-        let opened = OpenOptions::new().append(true).custom_flags(nonblock).open(path);
-        let old = match opened {
+        let old = match sys::open(path, Opening::plain(Access::Append)) {
             Err(error) if error.kind() == ErrorKind::NotFound => None,
-            opened => Some(opened?),
+            opened => Some(opened?.required()?),
         };
         let Some((directory, name, path)) = end_of_links(path)? else {
             return Ok(None);
@@ -119,10 +115,10 @@ impl WholeFile {
 const BESIDE: &str = ".seekless-";
 
 /// Makes something under an unused name: the prefix and 16 digits.
-pub(crate) fn with_new_name<T>(
-    prefix: &str,
-    mut make: impl FnMut(&OsStr) -> io::Result<T>,
-) -> io::Result<(OsString, T)> {
+///
+/// # Errors
+/// The system's, of making it.
+pub fn with_new_name<T>(prefix: &str, mut make: impl FnMut(&OsStr) -> io::Result<T>) -> io::Result<(OsString, T)> {
     loop {
         let name = OsString::from(format!("{prefix}{:016x}", fastrand::u64(..)));
         match make(&name) {
@@ -140,26 +136,26 @@ const MOST_LINKS: usize = 40;
 fn end_of_links(path: &Path) -> io::Result<Option<(Directory, OsString, PathBuf)>> {
     let mut path = path.to_owned();
     for _ in 0..MOST_LINKS {
-        let name = path.file_name().ok_or(Errno::INVAL)?.to_owned();
+        let name = path.file_name().ok_or(ErrorKind::InvalidInput)?.to_owned();
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         let parent = fs::canonicalize(parent.unwrap_or(Path::new(".")))?;
         if parent.starts_with("/proc") || parent == Path::new("/dev/fd") {
             return Ok(None);
         }
         let directory = Directory::open(&parent)?;
-        match rustix::fs::readlinkat(&directory, &name, Vec::new()) {
-            Ok(next) => {
+        match directory.link_target(&name) {
+            Ok(target) => {
                 refuse_planted(&directory, &name)?;
-                path = parent.join(OsStr::from_bytes(next.as_bytes()));
+                path = parent.join(target);
             }
-            Err(Errno::INVAL | Errno::NOENT) => {
+            Err(error) if [ErrorKind::InvalidInput, ErrorKind::NotFound].contains(&error.kind()) => {
                 let path = parent.join(&name);
                 return Ok(Some((directory, name, path)));
             }
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(error),
         }
     }
-    Err(Errno::LOOP.into())
+    Err(io::Error::other("too many symbolic links"))
 }
 
 /// Refuses a link that the kernel does not follow with `fs.protected_symlinks` (proc(5)): in a sticky directory open to
@@ -169,7 +165,7 @@ fn refuse_planted(directory: &Directory, name: &OsStr) -> io::Result<()> {
     let (place, link) = (directory.metadata()?, directory.entry(name)?);
     let is_open = place.mode() & STICKY_AND_OPEN == STICKY_AND_OPEN;
     if is_open && link.user != place.uid() && link.user != sys::effective_user() {
-        return Err(Errno::ACCESS.into());
+        return Err(ErrorKind::PermissionDenied.into());
     }
     Ok(())
 }
