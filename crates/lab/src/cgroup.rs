@@ -38,7 +38,6 @@ impl MemoryGroup {
     }
 
     /// The group's directory.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.directory
     }

@@ -23,7 +23,6 @@ pub struct Generator {
 
 impl Generator {
     /// The stream of a seed, with its block drawn.
-    #[must_use]
     pub fn new(seed: u64) -> Self {
         let words = (0..PIECE_WORDS).flat_map(|index| drawn(seed, index));
         Self {

@@ -29,7 +29,6 @@ mod runner;
 mod scratch;
 mod testfile;
 mod updates;
-mod work;
 
 /// The time now; the last that can be written if the clock is beyond the year 9999.
 #[must_use]

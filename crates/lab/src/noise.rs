@@ -14,13 +14,11 @@ pub struct CpuTime([u64; 5]);
 
 impl CpuTime {
     /// Reads it; `None` if the system does not report it.
-    #[must_use]
     pub fn now() -> Option<Self> {
         Self::parse(&fs::read_to_string("/proc/stat").ok()?)
     }
 
     /// Parses the first line of `/proc/stat`: `nice` counts as programs, interrupts count as the kernel.
-    #[must_use]
     pub fn parse(stat: &str) -> Option<Self> {
         let line = stat.lines().next()?.strip_prefix("cpu ")?;
         let ticks: Vec<u64> = line.split_whitespace().map_while(|ticks| ticks.parse().ok()).collect();
@@ -42,7 +40,6 @@ impl CpuTime {
     }
 
     /// The part of each column in the time since, 0 to 1; `None` where there was none.
-    #[must_use]
     pub fn parts_since(self, earlier: Self) -> Option<[f64; 5]> {
         // The waiting time may decrease (proc_stat(5)).
         let spent: [u64; 5] = std::array::from_fn(|column| self.0[column].saturating_sub(earlier.0[column]));
@@ -63,7 +60,6 @@ pub struct Load {
 
 impl Load {
     /// Reads the load.
-    #[must_use]
     pub fn now() -> Self {
         let used = |whose| sys::usage(whose).map_or(Duration::ZERO, |usage| usage.user + usage.system);
         Self {
@@ -74,7 +70,6 @@ impl Load {
 
     /// The parts of all processors' time since then that the host took away, and that other processes used, 0 to 1; `None` if the
     /// system does not report them, or no time has passed.
-    #[must_use]
     pub fn noise_since(self, earlier: Self) -> Option<(f64, f64)> {
         let (now, then) = self.all.zip(earlier.all)?;
         let [.., stolen] = now.parts_since(then)?;
@@ -86,7 +81,6 @@ impl Load {
 const SAMPLE_BYTES: usize = 16 << 20;
 
 /// The speed at which test data is generated, in bytes per second.
-#[must_use]
 pub fn producer_bytes_per_second() -> f64 {
     let mut buffer = vec![0; 1 << 20];
     let generator = Generator::new(1);
@@ -100,7 +94,6 @@ pub fn producer_bytes_per_second() -> f64 {
 }
 
 /// The speed of the first and of the second touch of memory, in bytes per second.
-#[must_use]
 pub fn touch_bytes_per_second() -> (f64, f64) {
     let mut memory: Vec<u8> = Vec::with_capacity(SAMPLE_BYTES);
     let start = Instant::now();

@@ -6,7 +6,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Permissions};
-use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
+use std::io::{self, BufRead, BufReader, ErrorKind, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::os::unix::process::parent_id;
@@ -16,7 +16,9 @@ use std::process::{Child, Command, Stdio};
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 use seekless::StorageFacts;
+use seekless::files::read_within;
 use seekless_sys::{self as sys, Access, Directory};
+use serde::{Deserialize, Serialize};
 
 /// Where the notes are. The directory is emptied when the machine starts, and windows are as the kernel makes them
 /// then. Only root sets windows; others may see which are set.
@@ -122,8 +124,14 @@ fn set(notes: &Directory, note: &OsStr, file: &Path, kib: u64) -> Result<(), Str
     // First restore what a killed run left, or its window would be taken for the one to restore.
     put_back(notes, note).map_err(failed)?;
     let before_kib = read_kib(file).map_err(failed)?;
-    let text = format!("{}\n{before_kib}\n{kib}\n{}\n", file.display(), parent_id());
-    write_note(notes, note, &text).map_err(|error| format!("{}: {error}", note.display()))?;
+    let left = Note {
+        file: file.to_owned(),
+        before_kib,
+        set_kib: kib,
+        process: parent_id().cast_signed(),
+    };
+    left.write(notes, note)
+        .map_err(|error| format!("{}: {error}", note.display()))?;
     fs::write(file, kib.to_string()).map_err(failed)?;
     // Drivers may round it, or have a minimum.
     match read_kib(file).map_err(failed)? {
@@ -177,12 +185,11 @@ fn left_in(directory: &Path) -> Vec<LeftWindow> {
         return Vec::new();
     };
     let names = notes.names().unwrap_or_default();
-    let devices = names
-        .iter()
-        .filter_map(|name| name.as_bytes().strip_suffix(NOTE.as_bytes()));
-    devices
-        .filter_map(|device| left(&notes, OsStr::from_bytes(device)))
-        .collect()
+    let device = |name: &OsString| {
+        let device = name.as_bytes().strip_suffix(NOTE.as_bytes())?;
+        left(&notes, OsStr::from_bytes(device))
+    };
+    names.iter().filter_map(device).collect()
 }
 
 fn left(notes: &Directory, device: &OsStr) -> Option<LeftWindow> {
@@ -193,14 +200,16 @@ fn left(notes: &Directory, device: &OsStr) -> Option<LeftWindow> {
         before_kib: note.before_kib,
         now,
     };
-    let lock = match open_lock(notes, device) {
-        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-            let note = Note::read(notes, name).ok()??;
-            let is_left = note.is_set() && !note.is_of_live_run();
-            return is_left.then(|| left(note, Now::NotAllowed));
-        }
-        lock => lock.ok()?,
-    };
+    let lock = open_lock(notes, device);
+    if lock
+        .as_ref()
+        .is_err_and(|error| error.kind() == ErrorKind::PermissionDenied)
+    {
+        let note = Note::read(notes, name).ok()??;
+        let is_left = note.is_set() && !note.is_of_live_run();
+        return is_left.then(|| left(note, Now::NotAllowed));
+    }
+    let lock = lock.ok()?;
     lock.try_lock().ok()?;
     let note = Note::read(notes, name).ok()??;
     match put_back(notes, name) {
@@ -211,6 +220,7 @@ fn left(notes: &Directory, device: &OsStr) -> Option<LeftWindow> {
 }
 
 /// What a note says.
+#[derive(Serialize, Deserialize)]
 struct Note {
     file: PathBuf,
     before_kib: u64,
@@ -225,23 +235,16 @@ const LONGEST_NOTE: u64 = 8 << 10;
 impl Note {
     /// `None` where there is none, or one that was not written to its end: the window was not set then.
     fn read(notes: &Directory, name: &OsStr) -> io::Result<Option<Self>> {
-        let file = match notes.open_plain(name, Access::Read) {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            opened => opened?,
-        };
-        let mut text = String::new();
-        file.take(LONGEST_NOTE).read_to_string(&mut text)?;
-        let mut lines = text.lines();
-        let mut next = || lines.next();
-        let parsed = (|| {
-            Some(Self {
-                file: next()?.into(),
-                before_kib: next()?.parse().ok()?,
-                set_kib: next()?.parse().ok()?,
-                process: next()?.parse().ok()?,
-            })
-        })();
-        Ok(parsed.filter(|_| text.ends_with('\n')))
+        match notes.open_plain(name, Access::Read) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            opened => Ok(serde_json::from_slice(&read_within(opened?, LONGEST_NOTE)?).ok()),
+        }
+    }
+
+    fn write(&self, notes: &Directory, name: &OsStr) -> io::Result<()> {
+        let mut file = notes.create_file(name, 0o600)?;
+        file.write_all(&serde_json::to_vec(self)?)?;
+        file.set_permissions(Permissions::from_mode(0o644))
     }
 
     /// Whether the window is as the run set it: somebody may have changed it since, or put another device in its place.
@@ -267,12 +270,6 @@ fn put_back(notes: &Directory, name: &OsStr) -> io::Result<bool> {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
         _ => Ok(is_set),
     }
-}
-
-fn write_note(notes: &Directory, name: &OsStr, text: &str) -> io::Result<()> {
-    let mut file = notes.create_file(name, 0o600)?;
-    file.write_all(text.as_bytes())?;
-    file.set_permissions(Permissions::from_mode(0o644))
 }
 
 /// The directory of notes, made where it is missing.
@@ -333,18 +330,12 @@ fn read_kib(file: &Path) -> io::Result<u64> {
 
 /// The file of the window of a storage's device.
 fn window_file(facts: &StorageFacts) -> Result<PathBuf, String> {
-    let device = facts
-        .device
-        .as_ref()
-        .ok_or("there is no device with a read-ahead window")?;
+    let device = facts.device.as_ref();
+    let device = device.ok_or("there is no device with a read-ahead window")?;
     // A partition has the window of its disk.
-    let directories = [device.sys_directory.clone(), device.sys_directory.join("..")];
-    let mut files = directories
-        .iter()
-        .map(|directory| directory.join("queue/read_ahead_kb"));
-    let file = files
-        .find(|file| file.exists())
-        .ok_or("the device has no read-ahead window")?;
+    let files = ["queue/read_ahead_kb", "../queue/read_ahead_kb"].map(|file| device.sys_directory.join(file));
+    let file = files.into_iter().find(|file| file.exists());
+    let file = file.ok_or("the device has no read-ahead window")?;
     let number = fs::read_to_string(device.sys_directory.join("dev")).unwrap_or_default();
     if number.trim() == facts.device_number_text() {
         fs::canonicalize(&file).map_err(|error| format!("{}: {error}", file.display()))

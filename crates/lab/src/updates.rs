@@ -6,7 +6,6 @@ use seekless::update::Batch;
 use seekless_record::{Draw, UpdatePattern};
 
 /// How many updates a pattern makes in a file of a size.
-#[must_use]
 pub fn count(pattern: &UpdatePattern, file_bytes: u64) -> u64 {
     match file_bytes.checked_sub(pattern.bytes) {
         None => 0,
@@ -60,7 +59,6 @@ pub fn batch(pattern: &UpdatePattern, file_bytes: u64, seed: u64) -> Result<Batc
 
 /// The expected bytes of the updated places, by offset, computed without the engine, so that its mistakes are not
 /// repeated. Two places are equal or do not overlap.
-#[must_use]
 pub fn expected(pattern: &UpdatePattern, file_bytes: u64, seed: u64) -> BTreeMap<u64, Vec<u8>> {
     drawn(pattern, file_bytes, seed).collect()
 }

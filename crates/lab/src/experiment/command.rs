@@ -7,7 +7,7 @@ use seekless_record::{Command, ExitCode};
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::format::{Checked, IsThere, one_of, problem, visible};
+use super::format::{Checked, IsThere, one_of, problem, refuse, visible};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -32,38 +32,32 @@ pub(super) fn commands(
     let mut commands: Vec<Command> = Vec::new();
     for text in texts {
         let name = visible(&text.name, "command")?;
-        if commands.iter().any(|command| command.name == *name) {
-            return problem(&text.name, format!("two commands are named `{name}`"));
-        }
+        let is_known = commands.iter().any(|command| command.name == *name);
+        refuse(Some(&text.name), is_known, format!("two commands are named `{name}`"))?;
         commands.push(command(operation, has_tree, text)?);
         let all = [Some(&text.argv), text.before.as_ref()].into_iter().flatten();
         for argv in all.filter(|_| !text.optional) {
             let program = &argv.get_ref()[0];
-            if !program.contains('{') && !is_there(program) {
-                return problem(
-                    argv,
-                    format!(
-                        "there is no program `{program}`; if the rest can be measured without it, add `optional = true`"
-                    ),
-                );
-            }
+            let is_missing = !program.contains('{') && !is_there(program);
+            let why = "if the rest can be measured without it, add `optional = true`";
+            refuse(
+                Some(argv),
+                is_missing,
+                format!("there is no program `{program}`; {why}"),
+            )?;
         }
     }
     Ok(commands)
 }
 
 fn command(operation: Operation, has_tree: bool, text: &CommandText) -> Checked<Command> {
-    let exit_codes = [("success", ExitCode::Success), ("verdict", ExitCode::Verdict)];
+    let is_compare = operation == Operation::Compare;
+    let only_compare = format!("only a comparison gives a verdict; this is a {operation}");
+    refuse(text.exit_code.as_ref(), !is_compare, only_compare)?;
     let exit_code = match &text.exit_code {
-        None if operation == Operation::Compare => ExitCode::Verdict,
+        None if is_compare => ExitCode::Verdict,
         None => ExitCode::Success,
-        Some(word) if operation == Operation::Compare => one_of(word, "exit code", &exit_codes)?,
-        Some(word) => {
-            return problem(
-                word,
-                format!("only a comparison gives a verdict; this is a {operation}"),
-            );
-        }
+        Some(word) => one_of(word, "exit code", &ExitCode::ALL.map(|code| (code.name(), code)))?,
     };
     arguments(&text.argv)?;
     let before = text.before.as_ref().map(|before| before.get_ref().clone());
@@ -87,28 +81,21 @@ fn command(operation: Operation, has_tree: bool, text: &CommandText) -> Checked<
         (Operation::Compare, ExitCode::Success) => &[],
         (Operation::Update, _) => &["{target}", "{updates}"],
     };
-    for placeholder in needed {
-        if !command
+    let has = |placeholder: &str| {
+        command
             .argv
             .iter()
             .skip(1)
             .any(|argument| argument.contains(placeholder))
-        {
-            return problem(
-                &text.argv,
-                format!("the arguments of a {operation} command must contain `{placeholder}`"),
-            );
-        }
+    };
+    if let Some(missing) = needed.iter().find(|placeholder| !has(placeholder)) {
+        let must = format!("the arguments of a {operation} command must contain `{missing}`");
+        return problem(&text.argv, must);
     }
-    if let Some(before) = &text.before {
-        arguments(before)?;
-        if !matches!(operation, Operation::Compare | Operation::Copy) {
-            return problem(
-                before,
-                format!("`before` is allowed only for `compare` and `copy`, not for `{operation}`"),
-            );
-        }
-    }
+    text.before.as_ref().map(arguments).transpose()?;
+    let may_prepare = matches!(operation, Operation::Compare | Operation::Copy);
+    let only = format!("`before` is allowed only for `compare` and `copy`, not for `{operation}`");
+    refuse(text.before.as_ref(), !may_prepare, only)?;
     Ok(command)
 }
 
@@ -127,11 +114,8 @@ pub(super) fn is_there(program: &str) -> bool {
 
 /// Checks that a program can be started with these arguments.
 fn arguments(argv: &Spanned<Vec<String>>) -> Checked<()> {
-    if argv.get_ref().first().is_none_or(String::is_empty) {
-        return problem(argv, "the program is missing");
-    }
-    if argv.get_ref().iter().any(|argument| argument.contains('\0')) {
-        return problem(argv, "an argument cannot contain a zero byte");
-    }
-    Ok(())
+    let has_none = argv.get_ref().first().is_none_or(String::is_empty);
+    refuse(Some(argv), has_none, "the program is missing")?;
+    let has_zero = argv.get_ref().iter().any(|argument| argument.contains('\0'));
+    refuse(Some(argv), has_zero, "an argument cannot contain a zero byte")
 }

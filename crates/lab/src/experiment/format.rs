@@ -4,7 +4,7 @@ use std::fs;
 use std::ops::Range;
 use std::path::Path;
 
-use seekless::method::{AccessPattern, Choice, did_you_mean, parse_size};
+use seekless::method::{AccessPattern, Choice, did_you_mean, format_size, parse_size};
 use seekless::{Method, Operation};
 use seekless_record::{Cache, Command, Differ, Subject, Target};
 use serde::Deserialize;
@@ -15,7 +15,8 @@ use super::command::{CommandText, commands};
 use super::error::nearest;
 use super::published::{ColumnText, PublishedText, column, published};
 use super::updates::{UpdatesText, updates};
-use super::{ContestPlan, Experiment, ExperimentError, Size, entry, expand, layout, syntax};
+use super::{ContestPlan, Experiment, ExperimentError, Size, entry, expand, syntax};
+use crate::cgroup;
 use crate::kernel::Kernel;
 use crate::layout::Layout;
 
@@ -83,6 +84,14 @@ pub fn problem<T, U>(at: &Spanned<T>, message: impl Into<String>) -> Checked<U> 
     })
 }
 
+/// Refuses a key that is given although it must not be.
+pub(super) fn refuse<T>(key: Option<&Spanned<T>>, is_wrong: bool, message: impl Into<String>) -> Checked<()> {
+    match key.filter(|_| is_wrong) {
+        Some(key) => problem(key, message),
+        None => Ok(()),
+    }
+}
+
 /// Reads the text of a regular file of a sensible size.
 pub(super) fn read(path: &Path) -> Result<String, ExperimentError> {
     let unreadable = |source| ExperimentError::Unreadable {
@@ -139,16 +148,16 @@ pub(super) type IsThere = fn(&str) -> bool;
 fn experiment(text: ExperimentText, is_there: IsThere) -> Checked<Experiment> {
     let name = text.name.get_ref();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-    if name.is_empty() || name.len() > 64 || name.starts_with('.') || !name.chars().all(is_plain) {
-        // Runs and their files are named after it.
-        return problem(
-            &text.name,
-            "a name must have 1 to 64 letters, digits, `-`, `_` or `.`, and must not start with a dot",
-        );
-    }
-    if text.contest.get_ref().is_empty() {
-        return problem(&text.contest, "an experiment needs at least one `[[contest]]`");
-    }
+    let is_name = (1..=64).contains(&name.len()) && !name.starts_with('.') && name.chars().all(is_plain);
+    // Runs and their files are named after it.
+    let must = "a name must have 1 to 64 letters, digits, `-`, `_` or `.`, and must not start with a dot";
+    refuse(Some(&text.name), !is_name, must)?;
+    let is_empty = text.contest.get_ref().is_empty();
+    refuse(
+        Some(&text.contest),
+        is_empty,
+        "an experiment needs at least one `[[contest]]`",
+    )?;
     let contests = text.contest.get_ref().iter().map(|text| contest(text, is_there));
     let published = text.published.into_iter().map(|text| published(name, text));
     let columns = text.column.into_iter().map(|text| column(name, text));
@@ -166,9 +175,9 @@ fn contest(text: &ContestText, is_there: IsThere) -> Checked<ContestPlan> {
     let target = target(operation, text.target.as_ref())?;
     let commands = commands(operation, text.tree.is_some(), &text.command, is_there)?;
     let methods = methods(operation, text)?;
-    if methods.is_empty() && commands.is_empty() {
-        return problem(&text.operation, "a contest needs at least one method or command");
-    }
+    let is_empty = methods.is_empty() && commands.is_empty();
+    let needs_one = "a contest needs at least one method or command";
+    refuse(Some(&text.operation), is_empty, needs_one)?;
     refuse_unused(operation, text)?;
     refuse_beside_tree(operation, text)?;
     let differs = differs(operation, &methods, text.differ.as_ref())?;
@@ -185,7 +194,7 @@ fn contest(text: &ContestText, is_there: IsThere) -> Checked<ContestPlan> {
         .map(|command| entry(Subject::Command(command), None));
     let mut plan = ContestPlan::of(operation, Vec::new(), Size::Auto);
     plan.common.entries = methods.chain(commands).collect();
-    plan.common.memory_bytes = layout::memory(&caches, text.memory.as_ref())?;
+    plan.common.memory_bytes = memory(&caches, text.memory.as_ref())?;
     plan.common.updates = updates(operation, text.updates.as_ref())?;
     plan.common.target = target;
     plan.common.tree = text.tree.as_ref().map(|tree| tree.get_ref().clone());
@@ -210,73 +219,62 @@ fn refuse_unused(operation: Operation, text: &ContestText) -> Checked<()> {
         let has_block = |choice: Choice| choice.method()?.options().block_bytes();
         !name.get_ref().contains("block=") && all.into_iter().any(|choice| has_block(choice).is_some())
     };
-    if let Some(blocks) = text.blocks.as_ref().filter(|_| !text.methods.iter().any(takes_block)) {
-        return problem(
-            blocks,
-            "no method of this contest takes `blocks`: each names its block, or has none",
-        );
-    }
-    if let Some(kib) = text.read_ahead_kib.as_ref().filter(|_| operation == Operation::Write) {
-        return problem(kib, "a write reads nothing, so it has no `read-ahead-kib`");
-    }
-    if let Some(files) = text
-        .files
-        .as_ref()
-        .filter(|_| text.sustained.as_ref().is_some_and(|on| *on.get_ref()))
-    {
-        return problem(
-            files,
-            "a sustained write has no `files`: `sizes` says how much is written in all",
-        );
-    }
-    if !text.methods.is_empty() {
-        return Ok(());
-    }
-    let only_for_methods = "is only for methods, and this contest has commands alone";
-    if let Some(kernel) = &text.kernel {
-        return problem(kernel, format!("`kernel` {only_for_methods}"));
-    }
-    match &text.work {
-        Some(work) => problem(work, format!("`work` {only_for_methods}")),
-        None => Ok(()),
-    }
+    let no_blocks = "no method of this contest takes `blocks`: each names its block, or has none";
+    refuse(text.blocks.as_ref(), !text.methods.iter().any(takes_block), no_blocks)?;
+    let no_window = "a write reads nothing, so it has no `read-ahead-kib`";
+    refuse(text.read_ahead_kib.as_ref(), operation == Operation::Write, no_window)?;
+    let is_sustained = text.sustained.as_ref().is_some_and(|on| *on.get_ref());
+    let no_files = "a sustained write has no `files`: `sizes` says how much is written in all";
+    refuse(text.files.as_ref(), is_sustained, no_files)?;
+    let only = |key| format!("`{key}` is only for methods, and this contest has commands alone");
+    refuse(text.kernel.as_ref(), text.methods.is_empty(), only("kernel"))?;
+    refuse(text.work.as_ref(), text.methods.is_empty(), only("work"))
 }
 
 /// An existing directory is read as it is, by commands that take it.
 fn refuse_beside_tree(operation: Operation, text: &ContestText) -> Checked<()> {
-    let Some(tree) = &text.tree else { return Ok(()) };
-    if operation != Operation::Read {
-        return problem(
-            tree,
-            format!("`tree` is allowed only for `read`, not for `{operation}`"),
-        );
-    }
-    if tree.get_ref().is_empty() || tree.get_ref().contains('\0') {
-        return problem(tree, "`tree` must name a directory");
-    }
-    if !text.methods.is_empty() {
-        return problem(tree, "`tree` is only for commands, and this contest has methods");
-    }
+    let tree = text.tree.as_ref();
+    let only_read = format!("`tree` is allowed only for `read`, not for `{operation}`");
+    refuse(tree, operation != Operation::Read, only_read)?;
+    let is_path = |path: &String| !path.is_empty() && !path.contains('\0');
+    let is_named = tree.is_none_or(|tree| is_path(tree.get_ref()));
+    refuse(tree, !is_named, "`tree` must name a directory")?;
+    let only_commands = "`tree` is only for commands, and this contest has methods";
+    refuse(tree, !text.methods.is_empty(), only_commands)?;
     let has_its_own = |key| format!("`{key}` is not allowed beside `tree`, whose files are read as they are");
-    match (&text.files, &text.sizes, &text.layout) {
-        (Some(files), ..) => problem(files, has_its_own("files")),
-        (_, Some(sizes), _) => problem(sizes, has_its_own("sizes")),
-        (.., Some(layout)) => problem(layout, has_its_own("layout")),
-        (None, None, None) => Ok(()),
-    }
+    refuse(text.files.as_ref(), tree.is_some(), has_its_own("files"))?;
+    refuse(text.sizes.as_ref(), tree.is_some(), has_its_own("sizes"))?;
+    refuse(text.layout.as_ref(), tree.is_some(), has_its_own("layout"))
 }
 
 /// In a comparison, files with holes are only for commands: methods must read all of both files, and a difference in a hole would fill it.
 fn layouts(operation: Operation, text: &ContestText) -> Checked<Vec<Layout>> {
-    match &text.layout {
-        Some(layout) if operation == Operation::Compare && !(text.methods.is_empty() && text.differ.is_none()) => {
-            problem(
-                layout,
-                "for `compare`, `layout` is allowed only in a contest of commands without `differ`",
-            )
-        }
-        layout => layout::layouts(operation, layout.as_ref()),
-    }
+    let compares_holes = operation == Operation::Compare && !(text.methods.is_empty() && text.differ.is_none());
+    let only_commands = "for `compare`, `layout` is allowed only in a contest of commands without `differ`";
+    refuse(text.layout.as_ref(), compares_holes, only_commands)?;
+    let has_none = matches!(operation, Operation::Write | Operation::Update);
+    let only = format!("`layout` is allowed only for `read`, `copy` and `compare`, not for `{operation}`");
+    refuse(text.layout.as_ref(), has_none, only)?;
+    let Some(layout) = &text.layout else {
+        return Ok(vec![Layout::Dense]);
+    };
+    distinct(layout, "layout", |text| {
+        text.get_ref().parse().or_else(|why: String| problem(text, why))
+    })
+}
+
+fn memory(caches: &[Cache], text: Option<&Spanned<String>>) -> Checked<Option<u64>> {
+    let is_unused = !caches.contains(&Cache::Over);
+    refuse(
+        text,
+        is_unused,
+        "`memory` needs the cache state `over`: add it to `cache`",
+    )?;
+    let bytes = text.map(|text| size_of(text, "memory")).transpose()?;
+    let least = format_size(cgroup::LEAST_BYTES);
+    let too_little = format!("`memory` must be at least {least}: less is not enough to run a program");
+    refuse(text, bytes.is_some_and(|bytes| bytes < cgroup::LEAST_BYTES), too_little)?;
+    Ok(bytes)
 }
 
 pub(super) fn operation(word: &Spanned<String>) -> Checked<Operation> {
@@ -286,9 +284,9 @@ pub(super) fn operation(word: &Spanned<String>) -> Checked<Operation> {
 /// A name that a line of text can show.
 pub(super) fn visible<'a>(name: &'a Spanned<String>, of: &str) -> Checked<&'a String> {
     let text = name.get_ref();
-    if text.trim().is_empty() || text.chars().any(char::is_control) {
-        return problem(name, format!("the name of a {of} must have visible characters only"));
-    }
+    let is_invisible = text.trim().is_empty() || text.chars().any(char::is_control);
+    let must = format!("the name of a {of} must have visible characters only");
+    refuse(Some(name), is_invisible, must)?;
     Ok(text)
 }
 
@@ -356,11 +354,10 @@ fn sizes(text: Option<&Words>) -> Checked<Vec<Size>> {
 pub(crate) const MOST_FILES: u32 = 1_000_000;
 
 fn files(text: Option<&Spanned<u32>>) -> Checked<Option<u32>> {
-    let Some(text) = text else { return Ok(None) };
-    match *text.get_ref() {
-        count @ 1..=MOST_FILES => Ok(Some(count)),
-        _ => problem(text, format!("a trial must have 1 to {MOST_FILES} files")),
-    }
+    let count = text.map(|text| *text.get_ref());
+    let is_wrong = count.is_some_and(|count| !(1..=MOST_FILES).contains(&count));
+    refuse(text, is_wrong, format!("a trial must have 1 to {MOST_FILES} files"))?;
+    Ok(count)
 }
 
 /// The distinct values of a list that has at least one.
@@ -369,9 +366,12 @@ pub(super) fn distinct<V, T: PartialEq>(
     what: &str,
     read: impl Fn(&Spanned<V>) -> Checked<T>,
 ) -> Checked<Vec<T>> {
-    if list.get_ref().is_empty() {
-        return problem(list, format!("give at least one {what}, or omit the key"));
-    }
+    let is_empty = list.get_ref().is_empty();
+    refuse(
+        Some(list),
+        is_empty,
+        format!("give at least one {what}, or omit the key"),
+    )?;
     let mut values = Vec::new();
     for item in list.get_ref() {
         push_distinct(&mut values, [read(item)?]);
@@ -395,31 +395,23 @@ fn caches(operation: Operation, target: Target, text: Option<&Words>) -> Checked
 
 /// Where second files differ. A method that answers at once for a file compared with itself would be ranked for nothing.
 fn differs(operation: Operation, methods: &[Choice], text: Option<&Words>) -> Checked<Vec<Differ>> {
+    let only_compare = format!("`differ` is allowed only for `compare`, not for `{operation}`");
+    refuse(text, operation != Operation::Compare, only_compare)?;
     let Some(text) = text else {
         return Ok(vec![Differ::None]);
     };
-    if operation != Operation::Compare {
-        return problem(
-            text,
-            format!("`differ` is allowed only for `compare`, not for `{operation}`"),
-        );
-    }
     let known = Differ::ALL.map(|differ| (differ.name(), differ));
     let differs = distinct(text, "place", |word| one_of(word, "place of a difference", &known))?;
-    if differs.contains(&Differ::Itself)
-        && let Some(method) = methods
-            .iter()
-            .filter_map(Choice::method)
-            .find(|method| !method.options().identity_ignored())
-    {
-        return problem(
+    let mut methods = methods.iter().filter_map(Choice::method);
+    match methods.find(|method| !method.options().identity_ignored()) {
+        Some(method) if differs.contains(&Differ::Itself) => problem(
             text,
             format!(
                 "`{method}` recognizes a file that is compared with itself, without reading it: add identity=ignore to all methods"
             ),
-        );
+        ),
+        _ => Ok(differs),
     }
-    Ok(differs)
 }
 
 /// The largest read-ahead window that is set, in KiB: a GiB.
@@ -434,15 +426,13 @@ fn read_ahead_kib(text: Option<&Spanned<Vec<Spanned<u64>>>>) -> Checked<Vec<Opti
 }
 
 fn target(operation: Operation, text: Option<&Spanned<String>>) -> Checked<Target> {
+    let is_update = operation == Operation::Update;
+    refuse(text, is_update, "an update changes an existing file: omit `target`")?;
+    let has_none = matches!(operation, Operation::Read | Operation::Compare);
+    refuse(text, has_none, format!("`target` is not allowed for `{operation}`"))?;
     match text {
-        None if operation == Operation::Update => Ok(Target::Overwrite),
+        None if is_update => Ok(Target::Overwrite),
         None => Ok(Target::Fresh),
-        Some(word) if operation == Operation::Update => {
-            problem(word, "an update changes an existing file: omit `target`")
-        }
-        Some(word) if matches!(operation, Operation::Read | Operation::Compare) => {
-            problem(word, format!("`target` is not allowed for `{operation}`"))
-        }
         Some(word) => one_of(word, "target", &Target::ALL.map(|target| (target.name(), target))),
     }
 }
@@ -455,49 +445,39 @@ fn sustained(text: Option<&Spanned<bool>>, target: Target, methods: &[Choice], c
     let writes_on = |method: &Method| {
         method.operation() == Operation::Write && method.options().access() == AccessPattern::Sequential
     };
-    match methods {
-        [only] if commands.is_empty() && target == Target::Fresh && only.method().is_some_and(writes_on) => Ok(true),
-        _ => problem(
-            text,
-            "a sustained contest needs exactly one method, which writes fresh files sequentially",
-        ),
-    }
+    let is_single = matches!(methods, [only] if only.method().is_some_and(writes_on));
+    let is_right = is_single && commands.is_empty() && target == Target::Fresh;
+    let needs = "a sustained contest needs exactly one method, which writes fresh files sequentially";
+    refuse(Some(text), !is_right, needs)?;
+    Ok(true)
 }
 
 fn kernel(operation: Operation, text: Option<&Spanned<String>>) -> Checked<Kernel> {
+    let is_compare = operation == Operation::Compare;
+    let differ = "`kernel` is allowed only for `read`; for `compare`, use an option of the method, as in `compare/sync,differ=bytewise`";
+    refuse(text, is_compare, differ)?;
+    let is_read = operation == Operation::Read;
+    let only_read = format!("`kernel` is allowed only for `read`, not for `{operation}`");
+    refuse(text, !is_read, only_read)?;
     match text {
-        None if operation == Operation::Read => Ok(Kernel::default()),
+        None if is_read => Ok(Kernel::default()),
         None => Ok(Kernel::None),
-        Some(word) if operation == Operation::Read => {
-            one_of(word, "kernel", &Kernel::ALL.map(|kernel| (kernel.name(), kernel)))
-        }
-        Some(word) if operation == Operation::Compare => problem(
-            word,
-            "`kernel` is allowed only for `read`; for `compare`, use an option of the method, as in `compare/sync,differ=bytewise`",
-        ),
-        Some(word) => problem(
-            word,
-            format!("`kernel` is allowed only for `read`, not for `{operation}`"),
-        ),
+        Some(word) => one_of(word, "kernel", &Kernel::ALL.map(|kernel| (kernel.name(), kernel))),
     }
 }
 
 fn work(operation: Operation, text: Option<&Spanned<u64>>) -> Checked<u64> {
-    let Some(text) = text else { return Ok(0) };
-    match (*text.get_ref(), operation) {
-        (0, _) => Ok(0),
-        (work, _) if work > MAX_WORK => problem(text, format!("work is at most {MAX_WORK} ns per KiB")),
-        (_, Operation::Copy) => problem(
-            text,
-            "`work` is not allowed for `copy`, which does not process the bytes",
-        ),
-        (_, Operation::Compare) => problem(text, "`work` is not allowed for `compare`"),
-        (_, Operation::Update) => problem(
-            text,
-            "`work` is not allowed for `update`, whose bytes are generated before the trial",
-        ),
-        (work, Operation::Read | Operation::Write) => Ok(work),
-    }
+    let text = text.filter(|work| *work.get_ref() > 0);
+    let work = text.map_or(0, |work| *work.get_ref());
+    refuse(text, work > MAX_WORK, format!("work is at most {MAX_WORK} ns per KiB"))?;
+    let why = match operation {
+        Operation::Read | Operation::Write => return Ok(work),
+        Operation::Copy => "`work` is not allowed for `copy`, which does not process the bytes",
+        Operation::Compare => "`work` is not allowed for `compare`",
+        Operation::Update => "`work` is not allowed for `update`, whose bytes are generated before the trial",
+    };
+    refuse(text, true, why)?;
+    Ok(0)
 }
 
 #[cfg(test)]

@@ -10,7 +10,6 @@ mod expand;
 mod filter;
 mod format;
 mod known;
-mod layout;
 mod like;
 mod published;
 mod syntax;

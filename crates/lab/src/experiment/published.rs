@@ -8,7 +8,7 @@ use toml::Spanned;
 
 use super::Layout;
 use super::expand::glob;
-use super::format::{Checked, one_of, operation, problem, size_of, visible};
+use super::format::{Checked, one_of, operation, problem, refuse, size_of, visible};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -53,12 +53,9 @@ struct VmstatText {
 
 /// The findings of one source, for the experiment that gives it.
 pub(super) fn published(experiment: &str, text: PublishedText) -> Checked<Published> {
-    if text.source.get_ref().trim().is_empty() {
-        return problem(
-            &text.source,
-            "a published result needs a source: a title, a year, an address",
-        );
-    }
+    let is_empty = text.source.get_ref().trim().is_empty();
+    let no_source = "a published result needs a source: a title, a year, an address";
+    refuse(Some(&text.source), is_empty, no_source)?;
     Ok(Published {
         experiment: experiment.to_owned(),
         source: text.source.into_inner(),
@@ -69,11 +66,12 @@ pub(super) fn published(experiment: &str, text: PublishedText) -> Checked<Publis
 
 fn finding(text: FindingText) -> Checked<Finding> {
     let size = |text: Option<Spanned<String>>| text.map(|text| size_of(&text, "file")).transpose();
-    if let Some(exact) = &text.size
-        && (text.at_least.is_some() || text.below.is_some())
-    {
-        return problem(exact, "use either `size`, or `at-least` and `below`");
-    }
+    let has_bounds = text.at_least.is_some() || text.below.is_some();
+    refuse(
+        text.size.as_ref(),
+        has_bounds,
+        "use either `size`, or `at-least` and `below`",
+    )?;
     let exact_bytes = size(text.size)?;
     Ok(Finding {
         operation: operation(&text.operation)?,
@@ -102,14 +100,13 @@ fn layout(text: &Spanned<String>) -> Checked<Option<String>> {
 
 fn vmstat(text: &Spanned<VmstatText>) -> Checked<SystemUse> {
     let line = text.get_ref();
-    let within = |value: Option<f64>, most: f64| match value {
-        Some(value) if !(0.0..=most).contains(&value) => {
-            problem(text, format!("a value of vmstat must be 0 to {most}"))
-        }
-        value => Ok(value),
+    let within = |value: Option<f64>, most: f64, unit: f64| {
+        let is_wrong = value.is_some_and(|value| !(0.0..=most).contains(&value));
+        refuse(Some(text), is_wrong, format!("a value of vmstat must be 0 to {most}"))?;
+        Ok(value.map(|value| value / unit))
     };
-    let part = |percent| Ok(within(percent, 100.0)?.map(|percent| percent / 100.0));
-    let rate = |rate| within(rate, 1e15);
+    let part = |percent| within(percent, 100.0, 100.0);
+    let rate = |rate| within(rate, 1e15, 1.0);
     Ok(SystemUse {
         user: part(line.us)?,
         system: part(line.sy)?,
@@ -125,12 +122,10 @@ fn vmstat(text: &Spanned<VmstatText>) -> Checked<SystemUse> {
 
 /// A figure that a measurement can have.
 fn figure(text: Option<&Spanned<f64>>) -> Checked<Option<f64>> {
-    match text {
-        Some(figure) if !(figure.get_ref().is_finite() && (0.0..1e15).contains(figure.get_ref())) => {
-            problem(figure, "a published figure must be finite and not negative")
-        }
-        figure => Ok(figure.map(|figure| *figure.get_ref())),
-    }
+    let figure = text.map(|text| *text.get_ref());
+    let is_wrong = figure.is_some_and(|figure| !(0.0..1e15).contains(&figure));
+    refuse(text, is_wrong, "a published figure must be finite and not negative")?;
+    Ok(figure)
 }
 
 #[derive(Deserialize)]
@@ -148,10 +143,8 @@ pub(super) fn column(experiment: &str, text: ColumnText) -> Checked<Column> {
     // It is the heading of a line of tabs.
     visible(&text.name, "column")?;
     if let Err(message) = glob(text.methods.get_ref()) {
-        return problem(
-            &text.methods,
-            format!("`{}` is not a valid glob: {message}", text.methods.get_ref()),
-        );
+        let given = text.methods.get_ref();
+        return problem(&text.methods, format!("`{given}` is not a valid glob: {message}"));
     }
     let draws = Draw::ALL.map(|draw| (draw.name(), draw));
     Ok(Column {

@@ -5,7 +5,7 @@ use seekless_record::{Draw, UpdatePattern};
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::format::{Checked, one_of, problem};
+use super::format::{Checked, one_of, problem, refuse};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -28,13 +28,11 @@ const EVERY_MAX: u64 = 1 << 40;
 
 /// What an update changes; nothing for other operations.
 pub(super) fn updates(operation: Operation, text: Option<&Spanned<UpdatesText>>) -> Checked<Option<UpdatePattern>> {
-    if operation != Operation::Update {
-        return match text {
-            None => Ok(None),
-            Some(text) => problem(text, format!("`updates` is not allowed for `{operation}`")),
-        };
-    }
-    let Some(text) = text else { return Ok(Some(USUAL)) };
+    let is_update = operation == Operation::Update;
+    refuse(text, !is_update, format!("`updates` is not allowed for `{operation}`"))?;
+    let Some(text) = text else {
+        return Ok(is_update.then_some(USUAL));
+    };
     let updates = text.get_ref();
     let within = |value: Option<&Spanned<u64>>, usual: u64, most: u64| match value {
         None => Ok(usual),
@@ -43,9 +41,8 @@ pub(super) fn updates(operation: Operation, text: Option<&Spanned<UpdatesText>>)
     };
     let bytes = within(updates.bytes.as_ref(), USUAL.bytes, BYTES_MAX)?;
     let every_bytes = within(updates.every.as_ref(), USUAL.every_bytes.max(bytes), EVERY_MAX)?;
-    if every_bytes < bytes {
-        return problem(text, format!("updates of {bytes} B every {every_bytes} B overlap"));
-    }
+    let overlap = format!("updates of {bytes} B every {every_bytes} B overlap");
+    refuse(Some(text), every_bytes < bytes, overlap)?;
     let draw = match &updates.draw {
         None => USUAL.draw,
         Some(word) => one_of(word, "draw", &Draw::ALL.map(|draw| (draw.name(), draw)))?,

@@ -49,7 +49,6 @@ type Content<'a> = Box<dyn FnMut(u64, &mut [u8]) -> io::Result<()> + 'a>;
 
 impl TestFile {
     /// A file of the user.
-    #[must_use]
     pub fn existing(path: &Path, bytes: u64) -> Self {
         let extents = seekless::extents(path).ok().flatten();
         Self {

@@ -46,7 +46,6 @@ pub enum TestFileRole {
 
 impl TestFileSet {
     /// One file to read.
-    #[must_use]
     pub fn single(bytes: u64) -> Self {
         Self {
             bytes,
@@ -85,7 +84,6 @@ impl TestFileSet {
     }
 
     /// Bytes that are written to make all of them.
-    #[must_use]
     pub fn written_bytes(&self) -> u64 {
         let times = if self.layout == Layout::Fragmented { 2 } else { 1 };
         let of_one = self.layout.own_bytes().unwrap_or(self.bytes) - self.layout.hole_bytes();
@@ -94,7 +92,6 @@ impl TestFileSet {
 
     /// The name of one of them, with the prefix of its set. In a tree, all sets have the same names in their own
     /// directories.
-    #[must_use]
     pub fn name(&self, prefix: &str, index: u32) -> String {
         if self.is_tree {
             let (directory, file) = (index / FILES_OF_DIRECTORY, index % FILES_OF_DIRECTORY);

@@ -28,7 +28,6 @@ pub struct Expected {
 }
 
 /// Why the bytes of a trial came from the wrong source; `None` if they did not, or it is unknown.
-#[must_use]
 pub fn wrong_source(trial: &Trial, method: Option<&Method>, expected: Expected) -> Option<String> {
     let (Some(read), Some(device_bytes)) = (trial.source_bytes, expected.device_bytes) else {
         return None;
@@ -58,7 +57,6 @@ pub fn wrong_source(trial: &Trial, method: Option<&Method>, expected: Expected) 
 }
 
 /// Whether the device's count is that of the trial alone: no other process used the device, and no request was missed.
-#[must_use]
 pub fn is_device_ours(trial: &Trial) -> bool {
     let Some((device, read)) = trial.device.zip(trial.source_bytes) else {
         return false;

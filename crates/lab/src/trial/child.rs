@@ -22,8 +22,7 @@ use super::launch::{GO, READY};
 use super::update::{Updating, updates_seed};
 use super::{Compared, ComparedVerdict, Outcome, Report, Spec, TrialPaths, visits};
 use crate::generator::Generator;
-use crate::kernel::{Kernel, KernelAnswer, Tally};
-use crate::work::Busy;
+use crate::kernel::{Busy, Kernel, KernelAnswer, Tally};
 
 /// Reads a [`Spec`] from `input`, runs it, and writes the [`Outcome`] to `output`.
 ///

@@ -5,12 +5,11 @@
 //! child runs the method between two readings of the clock and answers with a [`Report`]. What the parent checks
 //! afterwards is outside the clock.
 
-pub mod account;
+pub(crate) mod account;
 pub mod child;
 mod command;
 mod counters;
 mod launch;
-mod system;
 mod update;
 
 use std::ffi::OsString;
