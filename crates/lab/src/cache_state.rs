@@ -72,9 +72,8 @@ pub fn bring<'a>(
 /// # Errors
 /// The engine's, where a file cannot be opened.
 pub fn resident<'a>(files: impl Iterator<Item = &'a Path>) -> seekless::Result<Option<f64>> {
-    let parts = files.map(|file| Ok(cache::resident(file)?.part()));
-    let parts: Vec<Option<f64>> = parts.collect::<seekless::Result<_>>()?;
-    let known: Option<Vec<f64>> = parts.into_iter().collect();
+    let found = files.map(cache::resident).collect::<seekless::Result<Vec<_>>>()?;
+    let known: Option<Vec<f64>> = found.iter().map(Resident::part).collect();
     Ok(known.and_then(|parts| parts.into_iter().reduce(f64::min)))
 }
 
@@ -102,15 +101,14 @@ pub fn rehearsed<'a>(files: impl Iterator<Item = &'a Path>, memory_bytes: u64) -
     let Some((held, part)) = together(&found) else {
         return Ok(CacheState::UNKNOWN);
     };
-    let wrong = if part > MOST_HELD {
-        Some("the memory allowed held the whole file".to_owned())
-    } else if held > memory_bytes {
-        Some(format!(
-            "{held} bytes of it were in memory, but only {memory_bytes} were allowed: other processes read it, or the limit has no effect"
-        ))
-    } else {
-        None
-    };
+    let held_all = (part > MOST_HELD).then(|| "the memory allowed held the whole file".to_owned());
+    let wrong = held_all.or_else(|| {
+        (held > memory_bytes).then(|| {
+            format!(
+                "{held} bytes of it were in memory, but only {memory_bytes} were allowed: other processes read it, or the limit has no effect"
+            )
+        })
+    });
     Ok(CacheState {
         resident: Some(part),
         wrong,
@@ -124,23 +122,22 @@ const MOST_HELD: f64 = 0.9;
 fn together(found: &[Resident]) -> Option<(u64, f64)> {
     let (mut all, mut held) = (0, 0);
     for resident in found {
-        let Resident::Known {
+        let &Resident::Known {
             resident_bytes,
             total_bytes,
         } = resident
         else {
             return None;
         };
-        all += total_bytes;
-        held += resident_bytes;
+        (all, held) = (all + total_bytes, held + resident_bytes);
     }
     Some((held, held as f64 / all.max(1) as f64))
 }
 
 fn judge(found: &[Resident], state: Cache, judged: Judged) -> CacheState {
-    let parts: Option<Vec<f64>> = match judged {
-        Judged::Each => found.iter().map(Resident::part).collect(),
-        Judged::Together => together(found).map(|(_, part)| vec![part]),
+    let (parts, most_astray, of): (Option<Vec<f64>>, _, _) = match judged {
+        Judged::Each => (found.iter().map(Resident::part).collect(), f64::EPSILON, "file"),
+        Judged::Together => (together(found).map(|(_, part)| vec![part]), ASTRAY_PART, "files"),
     };
     let Some(parts) = parts else {
         return CacheState::UNKNOWN;
@@ -149,15 +146,10 @@ fn judge(found: &[Resident], state: Cache, judged: Judged) -> CacheState {
         Cache::Warm => (parts.into_iter().fold(1.0, f64::min), 1.0),
         _ => (parts.into_iter().fold(0.0, f64::max), 0.0),
     };
-    let (most_astray, of) = match judged {
-        Judged::Each => (f64::EPSILON, "file"),
-        Judged::Together => (ASTRAY_PART, "files"),
-    };
-    let is_right = (resident - wanted).abs() <= most_astray;
-    let wrong = (!is_right).then(|| format!("{:.1} % of the {of} was resident before the trial", resident * 100.0));
+    let is_wrong = (resident - wanted).abs() > most_astray;
     CacheState {
         resident: Some(resident),
-        wrong,
+        wrong: is_wrong.then(|| format!("{:.1} % of the {of} was resident before the trial", resident * 100.0)),
     }
 }
 

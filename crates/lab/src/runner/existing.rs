@@ -5,6 +5,7 @@ use std::fmt;
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use seekless::cache::CachedFile;
 use seekless::files::{FileId, FileState};
@@ -143,9 +144,14 @@ impl MeasuredStorage {
     /// measured. It is walked once.
     pub fn tree(&mut self, named: &str, stop: &LaunchStop) -> Result<&Tree, &str> {
         if !self.trees.contains_key(named) {
-            self.trees.insert(named.to_owned(), self.find_tree(named, stop));
+            let found = Rc::new(self.find_tree(named, stop));
+            if let Ok(tree) = &*found {
+                // Contests name it by its path.
+                self.trees.insert(tree.path.clone(), Rc::clone(&found));
+            }
+            self.trees.insert(named.to_owned(), found);
         }
-        self.trees[named].as_ref().map_err(String::as_str)
+        Result::as_ref(&self.trees[named]).map_err(String::as_str)
     }
 
     fn find_tree(&self, named: &str, stop: &LaunchStop) -> Result<Tree, String> {

@@ -191,7 +191,7 @@ impl Planner<'_> {
                 .tree
                 .as_ref()
                 .and_then(|named| self.storages[storage].trees.get(named));
-            if let Some(Ok(tree)) = tree {
+            if let Some(Ok(tree)) = tree.map(|tree| &**tree) {
                 (contest.files, contest.size_bytes) = tree.size();
                 contest.tree = Some(tree.path.clone());
             }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use seekless::cache::{self, CachedFile, Resident};
 use seekless::{Method, Probe, StorageFacts};
@@ -36,7 +37,7 @@ pub(super) struct MeasuredStorage {
     /// Files of the user that are read once.
     pub first_touch: Option<FirstTouch>,
     /// Directories of the user that commands read, by their names in the experiment; or why one cannot be measured.
-    pub trees: BTreeMap<String, Result<Tree, String>>,
+    pub trees: BTreeMap<String, Rc<Result<Tree, String>>>,
 }
 
 impl MeasuredStorage {

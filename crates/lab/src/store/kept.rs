@@ -1,9 +1,9 @@
 //! The document of a run in progress, which is saved repeatedly, but never overwrites another process's changes.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use seekless::files::FileState;
 use seekless_record::Run;
 
 use super::{Document, Store, StoreError, replace};
@@ -13,11 +13,8 @@ use super::{Document, Store, StoreError, replace};
 pub struct Kept {
     store: Store,
     path: PathBuf,
-    seen: Option<Seen>,
+    seen: Option<FileState>,
 }
-
-/// Identifies a version of a file: device, inode, bytes, mtime.
-type Seen = (u64, u64, u64, i64, i64);
 
 impl Kept {
     /// For a new run, or a resumed one, which already has a document.
@@ -41,9 +38,8 @@ impl Kept {
     }
 }
 
-fn seen(path: &Path) -> Option<Seen> {
-    let found = fs::metadata(path).ok()?;
-    Some((found.dev(), found.ino(), found.len(), found.mtime(), found.mtime_nsec()))
+fn seen(path: &Path) -> Option<FileState> {
+    Some(FileState::of(&fs::metadata(path).ok()?))
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ mod turn;
 
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File, Metadata, Permissions};
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -102,12 +102,9 @@ impl Store {
     pub fn import(&self, run: &Run) -> Result<(Document, bool), StoreError> {
         let name = file_name(&format!("{IMPORTED}{}", run.id));
         let documents = self.documents()?;
-        let alike = |document: &&Document| document.origin == Origin::Imported && document.id.starts_with(&name);
-        if let Some(same) = documents
-            .iter()
-            .filter(alike)
-            .find(|document| document.read().is_ok_and(|found| found == *run))
-        {
+        let is_alike = |document: &&Document| document.origin == Origin::Imported && document.id.starts_with(&name);
+        let mut alike = documents.iter().filter(is_alike);
+        if let Some(same) = alike.find(|document| document.read().is_ok_and(|found| found == *run)) {
             return Ok((same.clone(), false));
         }
         let held: u64 = documents.iter().map(|document| document.bytes).sum();
@@ -256,17 +253,12 @@ fn read(path: &Path, most: usize) -> Result<Vec<u8>, StoreError> {
     if bytes > most as u64 {
         return Err(too_large(bytes as usize));
     }
-    let mut text = Vec::new();
     let opened = File::open(path).map_err(system(path, "open"))?;
-    // It may grow meanwhile.
-    opened
-        .take(most as u64 + 1)
-        .read_to_end(&mut text)
-        .map_err(system(path, "read"))?;
-    if text.len() > most {
-        return Err(too_large(text.len()));
-    }
-    Ok(text)
+    read_within(opened, most as u64).map_err(|error| match error.kind() {
+        // It grew meanwhile.
+        ErrorKind::FileTooLarge => too_large(most + 1),
+        _ => system(path, "read")(error),
+    })
 }
 
 fn of_file(path: &Path) -> Result<Document, StoreError> {
@@ -286,16 +278,16 @@ fn list(directory: &Path, origin: Origin) -> Result<Vec<Document>, StoreError> {
     let mut documents = Vec::new();
     for entry in entries {
         let path = entry.map_err(system(directory, "list"))?.path();
-        let is_hidden = path
-            .file_name()
-            .is_some_and(|name| name.to_string_lossy().starts_with('.'));
-        if is_hidden || path.extension() != Some(OsStr::new("json")) {
-            continue;
-        }
+        let document = kept(path, origin, 0);
+        let is_document = !document.id.starts_with('.') && document.path.extension() == Some(OsStr::new("json"));
         // A document that was removed meanwhile is skipped.
-        if let Some(metadata) = fs::metadata(&path).ok().filter(Metadata::is_file) {
-            documents.push(kept(path, origin, metadata.len()));
-        }
+        let metadata = fs::metadata(&document.path)
+            .ok()
+            .filter(|found| is_document && found.is_file());
+        documents.extend(metadata.map(|metadata| Document {
+            bytes: metadata.len(),
+            ..document
+        }));
     }
     Ok(documents)
 }
@@ -321,18 +313,11 @@ fn make_directory(directory: &Path) -> Result<(), StoreError> {
 /// with many experiments may exceed the limit of file systems.
 fn file_name(id: &str) -> String {
     const LONGEST: usize = 200;
-    let plain = |character: char| {
-        if character.is_ascii_alphanumeric() || "-_+.".contains(character) {
-            character
-        } else {
-            '_'
-        }
+    let is_plain = |(place, character): (usize, char)| {
+        character.is_ascii_alphanumeric() || "-_+".contains(character) || place > 0 && character == '.'
     };
-    let name: String = id.chars().take(LONGEST).map(plain).collect();
-    match name.strip_prefix('.') {
-        Some(rest) => format!("_{rest}"),
-        None => name,
-    }
+    let all = id.chars().take(LONGEST).enumerate();
+    all.map(|found| if is_plain(found) { found.1 } else { '_' }).collect()
 }
 
 /// Writes a document to a new file with this name, or with a number appended if the name is taken. It is written under
@@ -348,22 +333,16 @@ fn write_new(directory: &Path, name: &str, run: &Run) -> Result<PathBuf, StoreEr
     let written = beside.write_all(text.as_bytes());
     let written = written.and_then(|()| beside.as_file().sync_all());
     written.map_err(system(directory, "write a file"))?;
-    for number in 0_u64.. {
-        let path = directory.join(if number == 0 {
-            format!("{name}.json")
-        } else {
-            format!("{name}-{number}.json")
-        });
-        match beside.persist_noclobber(&path) {
-            Ok(_) => {
-                let synced = File::open(directory).and_then(|directory| directory.sync_all());
-                return synced.map(|()| path).map_err(system(directory, "sync"));
-            }
-            Err(error) if error.error.kind() == ErrorKind::AlreadyExists => beside = error.file,
-            Err(error) => return Err(system(&path, "write")(error.error)),
+    let (mut path, mut number) = (directory.join(format!("{name}.json")), 0_u64);
+    while let Err(error) = beside.persist_noclobber(&path) {
+        if error.error.kind() != ErrorKind::AlreadyExists {
+            return Err(system(&path, "write")(error.error));
         }
+        (beside, number) = (error.file, number + 1);
+        path = directory.join(format!("{name}-{number}.json"));
     }
-    unreachable!("there are more numbers than files")
+    let synced = File::open(directory).and_then(|directory| directory.sync_all());
+    synced.map(|()| path).map_err(system(directory, "sync"))
 }
 
 /// Replaces a document; its owner and mode are kept.
@@ -382,13 +361,10 @@ fn document(path: &Path, run: &Run) -> Result<String, StoreError> {
 
 /// The IDs most similar to a name.
 fn nearest(name: &str, documents: &[Document]) -> Vec<String> {
-    let mut nearest: Vec<&str> = documents.iter().map(|document| document.id.as_str()).collect();
-    nearest.sort_by_key(|id| strsim::osa_distance(id, name));
-    nearest
-        .into_iter()
-        .take(NAMES_TOLD)
-        .map(|id| format!("`{id}`"))
-        .collect()
+    let mut nearest: Vec<&Document> = documents.iter().collect();
+    nearest.sort_by_key(|document| strsim::osa_distance(&document.id, name));
+    let nearest = nearest.into_iter().take(NAMES_TOLD);
+    nearest.map(|document| format!("`{}`", document.id)).collect()
 }
 
 #[cfg(test)]
