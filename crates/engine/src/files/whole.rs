@@ -9,6 +9,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
+use rustix::io::Errno;
 use seekless_sys::{self as sys, Access, Directory, Opening};
 
 /// A name in a directory, for a new file or one that will be replaced.
@@ -136,7 +137,7 @@ const MOST_LINKS: usize = 40;
 fn end_of_links(path: &Path) -> io::Result<Option<(Directory, OsString, PathBuf)>> {
     let mut path = path.to_owned();
     for _ in 0..MOST_LINKS {
-        let name = path.file_name().ok_or(ErrorKind::InvalidInput)?.to_owned();
+        let name = path.file_name().ok_or(Errno::INVAL)?.to_owned();
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         let parent = fs::canonicalize(parent.unwrap_or(Path::new(".")))?;
         if parent.starts_with("/proc") || parent == Path::new("/dev/fd") {
@@ -155,7 +156,7 @@ fn end_of_links(path: &Path) -> io::Result<Option<(Directory, OsString, PathBuf)
             Err(error) => return Err(error),
         }
     }
-    Err(io::Error::other("too many symbolic links"))
+    Err(Errno::LOOP.into())
 }
 
 /// Refuses a link that the kernel does not follow with `fs.protected_symlinks` (proc(5)): in a sticky directory open to
@@ -165,7 +166,7 @@ fn refuse_planted(directory: &Directory, name: &OsStr) -> io::Result<()> {
     let (place, link) = (directory.metadata()?, directory.entry(name)?);
     let is_open = place.mode() & STICKY_AND_OPEN == STICKY_AND_OPEN;
     if is_open && link.user != place.uid() && link.user != sys::effective_user() {
-        return Err(ErrorKind::PermissionDenied.into());
+        return Err(Errno::ACCESS.into());
     }
     Ok(())
 }

@@ -3,15 +3,16 @@
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::fs::{self, Metadata};
+use std::os::fd::BorrowedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use seekless::cache::CachedFile;
 use seekless::files::{FileId, FileState};
+use seekless::walk::{StatFacts, Walk, WalkRules};
 use seekless::{StorageFacts, full_text};
 use seekless_results::files;
-use walkdir::WalkDir;
 
 use super::identity;
 use super::storage::MeasuredStorage;
@@ -91,21 +92,27 @@ pub(super) fn find(
 ) -> (Vec<UserFile>, LeftOut) {
     let (mut files, mut left_out) = (Vec::new(), LeftOut::default());
     let mut linked = HashSet::new();
-    for entry in WalkDir::new(directory).same_file_system(true) {
+    let rules = OneFileSystem(fs::metadata(directory).map_or(0, |found| found.dev()));
+    for found in Walk::below(directory, rules) {
         if is_enough(files.len()) {
             break;
         }
-        let found = match entry {
-            Ok(entry) if entry.file_type().is_file() => user_file(entry.path(), &mut linked, &fits),
-            Ok(_) => Ok(None),
-            Err(_) => Err(Unfit::Unreadable),
-        };
-        match found {
+        let found = found.map_err(|_| Unfit::Unreadable);
+        match found.and_then(|file| user_file(file.path(), &mut linked, &fits)) {
             Ok(file) => files.extend(file),
             Err(why) => *left_out.0.entry(why).or_default() += 1,
         }
     }
     (files, left_out)
+}
+
+/// Enters the directories of the file system with this number.
+struct OneFileSystem(u64);
+
+impl WalkRules for OneFileSystem {
+    fn enters(&mut self, _at: BorrowedFd<'_>, facts: &StatFacts) -> bool {
+        facts.device == self.0
+    }
 }
 
 /// A file, if it fits; `None` for an empty file, and for an additional hard link.
@@ -152,6 +159,11 @@ impl MeasuredStorage {
             self.trees.insert(named.to_owned(), found);
         }
         Result::as_ref(&self.trees[named]).map_err(String::as_str)
+    }
+
+    /// The same, if it was looked for.
+    pub fn known_tree(&self, named: &str) -> Option<Result<&Tree, &String>> {
+        self.trees.get(named).map(|tree| Result::as_ref(tree))
     }
 
     fn find_tree(&self, named: &str, stop: &LaunchStop) -> Result<Tree, String> {

@@ -8,6 +8,7 @@ use seekless_record::{Cache, Contest, Drop, Entry, RandomAccess, Run, Status};
 use seekless_results::{contending_time, has_small_files};
 
 use super::Bench;
+use super::existing::Tree;
 use super::size::{SUSTAINED_BYTES, Speeds, choose_size, choose_sustained, contest_of, group_cost, requests};
 use super::skip::{Skip, has_second, read_bytes};
 use super::storage::MeasuredStorage;
@@ -44,8 +45,8 @@ pub(super) fn plans(bench: &Bench, storages: &[MeasuredStorage]) -> Vec<ContestP
             plan.common.experiment.clone_from(&experiment.name);
             if let Some(named) = &plan.common.tree {
                 // On another storage, its namesake may have others.
-                let tree = storages[0].trees.get(named).and_then(|tree| tree.as_ref().ok());
-                let (files, bytes) = tree.map_or((1, plan.common.size_bytes), |tree| tree.size());
+                let tree = storages[0].known_tree(named).and_then(Result::ok);
+                let (files, bytes) = tree.map_or((1, plan.common.size_bytes), Tree::size);
                 (plan.files, plan.sizes) = (Some(files), vec![Size::Bytes(bytes)]);
             } else if !bench.sizes.is_empty() {
                 let sizes: Vec<Size> = bench.sizes.iter().map(|&bytes| Size::Bytes(bytes)).collect();
@@ -187,15 +188,13 @@ impl Planner<'_> {
                 other_storage: other.filter(|_| has_second(contest)),
                 ..contest.clone()
             };
-            let tree = contest
-                .tree
-                .as_ref()
-                .and_then(|named| self.storages[storage].trees.get(named));
-            if let Some(Ok(tree)) = tree.map(|tree| &**tree) {
+            let named = contest.tree.as_ref();
+            let tree = named.and_then(|named| self.storages[storage].known_tree(named));
+            if let Some(Ok(tree)) = tree {
                 (contest.files, contest.size_bytes) = tree.size();
                 contest.tree = Some(tree.path.clone());
             }
-            let no_tree = tree.and_then(|tree| tree.as_ref().err());
+            let no_tree = tree.and_then(Result::err);
             contest.entries = self.entries(plan, &contest, no_tree, other);
             contest
         };
