@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use seekless::StorageFacts;
-use seekless_lab::read_ahead::{LeftWindow, Now, device_name, put_back_left};
+use seekless_lab::read_ahead::{LeftWindow, WindowOutcome, device_name, put_back_left};
 
 use crate::show::visible_lines;
 
@@ -28,10 +28,10 @@ fn sentence(left: &LeftWindow) -> String {
     let (device, set_kib, now) = (&left.device, left.set_kib, &left.now);
     let left = format!("{device}: a killed run left the read-ahead window at {set_kib} KiB");
     match now {
-        Now::PutBack => format!("{left}; it is {before_kib} KiB again"),
-        Now::NotAllowed => {
+        WindowOutcome::PutBack => format!("{left}; it is {before_kib} KiB again"),
+        WindowOutcome::NotAllowed => {
             format!("{left}; only root can set it to {before_kib} KiB again\nhint: run `seekless storage` as root")
         }
-        Now::Failed(why) => format!("{left}; cannot set it to {before_kib} KiB: {why}"),
+        WindowOutcome::Failed(why) => format!("{left}; cannot set it to {before_kib} KiB: {why}"),
     }
 }

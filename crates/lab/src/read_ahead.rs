@@ -154,12 +154,12 @@ pub struct LeftWindow {
     /// What it was before.
     pub before_kib: u64,
     /// What was done about it.
-    pub now: Now,
+    pub now: WindowOutcome,
 }
 
 /// What was done about a window that a killed run left changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Now {
+pub enum WindowOutcome {
     /// It is as it was before the run.
     PutBack,
     /// It is as the run set it: only root may put it back.
@@ -194,7 +194,7 @@ fn left_in(directory: &Path) -> Vec<LeftWindow> {
 
 fn left(notes: &Directory, device: &OsStr) -> Option<LeftWindow> {
     let name = &named(device, NOTE);
-    let left = |note: Note, now: Now| LeftWindow {
+    let left = |note: Note, now: WindowOutcome| LeftWindow {
         device: device.to_string_lossy().into_owned(),
         set_kib: note.set_kib,
         before_kib: note.before_kib,
@@ -207,15 +207,15 @@ fn left(notes: &Directory, device: &OsStr) -> Option<LeftWindow> {
     {
         let note = Note::read(notes, name).ok()??;
         let is_left = note.is_set() && !note.is_of_live_run();
-        return is_left.then(|| left(note, Now::NotAllowed));
+        return is_left.then(|| left(note, WindowOutcome::NotAllowed));
     }
     let lock = lock.ok()?;
     lock.try_lock().ok()?;
     let note = Note::read(notes, name).ok()??;
     match put_back(notes, name) {
-        Ok(true) => Some(left(note, Now::PutBack)),
+        Ok(true) => Some(left(note, WindowOutcome::PutBack)),
         Ok(false) => None,
-        Err(error) => Some(left(note, Now::Failed(error.to_string()))),
+        Err(error) => Some(left(note, WindowOutcome::Failed(error.to_string()))),
     }
 }
 
@@ -378,7 +378,7 @@ mod tests {
             device: "disk".to_owned(),
             set_kib: 0,
             before_kib: 128,
-            now: Now::PutBack,
+            now: WindowOutcome::PutBack,
         };
         assert_eq!(left, [expected]);
         assert_eq!(read_kib(&file).unwrap(), 128);

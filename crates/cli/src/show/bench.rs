@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
 use seekless::full_text;
-use seekless_lab::store::{Document, Kept, StoreError};
+use seekless_lab::store::{Document, RunDocument, StoreError};
 use seekless_lab::{Event, RunWatch};
 use seekless_record::{Phase, Run};
 use seekless_results::{bytes, visible};
@@ -20,7 +20,7 @@ pub struct BenchProgress {
     started: Instant,
     expected: Duration,
     quiet: bool,
-    kept: Result<Kept, StoreError>,
+    kept: Result<RunDocument, StoreError>,
 }
 
 impl BenchProgress {
@@ -31,7 +31,7 @@ impl BenchProgress {
             started: Instant::now(),
             expected: Duration::ZERO,
             quiet,
-            kept: crate::config::store().map(|store| Kept::new(store, document)),
+            kept: crate::config::store().map(|store| RunDocument::new(store, document)),
         }
     }
 

@@ -6,18 +6,18 @@ use std::io;
 use seekless::cache::CachedFile;
 use seekless::method::{CachePolicy, Choice, Operation};
 use seekless::{Method, Visits};
-use seekless_record::{Cache, Contest, Entry, Mode, Phase, Target, Trial};
+use seekless_record::{Cache, Contest, Mode, Phase, Target, Trial};
 use seekless_results::{has_target, may_read_less};
 
 use super::Session;
 use super::apart::Apart;
 use super::size::all_bytes;
 use super::storage::MeasuredStorage;
-use super::trial::{TrialFiles, target_seed};
+use super::trial::{TrialSetup, target_seed};
 use crate::cache_state::{self, CacheState};
 use crate::kernel::{Kernel, KernelAnswer};
 use crate::testfile::{TestFile, TestFileSet, TestPart, check_copy, check_updated};
-use crate::trial::account::{self, Expected};
+use crate::trial::account;
 use crate::trial::{Compared, ComparedVerdict, Report, updates_seed};
 use crate::updates;
 
@@ -37,47 +37,41 @@ impl Session<'_> {
     /// work that it did.
     pub(super) fn check(
         &self,
-        contest: &Contest,
-        entry: &Entry,
-        files: &TrialFiles,
+        setup: &TrialSetup,
         report: &Report,
         before: CacheState,
         trial: &mut Trial,
     ) -> (Option<Invalid>, Apart) {
-        let choice = entry.choice();
+        let contest = &setup.contest;
+        let choice = setup.entry.choice();
         let method = choice.as_ref().and_then(Choice::method);
-        let target = files.targets.first().filter(|_| has_target(contest));
-        let looked_at = target.or(files.sources.first().map(|file| &file.path));
+        let target = setup.targets.first().filter(|_| has_target(contest));
+        let looked_at = target.or(setup.sources.first().map(|file| &file.path));
         let summary = looked_at.and_then(|path| seekless::extents(path).ok().flatten());
         let shared = contest.operation == Operation::Copy && summary.is_some_and(|extents| extents.shared_bytes > 0);
         trial.extents = summary.map(|extents| extents.count);
         let is_write = contest.operation == Operation::Write;
         let held = if is_write { Target::Overwrite } else { contest.target };
         trial.resident_before = before.resident;
-        trial.resident_after = cache_state::resident(files.held(held)).unwrap_or(None);
+        trial.resident_after = cache_state::resident(setup.held(held)).unwrap_or(None);
         // A part of the last block may be read.
         let to_read = |file: &TestFile| file.allocated_bytes.map_or(file.bytes, |bytes| bytes.min(file.bytes));
         let read_bytes = match contest.random {
             // A file that is updated warm must not be read from the device.
             None if contest.updates.is_some() => Some(all_bytes(contest)),
-            None => Some(files.read().map(to_read).sum()),
+            None => Some(setup.read().map(to_read).sum()),
             // If some of the blocks are holes, this is unknown.
             Some(_) if contest.layout.is_some() => None,
-            Some(_) => Some(files.visits.iter().map(Visits::bytes).sum()),
+            Some(_) => Some(setup.visits.iter().map(Visits::bytes).sum()),
         };
         let tells_source = self.of(contest).all(MeasuredStorage::tells_source);
-        let expected = Expected {
-            device_bytes: read_bytes.filter(|_| tells_source && !is_write),
-            cache: contest.cache,
-            memory_bytes: contest.memory_bytes,
-            reads_all: !shared && contest.updates.is_none() && !may_read_less(contest),
-        };
-        let checked = self.check_result(contest, files, report, self.part_to_check(contest, trial));
+        let device_bytes = read_bytes.filter(|_| tells_source && !is_write);
+        let reads_all = !shared && contest.updates.is_none() && !may_read_less(contest);
+        let checked = self.check_result(setup, report, self.part_to_check(contest, trial));
         trial.checked_bytes = checked.as_ref().ok().copied().flatten();
         let wrong_state = || {
-            let wrong = before
-                .wrong
-                .or_else(|| account::wrong_source(&report.trial, method, expected));
+            let source = || account::wrong_source(&report.trial, method, contest, device_bytes, reads_all);
+            let wrong = before.wrong.or_else(source);
             wrong.or_else(|| used_cache(method, contest, trial.resident_after))
         };
         let invalid = checked.err().map(Invalid::Result);
@@ -105,13 +99,8 @@ impl Session<'_> {
 
     /// The written bytes that were compared with the expected ones; `None` if nothing was written and the answer was
     /// checked instead. Or what is wrong.
-    fn check_result(
-        &self,
-        contest: &Contest,
-        files: &TrialFiles,
-        report: &Report,
-        part: TestPart,
-    ) -> Result<Option<u64>, String> {
+    fn check_result(&self, setup: &TrialSetup, report: &Report, part: TestPart) -> Result<Option<u64>, String> {
+        let contest = &setup.contest;
         let seed = self.bench.seed;
         let bytes = contest.size_bytes;
         let mut checked_bytes = 0;
@@ -119,17 +108,17 @@ impl Session<'_> {
             checked_bytes += checked.unwrap_or_else(|error| Err(format!("cannot check it: {error}")))?;
             Ok::<(), String>(())
         };
-        let mut targets = (0..).zip(&files.targets);
+        let mut targets = (0..).zip(&setup.targets);
         match contest.operation {
             Operation::Read => {
-                let wrong = wrong_reading(contest, files, report);
-                if files.chosen.is_some() {
-                    drop_again(&files.sources).map_err(|error| seekless::full_text(&error))?;
+                let wrong = wrong_reading(setup, report);
+                if setup.chosen.is_some() {
+                    drop_again(&setup.sources).map_err(|error| seekless::full_text(&error))?;
                 }
                 return wrong.map_or(Ok(None), Err);
             }
             Operation::Compare => {
-                let wrong = wrong_comparison(files, &report.compared, report.trial.calls.is_none());
+                let wrong = wrong_comparison(setup, report);
                 return wrong.map_or(Ok(None), Err);
             }
             Operation::Update if contest.updates.is_none() => return Ok(None),
@@ -155,7 +144,7 @@ impl Session<'_> {
                 add(check_updated(path, bytes, target_seed(seed), &expected, part))
             })?,
             Operation::Copy => {
-                let mut pairs = files.targets.iter().zip(&files.sources);
+                let mut pairs = setup.targets.iter().zip(&setup.sources);
                 pairs.try_for_each(|(path, source)| add(check_copy(path, &source.path, part)))?;
             }
         }
@@ -175,8 +164,8 @@ fn drop_again(files: &[TestFile]) -> seekless::Result<()> {
 }
 
 /// What is wrong with the answers of a kernel, if anything.
-fn wrong_reading(contest: &Contest, files: &TrialFiles, report: &Report) -> Option<String> {
-    let kernel = Kernel::named(&contest.kernel)?;
+fn wrong_reading(files: &TrialSetup, report: &Report) -> Option<String> {
+    let kernel = Kernel::named(&files.contest.kernel)?;
     let is_command = report.trial.calls.is_none();
     if !is_command && report.answers.len() != files.sources.len() {
         return Some("some files gave no answer".to_owned());
@@ -201,16 +190,14 @@ fn wrong_reading(contest: &Contest, files: &TrialFiles, report: &Report) -> Opti
 }
 
 /// What is wrong with the results of a comparison, if anything. Commands without a verdict are not checked.
-fn wrong_comparison(files: &TrialFiles, compared: &[Compared], is_command: bool) -> Option<String> {
-    if is_command && compared.is_empty() {
-        return None;
-    }
-    // A command gives one of each pair, or of a tree.
-    if !is_command && compared.len() != files.others.len() {
+fn wrong_comparison(files: &TrialSetup, report: &Report) -> Option<String> {
+    let is_command = report.trial.calls.is_none();
+    // A command gives one of each pair, or of a tree, or none.
+    if !is_command && report.compared.len() != files.others.len() {
         return Some("some files gave no verdict".to_owned());
     }
-    let pairs = compared.iter().zip(&files.others);
-    pairs.into_iter().find_map(|(found, other)| wrong_verdict(found, other))
+    let mut pairs = report.compared.iter().zip(&files.others);
+    pairs.find_map(|(found, other)| wrong_verdict(found, other))
 }
 
 fn wrong_verdict(compared: &Compared, other: &TestFile) -> Option<String> {

@@ -14,8 +14,7 @@ use seekless::walk::{StatFacts, Walk, WalkRules};
 use seekless::{StorageFacts, full_text};
 use seekless_results::files;
 
-use super::identity;
-use super::storage::MeasuredStorage;
+use super::storage::{MeasuredStorage, storage_id};
 use crate::experiment::MOST_FILES;
 use crate::testfile::TestFile;
 use crate::trial::LaunchStop;
@@ -181,7 +180,7 @@ impl MeasuredStorage {
             return because(&format!("test files are created in {}, inside it", own.display()));
         }
         let facts = StorageFacts::of(&path).map_err(|error| full_text(&error))?;
-        if identity::of(&path, &facts) != identity::of(&own, &self.facts) {
+        if storage_id(&path, &facts) != storage_id(&own, &self.facts) {
             return because(&format!("not on the storage of {}", own.display()));
         }
         let is_enough = |found| stop.is_requested() || found > MOST_FILES as usize;

@@ -5,7 +5,6 @@ mod calibrate;
 mod check;
 mod existing;
 mod first_touch;
-mod identity;
 mod needs;
 mod plan;
 mod resume;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use seekless::method::{Operation, format_size};
 use seekless::{Visits, full_text};
-use seekless_record::{self as record, Cache, Contest, DeviceUse, Differ, Entry, Phase, Status, Target, Trial};
+use seekless_record::{self as record, Cache, Contest, Differ, Entry, Phase, Status, Target, Trial};
 use seekless_results::{Decider, Turn, has_settled, title};
 
 use super::apart::Apart;
@@ -47,9 +47,10 @@ impl Unrecorded {
     }
 }
 
-/// The files of one trial.
-#[derive(Default)]
-pub(super) struct TrialFiles {
+/// What one trial measures, and its files.
+pub(super) struct TrialSetup {
+    pub contest: Contest,
+    pub entry: Entry,
     pub sources: Vec<TestFile>,
     /// The second files of a comparison.
     pub others: Vec<TestFile>,
@@ -63,9 +64,9 @@ pub(super) struct TrialFiles {
     pub seed: u64,
 }
 
-impl TrialFiles {
+impl TrialSetup {
     /// Whether a file of the user was changed or removed since it was found.
-    fn are_changed(&self) -> bool {
+    fn is_changed(&self) -> bool {
         self.chosen.iter().flatten().any(|file| !file.is_unchanged())
     }
 
@@ -79,16 +80,33 @@ impl TrialFiles {
     /// The files that must be in the cache state of the trial: those that are read or overwritten.
     pub fn held(&self, target: Target) -> impl Iterator<Item = &Path> + Clone {
         let sources = self.read().map(|file| file.path.as_path());
-        let targets = self
-            .targets
-            .iter()
-            .filter(move |_| target == Target::Overwrite)
-            .map(PathBuf::as_path);
-        sources.chain(targets)
+        let overwritten = self.targets.iter().filter(move |_| target == Target::Overwrite);
+        sources.chain(overwritten.map(PathBuf::as_path))
+    }
+
+    /// The paths for the child, in the order in which it takes them.
+    fn paths(&self) -> Vec<TrialPaths> {
+        let contest = &self.contest;
+        let path = |path: Option<&PathBuf>| path.map(OsString::from).unwrap_or_default();
+        let paths = |index: usize| TrialPaths {
+            source: path(self.sources.get(index).map(|file| &file.path)),
+            other: path(self.others.get(index).map(|file| &file.path)),
+            target: path(self.targets.get(index)),
+            bytes: contest.size_bytes,
+        };
+        if !self.entry.command().is_some_and(record::Command::takes_tree) {
+            return (0..contest.files as usize).map(paths).collect();
+        }
+        let of_files = paths(0);
+        vec![TrialPaths {
+            source: contest.tree.as_ref().map_or(of_files.source, OsString::from),
+            bytes: self.sources.iter().map(|file| file.bytes).sum(),
+            ..of_files
+        }]
     }
 }
 
-impl Drop for TrialFiles {
+impl Drop for TrialSetup {
     /// Removes what the trial wrote, except files with random overwrites, which are used again.
     fn drop(&mut self) {
         for path in self.targets.iter().filter(|_| self.visits.is_empty()) {
@@ -126,46 +144,44 @@ impl Session<'_> {
         if begins_round && is_small_and_warm(&contest) || self.is_program_dropped(&contest, entry) {
             // Discarded. If it fails, the next one fails, too, and reports why.
             self.count_written(&contest, entry);
-            if let Ok(files) = self.files(turn, &contest) {
-                let measured = self.run_child(&contest, entry, &files);
-                self.note_written(&contest, &files, measured.is_ok());
+            if let Ok(setup) = self.set_up(turn, &contest) {
+                let measured = self.run_child(&setup);
+                self.note_written(&setup, measured.is_ok());
             }
         }
         self.note_program(&contest, entry);
         let at_seconds = self.clock.measured_seconds();
         self.count_written(&contest, entry);
-        let mut files = self.files(turn, &contest)?;
-        let measured = self.run_child(&contest, entry, &files);
-        if measured.is_err() && files.are_changed() {
+        let mut setup = self.set_up(turn, &contest)?;
+        let measured = self.run_child(&setup);
+        if measured.is_err() && setup.is_changed() {
             // It is not the method that failed.
             if let Some(first_touch) = &mut self.storages[contest.storage].first_touch {
                 first_touch.missed += 1;
             }
             return Err(Unrecorded::LeftOut);
         }
-        self.note_written(&contest, &files, measured.is_ok());
+        self.note_written(&setup, measured.is_ok());
         let (report, state) = measured?;
-        let device = report.trial.device.map(|device| DeviceUse {
-            reliable: account::is_device_ours(&report.trial),
-            ..device
-        });
         let mut trial = Trial {
             contest: turn.contest,
             entry: turn.entry,
             round: turn.round,
             phase: turn.phase,
             at_seconds,
-            device,
-            compared_bytes: (files.chosen.is_some()).then(|| all_bytes(&contest)),
+            compared_bytes: setup.chosen.is_some().then(|| all_bytes(&contest)),
             ..report.trial.clone()
         };
+        if let Some(device) = &mut trial.device {
+            device.reliable = account::is_device_ours(&report.trial);
+        }
         if let Some(seconds) = &trial.segment_seconds {
-            files.targets.truncate(seconds.len());
+            setup.targets.truncate(seconds.len());
             self.tell_end(&contest, seconds);
         }
-        let (mut invalid, work) = self.check(&contest, entry, &files, &report, state, &mut trial);
+        let (mut invalid, work) = self.check(&setup, &report, state, &mut trial);
         invalid = self.check_printed(turn.contest, &report).or(invalid);
-        if files.are_changed() {
+        if setup.is_changed() {
             invalid = Some(Invalid::State("a file changed while it was read".to_owned()));
         }
         trial.valid = invalid.is_none();
@@ -211,14 +227,14 @@ impl Session<'_> {
     }
 
     /// Records the random overwrites of a trial. If they are unknown, the files are made again.
-    fn note_written(&mut self, contest: &Contest, files: &TrialFiles, was_measured: bool) {
+    fn note_written(&mut self, setup: &TrialSetup, was_measured: bool) {
         let is_overwritten = |set: &TestFileSet| matches!(set.role, TestFileRole::Overwritten(_));
-        for (storage, overwritten) in TestFileSet::of(contest).filter(|(_, set)| is_overwritten(set)) {
+        for (storage, overwritten) in TestFileSet::of(&setup.contest).filter(|(_, set)| is_overwritten(set)) {
             let storage = &mut self.storages[storage];
             match storage.files(&overwritten, self.bench.seed, self.stop) {
                 Ok(held) if was_measured => {
-                    for (file, visits) in held.iter_mut().zip(&files.visits) {
-                        file.written(visits, files.seed);
+                    for (file, visits) in held.iter_mut().zip(&setup.visits) {
+                        file.written(visits, setup.seed);
                     }
                 }
                 _ => storage.remove(&overwritten),
@@ -254,18 +270,26 @@ impl Session<'_> {
         self.run.contests[turn.contest].entries[turn.entry].status = status;
     }
 
-    /// The files of a trial: existing sources, and future targets.
-    fn files(&mut self, turn: Turn, contest: &Contest) -> Result<TrialFiles, Unrecorded> {
+    /// A trial with its files: existing sources, and future targets.
+    fn set_up(&mut self, turn: Turn, contest: &Contest) -> Result<TrialSetup, Unrecorded> {
         let storage = &mut self.storages[contest.storage];
-        let mut files = TrialFiles::default();
+        let mut files = TrialSetup {
+            entry: contest.entries[turn.entry].clone(),
+            contest: contest.clone(),
+            sources: Vec::new(),
+            others: Vec::new(),
+            targets: Vec::new(),
+            chosen: None,
+            visits: Vec::new(),
+            draw_seed: round_seed(self.bench.seed, turn),
+            seed: self.bench.seed,
+        };
         if let Some(first_touch) = &mut storage.first_touch {
             let chosen = first_touch.take(turn.round).ok_or(Unrecorded::LeftOut)?;
             files.sources = chosen.iter().map(UserFile::test_file).collect();
             files.chosen = Some(chosen);
             return Ok(files);
         }
-        files.seed = self.bench.seed;
-        files.draw_seed = round_seed(files.seed, turn);
         if let Some(path) = &contest.tree {
             let tree = storage.tree(path, self.stop).map_err(Unrecorded::unavailable)?;
             if tree.size() != (contest.files, contest.size_bytes) {
@@ -290,7 +314,7 @@ impl Session<'_> {
             files.others.clone_from(&files.sources);
         }
         files.visits = visits(contest, files.draw_seed);
-        let may_write = contest.operation != Operation::Read || contest.entries[turn.entry].command().is_some();
+        let may_write = contest.operation != Operation::Read || files.entry.command().is_some();
         if files.targets.is_empty() && may_write {
             let storage = &self.storages[contest.storage];
             let count = if contest.tree.is_some() { 1 } else { contest.files };
@@ -305,14 +329,8 @@ impl Session<'_> {
     }
 
     /// Starts the child, brings the page cache into its state when the child is ready, and runs it.
-    fn run_child(
-        &self,
-        contest: &Contest,
-        entry: &Entry,
-        files: &TrialFiles,
-    ) -> Result<(Report, CacheState), Unrecorded> {
-        let launched = self.try_child(contest, entry, files);
-        launched.map_err(|unrecorded| match unrecorded {
+    fn run_child(&self, setup: &TrialSetup) -> Result<(Report, CacheState), Unrecorded> {
+        self.try_child(setup).map_err(|unrecorded| match unrecorded {
             // Ended with the run.
             Unrecorded::Failed(BenchError::Launch(_)) if self.stop.is_requested() => Unrecorded::LeftOut,
             Unrecorded::Failed(BenchError::Launch(error @ (LaunchError::Ended(_) | LaunchError::TooLong(_)))) => {
@@ -322,15 +340,11 @@ impl Session<'_> {
         })
     }
 
-    fn try_child(
-        &self,
-        contest: &Contest,
-        entry: &Entry,
-        files: &TrialFiles,
-    ) -> Result<(Report, CacheState), Unrecorded> {
+    fn try_child(&self, setup: &TrialSetup) -> Result<(Report, CacheState), Unrecorded> {
+        let contest = &setup.contest;
         let storage = &self.storages[contest.storage];
         let memory_bytes = (contest.cache == Cache::Over).then(|| {
-            let half = files.read().map(|file| file.bytes).sum::<u64>() / 2;
+            let half = setup.read().map(|file| file.bytes).sum::<u64>() / 2;
             contest.memory_bytes.unwrap_or(half)
         });
         let group = memory_bytes.map(MemoryGroup::new).transpose();
@@ -340,16 +354,16 @@ impl Session<'_> {
         let read_ahead = contest.read_ahead_kib.map(set).transpose();
         let _read_ahead = read_ahead.map_err(Unrecorded::unavailable)?;
         if contest.cache == Cache::Over {
-            cache_state::bring(files.held(contest.target), Cache::Over, self.run.drop, Judged::Each)?;
+            cache_state::bring(setup.held(contest.target), Cache::Over, self.run.drop, Judged::Each)?;
         }
         let spec = Spec {
             contest: Some(Contest {
-                entries: vec![entry.clone()],
+                entries: vec![setup.entry.clone()],
                 ..contest.clone()
             }),
-            jobs: jobs(contest, entry, files),
-            seed: files.seed,
-            draw_seed: files.draw_seed,
+            jobs: setup.paths(),
+            seed: setup.seed,
+            draw_seed: setup.draw_seed,
             device_directories: self.device_directories(contest),
             cgroup: group.as_ref().map(|group| group.path().into()),
             seconds_left: self.left().map(|left| left.as_secs_f64()),
@@ -357,8 +371,8 @@ impl Session<'_> {
         };
         let child = Child::start(&self.bench.program, &spec, self.stop)?;
         let state = match memory_bytes {
-            Some(memory_bytes) => cache_state::rehearsed(files.held(contest.target), memory_bytes)?,
-            None => self.bring(contest, files)?,
+            Some(memory_bytes) => cache_state::rehearsed(setup.held(contest.target), memory_bytes)?,
+            None => self.bring(setup)?,
         };
         // A trial may take half a minute longer than the budget; then it is ended, because it may hang.
         let limit = self.left().map_or(Duration::MAX, |left| left + PATIENCE);
@@ -374,7 +388,8 @@ impl Session<'_> {
 
     /// Brings the files of a trial, and the backing file of a loop, into the cache state of its contest. If there are
     /// other caches than the page cache, the residency is unknown.
-    fn bring(&self, contest: &Contest, files: &TrialFiles) -> Result<CacheState, BenchError> {
+    fn bring(&self, setup: &TrialSetup) -> Result<CacheState, BenchError> {
+        let contest = &setup.contest;
         let storage = &self.storages[contest.storage];
         let cache = match contest.cache {
             // A file that is written over is cold.
@@ -391,7 +406,7 @@ impl Session<'_> {
         } else {
             Judged::Each
         };
-        let held = files.held(contest.target);
+        let held = setup.held(contest.target);
         let mut state = cache_state::bring(held.clone(), cache, drop, judged)?;
         // File systems in memory may have no pages for holes, even after reading them.
         if cache == Cache::Warm && !storage.has_cold && cache_state::holds_all_data(held)? {
@@ -469,23 +484,4 @@ fn round_seed(seed: u64, turn: Turn) -> u64 {
 /// The seed of the old content of a file to overwrite or update.
 pub(super) fn target_seed(seed: u64) -> u64 {
     !seed
-}
-
-fn jobs(contest: &Contest, entry: &Entry, files: &TrialFiles) -> Vec<TrialPaths> {
-    let path = |path: Option<&PathBuf>| path.map(OsString::from).unwrap_or_default();
-    let job = |index: usize| TrialPaths {
-        source: path(files.sources.get(index).map(|file| &file.path)),
-        other: path(files.others.get(index).map(|file| &file.path)),
-        target: path(files.targets.get(index)),
-        bytes: contest.size_bytes,
-    };
-    if !entry.command().is_some_and(record::Command::takes_tree) {
-        return (0..contest.files as usize).map(job).collect();
-    }
-    let of_files = job(0);
-    vec![TrialPaths {
-        source: contest.tree.as_ref().map_or(of_files.source, OsString::from),
-        bytes: files.sources.iter().map(|file| file.bytes).sum(),
-        ..of_files
-    }]
 }

@@ -4,7 +4,7 @@
 //! document is overwritten. Documents that cannot be read are reported and left alone.
 
 mod error;
-mod kept;
+mod run_document;
 mod sittings;
 mod turn;
 
@@ -23,7 +23,7 @@ use serde::de::IgnoredAny;
 
 use self::error::NAMES_TOLD;
 pub use self::error::StoreError;
-pub use self::kept::Kept;
+pub use self::run_document::RunDocument;
 pub use self::turn::{Measuring, MeasuringLock};
 
 /// The limit of the store. Beyond it, own runs are still saved, with a message; imports are refused; nothing is removed

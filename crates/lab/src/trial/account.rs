@@ -2,7 +2,7 @@
 
 use seekless::Method;
 use seekless::method::CachePolicy;
-use seekless_record::{Cache, Trial};
+use seekless_record::{Cache, Contest, Trial};
 
 /// The smallest part of the allocated bytes that must come from the device in a cold trial.
 const COLD_PART: f64 = 0.98;
@@ -13,44 +13,35 @@ const OVER_PART: f64 = 0.4;
 /// The device's count agrees with the trial's within these factors; the difference is metadata and read-ahead.
 const AGREE: std::ops::RangeInclusive<f64> = 0.98..=1.10;
 
-/// What a trial is expected to read.
-#[derive(Clone, Copy, Debug)]
-pub struct Expected {
-    /// Bytes that a cold read must read from the device; `None` if unknown.
-    pub device_bytes: Option<u64>,
-    /// The state claimed.
-    pub cache: Cache,
-    /// The memory allowed, if it is limited. It may hold all data of a file that is mostly holes.
-    pub memory_bytes: Option<u64>,
-    /// Whether the whole files must be read: not if the result shares blocks with the source, or a difference ends the
-    /// trial early.
-    pub reads_all: bool,
-}
-
-/// Why the bytes of a trial came from the wrong source; `None` if they did not, or it is unknown.
-pub fn wrong_source(trial: &Trial, method: Option<&Method>, expected: Expected) -> Option<String> {
-    let (Some(read), Some(device_bytes)) = (trial.source_bytes, expected.device_bytes) else {
-        return None;
-    };
+/// Why the bytes of a trial came from the wrong source; `None` if they did not, or it is unknown. A cold read must read
+/// `device_bytes` from the device, unless it need not read all of the files: if the result shares blocks with the source,
+/// or a difference ends the trial early.
+pub fn wrong_source(
+    trial: &Trial,
+    method: Option<&Method>,
+    contest: &Contest,
+    device_bytes: Option<u64>,
+    reads_all: bool,
+) -> Option<String> {
+    let (read, device_bytes) = trial.source_bytes.zip(device_bytes)?;
     let part = read as f64 / device_bytes.max(1) as f64;
+    let percent = part * 100.0;
     // Direct I/O reads the device whatever the page cache holds.
     let reads_device = method.is_some_and(|method| method.options().cache() == CachePolicy::Direct);
-    match expected.cache {
+    match contest.cache {
         // The files have only holes, so no byte can come from the device.
         _ if device_bytes == 0 => None,
-        Cache::Over if expected.memory_bytes.is_some_and(|memory| device_bytes <= memory) => None,
-        Cache::Cold | Cache::FirstTouch | Cache::Over if !expected.reads_all => None,
+        // It may hold all data of a file that is mostly holes.
+        Cache::Over if contest.memory_bytes.is_some_and(|memory| device_bytes <= memory) => None,
+        Cache::Cold | Cache::FirstTouch | Cache::Over if !reads_all => None,
         Cache::Cold | Cache::FirstTouch if part < COLD_PART => Some(format!(
-            "only {:.1} % of its bytes came from the device, so it was not cold",
-            part * 100.0
+            "only {percent:.1} % of its bytes came from the device, so it was not cold"
         )),
         Cache::Warm if part > WARM_PART && !reads_device => Some(format!(
-            "{:.1} % of its bytes came from the device, so it was not warm",
-            part * 100.0
+            "{percent:.1} % of its bytes came from the device, so it was not warm"
         )),
         Cache::Over if part < OVER_PART => Some(format!(
-            "only {:.1} % of its bytes came from the device; the memory allowed held the rest",
-            part * 100.0
+            "only {percent:.1} % of its bytes came from the device; the memory allowed held the rest"
         )),
         _ => None,
     }
@@ -74,88 +65,63 @@ pub fn is_device_ours(trial: &Trial) -> bool {
 mod tests {
     use super::*;
 
-    fn trial(source_bytes: Option<u64>) -> Trial {
-        Trial {
+    fn is_wrong(source_bytes: Option<u64>, contest: &Contest, device_bytes: Option<u64>) -> bool {
+        let trial = Trial {
             source_bytes,
             ..Trial::default()
+        };
+        wrong_source(&trial, None, contest, device_bytes, true).is_some()
+    }
+
+    fn contest(cache: Cache) -> Contest {
+        Contest {
+            cache,
+            ..Contest::default()
         }
     }
 
     #[test]
     fn a_cold_trial_that_read_from_memory_is_found_out() {
-        let expected = Expected {
-            device_bytes: Some(1000),
-            cache: Cache::Cold,
-            memory_bytes: None,
-            reads_all: true,
+        let cold = contest(Cache::Cold);
+        assert!(is_wrong(Some(979), &cold, Some(1000)));
+        assert!(!is_wrong(Some(980), &cold, Some(1000)));
+        let nothing = Trial {
+            source_bytes: Some(0),
+            ..Trial::default()
         };
-        assert!(wrong_source(&trial(Some(979)), None, expected).is_some());
-        assert!(wrong_source(&trial(Some(980)), None, expected).is_none());
-        assert!(
-            wrong_source(
-                &trial(Some(0)),
-                None,
-                Expected {
-                    reads_all: false,
-                    ..expected
-                }
-            )
-            .is_none()
-        );
-        assert!(wrong_source(&trial(None), None, expected).is_none());
-        assert!(
-            wrong_source(
-                &trial(Some(0)),
-                None,
-                Expected {
-                    device_bytes: None,
-                    ..expected
-                }
-            )
-            .is_none()
-        );
+        assert!(wrong_source(&nothing, None, &cold, Some(1000), false).is_none());
+        assert!(!is_wrong(None, &cold, Some(1000)));
+        assert!(!is_wrong(Some(0), &cold, None));
     }
 
     #[test]
     fn a_warm_trial_that_read_from_the_device_is_found_out_unless_it_is_direct() {
-        let expected = Expected {
-            device_bytes: Some(1000),
-            cache: Cache::Warm,
-            memory_bytes: None,
-            reads_all: true,
-        };
-        assert!(wrong_source(&trial(Some(11)), None, expected).is_some());
-        assert!(wrong_source(&trial(Some(10)), None, expected).is_none());
+        let warm = contest(Cache::Warm);
+        assert!(is_wrong(Some(11), &warm, Some(1000)));
+        assert!(!is_wrong(Some(10), &warm, Some(1000)));
         let direct: Method = "read/sync,direct".parse().unwrap();
-        assert!(wrong_source(&trial(Some(1000)), Some(&direct), expected).is_none());
+        let all = Trial {
+            source_bytes: Some(1000),
+            ..Trial::default()
+        };
+        assert!(wrong_source(&all, Some(&direct), &warm, Some(1000), true).is_none());
     }
 
     #[test]
     fn holes_need_not_come_from_the_device_and_memory_may_hold_the_little_data_of_a_sparse_file() {
-        let expected = Expected {
-            device_bytes: Some(1000),
-            cache: Cache::Over,
+        let over = Contest {
             memory_bytes: Some(600),
-            reads_all: true,
+            ..contest(Cache::Over)
         };
-        assert!(wrong_source(&trial(Some(300)), None, expected).is_some());
-        let sparse = Expected {
-            device_bytes: Some(600),
-            ..expected
-        };
-        assert_eq!(wrong_source(&trial(Some(0)), None, sparse), None);
-        let hole = Expected {
-            device_bytes: Some(0),
+        assert!(is_wrong(Some(300), &over, Some(1000)));
+        assert!(!is_wrong(Some(0), &over, Some(600)));
+        let cold = Contest {
             cache: Cache::Cold,
-            ..expected
+            ..over
         };
-        assert_eq!(wrong_source(&trial(Some(0)), None, hole), None);
-        let cold = Expected {
-            cache: Cache::Cold,
-            ..expected
-        };
+        assert!(!is_wrong(Some(0), &cold, Some(0)));
         assert!(
-            wrong_source(&trial(Some(900)), None, cold).is_some(),
+            is_wrong(Some(900), &cold, Some(1000)),
             "of what is allocated, all of it"
         );
     }

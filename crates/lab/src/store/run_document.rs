@@ -10,13 +10,13 @@ use super::{Document, Store, StoreError, replace};
 
 /// The document of a run in progress, as last read or written here.
 #[derive(Debug)]
-pub struct Kept {
+pub struct RunDocument {
     store: Store,
     path: PathBuf,
     seen: Option<FileState>,
 }
 
-impl Kept {
+impl RunDocument {
     /// For a new run, or a resumed one, which already has a document.
     #[must_use]
     pub fn new(store: Store, document: Option<&Document>) -> Self {
@@ -53,7 +53,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let store = Store::new(directory.path().to_owned());
         let mut run = simulation::run(&[], 0);
-        let mut kept = Kept::new(store.clone(), None);
+        let mut kept = RunDocument::new(store.clone(), None);
         kept.save(&run).unwrap();
         run.elapsed_seconds = 7.0;
         kept.save(&run).unwrap();
@@ -61,7 +61,7 @@ mod tests {
         assert_eq!(documents.len(), 1);
         assert_eq!(documents[0].read().unwrap(), run);
         // Another goes on with it.
-        let mut other = Kept::new(store.clone(), Some(&documents[0]));
+        let mut other = RunDocument::new(store.clone(), Some(&documents[0]));
         let theirs = Run {
             elapsed_seconds: 8.0,
             ..run.clone()
