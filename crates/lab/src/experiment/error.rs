@@ -6,6 +6,8 @@ use std::path::PathBuf;
 
 use seekless::method::{self, did_you_mean};
 
+use super::format::LIMIT_BYTES;
+
 /// Why there is no such experiment.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -32,14 +34,12 @@ pub enum ExperimentError {
     #[error("{}: not a regular file; an experiment is a TOML file", .0.display())]
     NotRegular(PathBuf),
     /// The file is longer than any experiment.
-    #[error("{}: too large ({bytes} bytes); an experiment has at most {limit_bytes} bytes", path.display())]
+    #[error("{}: too large ({bytes} bytes); an experiment has at most {LIMIT_BYTES} bytes", path.display())]
     TooLarge {
         /// The file.
         path: PathBuf,
         /// Its size.
         bytes: u64,
-        /// The largest that is read.
-        limit_bytes: u64,
     },
     /// The text is not valid TOML, or not an experiment.
     #[error("{origin}:{line}:{column}: {message}")]

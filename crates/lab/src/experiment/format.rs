@@ -21,7 +21,7 @@ use crate::kernel::Kernel;
 use crate::layout::Layout;
 
 /// The largest file that is read; the largest built-in one has 3 KiB.
-const LIMIT_BYTES: u64 = 1 << 20;
+pub(super) const LIMIT_BYTES: u64 = 1 << 20;
 
 /// The most extra work, in nanoseconds per KiB: a second for each MiB.
 const MAX_WORK: u64 = 1_000_000;
@@ -106,7 +106,6 @@ pub(super) fn read(path: &Path) -> Result<String, ExperimentError> {
         return Err(ExperimentError::TooLarge {
             path: path.to_owned(),
             bytes: metadata.len(),
-            limit_bytes: LIMIT_BYTES,
         });
     }
     fs::read_to_string(path).map_err(unreadable)

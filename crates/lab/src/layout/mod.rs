@@ -139,11 +139,8 @@ impl Layout {
     }
 
     fn bytes_where(&self, is_meant: impl Fn(StretchKind) -> bool) -> u64 {
-        let of_piece = |piece: &Piece| {
-            let meant = piece.stretches.iter().filter(|stretch| is_meant(stretch.kind));
-            piece.times * meant.map(|stretch| stretch.bytes).sum::<u64>()
-        };
-        self.pieces().iter().map(of_piece).sum()
+        let meant = self.stretches().filter(|(_, kind)| is_meant(*kind));
+        meant.map(|(range, _)| range.end - range.start).sum()
     }
 
     /// A small file of this kind, for testing the file system: its shortest hole with some data around it. `None` if

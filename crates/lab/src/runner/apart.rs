@@ -4,7 +4,7 @@
 use seekless_record::{Contest, Status, Trial};
 use seekless_results::{Decider, Turn};
 
-use super::Session;
+use super::BenchSession;
 use super::skip::Skip;
 
 /// Why an entry is ranked apart from the rest of its contest.
@@ -34,7 +34,7 @@ impl Apart {
     }
 }
 
-impl Session<'_> {
+impl BenchSession<'_> {
     /// Moves an entry that does other work than the rest into a contest of those that do the same.
     pub(super) fn move_apart(&mut self, decider: &mut Decider, turn: Turn, mut trial: Trial, work: Apart) {
         let from = self.run.contests[turn.contest].clone();

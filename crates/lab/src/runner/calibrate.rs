@@ -9,7 +9,7 @@ use seekless_record::{LabCost, Storage};
 
 use super::size::{MEMORY_REQUEST, SUSTAINED_BYTES, Speeds};
 use super::storage::MeasuredStorage;
-use super::{BenchError, Event, Session};
+use super::{BenchError, BenchSession, Event};
 use crate::kernel::{Kernel, Tally};
 use crate::testfile::write_stream;
 
@@ -18,7 +18,7 @@ const CALIBRATION_BYTES: u64 = 32 << 20;
 /// How often it is read cold. The median counts, because a single read of a busy disk varies too much.
 const COLD_READS: usize = 5;
 
-impl Session<'_> {
+impl BenchSession<'_> {
     /// Estimates how fast the slowest storage is, and the cost of alternating on each.
     pub(super) fn calibrate(&mut self, trial_overhead: Duration) -> Result<Speeds, BenchError> {
         let memory = self.run.machine.memory_available_bytes.unwrap_or(u64::MAX);

@@ -9,7 +9,7 @@ use seekless::{Method, Visits};
 use seekless_record::{Cache, Contest, Mode, Phase, Target, Trial};
 use seekless_results::{has_target, may_read_less};
 
-use super::Session;
+use super::BenchSession;
 use super::apart::Apart;
 use super::size::all_bytes;
 use super::storage::MeasuredStorage;
@@ -32,7 +32,7 @@ pub(super) enum Invalid {
     State(String),
 }
 
-impl Session<'_> {
+impl BenchSession<'_> {
     /// Checks the result of a trial, whose files were in this state before. Returns why it is invalid, and the kind of
     /// work that it did.
     pub(super) fn check(

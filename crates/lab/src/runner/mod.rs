@@ -24,7 +24,7 @@ use seekless_results::{bytes, why_missing};
 
 pub use self::existing::LeftOut;
 pub use self::resume::Obstacle;
-use self::session::Session;
+use self::session::BenchSession;
 use self::storage::MeasuredStorage;
 use crate::experiment::Experiment;
 use crate::trial::LaunchStop;
@@ -242,7 +242,7 @@ pub enum BenchError {
 /// # Errors
 /// [`BenchError`] if nothing was measured. Later failures are recorded in the run.
 pub fn run(bench: &Bench, stop: &LaunchStop, watch: &mut dyn RunWatch) -> Result<Run, BenchError> {
-    let mut session = Session::new(bench, stop, watch)?;
+    let mut session = BenchSession::new(bench, stop, watch)?;
     let trial_overhead = session.measure_lab()?;
     let decider = session.plan(trial_overhead)?;
     session.measure(decider)?;

@@ -23,7 +23,7 @@ use crate::trial::LaunchStop;
 const NULL_TRIALS: usize = 7;
 
 /// A run in progress.
-pub(super) struct Session<'a> {
+pub(super) struct BenchSession<'a> {
     pub bench: &'a Bench,
     pub stop: &'a LaunchStop,
     pub watch: &'a mut dyn RunWatch,
@@ -68,7 +68,7 @@ pub(super) struct TrialsBefore {
     pub printed: BTreeMap<usize, u64>,
 }
 
-impl<'a> Session<'a> {
+impl<'a> BenchSession<'a> {
     pub fn new(bench: &'a Bench, stop: &'a LaunchStop, watch: &'a mut dyn RunWatch) -> Result<Self, BenchError> {
         let started = Instant::now();
         if bench.yields {
@@ -197,6 +197,10 @@ impl<'a> Session<'a> {
 
     /// Finds the files of the directories that experiments name, on each storage.
     fn find_trees(&mut self) {
+        if self.storages.iter().any(|storage| storage.scratch.is_none()) {
+            // Only the given files are read.
+            return;
+        }
         let measured = self.storages.len() - usize::from(self.bench.other.is_some());
         for experiment in &self.bench.experiments {
             for named in experiment.contests.iter().filter_map(|plan| plan.common.tree.as_ref()) {

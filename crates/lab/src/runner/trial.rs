@@ -16,7 +16,7 @@ use super::existing::UserFile;
 use super::needs::{writes, written_bytes};
 use super::size::{SEVERAL_BYTES, all_bytes};
 use super::storage::MeasuredStorage;
-use super::{BenchError, Event, Session};
+use super::{BenchError, BenchSession, Event};
 use crate::cache_state::{self, CacheState, Judged};
 use crate::cgroup::MemoryGroup;
 use crate::read_ahead::ReadAhead;
@@ -115,7 +115,7 @@ impl Drop for TrialSetup {
     }
 }
 
-impl Session<'_> {
+impl BenchSession<'_> {
     /// Runs one trial and records it, or the failure of its entry. After the first measurement, an error ends only its
     /// entry, not the run.
     pub(super) fn trial(&mut self, decider: &mut Decider, turn: Turn) -> Result<(), BenchError> {

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::{Event, Session};
+use super::{BenchSession, Event};
 use crate::trial::requests_of;
 
 /// How long the devices are watched, and up to how many requests they count as unused. Between trials, our only
@@ -18,7 +18,7 @@ const MOST: Duration = Duration::from_mins(10);
 /// How often a request to stop is checked.
 const STEP: Duration = Duration::from_millis(50);
 
-impl Session<'_> {
+impl BenchSession<'_> {
     /// Waits until no other process uses the devices. The run's clock is paused meanwhile.
     pub(super) fn wait_for_others(&mut self) {
         let devices = self.storages.iter().filter_map(|storage| storage.facts.device.as_ref());

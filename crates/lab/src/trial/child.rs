@@ -211,12 +211,10 @@ fn prepare_method<'a>(spec: &'a Spec, contest: &'a Contest, method: &Method) -> 
 }
 
 fn prepare_command<'a>(command: &'a Command, contest: &Contest, spec: &Spec) -> Result<Work<'a>, TrialError> {
-    for (pattern, (index, job)) in contest
-        .updates
-        .iter()
-        .flat_map(|pattern| (0..).zip(&spec.jobs).map(move |job| (pattern, job)))
-    {
-        write_updates(pattern, updates_seed(spec.seed, index), job)?;
+    if let Some(pattern) = &contest.updates {
+        for (index, job) in (0..).zip(&spec.jobs) {
+            write_updates(pattern, updates_seed(spec.seed, index), job)?;
+        }
     }
     // Messages are reported if the command fails. On a terminal they would be mixed with the progress.
     let messages = tempfile::tempfile()?;

@@ -28,12 +28,9 @@ pub(super) fn sync_file(path: &Path) -> Result<Duration, TrialError> {
 /// Runs an external command that must succeed, and discards its output. Its messages go to `messages`.
 pub(super) fn succeed(argv: &[String], job: &TrialPaths, messages: &File) -> Result<(), TrialError> {
     let status = status_of(argv, job, messages, None)?;
-    if status.success() {
-        Ok(())
-    } else {
-        let name = argv.first().cloned().unwrap_or_default();
-        Err(TrialError::Status(name, status, last_of(messages)))
-    }
+    let name = argv.first().cloned().unwrap_or_default();
+    let failed = || TrialError::Status(name, status, last_of(messages));
+    status.success().then_some(()).ok_or_else(failed)
 }
 
 /// The last messages of a failed command, each line after a semicolon.
@@ -41,10 +38,12 @@ fn last_of(messages: &File) -> String {
     let bytes = messages.metadata().map_or(0, |metadata| metadata.len());
     let start = bytes.saturating_sub(LAST_BYTES);
     let mut last = vec![0; (bytes - start) as usize];
-    let read = messages.read_exact_at(&mut last, start);
+    if messages.read_exact_at(&mut last, start).is_err() {
+        return String::new();
+    }
     let last = String::from_utf8_lossy(&last);
-    let lines: Vec<&str> = last.lines().filter(|line| !line.is_empty() && read.is_ok()).collect();
-    lines.iter().flat_map(|line| ["; ", line.trim()]).collect()
+    let lines = last.lines().filter(|line| !line.is_empty());
+    lines.flat_map(|line| ["; ", line.trim()]).collect()
 }
 
 /// How many bytes of a failed command's messages are reported.
@@ -101,11 +100,8 @@ fn status_of(
             .spawn()?;
         if let (Some(mut output), Some(read)) = (child.stdout.take(), read) {
             let mut piece = vec![0; PIECE_BYTES];
-            loop {
-                match output.read(&mut piece)? {
-                    0 => break,
-                    length => read(&piece[..length]),
-                }
+            while let length @ 1.. = output.read(&mut piece)? {
+                read(&piece[..length]);
             }
         }
         child.wait()
@@ -167,10 +163,8 @@ fn fill_in(argument: &str, job: &TrialPaths) -> OsString {
     while let Some(at) = rest.find('{') {
         let (before, from) = rest.split_at(at);
         filled.push(before);
-        let place = PLACES
-            .iter()
-            .find_map(|(name, path)| Some((from.strip_prefix(name)?, path)));
-        if let Some((behind, path)) = place {
+        let mut places = PLACES.iter();
+        if let Some((behind, path)) = places.find_map(|(name, path)| Some((from.strip_prefix(name)?, path))) {
             filled.push(path(job));
             rest = behind;
         } else {
