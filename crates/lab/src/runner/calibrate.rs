@@ -25,6 +25,7 @@ impl BenchSession<'_> {
         let mut speeds = Speeds {
             read: f64::MAX,
             write: f64::MAX,
+            write_bytes_per_ms: u64::MAX,
             warm_read: f64::MAX,
             check: f64::MAX,
             random_read: Duration::ZERO,
@@ -73,14 +74,16 @@ impl Speeds {
         let bytes = CALIBRATION_BYTES.min(free_bytes / 8).max(1 << 20);
         let path = storage.path("calibration");
         let mut reader = Reader::prepare(&plan::usual(Operation::Read))?;
-        let rate = |start: Instant| bytes as f64 / start.elapsed().as_secs_f64();
         let start = Instant::now();
         write_stream(&path, bytes, seed)?;
-        self.write = self.write.min(rate(start));
+        let elapsed = start.elapsed();
+        self.write = self.write.min(bytes as f64 / elapsed.as_secs_f64());
+        let bytes_per_ms = bytes / elapsed.as_millis().max(1) as u64;
+        self.write_bytes_per_ms = self.write_bytes_per_ms.min(bytes_per_ms);
         let mut read = || -> Result<f64, seekless::Error> {
             let start = Instant::now();
             reader.read(&path, Tally::new(Kernel::None))?;
-            Ok(rate(start))
+            Ok(bytes as f64 / start.elapsed().as_secs_f64())
         };
         let mut cold = Vec::new();
         for _ in 0..COLD_READS {

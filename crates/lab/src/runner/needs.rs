@@ -16,8 +16,8 @@ pub(super) struct Needs<'a> {
     pub bench: &'a Bench,
     pub run: &'a Run,
     pub storages: &'a [MeasuredStorage],
-    /// How fast the slowest storage is written, in bytes per second.
-    pub write: f64,
+    /// How fast the slowest storage is written.
+    pub write_bytes_per_ms: u64,
 }
 
 /// The needs on a storage, in bytes.
@@ -69,7 +69,8 @@ impl Needs<'_> {
         // Trials only write within the budget, however fast they are. A sustained write checks the time itself, and may
         // be faster than measured before.
         if let Some(budget) = budget {
-            let most = (budget.as_secs_f64() * self.write * self.storages.len() as f64) as u64;
+            let most = (budget.as_millis() as u64).saturating_mul(self.write_bytes_per_ms);
+            let most = most.saturating_mul(self.storages.len() as u64);
             let contests = reached.iter().flat_map(|group| self.contests(group));
             let sustained = contests.filter(|contest| contest.sustained);
             let sustained = sustained.map(|contest| written_bytes(contest).saturating_mul(writers(contest) as u64));

@@ -81,33 +81,34 @@ pub(super) fn resumed(run: &Run, measured: &[MeasuredStorage], bench: &Bench) ->
 
 /// Why a run cannot be resumed on the storages as they are now, or with a given file of this size.
 fn obstacle(run: &Run, storages: &[Storage], given_bytes: Option<u64>) -> Option<Obstacle> {
-    let now = env!("CARGO_PKG_VERSION");
+    let (before, now) = (&run.seekless, env!("CARGO_PKG_VERSION"));
+    let version = || Obstacle::Version {
+        before: before.clone(),
+        now,
+    };
     let mut both = run.storages.iter().zip(storages);
+    let other_storage = both.find(|(before, now)| !is_same_storage(before, now));
+    let storage = |(before, _): (&Storage, &Storage)| Obstacle::Storage {
+        file_system: before.file_system.clone(),
+        device: before.device.as_ref().map(|device| device.name.clone()),
+    };
+    let mut contests = run.contests.iter();
+    let is_read_once = contests.clone().any(|contest| contest.cache == Cache::FirstTouch);
     let reads = |contest: &Contest, bytes| (contest.operation, contest.size_bytes) == (Operation::Read, bytes);
-    if run.seekless != now {
-        let before = run.seekless.clone();
-        Some(Obstacle::Version { before, now })
-    } else if run.revision != Some(super::REVISION) {
-        Some(Obstacle::Revision)
-    } else if let Some(other) = other_machine(&run.machine, &crate::machine::machine()) {
-        Some(other)
-    } else if run.storages.len() != storages.len() {
-        Some(Obstacle::Storages(run.storages.len()))
-    } else if let Some((before, _)) = both.find(|(before, now)| !is_same_storage(before, now)) {
-        Some(Obstacle::Storage {
-            file_system: before.file_system.clone(),
-            device: before.device.as_ref().map(|device| device.name.clone()),
-        })
-    } else if run.contests.iter().any(|contest| contest.cache == Cache::FirstTouch) {
-        Some(Obstacle::ReadOnce)
-    } else if let Some(bytes) = given_bytes
-        && !run.contests.iter().all(|contest| reads(contest, bytes))
-    {
-        Some(Obstacle::File(bytes))
-    } else {
-        let wrong = run.contests.iter().find_map(wrong_layout);
-        wrong.map(|layout| Obstacle::Layout(layout.to_owned()))
-    }
+    let other_file = given_bytes.filter(|&bytes| !contests.clone().all(|contest| reads(contest, bytes)));
+    let obstacles = [
+        (before != now).then(version),
+        (run.revision != Some(super::REVISION)).then_some(Obstacle::Revision),
+        other_machine(&run.machine, &crate::machine::machine()),
+        (run.storages.len() != storages.len()).then_some(Obstacle::Storages(run.storages.len())),
+        other_storage.map(storage),
+        is_read_once.then_some(Obstacle::ReadOnce),
+        other_file.map(Obstacle::File),
+        contests
+            .find_map(wrong_layout)
+            .map(|layout| Obstacle::Layout(layout.to_owned())),
+    ];
+    obstacles.into_iter().flatten().next()
 }
 
 /// The text of a contest's layout, if it is not valid for its files.

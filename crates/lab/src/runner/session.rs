@@ -129,7 +129,7 @@ impl<'a> BenchSession<'a> {
             bench: self.bench,
             run: &self.run,
             storages: &self.storages,
-            write: speeds.write,
+            write_bytes_per_ms: speeds.write_bytes_per_ms,
         };
         let planned = needs.planned(&decider)?;
         if let Event::Planned {
@@ -175,12 +175,12 @@ impl<'a> BenchSession<'a> {
             speeds: &speeds,
             may_drop_system: seekless::cache::may_drop_system().is_ok(),
         };
-        let planned = planner.list(&plans);
-        self.run.choices.extend(planned.choices);
+        let list = planner.list(&plans);
+        self.run.choices.extend(list.choices);
         let first_touch = self.storages[0].first_touch.as_ref();
         let rounds = first_touch.map(FirstTouch::rounds);
         let mut groups = Vec::new();
-        for contests in planned.groups {
+        for contests in list.groups {
             let mut group = Group::default();
             group.round_limit = rounds.or(contests[0].sustained.then_some(1));
             for contest in contests {

@@ -15,6 +15,7 @@ use crate::updates;
 pub(super) struct Speeds {
     pub read: f64,
     pub write: f64,
+    pub write_bytes_per_ms: u64,
     /// Reading from the page cache.
     pub warm_read: f64,
     /// Reading a file and generating the expected bytes, to check a result.
@@ -264,6 +265,7 @@ mod tests {
     const SPEEDS: Speeds = Speeds {
         read: 1e9,
         write: 1e9,
+        write_bytes_per_ms: 1_000_000,
         warm_read: 4e9,
         check: 1.5e9,
         random_read: Duration::from_micros(100),

@@ -121,7 +121,7 @@ impl MeasuredStorage {
         }
         let file = TestFile::existing(&self.directory, bytes);
         Ok(Self {
-            has_cold: is_cold(cache::drop_file(&self.directory)?),
+            has_cold: is_cold(&cache::drop_file(&self.directory)?),
             files: BTreeMap::from([(TestFileSet::single(bytes), vec![file])]),
             ..self
         })
@@ -282,11 +282,11 @@ fn can_be_cold(directory: &Path) -> bool {
     let written = fs::File::create_new(&path).and_then(|mut file| file.write_all(&[1; 4096]));
     let dropped = written.is_ok().then(|| cache::drop_file(&path).ok()).flatten();
     let _ = fs::remove_file(&path);
-    dropped.is_none_or(is_cold)
+    dropped.as_ref().is_none_or(is_cold)
 }
 
 /// Whether nothing of a file is known to be resident.
-fn is_cold(resident: Resident) -> bool {
+fn is_cold(resident: &Resident) -> bool {
     resident.part().is_none_or(|part| part == 0.0)
 }
 
