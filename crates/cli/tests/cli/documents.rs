@@ -1,7 +1,7 @@
 //! The commands that README and guide show are run, each as written there, except for absolute paths and the size of
 //! measurements.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::{fs, iter};
 
@@ -125,8 +125,12 @@ fn every_command_that_readme_and_guide_show_is_one_that_works() {
         place.bench(&["--name", name]).succeeded();
     }
     let mut run = 0;
-    for document in ["README.md", "docs/guide.md"] {
-        let text = fs::read_to_string(root.join(document)).unwrap();
+    let guide = fs::read_dir(root.join("docs/guide")).unwrap();
+    let mut documents: Vec<PathBuf> = guide.map(|page| page.unwrap().path()).collect();
+    documents.push(root.join("README.md"));
+    documents.sort();
+    for document in documents {
+        let text = fs::read_to_string(&document).unwrap();
         for command in commands(&text) {
             let Some(line) = here(&command) else { continue };
             let shell = place.command();
@@ -144,11 +148,13 @@ fn every_command_that_readme_and_guide_show_is_one_that_works() {
             let worked = ended.code == Some(0) || ended.code == Some(1) && command.contains("cmp");
             assert!(
                 worked,
-                "{document}: {command}\nrun as {line}\n{:?}\n{}",
-                ended.code, ended.stderr
+                "{}: {command}\nrun as {line}\n{:?}\n{}",
+                document.display(),
+                ended.code,
+                ended.stderr
             );
             run += 1;
         }
     }
-    assert!(run > 30, "the documents show commands, and only {run} were found");
+    assert!(run > 50, "the documents show commands, and only {run} were found");
 }
