@@ -6,38 +6,19 @@
 
 use std::io;
 use std::mem;
-use std::ops::{ControlFlow, Deref};
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use seekless_method::{self as method, Choice, Durability, Method, Operation};
 
+use crate::done::Done;
 use crate::error::{Error, Result, UpdateError, UpdateErrorKind};
 use crate::plan::{Plan, PlanLimits, Safety};
-use crate::update::{Batch, Commit, Look, StepKind, Updated, Updates, Watch, WatchedStep, commit_watched};
+use crate::update::{Batch, Commit, Look, StepKind, Updated, Updates, Watch, WatchedStep, commit_done};
 use crate::{
     AsPart, Comparer, Comparison, Copier, Destination, Part, Producer, Progress, Reader, Transfer, Writer, sequential,
 };
-
-/// What was done, by which method, and why by this method.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct Done<T> {
-    /// What was done.
-    pub what: T,
-    /// The method that did it.
-    pub method: Method,
-    /// Why this method.
-    pub why: String,
-}
-
-impl<T> Deref for Done<T> {
-    type Target = T;
-
-    fn deref(&self) -> &T {
-        &self.what
-    }
-}
 
 /// Reads a file from start to end by the plan. `take` gets offsets and bytes in order, and may end the read by `Break`.
 ///
@@ -220,12 +201,7 @@ pub fn plan(request: &Request<'_>) -> Result<Plan> {
         What::Copy(from, to) => Copier::plan(from, to, durability, true),
         What::Compare(one, other) => Comparer::plan(one, other, true),
         What::Update(path, updates, safety) => {
-            let limits = PlanLimits {
-                durability,
-                amplification_max: None,
-                is_exact: false,
-                safety: *safety,
-            };
+            let limits = PlanLimits::new(durability, *safety);
             let look = Look::at(path, updates, &limits, true)?;
             look.plan(updates, &limits).map(|found| found.plan)
         }
@@ -394,40 +370,25 @@ impl<'a> Job<'a> {
     /// As for [`commit`](crate::update::commit).
     pub fn update(&self, path: impl AsRef<Path>, batch: Batch) -> Result<Done<Updated>> {
         let (path, updates) = (path.as_ref(), batch.resolve()?);
-        let limits = |durability, is_exact| PlanLimits {
-            durability,
-            amplification_max: None,
-            is_exact,
-            safety: self.safety,
+        let how = Commit {
+            grows: self.grows,
+            ..Commit::by(self.choice(Operation::Update)).safety(self.safety)
         };
-        let plan = |limits: &PlanLimits| Look::at(path, &updates, limits, false)?.plan(&updates, limits);
-        let by = |method: &Method| {
-            let how = Commit {
-                grows: self.grows,
-                ..Commit::by(*method).safety(self.safety)
-            };
-            let told = Told {
-                progress: self.progress,
-                done_bytes: AtomicU64::new(0),
-                of_bytes: updates.requested_bytes(),
-                is_ended: AtomicBool::new(false),
-            };
-            commit_watched(path, &updates, &how, &told).map_err(|error| told.named(error))
+        let told = Told {
+            progress: self.progress,
+            done_bytes: AtomicU64::new(0),
+            of_bytes: updates.requested_bytes(),
+            is_ended: AtomicBool::new(false),
         };
-        let done = self.run(
-            Operation::Update,
-            |durability| plan(&limits(durability, false)).map(|found| found.plan),
-            by,
-        );
-        match (done, self.by) {
-            // Other processes cannot be kept out, so write only the bytes of the updates.
-            (Err(error), None | Some(Choice::Plan(_))) if error.not_exclusive().is_some() => self.run(
-                Operation::Update,
-                |durability| plan(&limits(durability, true)).map(|found| found.plan),
-                by,
-            ),
-            (done, _) => done,
-        }
+        commit_done(path, &updates, &how, &told).map_err(|error| told.named(error))
+    }
+
+    /// What was asked for: the plan, unless something else was.
+    fn choice(&self, operation: Operation) -> Choice {
+        self.by.unwrap_or(Choice::Plan(method::Plan {
+            operation,
+            durability: Durability::None,
+        }))
     }
 
     fn run<T>(
@@ -436,34 +397,7 @@ impl<'a> Job<'a> {
         plan: impl FnOnce(Durability) -> Result<Plan>,
         by: impl Fn(&Method) -> Result<T>,
     ) -> Result<Done<T>> {
-        let asked = self.by.unwrap_or(Choice::Plan(method::Plan {
-            operation,
-            durability: Durability::None,
-        }));
-        let durability = match asked {
-            Choice::Method(method) => {
-                let why = "it was asked for".to_owned();
-                return by(&method).map(|what| Done { what, method, why });
-            }
-            Choice::Plan(plan) if plan.operation != operation => {
-                return Err(Error::WrongOperation {
-                    asked,
-                    wanted: operation.name(),
-                });
-            }
-            Choice::Plan(plan) => plan.durability,
-        };
-        let Plan {
-            method, otherwise, why, ..
-        } = plan(durability)?;
-        match by(&method) {
-            Err(error) if error.is_unavailable() && method != otherwise => by(&otherwise).map(|what| Done {
-                what,
-                method: otherwise,
-                why: format!("{method} is unavailable: {error}"),
-            }),
-            done => done.map(|what| Done { what, method, why }),
-        }
+        Done::by_choice(self.choice(operation), operation, plan, by)
     }
 }
 

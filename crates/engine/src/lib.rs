@@ -111,6 +111,7 @@ mod chunk;
 mod compare;
 mod consumer;
 mod copy;
+mod done;
 mod door;
 mod log;
 mod part;
@@ -127,7 +128,8 @@ pub use chunk::{Chunk, Mapped};
 pub use compare::{Comparer, Comparison, Verdict, Which};
 pub use consumer::{Consumer, Sequential, sequential};
 pub use copy::Copier;
-pub use door::{Done, Job, Request, compare, copy, plan, read, update, write};
+pub use done::Done;
+pub use door::{Job, Request, compare, copy, plan, read, update, write};
 pub use error::{Error, Result, full_text};
 #[doc(inline)]
 pub use files::{ExtentSummary, extents};

@@ -7,7 +7,6 @@ use std::fs::{File, Metadata};
 use std::ops::{Bound, Range, RangeBounds};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::files::{open_regular, stat_open_regular};
@@ -68,8 +67,6 @@ pub(crate) enum FileOf<'a> {
     Path(&'a Path),
     /// Open; the caller closes it.
     Borrowed { file: BorrowedFd<'a>, name: Cow<'a, Path> },
-    /// Open, with a path.
-    Shared(Arc<File>, &'a Path),
 }
 
 /// The start of a range, and its largest length.
@@ -122,15 +119,6 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// The whole of an open file, whose descriptor is not duplicated each time. Errors name it by the path, which is
-    /// also opened to measure the device.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn of_shared(file: &Arc<File>, path: &'a Path) -> Self {
-        let file = FileOf::Shared(Arc::clone(file), path);
-        Self { file, range: None }
-    }
-
     /// Names an open file in errors.
     #[must_use]
     pub fn named(mut self, path: &'a (impl AsRef<Path> + ?Sized)) -> Self {
@@ -163,7 +151,7 @@ impl<'a> Part<'a> {
     /// The name of the file in errors.
     pub(crate) fn path(&self) -> &Path {
         match &self.file {
-            FileOf::Path(path) | FileOf::Shared(_, path) => path,
+            FileOf::Path(path) => path,
             FileOf::Borrowed { name, .. } => name,
         }
     }
@@ -179,7 +167,7 @@ impl<'a> Part<'a> {
     /// A path by which the file can be opened again, to measure its device.
     pub(crate) fn path_to_measure(&self) -> Cow<'_, Path> {
         match &self.file {
-            FileOf::Path(path) | FileOf::Shared(_, path) => Cow::Borrowed(path),
+            FileOf::Path(path) => Cow::Borrowed(path),
             FileOf::Borrowed { file, .. } => Cow::Owned(descriptor_path(*file)),
         }
     }
@@ -206,17 +194,15 @@ impl<'a> Part<'a> {
     }
 
     /// Opens the file to examine it. Never blocks.
-    pub(crate) fn open(&self) -> Result<(Arc<File>, Metadata)> {
-        let file = match &self.file {
-            FileOf::Path(path) => {
-                let (file, metadata) = open_regular(path)?;
-                return Ok((Arc::new(file), metadata));
+    pub(crate) fn open(&self) -> Result<(File, Metadata)> {
+        match &self.file {
+            FileOf::Path(path) => open_regular(path),
+            FileOf::Borrowed { file, .. } => {
+                let file = self.duplicate(*file)?;
+                let metadata = stat_open_regular(self.path(), &file)?;
+                Ok((file, metadata))
             }
-            FileOf::Borrowed { file, .. } => Arc::new(self.duplicate(*file)?),
-            FileOf::Shared(file, _) => Arc::clone(file),
-        };
-        let metadata = stat_open_regular(self.path(), &file)?;
-        Ok((file, metadata))
+        }
     }
 
     /// A duplicate descriptor of an open file.

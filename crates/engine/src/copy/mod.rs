@@ -9,10 +9,7 @@ mod sparse;
 mod splice;
 mod sync;
 
-use std::fs::File;
 use std::ops::Range;
-use std::path::Path;
-use std::sync::Arc;
 
 use crate::error::Result;
 use crate::facts::{Facts, shares_blocks};
@@ -174,15 +171,6 @@ impl Copier {
             calls: source.calls() + target.calls(),
             ..copied?
         })
-    }
-
-    /// Copies an open file into a new one that is open as well, by a method that reads and writes through the page cache.
-    pub(crate) fn copy_open(&mut self, source: (File, &Path), target: (File, &Path)) -> Result<Transfer> {
-        let method = self.0.method;
-        let source = Side::of_open_source(Arc::new(source.0), source.1, &method)?;
-        let mut target = Side::of_open_source(Arc::new(target.0), target.1, &method)?;
-        target.bytes = source.bytes;
-        fill(self.0.for_bytes(source.bytes)?, &source, &target, Destination::New)
     }
 }
 

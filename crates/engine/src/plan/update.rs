@@ -56,6 +56,19 @@ pub struct PlanLimits {
     pub safety: Safety,
 }
 
+impl PlanLimits {
+    /// A durability and a safety; gaps may be written, without a limit on write amplification.
+    #[must_use]
+    pub fn new(durability: Durability, safety: Safety) -> Self {
+        Self {
+            durability,
+            amplification_max: None,
+            is_exact: false,
+            safety,
+        }
+    }
+}
+
 /// Calls, and the bytes that they move.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {

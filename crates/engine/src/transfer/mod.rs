@@ -138,7 +138,6 @@ impl<'a> Side<'a> {
         let mut side = match &part.file {
             FileOf::Path(path) => Self::open(path, method, Access::Read)?,
             FileOf::Borrowed { file, .. } => Self::of_descriptor(part, *file, method, Access::Read)?,
-            FileOf::Shared(file, path) => return Self::of_open_source(Arc::clone(file), path, method),
         };
         side.bytes = side.metadata()?.len();
         Ok(side)
@@ -228,19 +227,6 @@ impl<'a> Side<'a> {
         self.support("open again", sys::open(&path, how)).map(Arc::new)
     }
 
-    /// Takes a source that is already open. The method's cache policy must be the descriptor's.
-    pub fn of_open_source(file: Arc<File>, path: &'a Path, method: &'a Method) -> Result<Self> {
-        // fstat.
-        let mut side = Self::new(file, path, method, 1);
-        if method.options().cache() == CachePolicy::Direct {
-            return Err(side.unavailable("the file is already open, so it is read through the page cache"));
-        }
-        let metadata = side.metadata()?;
-        require_regular(path, &metadata)?;
-        side.bytes = metadata.len();
-        Ok(side)
-    }
-
     /// Creates or opens a target of this many bytes as the method says, or takes an open file.
     pub fn open_target(part: &'a Part<'_>, method: &'a Method, destination: Destination, bytes: u64) -> Result<Self> {
         if let Some(path) = part.only_path() {
@@ -256,7 +242,6 @@ impl<'a> Side<'a> {
         let mut side = match &part.file {
             FileOf::Path(path) => Self::open(path, method, Access::Overwrite)?,
             FileOf::Borrowed { file, .. } => Self::of_descriptor(part, *file, method, Access::Overwrite)?,
-            FileOf::Shared(file, path) => Self::of_open_source(Arc::clone(file), path, method)?,
         };
         let start = part.start();
         let end = start

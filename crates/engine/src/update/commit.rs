@@ -17,6 +17,7 @@ use super::updater::Updater;
 use super::watch::{Unwatched, Watch};
 use super::writes::reach;
 use super::{UpdateTarget, journal, replace};
+use crate::done::Done;
 use crate::error::{Error, Result, UpdateErrorKind, full_text};
 use crate::files;
 use crate::log;
@@ -121,29 +122,27 @@ pub fn commit(path: impl AsRef<Path>, updates: &Updates, commit: &Commit) -> Res
 /// As [`commit`], and those of the watch.
 #[doc(hidden)]
 pub fn commit_watched(path: &Path, updates: &Updates, commit: &Commit, watch: &dyn Watch) -> Result<Updated> {
+    commit_done(path, updates, commit, watch).map(|done| done.what)
+}
+
+/// The same, with the method, and why it was chosen.
+pub(crate) fn commit_done(path: &Path, updates: &Updates, commit: &Commit, watch: &dyn Watch) -> Result<Done<Updated>> {
     let place = &PlaceBeside::of(path)?;
-    let by = |method: Method| commit_by(place, updates, &method, commit, watch);
-    let plan = match commit.method {
-        Choice::Method(method) => return by(method),
-        Choice::Plan(plan) if plan.operation == Operation::Update => plan,
-        asked @ Choice::Plan(_) => {
-            let wanted = Operation::Update.name();
-            return Err(Error::WrongOperation { asked, wanted });
-        }
-    };
-    let by_plan = |is_exact| -> Result<Updated> {
-        let limits = PlanLimits {
-            durability: plan.durability,
-            amplification_max: None,
-            is_exact,
-            safety: commit.safety,
+    let done = |is_exact| {
+        let plan = |durability| {
+            let limits = PlanLimits {
+                is_exact,
+                ..PlanLimits::new(durability, commit.safety)
+            };
+            planned(&place.path, updates, &limits)
         };
-        by(planned(&place.path, updates, &limits)?)
+        let by = |method: &Method| commit_by(place, updates, method, commit, watch);
+        Done::by_choice(commit.method, Operation::Update, plan, by)
     };
-    match by_plan(false) {
+    match (done(false), commit.method) {
         // Other processes cannot be kept out, so write only the bytes of updates.
-        Err(error) if error.not_exclusive().is_some() => by_plan(true),
-        other => other,
+        (Err(error), Choice::Plan(_)) if error.not_exclusive().is_some() => done(true),
+        (done, _) => done,
     }
 }
 

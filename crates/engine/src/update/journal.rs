@@ -19,7 +19,7 @@ use super::grown;
 use super::place::PlaceBeside;
 use super::resolved::Updates;
 use super::target::Going;
-use super::watch::{StepKind, Watch, WatchedStep};
+use super::watch::{StepKind, Watch};
 use super::writes::{WriteLayout, Writes};
 use crate::error::{Beside, Error, Result, UpdateErrorKind};
 use crate::files::read_full;
@@ -89,7 +89,7 @@ pub(super) fn write<'a>(
     let name = journal_name(&place.name);
     let path = place.beside(&name);
     let failed = |error| Error::system(&path, WRITING, error);
-    watch.before(&WatchedStep::of(StepKind::Make, &path)).map_err(failed)?;
+    watch.announce(StepKind::Make, &path).map_err(failed)?;
     let journal = place
         .directory
         .create_file(&name, 0o600)

@@ -59,6 +59,7 @@ mod writes;
 pub use batch::Batch;
 #[doc(hidden)]
 pub use commit::commit_watched;
+pub(crate) use commit::commit_done;
 pub use commit::{Commit, Updated, commit};
 #[doc(hidden)]
 pub use cost::{UpdateCost, cost, naive};

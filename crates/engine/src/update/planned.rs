@@ -177,13 +177,13 @@ fn data_bytes(file: &File) -> io::Result<u64> {
     ranges.map(|range| range.map(|range| range.end - range.start)).sum()
 }
 
-/// The planned method.
-pub(super) fn planned(path: &Path, updates: &Updates, limits: &PlanLimits) -> Result<Method> {
+/// The plan for a file, which is examined first.
+pub(super) fn planned(path: &Path, updates: &Updates, limits: &PlanLimits) -> Result<Plan> {
     let look = Look::at(path, updates, limits, false)?;
     if let Some(doubt) = &look.doubt {
         log::debug!(path = %path.display(), doubt, "write costs are assumed");
     }
-    Ok(look.plan(updates, limits)?.plan.method)
+    Ok(look.plan(updates, limits)?.plan)
 }
 
 #[cfg(test)]

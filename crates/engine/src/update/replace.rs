@@ -24,14 +24,15 @@ use super::resolved::Updates;
 use super::state::WatchedState;
 use super::target::{Going, Others};
 use super::updater::Updater;
-use super::watch::{StepKind, Watch, WatchedStep};
+use super::watch::{StepKind, Watch};
 use super::writes::reach;
 use crate::copy::Copier;
 use crate::error::{Beside, Error, Other, Result, UpdateErrorKind};
 use crate::files::{Exchange, Lease, NotExchanged, make_beside};
 use crate::log;
+use crate::part::Part;
 use crate::plan;
-use crate::transfer::Side;
+use crate::transfer::{Destination, Side};
 use seekless_method::{Method, Operation};
 
 pub(super) fn replace(
@@ -88,7 +89,7 @@ pub(super) fn replace(
         let (old, source) = (new.path.clone(), Box::new(error));
         place.failed(UpdateErrorKind::NotLasting { old, source })
     })?;
-    let removed = watch.before(&WatchedStep::of(StepKind::Remove, &new.path));
+    let removed = watch.announce(StepKind::Remove, &new.path);
     removed.and_then(|()| new.remove(&before.found)).map_err(|source| {
         let old = new.path.clone();
         place.failed(UpdateErrorKind::OldFileLeft { old, source })
@@ -145,9 +146,9 @@ fn copy((from, old_path): (&File, &Path), new: &NewFile<'_>) -> Result<u64> {
     match sys::clone_file(from, &new.file).map_err(failed)? {
         Support::Available(()) => Ok(0),
         Support::Unavailable(_) => {
-            let (source, target) = (from.try_clone().map_err(failed)?, new.file.try_clone().map_err(failed)?);
-            let copied =
-                Copier::prepare(&plan::usual(Operation::Copy))?.copy_open((source, old_path), (target, &new.path))?;
+            let (source, target) = (Part::of_file(from).named(old_path), Part::of_file(&new.file).named(&new.path));
+            let mut copier = Copier::prepare(&plan::usual(Operation::Copy))?;
+            let copied = copier.copy(source, target, Destination::Overwrite)?;
             Ok(copied.bytes - copied.hole_bytes)
         }
     }
@@ -174,9 +175,7 @@ impl<'a> NewFile<'a> {
     /// Creates the file that will replace another.
     fn make(place: &'a PlaceBeside, old: &Metadata, watch: &dyn Watch) -> Result<Self> {
         let failed = |error| place.system("create a new file in its directory", error);
-        watch
-            .before(&WatchedStep::of(StepKind::Make, &place.path))
-            .map_err(failed)?;
+        watch.announce(StepKind::Make, &place.path).map_err(failed)?;
         // Syncs the directory first, so that an error of that is found before anything is done.
         place.directory.sync().map_err(failed)?;
         match sys::unnamed_file(&place.directory).map_err(failed)? {

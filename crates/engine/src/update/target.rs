@@ -289,7 +289,7 @@ impl<'a> Target<'a> {
 }
 
 fn announce_sync(side: &Side<'_>, watch: &dyn Watch) -> Result<()> {
-    let watched = watch.before(&WatchedStep::of(StepKind::Sync, side.path));
+    let watched = watch.announce(StepKind::Sync, side.path);
     watched.map_err(|error| side.not_synced(error))
 }
 

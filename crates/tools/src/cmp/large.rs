@@ -48,7 +48,7 @@ impl<'a> Opened<'a> {
         let part = if by_path {
             Part::whole(&self.path)
         } else {
-            Part::of_shared(self.file, &self.path)
+            Part::of_file(self.file).named(&self.path)
         };
         part.range(self.start..self.start.saturating_add(limit_bytes.unwrap_or(u64::MAX)))
     }

@@ -43,7 +43,7 @@ impl Large {
             return Err(None);
         }
         let paths = files.each_ref().map(|file| path_of(file).unwrap_or_default());
-        let [one, other] = [0, 1].map(|n: usize| Part::of_shared(&files[n], &paths[n]).range(0..bytes));
+        let [one, other] = [0, 1].map(|n: usize| Part::of_file(&files[n]).named(&paths[n]).range(0..bytes));
         let failed = |error| Some(what(&error, &paths));
         let plan = Comparer::plan(&one, &other, false).map_err(failed)?;
         let prepared = prepared(&mut all, plan).map_err(failed)?;
