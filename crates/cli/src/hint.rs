@@ -5,7 +5,7 @@ use seekless::error::{Beside, Error, UpdateErrorKind};
 use seekless_lab::store::StoreError;
 use seekless_lab::{BenchError, Obstacle};
 use seekless_results::NotComparable;
-use seekless_tools::holes;
+use seekless_tools::holes::{self, HoleErrorKind};
 
 /// A hint for each error of a chain that has one, the outermost first.
 pub fn hints(error: &anyhow::Error) -> impl Iterator<Item = &'static str> {
@@ -62,11 +62,11 @@ fn of_method(error: &ParseError) -> Option<&'static str> {
 }
 
 fn of_holes(error: &holes::Error) -> Option<&'static str> {
-    match error {
-        holes::Error::Unavailable { .. } => {
+    match &error.kind {
+        HoleErrorKind::Unavailable(_) => {
             Some("`seekless storage` shows what works there; this works on local ext4, XFS, btrfs and tmpfs")
         }
-        holes::Error::Shared { .. } => Some(
+        HoleErrorKind::Shared(_) => Some(
             "use a copy on a local ext4, XFS, btrfs or tmpfs, or accept that what others write meanwhile may be lost (--unsafe)",
         ),
         other => other.advice(),

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use seekless_sys::{self as sys, Access};
@@ -19,7 +20,7 @@ use super::writes::reach;
 use super::{UpdateTarget, journal, replace};
 use crate::done::Done;
 use crate::error::{Error, Result, UpdateErrorKind, full_text};
-use crate::files;
+use crate::files::Held;
 use crate::log;
 use crate::plan::{PlanLimits, Safety};
 use crate::transfer::Side;
@@ -175,7 +176,7 @@ pub(super) fn in_place(
     refuse_second(place)?;
     let opened = Side::open_by(&place.path, method, Access::Overwrite, |how| place.open_as(how));
     let mut side = opened.map_err(|error| with_protection(place, error))?;
-    lock(&side.file, place)?;
+    hold(Arc::clone(&side.file), place)?;
     journal::refuse_left(place)?;
     let others = keep_others_out(&side, method, commit)?;
     // The size is read under the lease, because others may have appended before.
@@ -279,7 +280,7 @@ pub(super) fn refuse_second(place: &PlaceBeside) -> Result<()> {
     let started = Instant::now();
     loop {
         match place.open(Access::Read) {
-            Ok(file) => return lock(&file, place),
+            Ok(file) => return hold(Arc::new(file), place).map(drop),
             // Another process has a lease.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 let found = std::fs::metadata(&place.path);
@@ -301,12 +302,12 @@ fn running(place: &PlaceBeside) -> Error {
     place.failed(UpdateErrorKind::Running)
 }
 
-/// Fails if another update of the file is running, or the name belongs to another file by now.
-pub(super) fn lock(file: &File, place: &PlaceBeside) -> Result<()> {
-    if !files::lock(file, LINGERING).map_err(|error| place.system("lock", error))? {
-        return Err(running(place));
-    }
-    place.require_is(&place.metadata(file)?)
+/// Locks the file. Fails if another update of the file is running, or the name belongs to another file by now.
+pub(super) fn hold(file: Arc<File>, place: &PlaceBeside) -> Result<Held> {
+    let held = Held::lock(file, LINGERING).map_err(|error| place.system("lock", error))?;
+    let held = held.ok_or_else(|| running(place))?;
+    place.require_is(&place.metadata(&held.file)?)?;
+    Ok(held)
 }
 
 /// Keeps other processes out, if gaps between updates are written back.

@@ -57,9 +57,9 @@ mod window;
 mod writes;
 
 pub use batch::Batch;
+pub(crate) use commit::commit_done;
 #[doc(hidden)]
 pub use commit::commit_watched;
-pub(crate) use commit::commit_done;
 pub use commit::{Commit, Updated, commit};
 #[doc(hidden)]
 pub use cost::{UpdateCost, cost, naive};

@@ -7,10 +7,11 @@ use std::fs::{File, Metadata};
 use std::io::{self, BufReader, Seek};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use seekless_sys::{self as sys, Access};
 
-use super::commit::{lock, refuse_second};
+use super::commit::{hold, refuse_second};
 use super::form::{Header, Read, Record};
 use super::journal::{can_have_none, journal_name, read_or_zeros, remove};
 use super::left;
@@ -48,9 +49,9 @@ pub fn recover(path: impl AsRef<Path>) -> Result<Recovered> {
 pub fn recover_watched(path: &Path, watch: &dyn Watch) -> Result<Recovered> {
     let place = &PlaceBeside::of(path)?;
     refuse_second(place)?;
-    let file = place.open_for_writing()?;
+    let file = Arc::new(place.open_for_writing()?);
     place.require_findable(&file, Beside::Journal)?;
-    lock(&file, place)?;
+    hold(Arc::clone(&file), place)?;
     let recovered = match Interrupted::find(place, &file)? {
         None => Recovered::Nothing,
         Some(interrupted) => {

@@ -9,14 +9,13 @@ use std::cell::{Cell, OnceCell};
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use seekless_sys::{self as sys, Access, Opening, Support};
+use seekless_sys::{self as sys, Access, LeaseKind, Opening, Support};
 
 use super::attributes;
-use super::commit::{Commit, Updated, fill, harden, lock, refuse_second, written};
+use super::commit::{Commit, Updated, fill, harden, hold, refuse_second, written};
 use super::journal::refuse_left;
 use super::left;
 use super::place::PlaceBeside;
@@ -28,7 +27,7 @@ use super::watch::{StepKind, Watch};
 use super::writes::reach;
 use crate::copy::Copier;
 use crate::error::{Beside, Error, Other, Result, UpdateErrorKind};
-use crate::files::{Exchange, Lease, NotExchanged, make_beside};
+use crate::files::{Exchange, NotExchanged, make_beside};
 use crate::log;
 use crate::part::Part;
 use crate::plan;
@@ -45,52 +44,58 @@ pub(super) fn replace(
     refuse_second(place)?;
     let old = place.open(Access::Read).map(Arc::new);
     let old = old.map_err(|error| place.system("open", error))?;
-    lock(&old, place)?;
+    let mut held = hold(Arc::clone(&old), place)?;
     // A user who may not write to the file may not replace it either. This is checked after locking, because opening
     // for writing would end the lease of another replacement, and closed again, because it would prevent our own lease.
     drop(place.open_for_writing()?);
     refuse_left(place)?;
-    let before = WatchedState::of(&old).map_err(|error| place.system("stat", error))?;
+    let stat = |error| place.system("stat", error);
+    let before = WatchedState::of(&old).map_err(stat)?;
+    let found = place.metadata(&old)?;
     place.require_findable(&old, Beside::NewFile)?;
-    let (links, beside) = (before.found.nlink(), Beside::NewFile);
+    let (links, beside) = (before.held.names, Beside::NewFile);
     if links > 1 {
         return Err(place.failed(UpdateErrorKind::HardLinks { links, beside }));
     }
     if !commit.grows {
-        updates.require_inside(&place.path, before.found.len())?;
+        updates.require_inside(&place.path, found.len())?;
     }
-    let lease = keep_writers_out(&old, place, commit)?;
-    let new = NewFile::make(place, &before.found, watch)?;
+    // Keeps writers out while the new file is made, because their writes would be lost; readers keep the old file. A writer that has
+    // the file mapped changes neither its times nor its size at once.
+    match held.keep_out(LeaseKind::AgainstWriters, None) {
+        Err(why) if !commit.is_unsafe => return Err(place.failed(UpdateErrorKind::HasWriters(why))),
+        _ => {}
+    }
+    let new = NewFile::make(place, &found, watch)?;
     let prepared = attributes::keep_flags(&old, &new.file, &place.path);
     let made = prepared
         .and_then(|()| copy((&old, &place.path), &new))
         .and_then(|copied_bytes| {
-            let done = update(&new, before.found.len(), updates, method, watch)?;
+            let done = update(&new, found.len(), updates, method, watch)?;
             attributes::keep(&old, &new.file, &place.path)?;
             sync(&new, watch)?;
             new.name(watch)?;
             Ok(Updated { copied_bytes, ..done })
         });
     let done = made.map_err(|cause| unmade(place, cause))?;
-    let now = WatchedState::of(&old).map_err(|error| place.system("stat", error))?;
-    let is_opened = || lease.as_ref().is_some_and(|lease| !lease.stands());
-    if is_opened() {
+    let now = WatchedState::of(&old).map_err(stat)?;
+    if !held.is_alone() {
         return Err(place.failed(UpdateErrorKind::Opened));
     }
     // The ctime also shows changes of owner, mode, attributes and links.
-    if !now.is(&before) || now.changed() != before.changed() {
+    if now != before {
         return Err(place.failed(UpdateErrorKind::Changed));
     }
     // A chmod or chown that waited for the exchange has changed the old file by now. Its ctime does not show that,
     // because the exchange set it.
-    let is_unchanged = || WatchedState::of(&old).is_ok_and(|after| after.is(&before)) && !is_opened();
-    let synced = new.take_name(&before.found, &is_unchanged, watch)?;
+    let is_unchanged = || WatchedState::of(&old).is_ok_and(|after| after.is(&before)) && held.is_alone();
+    let synced = new.take_name(&found, &is_unchanged, watch)?;
     synced.map_err(|error| {
         let (old, source) = (new.path.clone(), Box::new(error));
         place.failed(UpdateErrorKind::NotLasting { old, source })
     })?;
     let removed = watch.announce(StepKind::Remove, &new.path);
-    removed.and_then(|()| new.remove(&before.found)).map_err(|source| {
+    removed.and_then(|()| new.remove(&found)).map_err(|source| {
         let old = new.path.clone();
         place.failed(UpdateErrorKind::OldFileLeft { old, source })
     })?;
@@ -108,17 +113,6 @@ fn unmade(place: &PlaceBeside, cause: Error) -> Error {
         journal: None,
         source: Box::new(cause),
     })
-}
-
-/// Keeps writers out of the old file while the new one is made, because their writes would be lost. Readers keep the
-/// old file. Returns the lease that detects writers; none if the user takes the risk: a writer that has the file mapped
-/// changes neither its times nor its size at once.
-fn keep_writers_out(old: &Arc<File>, place: &PlaceBeside, commit: &Commit) -> Result<Option<Lease>> {
-    match Lease::against_writers(old) {
-        Ok(lease) => Ok(Some(lease)),
-        Err(_) if commit.is_unsafe => Ok(None),
-        Err(why) => Err(place.failed(UpdateErrorKind::HasWriters(why))),
-    }
 }
 
 fn update(
@@ -146,7 +140,10 @@ fn copy((from, old_path): (&File, &Path), new: &NewFile<'_>) -> Result<u64> {
     match sys::clone_file(from, &new.file).map_err(failed)? {
         Support::Available(()) => Ok(0),
         Support::Unavailable(_) => {
-            let (source, target) = (Part::of_file(from).named(old_path), Part::of_file(&new.file).named(&new.path));
+            let (source, target) = (
+                Part::of_file(from).named(old_path),
+                Part::of_file(&new.file).named(&new.path),
+            );
             let mut copier = Copier::prepare(&plan::usual(Operation::Copy))?;
             let copied = copier.copy(source, target, Destination::Overwrite)?;
             Ok(copied.bytes - copied.hole_bytes)
@@ -304,6 +301,8 @@ impl Drop for NewFile<'_> {
 #[cfg(test)]
 mod tests {
     use std::fs;
+
+    use std::os::unix::fs::MetadataExt;
 
     use super::*;
     use crate::update::watch::Unwatched;

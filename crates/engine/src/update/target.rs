@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
-use seekless_sys as sys;
+use seekless_sys::{self as sys, LeaseKind};
 
 use super::resolved::Updates;
 use super::watch::{StepKind, Watch, WatchedStep};
@@ -311,5 +311,5 @@ pub(super) fn not_exclusive(side: &Side<'_>, source: NotAlone) -> Error {
 /// Takes a lease that keeps all other processes from opening the file, or returns why there is none.
 pub(super) fn exclude_others(side: &Side<'_>) -> std::result::Result<Lease, NotAlone> {
     side.count_calls(2);
-    Lease::exclusive(&side.file)
+    Lease::take(&side.file, LeaseKind::Exclusive, None)
 }

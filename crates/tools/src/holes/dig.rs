@@ -6,15 +6,16 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::mpsc;
 
-use seekless::files::{allocated_bytes, data_ranges, read_some};
+use seekless::files::{allocated_bytes, read_some};
 use seekless_sys::{self as sys, MappedBytes, Support};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use super::held::{Held, block_bytes, open_regular};
+use super::Result;
+use super::error::{HoleErrorKind, Worked, cannot};
+use super::held::{HeldFile, block_bytes, open_regular};
 use super::map::{end_of, past_end};
-use super::zeros::{PIECE_BYTES, Zeros};
-use super::{Error, Result};
+use super::zeros::{PIECE_BYTES, ZeroRuns, Zeros};
 use crate::Stop;
 use crate::walk::FileAt;
 
@@ -68,75 +69,50 @@ impl Dug {
 ///
 /// # Errors
 /// If no lease is granted, if the file system cannot punch holes, or if the file reads differently afterwards.
-/// [`Error::Wanted`] if another process opens the file meanwhile; the holes made until then stay.
+/// [`HoleErrorKind::Wanted`] if another process opens the file meanwhile; the holes made until then stay.
 pub fn dig(file: &FileAt, how: Dig, stop: &Stop, moved: &(dyn Fn(u64) + Sync)) -> Result<Dug> {
-    if how.dry_run {
-        return look(file, how, stop, moved);
-    }
-    let held = Held::open(file, how.is_unsafe)?;
+    let dug = if how.dry_run {
+        look(file, how, stop, moved)
+    } else {
+        dig_file(file, how, stop, moved)
+    };
+    let path = file.path().to_owned();
+    dug.map(|dug| Dug { path, ..dug }).map_err(|kind| kind.at(file.path()))
+}
+
+fn dig_file(file: &FileAt, how: Dig, stop: &Stop, moved: &(dyn Fn(u64) + Sync)) -> Worked<Dug> {
+    let held = HeldFile::open(file, how.is_unsafe)?;
     let dug = dig_held(&held, how, stop, moved);
     let restored = held.restore_times();
-    let dug = dug?;
-    restored?;
-    Ok(dug)
+    dug.and_then(|dug| restored.map(|()| dug))
 }
 
 /// A dry run.
-fn look(file: &FileAt, how: Dig, stop: &Stop, moved: &(dyn Fn(u64) + Sync)) -> Result<Dug> {
-    let path = file.path();
+fn look(file: &FileAt, how: Dig, stop: &Stop, moved: &(dyn Fn(u64) + Sync)) -> Worked<Dug> {
     let (file, metadata) = open_regular(file)?;
     let allocated = allocated_bytes(&metadata);
-    let mut dug = Dug {
-        path: path.to_owned(),
-        bytes: metadata.len(),
-        allocated_before_bytes: allocated,
-        allocated_bytes: allocated,
-        ..Dug::default()
-    };
-    let failed = |error| Error::system(path, "search it for zeros", error);
     let zeros = Zeros {
-        block_bytes: block_bytes(&file, path)?,
+        block_bytes: block_bytes(&file)?,
         min_bytes: how.min_bytes,
         evict: false,
         moved,
     };
-    let go_on = || !stop.is_stopped();
-    let mut counted = Counted::default();
-    let mut count = |run: Range<u64>| {
-        counted.add(&run);
-        Ok(())
-    };
-    zeros
-        .find(&file, dug.bytes, data_ranges(&file, 0..dug.bytes), &go_on, &mut count)
-        .map_err(failed)?;
-    (dug.holes, dug.zero_bytes) = (counted.holes, counted.bytes);
-    Ok(dug)
-}
-
-/// Counts runs, some of which come in parts.
-#[derive(Default)]
-struct Counted {
-    holes: u64,
-    bytes: u64,
-    end: Option<u64>,
-}
-
-impl Counted {
-    /// Counts a run, or a further part of one. Returns whether it is a new run.
-    fn add(&mut self, run: &Range<u64>) -> bool {
-        let is_new = self.end != Some(run.start);
-        self.holes += u64::from(is_new);
-        self.bytes = self.bytes.saturating_add(run.end - run.start);
-        self.end = Some(run.end);
-        is_new
-    }
+    let counted = zeros.count(&file, metadata.len(), stop)?;
+    Ok(Dug {
+        bytes: metadata.len(),
+        holes: counted.holes,
+        zero_bytes: counted.bytes,
+        allocated_before_bytes: allocated,
+        allocated_bytes: allocated,
+        ..Dug::default()
+    })
 }
 
 /// Frees blocks past the end of a file.
-fn free_past_end(held: &Held<'_>) -> Result<()> {
-    let failed = |error| held.failed("free the blocks past its end", error);
-    let blocks = || -> Result<Range<u64>> {
-        let extents = sys::extents(&held.file, sys::WHOLE_FILE).map_err(failed)?;
+fn free_past_end(held: &HeldFile) -> Worked<()> {
+    let failed = cannot("free the blocks past its end");
+    let blocks = || -> Worked<Range<u64>> {
+        let extents = sys::extents(held.file(), sys::WHOLE_FILE).map_err(&failed)?;
         let blocks_end = match extents {
             Support::Available(extents) => end_of(&extents),
             // What has more blocks than its size needs has some past its end.
@@ -151,16 +127,16 @@ fn free_past_end(held: &Held<'_>) -> Result<()> {
     // ext4 punches no holes past the end. Nobody can have appended: the lease stands, and the size was just asked.
     if !blocks()?.is_empty() {
         held.allocated_bytes()?;
-        held.change(|file| file.set_len(held.metadata.len()))?.map_err(failed)?;
+        held.change(|file| file.set_len(held.metadata.len()))?
+            .map_err(&failed)?;
     }
     Ok(())
 }
 
-pub(super) fn dig_held(held: &Held<'_>, how: Dig, stop: &Stop, moved: &(dyn Fn(u64) + Sync)) -> Result<Dug> {
+pub(super) fn dig_held(held: &HeldFile, how: Dig, stop: &Stop, moved: &(dyn Fn(u64) + Sync)) -> Worked<Dug> {
     let bytes = held.metadata.len();
     let before = held.allocated_before_bytes();
     let mut dug = Dug {
-        path: held.path.to_owned(),
         bytes,
         allocated_before_bytes: before,
         allocated_bytes: before,
@@ -174,12 +150,8 @@ pub(super) fn dig_held(held: &Held<'_>, how: Dig, stop: &Stop, moved: &(dyn Fn(u
         evict: held.is_written_back(),
         moved,
     };
-    let go_on = || !stop.is_stopped() && held.is_alone();
-    let scan = |run: &mut dyn FnMut(Range<u64>) -> io::Result<()>| {
-        let data = data_ranges(&held.file, 0..bytes);
-        let scanned = zeros.find(&held.file, bytes, data, &go_on, run);
-        scanned.map_err(|error| held.failed("search it for zeros", error))
-    };
+    let go_on = || !stop.is_stopped() && held.held.is_alone();
+    let scan = |run: &mut dyn FnMut(Range<u64>) -> io::Result<()>| zeros.find(held.file(), bytes, &go_on, run);
     let punch = |runs: &mut dyn Iterator<Item = Range<u64>>| punch_all(held, runs, block_bytes, stop);
     let punched = if bytes <= PIECE_BYTES {
         let mut runs = Vec::new();
@@ -206,10 +178,7 @@ pub(super) fn dig_held(held: &Held<'_>, how: Dig, stop: &Stop, moved: &(dyn Fn(u
         check_samples(held, &punched.samples)?;
     }
     if digest_before != digest(held, how, moved)? {
-        return Err(Error::Differs {
-            path: held.path.to_owned(),
-            what: "its bytes have changed (SHA-256)".to_owned(),
-        });
+        return Err(HoleErrorKind::Differs("its bytes have changed (SHA-256)".to_owned()));
     }
     Ok(dug)
 }
@@ -219,9 +188,9 @@ const RUNS_WAITING: usize = 4096;
 
 /// Scans while a punch waits for the device.
 fn side_by_side(
-    scan: impl FnOnce(&mut dyn FnMut(Range<u64>) -> io::Result<()>) -> Result<()>,
-    punch: impl FnOnce(&mut dyn Iterator<Item = Range<u64>>) -> Result<Punched> + Send,
-) -> Result<Punched> {
+    scan: impl FnOnce(&mut dyn FnMut(Range<u64>) -> io::Result<()>) -> Worked<()>,
+    punch: impl FnOnce(&mut dyn Iterator<Item = Range<u64>>) -> Worked<Punched> + Send,
+) -> Worked<Punched> {
     let (send, runs) = mpsc::sync_channel(RUNS_WAITING);
     let (scanned, punched) = std::thread::scope(|scope| {
         let puncher = scope.spawn(move || punch(&mut runs.into_iter()));
@@ -238,16 +207,16 @@ fn side_by_side(
 /// What was punched, and samples of it to check.
 #[derive(Default)]
 struct Punched {
-    counted: Counted,
+    counted: ZeroRuns,
     samples: Vec<Range<u64>>,
 }
 
 fn punch_all(
-    held: &Held<'_>,
+    held: &HeldFile,
     runs: &mut dyn Iterator<Item = Range<u64>>,
     block_bytes: u64,
     stop: &Stop,
-) -> Result<Punched> {
+) -> Worked<Punched> {
     let mut punched = Punched::default();
     for run in runs {
         if stop.is_stopped() {
@@ -266,19 +235,17 @@ fn punch_all(
 const SAMPLES: usize = 64;
 const SAMPLE_BYTES: u64 = 4096;
 
-fn check_samples(held: &Held<'_>, runs: &[Range<u64>]) -> Result<()> {
+fn check_samples(held: &HeldFile, runs: &[Range<u64>]) -> Worked<()> {
     let mut buffer = [0; SAMPLE_BYTES as usize];
     for run in runs {
         let length = SAMPLE_BYTES.min(run.end - run.start);
         for start in [run.start, run.end - length] {
             let bytes = &mut buffer[..length as usize];
-            let read = held.file.read_exact_at(bytes, start);
-            read.map_err(|error| held.failed("read a hole", error))?;
+            let read = held.file().read_exact_at(bytes, start);
+            read.map_err(cannot("read a hole"))?;
             if let Some(found) = MappedBytes::from(&*bytes).first_nonzero() {
-                return Err(Error::Differs {
-                    path: held.path.to_owned(),
-                    what: format!("byte {} in a new hole is not zero", start + found as u64),
-                });
+                let what = format!("byte {} in a new hole is not zero", start + found as u64);
+                return Err(HoleErrorKind::Differs(what));
             }
         }
     }
@@ -286,7 +253,7 @@ fn check_samples(held: &Held<'_>, runs: &[Range<u64>]) -> Result<()> {
 }
 
 /// The digest of all bytes, with `verify`.
-fn digest(held: &Held<'_>, how: Dig, moved: &(dyn Fn(u64) + Sync)) -> Result<Option<[u8; 32]>> {
+fn digest(held: &HeldFile, how: Dig, moved: &(dyn Fn(u64) + Sync)) -> Worked<Option<[u8; 32]>> {
     if !how.verify {
         return Ok(None);
     }
@@ -294,7 +261,7 @@ fn digest(held: &Held<'_>, how: Dig, moved: &(dyn Fn(u64) + Sync)) -> Result<Opt
     let mut digest = Sha256::new();
     let mut offset = 0;
     loop {
-        let read = read_some(&held.file, &mut buffer, offset).map_err(|error| held.failed("read", error))?;
+        let read = read_some(held.file(), &mut buffer, offset).map_err(cannot("read"))?;
         if read == 0 {
             return Ok(Some(digest.finalize().into()));
         }

@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use seekless_sys::{self as sys, Extent, Support};
 use serde::Serialize;
 
-use super::held::{Held, unavailable};
-use super::{Error, Result};
+use super::Result;
+use super::error::{HoleErrorKind, Worked, cannot};
+use super::held::{HeldFile, file_system};
 use crate::walk::FileAt;
 
 /// What was filled.
@@ -38,39 +39,38 @@ impl Filled {
 /// # Errors
 /// Where no lease is granted (unless `is_unsafe`), the file system cannot allocate or has no room; then the holes are as they were.
 pub fn fill(file: &FileAt, is_unsafe: bool) -> Result<Filled> {
-    let held = Held::open(file, is_unsafe)?;
-    let path = held.path;
+    fill_file(file, is_unsafe).map_err(|kind| kind.at(file.path()))
+}
+
+fn fill_file(file: &FileAt, is_unsafe: bool) -> Worked<Filled> {
+    let held = HeldFile::open(file, is_unsafe)?;
+    let bytes = held.metadata.len();
     let holes = holes(&held)?;
     let needed_bytes = match &holes {
         Some(holes) => holes.iter().map(|hole| hole.end - hole.start).sum(),
-        None => held.metadata.len().saturating_sub(held.allocated_before_bytes()),
+        None => bytes.saturating_sub(held.allocated_before_bytes()),
     };
-    let file_system = sys::file_system_of(&held.file).map_err(|error| held.failed("stat its file system", error))?;
-    if needed_bytes > file_system.free_bytes {
-        return Err(Error::NoRoom {
-            path: path.to_owned(),
+    let free_bytes = file_system(held.file())?.free_bytes;
+    if needed_bytes > free_bytes {
+        return Err(HoleErrorKind::NoRoom {
             needed_bytes,
-            free_bytes: file_system.free_bytes,
+            free_bytes,
         });
     }
-    let done = match held.change(|file| sys::allocate(file, 0, held.metadata.len()))? {
+    let done = match held.change(|file| sys::allocate(file, 0, bytes))? {
         Ok(Support::Available(())) => held.sync().and_then(|()| held.allocated_bytes()),
-        Ok(Support::Unavailable(reason)) => Err(unavailable(path, reason)),
-        Err(error) => {
+        Ok(Support::Unavailable(reason)) => Err(HoleErrorKind::Unavailable(reason)),
+        Err(source) => {
             let is_undone = holes.is_some_and(|holes| undo(&held, &holes));
-            Err(Error::NotFilled {
-                path: path.to_owned(),
-                source: error,
-                is_undone,
-            })
+            Err(HoleErrorKind::NotFilled { source, is_undone })
         }
     };
     let restored = held.restore_times();
     let allocated_bytes = done?;
     restored?;
     Ok(Filled {
-        path: path.to_owned(),
-        bytes: held.metadata.len(),
+        path: file.path().to_owned(),
+        bytes,
         allocated_before_bytes: held.allocated_before_bytes(),
         allocated_bytes,
     })
@@ -78,14 +78,14 @@ pub fn fill(file: &FileAt, is_unsafe: bool) -> Result<Filled> {
 
 /// The ranges without blocks, in whole blocks; `None` if the file system does not report extents. lseek(2) would also
 /// count allocated but unwritten blocks as holes.
-fn holes(held: &Held<'_>) -> Result<Option<Vec<Range<u64>>>> {
-    match sys::extents(&held.file, sys::WHOLE_FILE) {
+fn holes(held: &HeldFile) -> Worked<Option<Vec<Range<u64>>>> {
+    match sys::extents(held.file(), sys::WHOLE_FILE) {
         Ok(Support::Available(extents)) => {
             let end = held.metadata.len().next_multiple_of(held.block_bytes()?);
             Ok(Some(between(&extents, end)))
         }
         Ok(Support::Unavailable(_)) => Ok(None),
-        Err(error) => Err(held.failed("list its extents", error)),
+        Err(error) => Err(cannot("list its extents")(error)),
     }
 }
 
@@ -108,8 +108,8 @@ fn between(extents: &[Extent], end: u64) -> Vec<Range<u64>> {
 
 /// Frees what was allocated before the file system was full, and returns whether all of it is free. If another process
 /// opened the file meanwhile, or could without a lease, it may have written there, so nothing is freed.
-fn undo(held: &Held<'_>, holes: &[Range<u64>]) -> bool {
-    if !held.has_lease() {
+fn undo(held: &HeldFile, holes: &[Range<u64>]) -> bool {
+    if held.held.lease().is_none() {
         return false;
     }
     let punch = |hole: &Range<u64>| held.punch(hole.start, hole.end - hole.start);

@@ -5,101 +5,77 @@
 //! anything.
 
 use std::fs::{File, FileTimes, Metadata};
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::fs::{FileType, OFlags};
 use seekless::error::NotAlone;
-use seekless::files::{self, FileState, Lease, kind_of, with_article};
-use seekless_sys::{self as sys, FileSystem, Support};
+use seekless::files::{self, Held, kind_of, with_article};
+use seekless_sys::{self as sys, FileSystem, LeaseKind, Support};
 
-use super::Result;
-use super::error::{Error, OPENING};
+use super::error::{HoleErrorKind, OPENING, Privilege, Worked, cannot};
 use super::holders::holders;
 use crate::walk::{FileAt, StatFacts};
 
-/// A file under a write lease.
-pub(super) struct Held<'a> {
-    pub file: Arc<File>,
-    /// `None` if the user takes the risk.
-    lease: Option<Lease>,
-    pub path: &'a Path,
+/// A file that is held while it is changed.
+pub(super) struct HeldFile {
+    pub held: Held,
     /// Its metadata before any change.
     pub metadata: Metadata,
-    /// Its state after our last call; `None` once another process changed it.
-    left: Mutex<Option<FileState>>,
 }
 
 /// From this size on, `/proc/locks` is read first to see whether another process works on the file. For smaller files that would
 /// take longer than the job.
 const ASKED_FROM_BYTES: u64 = 64 << 20;
 
-impl<'a> Held<'a> {
+impl HeldFile {
     /// Opens a regular file for writing, locks it as updates do, and takes the lease. With `is_unsafe`, works without one where none
     /// can be had.
-    pub fn open(file: &'a FileAt, is_unsafe: bool) -> Result<Self> {
-        let path = file.path();
+    pub fn open(file: &FileAt, is_unsafe: bool) -> Worked<Self> {
         // Check first, because opening a device may have effects.
         let found = require_regular(file)?;
+        let in_use = || HoleErrorKind::InUse(holders(found.device, found.inode));
         // Opening it would end the lease of another job.
         if found.bytes >= ASKED_FROM_BYTES && sys::is_locked(found.device, found.inode) {
-            return Err(in_use(path, (found.device, found.inode)));
+            return Err(in_use());
         }
-        let failed = |action| move |error| Error::system(path, action, error);
-        let file = match file.open(OFlags::RDWR) {
-            Ok(file) => Arc::new(file),
+        let opened = match file.open(OFlags::RDWR) {
+            Ok(opened) => Arc::new(opened),
             // Another process has a lease, but no lock.
-            Err((_, error)) if error.kind() == std::io::ErrorKind::WouldBlock => {
-                return Err(in_use(path, (found.device, found.inode)));
-            }
-            Err((_, error)) => return Err(unopened(path, error)),
+            Err((_, error)) if error.kind() == std::io::ErrorKind::WouldBlock => return Err(in_use()),
+            Err((_, error)) => return Err(unopened(file.path(), error)),
         };
-        if !files::lock(&file, Duration::ZERO).map_err(failed("lock"))? {
-            drop(file);
-            return Err(in_use(path, (found.device, found.inode)));
-        }
-        let lease = match Lease::exclusive(&file) {
-            Ok(lease) => Some(lease),
-            Err(_) if is_unsafe => None,
-            Err(why) => {
-                drop(file);
-                return Err(not_alone(path, why, (found.device, found.inode)));
+        let held = Held::lock(opened, Duration::ZERO).map_err(cannot("lock"))?;
+        let mut held = held.ok_or_else(in_use)?;
+        match held.keep_out(LeaseKind::Exclusive, None) {
+            Ok(()) => {}
+            Err(_) if is_unsafe => {}
+            Err(why @ (NotAlone::Unavailable(_) | NotAlone::Elsewhere | NotAlone::Mapped | NotAlone::Unseen(_))) => {
+                return Err(HoleErrorKind::Shared(why));
             }
-        };
-        let metadata = file.metadata().map_err(failed("stat"))?;
-        Ok(Self {
-            left: Mutex::new(Some(FileState::of(&metadata))),
-            file,
-            lease,
-            path,
-            metadata,
-        })
-    }
-
-    /// Whether other processes are kept out.
-    pub fn has_lease(&self) -> bool {
-        self.lease.is_some()
-    }
-
-    /// Whether no other process has tried to open the file.
-    pub fn is_alone(&self) -> bool {
-        self.lease.as_ref().is_none_or(Lease::stands)
-    }
-
-    pub fn require_alone(&self) -> Result<()> {
-        if self.is_alone() {
-            return Ok(());
+            Err(NotAlone::System(error)) => return Err(cannot("take a lease (owner or root only)")(error)),
+            Err(_) => {
+                drop(held);
+                return Err(in_use());
+            }
         }
-        Err(Error::Wanted {
-            path: self.path.to_owned(),
-        })
+        let metadata = held.file.metadata().map_err(cannot("stat"))?;
+        Ok(Self { held, metadata })
+    }
+
+    /// The open file.
+    pub fn file(&self) -> &File {
+        &self.held.file
+    }
+
+    pub fn require_alone(&self) -> Worked<()> {
+        self.held.is_alone().then_some(()).ok_or(HoleErrorKind::Wanted)
     }
 
     /// The allocation unit of the file system.
-    pub fn block_bytes(&self) -> Result<u64> {
-        block_bytes(&self.file, self.path)
+    pub fn block_bytes(&self) -> Worked<u64> {
+        block_bytes(self.file())
     }
 
     /// The space that the file took before, in bytes.
@@ -110,61 +86,50 @@ impl<'a> Held<'a> {
     /// Whether the whole file is on its device, so that `st_blocks` is final; some file systems allocate late. False if
     /// unknown.
     pub fn is_written_back(&self) -> bool {
-        matches!(sys::unwritten_bytes(&self.file), Ok(Support::Available(0)))
+        matches!(sys::unwritten_bytes(self.file()), Ok(Support::Available(0)))
     }
 
     /// Writes the changes to the device.
-    pub fn sync(&self) -> Result<()> {
-        sys::sync(&self.file).map_err(|error| self.failed("fsync", error))
+    pub fn sync(&self) -> Worked<()> {
+        sys::sync(self.file()).map_err(cannot("fsync"))
     }
 
     /// The space that the file takes now.
-    pub fn allocated_bytes(&self) -> Result<u64> {
-        let metadata = self.metadata_now()?;
-        if metadata.len() != self.metadata.len() {
-            return Err(Error::Differs {
-                path: self.path.to_owned(),
-                what: format!(
-                    "its size changed from {} B to {} B",
-                    self.metadata.len(),
-                    metadata.len()
-                ),
-            });
+    pub fn allocated_bytes(&self) -> Worked<u64> {
+        let now = self.file().metadata().map_err(cannot("stat"))?;
+        let (before, bytes) = (self.metadata.len(), now.len());
+        if bytes != before {
+            let what = format!("its size changed from {before} B to {bytes} B");
+            return Err(HoleErrorKind::Differs(what));
         }
-        Ok(files::allocated_bytes(&metadata))
+        Ok(files::allocated_bytes(&now))
     }
 
     /// Makes a hole of whole blocks.
-    pub fn punch(&self, offset: u64, length: u64) -> Result<()> {
+    pub fn punch(&self, offset: u64, length: u64) -> Worked<()> {
         match self.change(|file| sys::punch_hole(file, offset, length))? {
             Ok(Support::Available(())) => Ok(()),
-            Ok(Support::Unavailable(reason)) => Err(unavailable(self.path, reason)),
-            Err(error) => Err(self.failed("punch a hole", error)),
+            Ok(Support::Unavailable(reason)) => Err(HoleErrorKind::Unavailable(reason)),
+            Err(error) => Err(cannot("punch a hole")(error)),
         }
     }
 
-    /// Makes a call that changes the file, and checks whether another process changed it since the last such call.
-    pub fn change<T>(&self, call: impl FnOnce(&File) -> T) -> Result<T> {
+    /// Makes a call that changes the file, if no other process has opened it.
+    pub fn change<T>(&self, call: impl FnOnce(&File) -> T) -> Worked<T> {
         self.require_alone()?;
-        let found = self.metadata_now()?;
-        if let Some(privilege) = Privilege::of(&self.file, &found) {
-            return Err(Error::Privileged {
-                path: self.path.to_owned(),
-                privilege,
-            });
+        if let Some(privilege) = self.privilege().map_err(cannot("stat"))? {
+            return Err(HoleErrorKind::Privileged(privilege));
         }
-        let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_ours = *left == Some(FileState::of(&found));
-        let done = call(&self.file);
-        let now = self.metadata_now()?;
-        let access = |metadata: &Metadata| (metadata.mode(), metadata.uid(), metadata.gid(), metadata.nlink());
-        *left = (is_ours && access(&now) == access(&found)).then(|| FileState::of(&now));
-        Ok(done)
+        self.held.change(call).map_err(cannot("stat"))
     }
 
-    fn metadata_now(&self) -> Result<Metadata> {
-        let found = self.file.metadata();
-        found.map_err(|error| self.failed("stat", error))
+    /// A privilege that the file would lose.
+    fn privilege(&self) -> std::io::Result<Option<Privilege>> {
+        if sys::has_capabilities(self.file()) {
+            return Ok(Some(Privilege::Capabilities));
+        }
+        let is_lost = self.held.now()?.mode & 0o6000 != 0 && sys::effective_user() != 0;
+        Ok(is_lost.then_some(Privilege::SetId))
     }
 
     /// Restores the times, unless another process changed the file meanwhile, even if only its times.
@@ -172,127 +137,59 @@ impl<'a> Held<'a> {
     /// No system call sets times conditionally. If another process calls utimes(2) between the check and the restore, two
     /// consecutive calls, its times are lost. So they are between such a check and a call that changes the file, which overwrites
     /// the times anyway. A setxattr(2) there is not noticed, but its attribute is kept.
-    pub fn restore_times(&self) -> Result<()> {
-        let left = *self.left.lock().unwrap_or_else(PoisonError::into_inner);
+    pub fn restore_times(&self) -> Worked<()> {
         if let (Ok(modified), Ok(accessed)) = (self.metadata.modified(), self.metadata.accessed())
-            && left == Some(FileState::of(&self.metadata_now()?))
+            && self.held.is_unchanged().map_err(cannot("stat"))?
         {
             let times = FileTimes::new().set_modified(modified).set_accessed(accessed);
-            let set = self.file.set_times(times);
-            set.map_err(|error| self.failed("restore its times", error))?;
+            self.file().set_times(times).map_err(cannot("restore its times"))?;
         }
         Ok(())
-    }
-
-    pub fn failed(&self, action: &'static str, error: std::io::Error) -> Error {
-        Error::system(self.path, action, error)
-    }
-}
-
-/// A privilege that a file loses when its bytes are changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Privilege {
-    /// It is set-user-ID or set-group-ID, which changes by root keep.
-    SetId,
-    /// It has capabilities (capabilities(7)).
-    Capabilities,
-}
-
-impl Privilege {
-    fn of(file: &File, metadata: &Metadata) -> Option<Self> {
-        if sys::has_capabilities(file) {
-            Some(Self::Capabilities)
-        } else if metadata.mode() & 0o6000 != 0 && sys::effective_user() != 0 {
-            Some(Self::SetId)
-        } else {
-            None
-        }
     }
 }
 
 /// The file system of an open file.
-pub(super) fn file_system(file: &File, path: &Path) -> Result<FileSystem> {
-    sys::file_system_of(file).map_err(|error| Error::system(path, "stat its file system", error))
+pub(super) fn file_system(file: &File) -> Worked<FileSystem> {
+    sys::file_system_of(file).map_err(cannot("stat its file system"))
 }
 
 /// The unit in which a file's file system allocates.
-pub(super) fn block_bytes(file: &File, path: &Path) -> Result<u64> {
+pub(super) fn block_bytes(file: &File) -> Worked<u64> {
     // A FUSE program may report anything.
-    Ok(file_system(file, path)?
-        .block_bytes
-        .clamp(512, 64 << 20)
-        .next_power_of_two())
+    let block_bytes = file_system(file)?.block_bytes;
+    Ok(block_bytes.clamp(512, 64 << 20).next_power_of_two())
 }
 
 /// What a regular file is, before it is opened.
-fn require_regular(file: &FileAt) -> Result<StatFacts> {
-    let facts = file
-        .facts()
-        .map_err(|(action, error)| Error::system(file.path(), action, error))?;
+fn require_regular(file: &FileAt) -> Worked<StatFacts> {
+    let facts = file.facts().map_err(|(action, error)| cannot(action)(error))?;
     if facts.kind == FileType::RegularFile {
         return Ok(facts);
     }
-    Err(Error::Kind {
-        path: file.path().to_owned(),
-        kind: with_article(facts.kind),
-    })
+    Err(HoleErrorKind::NotRegular(with_article(facts.kind)))
 }
 
 /// Opens a regular file for reading.
-pub(super) fn open_regular(file: &FileAt) -> Result<(File, Metadata)> {
-    let path = file.path();
+pub(super) fn open_regular(file: &FileAt) -> Worked<(File, Metadata)> {
     // Opening a device may have effects. A file found in a directory was regular when it was listed.
     if file.is_named() {
         require_regular(file)?;
     }
-    let opened = file
-        .open(OFlags::RDONLY)
-        .map_err(|(action, error)| Error::system(path, action, error))?;
-    let metadata = opened.metadata().map_err(|error| Error::system(path, "stat", error))?;
+    let opened = file.open(OFlags::RDONLY);
+    let opened = opened.map_err(|(action, error)| cannot(action)(error))?;
+    let metadata = opened.metadata().map_err(cannot("stat"))?;
     if metadata.is_file() {
         return Ok((opened, metadata));
     }
-    Err(Error::Kind {
-        path: path.to_owned(),
-        kind: with_article(kind_of(&metadata)),
-    })
+    Err(HoleErrorKind::NotRegular(with_article(kind_of(&metadata))))
 }
 
 /// The error of opening; names the flag that protects the file, if there is one.
-fn unopened(path: &Path, error: std::io::Error) -> Error {
+fn unopened(path: &Path, error: std::io::Error) -> HoleErrorKind {
     match sys::protection(path) {
         Ok(Support::Available(Some(protection))) if error.kind() == std::io::ErrorKind::PermissionDenied => {
-            Error::Protected {
-                path: path.to_owned(),
-                protection,
-            }
+            HoleErrorKind::Protected(protection)
         }
-        _ => Error::system(path, OPENING, error),
-    }
-}
-
-/// The error if other processes cannot be kept out.
-fn not_alone(path: &Path, why: NotAlone, id: (u64, u64)) -> Error {
-    match why {
-        NotAlone::Unavailable(_) | NotAlone::Elsewhere | NotAlone::Mapped | NotAlone::Unseen(_) => Error::Shared {
-            path: path.to_owned(),
-            source: why,
-        },
-        NotAlone::System(error) => Error::system(path, "take a lease (owner or root only)", error),
-        _ => in_use(path, id),
-    }
-}
-
-fn in_use(path: &Path, id: (u64, u64)) -> Error {
-    Error::InUse {
-        path: path.to_owned(),
-        holders: holders(id.0, id.1),
-    }
-}
-
-pub(super) fn unavailable(path: &Path, reason: &str) -> Error {
-    Error::Unavailable {
-        path: path.to_owned(),
-        reason: reason.to_owned(),
+        _ => cannot(OPENING)(error),
     }
 }

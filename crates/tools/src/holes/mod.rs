@@ -21,10 +21,9 @@ mod show;
 mod zeros;
 
 pub use dig::{Dig, Dug, dig};
-pub use error::Error;
+pub use error::{Error, HoleErrorKind, Privilege};
 pub use files::each_file;
 pub use fill::{Filled, fill};
-pub use held::Privilege;
 pub use map::{HoleStretch, RunKind};
 pub use punch::{Punched, punch};
 pub use show::{Shown, show};

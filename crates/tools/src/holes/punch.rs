@@ -4,8 +4,9 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use super::held::Held;
-use super::{Error, Result};
+use super::Result;
+use super::error::{HoleErrorKind, Worked};
+use super::held::HeldFile;
 use crate::walk::FileAt;
 
 /// What was punched.
@@ -32,16 +33,14 @@ pub struct Punched {
 /// # Errors
 /// Where the range does not begin in the file, no lease is granted (unless `is_unsafe`), or the file system cannot punch holes.
 pub fn punch(file: &FileAt, offset: u64, length: u64, is_unsafe: bool) -> Result<Punched> {
-    let held = Held::open(file, is_unsafe)?;
-    let path = held.path;
+    punch_file(file, offset, length, is_unsafe).map_err(|kind| kind.at(file.path()))
+}
+
+fn punch_file(file: &FileAt, offset: u64, length: u64, is_unsafe: bool) -> Worked<Punched> {
+    let held = HeldFile::open(file, is_unsafe)?;
     let bytes = held.metadata.len();
     if offset >= bytes || length == 0 {
-        return Err(Error::Range {
-            path: path.to_owned(),
-            offset,
-            length,
-            bytes,
-        });
+        return Err(HoleErrorKind::Range { offset, length, bytes });
     }
     let end = offset.saturating_add(length).min(bytes);
     // A partial last block is freed only if the range covers the whole block.
@@ -52,13 +51,12 @@ pub fn punch(file: &FileAt, offset: u64, length: u64, is_unsafe: bool) -> Result
     };
     held.punch(offset, asked_end - offset)?;
     held.sync()?;
-    let allocated_bytes = held.allocated_bytes()?;
     Ok(Punched {
-        path: path.to_owned(),
+        path: file.path().to_owned(),
         bytes,
         offset,
         length: end - offset,
         allocated_before_bytes: held.allocated_before_bytes(),
-        allocated_bytes,
+        allocated_bytes: held.allocated_bytes()?,
     })
 }

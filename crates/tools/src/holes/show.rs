@@ -1,16 +1,17 @@
 //! Showing the data and holes of a file. Nothing is changed.
 
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use seekless::files::{allocated_bytes, data_ranges};
-use seekless_sys::{self as sys, Support};
+use seekless_sys as sys;
 use serde::Serialize;
 
+use super::error::{Worked, cannot};
 use super::held::{block_bytes, file_system, open_regular};
 use super::map::{end_of, past_end, tell_hole};
 use super::zeros::Zeros;
-use super::{Error, HoleStretch, Result, RunKind};
+use super::{HoleStretch, Result, RunKind};
 use crate::Stop;
 use crate::walk::FileAt;
 
@@ -54,84 +55,72 @@ pub fn show(
     moved: &(dyn Fn(u64) + Sync),
     tell: &mut dyn FnMut(&HoleStretch),
 ) -> Result<Shown> {
-    let path = file.path();
-    let failed = |action| move |error| Error::system(path, action, error);
+    let path = file.path().to_owned();
+    let shown = show_file(file, with_zeros.then_some((stop, moved)), tell);
+    shown
+        .map(|shown| Shown { path, ..shown })
+        .map_err(|kind| kind.at(file.path()))
+}
+
+fn show_file(
+    file: &FileAt,
+    zeros: Option<(&Stop, &(dyn Fn(u64) + Sync))>,
+    tell: &mut dyn FnMut(&HoleStretch),
+) -> Worked<Shown> {
     let (file, metadata) = open_regular(file)?;
     let bytes = metadata.len();
-    let found = sys::extents(&file, sys::WHOLE_FILE).map_err(failed("list its extents"))?;
-    let found = match found {
-        Support::Available(found) => Some(found),
-        Support::Unavailable(_) => None,
-    };
+    let found = sys::extents(&file, sys::WHOLE_FILE).map_err(cannot("list its extents"))?;
+    let found = found.available();
     let mut shown = Shown {
-        path: path.to_owned(),
         bytes,
         allocated_bytes: allocated_bytes(&metadata),
         extents: found.as_ref().map(|found| found.len() as u64),
         is_known: sys::next_hole(&file, 0).map_or(bytes == 0, |hole| hole.available().is_some()),
         ..Shown::default()
     };
-    let mut extents = found.as_deref().unwrap_or_default();
-    let mut at = 0;
-    {
-        let mut count = |stretch: HoleStretch| {
-            shown.count(&stretch);
-            tell(&stretch);
-        };
-        for data in data_ranges(&file, 0..bytes) {
-            let range = data.map_err(failed("find holes"))?;
-            tell_hole(at..range.start, &mut extents, &mut count);
-            at = range.end;
-            count(HoleStretch {
-                kind: RunKind::Data,
-                range,
-            });
-        }
-        tell_hole(at..bytes, &mut extents, &mut count);
-    }
-    let blocks_end = found.as_deref().map_or(0, end_of);
-    let past_end = past_end(blocks_end, bytes, block_bytes(&file, path)?);
-    if !past_end.is_empty() {
-        let stretch = HoleStretch {
-            kind: RunKind::PastEnd,
-            range: past_end,
-        };
+    let mut count = |stretch: HoleStretch| {
         shown.count(&stretch);
         tell(&stretch);
+    };
+    let mut extents = found.as_deref().unwrap_or_default();
+    let mut at = 0;
+    for data in data_ranges(&file, 0..bytes) {
+        let range = data.map_err(cannot("find holes"))?;
+        tell_hole(at..range.start, &mut extents, &mut count);
+        at = range.end;
+        count(HoleStretch {
+            kind: RunKind::Data,
+            range,
+        });
+    }
+    tell_hole(at..bytes, &mut extents, &mut count);
+    let block_bytes = block_bytes(&file)?;
+    let past_end = past_end(found.as_deref().map_or(0, end_of), bytes, block_bytes);
+    if !past_end.is_empty() {
+        count(HoleStretch {
+            kind: RunKind::PastEnd,
+            range: past_end,
+        });
     }
     shown.is_known &= !may_be_untold(&file, &shown)?;
-    if with_zeros {
-        shown.zero_bytes = Some(zero_bytes(&file, path, bytes, stop, moved)?);
+    if let Some((stop, moved)) = zeros {
+        let zeros = Zeros {
+            block_bytes,
+            min_bytes: 0,
+            evict: false,
+            moved,
+        };
+        shown.zero_bytes = Some(zeros.count(&file, bytes, stop)?.bytes);
     }
     Ok(shown)
 }
 
 /// Whether there may be holes although none was reported.
-fn may_be_untold(file: &File, shown: &Shown) -> Result<bool> {
+fn may_be_untold(file: &File, shown: &Shown) -> Worked<bool> {
     if shown.holes > 0 || shown.extents.is_some() || shown.allocated_bytes >= shown.bytes {
         return Ok(false);
     }
-    Ok(file_system(file, &shown.path)?.may_hide_holes())
-}
-
-fn zero_bytes(file: &File, path: &Path, bytes: u64, stop: &Stop, moved: &(dyn Fn(u64) + Sync)) -> Result<u64> {
-    let failed = |error| Error::system(path, "search it for zeros", error);
-    let zeros = Zeros {
-        block_bytes: block_bytes(file, path)?,
-        min_bytes: 0,
-        evict: false,
-        moved,
-    };
-    let mut found = 0;
-    let mut count = |run: std::ops::Range<u64>| {
-        found += run.end - run.start;
-        Ok(())
-    };
-    let go_on = || !stop.is_stopped();
-    zeros
-        .find(file, bytes, data_ranges(file, 0..bytes), &go_on, &mut count)
-        .map_err(failed)?;
-    Ok(found)
+    Ok(file_system(file)?.may_hide_holes())
 }
 
 impl Shown {

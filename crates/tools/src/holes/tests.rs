@@ -14,7 +14,7 @@ use seekless::update::{Batch, Commit, Safety, StepKind, Watch, WatchedStep, comm
 use tempfile::TempDir;
 
 use super::dig::dig_held;
-use super::held::Held;
+use super::held::HeldFile;
 use super::*;
 use crate::Stop;
 use crate::walk::{FileAt, Selection};
@@ -166,7 +166,7 @@ proptest! {
             let mut bytes = make(&path, &[(0, 48)], 17);
             let done = punch(&named(&path), offset, length, false);
             if offset >= bytes.len() as u64 {
-                let is_refused = matches!(done, Err(Error::Range { .. }));
+                let is_refused = matches!(done.map_err(|error| error.kind), Err(HoleErrorKind::Range { .. }));
                 prop_assert!(is_refused);
             } else {
                 let done = done.unwrap();
@@ -198,7 +198,7 @@ fn dug_while(other: Other<'_>, begun: Other<'_>, ended: Other<'_>) {
         make(&path, &[(1, 10), (0, 1), (1, 10)], 0);
         begun(&path);
         let file = named(&path);
-        let held = Held::open(&file, false).unwrap();
+        let held = HeldFile::open(&file, false).unwrap();
         if moment == "before" {
             other(&path);
         }
@@ -266,7 +266,7 @@ fn times_are_restored_unless_another_changed_the_mode_during_a_call() {
             set_mode(&path, 0o644);
             set_modified(&path, 1_000_000_000);
             let file = named(&path);
-            let held = Held::open(&file, false).unwrap();
+            let held = HeldFile::open(&file, false).unwrap();
             let written = held.change(|file| {
                 // By its name, as another process does.
                 set_mode(&path, wanted);
@@ -322,13 +322,7 @@ fn a_file_with_capabilities_keeps_them_and_is_left_alone() {
         for job in jobs {
             let error = job().unwrap();
             assert!(
-                matches!(
-                    error,
-                    Error::Privileged {
-                        privilege: Privilege::Capabilities,
-                        ..
-                    }
-                ),
+                matches!(error.kind, HoleErrorKind::Privileged(Privilege::Capabilities)),
                 "{error}"
             );
         }
@@ -396,7 +390,7 @@ fn a_file_in_use_is_left_alone_and_the_user_named() {
     for job in jobs {
         let error = job().unwrap();
         let text = error.to_string();
-        assert!(matches!(error, Error::InUse { .. }), "{text}");
+        assert!(matches!(error.kind, HoleErrorKind::InUse(_)), "{text}");
         assert!(text.contains(&format!("sleep ({})", child.id())), "{text}");
     }
     child.kill().unwrap();
@@ -416,7 +410,7 @@ impl Watch for Punching<'_> {
     fn before(&self, step: &WatchedStep<'_>) -> io::Result<()> {
         if step.kind == StepKind::Write {
             let refused = punch(&named(self.0), 0, 10, false).unwrap_err();
-            assert!(matches!(refused, Error::InUse { .. }), "{refused}");
+            assert!(matches!(refused.kind, HoleErrorKind::InUse(_)), "{refused}");
         }
         Ok(())
     }
@@ -437,7 +431,7 @@ fn an_update_and_a_job_here_refuse_each_others_file() {
         for safety in [Safety::InPlace, Safety::Journal, Safety::Replace] {
             let how = Commit::by("update/sync,gap=16K".parse::<seekless::Choice>().unwrap()).safety(safety);
             let file = named(&path);
-            let held = Held::open(&file, false).unwrap();
+            let held = HeldFile::open(&file, false).unwrap();
             let refused = commit(&path, &updates, &how).unwrap_err();
             assert!(
                 matches!(refused.update_kind(), Some(UpdateErrorKind::Running)),

@@ -6,9 +6,12 @@ use std::io;
 use std::ops::Range;
 
 use rayon::prelude::*;
-use seekless::files::read_full;
+use seekless::files::{data_ranges, read_full};
 use seekless::plan::SCAN;
 use seekless_sys::{Advice, Buffer, MappedBytes};
+
+use super::error::{Worked, cannot};
+use crate::Stop;
 
 pub(super) const PIECE_BYTES: u64 = SCAN.piece_bytes;
 const BUFFER_ALIGNMENT: usize = 4096;
@@ -31,7 +34,7 @@ pub(super) struct Zeros<'a> {
 }
 
 impl Zeros<'_> {
-    /// Calls `run` with each run of whole blocks of zeros within `data`, the data ranges of a file of `bytes`. Runs
+    /// Calls `run` with each run of whole blocks of zeros in the data of a file of `bytes`. Runs
     /// come in order, and neighbours are merged; the last block of the file counts, however short it is. A long run is
     /// given in parts, each starting where the one before ended, while the search continues. The threads call `go_on`
     /// before each piece; `false` ends the search.
@@ -39,11 +42,31 @@ impl Zeros<'_> {
         &self,
         file: &File,
         bytes: u64,
-        data: impl Iterator<Item = io::Result<Range<u64>>>,
+        go_on: &(dyn Fn() -> bool + Sync),
+        run: &mut dyn FnMut(Range<u64>) -> io::Result<()>,
+    ) -> Worked<()> {
+        let found = self.find_runs(file, bytes, go_on, run);
+        found.map_err(cannot("search it for zeros"))
+    }
+
+    /// Counts them.
+    pub fn count(&self, file: &File, bytes: u64, stop: &Stop) -> Worked<ZeroRuns> {
+        let mut counted = ZeroRuns::default();
+        self.find(file, bytes, &|| !stop.is_stopped(), &mut |run| {
+            counted.add(&run);
+            Ok(())
+        })?;
+        Ok(counted)
+    }
+
+    fn find_runs(
+        &self,
+        file: &File,
+        bytes: u64,
         go_on: &(dyn Fn() -> bool + Sync),
         run: &mut dyn FnMut(Range<u64>) -> io::Result<()>,
     ) -> io::Result<()> {
-        let mut pieces = pieces(data, self.block_bytes, bytes).peekable();
+        let mut pieces = pieces(data_ranges(file, 0..bytes), self.block_bytes, bytes).peekable();
         let mut telling = Telling::new(self.min_bytes, run);
         let mut at = 0;
         while pieces.peek().is_some() && go_on() {
@@ -101,6 +124,25 @@ impl Zeros<'_> {
             };
             read(kept.insert(buffer))
         })
+    }
+}
+
+/// Counts runs, some of which come in parts.
+#[derive(Default)]
+pub(super) struct ZeroRuns {
+    pub holes: u64,
+    pub bytes: u64,
+    end: Option<u64>,
+}
+
+impl ZeroRuns {
+    /// Counts a run, or a further part of one. Returns whether it is a new run.
+    pub fn add(&mut self, run: &Range<u64>) -> bool {
+        let is_new = self.end != Some(run.start);
+        self.holes += u64::from(is_new);
+        self.bytes = self.bytes.saturating_add(run.end - run.start);
+        self.end = Some(run.end);
+        is_new
     }
 }
 

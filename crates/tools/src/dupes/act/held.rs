@@ -11,7 +11,7 @@ use std::time::Duration;
 use rustix::fs::FileType;
 use seekless::error::NotAlone;
 use seekless::files::{Attributes, DIGESTED_HOLE_BYTES_MAX, FileState, Lease, lock, read_full, with_article};
-use seekless_sys::SharedMappings;
+use seekless_sys::{LeaseKind, LeaseScope, SharedMappings};
 
 use super::place::{Behind, Directories, NameInDirectory};
 use super::session::Session;
@@ -170,7 +170,8 @@ impl Session<'_> {
         }
         // Mappings are asked for in `require_unmapped`, for many files at once.
         let scope = behind.leases.as_ref().ok();
-        let lease = match scope.map(|scope| Lease::against_openers(&file, *scope)).transpose() {
+        let take = |scope: &LeaseScope| Lease::take(&file, LeaseKind::AgainstWriters, Some(*scope));
+        let lease = match scope.map(take).transpose() {
             Ok(lease) => lease,
             Err(_) if self.options.is_busy => None,
             Err(why @ NotAlone::OpenForWriting) => return Err(format!("in use: {why}")),

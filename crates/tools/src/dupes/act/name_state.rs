@@ -10,6 +10,7 @@ use std::sync::Arc;
 use rustix::fs::FileType;
 use seekless::files::{Exchange, Lease, NotExchanged, read_full};
 use seekless::update::{StepKind, Watch};
+use seekless_sys::LeaseKind;
 
 use super::change::Replacement;
 use super::place::{Directories, NameInDirectory};
@@ -135,7 +136,8 @@ impl Names<'_> {
         }
         // This may be the last name of the kept file.
         if entry.kept().is(&found, Some(&file)) {
-            let is_unchanged = Lease::against_writers(&file).is_ok() && entry.has_digest(&found, &file);
+            let lease = Lease::take(&file, LeaseKind::AgainstWriters, None);
+            let is_unchanged = lease.is_ok() && entry.has_digest(&found, &file);
             return Ok(link(is_unchanged, false));
         }
         Ok(NamedFile::Other)

@@ -1,0 +1,63 @@
+//! Doing an operation by the plan or by a named method, and what was done.
+
+use std::ops::Deref;
+
+use seekless_method::{Choice, Durability, Method, Operation};
+
+use crate::error::{Error, Result};
+use crate::plan::Plan;
+
+/// What was done, by which method, and why by this method.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Done<T> {
+    /// What was done.
+    pub what: T,
+    /// The method that did it.
+    pub method: Method,
+    /// Why this method.
+    pub why: String,
+}
+
+impl<T> Deref for Done<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.what
+    }
+}
+
+impl<T> Done<T> {
+    /// Does an operation by a method, or by the plan, whose other method is used where the first is unavailable.
+    pub(crate) fn by_choice(
+        asked: Choice,
+        operation: Operation,
+        plan: impl FnOnce(Durability) -> Result<Plan>,
+        by: impl Fn(&Method) -> Result<T>,
+    ) -> Result<Self> {
+        let durability = match asked {
+            Choice::Method(method) => {
+                let why = "it was asked for".to_owned();
+                return by(&method).map(|what| Self { what, method, why });
+            }
+            Choice::Plan(plan) if plan.operation != operation => {
+                return Err(Error::WrongOperation {
+                    asked,
+                    wanted: operation.name(),
+                });
+            }
+            Choice::Plan(plan) => plan.durability,
+        };
+        let Plan {
+            method, otherwise, why, ..
+        } = plan(durability)?;
+        match by(&method) {
+            Err(error) if error.is_unavailable() && method != otherwise => by(&otherwise).map(|what| Self {
+                what,
+                method: otherwise,
+                why: format!("{method} is unavailable: {error}"),
+            }),
+            done => done.map(|what| Self { what, method, why }),
+        }
+    }
+}
