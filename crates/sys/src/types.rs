@@ -249,14 +249,14 @@ pub struct ProcessIo {
     pub write_bytes: u64,
 }
 
-/// The machine's memory.
+/// The machine's memory, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Memory {
-    /// Usable by the system.
+    /// All that the system can use.
     pub total_bytes: u64,
-    /// Obtainable without swapping, an estimate.
+    /// The system's estimate of the memory available without swapping.
     pub available_bytes: u64,
-    /// In the page cache, without shared memory (tmpfs); `None` if the system does not report it.
+    /// The size of the page cache, without shared memory (tmpfs); `None` if the system does not report it.
     pub cached_bytes: Option<u64>,
 }
 

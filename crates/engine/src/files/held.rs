@@ -4,17 +4,16 @@
 //! A job locks the file first, then takes the lease if it needs one, and checks the lease before each step that relies
 //! on it. The job decides what to do without a lease. What a lease proves on which file system: [`seekless_sys::lease_scope`].
 
-use std::fs::{File, Metadata, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io;
 use std::os::fd::AsFd;
-use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use seekless_sys::{self as sys, LeaseKind, LeaseScope, SharedMappings, Support};
 
-use super::FileState;
+use super::StatFacts;
 use crate::error::NotAlone;
 
 /// A file that is open and locked: flock(2).
@@ -23,52 +22,9 @@ pub struct Held {
     /// The open file.
     pub file: Arc<File>,
     lease: Option<Lease>,
-    known: Mutex<Option<HeldState>>,
-}
-
-/// What must not change while a file is held.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HeldState {
-    /// Which file, its size and its times.
-    pub state: FileState,
-    /// Its kind and its permissions: `st_mode`.
-    pub mode: u32,
-    /// `st_uid` and `st_gid`.
-    pub owners: [u32; 2],
-    /// Its hard links.
-    pub names: u64,
-}
-
-impl HeldState {
-    /// From the metadata of a file.
-    #[must_use]
-    pub fn of(metadata: &Metadata) -> Self {
-        Self {
-            state: FileState::of(metadata),
-            mode: metadata.mode(),
-            owners: [metadata.uid(), metadata.gid()],
-            names: metadata.nlink(),
-        }
-    }
-
-    /// The same with another's ctime: whether all else is equal shows by comparing them.
-    #[must_use]
-    pub fn with_ctime_of(mut self, other: &Self) -> Self {
-        self.state.changed_ns = other.state.changed_ns;
-        self
-    }
-
-    /// Whether two differ at most in what links and renames change: the number of names, and the ctime.
-    #[must_use]
-    pub fn is_but_for_names(&self, other: &Self) -> bool {
-        let names = other.names;
-        Self { names, ..*self }.with_ctime_of(other) == *other
-    }
-
-    fn has_rights_of(&self, other: &Self) -> bool {
-        let state = other.state;
-        Self { state, ..*self } == *other
-    }
+    /// What it is expected to be, unless others changed it.
+    facts: Mutex<StatFacts>,
+    is_disturbed: AtomicBool,
 }
 
 impl Held {
@@ -81,11 +37,12 @@ impl Held {
         if !lock(&file, patience)? {
             return Ok(None);
         }
-        let known = HeldState::of(&file.metadata()?);
+        let facts = Mutex::new(StatFacts::of(&file)?);
         Ok(Some(Self {
             file,
             lease: None,
-            known: Mutex::new(Some(known)),
+            facts,
+            is_disturbed: AtomicBool::new(false),
         }))
     }
 
@@ -95,8 +52,14 @@ impl Held {
     /// As [`Lease::take`].
     pub fn keep_out(&mut self, kind: LeaseKind, scope: Option<LeaseScope>) -> Result<(), NotAlone> {
         self.lease = Some(Lease::take(&self.file, kind, scope)?);
-        *self.known() = Some(self.now()?);
+        *self.known() = StatFacts::of(&self.file).map_err(io::Error::from)?;
         Ok(())
+    }
+
+    /// What the file is expected to be.
+    #[must_use]
+    pub fn facts(&self) -> StatFacts {
+        *self.known()
     }
 
     /// The lease, if there is one.
@@ -111,21 +74,13 @@ impl Held {
         self.lease.as_ref().is_none_or(Lease::stands)
     }
 
-    /// What is true of the file now.
-    ///
-    /// # Errors
-    /// The system's.
-    pub fn now(&self) -> io::Result<HeldState> {
-        self.file.metadata().map(|found| HeldState::of(&found))
-    }
-
     /// Whether nobody else has changed the file, or anything that stat(2) tells of it.
     ///
     /// # Errors
     /// The system's.
     pub fn is_unchanged(&self) -> io::Result<bool> {
-        let now = self.now()?;
-        Ok(*self.known() == Some(now))
+        let now = StatFacts::of(&self.file)?;
+        Ok(!self.is_disturbed.load(Ordering::Relaxed) && now.is_same(&self.known()))
     }
 
     /// Makes a call that changes the file, its names excepted. What is true of the file afterwards must stay, unless others had changed
@@ -134,12 +89,15 @@ impl Held {
     /// # Errors
     /// The system's, of stat(2).
     pub fn change<T>(&self, call: impl FnOnce(&File) -> T) -> io::Result<T> {
-        let before = self.now()?;
+        let rights = |facts: &StatFacts| (facts.mode, facts.owner, facts.group, facts.names);
+        let before = StatFacts::of(&self.file)?;
         let mut known = self.known();
-        let is_ours = *known == Some(before);
+        let was_ours = before.is_same(&known);
         let done = call(&self.file);
-        let now = self.now()?;
-        *known = (is_ours && now.has_rights_of(&before)).then_some(now);
+        *known = StatFacts::of(&self.file)?;
+        if !was_ours || rights(&known) != rights(&before) {
+            self.is_disturbed.store(true, Ordering::Relaxed);
+        }
         Ok(done)
     }
 
@@ -148,15 +106,17 @@ impl Held {
     /// # Errors
     /// The system's.
     pub fn renew(&self) -> io::Result<bool> {
-        let now = self.now()?;
+        let now = StatFacts::of(&self.file)?;
         let mut known = self.known();
-        let is_ours = known.is_some_and(|known| known.is_but_for_names(&now));
-        *known = known.map(|known| if is_ours { now } else { known });
+        let is_ours = now.is_but_for_names(&known);
+        if is_ours {
+            *known = now;
+        }
         Ok(is_ours)
     }
 
-    fn known(&self) -> MutexGuard<'_, Option<HeldState>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn known(&self) -> MutexGuard<'_, StatFacts> {
+        self.facts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

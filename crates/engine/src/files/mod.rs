@@ -8,6 +8,7 @@ mod beside;
 mod exchange;
 mod exposed;
 mod extents;
+mod facts;
 mod held;
 mod holes;
 mod identity;
@@ -20,7 +21,8 @@ pub(crate) use beside::{is_name_of_empty, make_beside, make_for_a_moment, make_u
 pub use exchange::{Exchange, NotExchanged};
 pub use exposed::{Exposed, open_of, open_own, open_own_input, read_within};
 pub use extents::{ExtentSummary, Run, allocated_bytes, extents, own_bytes, place, shared_bytes, shared_layout};
-pub use held::{Held, HeldState, Lease, lock};
+pub use facts::{StatFacts, is_sure};
+pub use held::{Held, Lease, lock};
 pub use holes::{DIGESTED_HOLE_BYTES_MAX, data_ranges, first_data};
 pub(crate) use holes::{Stretch, stretches};
 pub(crate) use identity::number_text;

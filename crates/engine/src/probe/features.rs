@@ -7,11 +7,11 @@ use std::fs::{self, File};
 use std::io;
 use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use seekless_sys::{self as sys, Access, LeaseKind, LeaseScope, Opening, Support};
 
-use super::{Attempt, Availability, Probe, Why, incompressible, require};
+use super::{Attempt, Availability, Probe, Why, require};
 use crate::error::{Error, Result};
 use crate::files::{self, extents};
 use crate::storage::cache::{self, CachedFile, Resident};
@@ -40,7 +40,7 @@ impl Feature {
 }
 
 /// An attempt on scratch files.
-type Try = fn(&Bench) -> Attempt;
+type Try = fn(&Probe) -> Attempt;
 
 /// Features that a method shows: available if the method does what its name says.
 const BY_METHODS: &[(&str, &str, &str)] = &[
@@ -90,25 +90,29 @@ const BY_ATTEMPTS: &[(&str, &str, Try)] = &[
 /// The system's, if no file can be created in the directory.
 pub fn features(directory: impl AsRef<Path>) -> Result<Vec<Feature>> {
     let directory = directory.as_ref();
-    let bench = Bench::new(directory)?;
-    let mut probe = Probe::new(directory)?;
-    let by_methods = BY_METHODS.iter().map(|&(name, about, text)| Feature {
+    let mut probe = Probe::new(directory).map_err(|error| match error {
+        Error::System { source, .. } => Error::system(directory, "create a temporary file", source),
+        other => other,
+    })?;
+    let mut by_method = |&(name, about, text): &(_, _, &'static str)| Feature {
         name,
         about,
         availability: explained(name, probe.availability(&Method::known(text))),
         smallest_hole_bytes: None,
-    });
+    };
+    let mut found: Vec<Feature> = BY_METHODS.iter().map(&mut by_method).collect();
     let by_attempts = BY_ATTEMPTS.iter().map(|&(name, about, attempt)| {
-        let availability = Availability::of(attempt(&bench));
+        let availability = Availability::of(attempt(&probe));
         let is_punch = name == "punch" && availability == Availability::Available;
         Feature {
             name,
             about,
             availability,
-            smallest_hole_bytes: is_punch.then(|| smallest_hole(&bench).ok()?).flatten(),
+            smallest_hole_bytes: is_punch.then(|| smallest_hole(&probe).ok()?).flatten(),
         }
     });
-    Ok(by_methods.chain(by_attempts).collect())
+    found.extend(by_attempts);
+    Ok(found)
 }
 
 /// The setting by which an administrator disables `io_uring` for all (2) or most (1) users.
@@ -128,79 +132,52 @@ fn explained(name: &str, availability: Availability) -> Availability {
     }
 }
 
-/// The scratch files of the attempts, removed when this is dropped.
-struct Bench {
-    one: PathBuf,
-    other: PathBuf,
-}
-
 /// Large enough to hold several blocks of any file system in each of its parts.
 const SIZE_BYTES: u64 = 1 << 20;
 /// The unit in which `st_blocks` counts (stat(2)).
 const SECTOR_BYTES: u64 = 512;
 
-impl Bench {
-    fn new(directory: &Path) -> Result<Self> {
-        let name = |part: &str| directory.join(format!("seekless-feature-{}-{part}", std::process::id()));
-        let bench = Self {
-            one: name("one"),
-            other: name("other"),
-        };
-        bench
-            .fresh()
-            .map_err(|error| Error::system(directory, "create a temporary file", error))?;
-        Ok(bench)
-    }
-
-    /// An empty scratch file.
+impl Probe {
+    /// An empty test file.
     fn fresh(&self) -> io::Result<File> {
-        let _ = fs::remove_file(&self.one);
-        File::create_new(&self.one)
+        let _ = fs::remove_file(&self.target);
+        File::create_new(&self.target)
     }
 
-    /// A scratch file full of data that is on its device.
+    /// A test file full of data that is on its device.
     fn full(&self) -> io::Result<File> {
         let file = self.fresh()?;
-        file.write_all_at(&data(), 0)?;
+        file.write_all_at(self.data(), 0)?;
         file.sync_all()?;
         Ok(file)
     }
-}
 
-impl Drop for Bench {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.one);
-        let _ = fs::remove_file(&self.other);
+    fn data(&self) -> &[u8] {
+        &self.bytes[..SIZE_BYTES as usize]
     }
 }
 
-fn data() -> Vec<u8> {
-    incompressible(SIZE_BYTES)
-}
-
-fn reflink(bench: &Bench) -> Attempt {
-    let source = bench.full()?;
-    let _ = fs::remove_file(&bench.other);
-    let target = File::create_new(&bench.other)?;
+fn reflink(probe: &Probe) -> Attempt {
+    let (source, target) = (File::open(&probe.source)?, probe.fresh()?);
     let mut cloned = sys::clone_file(&source, &target);
     // Where files are cloned by their paths, the target must not exist.
     if let Ok(Support::Unavailable(_)) = cloned {
-        let _ = fs::remove_file(&bench.other);
-        if let by_path @ (Ok(Support::Available(())) | Err(_)) = sys::clone_path(&bench.one, &bench.other) {
+        let _ = fs::remove_file(&probe.target);
+        if let by_path @ (Ok(Support::Available(())) | Err(_)) = sys::clone_path(&probe.source, &probe.target) {
             cloned = by_path;
         }
     }
     cloned?.required()?;
-    let is_equal = fs::read(&bench.other)? == data();
+    let is_equal = fs::read(&probe.target)? == probe.bytes;
     require(is_equal, "accepted, but the copy has other bytes")?;
-    let found = extents(&bench.other).ok().flatten();
+    let found = extents(&probe.target).ok().flatten();
     let shares = found.is_none_or(|found| found.shared_bytes >= SIZE_BYTES);
     require(shares, "accepted, but the copy shares no blocks")
 }
 
-fn holes(bench: &Bench) -> Attempt {
-    let file = bench.fresh()?;
-    let block = &data()[..64 << 10];
+fn holes(probe: &Probe) -> Attempt {
+    let file = probe.fresh()?;
+    let block = &probe.data()[..64 << 10];
     let last = SIZE_BYTES - block.len() as u64;
     file.write_all_at(block, 0)?;
     file.write_all_at(block, last)?;
@@ -216,16 +193,16 @@ fn holes(bench: &Bench) -> Attempt {
     Err(Why::Found(format!("holes take no space, but {reason}")))
 }
 
-fn punch(bench: &Bench) -> Attempt {
-    let file = bench.full()?;
+fn punch(probe: &Probe) -> Attempt {
+    let file = probe.full()?;
     let before = allocated_bytes(&file)?;
     let (from, len) = (SIZE_BYTES / 4, SIZE_BYTES / 2);
     sys::punch_hole(&file, from, len)?.required()?;
     file.sync_all()?;
-    let mut expected = data();
+    let mut expected = probe.data().to_vec();
     expected[from as usize..(from + len) as usize].fill(0);
     require(
-        fs::read(&bench.one)? == expected,
+        fs::read(&probe.target)? == expected,
         "accepted, but the file does not read as zeros in the hole and as data around it",
     )?;
     let has_freed = allocated_bytes(&file)? + len / 2 <= before;
@@ -233,8 +210,8 @@ fn punch(bench: &Bench) -> Attempt {
 }
 
 /// The shortest hole, in powers of two, that frees space where it begins at a multiple of itself.
-fn smallest_hole(bench: &Bench) -> io::Result<Option<u64>> {
-    let file = bench.full()?;
+fn smallest_hole(probe: &Probe) -> io::Result<Option<u64>> {
+    let file = probe.full()?;
     let full = allocated_bytes(&file)?;
     let mut len = SECTOR_BYTES;
     while len < SIZE_BYTES {
@@ -249,32 +226,32 @@ fn smallest_hole(bench: &Bench) -> io::Result<Option<u64>> {
     Ok(None)
 }
 
-fn fallocate(bench: &Bench) -> Attempt {
-    let file = bench.fresh()?;
+fn fallocate(probe: &Probe) -> Attempt {
+    let file = probe.fresh()?;
     sys::allocate(&file, 0, SIZE_BYTES)?.required()?;
     let has_allocated = allocated_bytes(&file)? >= SIZE_BYTES;
     require(has_allocated, "accepted, but allocated nothing")
 }
 
-fn residency(bench: &Bench) -> Attempt {
-    let file = full_and_cached(bench)?;
+fn residency(probe: &Probe) -> Attempt {
+    let file = full_and_cached(probe)?;
     known_bytes(&file.resident()?)?;
     // Unless a FUSE program asks the kernel to keep pages, opening a file drops them.
-    let kept = known_bytes(&cache::resident(&bench.one)?)?;
+    let kept = known_bytes(&cache::resident(&probe.target)?)?;
     require(kept > 0, "opening a file drops its cached pages")
 }
 
-fn drop_cache(bench: &Bench) -> Attempt {
-    let file = full_and_cached(bench)?;
+fn drop_cache(probe: &Probe) -> Attempt {
+    let file = full_and_cached(probe)?;
     known_bytes(&file.resident()?)?;
     let left = known_bytes(&file.drop_pages()?)?;
     require(left == 0, "accepted, but the file stays in memory")
 }
 
 /// A scratch file, all of it just read through this opening.
-fn full_and_cached(bench: &Bench) -> Attempt<CachedFile> {
-    drop(bench.full()?);
-    let file = CachedFile::open(&bench.one)?;
+fn full_and_cached(probe: &Probe) -> Attempt<CachedFile> {
+    drop(probe.full()?);
+    let file = CachedFile::open(&probe.target)?;
     let resident = file.warm(&mut |_| ControlFlow::Continue(()))?;
     let is_cached = !matches!(resident, Resident::Known { resident_bytes: 0, .. });
     require(is_cached, "a file that was just read is not in the page cache").map(|()| file)
@@ -287,9 +264,9 @@ fn known_bytes(resident: &Resident) -> Attempt<u64> {
     }
 }
 
-fn write_lease(bench: &Bench) -> Attempt {
-    drop(bench.fresh()?);
-    let file = sys::open(&bench.one, Opening::plain(Access::Overwrite))?.required()?;
+fn write_lease(probe: &Probe) -> Attempt {
+    drop(probe.fresh()?);
+    let file = sys::open(&probe.target, Opening::plain(Access::Overwrite))?.required()?;
     sys::take_lease(&file, LeaseKind::Exclusive)?.required()?;
     require(
         sys::lease_scope(&file)?.required()? != LeaseScope::Unknown,

@@ -1,16 +1,19 @@
-//! The bytes of a journal: a header, frames of records with checksums, and an end that counts and sums up all of it.
+//! The bytes of a journal: a header, records, and an end that counts and sums up all of it. What is read from a journal is used only
+//! after all of it was found to be whole.
 
-use std::io::{self, Write};
+use std::io::{self, BufReader, Seek, SeekFrom, Write};
 
 /// What a journal begins with.
 const MAGIC: &[u8; 8] = b"SKLSJRNL";
-const VERSION: u32 = 2;
+const VERSION: u32 = 1;
 const HEADER_BYTES: usize = 64;
-/// A frame is closed when it holds so much, and a longer update is cut into several records.
-const FRAME_BYTES: usize = 1 << 20;
-const RECORD_BYTES: usize = FRAME_BYTES / 4;
-/// No frame of ours is longer: a length that was damaged asks for no memory.
-const FRAME_BYTES_MAX: usize = 2 * FRAME_BYTES;
+/// Offset and length of a record; in the end, the number of records, and 0.
+const HEAD_BYTES: usize = 12;
+const SUM_BYTES: usize = 4;
+/// A longer update is cut into several records.
+const RECORD_BYTES: usize = 1 << 18;
+/// Bytes of one read or write.
+const BLOCK_BYTES: usize = 1 << 20;
 
 /// Whose journal it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +55,9 @@ impl Header {
         if take(&mut rest) != Some(VERSION.to_le_bytes()) {
             return Err(damaged("was written by another version of seekless"));
         }
-        if !is_intact(summed, u32::from_le_bytes(*sum)) {
+        let mut own = crc32fast::Hasher::new();
+        own.update(summed);
+        if !is_sum(u32::from_le_bytes(*sum), &own) {
             return Err(damaged("has a damaged header"));
         }
         let mut number = || take(&mut rest).map_or(0, u64::from_le_bytes);
@@ -76,182 +81,144 @@ pub(super) struct Record {
 
 pub(super) struct JournalWriter<W> {
     out: W,
-    frame: Vec<u8>,
+    /// What is not written yet.
+    block: Vec<u8>,
     records: u64,
     written_bytes: u64,
     sum: crc32fast::Hasher,
 }
 
 impl<W: Write> JournalWriter<W> {
-    pub fn new(out: W, header: &Header) -> io::Result<Self> {
-        let mut writer = Self {
+    pub fn new(out: W, header: &Header) -> Self {
+        Self {
             out,
-            frame: Vec::new(),
+            block: header.to_bytes(),
             records: 0,
             written_bytes: 0,
             sum: crc32fast::Hasher::new(),
-        };
-        writer.put(&header.to_bytes())?;
-        Ok(writer)
-    }
-
-    fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.sum.update(bytes);
-        self.written_bytes += bytes.len() as u64;
-        self.out.write_all(bytes)
+        }
     }
 
     pub fn push(&mut self, offset: u64, bytes: &[u8], before: &[u8]) -> io::Result<()> {
         let cuts = bytes.chunks(RECORD_BYTES).zip(before.chunks(RECORD_BYTES));
         for (at, (bytes, before)) in (offset..).step_by(RECORD_BYTES).zip(cuts) {
-            self.frame.extend_from_slice(&at.to_le_bytes());
-            self.frame.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
-            self.frame.extend_from_slice(bytes);
-            self.frame.extend_from_slice(before);
+            self.push_head(at, bytes.len());
+            self.block.extend_from_slice(bytes);
+            self.block.extend_from_slice(before);
             self.records += 1;
-            if self.frame.len() >= FRAME_BYTES {
-                self.close_frame()?;
+            if self.block.len() >= BLOCK_BYTES {
+                self.write()?;
             }
         }
         Ok(())
     }
 
-    fn close_frame(&mut self) -> io::Result<()> {
-        if self.frame.is_empty() {
-            return Ok(());
-        }
-        let frame = std::mem::take(&mut self.frame);
-        self.put(&(frame.len() as u32).to_le_bytes())?;
-        self.put(&crc32fast::hash(&frame).to_le_bytes())?;
-        self.put(&frame)?;
-        self.frame = frame;
-        self.frame.clear();
+    fn push_head(&mut self, offset: u64, length: usize) {
+        self.block.extend_from_slice(&offset.to_le_bytes());
+        self.block.extend_from_slice(&(length as u32).to_le_bytes());
+    }
+
+    fn write(&mut self) -> io::Result<()> {
+        self.sum.update(&self.block);
+        self.written_bytes += self.block.len() as u64;
+        self.out.write_all(&self.block)?;
+        self.block.clear();
         Ok(())
     }
 
     /// Writes the end, and gives the bytes of all.
     pub fn finish(mut self) -> io::Result<u64> {
-        self.close_frame()?;
-        let records = self.records;
-        self.put(&0_u32.to_le_bytes())?;
-        self.put(&records.to_le_bytes())?;
-        let sum = self.sum.clone().finalize();
-        self.put(&sum.to_le_bytes())?;
-        self.out.flush()?;
-        Ok(self.written_bytes)
+        self.push_head(self.records, 0);
+        self.write()?;
+        self.out.write_all(&self.sum.finalize().to_le_bytes())?;
+        Ok(self.written_bytes + SUM_BYTES as u64)
     }
 }
 
-/// How long a journal will be, from the lengths of what will be pushed.
-#[derive(Default)]
-pub(super) struct Length {
-    frame_bytes: usize,
-    closed_bytes: u64,
-}
+/// Bytes of a journal without records.
+pub(super) const EMPTY_BYTES: u64 = (HEADER_BYTES + HEAD_BYTES + SUM_BYTES) as u64;
 
-impl Length {
-    pub fn push(&mut self, bytes: usize) {
-        let mut left = bytes;
-        while left > 0 {
-            let record = left.min(RECORD_BYTES);
-            self.frame_bytes += 12 + 2 * record;
-            left -= record;
-            if self.frame_bytes >= FRAME_BYTES {
-                self.close_frame();
-            }
-        }
-    }
-
-    fn close_frame(&mut self) {
-        if self.frame_bytes > 0 {
-            self.closed_bytes += 8 + self.frame_bytes as u64;
-            self.frame_bytes = 0;
-        }
-    }
-
-    pub fn finish(mut self) -> u64 {
-        self.close_frame();
-        HEADER_BYTES as u64 + self.closed_bytes + 16
-    }
+/// Bytes of the records of an update with this many bytes.
+pub(super) fn records_bytes(bytes: usize) -> u64 {
+    (bytes.div_ceil(RECORD_BYTES) * HEAD_BYTES + 2 * bytes) as u64
 }
 
 pub(super) struct Read<R> {
-    from: R,
-    frame: Vec<u8>,
-    at: usize,
-    records: u64,
-    sum: crc32fast::Hasher,
+    from: BufReader<R>,
+    /// The records that were read; `None` until all of the journal was found to be whole.
+    records: Option<u64>,
 }
 
-impl<R: io::Read> Read<R> {
-    pub fn new(mut from: R) -> io::Result<(Header, Self)> {
-        let mut bytes = [0; HEADER_BYTES];
-        from.read_exact(&mut bytes)?;
-        let header = Header::from_bytes(&bytes)?;
+impl<R: io::Read + Seek> Read<R> {
+    pub fn new(from: R) -> io::Result<(Header, Self)> {
+        let mut from = BufReader::with_capacity(BLOCK_BYTES, from);
+        let header = Header::from_bytes(&read(&mut from)?)?;
+        Ok((header, Self { from, records: None }))
+    }
+
+    /// Fails unless the journal ends with the sum of all before.
+    fn require_whole(&mut self) -> io::Result<()> {
+        let start = self.from.stream_position()?;
+        let end = self.from.seek(SeekFrom::End(0))?.saturating_sub(SUM_BYTES as u64);
+        self.from.rewind()?;
         let mut sum = crc32fast::Hasher::new();
-        sum.update(&bytes);
-        let read = Self {
-            from,
-            frame: Vec::new(),
-            at: 0,
-            records: 0,
-            sum,
-        };
-        Ok((header, read))
+        let mut left = end;
+        while left > 0 {
+            let block = io::BufRead::fill_buf(&mut self.from)?;
+            let taken = block.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+            if taken == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            sum.update(&block[..taken]);
+            io::BufRead::consume(&mut self.from, taken);
+            left -= taken as u64;
+        }
+        if !is_sum(u32::from_le_bytes(read(&mut self.from)?), &sum) {
+            return Err(damaged("is incomplete or damaged"));
+        }
+        self.from.seek(SeekFrom::Start(start))?;
+        self.records = Some(0);
+        Ok(())
     }
 
-    fn read<const N: usize>(&mut self) -> io::Result<[u8; N]> {
-        let mut bytes = [0; N];
-        self.from.read_exact(&mut bytes)?;
-        self.sum.update(&bytes);
-        Ok(bytes)
-    }
-
-    /// The next record; none behind an end that agrees with all that was read.
+    /// The next record; none behind the end.
     pub fn next_record(&mut self) -> io::Result<Option<Record>> {
-        if self.at == self.frame.len() && !self.next_frame()? {
+        let Some(records) = &mut self.records else {
+            self.require_whole()?;
+            return self.next_record();
+        };
+        let offset = u64::from_le_bytes(read(&mut self.from)?);
+        let length = u32::from_le_bytes(read(&mut self.from)?) as usize;
+        if length == 0 && offset == *records {
             return Ok(None);
         }
-        let mut rest = &self.frame[self.at..];
-        let record = take_record(&mut rest).ok_or_else(|| damaged("has a damaged record"))?;
-        self.at = self.frame.len() - rest.len();
-        self.records += 1;
-        Ok(Some(record))
+        // A length that was damaged asks for no memory.
+        if length == 0 || length > RECORD_BYTES {
+            return Err(damaged("has a damaged record"));
+        }
+        *records += 1;
+        let (mut bytes, mut before) = (vec![0; length], vec![0; length]);
+        io::Read::read_exact(&mut self.from, &mut bytes)?;
+        io::Read::read_exact(&mut self.from, &mut before)?;
+        Ok(Some(Record { offset, bytes, before }))
     }
+}
 
-    fn next_frame(&mut self) -> io::Result<bool> {
-        let length = u32::from_le_bytes(self.read()?) as usize;
-        if length == 0 {
-            let records = u64::from_le_bytes(self.read()?);
-            let expected = self.sum.clone().finalize();
-            let is_intact = u32::from_le_bytes(self.read()?) == expected || cfg!(fuzzing);
-            let is_whole = is_intact && records == self.records;
-            return is_whole.then_some(false).ok_or_else(|| damaged("has a damaged end"));
-        }
-        let sum = u32::from_le_bytes(self.read()?);
-        if length > FRAME_BYTES_MAX {
-            return Err(damaged("has a damaged frame"));
-        }
-        self.frame.resize(length, 0);
-        self.from.read_exact(&mut self.frame)?;
-        self.sum.update(&self.frame);
-        if !is_intact(&self.frame, sum) {
-            return Err(damaged("has a damaged frame"));
-        }
-        self.at = 0;
-        Ok(true)
-    }
+fn read<const N: usize>(from: &mut impl io::Read) -> io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    from.read_exact(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// Whether bytes have the sum that was written down. When fuzzing they have: hardly any input would get further.
-fn is_intact(bytes: &[u8], sum: u32) -> bool {
-    cfg!(fuzzing) || crc32fast::hash(bytes) == sum
+fn is_sum(told: u32, of: &crc32fast::Hasher) -> bool {
+    cfg!(fuzzing) || told == of.clone().finalize()
 }
 
 /// Reads a whole journal, for the fuzz target. Gives the offset of each record with the bytes after and before the update.
 #[cfg(fuzzing)]
 pub fn read_journal(bytes: &[u8]) -> io::Result<Vec<(u64, Vec<u8>, Vec<u8>)>> {
-    let (_, mut read) = Read::new(bytes)?;
+    let (_, mut read) = Read::new(io::Cursor::new(bytes))?;
     let mut records = Vec::new();
     while let Some(record) = read.next_record()? {
         records.push((record.offset, record.bytes, record.before));
@@ -270,19 +237,6 @@ fn take<const N: usize>(from: &mut &[u8]) -> Option<[u8; N]> {
     Some(*taken)
 }
 
-fn take_record(from: &mut &[u8]) -> Option<Record> {
-    let offset = u64::from_le_bytes(take(from)?);
-    let length = u32::from_le_bytes(take(from)?) as usize;
-    let (bytes, rest) = from.split_at_checked(length)?;
-    let (before, rest) = rest.split_at_checked(length)?;
-    *from = rest;
-    Some(Record {
-        offset,
-        bytes: bytes.to_vec(),
-        before: before.to_vec(),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -299,21 +253,22 @@ mod tests {
 
     fn written(records: &[(u64, Vec<u8>)]) -> Vec<u8> {
         let mut out = Vec::new();
-        let mut writer = JournalWriter::new(&mut out, &HEADER).unwrap();
+        let mut writer = JournalWriter::new(&mut out, &HEADER);
         for (offset, bytes) in records {
             writer.push(*offset, bytes, &vec![9; bytes.len()]).unwrap();
         }
         writer.finish().unwrap();
-        let mut length = Length::default();
-        for (_, bytes) in records {
-            length.push(bytes.len());
-        }
-        assert_eq!(length.finish(), out.len() as u64, "the length is known beforehand");
+        let each = records.iter().map(|(_, bytes)| records_bytes(bytes.len()));
+        assert_eq!(
+            EMPTY_BYTES + each.sum::<u64>(),
+            out.len() as u64,
+            "the length is known beforehand"
+        );
         out
     }
 
     fn read(bytes: &[u8]) -> io::Result<Vec<(u64, Vec<u8>)>> {
-        let (header, mut read) = Read::new(bytes)?;
+        let (header, mut read) = Read::new(io::Cursor::new(bytes))?;
         assert_eq!(header, HEADER);
         let mut records = Vec::new();
         while let Some(record) = read.next_record()? {

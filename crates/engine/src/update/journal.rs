@@ -7,14 +7,14 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, BufReader, BufWriter, Seek};
+use std::io::{self, Seek};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use seekless_sys::{self as sys, Support};
 
 use super::commit::Commit;
-use super::form::{Header, JournalWriter, Length, Read, Record};
+use super::form::{EMPTY_BYTES, Header, JournalWriter, Read, Record, records_bytes};
 use super::grown;
 use super::place::PlaceBeside;
 use super::resolved::Updates;
@@ -163,18 +163,22 @@ pub(super) fn bytes(updates: &Updates) -> Result<u64> {
     if let Some(&known) = updates.journal_bytes.get() {
         return Ok(known);
     }
-    let mut length = Length::default();
+    let mut all = EMPTY_BYTES;
     updates.each_window(|window| {
         let writes = Writes::new(window, reading(updates.end()));
-        writes.for_each(|write| window.parts(&write).for_each(|(_, bytes)| length.push(bytes.len())));
+        writes.for_each(|write| {
+            window
+                .parts(&write)
+                .for_each(|(_, bytes)| all += records_bytes(bytes.len()))
+        });
         Ok(())
     })?;
-    Ok(*updates.journal_bytes.get_or_init(|| length.finish()))
+    Ok(*updates.journal_bytes.get_or_init(|| all))
 }
 
 fn fill((journal, path): (&File, &Path), header: &Header, side: &Side<'_>, updates: &Updates) -> Result<u64> {
     let failed = |error| Error::system(path, WRITING, error);
-    let mut writer = JournalWriter::new(BufWriter::new(journal), header).map_err(failed)?;
+    let mut writer = JournalWriter::new(journal, header);
     let mut before = vec![0; READ_BYTES];
     updates.each_window(|window| {
         for write in Writes::new(window, reading(side.bytes)) {
@@ -271,11 +275,11 @@ impl Journal<'_> {
     }
 
     /// Reads it from its start. One reader at a time: they share the place in the file.
-    fn records(&self) -> Result<(Header, Read<BufReader<&File>>)> {
+    fn records(&self) -> Result<(Header, Read<&File>)> {
         let failed = |error| Error::system(&self.path, "read the journal", error);
         let mut journal = &self.file;
         journal.rewind().map_err(failed)?;
-        Read::new(BufReader::new(journal)).map_err(failed)
+        Read::new(journal).map_err(failed)
     }
 }
 

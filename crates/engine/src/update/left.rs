@@ -99,7 +99,7 @@ pub(super) fn recover(place: &PlaceBeside, file: &File, watch: &dyn Watch) -> Re
 fn is_like(place: &PlaceBeside, name: &OsStr, file: &File) -> bool {
     let states = open_to_read(place, name).and_then(|left| Ok((WatchedState::of(&left)?, WatchedState::of(file)?)));
     states.is_ok_and(|(left, file)| {
-        let rights = |state: &WatchedState| (state.held.mode, state.held.owners);
+        let rights = |state: &WatchedState| (state.facts.mode, state.facts.owner, state.facts.group);
         rights(&left) == rights(&file) && left.attributes == file.attributes
     })
 }

@@ -4,7 +4,7 @@
 //! that it names has the old or the new value in the file.
 
 use std::fs::{File, Metadata};
-use std::io::{self, BufReader, Seek};
+use std::io::{self, Seek};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -121,7 +121,7 @@ impl<'a> Interrupted<'a> {
     /// The number of records of a complete journal; `None` if the update was interrupted before it changed the file.
     fn count_records(&self) -> Result<Option<u64>> {
         let metadata = self.place.metadata(self.file)?;
-        let (header, mut read) = match Read::new(BufReader::new(&self.journal)) {
+        let (header, mut read) = match Read::new(&self.journal) {
             Ok(read) => read,
             // All of the journal is on the device before the file is changed, unless it was cut since.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
@@ -190,7 +190,7 @@ impl<'a> Interrupted<'a> {
         let unread = |error| Error::system(&self.journal_path, "read the journal", error);
         let mut journal = &self.journal;
         journal.rewind().map_err(unread)?;
-        let (_, mut read) = Read::new(BufReader::new(journal)).map_err(unread)?;
+        let (_, mut read) = Read::new(journal).map_err(unread)?;
         while let Some(Record { offset, bytes, .. }) = read.next_record().map_err(unread)? {
             let step = WatchedStep {
                 offset,

@@ -53,7 +53,7 @@ pub(super) fn replace(
     let before = WatchedState::of(&old).map_err(stat)?;
     let found = place.metadata(&old)?;
     place.require_findable(&old, Beside::NewFile)?;
-    let (links, beside) = (before.held.names, Beside::NewFile);
+    let (links, beside) = (before.facts.names, Beside::NewFile);
     if links > 1 {
         return Err(place.failed(UpdateErrorKind::HardLinks { links, beside }));
     }
@@ -83,12 +83,12 @@ pub(super) fn replace(
         return Err(place.failed(UpdateErrorKind::Opened));
     }
     // The ctime also shows changes of owner, mode, attributes and links.
-    if now != before {
+    if !now.is_same(&before) {
         return Err(place.failed(UpdateErrorKind::Changed));
     }
     // A chmod or chown that waited for the exchange has changed the old file by now. Its ctime does not show that,
     // because the exchange set it.
-    let is_unchanged = || WatchedState::of(&old).is_ok_and(|after| after.is(&before)) && held.is_alone();
+    let is_unchanged = || WatchedState::of(&old).is_ok_and(|after| after.is_but_for_ctime(&before)) && held.is_alone();
     let synced = new.take_name(&found, &is_unchanged, watch)?;
     synced.map_err(|error| {
         let (old, source) = (new.path.clone(), Box::new(error));

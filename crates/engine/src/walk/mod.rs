@@ -13,13 +13,12 @@
 //! Not here: which files are wanted, and what is done with them.
 
 mod directory;
-mod facts;
 mod file;
 mod listing;
 mod ordered;
 
+pub use crate::files::{StatFacts, is_sure};
 pub use directory::{Closing, Directory, Failures, Handles, Limit, in_each};
-pub use facts::{StatFacts, is_sure};
 pub use file::{FOUND_FILE, Failure, FileAt, NAMED_FILE};
 pub use listing::{Listing, ListingEntry, Met, merge};
 pub use ordered::{FoundFile, Walk, WalkRules, open_root};

@@ -117,18 +117,19 @@ impl HeldFile {
     /// Makes a call that changes the file, if no other process has opened it.
     pub fn change<T>(&self, call: impl FnOnce(&File) -> T) -> Worked<T> {
         self.require_alone()?;
-        if let Some(privilege) = self.privilege().map_err(cannot("stat"))? {
+        if let Some(privilege) = self.privilege()? {
             return Err(HoleErrorKind::Privileged(privilege));
         }
         self.held.change(call).map_err(cannot("stat"))
     }
 
     /// A privilege that the file would lose.
-    fn privilege(&self) -> std::io::Result<Option<Privilege>> {
+    fn privilege(&self) -> Worked<Option<Privilege>> {
         if sys::has_capabilities(self.file()) {
             return Ok(Some(Privilege::Capabilities));
         }
-        let is_lost = self.held.now()?.mode & 0o6000 != 0 && sys::effective_user() != 0;
+        let now = StatFacts::of(self.file()).map_err(|error| cannot("stat")(error.into()))?;
+        let is_lost = now.mode & 0o6000 != 0 && sys::effective_user() != 0;
         Ok(is_lost.then_some(Privilege::SetId))
     }
 

@@ -4,14 +4,15 @@
 
 use std::fs::File;
 use std::io;
+use std::ops::Deref;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use rustix::fs::FileType;
 use seekless::error::NotAlone;
-use seekless::files::{Attributes, DIGESTED_HOLE_BYTES_MAX, FileState, Lease, lock, read_full, with_article};
-use seekless_sys::{LeaseKind, LeaseScope, SharedMappings};
+use seekless::files::{Attributes, DIGESTED_HOLE_BYTES_MAX, FileState, Held, Lease, read_full, with_article};
+use seekless_sys::{LeaseKind, SharedMappings};
 
 use super::place::{Behind, Directories, NameInDirectory};
 use super::session::Session;
@@ -36,11 +37,16 @@ const IN_USE: &str = "in use: another process is opening it for writing";
 
 /// A file that is open, locked and leased.
 pub(super) struct HeldFile {
-    pub file: Arc<File>,
-    lease: Option<Lease>,
-    /// What it is expected to be.
-    facts: Mutex<StatFacts>,
+    held: Held,
     pub behind: Behind,
+}
+
+impl Deref for HeldFile {
+    type Target = Held;
+
+    fn deref(&self) -> &Held {
+        &self.held
+    }
 }
 
 /// A file that is kept.
@@ -55,43 +61,13 @@ pub(super) struct HeldKept {
     pub digest: String,
 }
 
-/// Whether a file is what it was. The space that it takes may change without a write, when its blocks are allocated.
-pub(super) fn is_same(one: &StatFacts, other: &StatFacts) -> bool {
-    (one.names, one.changed_ns) == (other.names, other.changed_ns) && is_but_for_names(one, other)
-}
-
-/// Whether a file differs only in what links and renames change: the number of its names, and its ctime. The space it takes
-/// may differ, too: blocks are allocated without a write.
-pub(super) fn is_but_for_names(one: &StatFacts, other: &StatFacts) -> bool {
-    let same = |facts: &StatFacts| StatFacts {
-        names: 0,
-        state: FileState {
-            changed_ns: 0,
-            ..facts.state
-        },
-        allocated_bytes: 0,
-        ..*facts
-    };
-    same(one) == same(other)
-}
-
 impl HeldFile {
-    /// What the file is expected to be.
-    pub fn facts(&self) -> StatFacts {
-        *self.facts.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Whether nobody opened the file for writing since the lease was taken.
-    pub fn is_alone(&self) -> bool {
-        self.lease.as_ref().is_none_or(Lease::stands)
-    }
-
     /// Fails if the file is not what it was, or somebody wants to write to it.
     pub fn require_unchanged(&self) -> Result<(), Refused> {
-        match StatFacts::of(&self.file).map_err(cannot("stat"))? {
-            now if !is_same(&now, &self.facts()) => Err("changed since it was compared".into()),
-            _ if !self.is_alone() => Err(IN_USE.into()),
-            _ => Ok(()),
+        match self.is_unchanged().map_err(cannot("stat"))? {
+            false => Err("changed since it was compared".into()),
+            true if !self.is_alone() => Err(IN_USE.into()),
+            true => Ok(()),
         }
     }
 
@@ -100,13 +76,10 @@ impl HeldFile {
     /// # Errors
     /// Something else changed, too.
     pub fn renew(&self) -> Result<(), Refused> {
-        let now = StatFacts::of(&self.file).map_err(cannot("stat"))?;
-        let mut facts = self.facts.lock().unwrap_or_else(PoisonError::into_inner);
-        if !is_but_for_names(&now, &facts) {
-            return Err("changed while links were made".into());
-        }
-        *facts = now;
-        Ok(())
+        let is_ours = self.held.renew().map_err(cannot("stat"))?;
+        is_ours
+            .then_some(())
+            .ok_or_else(|| "changed while links were made".into())
     }
 }
 
@@ -116,7 +89,7 @@ impl HeldKept {
         let why = match StatFacts::of(&self.held.file) {
             Err(error) => cannot("stat")(error),
             Ok(now) if now.names == 0 => "another program removed it at that moment".into(),
-            Ok(now) if !is_but_for_names(&now, &self.held.facts()) => "it was changed at that moment".into(),
+            Ok(now) if !now.is_but_for_names(&self.held.facts()) => "it was changed at that moment".into(),
             Ok(_) if !self.held.is_alone() => IN_USE.into(),
             Ok(_) => return Ok(()),
         };
@@ -133,12 +106,12 @@ impl Session<'_> {
         held: &HeldFile,
         mappings: &mut Option<SharedMappings>,
     ) -> Result<(), Refused> {
-        let is_blind = |held: &&HeldFile| held.lease.as_ref().is_some_and(Lease::may_be_mapped);
+        let is_blind = |held: &&HeldFile| held.lease().is_some_and(Lease::may_be_mapped);
         if self.options.is_busy || ![&kept.held, held].iter().any(is_blind) {
             return Ok(());
         }
         let of_kept = of_kept(&kept.place.path);
-        let unmapped = |held: &HeldFile, mappings: &mut Option<SharedMappings>| match &held.lease {
+        let unmapped = |held: &HeldFile, mappings: &mut Option<SharedMappings>| match held.lease() {
             Some(lease) => lease.require_unmapped(mappings).map_err(|why| format!("in use: {why}")),
             None => Ok(()),
         };
@@ -165,28 +138,22 @@ impl Session<'_> {
             .of(found.device, &file)
             .map_err(cannot("examine its file system"))?;
         self.require_proof(&behind)?;
-        if !lock(&file, PATIENCE).map_err(cannot("lock"))? {
-            return Err("in use: another process has locked it".into());
-        }
+        let held = Held::lock(file, PATIENCE).map_err(cannot("lock"))?;
+        let mut held = held.ok_or("in use: another process has locked it")?;
         // Mappings are asked for in `require_unmapped`, for many files at once.
         let scope = behind.leases.as_ref().ok();
-        let take = |scope: &LeaseScope| Lease::take(&file, LeaseKind::AgainstWriters, Some(*scope));
-        let lease = match scope.map(take).transpose() {
-            Ok(lease) => lease,
-            Err(_) if self.options.is_busy => None,
+        let kept_out = scope.map(|scope| held.keep_out(LeaseKind::AgainstWriters, Some(*scope)));
+        match kept_out.transpose() {
+            Ok(_) => {}
+            Err(_) if self.options.is_busy => {}
             Err(why @ NotAlone::OpenForWriting) => return Err(format!("in use: {why}")),
             Err(why) => return Err(cannot("keep other processes out")(why)),
-        };
-        let facts = StatFacts::of(&file).map_err(cannot("stat"))?;
+        }
+        let facts = held.facts();
         if facts.kind != FileType::RegularFile || !self.is_expected(expected, &facts) {
             return Err("changed since the search".into());
         }
-        Ok(HeldFile {
-            file,
-            lease,
-            facts: facts.into(),
-            behind,
-        })
+        Ok(HeldFile { held, behind })
     }
 
     /// Opens the file that a step keeps.

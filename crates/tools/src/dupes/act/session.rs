@@ -14,7 +14,7 @@ use seekless::files::{Attributes, FileId, FileState};
 use seekless::update::Watch;
 use seekless_sys::{self as sys, IdMaps, Support};
 
-use super::held::{HeldFile, UNSURE, is_same};
+use super::held::{HeldFile, UNSURE};
 use super::place::{Behind, NameInDirectory, Systems};
 use super::record::{NameOf, StepRecord};
 use super::{ActingOptions, Action, Refused, cannot};
@@ -234,7 +234,7 @@ impl<'a> Session<'a> {
     pub fn is_expected(&self, expected: &FileState, now: &StatFacts) -> bool {
         let renewed = self.renewed.lock().unwrap_or_else(PoisonError::into_inner);
         match renewed.get(&expected.id()) {
-            Some(renewed) => is_same(renewed, now),
+            Some(renewed) => renewed.is_same(now),
             None => *expected == now.state,
         }
     }

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use rustix::fs::{AtFlags, FileType, Stat, fstat, statat};
 use seekless_sys::inodes_identify;
 
-use crate::files::{FileState, nanoseconds};
+use super::{FileState, nanoseconds};
 
 /// The facts of stat(2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,6 +93,28 @@ impl StatFacts {
         }
     }
 
+    /// Whether a file is what it was. The space that it takes may change without a write, when its blocks are allocated.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        (self.names, self.changed_ns) == (other.names, other.changed_ns) && self.is_but_for_names(other)
+    }
+
+    /// Whether a file differs only in what links and renames change: the number of its names, and its ctime. The space it takes
+    /// may differ, too.
+    #[must_use]
+    pub fn is_but_for_names(&self, other: &Self) -> bool {
+        let own = Self {
+            state: FileState {
+                changed_ns: other.changed_ns,
+                ..self.state
+            },
+            names: other.names,
+            allocated_bytes: other.allocated_bytes,
+            ..*self
+        };
+        own == *other
+    }
+
     /// Whether two open files or directories are the same. False if inode numbers do not identify files there.
     #[must_use]
     pub fn are_of_one_file(facts: &[Self; 2], files: [BorrowedFd<'_>; 2]) -> bool {
@@ -100,7 +122,7 @@ impl StatFacts {
     }
 }
 
-/// Whether no two files share an [`FileId`](crate::files::FileId) on the file system of an open file. They may on FUSE, if it
+/// Whether no two files share an [`FileId`](super::FileId) on the file system of an open file. They may on FUSE, if it
 /// shows files of several file systems.
 pub fn is_sure(file: impl AsFd) -> bool {
     inodes_identify(file).unwrap_or(false)
