@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn what_safety_writes_counts_and_leaves_less_to_the_file() {
-    // 12 bytes and twice the four changed bytes for each of 10,000 updates, the frame, and at most the 4,000,000 of a copy.
+    // 12 bytes and twice the four changed bytes for each of 10,000 updates, and at most the 4,000,000 of a copy.
     let updates = every(400, 10_000);
     let planned = |safety, most| {
         let limits = PlanLimits {
@@ -17,7 +17,7 @@ fn what_safety_writes_counts_and_leaves_less_to_the_file() {
         let is_gap_0 = order == UpdateOrder::Coalesce(0);
         (planned.cost.safety_bytes, is_gap_0, planned.cost.is_within(&limits))
     };
-    let journal = 64 + 8 + 200_000 + 16;
+    let journal = 64 + 200_000 + 16;
     for (safety, most, expected) in [
         (Safety::InPlace, 100.0, (0, false, true)),
         (Safety::InPlace, 1.0, (0, true, true)),
