@@ -89,10 +89,10 @@ pub(crate) type Prepare<M> = fn(Setup) -> Result<Box<M>>;
 
 /// A mechanism with its buffers, rings and threads, made for files of up to this many bytes.
 pub(crate) struct Prepared<M: ?Sized> {
-    pub method: Method,
+    pub setup: Setup,
     make: Prepare<M>,
     longest_file_bytes: u64,
-    mechanism: Box<M>,
+    pub mechanism: Box<M>,
 }
 
 impl<M: ?Sized> Prepared<M> {
@@ -105,7 +105,7 @@ impl<M: ?Sized> Prepared<M> {
         let setup = Setup::new(method, longest_file_bytes);
         setup.require_here()?;
         Ok(Self {
-            method: *method,
+            setup,
             make,
             longest_file_bytes,
             mechanism: make(setup)?,
@@ -115,7 +115,8 @@ impl<M: ?Sized> Prepared<M> {
     /// The mechanism; it is made again if the file is longer than those that it was made for.
     pub fn for_bytes(&mut self, bytes: u64) -> Result<&mut M> {
         if bytes > self.longest_file_bytes {
-            self.mechanism = (self.make)(Setup::new(&self.method, bytes))?;
+            self.setup = Setup::new(&self.setup.method, bytes);
+            self.mechanism = (self.make)(self.setup)?;
             self.longest_file_bytes = bytes;
         }
         Ok(&mut self.mechanism)

@@ -14,7 +14,7 @@ use rustix::io::Errno;
 
 use crate::platform;
 use crate::support::{Support, attempt};
-use crate::types::{Access, OpenedAs, Opening};
+use crate::types::{Access, Opening};
 
 /// An open directory, which need not be readable: only [`Directory::names`] and [`Directory::sync`] read it. Names are
 /// single components: a `/` in one leads out of the directory.
@@ -86,20 +86,22 @@ pub fn await_writer(pipe: File) -> io::Result<File> {
     Ok(pipe)
 }
 
-/// The flags of an open file: `F_GETFL` (fcntl(2)).
+/// What to open a file with again for an access, and whether every write goes to its end (`O_APPEND`), by its flags: `F_GETFL`
+/// (fcntl(2)). That it bypasses the page cache is unknown on macOS, which has no such flag.
 ///
 /// # Errors
 /// The system's.
-pub fn opened_as(file: &File) -> io::Result<OpenedAs> {
+pub fn opened_as(file: &File, access: Access) -> io::Result<(Opening, bool)> {
     let flags = rustix::fs::fcntl_getfl(file)?;
     // An empty flag, on platforms without it, is contained in all flags.
     let has = |flag: OFlags| !flag.is_empty() && flags.contains(flag);
-    Ok(OpenedAs {
+    let opening = Opening {
+        access,
         direct: has(platform::DIRECT),
         write_through: has(platform::WRITE_THROUGH),
-        append: has(OFlags::APPEND),
         keeps_atime: has(platform::NO_ATIME),
-    })
+    };
+    Ok((opening, has(OFlags::APPEND)))
 }
 
 /// Opens something by `open` with `O_NOATIME` (open(2)), so that reading it does not change its time of access. Only the owner

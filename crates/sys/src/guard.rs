@@ -55,7 +55,7 @@ pub fn install_guard() -> io::Result<()> {
         return Ok(());
     }
     // The handler may run as soon as it is installed, so the previous handler is stored first.
-    let previous = current_action()?;
+    let previous = current_action(libc::SIGBUS)?;
     INSTALLED.get_or_init(|| Installed {
         previous,
         page_bytes: crate::page_bytes(),
@@ -78,11 +78,11 @@ pub fn guard_installed() -> bool {
     READY.load(Ordering::Acquire)
 }
 
-fn current_action() -> io::Result<libc::sigaction> {
+pub(crate) fn current_action(signal: c_int) -> io::Result<libc::sigaction> {
     // SAFETY: all-zero is a valid `sigaction`, here only to be overwritten.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     // SAFETY: without a new action the call only writes the present one to `action`.
-    checked(unsafe { libc::sigaction(libc::SIGBUS, ptr::null(), &raw mut action) })?;
+    checked(unsafe { libc::sigaction(signal, ptr::null(), &raw mut action) })?;
     Ok(action)
 }
 

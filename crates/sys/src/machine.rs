@@ -4,6 +4,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::time::Duration;
 
+use crate::guard::current_action;
 use crate::platform::{MAX_RSS_UNIT_BYTES, peak_memory_bytes};
 use crate::support::checked;
 use crate::types::{Usage, Whose};
@@ -72,11 +73,7 @@ pub fn kill_group(leader: u32) -> io::Result<()> {
 /// Whether this process ignores a signal, as a program started by `nohup` does: sigaction(2). False if unknown.
 #[must_use]
 pub fn is_ignored(signal: i32) -> bool {
-    let mut action = MaybeUninit::<libc::sigaction>::zeroed();
-    // SAFETY: the new action may be null; the old one is memory for one `sigaction`, all that the call writes to.
-    let asked = unsafe { libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr()) };
-    // SAFETY: all of it is initialized, by zeros, which are a valid action, or by the call.
-    asked == 0 && unsafe { action.assume_init() }.sa_sigaction == libc::SIG_IGN
+    current_action(signal).is_ok_and(|action| action.sa_sigaction == libc::SIG_IGN)
 }
 
 /// How many files this process may have open: getrlimit(2) `RLIMIT_NOFILE`.

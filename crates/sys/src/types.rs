@@ -44,19 +44,6 @@ impl Opening {
     }
 }
 
-/// How a file was opened.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct OpenedAs {
-    /// Bypassing the page cache: `O_DIRECT`. Unknown on macOS, which has no such flag.
-    pub direct: bool,
-    /// Every write returns with its data on the device: `O_DSYNC` or `O_SYNC`.
-    pub write_through: bool,
-    /// Every write goes to the end: `O_APPEND`.
-    pub append: bool,
-    /// Reading does not change the time of access: `O_NOATIME`.
-    pub keeps_atime: bool,
-}
-
 /// The alignment that direct I/O on a file requires, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Alignment {

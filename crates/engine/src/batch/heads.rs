@@ -41,17 +41,13 @@ const GROWTH: usize = 4;
 pub struct Heads<const N: usize> {
     plan: BatchPlan,
     buffers: [Vec<u8>; N],
-    ring: Lazy,
+    /// Created when it is first needed.
+    ring: Option<Box<Ring>>,
+    /// Whether a ring may be created: not where the system does not allow it, as in sandboxes, or the limit of locked memory is too
+    /// low.
+    may_have_ring: bool,
     /// Groups to read together when the next one is not in memory.
     room: usize,
-}
-
-/// A ring, created when it is first needed.
-enum Lazy {
-    Unmade,
-    Made(Box<Ring>),
-    /// The system does not allow it, as in sandboxes, or the limit of locked memory is too low.
-    Missing,
 }
 
 /// The result of reads that do not wait.
@@ -69,7 +65,8 @@ impl<const N: usize> Heads<N> {
         Self {
             plan: plan.clone(),
             buffers: std::array::from_fn(|_| vec![0; plan.head_bytes[0]]),
-            ring: if plan.has_rings { Lazy::Unmade } else { Lazy::Missing },
+            ring: None,
+            may_have_ring: plan.has_rings,
             room: 1,
         }
     }
@@ -77,7 +74,7 @@ impl<const N: usize> Heads<N> {
     /// Whether a ring was created because files were not in memory.
     #[must_use]
     pub fn has_ring(&self) -> bool {
-        matches!(self.ring, Lazy::Made(_))
+        self.ring.is_some()
     }
 
     /// Whether the last files that were read were in memory.
@@ -169,20 +166,15 @@ impl<const N: usize> Heads<N> {
             }
         }
         // A ring that failed to wait is not used again.
-        if let Some(ring) = ring.filter(|ring| ring.in_flight() == 0) {
-            self.ring = Lazy::Made(ring);
-        }
+        self.ring = ring.filter(|ring| ring.in_flight() == 0).or(self.ring.take());
     }
 
     fn take_ring(&mut self) -> Option<Box<Ring>> {
-        match std::mem::replace(&mut self.ring, Lazy::Missing) {
-            Lazy::Made(ring) => Some(ring),
-            Lazy::Missing => None,
-            Lazy::Unmade => {
-                let made = Ring::new((N * self.plan.batch) as u32, self.plan.head_bytes[1], 1);
-                made.ok()?.available().map(Box::new)
-            }
+        if std::mem::take(&mut self.may_have_ring) {
+            let made = Ring::new((N * self.plan.batch) as u32, self.plan.head_bytes[1], 1);
+            return made.ok()?.available().map(Box::new);
         }
+        self.ring.take()
     }
 }
 

@@ -191,7 +191,7 @@ impl Comparer {
         other: &Part<'_>,
         progress: Option<&dyn Progress>,
     ) -> Result<Comparison> {
-        let method = self.0.method;
+        let method = self.0.setup.method;
         let mut pair = Pair::open([one, other], &method)?;
         pair.sides[0].progress = progress;
         let mechanism = self.0.for_bytes(pair.longest_bytes())?;

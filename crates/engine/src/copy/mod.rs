@@ -137,7 +137,7 @@ impl Copier {
         destination: Destination,
         progress: Option<&dyn Progress>,
     ) -> Result<Transfer> {
-        let method = self.0.method;
+        let method = self.0.setup.method;
         let mut source = Side::open_source(from, &method)?;
         source.keep_to(from)?;
         // These copy everything in one call.

@@ -3,10 +3,10 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use seekless_sys::{self as sys, Directory, Opening, Support};
+use seekless_sys::{self as sys, Access, Directory, Opening, Support};
 
 use super::FileId;
 
@@ -57,11 +57,18 @@ pub(crate) fn make_for_a_moment(directory: &Directory, how: Opening) -> io::Resu
 
 /// Creates an empty file in a directory that is removed when it is closed.
 pub(crate) fn make_unnamed(directory: &Path) -> io::Result<File> {
-    let directory = Directory::open(directory)?;
-    if let Support::Available((file, _)) = sys::unnamed_file(&directory)? {
-        return Ok(file);
-    }
-    let (file, name) = make_beside(&directory)?;
-    directory.remove_file(&name)?;
-    Ok(file)
+    let made = make_for_a_moment(&Directory::open(directory)?, Opening::plain(Access::Read));
+    made.map(|(file, _)| file)
+}
+
+/// Creates an empty file in a directory, with mode 0600. It has no name, and a path by which it can be opened again; or where the file
+/// system has no such files, this name.
+///
+/// # Errors
+/// The system's; `EEXIST` where the name is needed and taken.
+pub fn make_new(directory: &Directory, name: &OsStr) -> io::Result<(File, Option<PathBuf>)> {
+    Ok(match sys::unnamed_file(directory)? {
+        Support::Available((file, path)) => (file, Some(path)),
+        Support::Unavailable(_) => (directory.create_file(name, 0o600)?, None),
+    })
 }

@@ -17,6 +17,7 @@ mod read;
 mod whole;
 
 pub use attributes::{Attributes, NotGiven};
+pub use beside::make_new;
 pub(crate) use beside::{is_name_of_empty, make_beside, make_for_a_moment, make_unnamed};
 pub use exchange::{Exchange, NotExchanged};
 pub use exposed::{Exposed, open_of, open_own, open_own_input, read_within};

@@ -140,7 +140,7 @@ impl Reader {
         drawn: Option<&Visits>,
         progress: Option<&dyn Progress>,
     ) -> Result<Transfer> {
-        let method = self.0.method;
+        let method = self.0.setup.method;
         let mut source = Side::open_source(part, &method)?;
         if method.options().access() == AccessPattern::Random && consumer.needs_order() {
             return Err(source.unavailable("it delivers blocks out of order, but this consumer needs them in order"));

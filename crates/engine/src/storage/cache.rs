@@ -18,8 +18,6 @@ use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-#[doc(inline)]
-pub use seekless_sys::Memory;
 use seekless_sys::{self as sys, Support};
 
 use crate::error::{Error, Result};
@@ -220,10 +218,27 @@ fn of_system(answer: io::Result<Support<()>>) -> Result<()> {
     answer.map_err(|error| Error::system(path, "drop the system's caches", error))
 }
 
+/// The machine's memory, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Memory {
+    /// All that the system can use.
+    pub total_bytes: u64,
+    /// The system's estimate of the memory available without swapping.
+    pub available_bytes: u64,
+    /// The size of the page cache, without shared memory (tmpfs); `None` if the system does not report it.
+    pub cached_bytes: Option<u64>,
+}
+
 /// The machine's memory; `None` if the system does not report it.
 #[must_use]
 pub fn memory() -> Option<Memory> {
-    sys::memory().ok()?.available()
+    let found = sys::memory().ok()?.available()?;
+    Some(Memory {
+        total_bytes: found.total_bytes,
+        available_bytes: found.available_bytes,
+        cached_bytes: found.cached_bytes,
+    })
 }
 
 /// Waits until everything written to the storage of `directory` is on its device. Errors are ignored: data that is

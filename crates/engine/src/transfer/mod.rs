@@ -175,7 +175,7 @@ impl<'a> Side<'a> {
         let mut side = Self::new(Arc::clone(&file), part.path(), method, 4);
         side.is_of_caller = true;
         require_regular(side.path, &side.metadata()?)?;
-        let opened = sys::opened_as(&file).map_err(|error| side.failed("read its open flags", error))?;
+        let (opened, appends) = side.opened_as(access)?;
         let options = method.options();
         let is_direct = options.cache() == CachePolicy::Direct;
         let is_through = access != Access::Read && options.durability() == Durability::WriteThrough;
@@ -183,7 +183,7 @@ impl<'a> Side<'a> {
             "the file is open without O_DIRECT"
         } else if opened.direct && !is_direct {
             "the file is open with O_DIRECT, which only methods with `direct` use"
-        } else if access != Access::Read && opened.append {
+        } else if access != Access::Read && appends {
             "the file is open with O_APPEND: all writes go to its end"
         } else if is_through && !opened.write_through {
             "the file is open without O_DSYNC"
@@ -217,14 +217,13 @@ impl<'a> Side<'a> {
         };
         // Reading the flags, open, close.
         self.count_calls(3);
-        let opened = sys::opened_as(&self.file).map_err(|error| self.failed("read its open flags", error))?;
-        let how = Opening {
-            access,
-            direct: opened.direct,
-            write_through: opened.write_through,
-            keeps_atime: opened.keeps_atime,
-        };
+        let (how, _) = self.opened_as(access)?;
         self.support("open again", sys::open(&path, how)).map(Arc::new)
+    }
+
+    /// How the file was opened, and whether every write goes to its end.
+    fn opened_as(&self, access: Access) -> Result<(Opening, bool)> {
+        sys::opened_as(&self.file, access).map_err(|error| self.failed("read its open flags", error))
     }
 
     /// Creates or opens a target of this many bytes as the method says, or takes an open file.

@@ -199,7 +199,7 @@ pub(super) fn in_place(
         _ => None,
     };
     let going = Going::new(watch, others, bytes_before);
-    let result = fill(&mut *prepared.mechanism, &side, updates, &going);
+    let result = fill(&mut *prepared.0.mechanism, &side, updates, &going);
     let result = result.and_then(|()| harden(&side, updates, &going, journal.is_some()));
     let done = Updated {
         journal_bytes: journal.as_ref().map_or(0, |journal| journal.bytes),
@@ -216,7 +216,7 @@ pub(super) fn in_place(
         }
         (Err(source), Some(journal)) => Err(journal.undo(&side, source, &going)),
         (Err(source), None) => {
-            let (far, reached) = going.how_far(&side, updates, prepared.block_bytes);
+            let (far, reached) = going.how_far(&side, updates, prepared.0.setup.block_bytes);
             if let Err(error) = cut_zeros(&side, bytes_before.max(reached), &going) {
                 log::warn!(
                     error = full_text(&error),

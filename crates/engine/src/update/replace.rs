@@ -126,7 +126,7 @@ fn update(
     let mut side = Side::open_by(&new.path, method, Access::Overwrite, |how| new.open(how))?;
     side.bytes = updates.end().max(bytes_before);
     let going = Going::new(watch, Others::Nobody, bytes_before);
-    fill(&mut *prepared.mechanism, &side, updates, &going)?;
+    fill(&mut *prepared.0.mechanism, &side, updates, &going)?;
     let fsync = harden(&side, updates, &going, false)?;
     Ok(Updated {
         fsync,

@@ -123,7 +123,7 @@ impl Writer {
         producer: &dyn Producer,
         progress: Option<&dyn Progress>,
     ) -> Result<Transfer> {
-        let method = self.0.method;
+        let method = self.0.setup.method;
         let mechanism = self.0.for_bytes(bytes)?;
         let mut target = Side::open_target(part, &method, destination, bytes)?;
         target.progress = progress;
@@ -142,7 +142,7 @@ impl Writer {
     /// error, some blocks may be written.
     #[doc(hidden)]
     pub fn visit(&mut self, path: impl AsRef<Path>, visits: &Visits, producer: &dyn Producer) -> Result<Transfer> {
-        let method = self.0.method;
+        let method = self.0.setup.method;
         let part = Part::whole(&path);
         let mut target = Side::open_target(&part, &method, Destination::Overwrite, 0)?;
         target.bytes = target.metadata()?.len();

@@ -10,9 +10,9 @@ use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::{Access, AtFlags, accessat};
 use rustix::io::Errno;
-use seekless::files::{Attributes, FileId, FileState};
+use seekless::files::{Attributes, FileId, FileState, make_new};
 use seekless::update::Watch;
-use seekless_sys::{self as sys, IdMaps, Support};
+use seekless_sys::{self as sys, IdMaps};
 
 use super::held::{HeldFile, UNSURE};
 use super::place::{Behind, NameInDirectory, Systems};
@@ -165,12 +165,9 @@ impl<'a> Session<'a> {
         let answer = tried.entry(kind).or_insert_with(|| {
             let temporary = OsStr::new(&entry.names[0].temporary);
             let failed = cannot("test whether undo could restore it");
-            let (file, is_named) = match sys::unnamed_file(&place.directory).map_err(&failed)? {
-                Support::Available((file, _)) => (file, false),
-                Support::Unavailable(_) => (place.directory.create_file(temporary, 0o600).map_err(&failed)?, true),
-            };
+            let (file, unnamed) = make_new(&place.directory, temporary).map_err(&failed)?;
             let given = old.give_flags(&file).and_then(|()| old.give_attributes(&file));
-            if is_named {
+            if unnamed.is_none() {
                 place.directory.remove_file(temporary).map_err(&failed)?;
             }
             given.map_err(|why| format!("undo could not restore it: {why}"))

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use seekless::files::make_new;
 use seekless::plan::usual;
 use seekless::update::{StepKind, Watch};
 use seekless::{Copier, Destination, Operation, Part};
@@ -570,10 +571,8 @@ impl Undoing<'_> {
         let (temporary, unmade) = (OsStr::new(&name.temporary), cannot("make a new file"));
         let told = self.watch.announce(StepKind::Make, &place.beside(temporary));
         told.map_err(&unmade)?;
-        let (file, is_named) = match sys::unnamed_file(&place.directory).map_err(&unmade)? {
-            Support::Available((file, _)) => (file, false),
-            Support::Unavailable(_) => (place.directory.create_file(temporary, 0o600).map_err(&unmade)?, true),
-        };
+        let (file, unnamed) = make_new(&place.directory, temporary).map_err(&unmade)?;
+        let is_named = unnamed.is_none();
         let filled = self.fill(entry, &kept, &file);
         match filled.and_then(|is_equal| if is_equal { Ok(()) } else { Err(changed()) }) {
             Ok(()) => Ok((file, is_named)),
