@@ -11,7 +11,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use seekless::files::{Exposed, with_new_name};
+use seekless::files::{Exposed, StatFacts, with_new_name};
 use seekless_sys::{self as sys, Access, Directory};
 
 /// The prefix of the directories' names.
@@ -175,7 +175,7 @@ fn remove_tree(parent: &Directory, name: &OsStr, depth: u32) -> io::Result<()> {
 
 /// Removes a directory that is empty, if it still has its name.
 fn remove_empty(parent: &Directory, name: &OsStr, directory: &Directory) -> io::Result<()> {
-    if parent.entry(name)?.is(&directory.metadata()?) {
+    if StatFacts::at(parent, name)?.is(&directory.metadata()?) {
         parent.remove_directory(name)
     } else {
         Err(io::Error::other("another directory has its name"))
@@ -216,7 +216,7 @@ fn own(directory: &Directory) -> io::Result<Option<File>> {
         Err(TryLockError::WouldBlock) => return Ok(None),
         Err(TryLockError::Error(error)) => return Err(error),
     }
-    let is_still_there = directory.entry(LOCK.as_ref()).is_ok_and(|found| found.is(&made));
+    let is_still_there = StatFacts::at(directory, LOCK).is_ok_and(|found| found.is(&made));
     Ok(is_still_there.then_some(lock))
 }
 

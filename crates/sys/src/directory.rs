@@ -9,7 +9,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use rustix::event::{PollFd, PollFlags};
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, RawMode};
+use rustix::fs::{AtFlags, Dir, Mode, OFlags, RawMode};
 use rustix::io::Errno;
 
 use crate::platform;
@@ -28,39 +28,6 @@ pub struct Directory {
 const SEARCHING: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 #[cfg(not(target_os = "linux"))]
 const SEARCHING: OFlags = OFlags::DIRECTORY.union(OFlags::CLOEXEC);
-
-/// A name in a directory: lstat(2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
-    /// The device of the file system.
-    pub device: u64,
-    /// The inode number.
-    pub inode: u64,
-    /// Whether it is a regular file.
-    pub is_file: bool,
-    /// Whether it is a directory.
-    pub is_directory: bool,
-    /// The user that owns it.
-    pub user: u32,
-    /// Size in bytes.
-    pub bytes: u64,
-    /// When its contents were changed: seconds and nanoseconds.
-    pub modified: (i64, i64),
-}
-
-impl Entry {
-    /// Whether it is the same file as an open one.
-    #[must_use]
-    pub fn is(&self, file: &Metadata) -> bool {
-        use std::os::unix::fs::MetadataExt;
-        (self.device, self.inode) == (file.dev(), file.ino())
-    }
-}
-
-/// A time of stat(2). Its types differ from system to system.
-fn time(seconds: impl TryInto<i64>, nanoseconds: impl TryInto<i64>) -> (i64, i64) {
-    (seconds.try_into().unwrap_or(0), nanoseconds.try_into().unwrap_or(0))
-}
 
 /// Opens a file (open(2)). Child processes do not inherit it, and opening a FIFO does not block. A new one gets mode
 /// 0666, less the umask.
@@ -211,30 +178,6 @@ impl Directory {
         self.open_directory(name)
     }
 
-    /// Stats a name. A link is not followed.
-    ///
-    /// # Errors
-    /// The system's; `ENOENT` where there is none.
-    pub fn entry(&self, name: &OsStr) -> io::Result<Entry> {
-        let found = rustix::fs::statat(&self.file, name, AtFlags::SYMLINK_NOFOLLOW)?;
-        let kind = FileType::from_raw_mode(found.st_mode);
-        Ok(Entry {
-            #[allow(
-                clippy::unnecessary_cast,
-                clippy::cast_sign_loss,
-                reason = "dev_t is an i32 on macOS"
-            )]
-            device: found.st_dev as u64,
-            #[allow(clippy::unnecessary_cast, reason = "the width differs from system to system")]
-            inode: found.st_ino as u64,
-            is_file: kind == FileType::RegularFile,
-            is_directory: kind == FileType::Directory,
-            user: found.st_uid,
-            bytes: u64::try_from(found.st_size).unwrap_or(0),
-            modified: time(found.st_mtime, found.st_mtime_nsec),
-        })
-    }
-
     /// All names but `.` and `..`.
     ///
     /// # Errors
@@ -377,7 +320,7 @@ mod tests {
         let reading = Opening::plain(Access::Read);
         assert!(directory.open_file("link".as_ref(), reading).is_err());
         assert!(directory.open_directory("link".as_ref()).is_err());
-        assert!(!directory.entry("link".as_ref()).unwrap().is_file);
+        assert!(directory.link_target("link".as_ref()).is_ok());
         assert_eq!(fs::read(&precious).unwrap(), b"precious");
     }
 

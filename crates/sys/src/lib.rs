@@ -55,7 +55,7 @@ pub use aio::Aio;
 pub use buffer::Buffer;
 pub use bytes::{MappedBytes, MappedBytesMut};
 pub use difference::first_difference;
-pub use directory::{Directory, Entry, await_writer, open, opened_as, without_atime};
+pub use directory::{Directory, await_writer, open, opened_as, without_atime};
 pub use guard::{guard_installed, install_guard};
 pub use machine::{
     effective_groups, effective_user, hold_little_free_memory, host_name, is_ignored, kernel_release, kill_group,

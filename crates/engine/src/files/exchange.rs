@@ -7,6 +7,7 @@ use std::path::Path;
 
 use seekless_sys::{Directory, Support};
 
+use super::StatFacts;
 use crate::update::{StepKind, Watch};
 
 /// Two names in a directory: one that leads to something else than it should, and the temporary one of what is to replace it.
@@ -79,7 +80,7 @@ impl<E> Exchange<'_, E> {
         match back {
             Err(error) => NotExchanged::Aside(why, error),
             Ok(()) if (self.is_new)(self.temporary) => NotExchanged::GivenBack(why),
-            Ok(()) if self.directory.entry(self.temporary).is_err() => NotExchanged::Removed(why),
+            Ok(()) if StatFacts::at(self.directory, self.temporary).is_err() => NotExchanged::Removed(why),
             Ok(()) => NotExchanged::Saved(why),
         }
     }

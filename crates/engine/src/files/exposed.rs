@@ -11,6 +11,8 @@ use std::path::{Component, Path, PathBuf};
 
 use seekless_sys::{self as sys, Access, Directory, Opening, Support};
 
+use super::StatFacts;
+
 /// A file or directory that another user than root and this one owns or may write to. In a directory with the sticky bit, users
 /// may only add names.
 #[derive(Debug, PartialEq, Eq)]
@@ -119,7 +121,7 @@ impl Way {
                     if links > LINKS_MAX {
                         return Err(io::Error::other("too many symbolic links"));
                     }
-                    let owner = Some(within.entry(&name)?.user).filter(|owner| !users.contains(owner));
+                    let owner = Some(StatFacts::at(within, &name)?.owner).filter(|owner| !users.contains(owner));
                     if owner.is_some() && way.exposed.is_none() {
                         way.exposed = Some(Exposed {
                             path: way.path.join(&name),

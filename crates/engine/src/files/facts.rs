@@ -1,12 +1,13 @@
 //! Facts about an entry: its kind from the directory, the rest from stat(2).
 
+use std::fs::Metadata;
 use std::ops::Deref;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::fs::{AtFlags, FileType, Stat, fstat, statat};
 use seekless_sys::inodes_identify;
 
-use super::{FileState, nanoseconds};
+use super::{FileId, FileState, nanoseconds};
 
 /// The facts of stat(2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +53,7 @@ impl StatFacts {
     ///
     /// # Errors
     /// The system's.
-    pub fn at(directory: BorrowedFd<'_>, name: impl rustix::path::Arg) -> rustix::io::Result<Self> {
+    pub fn at(directory: impl AsFd, name: impl rustix::path::Arg) -> rustix::io::Result<Self> {
         statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).map(|stat| Self::new(&stat))
     }
 
@@ -91,6 +92,18 @@ impl StatFacts {
             group: stat.st_gid,
             number: (rustix::fs::major(stat.st_rdev), rustix::fs::minor(stat.st_rdev)),
         }
+    }
+
+    /// Whether it is the same file as an open one.
+    #[must_use]
+    pub fn is(&self, file: &Metadata) -> bool {
+        self.id() == FileId::of(file)
+    }
+
+    /// Whether it is a regular file.
+    #[must_use]
+    pub fn is_file(&self) -> bool {
+        self.kind == FileType::RegularFile
     }
 
     /// Whether a file is what it was. The space that it takes may change without a write, when its blocks are allocated.

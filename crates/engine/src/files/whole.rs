@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 use rustix::io::Errno;
 use seekless_sys::{self as sys, Access, Directory, Opening};
 
+use super::StatFacts;
+
 /// A name in a directory, for a new file or one that will be replaced.
 #[derive(Debug)]
 pub struct WholeFile {
@@ -39,8 +41,8 @@ impl WholeFile {
             return Ok(None);
         };
         // The kernel opened the file by the path, with its own checks. The walk must have found the same file.
-        let is_same = match (&old, directory.entry(&name)) {
-            (Some(old), Ok(entry)) => entry.is_file && entry.is(&old.metadata()?),
+        let is_same = match (&old, StatFacts::at(&directory, &name)) {
+            (Some(old), Ok(entry)) => entry.is_file() && entry.is(&old.metadata()?),
             (None, Err(error)) => error.kind() == ErrorKind::NotFound,
             _ => false,
         };
@@ -94,7 +96,7 @@ impl WholeFile {
 
     /// The file that has the name now, which may be new since the name was found.
     fn replaced(&self) -> io::Result<Option<File>> {
-        let entry = match self.directory.entry(&self.name) {
+        let entry = match StatFacts::at(&self.directory, &self.name) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             entry => entry?,
         };
@@ -163,9 +165,9 @@ fn end_of_links(path: &Path) -> io::Result<Option<(Directory, OsString, PathBuf)
 /// all, one that belongs neither to this user nor to the owner of the directory.
 fn refuse_planted(directory: &Directory, name: &OsStr) -> io::Result<()> {
     const STICKY_AND_OPEN: u32 = 0o1002;
-    let (place, link) = (directory.metadata()?, directory.entry(name)?);
+    let (place, link) = (directory.metadata()?, StatFacts::at(directory, name)?);
     let is_open = place.mode() & STICKY_AND_OPEN == STICKY_AND_OPEN;
-    if is_open && link.user != place.uid() && link.user != sys::effective_user() {
+    if is_open && link.owner != place.uid() && link.owner != sys::effective_user() {
         return Err(Errno::ACCESS.into());
     }
     Ok(())

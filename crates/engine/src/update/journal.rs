@@ -44,7 +44,7 @@ pub(super) fn journal_name(of: &OsStr) -> OsString {
 pub(super) fn refuse_left(place: &PlaceBeside) -> Result<()> {
     let name = journal_name(&place.name);
     let journal = place.beside(&name);
-    match place.directory.entry(&name) {
+    match place.facts_of(&name) {
         Err(error) if can_have_none(&error) => Ok(()),
         Err(error) => Err(Error::system(&journal, "stat", error)),
         Ok(_) => Err(place.failed(UpdateErrorKind::Interrupted(journal))),

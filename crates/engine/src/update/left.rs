@@ -26,7 +26,7 @@ pub(super) fn name_of(old: &Metadata, new: &Metadata) -> OsString {
 struct Told {
     old: u64,
     new: u64,
-    modified: (i64, i64),
+    modified: (i64, u32),
 }
 
 impl Told {
@@ -57,11 +57,11 @@ pub(super) fn recover(place: &PlaceBeside, file: &File, watch: &dyn Watch) -> Re
         if !name.as_encoded_bytes().starts_with(b".seekless-") {
             continue;
         }
-        let left = match place.directory.entry(&name) {
+        let left = match place.facts_of(&name) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             left => left.map_err(failed)?,
         };
-        if !left.is_file || !trusted.contains(&left.user) {
+        if !left.is_file() || !trusted.contains(&left.owner) {
             continue;
         }
         let is_ours = match Told::by(&name) {

@@ -11,7 +11,7 @@ use seekless_sys::{self as sys, Access, Directory, Opening, Support};
 
 use super::watch::{StepKind, Watch};
 use crate::error::{Beside, Error, Result, UpdateErrorKind};
-use crate::files::stat_regular;
+use crate::files::{StatFacts, stat_regular};
 
 pub(super) struct PlaceBeside {
     /// The path without links, for messages.
@@ -42,9 +42,14 @@ impl PlaceBeside {
         Ok(place)
     }
 
+    /// Stats a name in the directory.
+    pub fn facts_of(&self, name: &OsStr) -> io::Result<StatFacts> {
+        Ok(StatFacts::at(&self.directory, name)?)
+    }
+
     /// Fails if the name belongs to another file by now.
     pub fn require_is(&self, file: &Metadata) -> Result<()> {
-        match self.directory.entry(&self.name) {
+        match self.facts_of(&self.name) {
             Ok(entry) if entry.is(file) => Ok(()),
             _ => Err(self.failed(UpdateErrorKind::Replaced)),
         }

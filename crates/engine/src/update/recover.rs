@@ -85,10 +85,10 @@ impl<'a> Interrupted<'a> {
         let journal_path = place.beside(&name);
         let failed = |error| Error::system(&journal_path, "open the journal", error);
         let doubted = |doubt| Err(doubted(&journal_path, place, doubt));
-        match place.directory.entry(&name) {
+        match place.facts_of(&name) {
             Err(error) if can_have_none(&error) => return Ok(None),
             Err(error) => return Err(failed(error)),
-            Ok(found) if !found.is_file => return doubted(Doubt::NotRegular),
+            Ok(found) if !found.is_file() => return doubted(Doubt::NotRegular),
             Ok(_) => {}
         }
         let journal = place.directory.open_plain(&name, Access::Read).map_err(failed)?;

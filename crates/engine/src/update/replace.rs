@@ -192,7 +192,7 @@ impl<'a> NewFile<'a> {
         // contains our inode, so no other file has it.
         let renamed = || {
             let name = left::name_of(old, &file.metadata()?);
-            match place.directory.entry(&name) {
+            match place.facts_of(&name) {
                 Ok(_) => Err(io::ErrorKind::AlreadyExists.into()),
                 Err(_) => place.directory.rename(&first_name, &name).map(|()| name),
             }
@@ -240,7 +240,7 @@ impl<'a> NewFile<'a> {
         let place = self.place;
         let ours = place.metadata(&self.file)?;
         let synced = OnceCell::new();
-        let is = |name: &OsStr, file: &Metadata| place.directory.entry(name).is_ok_and(|entry| entry.is(file));
+        let is = |name: &OsStr, file: &Metadata| place.facts_of(name).is_ok_and(|entry| entry.is(file));
         let exchanged = Exchange {
             directory: &place.directory,
             name: &place.name,
@@ -281,7 +281,7 @@ impl<'a> NewFile<'a> {
 
     /// Removes the temporary name, if this file has it.
     fn remove(&self, file: &Metadata) -> io::Result<()> {
-        if !self.place.directory.entry(&self.name)?.is(file) {
+        if !self.place.facts_of(&self.name)?.is(file) {
             return Err(io::Error::other("another file has that name"));
         }
         self.place.directory.remove_file(&self.name)
