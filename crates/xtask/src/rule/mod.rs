@@ -277,8 +277,7 @@ fn contradicted(scenario: &Scenario, contest: &Contest, other_hour: &[f64], seed
     let leader = leader(contest)?;
     let contradicts = |entry: usize| {
         let seed = seed << 16 | entry as u64;
-        let pairs = scenario.pairs([other_hour[entry], other_hour[leader]], PAIRS, seed);
-        let ratios: Vec<f64> = pairs.iter().map(|(one, other)| one / other).collect();
+        let ratios = scenario.ratios([other_hour[entry], other_hour[leader]], PAIRS, seed);
         median_interval(&ratios).is_some_and(|interval| interval.high < 1.0)
     };
     let slower = said_slower(contest);

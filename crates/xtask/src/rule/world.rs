@@ -151,13 +151,11 @@ impl Scenario {
 
     /// What they take in one sitting.
     pub fn this_hour(&self, truth: &Truth, chance: &mut Chance) -> Truth {
-        let mut contest = |methods: &Vec<f64>| {
-            methods
-                .iter()
-                .map(|seconds| seconds * (self.sittings * chance.normal()).exp())
-                .collect()
-        };
-        truth.iter().map(&mut contest).collect()
+        let mut now = truth.clone();
+        for seconds in now.iter_mut().flatten() {
+            *seconds *= (self.sittings * chance.normal()).exp();
+        }
+        now
     }
 
     /// A sitting as the decider asks for it, concluded.
@@ -195,10 +193,10 @@ impl Scenario {
         self.noise * std::f64::consts::FRAC_1_SQRT_2
     }
 
-    /// Rounds of one pair of entries, in another sitting: the seconds of both.
-    pub fn pairs(&self, this_hour: [f64; 2], rounds: u32, seed: u64) -> Vec<(f64, f64)> {
+    /// Rounds of one pair of entries, in another sitting: the seconds of one over those of the other.
+    pub fn ratios(&self, [one, other]: [f64; 2], rounds: u32, seed: u64) -> Vec<f64> {
         let mut machine = Machine::new(*self, Chance::new(seed));
-        let round = |_| (machine.trial(this_hour[0]), machine.trial(this_hour[1]));
+        let round = |_| machine.trial(one) / machine.trial(other);
         (0..rounds).map(round).collect()
     }
 }
