@@ -6,7 +6,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -57,7 +57,11 @@ pub fn test() -> Result<Vec<String>> {
     for (name, contests) in RUNS {
         let exports = format!("--export-json {name}.json --report {name}.html --alone");
         let bench = format!("bench {contests} --quiet --seed 1 --dir {directory} {exports}");
-        seekless(bench.split(' ').map(OsStr::new))?;
+        let mut command = Command::new(beside("debug/seekless")?);
+        // With a data directory of its own.
+        let variables = ["XDG_DATA_HOME", "XDG_CONFIG_HOME"].map(|name| (name, self::directory().join(name)));
+        command.current_dir(self::directory()).envs(variables);
+        run(command.args(bench.split(' ')).stdout(Stdio::null()))?;
     }
     let [ranked, long] = RUNS.map(|(name, _)| name.as_ref());
     drive(["test".as_ref(), browser.as_ref(), ranked, long])?;
@@ -75,21 +79,13 @@ pub fn picture(arguments: &Picture) -> Result<()> {
     let page = directory().join("picture.html");
     let mut report = Command::new(beside("debug/seekless")?);
     run(report.arg("report").arg(&arguments.run).arg("--output").arg(&page))?;
-    let output = absolute(&arguments.output)?;
-    drive([
-        "picture".as_ref(),
-        browser.as_ref(),
-        "picture.html".as_ref(),
-        output.as_os_str(),
-    ])
+    let output = std::path::absolute(&arguments.output).context("the picture has no path")?;
+    let (picture, page) = ("picture".as_ref(), "picture.html".as_ref());
+    drive([picture, browser.as_ref(), page, output.as_ref()])
 }
 
 fn directory() -> PathBuf {
     root().join("target/browser")
-}
-
-fn absolute(path: &Path) -> Result<PathBuf> {
-    std::path::absolute(path).with_context(|| format!("{}: is no path", path.display()))
 }
 
 /// The browser, with all that drives it; or why there is none.
@@ -118,16 +114,6 @@ fn prepared() -> Result<Result<PathBuf, String>> {
         fs::write(directory.join("node_modules/.seekless-lock"), lock).context("cannot write what was installed")?;
     }
     Ok(Ok(browser))
-}
-
-/// Runs the command there, with a data directory of its own.
-fn seekless<'a>(arguments: impl IntoIterator<Item = &'a OsStr>) -> Result<()> {
-    let mut command = Command::new(beside("debug/seekless")?);
-    command
-        .current_dir(directory())
-        .env("XDG_DATA_HOME", directory().join("data"))
-        .env("XDG_CONFIG_HOME", directory().join("config"));
-    run(command.args(arguments).stdout(std::process::Stdio::null()))
 }
 
 fn drive(arguments: [&OsStr; 4]) -> Result<()> {

@@ -102,19 +102,18 @@ fn fuzz_one(program: &Path, target: &str, corpus: &Path, artifacts: &Path, secon
     prefix.push(artifacts);
     prefix.push("/");
     let log = artifacts.with_extension("log");
-    let ended = run_program(
-        Command::new(program)
-            .arg(format!("-max_total_time={seconds}"))
-            .args([
-                "-timeout=20",
-                "-rss_limit_mb=2048",
-                "-verbosity=0",
-                "-print_final_stats=1",
-            ])
-            .arg(prefix)
-            .arg(corpus)
-            .stderr(fs::File::create(&log)?),
-    );
+    let mut fuzzing = Command::new(program);
+    fuzzing
+        .args([
+            "-timeout=20",
+            "-rss_limit_mb=2048",
+            "-verbosity=0",
+            "-print_final_stats=1",
+        ])
+        .arg(format!("-max_total_time={seconds}"))
+        .arg(prefix)
+        .arg(corpus);
+    let ended = run_program(fuzzing.stderr(fs::File::create(&log)?));
     let told = fs::read_to_string(&log).unwrap_or_default();
     if let Err(error) = ended {
         check_interrupt()?;
@@ -124,13 +123,10 @@ fn fuzz_one(program: &Path, target: &str, corpus: &Path, artifacts: &Path, secon
             program.display()
         ));
     }
-    let inputs = told
-        .lines()
-        .find_map(|line| line.strip_prefix("stat::number_of_executed_units: "));
-    println!(
-        "{target}: {} inputs in {seconds} s, none broke it",
-        inputs.unwrap_or("some").trim()
-    );
+    let mut lines = told.lines();
+    let inputs = lines.find_map(|line| line.strip_prefix("stat::number_of_executed_units: "));
+    let inputs = inputs.unwrap_or("some").trim();
+    println!("{target}: {inputs} inputs in {seconds} s, none broke it");
     Ok(())
 }
 
@@ -158,13 +154,11 @@ fn seed(target: &str, corpus: &Path) -> Result<()> {
     }
     let root = root();
     let seeds: Vec<Vec<u8>> = match target {
-        "run" => runs(&fs::read(root.join("crates/record/testdata/full-run.json"))?)?,
-        "experiment" => ["experiments", "experiments/peers"]
-            .iter()
-            .flat_map(|directory| fs::read_dir(root.join(directory)).into_iter().flatten().flatten())
-            .filter(|entry| entry.path().is_file())
-            .map(|entry| fs::read(entry.path()))
-            .collect::<Result<_, _>>()?,
+        "run" => runs(&root.join("crates/record/testdata"))?,
+        "experiment" => {
+            let [own, peers] = ["experiments", "experiments/peers"].map(|directory| files(&root.join(directory)));
+            [own?, peers?].concat()
+        }
         "journal" => journals()?,
         "updates-binary" => {
             let (one, none) = ([4_u32.to_le_bytes(), *b"four"].concat(), 0_u32.to_le_bytes());
@@ -222,18 +216,25 @@ fn journals() -> Result<Vec<Vec<u8>>> {
     Ok(journals)
 }
 
-/// A whole run, small ones made of it, and lists of changes to it.
-fn runs(document: &[u8]) -> Result<Vec<Vec<u8>>> {
-    let full = seekless_record::from_json(document)?;
-    let mut runs = Vec::new();
-    for trials in [0, 1, 12] {
-        let mut run = full.clone();
-        run.trials.truncate(trials);
-        run.contests.truncate(1);
-        run.trials.retain(|trial| trial.contest == 0);
-        runs.push(serde_json::to_vec(&run)?);
-    }
-    runs.push(serde_json::to_vec(&full)?);
+/// Whole runs, a small one, and lists of changes to the first.
+fn runs(directory: &Path) -> Result<Vec<Vec<u8>>> {
+    let full = fs::read(directory.join("full-run.json"))?;
+    let mut run = seekless_record::from_json(&full)?;
+    run.trials.clear();
+    run.contests.truncate(1);
+    let mut runs = [vec![serde_json::to_vec(&run)?, full], files(&directory.join("runs"))?].concat();
     runs.extend((0..16_u8).map(|what| [what; 8].to_vec()));
     Ok(runs)
+}
+
+/// The files in a directory.
+fn files(directory: &Path) -> Result<Vec<Vec<u8>>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        let path = entry?.path();
+        if path.is_file() {
+            found.push(fs::read(path)?);
+        }
+    }
+    Ok(found)
 }
