@@ -69,16 +69,13 @@ pub fn build(arguments: &[&str]) -> Result<Vec<Built>> {
     let mut built = Vec::new();
     for line in messages.lines() {
         let message: Value = serde_json::from_str(line).context("cargo said what is no JSON")?;
-        let text = |value: &Value| value.as_str().map(str::to_owned);
         let is_test = message["profile"]["test"] == true;
-        if let (true, Some(executable)) = (is_test, text(&message["executable"])) {
-            let manifest = text(&message["manifest_path"]).context("an executable without a package")?;
+        let texts = ["/executable", "/manifest_path", "/target/name"].map(|field| message.pointer(field)?.as_str());
+        if let (true, [Some(executable), Some(manifest), Some(target)]) = (is_test, texts) {
+            let directory = Path::new(manifest).parent();
             built.push(Built {
-                target: text(&message["target"]["name"]).context("an executable without a target")?,
-                directory: Path::new(&manifest)
-                    .parent()
-                    .context("a manifest in no directory")?
-                    .to_owned(),
+                target: target.to_owned(),
+                directory: directory.context("a manifest in no directory")?.to_owned(),
                 executable: executable.into(),
             });
         }

@@ -19,7 +19,7 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 
 use crate::built::{beside, cargo_command, root};
-use crate::filesystems::{self, Mounted, TestFileSystem};
+use crate::filesystems::{Matrix, TestFileSystem};
 use crate::process::{capture, check_interrupt, is_installed, run as run_program};
 
 /// Whether to compare the counts with the file, or to write it.
@@ -164,18 +164,14 @@ fn parse(text: &str) -> Result<Recorded> {
 
 /// Measures all methods, as the text of the file; or the reason why they cannot be.
 fn measure() -> Result<Result<String, String>> {
-    if let Some(reason) = filesystems::why_not_here() {
-        return Ok(Err(reason.to_owned()));
-    }
     if !is_installed("strace") {
         return Ok(Err("strace is not installed".to_owned()));
     }
-    run_program(cargo_command().args(["build", "--release", "-p", "seekless", "--example", "once"]))?;
-    let directory = filesystems::directory()?;
-    let mounted = match Mounted::new(TestFileSystem::Ext4, directory.path()) {
-        Ok(mounted) => mounted,
-        Err(error) => return Ok(Err(format!("{error:#}"))),
+    let matrix = Matrix::mount(&[TestFileSystem::Ext4])?;
+    let Some(mounted) = matrix.mounted.first() else {
+        return Ok(Err(matrix.skipped.join("; ")));
     };
+    run_program(cargo_command().args(["build", "--release", "-p", "seekless", "--example", "once"]))?;
     let once = Once {
         program: beside("release/examples/once")?,
         directory: mounted.point().to_owned(),

@@ -13,13 +13,11 @@ use std::{env, thread};
 use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 
-use crate::process::{capture, capture_always, is_installed, is_root, value_name};
+use crate::process::{capture, is_installed, is_root, succeeds, value_name};
 
 /// Apparent size of an image; they are sparse. XFS refuses less than 300 MiB. Of 1 GiB, btrfs gives 51 MiB to metadata,
 /// and turned itself read-only when thousands of small files came and went.
 const IMAGE_BYTES: u64 = 4 << 30;
-/// Limit of a tmpfs.
-const MEMORY_BYTES: u64 = 1 << 30;
 
 /// A file system that can be made here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -51,33 +49,42 @@ impl TestFileSystem {
         value_name(&self)
     }
 
-    /// The program that makes it and its options; none for what needs no image.
-    fn maker(self) -> Option<&'static [&'static str]> {
+    /// The command that makes what it needs beside POINT, and the one that mounts it there.
+    fn commands(self) -> [&'static str; 2] {
         match self {
-            Self::Ext4 | Self::Fuse2fs => Some(&["mkfs.ext4", "-q", "-F"]),
-            Self::Xfs => Some(&["mkfs.xfs", "-q", "-m", "reflink=1"]),
-            Self::Btrfs => Some(&["mkfs.btrfs", "-q"]),
-            Self::Tmpfs | Self::Overlay | Self::Bindfs => None,
+            Self::Ext4 => ["mkfs.ext4 -q -F POINT.img", "mount -t ext4 -o loop POINT.img POINT"],
+            Self::Xfs => [
+                "mkfs.xfs -q -m reflink=1 POINT.img",
+                "mount -t xfs -o loop POINT.img POINT",
+            ],
+            Self::Btrfs => ["mkfs.btrfs -q POINT.img", "mount -t btrfs -o loop POINT.img POINT"],
+            Self::Tmpfs => ["true", "mount -t tmpfs -o size=1G tmpfs POINT"],
+            Self::Overlay => [
+                "mkdir POINT-lower POINT-upper POINT-work",
+                "mount -t overlay -o lowerdir=POINT-lower,upperdir=POINT-upper,workdir=POINT-work overlay POINT",
+            ],
+            Self::Bindfs => ["mkdir POINT-source", "bindfs POINT-source POINT"],
+            Self::Fuse2fs => ["mkfs.ext4 -q -F POINT.img", "fuse2fs -o fakeroot POINT.img POINT"],
         }
     }
 }
 
 /// Why no file system at all can be mounted here, if so.
 pub fn why_not_here() -> Option<&'static str> {
-    if !cfg!(target_os = "linux") {
-        Some("needs Linux (loop mounts)")
-    } else if !is_root() {
-        Some("needs root (loop mounts)")
-    } else {
-        None
+    match (cfg!(target_os = "linux"), is_root()) {
+        (false, _) => Some("needs Linux (loop mounts)"),
+        (true, false) => Some("needs root (loop mounts)"),
+        (true, true) => None,
     }
 }
 
 /// Several file systems, mounted until this is dropped.
 pub struct Matrix {
     // Before the directory that holds them: fields are dropped in this order.
-    mounted: Vec<Mounted>,
-    skipped: Vec<String>,
+    /// What is mounted, and where.
+    pub mounted: Vec<Mounted>,
+    /// What could not be, as `name: reason`.
+    pub skipped: Vec<String>,
     directory: TempDir,
 }
 
@@ -89,12 +96,18 @@ impl Matrix {
 
     /// The same, with the images in a directory of `parent`.
     pub fn mount_in(parent: &Path, wanted: &[TestFileSystem]) -> Result<Self> {
-        let directory = directory_in(parent)?;
+        let mut directory = tempfile::Builder::new();
+        let directory = directory.prefix("seekless-filesystems-").tempdir_in(parent);
+        let directory = directory.with_context(|| format!("cannot make a directory in {}", parent.display()))?;
         let mut matrix = Self {
             mounted: Vec::new(),
             skipped: Vec::new(),
             directory,
         };
+        if let Some(reason) = why_not_here() {
+            matrix.skipped.push(format!("file systems: {reason}"));
+            return Ok(matrix);
+        }
         for &file_system in wanted {
             match Mounted::new(file_system, matrix.directory.path()) {
                 Ok(mounted) => matrix.mounted.push(mounted),
@@ -103,16 +116,6 @@ impl Matrix {
             crate::process::check_interrupt()?;
         }
         Ok(matrix)
-    }
-
-    /// What is mounted, and where.
-    pub fn mounted(&self) -> &[Mounted] {
-        &self.mounted
-    }
-
-    /// What could not be, as `name: reason`.
-    pub fn skipped(&self) -> &[String] {
-        &self.skipped
     }
 }
 
@@ -125,17 +128,15 @@ pub struct Mounted {
 impl Mounted {
     /// Makes and mounts one, with its image beside its mount point in `directory`.
     pub fn new(file_system: TestFileSystem, directory: &Path) -> Result<Self> {
-        let name = file_system.name();
-        let point = directory.join(&name);
+        let point = directory.join(file_system.name());
         fs::create_dir(&point).with_context(|| format!("cannot make {}", point.display()))?;
-        let image = directory.join(format!("{name}.img"));
-        if let Some(maker) = file_system.maker() {
-            make_image(&image, maker)?;
-        }
-        let mut mount = mount_command(file_system, directory, &image)?;
+        let [make, mount] = file_system.commands();
+        // mkfs.btrfs looks at all loop devices, and fails if one is removed meanwhile.
+        let make = || run_at(&point, make);
+        make().or_else(|_| make()).or_else(|_| make())?;
         // Made before mounting: an interrupt in between must still unmount.
         let mounted = Self { file_system, point };
-        capture(mount.arg(&mounted.point)).map(|_| mounted)
+        run_at(&mounted.point, mount).map(|()| mounted)
     }
 
     /// Which one it is.
@@ -156,17 +157,18 @@ impl Mounted {
         capture(Command::new("cp").arg("--reflink=always").args([&image, &moment]))?;
         ensure!(self.unmount(), "{} stays mounted", self.point.display());
         fs::rename(&moment, &image).with_context(|| format!("cannot rename {}", moment.display()))?;
-        capture(mount_command(self.file_system, &self.point, &image)?.arg(&self.point)).map(drop)
+        let [_, mount] = self.file_system.commands();
+        run_at(&self.point, mount)
     }
 
     fn is_mounted(&self) -> bool {
-        capture_always(Command::new("mountpoint").arg("-q").arg(&self.point)).is_ok()
+        succeeds(Command::new("mountpoint").arg("-q").arg(&self.point))
     }
 
     fn unmount(&self) -> bool {
         // A program that was just ended may hold the mount for a moment longer.
         for _ in 0..25 {
-            if !self.is_mounted() || capture_always(Command::new("umount").arg(&self.point)).is_ok() {
+            if !self.is_mounted() || succeeds(Command::new("umount").arg(&self.point)) {
                 return true;
             }
             thread::sleep(Duration::from_millis(200));
@@ -177,74 +179,23 @@ impl Mounted {
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        if self.unmount() {
-            return;
-        }
-        if let Err(error) = capture_always(Command::new("umount").arg("--lazy").arg(&self.point)) {
-            eprintln!("warning: {} stays mounted: {error:#}", self.point.display());
+        if !self.unmount() && !succeeds(Command::new("umount").arg("--lazy").arg(&self.point)) {
+            eprintln!("warning: {} stays mounted", self.point.display());
         }
     }
 }
 
-/// The command that mounts a file system, all but the mount point, and what it needs beside it in `directory`.
-fn mount_command(file_system: TestFileSystem, directory: &Path, image: &Path) -> Result<Command> {
-    let name = file_system.name();
-    let beside = |part: &str| {
-        let path = directory.join(format!("{name}-{part}"));
-        fs::create_dir(&path).with_context(|| format!("cannot make {}", path.display()))?;
-        anyhow::Ok(path)
-    };
-    let mut command = match file_system {
-        TestFileSystem::Bindfs | TestFileSystem::Fuse2fs => {
-            ensure!(is_installed(&name), "{name} is not installed");
-            Command::new(&name)
-        }
-        _ => Command::new("mount"),
-    };
-    match file_system {
-        TestFileSystem::Ext4 | TestFileSystem::Xfs | TestFileSystem::Btrfs => {
-            command.args(["-t", &name, "-o", "loop"]).arg(image);
-        }
-        TestFileSystem::Tmpfs => {
-            command.args(["-t", &name, "-o", &format!("size={MEMORY_BYTES}"), &name]);
-        }
-        TestFileSystem::Overlay => {
-            let (lower, upper, work) = (beside("lower")?, beside("upper")?, beside("work")?);
-            let [lower, upper, work] = [&lower, &upper, &work].map(|path| path.display());
-            let layers = format!("lowerdir={lower},upperdir={upper},workdir={work}");
-            command.args(["-t", &name, "-o", &layers, &name]);
-        }
-        TestFileSystem::Bindfs => {
-            command.arg(beside("source")?);
-        }
-        TestFileSystem::Fuse2fs => {
-            command.args(["-o", "fakeroot"]).arg(image);
-        }
+/// Runs a command for a mount point, which begins with an image that is empty.
+fn run_at(point: &Path, command: &str) -> Result<()> {
+    let place = point.to_str().context("the path of a mount point is no text")?;
+    let mut words = command.split(' ').map(|word| word.replace("POINT", place));
+    let program = words.next().unwrap_or_default();
+    ensure!(is_installed(&program), "{program} is not installed");
+    if program.starts_with("mkfs") {
+        let image = File::create(point.with_extension("img")).and_then(|file| file.set_len(IMAGE_BYTES));
+        image.with_context(|| format!("cannot make {place}.img"))?;
     }
-    Ok(command)
-}
-
-fn make_image(image: &Path, maker: &[&str]) -> Result<()> {
-    let (program, options) = maker.split_first().context("a maker has a program")?;
-    ensure!(is_installed(program), "{program} is not installed");
-    let file = File::create_new(image).with_context(|| format!("cannot make {}", image.display()))?;
-    file.set_len(IMAGE_BYTES)
-        .with_context(|| format!("cannot extend {}", image.display()))?;
-    drop(file);
-    // mkfs.btrfs looks at all loop devices, and fails if one is removed meanwhile.
-    let make = || capture(Command::new(program).args(options).arg(image)).map(drop);
-    make().or_else(|_| make()).or_else(|_| make())
-}
-
-/// A directory for images, on a disk.
-pub fn directory() -> Result<TempDir> {
-    directory_in(&directory_on_disk())
-}
-
-fn directory_in(parent: &Path) -> Result<TempDir> {
-    let mut builder = tempfile::Builder::new();
-    let made = builder.prefix("seekless-filesystems-").tempdir_in(parent);
-    made.with_context(|| format!("cannot make a directory for file-system images in {}", parent.display()))
+    capture(Command::new(program).args(words)).map(drop)
 }
 
 /// `/tmp` is often memory; `/var/tmp` is on a disk.
@@ -260,7 +211,7 @@ mod tests {
     #[test]
     fn a_missing_maker_is_the_reason() {
         let directory = tempfile::tempdir().unwrap();
-        let error = make_image(&directory.path().join("image"), &["mkfs.none"]).unwrap_err();
+        let error = run_at(&directory.path().join("point"), "mkfs.none POINT.img").unwrap_err();
         assert_eq!(error.to_string(), "mkfs.none is not installed");
         assert!(fs::read_dir(directory.path()).unwrap().next().is_none());
     }
@@ -272,8 +223,8 @@ mod tests {
             return;
         }
         let matrix = Matrix::mount(&[TestFileSystem::Xfs]).unwrap();
-        let Some(host) = matrix.mounted().first() else {
-            eprintln!("skipped: {}", matrix.skipped().join("; "));
+        let Some(host) = matrix.mounted.first() else {
+            eprintln!("skipped: {}", matrix.skipped.join("; "));
             return;
         };
         for file_system in [TestFileSystem::Ext4, TestFileSystem::Xfs, TestFileSystem::Btrfs] {
@@ -302,10 +253,10 @@ mod tests {
         ];
         let matrix = Matrix::mount(&wanted).unwrap();
         let directory = matrix.directory.path().to_owned();
-        for reason in matrix.skipped() {
+        for reason in &matrix.skipped {
             eprintln!("skipped: {reason}");
         }
-        for mounted in matrix.mounted() {
+        for mounted in &matrix.mounted {
             assert!(mounted.is_mounted(), "{}", mounted.file_system().name());
             fs::write(mounted.point().join("file"), "x").unwrap();
         }

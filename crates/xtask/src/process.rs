@@ -74,12 +74,23 @@ pub fn run_reading(command: &mut Command, mut told: impl FnMut(&str) + Send) -> 
 /// Runs a program and returns what it printed. Its last line on stderr is the reason in the error.
 pub fn capture(command: &mut Command) -> Result<String> {
     check_interrupt()?;
-    capture_to_the_end(command, wait)
+    // In files: a child that fills a pipe would wait for a reader.
+    let [stdout, stderr] = [tempfile::tempfile()?, tempfile::tempfile()?];
+    let mut child = spawn(command.stdout(stdout.try_clone()?).stderr(stderr.try_clone()?))?;
+    let status = wait(&mut child)?;
+    if status.success() {
+        return text(&stdout);
+    }
+    let stderr = text(&stderr)?;
+    let mut lines = stderr.lines().rev();
+    let reason = lines.find(|line| !line.trim().is_empty()).unwrap_or("no reason given");
+    bail!("{}: {status}: {}", in_words(command), reason.trim())
 }
 
-/// As [`capture`], but not to be interrupted: for giving back what was taken.
-pub fn capture_always(command: &mut Command) -> Result<String> {
-    capture_to_the_end(command, |child| Ok(child.wait()?))
+/// Runs a program that is not to be interrupted, to give back what was taken; whether it succeeds.
+pub fn succeeds(command: &mut Command) -> bool {
+    let ended = spawn(command.stderr(Stdio::null())).and_then(|mut child| Ok(child.wait()?));
+    ended.is_ok_and(|status| status.success())
 }
 
 /// Whether a program is found where one would look for it.
@@ -107,20 +118,6 @@ fn spawn(command: &mut Command) -> Result<Child> {
     command
         .spawn()
         .with_context(|| format!("cannot start {}", in_words(command)))
-}
-
-fn capture_to_the_end(command: &mut Command, wait: impl Fn(&mut Child) -> Result<ExitStatus>) -> Result<String> {
-    // In files: a child that fills a pipe would wait for a reader.
-    let [stdout, stderr] = [tempfile::tempfile()?, tempfile::tempfile()?];
-    let mut child = spawn(command.stdout(stdout.try_clone()?).stderr(stderr.try_clone()?))?;
-    let status = wait(&mut child)?;
-    if status.success() {
-        return text(&stdout);
-    }
-    let stderr = text(&stderr)?;
-    let mut lines = stderr.lines().rev();
-    let reason = lines.find(|line| !line.trim().is_empty()).unwrap_or("no reason given");
-    bail!("{}: {status}: {}", in_words(command), reason.trim())
 }
 
 fn text(mut file: &File) -> Result<String> {

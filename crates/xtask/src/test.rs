@@ -14,7 +14,7 @@ use clap::{Args, ValueEnum};
 use crate::browser;
 use crate::built::{self, Built, Timed, cargo_command};
 use crate::cost;
-use crate::filesystems::{self, Matrix, Mounted, TestFileSystem};
+use crate::filesystems::{Matrix, Mounted, TestFileSystem};
 use crate::fuzz;
 use crate::process::{run as run_program, value_name};
 use crate::setup;
@@ -205,40 +205,32 @@ fn summarise(done: &[(Step, Duration, &str)], mut found: Found) {
 }
 
 fn test_file_systems(variables: &[(&str, &OsStr)], found: &mut Found) -> Result<()> {
-    if let Some(reason) = filesystems::why_not_here() {
-        found.skipped.push(format!("file-system matrix: {reason}"));
-        return Ok(());
-    }
     let built = built::build(&[])?;
     let matrix = Matrix::mount(TestFileSystem::value_variants())?;
     for (test, arguments, on_layered) in ON_FILE_SYSTEMS {
-        let mounted = matrix.mounted().iter();
+        let mounted = matrix.mounted.iter();
         let wanted = mounted.filter(|mounted| on_layered || !mounted.file_system().is_layered());
         let timed = test_on(&built, test, wanted, arguments, variables)?;
         found.timed.extend(timed);
     }
-    found.skipped.extend_from_slice(matrix.skipped());
+    found.skipped.extend_from_slice(&matrix.skipped);
     Ok(())
 }
 
 /// The images are on XFS, where a copy of an image is a reflink, and so a snapshot of one moment.
 fn test_crashes(variables: &[(&str, &OsStr)], found: &mut Found) -> Result<()> {
-    if let Some(reason) = filesystems::why_not_here() {
-        found.skipped.push(format!("devices right after a kill: {reason}"));
-        return Ok(());
-    }
     let built = built::build(&[])?;
     let host = Matrix::mount(&[TestFileSystem::Xfs])?;
-    if let Some(host) = host.mounted().first() {
+    if let Some(host) = host.mounted.first() {
         let wanted = [TestFileSystem::Ext4, TestFileSystem::Xfs, TestFileSystem::Btrfs];
         let matrix = Matrix::mount_in(host.point(), &wanted)?;
         let arguments = ["--ignored", "--show-output", "on_the_device"];
-        let timed = test_on(&built, "contract", matrix.mounted().iter(), &arguments, variables)?;
+        let timed = test_on(&built, "contract", matrix.mounted.iter(), &arguments, variables)?;
         found.timed.extend(timed);
-        found.skipped.extend_from_slice(matrix.skipped());
+        found.skipped.extend_from_slice(&matrix.skipped);
         found.skipped.extend(torture(true)?);
     }
-    let reasons = host.skipped().iter();
+    let reasons = host.skipped.iter();
     found
         .skipped
         .extend(reasons.map(|reason| format!("devices right after a kill: {reason}")));

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
-use super::disturb::{Calls, InjectedFault, Injection};
+use super::disturb::Injection;
 use super::draw::{Patch, random};
 use super::tree::MOVED;
 use crate::filesystems::TestFileSystem;
@@ -52,12 +52,9 @@ impl TrialCommand {
         self.at_once.split(' ').any(|word| word == option)
     }
 
-    pub fn calls(&self) -> &'static Calls {
-        if self.action().is_some() {
-            &DUPES_CALLS
-        } else {
-            &FILE_CALLS
-        }
+    /// Calls that it makes, and how many of each.
+    pub fn calls(&self) -> &'static [(&'static str, u32)] {
+        self.action().map_or(&FILE_CALLS[..], |_| &DUPES_CALLS)
     }
 
     /// Draws what disturbs the first recovery.
@@ -66,36 +63,27 @@ impl TrialCommand {
             None => &[("pwrite64", 4)],
             Some(_) => &UNDO_CALLS,
         };
-        let (call, most) = calls[rng.usize(..calls.len())];
-        Injection {
-            call,
-            when: rng.u32(1..=most),
-            what: match rng.u8(..10) {
-                0..6 => InjectedFault::Kill,
-                6..9 => InjectedFault::Delay(Duration::from_millis(rng.u64(5..60))),
-                _ => InjectedFault::Error("EIO"),
-            },
-        }
-    }
-
-    /// The values of `--keep` that begin with a word.
-    fn rules(&self, word: &str) -> impl Iterator<Item = &str> {
-        let words = self.at_once.split(' ');
-        words.filter_map(move |rule| rule.strip_prefix(word)?.strip_prefix(':'))
+        let fault = match rng.u8(..10) {
+            0..6 => Injection::KILL.to_owned(),
+            6..9 => Injection::delay(Duration::from_millis(rng.u64(5..60))),
+            _ => "error=EIO".to_owned(),
+        };
+        Injection::new(calls[rng.usize(..calls.len())], fault, rng)
     }
 
     /// Whether a rule keeps a file with this path, whatever the others are.
     pub fn keeps(&self, path: &str) -> bool {
-        let mut names = self.rules("name");
-        names.any(|pattern| path.ends_with(pattern.trim_start_matches('*')))
-            || self
-                .rules("not-under")
-                .any(|directory| !path.starts_with(&format!("{directory}/")))
+        self.at_once.split(' ').any(|rule| match rule.split_once(':') {
+            Some(("name", pattern)) => path.ends_with(pattern.trim_start_matches('*')),
+            Some(("not-under", directory)) => !path.starts_with(&format!("{directory}/")),
+            _ => false,
+        })
     }
 
     /// How many files of each group stay at least.
     pub fn least(&self) -> usize {
-        let least = self.rules("at-least").filter_map(|count| count.parse().ok());
+        let words = self.at_once.split(' ');
+        let least = words.filter_map(|rule| rule.strip_prefix("at-least:")?.parse().ok());
         least.max().unwrap_or(1)
     }
 }
@@ -105,21 +93,16 @@ pub fn draw_file_command(rng: &mut Rng, length: usize) -> (TrialCommand, Vec<Pat
     let (label, words) = match rng.u8(..20) {
         0 | 1 => (
             "holes dig",
-            ["holes dig FILE", "holes dig --verify FILE"][rng.usize(..2)],
+            ["holes dig FILE", "holes dig --verify FILE"][rng.usize(..2)].to_owned(),
         ),
-        2 => ("holes fill", "holes fill FILE"),
-        3 => {
-            let options = [
-                "cmp FILE OTHER",
-                "cmp -s FILE OTHER",
-                "cmp -l FILE OTHER",
-                "cmp -z FILE OTHER",
-            ];
-            ("cmp", options[rng.usize(..4)])
-        }
+        2 => ("holes fill", "holes fill FILE".to_owned()),
+        3 => (
+            "cmp",
+            ["cmp", "cmp -s", "cmp -l", "cmp -z"][rng.usize(..4)].to_owned() + " FILE OTHER",
+        ),
         _ => return draw_update(rng, length),
     };
-    (TrialCommand::of_file(label, words.to_owned()), Vec::new())
+    (TrialCommand::of_file(label, words), Vec::new())
 }
 
 fn draw_update(rng: &mut Rng, before: usize) -> (TrialCommand, Vec<Patch>) {
@@ -226,27 +209,24 @@ pub fn draw_dupes(rng: &mut Rng, file_system: TestFileSystem) -> TrialCommand {
     }
 }
 
-#[rustfmt::skip]
-const FILE_CALLS: Calls = Calls {
-    all: &[
-        ("pwrite64", 6), ("ftruncate", 2), ("fallocate", 3), ("rename", 1), ("renameat2", 2), ("linkat", 1), ("fsync", 5),
-        ("fchmod", 1), ("io_uring_enter", 4), ("fcntl", 10), ("flock", 3), ("unlink", 2), ("unlinkat", 2), ("pread64", 6),
-        ("write", 3), ("openat", 18), ("open", 3), ("statx", 24), ("fsetxattr", 2), ("ioctl", 8), ("copy_file_range", 1),
-        ("lseek", 4), ("msync", 2), ("io_uring_setup", 1),
-    ],
-    delayed: 11,
-};
+/// Before the first calls of both lists, a delay lets others in at a moment that matters.
+pub const DELAYED_CALLS: usize = 11;
 
 #[rustfmt::skip]
-const DUPES_CALLS: Calls = Calls {
-    all: &[
-        ("renameat2", 10), ("unlinkat", 10), ("linkat", 8), ("symlinkat", 8), ("fcntl", 150), ("fdatasync", 3), ("syncfs", 1),
-        ("write", 8), ("ioctl", 12), ("flock", 16), ("mkdirat", 4), ("statx", 150), ("openat", 150), ("pread64", 30),
-        ("preadv2", 20), ("newfstatat", 60), ("readlinkat", 4), ("fstatfs", 20), ("getdents64", 8), ("flistxattr", 16),
-        ("fgetxattr", 8), ("utimensat", 4), ("fsync", 2), ("mkdir", 3), ("read", 20), ("lseek", 4), ("unlink", 1),
-    ],
-    delayed: 11,
-};
+const FILE_CALLS: [(&str, u32); 24] = [
+    ("pwrite64", 6), ("ftruncate", 2), ("fallocate", 3), ("rename", 1), ("renameat2", 2), ("linkat", 1), ("fsync", 5),
+    ("fchmod", 1), ("io_uring_enter", 4), ("fcntl", 10), ("flock", 3), ("unlink", 2), ("unlinkat", 2), ("pread64", 6),
+    ("write", 3), ("openat", 18), ("open", 3), ("statx", 24), ("fsetxattr", 2), ("ioctl", 8), ("copy_file_range", 1),
+    ("lseek", 4), ("msync", 2), ("io_uring_setup", 1),
+];
+
+#[rustfmt::skip]
+const DUPES_CALLS: [(&str, u32); 27] = [
+    ("renameat2", 10), ("unlinkat", 10), ("linkat", 8), ("symlinkat", 8), ("fcntl", 150), ("fdatasync", 3), ("syncfs", 1),
+    ("write", 8), ("ioctl", 12), ("flock", 16), ("mkdirat", 4), ("statx", 150), ("openat", 150), ("pread64", 30),
+    ("preadv2", 20), ("newfstatat", 60), ("readlinkat", 4), ("fstatfs", 20), ("getdents64", 8), ("flistxattr", 16),
+    ("fgetxattr", 8), ("utimensat", 4), ("fsync", 2), ("mkdir", 3), ("read", 20), ("lseek", 4), ("unlink", 1),
+];
 
 /// Calls of a run that settles or undoes.
 #[rustfmt::skip]

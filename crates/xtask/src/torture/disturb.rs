@@ -1,12 +1,20 @@
-//! What disturbs seekless in trials of every kind, drawn from their seeds: kills, stops, delays, errors and full disks.
+//! What disturbs seekless in trials of every kind, drawn from their seeds: kills, stops, delays, errors, full disks, and other
+//! processes at its files. Each of these writes bytes that are found nowhere else, and keeps account of what it did and what the
+//! system answered.
 //!
-//! Not here: the other processes (`disturber`), which know the files of a trial.
+//! None of them destroys what was there: what loses its name is moved to a directory of its own, by the same call, or was copied. So
+//! each byte that any of them wrote, and each content that was there before, must be found afterwards (`verdict`).
+//!
+//! Not here: how the other processes do it (`world`).
 
+use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use fastrand::Rng;
 use rustix::process::Signal;
 
+use super::command::DELAYED_CALLS;
 use crate::filesystems::TestFileSystem;
 
 /// The file systems that trials run on.
@@ -18,36 +26,19 @@ pub const FILE_SYSTEMS: [TestFileSystem; 5] = [
     TestFileSystem::Overlay,
 ];
 
-/// The file system of a seed: so that a campaign on some takes only their seeds.
-pub fn file_system(seed: u64) -> TestFileSystem {
-    draw_file_system(&mut Rng::with_seed(seed))
-}
-
-/// The first that a trial draws.
-pub fn draw_file_system(rng: &mut Rng) -> TestFileSystem {
-    FILE_SYSTEMS[rng.usize(..FILE_SYSTEMS.len())]
-}
-
 /// `/proc/sys/fs/lease-break-time` during a campaign: the least there is.
 pub const LEASE_BREAK_SECONDS: &str = "1";
 /// Longer than that.
 pub const OUTLASTING: Duration = Duration::from_millis(1250);
 
-/// What strace does at the `when`th call of a name.
-#[derive(Clone, Copy, Debug)]
+/// What strace does at the `when`th call of a name, in the words of its option `-e inject=`.
+#[derive(Clone, Debug)]
 pub struct Injection {
     pub call: &'static str,
     pub when: u32,
-    pub what: InjectedFault,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum InjectedFault {
-    Kill,
-    Delay(Duration),
-    Error(&'static str),
-    /// This call and all later ones of its name.
-    Errors(&'static str),
+    pub fault: String,
+    /// At all later ones, too.
+    pub stays: bool,
 }
 
 /// What disturbs a run of seekless, other processes apart.
@@ -60,29 +51,39 @@ pub struct Disturbance {
     pub free_bytes: Option<u64>,
 }
 
-/// Calls that a command makes, and how many of each.
-pub struct Calls {
-    pub all: &'static [(&'static str, u32)],
-    /// Before the first of them, a delay lets others in at a moment that matters.
-    pub delayed: usize,
-}
-
 impl Injection {
-    /// The option `-e inject=` of strace.
-    pub fn option(&self) -> String {
-        let Self { call, when, .. } = self;
-        match self.what {
-            InjectedFault::Kill => format!("{call}:signal=KILL:when={when}"),
-            InjectedFault::Delay(delay) => format!("{call}:delay_enter={}:when={when}", delay.as_micros()),
-            InjectedFault::Error(error) => format!("{call}:error={error}:when={when}"),
-            InjectedFault::Errors(error) => format!("{call}:error={error}:when={when}+"),
+    pub const KILL: &str = "signal=KILL";
+
+    pub fn new((call, most): (&'static str, u32), fault: String, rng: &mut Rng) -> Self {
+        Self {
+            call,
+            // The first of a name are made most often.
+            when: rng.u32(1..=most).min(rng.u32(1..=most)),
+            fault,
+            stays: false,
         }
+    }
+
+    pub fn delay(delay: Duration) -> String {
+        format!("delay_enter={}", delay.as_micros())
+    }
+
+    pub fn option(&self) -> String {
+        let later = if self.stays { "+" } else { "" };
+        format!("inject={}:{}:when={}{later}", self.call, self.fault, self.when)
+    }
+
+    pub fn is_delay(&self) -> bool {
+        self.fault.starts_with("delay")
+    }
+
+    pub fn is_error(&self) -> bool {
+        self.fault.starts_with("error")
     }
 }
 
 impl Disturbance {
-    /// Draws one, without a full disk.
-    pub fn draw(rng: &mut Rng, calls: &Calls) -> Self {
+    pub fn draw(rng: &mut Rng, calls: &[(&'static str, u32)], file_system: TestFileSystem) -> Self {
         let (mut injections, mut timed) = (Vec::new(), None);
         match rng.u8(..100) {
             0..20 => timed = Some((moment(rng), Signal::KILL)),
@@ -91,37 +92,28 @@ impl Disturbance {
             27..85 => injections = draw_injections(rng, calls),
             _ => {}
         }
+        // An overlay lies on the machine's own disk.
+        let is_full = file_system != TestFileSystem::Overlay && rng.f32() < 0.1;
         Self {
             injections,
             timed,
-            free_bytes: None,
+            free_bytes: is_full.then(|| rng.u64(0..8) * rng.u64(0..16) * 4096),
         }
-    }
-
-    /// Fills the disk in one of ten trials.
-    pub fn draw_full_disk(&mut self, rng: &mut Rng, file_system: TestFileSystem) {
-        // An overlay lies on the machine's own disk.
-        let is_full = file_system != TestFileSystem::Overlay && rng.f32() < 0.1;
-        self.free_bytes = is_full.then(|| rng.u64(0..8) * rng.u64(0..16) * 4096);
     }
 
     pub fn is_none(&self) -> bool {
         self.injections.is_empty() && self.timed.is_none() && self.free_bytes.is_none()
     }
 
-    /// The call before which seekless is delayed, and which of its calls it is.
-    pub fn delayed_call(&self) -> Option<(&'static str, usize)> {
-        let delay = self
-            .injections
-            .iter()
-            .find(|one| matches!(one.what, InjectedFault::Delay(_)));
-        delay.map(|one| (one.call, one.when as usize))
+    /// What delays seekless at a call.
+    pub fn delay(&self) -> Option<&Injection> {
+        self.injections.iter().find(|one| one.is_delay())
     }
 
     /// seekless is stopped for longer than it may keep its lease.
     pub fn outlasts_lease(&self) -> bool {
-        let mut injections = self.injections.iter();
-        self.is_stopped() || injections.any(|one| one.what == InjectedFault::Delay(OUTLASTING))
+        let outlasting = Injection::delay(OUTLASTING);
+        self.is_stopped() || self.injections.iter().any(|one| one.fault == outlasting)
     }
 
     pub fn is_stopped(&self) -> bool {
@@ -134,29 +126,173 @@ pub fn moment(rng: &mut Rng) -> Duration {
     Duration::from_secs_f64(1e-4 * 500_f64.powf(rng.f64()))
 }
 
-fn draw_injections(rng: &mut Rng, calls: &Calls) -> Vec<Injection> {
+fn draw_injections(rng: &mut Rng, calls: &[(&'static str, u32)]) -> Vec<Injection> {
     let mut injections: Vec<Injection> = Vec::new();
     for _ in 0..[1, 1, 2][rng.usize(..3)] {
         let error = ["EIO", "ENOSPC", "EINTR", "EACCES"][rng.usize(..4)];
-        let what = match rng.u8(..20) {
-            0..6 => InjectedFault::Kill,
-            6 => InjectedFault::Delay(OUTLASTING),
-            7..13 => InjectedFault::Delay(Duration::from_millis(rng.u64(5..60))),
-            // Calls are made again after EINTR: for ever, if that never ends.
-            13..15 if error != "EINTR" => InjectedFault::Errors(error),
-            _ => InjectedFault::Error(error),
+        let kind = rng.u8(..20);
+        let (fault, among) = match kind {
+            0..6 => (Injection::KILL.to_owned(), calls.len()),
+            6 => (Injection::delay(OUTLASTING), DELAYED_CALLS),
+            7..13 => (Injection::delay(Duration::from_millis(rng.u64(5..60))), DELAYED_CALLS),
+            _ => (format!("error={error}"), calls.len()),
         };
-        let is_delay = matches!(what, InjectedFault::Delay(_));
-        let among = if is_delay { calls.delayed } else { calls.all.len() };
         // The first one changes files: a delay before it is when others do most harm.
-        let at = if is_delay && rng.bool() { 0 } else { rng.usize(..among) };
-        let (call, most) = calls.all[at];
-        // The first of a name are made most often.
-        let when = rng.u32(1..=most).min(rng.u32(1..=most));
+        let is_first = among == DELAYED_CALLS && rng.bool();
+        let at = if is_first { 0 } else { rng.usize(..among) };
+        let mut injection = Injection::new(calls[at], fault, rng);
+        // Calls are made again after EINTR: for ever, if that never ends.
+        injection.stays = (13..15).contains(&kind) && error != "EINTR";
         // Of two for the same call strace takes the last.
-        if injections.iter().all(|other| other.call != call) {
-            injections.push(Injection { call, when, what });
+        if injections.iter().all(|other| other.call != injection.call) {
+            injections.push(injection);
         }
     }
     injections
+}
+
+/// The bytes that a mark has.
+pub const MARK_BYTES: usize = 16;
+
+/// Another process, which acts on files at random.
+#[derive(Debug)]
+pub struct Disturber {
+    pub seed: u64,
+    pub kinds: Vec<Interference>,
+    pub after: Duration,
+    /// Or as soon as a delay begins.
+    pub at_delay: bool,
+    /// It has a file open for writing before seekless starts, and writes to that.
+    pub opens_first: bool,
+    /// Between two acts, at most.
+    pub pause: Duration,
+    /// It stops after so many acts, or when the run ends.
+    pub most_acts: usize,
+    /// It comes to the names of one content only.
+    pub is_at_one: bool,
+}
+
+/// What is done with a file or a directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interference {
+    /// Appends a mark.
+    Append,
+    /// The same, and puts back the times.
+    AppendInSecret,
+    /// Writes a mark over bytes.
+    Overwrite,
+    /// The same through a mapping, after the file was closed.
+    OverwriteMapped,
+    /// The same by a second `seekless update`.
+    Update,
+    /// A new file takes the name, as editors save; what had it is moved away, by one call.
+    Save,
+    /// A copy takes the name of the file, as `cp` and `mv` do: a name that was linked is parted from the others.
+    Copy,
+    /// What has the name is moved away.
+    TakeAway,
+    Mode,
+    Owner,
+    Times,
+    Attribute,
+    /// Makes another name, and removes it.
+    Link,
+    /// Renames a directory, and renames it back.
+    RenameDirectory,
+    /// Puts a symbolic link to a directory with files of the same names and bytes in the place of a directory, and puts the
+    /// directory back.
+    ReplaceDirectory,
+}
+
+/// How often each is drawn: at trees, at one file, and between a run and what follows, where they part the names that seekless
+/// linked and write to one of them.
+const WEIGHTS: [(Interference, [usize; 3]); 15] = [
+    (Interference::Append, [2, 2, 1]),
+    (Interference::AppendInSecret, [2, 1, 1]),
+    (Interference::Overwrite, [2, 2, 1]),
+    (Interference::OverwriteMapped, [1, 1, 0]),
+    (Interference::Update, [0, 1, 0]),
+    (Interference::Save, [4, 2, 1]),
+    (Interference::Copy, [3, 0, 3]),
+    (Interference::TakeAway, [2, 0, 0]),
+    (Interference::Mode, [1, 1, 0]),
+    (Interference::Owner, [1, 1, 0]),
+    (Interference::Times, [1, 0, 0]),
+    (Interference::Attribute, [1, 1, 0]),
+    (Interference::Link, [1, 0, 0]),
+    (Interference::RenameDirectory, [2, 0, 0]),
+    (Interference::ReplaceDirectory, [2, 0, 0]),
+];
+pub const AT_TREES: usize = 0;
+pub const AT_ONE_FILE: usize = 1;
+pub const PARTING: usize = 2;
+
+impl Disturber {
+    /// Draws one that does all that one of these columns of the weights has, or one of that alone.
+    pub fn draw(rng: &mut Rng, column: usize) -> Self {
+        let kinds = WEIGHTS.iter().flat_map(|(kind, weights)| vec![*kind; weights[column]]);
+        let mut kinds: Vec<_> = kinds.collect();
+        if rng.bool() {
+            kinds = vec![kinds[rng.usize(..kinds.len())]];
+        }
+        Self {
+            seed: rng.u64(..),
+            kinds,
+            after: match rng.u8(..3) {
+                0 => Duration::ZERO,
+                _ => moment(rng),
+            },
+            at_delay: rng.u8(..3) > 0,
+            opens_first: rng.u8(..4) == 0,
+            pause: Duration::from_micros([0, 200, 1000, 5000][rng.usize(..4)]),
+            most_acts: [rng.usize(1..8), rng.usize(8..80), 2000][rng.usize(..3)],
+            is_at_one: rng.bool(),
+        }
+    }
+
+    /// Draws one that acts a few times.
+    pub fn draw_brief(rng: &mut Rng, column: usize) -> Self {
+        Self {
+            most_acts: rng.usize(1..8),
+            ..Self::draw(rng, column)
+        }
+    }
+}
+
+impl Interference {
+    pub fn moves_directory(self) -> bool {
+        matches!(self, Self::RenameDirectory | Self::ReplaceDirectory)
+    }
+}
+
+/// One of them did this.
+#[derive(Clone)]
+pub struct Act {
+    pub kind: Interference,
+    /// The file, or the directory if it is one, in the directory of the trial.
+    pub path: PathBuf,
+    /// What it wrote, as far as it was written: bytes that are found nowhere else. If the act failed, they may be in the file.
+    pub wrote: Vec<u8>,
+    /// Where, if it is a mark.
+    pub offset: usize,
+    /// The mode, owner or value of an attribute that was set.
+    pub set: u32,
+    pub answer: Result<(), String>,
+}
+
+impl Act {
+    /// It gave a name of the tree to another file, or took it.
+    pub fn gives_name(&self) -> bool {
+        let kinds = [Interference::Save, Interference::Copy, Interference::TakeAway];
+        self.answer.is_ok() && kinds.contains(&self.kind)
+    }
+}
+
+impl fmt::Debug for Act {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { kind, path, wrote, .. } = self;
+        let start = wrote[..wrote.len().min(MARK_BYTES)].escape_ascii();
+        write!(out, "{}: {kind:?}, {} B {start} ", path.display(), wrote.len())?;
+        write!(out, "at {}, set {:o}: {:?}", self.offset, self.set, self.answer)
+    }
 }

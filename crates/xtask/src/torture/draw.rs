@@ -1,7 +1,7 @@
 //! Draws the files of a trial, and the bytes that an update changes in one.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -120,28 +120,26 @@ impl<'r> TreeDraw<'r> {
         }
     }
 
-    /// One file, perhaps with several names, and whether its blocks of zeros are holes. Returns a name.
-    pub fn draw_one(&mut self) -> (PathBuf, bool) {
-        let rng = &mut *self.rng;
-        let length = match rng.u8(..20) {
+    /// One file, perhaps with several names. Returns one.
+    pub fn draw_one(&mut self) -> PathBuf {
+        let length = match self.rng.u8(..20) {
             0 => 0,
-            1 => rng.usize(1..100),
-            2..12 => rng.usize(100..20_000),
-            12..19 => rng.usize(20_000..300_000),
-            _ => rng.usize(300_000..3_000_000),
+            1 => self.rng.usize(1..100),
+            2..12 => self.rng.usize(100..20_000),
+            12..19 => self.rng.usize(20_000..300_000),
+            _ => self.rng.usize(300_000..3_000_000),
         };
-        let mut bytes = random(rng, length);
-        let has_zeros = rng.bool();
+        let mut bytes = random(self.rng, length);
+        let has_zeros = self.rng.bool();
         for block in bytes.chunks_mut(4096) {
-            if has_zeros && rng.bool() {
+            if has_zeros && self.rng.bool() {
                 block.fill(0);
             }
         }
-        let is_sparse = has_zeros && rng.bool();
         let mut file = self.draw_file(bytes.into());
         // A journal that a kill left incomplete is refused if the file is dated in the future.
         file.modified = file.modified.filter(|modified| *modified < SystemTime::now());
-        (self.add(TreeEntry::File(file)), is_sparse)
+        self.add(TreeEntry::File(file))
     }
 
     /// A file that is compared with one of these bytes.
@@ -179,6 +177,19 @@ impl<'r> TreeDraw<'r> {
             let target = self.tree.keys().nth(number).and_then(|path| path.file_name());
             let (target, bytes) = (target.unwrap_or_default().into(), None);
             self.add(TreeEntry::Symlink { target, bytes });
+        }
+        self.add_decoys();
+    }
+
+    /// Adds directories that stand in for those of the tree, with files of the same names and bytes.
+    fn add_decoys(&mut self) {
+        for (path, mut entry) in self.tree.clone() {
+            if let TreeEntry::File(file) = &mut entry {
+                file.inode = self.tree.len() as u64;
+            }
+            if path.starts_with(TREE) {
+                self.tree.insert(Path::new(DECOYS).join(path), entry);
+            }
         }
     }
 

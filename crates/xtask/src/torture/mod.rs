@@ -6,7 +6,6 @@
 
 mod command;
 mod disturb;
-mod disturber;
 mod draw;
 mod origins;
 mod plan;
@@ -27,8 +26,6 @@ use std::{fs, iter, thread};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use clap::Args;
-use comfy_table::{Table, presets};
-use tempfile::TempDir;
 
 use self::disturb::{FILE_SYSTEMS, LEASE_BREAK_SECONDS};
 use self::plan::{TrialPlan, TrialSubject};
@@ -119,7 +116,7 @@ fn campaign(arguments: &Arguments) -> Result<Vec<String>> {
     let on = match arguments.seed {
         // It has the images.
         _ if arguments.power => vec![TestFileSystem::Xfs],
-        Some(seed) => vec![disturb::file_system(seed)],
+        Some(seed) => vec![TrialPlan::draw(seed).file_system],
         None if arguments.on.is_empty() => FILE_SYSTEMS.to_vec(),
         None => arguments.on.clone(),
     };
@@ -150,28 +147,25 @@ fn campaign(arguments: &Arguments) -> Result<Vec<String>> {
     });
     fs::write(LEASE_BREAK_TIME, lease_break).context("cannot set the time for breaking leases")?;
     let tally = campaign.tally.into_inner().unwrap_or_else(PoisonError::into_inner);
-    println!("\n{}", tally.table());
-    for (kind, seeds) in &tally.kinds {
-        println!("{kind}: {} trials, seeds {seeds:?}", seeds.len());
-    }
+    tally.print();
     result?;
     let failures = tally.total(FAILURES);
     ensure!(failures == 0, "{failures} trials failed");
-    Ok(sets[0].0.skipped().to_vec())
+    Ok(sets[0].skipped.clone())
 }
 
-/// Makes the file systems of a worker, and a directory elsewhere.
-fn make_file_systems(on: &[TestFileSystem]) -> Result<(Matrix, TempDir)> {
+/// Makes the file systems of a worker.
+fn make_file_systems(on: &[TestFileSystem]) -> Result<Matrix> {
     let matrix = Matrix::mount(on)?;
-    let reasons = matrix.skipped().join("; ");
-    ensure!(!matrix.mounted().is_empty(), "no file system can be mounted: {reasons}");
+    let reasons = matrix.skipped.join("; ");
+    ensure!(!matrix.mounted.is_empty(), "no file system can be mounted: {reasons}");
     let is_tmpfs = |one: &&Mounted| one.file_system() == TestFileSystem::Tmpfs;
-    if let Some(mounted) = matrix.mounted().iter().find(is_tmpfs) {
+    if let Some(mounted) = matrix.mounted.iter().find(is_tmpfs) {
         // Filling it takes memory.
         let mut remount = Command::new("mount");
         capture(remount.args(["-o", "remount,size=32M"]).arg(mounted.point()))?;
     }
-    Ok((matrix, tempfile::tempdir()?))
+    Ok(matrix)
 }
 
 impl Arguments {
@@ -189,21 +183,19 @@ impl Arguments {
 }
 
 impl Campaign<'_> {
-    fn work(&self, (matrix, aside): &(Matrix, TempDir)) -> Result<()> {
+    fn work(&self, matrix: &Matrix) -> Result<()> {
         let Arguments { of, power, .. } = self.arguments;
+        let draw = if *power { PowerPlan::draw } else { TrialPlan::draw };
         let next_seed = || self.seeds.lock().unwrap_or_else(PoisonError::into_inner).next();
         while let Some(seed) = next_seed() {
             check_interrupt()?;
             if !of.is_empty() && !of.contains(&TrialSubject::seed(seed)) {
                 continue;
             }
-            let plan = if *power {
-                PowerPlan::draw(seed)
-            } else {
-                TrialPlan::draw(seed)
-            };
-            let mut mounted = matrix.mounted().iter();
+            let plan = draw(seed);
+            let mut mounted = matrix.mounted.iter();
             if let Some(mounted) = mounted.find(|one| *power || one.file_system() == plan.file_system) {
+                let aside = tempfile::tempdir()?;
                 let site = Site::new(&self.binary, mounted.point(), aside.path());
                 self.run_trial(seed, &plan, &site)?;
             }
@@ -213,7 +205,9 @@ impl Campaign<'_> {
 
     fn run_trial(&self, seed: u64, plan: &TrialPlan, site: &Site<'_>) -> Result<()> {
         let report = match &plan.power {
-            Some(power) => Power::mount(power, site).and_then(|mounted| trial::run(plan, &mounted.site(site))),
+            Some(power) => {
+                Power::mount(power, plan.file_system, site).and_then(|mounted| trial::run(plan, &mounted.site(site)))
+            }
             None => trial::run(plan, site),
         };
         let report = report.with_context(|| format!("trial {seed}:\n{plan:?}"))?;
@@ -266,16 +260,20 @@ impl Tally {
         self.rows.values().map(|counts| counts[column]).sum()
     }
 
-    fn table(&self) -> Table {
-        let mut table = Table::new();
-        table.load_style(presets::ASCII_MARKDOWN).set_header(COLUMNS.split('|'));
-        let total = (
-            ["all", ""].map(str::to_owned),
-            std::array::from_fn(|column| self.total(column)),
-        );
-        for (names, counts) in self.rows.clone().into_iter().chain([total]) {
-            table.add_row(names.into_iter().chain(counts.map(|count| count.to_string())));
+    fn print(&self) {
+        println!("\n| {} |", COLUMNS.replace('|', " | "));
+        println!("{}|", "|---".repeat(COLUMNS.split('|').count()));
+        let print = |names: &[String; 2], counts: [usize; 8]| {
+            let counts = counts.map(|count| count.to_string());
+            println!("| {} | {} |", names.join(" | "), counts.join(" | "));
+        };
+        for (names, counts) in &self.rows {
+            print(names, *counts);
         }
-        table
+        let total = std::array::from_fn(|column| self.total(column));
+        print(&["all", ""].map(str::to_owned), total);
+        for (kind, seeds) in &self.kinds {
+            println!("{kind}: {} trials, seeds {seeds:?}", seeds.len());
+        }
     }
 }

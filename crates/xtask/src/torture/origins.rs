@@ -4,9 +4,8 @@
 //! Not here: which contents must be found.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
 
-use super::disturber::{Act, Interference, MARK_BYTES};
+use super::disturb::{Act, Interference, MARK_BYTES};
 use super::draw::{Patch, patched};
 
 /// Which of the updates a file has that an update was to change.
@@ -21,8 +20,6 @@ pub enum UpdatesPresent {
 /// All contents that files may have.
 pub struct Origins<'a> {
     candidates: Vec<Candidate<'a>>,
-    /// Those that are not updated: most files have one of them, and no mark.
-    whole: HashSet<&'a [u8]>,
     /// Acts that wrote marks, and their numbers.
     marks: Vec<(usize, &'a Act)>,
     patches: &'a [Patch],
@@ -56,7 +53,6 @@ impl<'a> Origins<'a> {
     ) -> Self {
         let mut origins = Self {
             candidates: Vec::new(),
-            whole: HashSet::new(),
             marks: Vec::new(),
             patches,
             slack,
@@ -81,49 +77,33 @@ impl<'a> Origins<'a> {
     }
 
     fn push(&mut self, content: &'a [u8], updated: UpdatesPresent) {
-        let before = Cow::Borrowed(content);
-        let mut push = |one: &Cow<'a, [u8]>, other: &Cow<'a, [u8]>| {
-            let either = [one.clone(), other.clone()];
-            self.candidates.push(Candidate { content, either });
+        let before = || Cow::Borrowed(content);
+        let after = || Cow::Owned(patched(content, self.patches));
+        let ways = match updated {
+            _ if self.patches.is_empty() => vec![[before(), before()]],
+            UpdatesPresent::All => vec![[after(), after()]],
+            UpdatesPresent::EachByte => vec![[before(), after()]],
+            UpdatesPresent::AllOrNone => vec![[after(), after()], [before(), before()]],
         };
-        if self.patches.is_empty() {
-            self.whole.insert(content);
-            return push(&before, &before);
-        }
-        let after = Cow::Owned(patched(content, self.patches));
-        match updated {
-            UpdatesPresent::All => push(&after, &after),
-            UpdatesPresent::EachByte => push(&before, &after),
-            UpdatesPresent::AllOrNone => {
-                push(&after, &after);
-                push(&before, &before);
-            }
-        }
+        let candidates = ways.into_iter().map(|either| Candidate { content, either });
+        self.candidates.extend(candidates);
     }
 
     /// If a byte comes from nowhere, its offset in the content that explains most, and that content.
     pub fn derive(&self, bytes: &[u8]) -> Result<Derived<'a>, (usize, &'a [u8])> {
-        let mut derived = Derived {
-            contents: self.whole.get(bytes).copied().into_iter().collect(),
-            marks: Vec::new(),
-        };
-        if !derived.contents.is_empty() {
-            return Ok(derived);
-        }
         let (marks, is_marked) = self.marked(bytes);
-        let mut best = (0, &[][..]);
+        let (mut contents, mut best) = (Vec::new(), (0, &[][..]));
         for candidate in &self.candidates {
             match self.first_wrong(candidate, bytes, &is_marked) {
-                None => derived.contents.push(candidate.content),
+                None => contents.push(candidate.content),
                 Some(at) if at >= best.0 => best = (at, candidate.content),
                 Some(_) => {}
             }
         }
-        derived.marks = marks;
-        if derived.contents.is_empty() {
+        if contents.is_empty() {
             Err(best)
         } else {
-            Ok(derived)
+            Ok(Derived { contents, marks })
         }
     }
 
@@ -153,20 +133,18 @@ impl<'a> Origins<'a> {
 
     /// The first byte that is neither that of a candidate nor in a mark.
     fn first_wrong(&self, candidate: &Candidate<'_>, bytes: &[u8], is_marked: &[bool]) -> Option<usize> {
-        let Candidate { content, either } = candidate;
-        let is_updated = !self.patches.is_empty();
-        let lengths = [either[0].len(), either[1].len()];
-        // Only an update leaves zeros behind the end, where it was extended.
-        let most = if is_updated {
+        let [one, other] = &candidate.either;
+        if bytes == &one[..] {
+            return None;
+        }
+        let (least, mut most) = (one.len().min(other.len()), one.len().max(other.len()));
+        if !self.patches.is_empty() {
+            // Only an update leaves zeros behind the end, where it was extended.
             let last_mark = is_marked.iter().rposition(|&is_marked| is_marked);
-            (lengths[0].max(lengths[1]) + self.slack).max(last_mark.map_or(0, |last| last + 1))
-        } else {
-            content.len()
-        };
-        let is_right = |at: usize, byte: u8| at < most && either.iter().any(|one| at_or_zero(one, at) == byte);
-        let wrong = (0..bytes.len()).find(|&at| !is_marked[at] && !is_right(at, bytes[at]));
-        let is_short = bytes.len() < lengths[0].min(lengths[1]);
-        wrong.or(is_short.then_some(bytes.len()))
+            most = last_mark.map_or(0, |last| last + 1).max(most + self.slack);
+        }
+        let is_right = |at: usize| at < most && [one, other].iter().any(|one| at_or_zero(one, at) == bytes[at]);
+        (0..least.max(bytes.len())).find(|&at| at >= bytes.len() || !is_marked[at] && !is_right(at))
     }
 }
 

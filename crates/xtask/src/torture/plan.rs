@@ -7,8 +7,7 @@ use std::path::PathBuf;
 use fastrand::Rng;
 
 use super::command::{TrialCommand, draw_dupes, draw_file_command};
-use super::disturb::{Disturbance, InjectedFault, Injection, draw_file_system};
-use super::disturber::{AT_ONE_FILE, AT_TREES, Disturber, PARTING};
+use super::disturb::{AT_ONE_FILE, AT_TREES, Disturbance, Disturber, FILE_SYSTEMS, Injection, PARTING};
 use super::draw::{Patch, TreeDraw};
 use super::power::PowerPlan;
 use super::tree::{FileTree, file};
@@ -80,28 +79,26 @@ impl TrialPlan {
 
     pub fn draw_of(of: TrialSubject, seed: u64) -> Self {
         let rng = &mut Rng::with_seed(seed);
-        let file_system = draw_file_system(rng);
+        let file_system = FILE_SYSTEMS[rng.usize(..FILE_SYSTEMS.len())];
         let is_dupes = of == TrialSubject::Dupes;
         let own_rng = &mut rng.fork();
         let mut draw = TreeDraw::new(own_rng);
-        let (mut is_sparse, mut files, mut patches) = (false, Vec::new(), Vec::new());
+        let (mut files, mut patches) = (Vec::new(), Vec::new());
         let command = if is_dupes {
             draw.draw_groups();
             draw_dupes(rng, file_system)
         } else {
-            let (path, has_holes) = draw.draw_one();
-            let bytes = file(&draw.tree, &path).map_or(Vec::new(), |file| file.bytes.to_vec());
+            files.push(draw.draw_one());
+            let bytes = file(&draw.tree, &files[0]).map_or(Vec::new(), |file| file.bytes.to_vec());
             let (command, drawn) = draw_file_command(rng, bytes.len());
-            (is_sparse, files, patches) = (has_holes, vec![path], drawn);
+            patches = drawn;
             if command.label == "cmp" {
                 files.push(draw.draw_second(bytes));
             }
             command
         };
-        let mut disturbance = Disturbance::draw(rng, command.calls());
-        disturbance.draw_full_disk(rng, file_system);
-        let are_met =
-            command.label != "cmp" && rng.f32() < if disturbance.delayed_call().is_some() { 0.9 } else { 0.5 };
+        let disturbance = Disturbance::draw(rng, command.calls(), file_system);
+        let are_met = command.label != "cmp" && rng.f32() < if disturbance.delay().is_some() { 0.9 } else { 0.5 };
         // One at a file that is updated: so it is known which mode was set last.
         let (column, most) = if is_dupes { (AT_TREES, 3) } else { (AT_ONE_FILE, 1) };
         let number = if are_met { rng.usize(1..=most) } else { 0 };
@@ -121,7 +118,7 @@ impl TrialPlan {
             between: (is_dupes && rng.u8(..4) == 0).then(|| Disturber::draw_brief(rng, parting)),
             power: None,
             tree: draw.tree,
-            is_sparse,
+            is_sparse: rng.bool(),
             files,
             patches,
             command,
@@ -145,8 +142,7 @@ impl TrialPlan {
 
     /// Nothing but time was taken from the run.
     pub fn is_only_slowed(&self) -> bool {
-        let mut injections = self.disturbance.injections.iter();
-        let are_delays = injections.all(|one| matches!(one.what, InjectedFault::Delay(_)));
+        let are_delays = self.disturbance.injections.iter().all(Injection::is_delay);
         let Disturbance { timed, free_bytes, .. } = &self.disturbance;
         are_delays && self.is_alone() && free_bytes.is_none() && timed.is_none()
     }

@@ -17,7 +17,7 @@ use anyhow::Result;
 use fastrand::Rng;
 use rustix::fs::syncfs;
 
-use super::disturb::moment;
+use super::disturb::{FILE_SYSTEMS, moment};
 use super::plan::{Recovery, TrialPlan, TrialSubject};
 use super::site::{Ended, Site};
 use crate::filesystems::{Mounted, TestFileSystem};
@@ -36,12 +36,9 @@ pub enum Stage {
 pub struct PowerPlan {
     /// What is done when the power fails, and where the journals of actions are.
     pub label: String,
-    file_system: TestFileSystem,
     stage: Stage,
-    /// Another file system, which has the journals.
-    journals: Option<TestFileSystem>,
-    /// It loses power as well.
-    journals_fail: bool,
+    /// Another file system, which has the journals, and whether it loses power as well.
+    journals: Option<(TestFileSystem, bool)>,
     /// File systems write this often what is in memory; XFS each 30 s.
     commit_seconds: u16,
     /// So often another program syncs a file of its own, and with it the names that others made.
@@ -49,8 +46,6 @@ pub struct PowerPlan {
     /// From the end of the command to the loss of power.
     after: Duration,
 }
-
-const FILE_SYSTEMS: [TestFileSystem; 3] = [TestFileSystem::Ext4, TestFileSystem::Xfs, TestFileSystem::Btrfs];
 
 impl PowerPlan {
     /// Draws a trial that loses power. It has no other processes and no full disk, and acts on duplicates where an update promises
@@ -62,12 +57,13 @@ impl PowerPlan {
         }
         let rng = &mut Rng::with_seed(!seed);
         let stage = [Stage::Run, Stage::Recovery, Stage::Recovery][rng.usize(..3)];
+        // The first three have devices.
         let own = rng.usize(..3);
-        let elsewhere = Some(FILE_SYSTEMS[(own + rng.usize(1..3)) % 3]);
-        let (mut place, mut journals, journals_fail) = [
-            ("journal beside", None, false),
-            ("journal elsewhere", elsewhere, true),
-            ("journal kept", elsewhere, false),
+        let other = FILE_SYSTEMS[(own + rng.usize(1..3)) % 3];
+        let (mut place, mut journals) = [
+            ("journal beside", None),
+            ("journal elsewhere", Some((other, true))),
+            ("journal kept", Some((other, false))),
         ][rng.usize(..3)];
         trial.file_system = FILE_SYSTEMS[own];
         (trial.disturbers, trial.early, trial.between) = (Vec::new(), None, None);
@@ -90,10 +86,8 @@ impl PowerPlan {
         }
         trial.power = Some(Self {
             label: format!("{label}, {place}, cut at {stage:?}"),
-            file_system: FILE_SYSTEMS[own],
             stage,
             journals,
-            journals_fail,
             commit_seconds: [1, 300][rng.usize(..2)],
             others_sync: (rng.u8(..4) > 0).then(|| moment(rng)),
             after: Duration::from_millis([0, rng.u64(..100), rng.u64(..4000)][rng.usize(..3)]),
@@ -111,15 +105,15 @@ pub struct Power<'a> {
 
 impl<'a> Power<'a> {
     /// Mounts images in the directory of a trial, which is on XFS.
-    pub fn mount(plan: &'a PowerPlan, site: &Site<'_>) -> Result<Self> {
+    pub fn mount(plan: &'a PowerPlan, file_system: TestFileSystem, site: &Site<'_>) -> Result<Self> {
         site.begin()?;
         let mount = |file_system| Mounted::new(file_system, &site.directory);
-        let own = mount(plan.file_system)?;
-        if plan.file_system != TestFileSystem::Xfs {
+        let own = mount(file_system)?;
+        if file_system != TestFileSystem::Xfs {
             let options = format!("remount,commit={}", plan.commit_seconds);
             capture(Command::new("mount").args(["-o", &options]).arg(own.point()))?;
         }
-        let journals = plan.journals.map(mount).transpose()?;
+        let journals = plan.journals.map(|(other, _)| mount(other)).transpose()?;
         Ok(Self { plan, own, journals })
     }
 
@@ -153,7 +147,7 @@ impl<'a> Power<'a> {
         })?;
         self.own.lose_power()?;
         // A journal of a later moment knows no less.
-        if let Some(journals) = self.journals.as_ref().filter(|_| self.plan.journals_fail) {
+        if let (Some(journals), Some((_, true))) = (&self.journals, self.plan.journals) {
             journals.lose_power()?;
         }
         Ok(ended)

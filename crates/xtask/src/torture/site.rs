@@ -14,7 +14,7 @@ use anyhow::{Context, Result};
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
-use super::disturb::{InjectedFault, Injection, OUTLASTING};
+use super::disturb::{Injection, OUTLASTING};
 use super::power::{Power, Stage};
 use super::tree::STATE;
 use crate::process::{capture, in_words};
@@ -30,7 +30,7 @@ pub struct Site<'a> {
     pub seekless: &'a Path,
     /// On the file system, and this worker's alone.
     pub directory: PathBuf,
-    /// For what seekless is told and says.
+    /// For what seekless is told and says. It is empty when a trial begins: a plan replaces no report.
     pub aside: &'a Path,
     /// What becomes of `XDG_STATE_HOME`: journals of different trials never meet.
     pub state: PathBuf,
@@ -52,7 +52,7 @@ pub struct Ended {
     pub status: ExitStatus,
     pub stderr: String,
     pub trace: String,
-    /// Where its threads waited in the kernel when patience ended.
+    /// Where all processes waited in the kernel when patience ended.
     pub hung_in: Option<String>,
 }
 
@@ -83,11 +83,8 @@ impl<'a> Site<'a> {
         }
     }
 
-    /// Empties the directory, and removes what the trial before left beside it. A plan replaces no report.
+    /// Empties the directory.
     pub fn begin(&self) -> Result<()> {
-        for path in [self.trace(), self.found()] {
-            let _ = fs::remove_file(path);
-        }
         match fs::remove_dir_all(&self.directory) {
             Err(error) if error.kind() != ErrorKind::NotFound => Err(error).context("cannot empty the directory"),
             _ => fs::create_dir(&self.directory).context("cannot make the directory"),
@@ -114,10 +111,10 @@ impl<'a> Site<'a> {
             command = Command::new("strace");
             command.args(["-f", "-q", "-e", &format!("trace={}", calls.join(","))]);
             for injection in injections {
-                command.args(["-e", &format!("inject={}", injection.option())]);
+                command.args(["-e", &injection.option()]);
             }
             // It stops at these calls alone; but signals are not delivered then.
-            if injections.iter().all(|one| one.what != InjectedFault::Kill) {
+            if injections.iter().all(|one| one.fault != Injection::KILL) {
                 command.arg("--seccomp-bpf");
             }
             command.arg("-o").arg(self.trace()).arg(self.seekless);
@@ -137,14 +134,14 @@ impl<'a> Site<'a> {
     }
 
     /// Waits for a call that is delayed, or for a moment after the start.
-    pub fn wait_for(&self, call: Option<(&str, usize)>, after: Duration, started: Instant) {
-        let Some((call, when)) = call else {
+    pub fn wait_for(&self, delay: Option<&Injection>, after: Duration, started: Instant) {
+        let Some(Injection { call, when, .. }) = delay else {
             return thread::sleep(after.saturating_sub(started.elapsed()));
         };
         // strace shows the call before it delays it.
-        let shown =
-            || fs::read_to_string(self.trace()).is_ok_and(|trace| trace.matches(&format!(" {call}(")).count() >= when);
-        while started.elapsed() < CALL_PATIENCE && !shown() {
+        let count = |trace: String| trace.matches(&format!(" {call}(")).count();
+        let is_shown = || fs::read_to_string(self.trace()).is_ok_and(|trace| count(trace) >= *when as usize);
+        while started.elapsed() < CALL_PATIENCE && !is_shown() {
             thread::sleep(POLL);
         }
     }
@@ -184,7 +181,9 @@ impl<'a> Site<'a> {
                 break status;
             }
             if started.elapsed() > PATIENCE {
-                hung_in.get_or_insert_with(waits);
+                let mut ps = Command::new("ps");
+                ps.args(["-eLo", "pgid,stat,wchan:40,args"]);
+                hung_in = hung_in.or_else(|| capture(&mut ps).ok());
                 let _ = kill_process_group(pid, Signal::KILL);
             }
             thread::sleep(POLL);
@@ -196,13 +195,6 @@ impl<'a> Site<'a> {
             hung_in,
         })
     }
-}
-
-/// Where all processes wait in the kernel.
-fn waits() -> String {
-    let mut ps = Command::new("ps");
-    ps.args(["-eLo", "pgid,stat,wchan:40,args"]);
-    capture(&mut ps).unwrap_or_else(|error| error.to_string())
 }
 
 /// What is wrong with how a command ended, whatever it left.

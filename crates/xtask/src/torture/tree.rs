@@ -11,7 +11,7 @@ use std::time::SystemTime;
 use anyhow::{Context, Result};
 use rustix::fs::{XattrFlags, getxattr, listxattr, setxattr};
 
-use super::disturber::MARK_BYTES;
+use super::disturb::MARK_BYTES;
 
 /// The directory that commands are run on. A trial has others beside it.
 pub const TREE: &str = "tree";

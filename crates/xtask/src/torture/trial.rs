@@ -15,8 +15,7 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 use rustix::process::Signal;
 
-use super::disturb::Injection;
-use super::disturber::Act;
+use super::disturb::{Act, Injection};
 use super::draw::Patch;
 use super::origins::UpdatesPresent;
 use super::plan::{Recovery, TrialPlan};
@@ -45,7 +44,6 @@ pub fn run(plan: &TrialPlan, site: &Site<'_>) -> Result<TrialReport> {
     site.begin()?;
     make_tree(&plan.tree, plan.is_sparse, &site.directory).context("cannot make the tree")?;
     let world = World::new(site, plan);
-    world.make_decoys().context("cannot make directories")?;
     let mut trial = Trial {
         site,
         plan,
@@ -148,7 +146,7 @@ impl Trial<'_> {
         let command = self.command(&plan.command.run, &disturbance.injections)?;
         let ended = thread::scope(|scope| {
             let started = Instant::now();
-            let disturb = |one| scope.spawn(move || world.disturb(one, disturbance.delayed_call(), started));
+            let disturb = |one| scope.spawn(move || world.disturb(one, disturbance.delay(), started));
             let disturbers: Vec<_> = plan.disturbers.iter().map(disturb).collect();
             let ended = (|| {
                 let ended = self.site.filled(disturbance.free_bytes, || {
@@ -226,13 +224,7 @@ impl Trial<'_> {
     fn may_refuse(&self, stderr: &str) -> bool {
         // A method may be unavailable, and a file with several names is not replaced. On an overlay, the mappings of all processes
         // must be seen. The descriptors of this process are for a moment those of what another worker starts.
-        let reasons = [
-            "a lease does not show mappings",
-            "in use",
-            "have it open",
-            "has it open",
-            "opened it",
-        ];
+        let reasons = ["does not show mappings", "in use", "it open", "opened it"];
         self.plan.command.has("--method")
             || files(&self.evidence.before, TREE).count() > 1
             || reasons.iter().any(|reason| stderr.contains(reason))

@@ -4,14 +4,12 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use super::disturb::{InjectedFault, Injection};
-use super::disturber::{Act, Interference};
+use super::disturb::{Act, Injection, Interference};
 use super::origins::{Derived, Origins, UpdatesPresent, is_in_mark};
 use super::plan::TrialPlan;
 use super::site::Fault;
-use super::tree::{DECOYS, FileTree, MOVED, Properties, TREE, TreeEntry, YARD, file, files, is_in_trash};
+use super::tree::{DECOYS, FileTree, MOVED, Properties, TREE, TreeEntry, TreeFile, YARD, file, files, is_in_trash};
 use super::world::RENAMED;
 
 /// What a trial is judged by.
@@ -78,9 +76,7 @@ impl Evidence<'_> {
                 faults.push(Fault::new(kind, format!("{act:?}")));
             }
         }
-        for (path, was) in &self.before {
-            faults.extend(self.check_path(path, was, now.get(path), &origins));
-        }
+        faults.extend(self.pairs(now).filter_map(|pair| self.check_path(&pair, &origins)));
         faults.extend(now.iter().filter_map(|(path, entry)| self.check_new(path, entry)));
         if self.action().is_none() && !self.told.contains(KEPT_BOTH) {
             faults.extend(self.check_properties(now));
@@ -95,7 +91,7 @@ impl Evidence<'_> {
         let counts = |path: &&Path| !is_in_trash(path) && !path.starts_with(MOVED);
         // By another name that others gave it for a moment, the trash is no trash. What others took away may have been the one that
         // was kept.
-        let renames_trash = |act: &Act| act.moves_directory() && is_in_trash(&act.path);
+        let renames_trash = |act: &Act| act.kind.moves_directory() && is_in_trash(&act.path);
         let is_there = found.iter().any(|path| counts(path) || path.starts_with(YARD));
         let is_told = is_there || !names.iter().any(counts) || self.acts.iter().any(renames_trash);
         let kind = match found {
@@ -115,34 +111,29 @@ impl Evidence<'_> {
     }
 
     /// A name that others neither gave nor took leads to the bytes that it had, or to none where that was asked for.
-    fn check_path(&self, path: &Path, was: &TreeEntry, here: Option<&TreeEntry>, origins: &Origins) -> Option<Fault> {
-        let fault = |kind| Some(Fault::new(kind, format!("{}: {was:?}, now {here:?}", path.display())));
-        if path.starts_with(DECOYS) {
-            return if here == Some(was) {
-                None
-            } else {
-                fault("other directory")
-            };
+    fn check_path(&self, pair: &Pair, origins: &Origins) -> Option<Fault> {
+        let wrong = |is_wrong: bool, kind| is_wrong.then(|| pair.fault(kind));
+        if pair.path.starts_with(DECOYS) {
+            return wrong(pair.here != Some(pair.was), "other directory");
         }
-        let TreeEntry::File(file_before) = was else {
-            let is_same = here.is_some_and(|here| here.own() == was.own());
-            return if is_same { None } else { fault("changed link") };
+        let TreeEntry::File(file_before) = pair.was else {
+            return wrong(!pair.is_same_entry(), "changed link");
         };
         let mut content = &file_before.bytes[..];
-        if let Some(act) = self.acts.iter().rfind(|act| act.gives_name() && act.path == path) {
+        if let Some(act) = self.acts.iter().rfind(|act| act.gives_name() && act.path == pair.path) {
             // Of several disturbers, it is not known which was the last.
             if self.action().is_some() || self.told.contains(KEPT_BOTH) {
                 return None;
             }
             content = &act.wrote[..];
         }
-        let found = match here {
+        let found = match pair.here {
             Some(TreeEntry::File(file)) => Some(&file.bytes),
             Some(TreeEntry::Symlink { bytes, .. }) => {
                 // Others may have taken away or replaced the file that it leads to. So may the directory have been, by another name that
                 // it had when the link was made.
                 let had_it = |act: &Act| file(&self.before, &act.path).is_some_and(|file| *file.bytes == *content);
-                let is_cut = |act: &Act| act.moves_directory() || act.gives_name() && had_it(act);
+                let is_cut = |act: &Act| act.kind.moves_directory() || act.gives_name() && had_it(act);
                 if self.acts.iter().any(is_cut) {
                     return None;
                 }
@@ -151,13 +142,17 @@ impl Evidence<'_> {
             _ => None,
         };
         let Some(found) = found else {
-            let is_told = || self.action().is_some() && self.tells_of(path);
-            let may_be_gone = matches!(self.action(), Some("remove" | "move")) || is_told();
-            return if may_be_gone { None } else { fault("lost name") };
+            let is_told = || self.action().is_some() && self.tells_of(pair.path);
+            return wrong(
+                !matches!(self.action(), Some("remove" | "move")) && !is_told(),
+                "lost name",
+            );
         };
         let derived = origins.derive(found);
-        let is_other = derived.is_ok_and(|derived| !derived.contents.contains(&content));
-        if is_other { fault("wrong bytes") } else { None }
+        wrong(
+            derived.is_ok_and(|derived| !derived.contents.contains(&content)),
+            "wrong bytes",
+        )
     }
 
     /// No name is new but those of files that were moved, and those that others gave.
@@ -203,45 +198,37 @@ impl Evidence<'_> {
 
     /// What must hold where nobody else did anything, and the run, or a second one, ended by itself.
     pub fn check_acted(&self, now: &FileTree) -> Vec<Fault> {
-        let Some(action) = self.action() else {
-            return self.check_each("changed", now, |_, was, here| self.is_after_command(was, here));
+        let is_wrong = |pair: &Pair| match self.action() {
+            None => !self.is_after_command(pair),
+            Some(action) => !self.is_acted_on(action, pair, now),
         };
-        let mut faults = self.check_each("wrong action", now, |path, was, here| {
-            self.is_acted_on(action, path, was, here, now)
-        });
+        let wrong = self.pairs(now).filter(is_wrong);
+        let mut faults: Vec<_> = wrong.map(|pair| pair.fault("wrong result")).collect();
         for (path, _) in files(now, MOVED) {
             if self.moved_from(path).is_none_or(|from| now.contains_key(&from)) {
                 faults.push(Fault::new("moved, and still there", path.display().to_string()));
             }
         }
-        faults.extend(self.check_least(now));
-        faults
-    }
-
-    /// Checks what each path of the tree leads to.
-    fn check_each(
-        &self,
-        kind: &'static str,
-        now: &FileTree,
-        is_right: impl Fn(&Path, &TreeEntry, Option<&TreeEntry>) -> bool,
-    ) -> Vec<Fault> {
-        let mut faults = Vec::new();
-        for (path, was) in self.before.iter().filter(|(path, _)| path.starts_with(TREE)) {
-            let here = now.get(path);
-            if !is_right(path, was, here) {
-                let details = format!("{}: {was:?}, now {here:?}", path.display());
-                faults.push(Fault::new(kind, details));
-            }
+        if self.action().is_some() {
+            faults.extend(self.check_least(now));
         }
         faults
     }
 
+    /// Each path of the tree, before and now.
+    fn pairs<'p>(&'p self, now: &'p FileTree) -> impl Iterator<Item = Pair<'p>> {
+        self.before.iter().map(|(path, was)| {
+            let here = now.get(path);
+            Pair { path, was, here }
+        })
+    }
+
     /// A command on a file changes no other one, and of that one only what it is for.
-    fn is_after_command(&self, was: &TreeEntry, here: Option<&TreeEntry>) -> bool {
+    fn is_after_command(&self, pair: &Pair) -> bool {
         let command = &self.plan.command;
         let target = self.plan.files.first().and_then(|path| file(&self.before, path));
-        let is_target = matches!((was, target), (TreeEntry::File(was), Some(target)) if was.inode == target.inode);
-        differences(was, here).into_iter().all(|part| match part {
+        let is_target = matches!((pair.was, target), (TreeEntry::File(was), Some(file)) if was.inode == file.inode);
+        pair.differences().into_iter().all(|part| match part {
             "inode" => is_target && command.label == "update replace",
             "bytes" => is_target && command.is_update(),
             "time" => is_target && (command.is_update() || !self.is_done),
@@ -250,64 +237,51 @@ impl Evidence<'_> {
     }
 
     /// Whether a path leads to what it did, or what was asked for was done with its file.
-    fn is_acted_on(
-        &self,
-        action: &str,
-        path: &Path,
-        was: &TreeEntry,
-        here: Option<&TreeEntry>,
-        now: &FileTree,
-    ) -> bool {
-        let TreeEntry::File(was_file) = was else {
-            return here.is_some_and(|here| here.own() == was.own());
+    fn is_acted_on(&self, action: &str, pair: &Pair, now: &FileTree) -> bool {
+        let (TreeEntry::File(was), true) = (pair.was, pair.path.starts_with(TREE)) else {
+            return pair.is_same_entry();
         };
-        if file(now, path).is_some_and(|found| found.inode == was_file.inode) {
-            return here == Some(was);
-        }
-        let is_done = match (action, here) {
+        let is_done = match (action, pair.here) {
+            (_, Some(TreeEntry::File(found))) if found.inode == was.inode => return found == was,
             ("hardlink", Some(TreeEntry::File(found))) => {
                 let kept = files(&self.before, "").find(|(_, known)| known.inode == found.inode);
-                found.bytes == was_file.bytes && kept.is_some_and(|(_, kept)| kept == found)
+                found.bytes == was.bytes && kept.is_some_and(|(_, kept)| kept == found)
             }
             ("symlink", Some(TreeEntry::Symlink { target, bytes })) => {
-                bytes.as_ref() == Some(&was_file.bytes) && target.is_absolute() == self.plan.command.has("--absolute")
+                bytes.as_ref() == Some(&was.bytes) && target.is_absolute() == self.plan.command.has("--absolute")
             }
             ("remove", None) => true,
-            ("move", None) => file(now, &self.moved_to(path)) == Some(was_file),
+            ("move", None) => file(now, &self.moved_to(pair.path)) == Some(was),
             _ => false,
         };
-        is_done && !self.plan.command.keeps(&path.to_string_lossy())
+        is_done && !self.plan.command.keeps(&pair.path.to_string_lossy())
     }
 
     /// As many files of each content stay as were asked for, or as there were; those in the trash do not count.
     fn check_least(&self, now: &FileTree) -> Option<Fault> {
-        let count = |among: &FileTree| {
-            let mut inodes: HashMap<Arc<[u8]>, BTreeSet<u64>> = HashMap::new();
-            for (_, file) in files(among, TREE).filter(|(path, _)| !is_in_trash(path)) {
-                inodes.entry(Arc::clone(&file.bytes)).or_default().insert(file.inode);
-            }
-            inodes
+        let count = |among: &FileTree, bytes: &[u8]| {
+            let equal = files(among, TREE).filter(|(path, file)| !is_in_trash(path) && *file.bytes == *bytes);
+            equal.map(|(_, file)| file.inode).collect::<BTreeSet<_>>().len()
         };
-        let now = count(now);
-        let is_wrong = |(bytes, inodes): &(Arc<[u8]>, BTreeSet<u64>)| {
-            now.get(bytes).map_or(0, BTreeSet::len) < inodes.len().min(self.plan.command.least())
+        let least = self.plan.command.least();
+        let is_wrong = |(_, file): &(&Path, &TreeFile)| {
+            count(now, &file.bytes) < least && count(now, &file.bytes) < count(&self.before, &file.bytes)
         };
-        let wrong = count(&self.before).into_iter().find(is_wrong);
-        wrong.map(|(bytes, inodes)| Fault::new("too few stay", format!("of {} of {} B", inodes.len(), bytes.len())))
+        let wrong = files(&self.before, TREE).find(is_wrong);
+        wrong.map(|(path, _)| Fault::new("too few stay", format!("of {}", path.display())))
     }
 
     /// What must hold where nobody else did anything, and all was undone.
     pub fn check_restored(&self, now: &FileTree) -> Vec<Fault> {
         // A copy is another file.
-        let mut faults = self.check_each(NOT_RESTORED, now, |_, was, here| {
-            differences(was, here).iter().all(|part| *part == "inode")
-        });
+        let is_restored = |pair: &Pair| pair.differences().iter().all(|part| *part == "inode");
+        let wrong = self.pairs(now).filter(|pair| !is_restored(pair));
+        let mut faults: Vec<_> = wrong.map(|pair| pair.fault(NOT_RESTORED)).collect();
         for path in now.keys().filter(|path| !self.before.contains_key(*path)) {
             faults.push(Fault::new("left by undo", path.display().to_string()));
         }
         // A search that met an error did not find all names of a file.
-        let is_error = |one: &Injection| matches!(one.what, InjectedFault::Error(_) | InjectedFault::Errors(_));
-        if !faults.is_empty() || self.plan.disturbance.injections.iter().any(is_error) {
+        if !faults.is_empty() || self.plan.disturbance.injections.iter().any(Injection::is_error) {
             return faults;
         }
         let together = |among: &FileTree| {
@@ -371,23 +345,41 @@ fn is_temporary(path: &Path) -> bool {
         .is_some_and(|name| name.to_string_lossy().contains(".seekless-"))
 }
 
-/// What differs between what a path led to and what it leads to now.
-fn differences(was: &TreeEntry, here: Option<&TreeEntry>) -> Vec<&'static str> {
-    let (TreeEntry::File(was), Some(TreeEntry::File(here))) = (was, here) else {
-        let is_same = here == Some(was);
-        return if is_same { Vec::new() } else { vec!["entry"] };
-    };
-    let parts = [
-        ("inode", was.inode == here.inode),
-        ("bytes", was.bytes == here.bytes),
-        ("time", was.modified == here.modified),
-        ("properties", was.properties == here.properties),
-    ];
-    parts
-        .iter()
-        .filter(|(_, is_same)| !is_same)
-        .map(|(part, _)| *part)
-        .collect()
+/// What a path led to before, and now.
+struct Pair<'a> {
+    path: &'a Path,
+    was: &'a TreeEntry,
+    here: Option<&'a TreeEntry>,
+}
+
+impl Pair<'_> {
+    fn fault(&self, kind: &'static str) -> Fault {
+        let Self { path, was, here } = self;
+        Fault::new(kind, format!("{}: {was:?}, now {here:?}", path.display()))
+    }
+
+    /// Whether it is the same directory or link, wherever that leads.
+    fn is_same_entry(&self) -> bool {
+        self.here.is_some_and(|here| here.own() == self.was.own())
+    }
+
+    fn differences(&self) -> Vec<&'static str> {
+        let (TreeEntry::File(was), Some(TreeEntry::File(here))) = (self.was, self.here) else {
+            let is_same = self.here == Some(self.was);
+            return if is_same { Vec::new() } else { vec!["entry"] };
+        };
+        let parts = [
+            ("inode", was.inode == here.inode),
+            ("bytes", was.bytes == here.bytes),
+            ("time", was.modified == here.modified),
+            ("properties", was.properties == here.properties),
+        ];
+        parts
+            .iter()
+            .filter(|(_, is_same)| !is_same)
+            .map(|(part, _)| *part)
+            .collect()
+    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The files of a trial as other processes see them: what each of them does there, and the account of it.
 //!
-//! Not here: which of them there are, and what they draw from (`disturber`).
+//! Not here: which of them there are, and what they draw from (`disturb`).
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -17,16 +17,14 @@ use std::time::{Duration, Instant, SystemTime};
 use fastrand::Rng;
 use rustix::fs::{CWD, OFlags, RenameFlags, XattrFlags, renameat_with, setxattr};
 
-use super::disturber::{Act, Disturber, Interference, MARK_BYTES};
+use super::disturb::{Act, Disturber, Injection, Interference, MARK_BYTES};
 use super::plan::TrialPlan;
 use super::site::Site;
 use super::tree::{DECOYS, TREE, TreeEntry, YARD, files};
 
-fn mark(id: u64) -> [u8; MARK_BYTES] {
-    let mut mark = [0; MARK_BYTES];
-    mark[..4].copy_from_slice(b"\0id ");
-    mark[4..].copy_from_slice(format!("{id:012}").as_bytes());
-    mark
+/// Bytes that are found nowhere else.
+fn mark(id: u64) -> Vec<u8> {
+    format!("\0id {id:012}").into_bytes()
 }
 
 /// Writes through a mapping to a file that is closed: path, offset, the bytes expected there and the bytes to write, in hex.
@@ -96,11 +94,11 @@ impl<'a> World<'a> {
     }
 
     /// Acts until all is over, after a while or at a call that is delayed.
-    pub fn disturb(&self, disturber: &Disturber, call: Option<(&str, usize)>, started: Instant) {
+    pub fn disturb(&self, disturber: &Disturber, delay: Option<&Injection>, started: Instant) {
         let opened = self.names.first().filter(|_| disturber.opens_first);
         let opened = opened.and_then(|(path, _)| OpenOptions::new().append(true).open(self.whole(path)).ok());
         self.site
-            .wait_for(call.filter(|_| disturber.at_delay), disturber.after, started);
+            .wait_for(delay.filter(|_| disturber.at_delay), disturber.after, started);
         self.act_often(disturber, opened);
     }
 
@@ -146,7 +144,7 @@ impl<'a> World<'a> {
         let _beside = (!is_alone).then(|| held(self.alone.read()));
         let path = self.whole(&act.path);
         let id = self.count.fetch_add(1, Ordering::SeqCst);
-        let aside = self.whole(Path::new(YARD)).join(id.to_string());
+        let aside = self.whole(&Path::new(YARD).join(id.to_string()));
         match act.kind {
             Interference::Append | Interference::AppendInSecret => {
                 // The file that was opened first may have lost the name.
@@ -172,7 +170,7 @@ impl<'a> World<'a> {
                 self.overwrite(act, content, &mark(id), rng)
             }
             Interference::Save => {
-                let mut content = mark(id).to_vec();
+                let mut content = mark(id);
                 content.resize(MARK_BYTES + rng.usize(..5000), b'.');
                 act.set = [0o600, 0o640][rng.usize(..2)];
                 let mode = Permissions::from_mode(act.set);
@@ -221,7 +219,7 @@ impl<'a> World<'a> {
     }
 
     /// Writes a mark over bytes of the file that were there before the trial. In a file that took its place, marks may be there.
-    fn overwrite(&self, act: &mut Act, content: &[u8], mark: &[u8; MARK_BYTES], rng: &mut Rng) -> io::Result<()> {
+    fn overwrite(&self, act: &mut Act, content: &[u8], mark: &[u8], rng: &mut Rng) -> io::Result<()> {
         let path = &self.whole(&act.path);
         let offset = self.next_place(content, rng).ok_or(io::ErrorKind::InvalidInput)?;
         let wanted = &content[offset..offset + MARK_BYTES];
@@ -229,9 +227,8 @@ impl<'a> World<'a> {
         let has_wanted = |file: &File| {
             let mut now = [0; MARK_BYTES];
             file.read_exact_at(&mut now, offset as u64)?;
-            (now == wanted)
-                .then_some(())
-                .ok_or(io::Error::from(io::ErrorKind::InvalidInput))
+            let is_it = now == wanted;
+            is_it.then_some(()).ok_or(io::Error::from(io::ErrorKind::InvalidInput))
         };
         if act.kind == Interference::Overwrite {
             let file = open(OpenOptions::new().read(true).write(true), path, rng)?;
@@ -285,7 +282,7 @@ impl<'a> World<'a> {
         fs::rename(&path, &aside)?;
         let mut replaced = Ok(());
         if act.kind == Interference::ReplaceDirectory {
-            replaced = symlink(self.decoy(&act.path), &path);
+            replaced = symlink(self.whole(&Path::new(DECOYS).join(&act.path)), &path);
         }
         rest(rng, AWAY);
         if act.kind == Interference::ReplaceDirectory && replaced.is_ok() {
@@ -310,26 +307,6 @@ impl<'a> World<'a> {
                     fs::remove_file(&path)?;
                 }
                 fs::rename(&aside, &path)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// The directory that stands in for another.
-    fn decoy(&self, directory: &Path) -> PathBuf {
-        let number = self.directories.iter().position(|one| *one == directory);
-        self.whole(Path::new(DECOYS)).join(number.unwrap_or(0).to_string())
-    }
-
-    /// Makes directories that stand in for those of the tree: with a file of the same bytes for each of theirs.
-    pub fn make_decoys(&self) -> io::Result<()> {
-        for directory in &self.directories {
-            let decoy = self.decoy(directory);
-            fs::create_dir(&decoy)?;
-            for (path, content) in &self.names {
-                if let (true, Some(name)) = (path.parent() == Some(directory), path.file_name()) {
-                    fs::write(decoy.join(name), content)?;
-                }
             }
         }
         Ok(())

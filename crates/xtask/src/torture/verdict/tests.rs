@@ -8,7 +8,6 @@ use crate::torture::command::TrialCommand;
 use crate::torture::disturb::Disturbance;
 use crate::torture::draw::Patch;
 use crate::torture::plan::Recovery;
-use crate::torture::tree::TreeFile;
 
 const NAMES: [&str; 3] = ["tree/r0/f0_", "tree/r0/f1_", "tree/r1/.Trash-0/f2_"];
 const CONTENT: &[u8] = b"forty bytes of which half may be marked.";
@@ -178,8 +177,8 @@ fn undisturbed_acting_changes_what_was_asked_for_and_nothing_else() {
     let mut now = before();
     now.remove(Path::new(NAMES[2]));
     assert!(faults("remove", &now).is_empty());
-    assert_eq!(faults("hardlink", &now), ["wrong action"]);
-    assert_eq!(faults("move", &now), ["wrong action"]);
+    assert_eq!(faults("hardlink", &now), ["wrong result"]);
+    assert_eq!(faults("move", &now), ["wrong result"]);
     now.insert(PathBuf::from("to/trial/tree/r1/.Trash-0/f2_"), found(2, CONTENT));
     assert!(faults("move", &now).is_empty());
     let mut now = before();
@@ -188,9 +187,9 @@ fn undisturbed_acting_changes_what_was_asked_for_and_nothing_else() {
     now.insert(PathBuf::from(NAMES[1]), found(0, CONTENT));
     assert_eq!(faults("hardlink", &now), ["too few stay"]);
     now.insert(PathBuf::from(NAMES[1]), found(9, CONTENT));
-    assert_eq!(faults("hardlink", &now), ["wrong action"]);
+    assert_eq!(faults("hardlink", &now), ["wrong result"]);
     now.insert(PathBuf::from(NAMES[1]), found(1, MARK));
-    assert!(faults("remove", &now).contains(&"wrong action"));
+    assert!(faults("remove", &now).contains(&"wrong result"));
 }
 
 #[test]
