@@ -181,9 +181,9 @@ impl Run {
 
 /// An entry of a contest, with its results.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "WrittenEntry")]
+#[serde(deny_unknown_fields)]
 pub struct Entry {
-    /// What is measured.
+    /// What is measured: one field, `method`, `plan` or `command`.
     #[serde(flatten)]
     pub subject: Subject,
     /// The name under which a document published it, where the experiment gives it by that name.
@@ -197,7 +197,7 @@ pub struct Entry {
 }
 
 /// What is measured.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Subject {
     /// A method, by its canonical text. It may be one that only an earlier version knows.
@@ -254,43 +254,6 @@ impl Entry {
             Subject::Command(command) => Some(command),
             Subject::Method(_) | Subject::Plan(_) => None,
         }
-    }
-}
-
-/// An entry as it is read: a method, a plan or a command. Before version 3, a command also had a `method`, its name,
-/// and a plan was written as a `method`.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct WrittenEntry {
-    method: Option<String>,
-    plan: Option<Plan>,
-    command: Option<Command>,
-    label: Option<String>,
-    status: Status,
-    summary: Option<Summary>,
-    standing: Option<Standing>,
-}
-
-impl TryFrom<WrittenEntry> for Entry {
-    type Error = &'static str;
-
-    fn try_from(written: WrittenEntry) -> Result<Self, Self::Error> {
-        let subject = match (written.command, written.plan, written.method) {
-            (Some(command), None, _) => Subject::Command(command),
-            (None, Some(plan), None) => Subject::Plan(plan),
-            (None, None, Some(text)) => match text.parse() {
-                Ok(Choice::Plan(plan)) => Subject::Plan(plan),
-                _ => Subject::Method(text),
-            },
-            _ => return Err("an entry is one of `method`, `plan` and `command`"),
-        };
-        Ok(Self {
-            subject,
-            label: written.label,
-            status: written.status,
-            summary: written.summary,
-            standing: written.standing,
-        })
     }
 }
 

@@ -1,7 +1,7 @@
 //! A run in the columns of a document: milliseconds by file size, a block of lines for each way of writing.
 
 use seekless_record::Run;
-use seekless_results::{Cell, Table, View, Visible};
+use seekless_results::{Table, View, Visible};
 
 /// The tables of the experiments that name columns, separated by tabs. Each starts with a line that begins with `#` and
 /// describes it, and a line of names. The columns are followed by the extents of the first column's file and, if
@@ -27,17 +27,13 @@ fn block(run: &Run, table: &Table<'_>) -> Result<String, csv::Error> {
         format!("{}, {}, ", storage.path, storage.file_system)
     });
     let about = format!("# {}: {storage}{}; milliseconds of a file", run.id, table.title());
+    let sheet = table.sheet("");
     let mut writer = csv::WriterBuilder::new().delimiter(b'\t').from_writer(Vec::new());
-    let names = table.columns.iter().map(|column| column.name.as_str());
-    let machine = table.has_published().then_some("Published");
-    writer.write_record(std::iter::once("Bytes").chain(names).chain(["Extents"]).chain(machine))?;
-    for line in &table.lines {
-        let mut fields = vec![line.size_bytes.to_string()];
-        let time = |cell: &Option<Cell>| cell.map_or_else(String::new, |cell| format!("{:.3}", cell.seconds * 1e3));
-        fields.extend(line.cells.iter().map(time));
-        fields.push(line.extents().map_or_else(String::new, |extents| extents.to_string()));
-        fields.extend(machine.map(|_| line.published.unwrap_or_default().to_owned()));
-        writer.write_record(fields)?;
+    writer.write_record(sheet.columns.iter().map(|column| &column.head))?;
+    for row in &sheet.rows {
+        let texts = row.cells.iter().skip(1).map(|cell| cell.text.as_str());
+        let size = row.cells[0].figure.to_string();
+        writer.write_record([size.as_str()].into_iter().chain(texts))?;
     }
     Ok(format!("{about}\n{}", crate::csv::text(writer)?))
 }

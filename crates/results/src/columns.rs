@@ -11,6 +11,7 @@ use seekless_method::{Choice, Durability, Options};
 use seekless_method::{format_size, parse_size};
 use seekless_record::{Cache, Column, Contest, Entry, Finding, Run, Trial};
 
+use crate::sheet::{ColumnKind, Sheet, SheetCell};
 use crate::statistics::median;
 use crate::units::sound;
 
@@ -99,6 +100,28 @@ impl Table<'_> {
         std::iter::once(durability).chain(traits).collect::<Vec<_>>().join(", ")
     }
 
+    /// Milliseconds of a file for each size and column, the extents of the first column's file, and the machine of what was
+    /// published, if something was.
+    #[must_use]
+    pub fn sheet(&self, title: &str) -> Sheet {
+        let names = self.columns.iter().map(|column| column.name.as_str());
+        let figures = ["Bytes"].into_iter().chain(names).chain(["Extents"]);
+        let mut sheet = Sheet::new(title, figures.map(|head| (head, ColumnKind::Figure)));
+        let published = self.has_published().then_some(("Published", ColumnKind::Words));
+        sheet.add_columns(published);
+        for line in &self.lines {
+            let size = SheetCell::figure(Some(line.size_bytes as f64), |_| document_size(line.size_bytes));
+            let time = |cell: &Option<Cell>| {
+                SheetCell::figure(cell.map(|cell| cell.seconds), |seconds| format!("{:.3}", seconds * 1e3))
+            };
+            let extents = SheetCell::figure(line.extents(), |extents| extents.to_string());
+            let machine = published.map(|_| SheetCell::words(line.published.unwrap_or_default()));
+            let cells = [size].into_iter().chain(line.cells.iter().map(time));
+            sheet.push(None, cells.chain([extents]).chain(machine));
+        }
+        sheet
+    }
+
     /// Whether something was published of it.
     #[must_use]
     pub fn has_published(&self) -> bool {
@@ -108,9 +131,18 @@ impl Table<'_> {
 
 impl Line<'_> {
     /// The extents of the file of the first column.
-    #[must_use]
-    pub fn extents(&self) -> Option<f64> {
+    fn extents(&self) -> Option<f64> {
         self.cells.first().copied().flatten()?.extents
+    }
+}
+
+/// A size, in the units of the documents if it is a round one.
+#[must_use]
+pub fn document_size(bytes: u64) -> String {
+    match bytes {
+        bytes if bytes > 0 && bytes.is_multiple_of(1_000_000) => format!("{} MB", bytes / 1_000_000),
+        bytes if bytes > 0 && bytes.is_multiple_of(1000) => format!("{} kB", bytes / 1000),
+        bytes => format_size(bytes),
     }
 }
 

@@ -5,11 +5,14 @@
 //! machine varies from day to day. Therefore the change relative to a reference method, which ran in the same rounds of each
 //! run, is given as well.
 
+mod words;
+
 use std::borrow::Cow;
 use std::collections::HashMap;
 
 use seekless_record::{Conclusion, Contest, Interval, LabCost, Machine, NoiseFloor, Run, Trial};
 use serde::Serialize;
+pub use words::short;
 
 use crate::kind::DeviceKind;
 use crate::ranking::{JudgedMethod, summarize};
@@ -77,47 +80,6 @@ impl Answer {
             slower: count(Change::Slower),
             too_few_rounds: contests.iter().filter(|contest| contest.sustained.is_none()).count() - times.len(),
         }
-    }
-}
-
-impl Comparison {
-    /// The answer as a sentence, with what it rests on.
-    #[must_use]
-    pub fn answer_in_words(&self) -> String {
-        let answer = &self.answer;
-        if self.contests.iter().all(|contest| contest.sustained.is_some()) {
-            return "A sustained write is not ranked; see below what each run showed.".to_owned();
-        }
-        let Some(time) = &answer.time else {
-            return "Undecided: no method has 6 rounds in both runs.".to_owned();
-        };
-        let ratio = format!(
-            "{:.2}x as long as the first ({:.2} to {:.2})",
-            time.median, time.low, time.high
-        );
-        let shown = match Change::of(time) {
-            Change::Faster | Change::Slower => "The",
-            Change::NoneShown | Change::TooFewRounds => "No difference is shown: the",
-        };
-        let counts = match (answer.contests, answer.faster, answer.slower) {
-            (1, ..) => " One contest was compared.".to_owned(),
-            (all, faster, slower) => format!(
-                " Of {all} contests, it is faster in {faster}, slower in {slower}, not told apart in {}.",
-                all - faster - slower
-            ),
-        };
-        let few = match answer.too_few_rounds {
-            0 => String::new(),
-            1 => " 1 more contest has too few rounds.".to_owned(),
-            more => format!(" {more} more contests have too few rounds."),
-        };
-        let is_quiet = self.cautions.is_empty();
-        let caution = if is_quiet {
-            ""
-        } else {
-            " The machine changed or was busy: see the notes."
-        };
-        format!("{shown} second run takes {ratio}.{counts}{few}{caution}")
     }
 }
 

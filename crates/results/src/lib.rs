@@ -19,9 +19,11 @@ mod decider;
 mod kind;
 mod model;
 mod pool;
+mod position;
 mod prediction;
 mod same;
 mod samples;
+mod sheet;
 mod sustained;
 mod table;
 mod units;
@@ -30,22 +32,25 @@ mod warnings;
 mod words;
 
 pub use anonymous::{Given, Known, anonymous};
-pub use columns::{Cell, Line, Table};
-pub use compare::{Answer, Availability, Change, Comparison, ContestChange, MethodChange, compare};
+pub use columns::{Cell, Line, Table, document_size};
+pub use compare::{Answer, Availability, Change, Comparison, ContestChange, MethodChange, compare, short};
 pub use decider::{
     CONFIRMING_ROUNDS, Decider, Group, Next, Turn, conclude_now, contending_time, deciding_trials, planned_trials,
 };
 pub use kind::DeviceKind;
 pub use pool::{HALF_LIFE_DAYS, ONE_SITTING, is_alike, pool};
+pub use position::Position;
 pub use same::{NotComparable, fingerprint, objections};
+pub use sheet::{ColumnKind, Sheet, SheetCell, SheetColumn, SheetRow};
 pub use sustained::{RateStretch, Sustained, has_settled};
 pub use table::{Origin, Place, Ranked, Ranking, first_two_numbers, size_class, table};
 pub use units::{
-    IOPS, RATES, Unit, bytes, files, iops, percent, plural, rate, size, sound, thousands, three_digits, unit,
+    IOPS, RATES, Unit, bytes, duration, files, iops, part, percent, plural, rate, seconds, size, sound, thousands,
+    three_digits, times, times_with_bounds, unit,
 };
 pub use view::{
-    ContestView, Position, PublishedRow, Row, SYSTEM_HEADS, SystemRow, View, Visible, mode_words, rate_of, series,
-    sittings, visible,
+    ContestView, Detail, Row, View, Visible, mode_words, rate_of, rotation_claim, series, sittings, storage_words,
+    visible,
 };
 pub use warnings::{other_io, warnings};
 pub use words::{

@@ -1,5 +1,7 @@
 //! Figures for people: three digits, rates in units of 1000, sizes in units of 1024.
 
+use seekless_record::Interval;
+
 /// A unit: its name and its size.
 pub type Unit = (&'static str, f64);
 
@@ -78,6 +80,72 @@ pub fn size(bytes: f64) -> String {
     in_unit(bytes, &SIZES)
 }
 
+/// Seconds, in the unit that suits them.
+#[must_use]
+pub fn seconds(seconds: f64) -> String {
+    match seconds {
+        wild if !(0.0..1e6).contains(&wild) => format!("{} s", three_digits(wild)),
+        0.0 => "0 s".to_owned(),
+        seconds if seconds >= 1.0 => format!("{seconds:.2} s"),
+        seconds if seconds >= 1e-3 => format!("{:.1} ms", seconds * 1e3),
+        seconds => format!("{:.1} µs", seconds * 1e6),
+    }
+}
+
+/// A difference of seconds, with its sign.
+pub(crate) fn signed(difference: f64) -> String {
+    let sign = if difference < 0.0 { "-" } else { "+" };
+    format!("{sign}{}", seconds(difference.abs()))
+}
+
+/// A duration without insignificant digits.
+#[must_use]
+pub fn duration(seconds: f64) -> String {
+    match seconds {
+        seconds if !(seconds.is_finite() && seconds >= 0.0) => "?".to_owned(),
+        seconds if seconds < 120.0 => format!("{seconds:.0} s"),
+        seconds if seconds < 7200.0 => format!("{:.0} min", seconds / 60.0),
+        seconds => format!("{} h", three_digits(seconds / 3600.0)),
+    }
+}
+
+/// A ratio, as in `1.25x`.
+#[must_use]
+pub fn times(ratio: f64) -> String {
+    format!("{}x", three_digits(ratio))
+}
+
+/// Bounds, as in `1.20 to 1.31`; the range of too few samples is called so.
+pub(crate) fn bounds(interval: &Interval, figure: impl Fn(f64) -> String) -> String {
+    let range = if interval.coverage.is_some() { "" } else { ", range" };
+    format!("{} to {}{range}", figure(interval.low), figure(interval.high))
+}
+
+/// A ratio with its interval, as in `1.25x (1.20 to 1.31)`.
+#[must_use]
+pub fn times_with_bounds(ratio: &Interval) -> String {
+    format!("{} ({})", times(ratio.median), bounds(ratio, three_digits))
+}
+
+/// Half the width of an interval in per cent of its median; `~` where it is only a range, and `-` for one sample.
+pub(crate) fn spread(interval: &Interval) -> String {
+    if interval.coverage.is_none() && interval.high <= interval.low {
+        return "-".to_owned();
+    }
+    let sign = if interval.coverage.is_some() { '±' } else { '~' };
+    format!("{sign}{}", part((interval.high - interval.low) / 2.0 / interval.median))
+}
+
+/// A part of 1, in per cent.
+#[must_use]
+pub fn part(part: f64) -> String {
+    match part * 100.0 {
+        percent if !percent.is_finite() => "?".to_owned(),
+        percent if percent.abs() >= 100_000.0 => format!("{percent:.0e} %"),
+        percent => format!("{percent:.0} %"),
+    }
+}
+
 /// A bound in per cent, rounded up, and never 0, because it holds with 95 % only.
 #[must_use]
 pub fn percent(part: f64) -> String {
@@ -141,6 +209,26 @@ mod tests {
     }
 
     #[test]
+    fn an_interval_is_told_from_a_range() {
+        let interval = Interval {
+            low: 0.9,
+            median: 1.0,
+            high: 1.1,
+            coverage: Some(0.97),
+        };
+        let range = Interval {
+            coverage: None,
+            ..interval
+        };
+        assert_eq!([interval, range].map(|interval| spread(&interval)), ["±10 %", "~10 %"]);
+    }
+
+    #[test]
+    fn times_have_the_unit_that_suits_them() {
+        assert_eq!(seconds(4.2e-6), "4.2 µs");
+    }
+
+    #[test]
     fn numbers_have_three_digits() {
         assert_eq!(rate(1.0696e9), "1.07 GB/s");
         assert_eq!(rate(42.42e6), "42.4 MB/s");
@@ -168,6 +256,9 @@ mod tests {
         for wild in [f64::MAX, f64::MIN, f64::NAN, f64::INFINITY, -0.0, f64::MIN_POSITIVE] {
             assert!(rate(wild).len() < 16, "{}", rate(wild));
             assert!(iops(wild).len() < 16, "{}", iops(wild));
+            for text in [seconds(wild), times(wild), part(wild), duration(wild)] {
+                assert!(text.chars().count() < 16, "{text}");
+            }
         }
     }
 }

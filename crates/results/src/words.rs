@@ -2,7 +2,7 @@
 
 use std::hash::Hash;
 
-use crate::units::{bytes, files, iops, rate};
+use crate::units::{bytes, files, iops, rate, seconds};
 use seekless_method::{Durability, Operation, format_size, parse_size};
 use seekless_record::{Cache, Contest, Differ, Entry, ExitCode, RandomAccess, Run, Status, Target};
 
@@ -149,6 +149,16 @@ pub fn rate_in(contest: &Contest, bytes_per_second: f64) -> String {
     match contest.random {
         Some(random) => iops(bytes_per_second / random.block_bytes as f64),
         None => rate(bytes_per_second),
+    }
+}
+
+/// A rate in the unit of a contest, or the time of a trial at that rate, if the contest shows times.
+#[must_use]
+pub fn speed_in(contest: &Contest, bytes_per_second: f64) -> String {
+    if is_told_in_times(contest) {
+        seconds(contest.size_bytes as f64 * f64::from(contest.files) / bytes_per_second)
+    } else {
+        rate_in(contest, bytes_per_second)
     }
 }
 

@@ -3,10 +3,9 @@
 use std::io::{self, Write};
 
 use seekless::method::{Operation, format_size};
-use seekless_results::{Place, Ranked, Ranking, size_class, state_words, visible};
+use seekless_results::{Place, Ranked, Ranking, short, size_class, state_words, visible};
 
 use super::page::Page;
-use super::runs::short;
 use super::table::{TableRow, TextTable};
 use super::units::counted;
 use super::{BOLD, DIM, GOOD, PLAIN};

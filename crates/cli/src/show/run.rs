@@ -3,16 +3,13 @@
 use std::collections::{BTreeSet, HashMap};
 use std::io::{self, Write};
 
-use seekless::method::format_size;
-use seekless_record::{Contest, Ended, Entry, Run, Status, Storage};
-use seekless_results::{ContestView, View, Visible, rate, short_name, sittings, statistics::median};
+use seekless_record::{Contest, Ended, Entry, Run, Status};
+use seekless_results::{ContestView, Row, View, Visible, short_name, sittings};
 
-use super::contest::{cut, show_contest, speed, verdict};
+use super::contest::{cut, show_contest};
 use super::page::{Page, tail};
-use super::storage::rotation_claim;
 use super::system::show_system;
 use super::table::{TableRow, TextTable};
-use super::units::{counted, seconds};
 use super::{BOLD, DIM, PLAIN, WARNING};
 
 /// Shows a run; `all` also shows dropped and unavailable methods.
@@ -23,11 +20,13 @@ pub fn show_run(page: &mut Page<'_>, run: &Run, all: bool) -> io::Result<()> {
     for answer in &view.storages {
         page.labelled(BOLD, "Answer", INDENT, answer)?;
     }
-    for storage in &run.storages {
-        page.labelled(BOLD, "Storage", INDENT, &storage_line(storage))?;
+    for (about, line) in &view.facts {
+        match *about {
+            "Lab" => page.indented(DIM, "Lab      ", INDENT, line)?,
+            "Storage" | "Machine" => page.labelled(BOLD, about, INDENT, line)?,
+            _ => {}
+        }
     }
-    page.labelled(BOLD, "Machine", INDENT, &machine_line(run))?;
-    page.indented(DIM, "Lab      ", INDENT, &lab_line(run))?;
     let mut groups = HashMap::<_, Vec<&ContestView<'_>>>::new();
     for contest in &view.contests {
         let group = groups.entry((&contest.contest.experiment, &contest.name));
@@ -109,73 +108,6 @@ fn show_group(page: &mut Page<'_>, run: &Run, group: &[&ContestView<'_>], all: b
     Ok(())
 }
 
-fn storage_line(storage: &Storage) -> String {
-    let device = storage.device.as_ref();
-    let below = device.filter(|device| !device.below.is_empty());
-    let is_virtual = device.is_some_and(|device| device.is_virtual == Some(true));
-    let words = [
-        device.map(|device| device.name.clone()),
-        Some(storage.file_system.clone()),
-        below.map(|device| format!("on {}", device.below.join(", "))),
-        is_virtual.then(|| "virtual disk".to_owned()),
-        device.and_then(|device| device.model.clone()),
-    ];
-    let words: Vec<String> = words.into_iter().flatten().collect();
-    let rotates = device.and_then(|device| device.claims_rotational);
-    let seeks = storage.alternating_ns.map(|ns| {
-        if ns < FLAT_NS {
-            "random reads cost no more than sequential ones".to_owned()
-        } else {
-            format!("a random read costs {} more than a sequential one", seconds(ns / 1e9))
-        }
-    });
-    let facts: Vec<String> = rotates.map(rotation_claim).into_iter().chain(seeks).collect();
-    let words = format!("{}: {}", storage.path, words.join(", "));
-    if facts.is_empty() {
-        return words;
-    }
-    format!("{words} ({})", facts.join("; "))
-}
-
-/// Below this difference, random reads count as costing no more than sequential ones.
-const FLAT_NS: f64 = 50_000.0;
-
-fn machine_line(run: &Run) -> String {
-    let machine = &run.machine;
-    let memory = machine.memory_bytes.map(|bytes| bytes as f64 / f64::from(1 << 30));
-    let caches = machine.level_1_cache_bytes.zip(machine.level_2_cache_bytes);
-    let words = [
-        Some(counted(machine.processors.into(), "core")),
-        memory.map(|memory| format!("{memory:.0} GiB")),
-        caches.map(|(one, two)| format!("caches of {} and {}", format_size(one), format_size(two))),
-        Some(format!("{} {}", machine.system, machine.kernel)),
-    ];
-    let words: Vec<String> = words.into_iter().flatten().collect();
-    let percent = |name: &str, part: Option<f64>| part.map(|part| format!("{:.1} % {name}", part * 100.0));
-    let noise = [
-        percent("of reads by other processes", run.noise.other_io),
-        percent("steal time", run.noise.stolen),
-        percent("CPU used by other processes", run.noise.others),
-    ];
-    let noise: Vec<String> = noise.into_iter().flatten().collect();
-    format!("{}; noise: {}", words.join(", "), noise.join(", "))
-}
-
-/// The cost of measuring, and the speed at which test data is generated.
-fn lab_line(run: &Run) -> String {
-    let cost = &run.lab_cost;
-    let touches = cost
-        .first_touch_bytes_per_second
-        .zip(cost.second_touch_bytes_per_second);
-    let words = [
-        median(&cost.null_seconds).map(|null| format!("a trial that does nothing takes {}", seconds(null))),
-        cost.producer_bytes_per_second
-            .map(|speed| format!("test data is generated at {}", rate(speed))),
-        touches.map(|(first, second)| format!("memory: first touch {}, second touch {}", rate(first), rate(second))),
-    ];
-    words.into_iter().flatten().collect::<Vec<_>>().join("; ")
-}
-
 /// Shows a contest on several storages, with a column of rates and verdicts for each. Returns whether there was room
 /// for that.
 fn show_side_by_side(page: &mut Page<'_>, run: &Run, contests: &[&ContestView<'_>], all: bool) -> io::Result<bool> {
@@ -194,8 +126,8 @@ fn show_side_by_side(page: &mut Page<'_>, run: &Run, contests: &[&ContestView<'_
     let cells = |contest: &&ContestView<'_>, method: &str| {
         let row = contest.rows.iter().find(|row| row.entry.name() == method);
         [
-            row.map_or_else(|| "-".to_owned(), speed),
-            verdict(contest.position(method)),
+            row.map_or_else(|| "-".to_owned(), Row::speed),
+            contest.position(method).word(),
         ]
     };
     let rows = methods.iter().map(|method| TableRow {

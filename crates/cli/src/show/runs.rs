@@ -158,11 +158,6 @@ fn without_operation(method: &str) -> &str {
     method.split_once('/').map_or(method, |(_, name)| name)
 }
 
-/// A method without its operation, as tables over several runs show it.
-pub fn short(method: &str) -> String {
-    visible(&without_operation(method).replacen(',', " ", 1)).into_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use seekless::{BlockDevice, DeviceMount, DeviceUse, Feature, StorageFacts};
-use seekless_results::{bytes, visible};
+use seekless_results::{bytes, rotation_claim, visible};
 use serde_json::{Value, json};
 
 use super::methods::mark;
@@ -212,11 +212,6 @@ fn device_words(device: &BlockDevice) -> String {
         words.extend(device.claims_rotational.map(rotation_claim));
     }
     words.join(", ")
-}
-
-/// The device's claim whether it is rotational.
-pub fn rotation_claim(rotates: bool) -> String {
-    format!("reports as {}rotational", if rotates { "" } else { "non-" })
 }
 
 fn queue_words(device: &BlockDevice) -> String {

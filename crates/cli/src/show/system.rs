@@ -2,10 +2,10 @@
 
 use std::io::Write;
 
-use seekless_results::{ContestView, SYSTEM_HEADS, mode_words, short_name};
+use seekless_results::{ContestView, mode_words};
 
 use super::page::Page;
-use super::table::{TableRow, TextTable};
+use super::table::{TextTable, heads_of, rows_of};
 use super::{BOLD, DIM, PLAIN};
 
 /// The columns that a narrow terminal omits, in this order, as indices of the heads: steal time, interrupts, residency
@@ -14,19 +14,14 @@ const GO_FIRST: [usize; 8] = [4, 6, 9, 10, 3, 7, 2, 8];
 
 /// Shows the table and the most frequent byte; nothing if nothing was measured.
 pub fn show_system(page: &mut Page<'_>, view: &ContestView<'_>) -> std::io::Result<()> {
-    if !view.system.is_empty() {
-        let rows = view.system.iter().map(|row| TableRow {
-            name: match &row.published {
-                Some(source) => format!("{source}, {}", row.method),
-                None => short_name(&row.method, view.contest),
-            },
-            style: if row.published.is_some() { DIM } else { PLAIN },
-            cells: row.cells.clone(),
-            ..TableRow::default()
-        });
-        let table = TextTable::new(Some("the whole system meanwhile"), &SYSTEM_HEADS, rows);
-        table.print(page, &GO_FIRST)?;
-        if view.system.iter().any(|row| row.cells[0].is_empty()) {
+    let sheet = &view.system;
+    if !sheet.rows.is_empty() {
+        let mut rows = rows_of(sheet);
+        for (row, measured) in rows.iter_mut().zip(&sheet.rows) {
+            row.style = if measured.position.is_none() { DIM } else { PLAIN };
+        }
+        TextTable::new(Some(&sheet.title), &heads_of(sheet), rows).print(page, &GO_FIRST)?;
+        if sheet.rows.iter().any(|row| row.cells[1].text.is_empty()) {
             let sentence = "  Trials of less than 0.1 s are too short for the system's clock.";
             page.indented(DIM, "", 2, sentence)?;
         }

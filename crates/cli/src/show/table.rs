@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use anstyle::Style;
+use seekless_results::{Sheet, SheetRow};
 
 use super::page::{Page, columns_of, wrapped, wrapped_at_commas};
 use super::units::bar;
@@ -21,6 +22,33 @@ pub struct TableRow {
     pub style: Style,
     /// A line of its own before this one.
     pub before: Option<&'static str>,
+}
+
+/// The headings of a table behind that of its first column, which has the names.
+pub fn heads_of(sheet: &Sheet) -> Vec<&str> {
+    let heads = sheet.columns.iter().skip(1);
+    heads.map(|column| column.head.as_str()).collect()
+}
+
+/// The rows of a table, without a bar or style.
+pub fn rows_of(sheet: &Sheet) -> Vec<TableRow> {
+    let row = |row: &SheetRow| {
+        let mut cells = row.cells.iter().map(|cell| cell.text.clone());
+        TableRow {
+            name: cells.next().unwrap_or_default(),
+            cells: cells.collect(),
+            ..TableRow::default()
+        }
+    };
+    sheet.rows.iter().map(row).collect()
+}
+
+/// Gives each row its bar.
+pub fn add_bars(rows: &mut [TableRow], figures: impl Iterator<Item = f64> + Clone) {
+    let best = figures.clone().fold(f64::MIN_POSITIVE, f64::max);
+    for (row, figure) in rows.iter_mut().zip(figures) {
+        row.part = figure / best;
+    }
 }
 
 /// Heads, and rows with a cell below each of them.
@@ -61,6 +89,9 @@ impl<'a> TextTable<'a> {
     /// Prints a ranking: name, first figure, bar, other figures, and a verdict in the last column. A narrow terminal
     /// first loses the last figure; then the bar becomes shorter and goes; then names are wrapped.
     pub fn print_ranking(&self, page: &mut Page<'_>) -> io::Result<()> {
+        if self.rows.is_empty() {
+            return self.print_columns(page, &[], 0);
+        }
         let verdict = self.heads.len() - 1;
         let columns = |figures: usize| -> Vec<usize> { (0..figures).chain([verdict]).collect() };
         let room = |figures: usize| self.room(page, &columns(figures));

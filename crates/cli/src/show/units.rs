@@ -1,6 +1,6 @@
 //! Bars, times and numbers of a terminal's tables.
 
-pub use seekless_results::{files, plural, thousands};
+pub use seekless_results::{files, plural, seconds, thousands};
 
 /// A bar of up to `width` characters for a part of 0 to 1, in eighths of a character.
 pub fn bar(part: f64, width: usize) -> String {
@@ -14,15 +14,6 @@ pub fn bar(part: f64, width: usize) -> String {
 /// The nearest whole number, at most `most`.
 pub fn nearest(figure: f64, most: usize) -> usize {
     (0..most).take_while(|&number| number as f64 + 0.5 <= figure).count()
-}
-
-/// Seconds, in the unit that suits them.
-pub fn seconds(seconds: f64) -> String {
-    match seconds {
-        seconds if seconds >= 1.0 => format!("{seconds:.2} s"),
-        seconds if seconds >= 1e-3 => format!("{:.1} ms", seconds * 1e3),
-        seconds => format!("{:.1} µs", seconds * 1e6),
-    }
 }
 
 /// Files, directories, or both.
@@ -43,11 +34,6 @@ pub fn counted(number: u64, what: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn times_have_the_unit_that_suits_them() {
-        assert_eq!(seconds(4.2e-6), "4.2 µs");
-    }
 
     #[test]
     fn bars_are_drawn_in_eighths() {

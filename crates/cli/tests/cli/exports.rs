@@ -36,7 +36,7 @@ fn the_exported_markdown_has_the_table_and_the_recommendation() {
     place.bench(&["--export-markdown", "run.md"]).succeeded();
     let page = std::fs::read_to_string(place.path("run.md")).unwrap();
     assert!(
-        page.lines().any(|line| line.starts_with("| read/sync,block=128K | ")),
+        page.lines().any(|line| line.starts_with("| sync block=128K | ")),
         "{page}"
     );
     let run = place.saved().remove(0);

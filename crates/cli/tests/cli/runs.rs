@@ -107,7 +107,7 @@ fn what_a_new_kernel_changed_is_told_with_intervals() {
     let page = fs::read_to_string(page).unwrap();
     assert!(page.contains(&format!("<h1>{}", &first[..30])), "{page}");
     assert!(
-        page.contains("2.00x (") && page.contains("6.18.44-7-amd64, now 7.0.1"),
+        page.contains("2.00x slower (") && page.contains("6.18.44-7-amd64, now 7.0.1"),
         "{page}"
     );
 }

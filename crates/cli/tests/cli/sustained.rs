@@ -46,7 +46,7 @@ fn all_is_written_once_checked_told_and_removed() {
         ended.stdout
     );
     assert!(
-        ended.stdout.contains("slowest file") && ended.stdout.contains("up to 64.0 MiB"),
+        ended.stdout.contains("slowest file") && ended.stdout.contains("\n  64.0 MiB  "),
         "{}",
         ended.stdout
     );

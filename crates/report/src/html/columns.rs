@@ -4,12 +4,10 @@
 use std::collections::BTreeSet;
 
 use maud::{Markup, html};
-use seekless_method::format_size;
-use seekless_results::{Line, Table, View, sound};
+use seekless_results::{Line, Table, View, document_size, sound, unit};
 
 use super::plot::{Scale, at, level_lines, path, picture, short};
-use super::tables::{figure, known, table};
-use super::words::in_unit;
+use super::tables::table;
 
 /// The width of a plot; two fit side by side.
 const WIDTH: f64 = 480.0;
@@ -86,7 +84,7 @@ fn plot(view: &View<'_>, index: usize, told: &Table<'_>, axes: &Axes) -> Markup 
         @for &bytes in &axes.size_ticks {
             @let x = axes.sizes.place(bytes as f64);
             path.grid d={"M" (at(x)) " " (at(TOP)) "V" (at(HEIGHT - BOTTOM))} {}
-            text.tick x=(at(x)) y=(at(HEIGHT - BOTTOM + 17.0)) text-anchor="middle" { (size(bytes)) }
+            text.tick x=(at(x)) y=(at(HEIGHT - BOTTOM + 17.0)) text-anchor="middle" { (document_size(bytes)) }
         }
         @for column in 0..told.columns.len() {
             @let own = measured.clone().filter_map(|line| Some(at_place(line, points(line).find(|(of, _)| *of == column)?.1)));
@@ -97,7 +95,7 @@ fn plot(view: &View<'_>, index: usize, told: &Table<'_>, axes: &Axes) -> Markup 
                 @let (x, y) = at_place(line, seconds);
                 g {
                     title {
-                        (told.columns[column].name) ", " (size(line.size_bytes)) ": " (time(seconds))
+                        (told.columns[column].name) ", " (document_size(line.size_bytes)) ": " (time(seconds))
                         @if let Some(machine) = line.published { ", " (machine) }
                     }
                     (mark(column, x, y, line.published.is_none()))
@@ -108,7 +106,7 @@ fn plot(view: &View<'_>, index: usize, told: &Table<'_>, axes: &Axes) -> Markup 
     let about = "The time of a file by its size, a line for each column of the table below; both axes are logarithmic.";
     html! {
         (picture(&format!("columns-{index}"), &title, about, (WIDTH, HEIGHT), &drawing))
-        details { summary { "Milliseconds" } (figures(&title, told)) }
+        details { summary { "Milliseconds" } (table(&told.sheet(&format!("Milliseconds: {title}")), false)) }
     }
 }
 
@@ -126,37 +124,8 @@ fn mark(column: usize, x: f64, y: f64, is_filled: bool) -> Markup {
     html! { path class=(class) d={"M" (at(x)) " " (at(y)) (path)} {} }
 }
 
-fn figures(title: &str, told: &Table<'_>) -> Markup {
-    let names = told.columns.iter().map(|column| format!("#{}", column.name));
-    let mut heads: Vec<String> = names.collect();
-    heads.insert(0, "#File".to_owned());
-    heads.push("#Extents of the first".to_owned());
-    heads.extend(told.has_published().then(|| "Published".to_owned()));
-    let rows = html! {
-        @for line in &told.lines {
-            tr {
-                (figure(&size(line.size_bytes), line.size_bytes as f64))
-                @for cell in &line.cells {
-                    (known(cell.and_then(|cell| sound(cell.seconds)), |seconds| format!("{:.3}", seconds * 1e3)))
-                }
-                (known(line.extents(), short))
-                @if told.has_published() { td { (line.published.unwrap_or("–")) } }
-            }
-        }
-    };
-    table(&format!("Milliseconds: {title}"), &heads, None, &rows)
-}
-
-/// A size, in the units of the documents if it is a round one.
-fn size(bytes: u64) -> String {
-    match bytes {
-        bytes if bytes > 0 && bytes.is_multiple_of(1_000_000) => format!("{} MB", bytes / 1_000_000),
-        bytes if bytes > 0 && bytes.is_multiple_of(1000) => format!("{} kB", bytes / 1000),
-        bytes => format_size(bytes),
-    }
-}
-
 /// A time without insignificant digits.
 fn time(seconds: f64) -> String {
-    in_unit(seconds, short)
+    let (unit, size) = unit(seconds, &[("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)]);
+    format!("{} {unit}", short(seconds / size))
 }

@@ -1,11 +1,10 @@
 //! The page of a comparison: the answer, what is different about the machine, and a table for each contest.
 
 use maud::{Markup, html};
-use seekless_results::{Availability, Change, Comparison, ContestChange, MethodChange, rate, visible};
+use seekless_results::{Comparison, ContestChange, visible};
 
 use super::page::framed;
-use super::tables::{figure, ratio, table};
-use super::words::breaking;
+use super::tables::table;
 
 /// The page. Texts are escaped here, because a comparison has no view.
 pub(super) fn page(comparison: &Comparison, objections: &[String]) -> Markup {
@@ -23,21 +22,17 @@ pub(super) fn page(comparison: &Comparison, objections: &[String]) -> Markup {
         }
         main {
             section id="notes" {
-                (list("What differs", "warnings", objections))
-                (list("Notes", "warnings", &comparison.cautions))
-                (list("What changed", "changed", &comparison.changed))
+                ul.warnings { @for (label, note) in comparison.notes(objections) { li { b { (label) } " " (note) } } }
             }
             section id="contests" {
                 h2 { "Contests" }
                 @for contest in &comparison.contests { (changed(contest)) }
-                (list("Measured only in the first run", "only", &comparison.only_first))
-                (list("Measured only in the second run", "only", &comparison.only_second))
+                @for sentence in comparison.only() { p { (sentence) } }
             }
             section id="about" {
                 h2 { "How to read this" }
                 p {
-                    "A ratio is the median time of the second run divided by that of the first; below 1, the second \
-                     run is faster. The two runs have no rounds in common, so the interval combines the intervals of \
+                    "A change is the ratio of the median times of the two runs. The two runs have no rounds in common, so the interval combines the intervals of \
                      both runs. It covers the variation within each run, not the variation of the machine from day to \
                      day. The first line is a geometric mean over the contests, each represented by its reference \
                      method. For \"vs reference\", the method's time is first divided by that of the reference in the \
@@ -49,77 +44,12 @@ pub(super) fn page(comparison: &Comparison, objections: &[String]) -> Markup {
     framed(&format!("{first} and {second}"), &body)
 }
 
-fn list(title: &str, class: &str, texts: &[String]) -> Markup {
-    html! {
-        @if !texts.is_empty() {
-            h3 { (title) }
-            ul class=(class) { @for text in texts { li { (visible(text)) } } }
-        }
-    }
-}
-
 fn changed(contest: &ContestChange) -> Markup {
-    let storage = contest
-        .storage
-        .as_ref()
-        .map(|storage| format!(": {}", visible(storage)));
-    let title = format!("{}{}", visible(&contest.title), storage.unwrap_or_default());
-    let heads = ["Method", "#Before", "#Now", "#Time", "#vs reference", "Change"];
-    let rows = html! { @for method in &contest.methods { (row(method)) } };
+    let sheet = contest.sheet(true);
     html! {
-        h3 { (title) }
-        (table(&title, &heads, None, &rows))
-        @if let Some(reference) = &contest.reference { p.aside { "The reference is " (name(reference)) "." } }
-        @if let Some([before, now]) = &contest.sustained {
-            p { "Before: " (visible(before)) }
-            p { "Now: " (visible(now)) }
-        } @else {
-            @for (word, [before, now]) in [("Recommended", &contest.recommended), ("Fastest", &contest.best)] {
-                @let [before, now] = [before.as_ref(), now.as_ref()];
-                p {
-                    (word) ": "
-                    @if before == now { "as before, " (decided(now)) } @else { "now " (decided(now)) ", before " (decided(before)) }
-                }
-            }
-        }
-        (only("Measured in the second run only", &contest.new))
-        (only("Measured in the first run only", &contest.gone))
-    }
-}
-
-fn row(method: &MethodChange) -> Markup {
-    let [before, now] = method.bytes_per_second;
-    let word = match method.change {
-        Change::Faster => "faster",
-        Change::Slower => "slower",
-        Change::NoneShown => "inconclusive",
-        Change::TooFewRounds => "too few rounds",
-    };
-    html! {
-        tr {
-            td { (name(&method.method)) }
-            (figure(&rate(before), before))
-            (figure(&rate(now), now))
-            (ratio(Some(&method.time)))
-            (ratio(method.beside_reference.as_ref()))
-            td { (word) }
-        }
-    }
-}
-
-fn decided(method: Option<&String>) -> Markup {
-    html! { @match method { Some(method) => (name(method)), None => "undecided" } }
-}
-
-fn name(method: &str) -> Markup {
-    html! { span.m { (breaking(&visible(method))) } }
-}
-
-fn only(title: &str, methods: &[Availability]) -> Markup {
-    html! {
-        @if !methods.is_empty() {
-            h4 { (title) }
-            ul { @for one in methods { li { (name(&one.method)) ": " (visible(&one.why)) } } }
-        }
+        h3 { (sheet.title) }
+        (table(&sheet, false))
+        @for aside in contest.asides(true) { p.aside { (aside) } }
+        @for sentence in contest.sentences() { p { (sentence) } }
     }
 }

@@ -2,10 +2,10 @@
 
 use maud::{Markup, html};
 use seekless_method::Operation;
-use seekless_record::{Conclusion, Contest, Interval};
-use seekless_results::{ContestView, SYSTEM_HEADS, View, mode_words, pair_words, series, short_name, state_words};
+use seekless_record::{Conclusion, Contest};
+use seekless_results::{ContestView, Detail, View, mode_words, pair_words, series, short_name, state_words};
 
-use super::words::{breaking, heading, speed};
+use super::words::{breaking, heading};
 use super::{drift, heatmap, latency, pairs, published, ranked, sustained, tables};
 
 /// An operation with at most this many contests has them all unfolded.
@@ -69,62 +69,31 @@ fn body(view: &View<'_>, contest: &ContestView<'_>) -> Markup {
         (drift::drift(view, contest))
         details open[contest.contest.entries.len() <= 24] {
             summary { "All figures" }
-            (tables::figures(contest))
+            @if !contest.rows.is_empty() { (tables::table(&contest.figures(Detail::Full), true)) }
         }
         (published::published(contest))
         (system(contest))
-        @if let Some(conclusion) = conclusion { (tables::effects(contest, &conclusion.effects)) }
+        (tables::effects(contest))
         (tables::left_out(contest))
     }
 }
 
 /// The figures of the whole system for each entry; unfolded if the experiment is about them.
 fn system(contest: &ContestView<'_>) -> Markup {
-    let mut heads = vec!["Method".to_owned()];
-    heads.extend(SYSTEM_HEADS.iter().map(|head| format!("#{head}")));
-    let body = html! {
-        @for row in &contest.system {
-            tr {
-                td.m {
-                    @if let Some(source) = &row.published { (source) ", " (breaking(&row.method)) }
-                    @else { (breaking(&short_name(&row.method, contest.contest))) }
-                }
-                @for cell in &row.cells { td.n { (cell) } }
-            }
-        }
-    };
     html! {
-        @if !contest.system.is_empty() {
+        @if !contest.system.rows.is_empty() {
             details open[contest.asks_for_system] {
                 summary { "The whole system meanwhile, as vmstat shows it" }
-                (tables::table(&format!("The whole system meanwhile: {}", contest.title), &heads, None, &body))
+                (tables::table(&contest.system, false))
             }
         }
     }
 }
 
 fn said(contest: &ContestView<'_>, conclusion: &Conclusion) -> Markup {
+    let mode = contest.contest.mode.map(mode_words);
     html! {
         p.said { (conclusion.sentence) }
-        p.aside {
-            @if let Some(mode) = contest.contest.mode { (heading(&mode_words(mode))) ". " }
-            @if let Some((synchronous, overlapping)) = contest.best_of_kinds() {
-                "Best synchronous " span.m { (breaking(&synchronous)) } ", best overlapping "
-                span.m { (breaking(&overlapping)) } ". "
-            }
-            @if let Some(rates) = contest.confirmed() {
-                "Measured again: " (speed(contest, rates.median))
-                @if rates.low < rates.high { " (" (range(contest, &rates)) ")" } "."
-            }
-        }
+        p.aside { @for finding in mode.into_iter().chain(contest.findings()) { (heading(&finding)) ". " } }
     }
-}
-
-/// The ends of an interval of rates, the smaller figure first.
-fn range(contest: &ContestView<'_>, rates: &Interval) -> String {
-    let mut ends = [rates.low, rates.high].map(|rate| speed(contest, rate));
-    if contest.in_times {
-        ends.reverse();
-    }
-    ends.join(" to ")
 }

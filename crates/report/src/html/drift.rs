@@ -2,10 +2,10 @@
 
 use maud::{Markup, html};
 use seekless_record::{Entry, Status, Trial};
-use seekless_results::{ContestView, Position, View, short_name, sound};
+use seekless_results::{ContestView, Position, View, duration, short_name, sound};
 
 use super::plot::{Scale, WIDTH, at, level_lines, path, picture, short};
-use super::words::{clipped, duration, unit_in};
+use super::words::{clipped, unit_in};
 
 /// The most points of a line; more would not be visible.
 const MOST_POINTS: usize = 300;

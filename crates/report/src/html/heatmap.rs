@@ -8,7 +8,7 @@ use seekless_record::{Contest, Entry, Status};
 use seekless_results::{ContestView, Position, RATES, family, rate, rate_of, sound, three_digits, unit};
 
 use super::plot::{LONGEST_LABEL, WIDTH, at, label_width, picture};
-use super::words::{block_of, clipped, standing};
+use super::words::{block_of, clipped};
 
 /// More rows or columns are only in the tables.
 const MOST_ROWS: usize = 40;
@@ -80,7 +80,7 @@ impl Grid {
         }
         let about = match (&entry.status, rate_here) {
             (Status::Unavailable(why) | Status::Failed(why) | Status::Unmeasured(why), _) => format!("{name}: {why}"),
-            (_, Some(rate_here)) => format!("{name}: {}, {}", rate(rate_here), standing(position).1),
+            (_, Some(rate_here)) => format!("{name}: {}, {}", rate(rate_here), position.word()),
             _ => format!("{name}: no valid trial"),
         };
         let cell = Cell {

@@ -2,10 +2,10 @@
 
 use maud::{Markup, html};
 use seekless_record::Latency;
-use seekless_results::{ContestView, Row, sound, unit};
+use seekless_results::{ContestView, Row, seconds, sound, unit};
 
 use super::plot::{LONGEST_LABEL, Scale, WIDTH, at, axis, label_width, picture};
-use super::words::{class, clipped, seconds};
+use super::words::{class, clipped};
 
 /// More are in the table.
 const MOST_ROWS: usize = 16;

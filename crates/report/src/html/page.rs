@@ -5,11 +5,11 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use maud::{DOCTYPE, Markup, PreEscaped, Render, html};
 use seekless_method::format_size;
-use seekless_record::{Ended, Run, Storage};
-use seekless_results::{ContestView, View, rate, rate_of, short_name, three_digits};
+use seekless_record::{Run, Storage};
+use seekless_results::{ContestView, View, rate_of, short_name, storage_words};
 use sha2::{Digest, Sha256};
 
-use super::words::{breaking, duration, heading, seconds, speed};
+use super::words::{breaking, heading};
 use super::{answers, columns, contest, published};
 
 const STYLE: &str = include_str!("style.css");
@@ -31,7 +31,7 @@ pub(super) fn page(view: &View<'_>, link: &Markup, left_out: usize) -> Markup {
             (columns::columns(view))
             (published::sources(view))
             @for operation in view.operations() { (contest::operation(view, operation)) }
-            (about(run))
+            (about(view))
             section id="run" { h2 { "The run itself" } (link) }
         }
     };
@@ -73,17 +73,16 @@ fn policy() -> String {
 
 fn head(view: &View<'_>) -> Markup {
     let run = view.run;
-    let title = run
-        .storages
-        .first()
-        .map_or_else(|| "No storage".to_owned(), storage_title);
+    let first = run.storages.first();
+    let title = first.map_or_else(|| "No storage".to_owned(), storage_words);
     let more = run.storages.len().saturating_sub(1);
     html! {
         header {
             p.brand { "seekless" span { "storage report" } }
             h1 { (title) @if more > 0 { " and " (more) " more" } }
-            p.facts { (machine(run)) }
-            p.facts { (when(run)) }
+            @for (about, line) in view.facts.iter().filter(|(about, _)| matches!(*about, "Machine" | "Processor" | "Run")) {
+                p.facts { (about) ": " (line) }
+            }
             @if let Some(sittings) = &view.sittings { p.facts { (sittings) } }
             nav aria-label="Parts of this page" {
                 a href="#recommendations" { "Use" }
@@ -98,53 +97,6 @@ fn head(view: &View<'_>) -> Markup {
             }
         }
     }
-}
-
-fn storage_title(storage: &Storage) -> String {
-    let device = storage.device.as_ref();
-    let parts = [
-        device.map(|device| device.name.clone()),
-        Some(storage.file_system.clone()),
-        device
-            .filter(|device| device.is_virtual == Some(true))
-            .map(|_| "virtual disk".to_owned()),
-        device.and_then(|device| device.model.clone()),
-    ];
-    parts.into_iter().flatten().collect::<Vec<_>>().join(" · ")
-}
-
-fn machine(run: &Run) -> String {
-    let machine = &run.machine;
-    let gib = machine
-        .memory_bytes
-        .map(|bytes| format!("{:.0} GiB", bytes as f64 / f64::from(1 << 30)));
-    let cores = if machine.processors == 1 { "core" } else { "cores" };
-    let parts = [
-        machine.processor.clone(),
-        Some(format!("{} {cores}", machine.processors)),
-        gib,
-        Some(format!("{} {}", machine.system, machine.kernel)),
-    ];
-    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
-}
-
-fn when(run: &Run) -> String {
-    let ended = match run.ended {
-        Ended::Complete => "",
-        Ended::Interrupted => ", interrupted",
-    };
-    let resumed = match run.resumed_at_seconds.len() {
-        0 => String::new(),
-        1 => ", resumed once".to_owned(),
-        times => format!(", resumed {times} times"),
-    };
-    format!(
-        "{}: {} trials in {}{ended}{resumed}, by seekless {}",
-        run.started.replacen('T', " ", 1).replace('Z', " UTC"),
-        run.trials.len(),
-        duration(run.elapsed_seconds),
-        run.seekless
-    )
 }
 
 fn recommendations(view: &View<'_>) -> Markup {
@@ -194,7 +146,7 @@ fn card(contest: &ContestView<'_>, with_sentence: bool) -> Markup {
                         @if let Some(leader) = leader { span.leader { span.m { (breaking(&short_name(leader, contest.contest))) } " leads" } }
                     },
                 }
-                @if let Some(at) = at { span.at { (speed(contest, at)) } }
+                @if let Some(at) = at { span.at { (contest.speed(at)) } }
             }
             @if with_sentence { @if let Some(conclusion) = conclusion { p.sentence { (conclusion.sentence) } } }
         }
@@ -224,30 +176,15 @@ fn notes(run: &Run, left_out: usize) -> Markup {
     }
 }
 
-fn about(run: &Run) -> Markup {
-    let (cost, machine) = (&run.lab_cost, &run.machine);
-    let null = seekless_results::statistics::median(&cost.null_seconds);
-    let percent = |part: f64| format!("{} %", three_digits(part * 100.0));
+fn about(view: &View<'_>) -> Markup {
     html! {
         section id="about" {
             h2 { "Machine and storage" }
             dl {
-                (fact("A trial that does nothing takes", null.map(seconds)))
-                (fact("Test data is generated at", cost.producer_bytes_per_second.map(rate)))
-                (fact("Memory, first touch", cost.first_touch_bytes_per_second.map(rate)))
-                (fact("Memory, second touch", cost.second_touch_bytes_per_second.map(rate)))
-                (fact("Device reads by other processes", run.noise.other_io.map(percent)))
-                (fact("Steal time", run.noise.stolen.map(percent)))
-                (fact("Processor time of other processes", run.noise.others.map(percent)))
-                (fact("First-level data cache", machine.level_1_cache_bytes.map(format_size)))
-                (fact("Second-level cache", machine.level_2_cache_bytes.map(format_size)))
-                (fact("Hypervisor", machine.hypervisor.as_ref()))
-                (fact("Frequency governor", machine.governor.as_ref()))
-                (fact("Page cache dropped by", Some(run.drop.name())))
-                (fact("Random seed", Some(run.seed)))
-                (fact("Run", Some(&run.id)))
+                @for (about, line) in &view.facts { (fact(about, Some(line))) }
+                (fact("ID", Some(&view.run.id)))
             }
-            @for storage in &run.storages { (storage_facts(storage)) }
+            @for storage in &view.run.storages { (storage_facts(storage)) }
             h3 { "How to read this" }
             p {
                 "Rates are medians in units of 1000 bytes. Seconds run from open to close, fsync included. Verdicts \
@@ -260,24 +197,18 @@ fn about(run: &Run) -> Markup {
     }
 }
 
+/// What the line about a storage leaves out.
 fn storage_facts(storage: &Storage) -> Markup {
     let device = storage.device.as_ref();
-    let below = device.map(|device| device.below.join(", "));
     let read_ahead_kib = device.and_then(|device| device.read_ahead_kib);
-    let claims = device.and_then(|device| device.claims_rotational);
     html! {
         h3 { "Storage " span.m { (storage.path) } }
         dl {
-            (fact("File system", Some(&storage.file_system)))
             (fact("Block size", storage.block_bytes.map(format_size)))
             (fact("Mount", storage.mount_options.as_ref()))
-            (fact("Device", device.map(|device| &device.name)))
-            (fact("On top of", below.filter(|below| !below.is_empty())))
             (fact("Scheduler", device.and_then(|device| device.scheduler.as_ref())))
             (fact("Read-ahead", read_ahead_kib.map(|kib| format!("{kib} KiB"))))
             (fact("Write cache", device.and_then(|device| device.write_cache.as_ref())))
-            (fact("Reports as", claims.map(|rotates| if rotates { "rotational" } else { "non-rotational" })))
-            (fact("A random read costs more than a sequential one by", storage.alternating_ns.map(|ns| seconds(ns / 1e9))))
             @for (name, value) in &storage.facts { (fact(name, Some(value))) }
         }
     }

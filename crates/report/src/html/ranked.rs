@@ -5,7 +5,7 @@ use seekless_record::Interval;
 use seekless_results::{ContestView, Row};
 
 use super::plot::{LONGEST_LABEL, Scale, WIDTH, at, axis, label_width, mark, picture};
-use super::words::{class, clipped, speed, standing, unit_in};
+use super::words::{class, clipped, sign, unit_in};
 
 /// More are in the table.
 const MOST_ROWS: usize = 16;
@@ -34,7 +34,7 @@ pub(super) fn ranked(contest: &ContestView<'_>) -> Markup {
         }
     };
     let best = drawn.first().map_or_else(String::new, |(row, rates)| {
-        format!("{} leads with {}.", row.name(), speed(contest, rates.median))
+        format!("{} leads with {}.", row.name(), contest.speed(rates.median))
     });
     let about = format!(
         "Bars of the rate at the median with intervals, the best first. {best} All figures are in the table below."
@@ -52,7 +52,7 @@ pub(super) fn ranked(contest: &ContestView<'_>) -> Markup {
 
 fn row(contest: &ContestView<'_>, row: &Row<'_>, rates: &Interval, place: impl Fn(f64) -> f64, y: f64) -> Markup {
     let class = class(row.position);
-    let (sign, word) = standing(row.position);
+    let (sign, word) = (sign(row.position), row.position.word());
     let (zero, median) = (place(0.0), place(rates.median));
     let (low, high) = (place(rates.low), place(rates.high));
     let range = if rates.coverage.is_some() {
@@ -62,14 +62,14 @@ fn row(contest: &ContestView<'_>, row: &Row<'_>, rates: &Interval, place: impl F
     };
     html! {
         g {
-            title { (row.entry.name()) ": " (speed(contest, rates.low)) " to " (speed(contest, rates.high)) }
+            title { (row.entry.name()) ": " (contest.speed(rates.low)) " to " (contest.speed(rates.high)) }
             text class={"label " (class)} x=(at(zero - 12.0)) y=(at(y + 4.0)) text-anchor="end" {
                 (clipped(&row.name(), LONGEST_LABEL))
             }
             rect class={"bar " (class)} x=(at(zero)) y=(at(y - 7.0)) width=(at(median - zero)) height="14" rx="2" {}
             path class=(range) d={"M" (at(low)) " " (at(y)) "H" (at(high))} {}
             (mark(class, median, y))
-            text.figure x=(at(WIDTH - FIGURES + 88.0)) y=(at(y + 4.0)) text-anchor="end" { (speed(contest, rates.median)) }
+            text.figure x=(at(WIDTH - FIGURES + 88.0)) y=(at(y + 4.0)) text-anchor="end" { (contest.speed(rates.median)) }
             text class={"figure " (class)} x=(at(WIDTH - FIGURES + 102.0)) y=(at(y + 4.0)) { (sign) " " (word) }
         }
     }

@@ -122,7 +122,8 @@ fn a_published_method_is_held_against_the_best_of_its_kind_here() {
     };
     let plain = told("read_plain", FindingKind::Synchronous);
     assert!(
-        plain.contains("<td class=\"slow\"> 1.20x</td>") && plain.contains("block=64K<wbr></td><td>55.9 MB/s</td>"),
+        plain.contains("<td class=\"slow\"> 1.20x</td>")
+            && plain.contains("block=64K<wbr></td><td class=\"w\">55.9 MB/s</td>"),
         "its best block is 64K"
     );
     assert!(
@@ -166,7 +167,7 @@ fn published_figures_stand_beside_those_of_the_same_program_here() {
     run.published = vec![figures];
     let page = page(&concluded(run));
     assert!(
-        page.contains("9.64 s") && page.contains("1.50 s, 750 ms of CPU"),
+        page.contains("9.64 s") && page.contains("1.50 s, 750.0 ms of CPU"),
         "{page}"
     );
     assert!(page.contains(">HDD 2009</td>") && page.contains("HDD 2009: a disk. a document</li>"));

@@ -3,7 +3,10 @@
 //!
 //! Not here: how a figure is printed, and which columns a renderer shows.
 
+mod answers;
 mod crossovers;
+mod facts;
+mod figures;
 mod published;
 mod sittings;
 mod storages;
@@ -12,27 +15,34 @@ mod visible;
 
 use crossovers::crossovers;
 pub use crossovers::series;
-pub use published::PublishedRow;
+use facts::facts;
+pub use facts::{rotation_claim, storage_words};
+pub use figures::Detail;
+use published::{findings, published};
 use seekless_method::Operation;
-use seekless_record::{Contest, Entry, Interval, Run, Status, Summary, Trial, Verdict};
+use seekless_record::{Contest, Entry, Interval, Run, Status, Summary, Trial};
 pub use sittings::sittings;
 use storages::storages;
-pub use system::{SYSTEM_HEADS, SystemRow, mode_words};
-use system::{asks_for_system, system_rows};
+pub use system::mode_words;
+use system::{asks_for_system, system};
 pub use visible::{Visible, visible};
 
 use crate::columns::{Table, tables};
+use crate::position::Position;
 use crate::ranking::{PairedRatio, Samples};
 use crate::samples::sorted;
+use crate::sheet::Sheet;
 use crate::sustained::Sustained;
-use crate::units::sound;
-use crate::words::{is_told_in_times, place, short_name, title, title_in, why_missing};
+use crate::units::{bounds, seconds, sound};
+use crate::words::{is_told_in_times, place, rate_in, short_name, speed_in, title, title_in, why_missing};
 
 /// A run to show.
 #[derive(Debug)]
 pub struct View<'a> {
     /// The run; its texts are harmless.
     pub run: &'a Run,
+    /// Its circumstances: what each line is about, and the line.
+    pub facts: Vec<(&'static str, String)>,
     /// The contests, in the run's order.
     pub contests: Vec<ContestView<'a>>,
     /// Times by file size, in the columns of a document.
@@ -62,10 +72,10 @@ pub struct ContestView<'a> {
     pub rows: Vec<Row<'a>>,
     /// The entries without figures or that failed, and why. An entry that failed may have a row, too.
     pub left_out: Vec<(&'a Entry, String)>,
-    /// What others published of these files.
-    pub published: Vec<PublishedRow<'a>>,
-    /// What the whole system did while each entry ran.
-    pub system: Vec<SystemRow>,
+    /// What others published of these files, each finding beside the same method here.
+    pub published: Sheet,
+    /// What the whole system did while each entry ran; without rows if nothing was measured.
+    pub system: Sheet,
     /// Whether the experiment is about what the whole system did.
     pub asks_for_system: bool,
     /// The rate over time, if it is a sustained write.
@@ -89,59 +99,6 @@ pub struct Row<'a> {
     pub position: Position,
 }
 
-/// The verdict on an entry.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Position {
-    /// The best.
-    Best,
-    /// It seems to be the best, but nothing is decided.
-    Leading,
-    /// Not shown to be slower than the best.
-    Tie,
-    /// The same if nothing is decided: it may be faster or slower than the leader.
-    Open,
-    /// Slower, by this ratio of times; dropped entries, too.
-    Slower(Interval),
-    /// It failed.
-    Failed,
-    /// Nothing was concluded.
-    Unranked,
-}
-
-impl Position {
-    /// That of an entry of a contest.
-    #[must_use]
-    pub fn of(entry: &Entry, contest: &Contest) -> Self {
-        let is_undecided = contest
-            .conclusion
-            .as_ref()
-            .is_some_and(|conclusion| conclusion.recommended.is_none() && conclusion.until_decided.is_some());
-        match (&entry.status, &entry.standing) {
-            (Status::Failed(_), _) => Self::Failed,
-            (_, None) => Self::Unranked,
-            (status, Some(standing)) => match standing.verdict {
-                Verdict::Best => Self::leading(is_undecided || is_range(&standing.ratio)),
-                Verdict::Tie if *status == Status::Measured => Self::level(is_undecided || is_range(&standing.ratio)),
-                Verdict::Tie | Verdict::Slower => Self::Slower(standing.ratio),
-            },
-        }
-    }
-
-    fn leading(is_open: bool) -> Self {
-        if is_open { Self::Leading } else { Self::Best }
-    }
-
-    fn level(is_open: bool) -> Self {
-        if is_open { Self::Open } else { Self::Tie }
-    }
-
-    /// Whether it is the one that leads.
-    #[must_use]
-    pub fn leads(self) -> bool {
-        matches!(self, Self::Best | Self::Leading)
-    }
-}
-
 impl<'a> View<'a> {
     /// The view of a run.
     #[must_use]
@@ -155,6 +112,7 @@ impl<'a> View<'a> {
             .collect();
         Self {
             run,
+            facts: facts(run),
             columns,
             crossovers: crossovers(&contests, &run.storages),
             sittings: sittings::in_words(run),
@@ -199,14 +157,15 @@ impl<'a> ContestView<'a> {
             in_times: is_told_in_times(contest),
             rows: rows(contest, &trials),
             left_out: left_out(contest),
-            published: Vec::new(),
-            system: Vec::new(),
+            published: Sheet::default(),
+            system: Sheet::default(),
             asks_for_system: asks_for_system(run, contest),
             sustained: trials.iter().flatten().copied().find_map(Sustained::of),
             trials,
         };
-        view.published = published::published(run, &view);
-        view.system = system_rows(&view);
+        let findings = findings(run, contest);
+        view.published = published(&view, &findings);
+        view.system = system(&view, &findings);
         view
     }
 
@@ -261,18 +220,31 @@ impl<'a> ContestView<'a> {
         sound(rates.median).map(|_| rates)
     }
 
-    /// The names of the best synchronous and the best overlapping method, if there are both.
+    /// A rate, or the time of a trial at that rate, if it shows times.
     #[must_use]
-    pub fn best_of_kinds(&self) -> Option<(String, String)> {
-        let conclusion = self.contest.conclusion.as_ref()?;
-        let name = |method: &Option<String>| Some(short_name(method.as_ref()?, self.contest));
-        Some((name(&conclusion.best_synchronous)?, name(&conclusion.best_overlapping)?))
+    pub fn speed(&self, bytes_per_second: f64) -> String {
+        speed_in(self.contest, bytes_per_second)
     }
-}
 
-/// Whether a ratio is only the range of too few rounds.
-fn is_range(ratio: &Interval) -> bool {
-    ratio.coverage.is_none()
+    /// What is to be told beside the table and the sentence: the best synchronous and the best overlapping method, if there are
+    /// both, and the result of measuring the winner again.
+    #[must_use]
+    pub fn findings(&self) -> Vec<String> {
+        let conclusion = self.contest.conclusion.as_ref();
+        let name = |method: &Option<String>| Some(short_name(method.as_ref()?, self.contest));
+        let kinds = conclusion.and_then(|found| Some((name(&found.best_synchronous)?, name(&found.best_overlapping)?)));
+        let kinds = kinds.map(|(one, other)| format!("best synchronous {one}; best overlapping {other}"));
+        let again = self.confirmed().map(|rates| {
+            let is_range = rates.low < rates.high;
+            let [low, high] = [rates.low, rates.high];
+            // The highest rate is the shortest time.
+            let [low, high] = if self.in_times { [high, low] } else { [low, high] };
+            let ends = bounds(&Interval { low, high, ..rates }, |rate| self.speed(rate));
+            let ends = if is_range { format!(" ({ends})") } else { String::new() };
+            format!("measured again: {}{ends}", self.speed(rates.median))
+        });
+        kinds.into_iter().chain(again).collect()
+    }
 }
 
 /// The rate of an entry, where it has one that can be drawn.
@@ -338,10 +310,45 @@ impl Row<'_> {
         })
     }
 
-    /// A remark about it.
+    /// Its rate, or its time, if the contest shows times.
     #[must_use]
-    pub fn note(&self) -> Option<&str> {
-        self.entry.command()?.note.as_deref()
+    pub fn speed(&self) -> String {
+        if is_told_in_times(self.contest) {
+            seconds(self.summary.seconds.median)
+        } else {
+            speed_in(self.contest, self.summary.bytes_per_second)
+        }
+    }
+
+    /// The interval of what [`Self::speed`] says.
+    fn interval(&self) -> Option<String> {
+        if is_told_in_times(self.contest) {
+            return Some(bounds(&self.summary.seconds, seconds));
+        }
+        Some(bounds(&self.rates()?, |rate| rate_in(self.contest, rate)))
+    }
+
+    /// The read requests that the device completed, with their mean size.
+    fn requests(&self) -> String {
+        let size = self.summary.device_request_bytes;
+        let size = size.map(|bytes| format!(" x {:.0}K", bytes / 1024.0));
+        let reads = self.summary.device_reads.unwrap_or(0.0);
+        format!("{reads:.0}{}", size.unwrap_or_default())
+    }
+
+    /// Its note, the method that was planned, and the method behind a published name.
+    fn remarks(&self) -> Vec<(String, String)> {
+        let note = self.entry.command().and_then(|command| command.note.clone());
+        let label = self.entry.label.clone();
+        let remarks = [
+            note.map(|note| (self.name(), note)),
+            self.summary
+                .planned
+                .clone()
+                .map(|method| ("planned".to_owned(), method)),
+            label.map(|label| (label, self.entry.name().into_owned())),
+        ];
+        remarks.into_iter().flatten().collect()
     }
 }
 

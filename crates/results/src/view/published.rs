@@ -4,52 +4,105 @@ use seekless_method::differing_options;
 use seekless_method::{Choice, Method};
 use seekless_record::{Contest, Entry, Finding, FindingKind, Published, Run};
 
-use super::{ContestView, Position, Row, is_range};
+use super::{ContestView, Row};
+use crate::position::{Position, is_range};
 use crate::ranking::{PairedRatio, TIE_RATIO};
+use crate::sheet::{ColumnKind, Sheet, SheetCell};
+use crate::units::{rate, seconds};
 use crate::words::ends_early;
 
 /// More than any experiment has for the files of one contest; a run from elsewhere may have more.
 const MOST_ROWS: usize = 100;
 
-/// A published finding about the files of a contest.
-#[derive(Debug)]
-pub struct PublishedRow<'a> {
-    /// Where it was published.
-    pub source: &'a Published,
-    /// What was published.
-    pub finding: &'a Finding,
-    /// The same method here, with its best block, compared with the best of its kind; or why it has no figures.
-    pub here: Result<Row<'a>, String>,
-}
-
-impl<'a> PublishedRow<'a> {
-    /// The machine in a few words, from behind the colon of a text such as `2003: an Athlon`.
-    #[must_use]
-    pub fn machine(&self) -> &'a str {
-        let machine = self.source.machine.as_str();
-        machine.split_once(':').map_or(machine, |(name, _)| name)
-    }
-}
-
 /// The findings about a contest's files, source after source. Those of a document's columns are in [`View::columns`].
 ///
 /// [`View::columns`]: super::View::columns
-pub(super) fn published<'a>(run: &'a Run, view: &ContestView<'a>) -> Vec<PublishedRow<'a>> {
-    let experiment = &view.contest.experiment;
+pub(super) fn findings<'a>(run: &'a Run, contest: &Contest) -> Vec<(&'a Published, &'a Finding)> {
+    let experiment = &contest.experiment;
     let columns = run.columns.iter().filter(|column| column.experiment == *experiment);
     let columns: Vec<&str> = columns.map(|column| column.name.as_str()).collect();
     let sources = run.published.iter().filter(|source| source.experiment == *experiment);
     let findings = sources.flat_map(|source| source.findings.iter().map(move |finding| (source, finding)));
-    let about = findings.filter(|(_, finding)| is_about(finding, view.contest));
+    let about = findings.filter(|(_, finding)| is_about(finding, contest));
     about
         .filter(|(_, finding)| !columns.contains(&finding.method.as_str()))
         .take(MOST_ROWS)
-        .map(|(source, finding)| PublishedRow {
-            source,
-            finding,
-            here: here(view, finding),
-        })
         .collect()
+}
+
+/// Each finding beside the same method here, with its best block, compared with the best of its kind; or why it has no figures.
+pub(super) fn published(view: &ContestView<'_>, findings: &[(&Published, &Finding)]) -> Sheet {
+    let heads = [
+        ("source", ColumnKind::Words),
+        ("published as", ColumnKind::Method),
+        ("published", ColumnKind::Words),
+        ("here", ColumnKind::Method),
+        ("figures here", ColumnKind::Words),
+        ("vs the best", ColumnKind::Verdict),
+    ];
+    let mut sheet = Sheet::new(format!("{}: published figures, and here", view.title), heads);
+    for (source, finding) in findings {
+        let here = here(view, finding);
+        let [name, figures, verdict] = match &here {
+            Ok(row) => [
+                row.entry.name().into_owned(),
+                as_measured(finding, row),
+                row.position.word(),
+            ],
+            Err(why) => [String::new(), String::new(), why.clone()],
+        };
+        let published = [
+            short_machine(source).to_owned(),
+            finding.method.clone(),
+            as_published(finding),
+        ];
+        let cells = published.into_iter().chain([name, figures, verdict]);
+        sheet.push(here.ok().map(|row| row.position), cells.map(SheetCell::words));
+    }
+    sheet
+}
+
+/// The machine of a source in a few words, from before the colon of a text such as `2003: an Athlon`.
+pub(super) fn short_machine(source: &Published) -> &str {
+    let machine = source.machine.as_str();
+    machine.split_once(':').map_or(machine, |(name, _)| name)
+}
+
+/// The published figure of a method, or the group in which it was the best, with its block.
+fn as_published(finding: &Finding) -> String {
+    let figures = [
+        finding.seconds.map(hundredths),
+        finding.cpu_seconds.map(|cpu| format!("{} of CPU", hundredths(cpu))),
+        finding.bytes_per_second.map(rate),
+    ];
+    let best = match finding.kind {
+        _ if figures.iter().any(Option::is_some) => None,
+        FindingKind::Any => Some("the best"),
+        FindingKind::Synchronous => Some("the best synchronous"),
+        FindingKind::Overlapping => Some("the best overlapping"),
+    };
+    let block = finding.block.as_ref().map(|block| format!("block {block}"));
+    let words = figures.into_iter().chain([best.map(str::to_owned), block]);
+    words.flatten().collect::<Vec<_>>().join(", ")
+}
+
+/// Seconds as the documents write them.
+fn hundredths(time: f64) -> String {
+    if (0.0..1e6).contains(&time) {
+        format!("{time:.2} s")
+    } else {
+        seconds(time)
+    }
+}
+
+/// The figures here that correspond to the published ones.
+fn as_measured(finding: &Finding, here: &Row<'_>) -> String {
+    let (time, cpu) = (here.summary.seconds.median, here.summary.cpu_seconds);
+    if finding.seconds.is_some() || finding.cpu_seconds.is_some() {
+        format!("{}, {} of CPU", seconds(time), seconds(cpu))
+    } else {
+        here.speed()
+    }
 }
 
 /// Whether a finding is about the files of a contest. Published methods read files to the end, holes included, with the

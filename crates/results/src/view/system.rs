@@ -1,25 +1,19 @@
 //! What the whole system did while each entry ran, in the columns of vmstat(8), beside published figures of this kind: one table
 //! for terminals, Markdown and HTML.
 
-use seekless_record::{Contest, Mode, Run, SystemUse, Trial};
+use seekless_record::{Contest, Finding, Mode, Published, Run, SystemUse, Trial};
 
 use super::ContestView;
+use super::published::short_machine;
+use crate::position::Position;
+use crate::sheet::{ColumnKind, Sheet, SheetCell};
 use crate::statistics::median;
-
-/// One line: an entry of a contest, or a published finding.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SystemRow {
-    /// The name of the method in the run, or its published name.
-    pub method: String,
-    /// The source in a few words, if it was published and not measured here.
-    pub published: Option<String>,
-    /// The cells below [`SYSTEM_HEADS`]; unknown ones are empty.
-    pub cells: Vec<String>,
-}
+use crate::units::part;
+use crate::words::short_name;
 
 /// The headings: parts of all processors' time; figures per second of the trial; the growth of the page cache; the residency of
 /// the files before and after the trial.
-pub const SYSTEM_HEADS: [&str; 11] = [
+const HEADS: [&str; 11] = [
     "user",
     "system",
     "idle",
@@ -41,36 +35,34 @@ pub(super) fn asks_for_system(run: &Run, contest: &Contest) -> bool {
     })
 }
 
-/// The table of a contest: medians over each entry's valid trials, then what was published of the same files. Empty where
-/// nothing was measured.
-pub(super) fn system_rows(view: &ContestView<'_>) -> Vec<SystemRow> {
-    let entries = view.contest.entries.iter().zip(&view.trials);
-    let measured = entries.filter_map(|(entry, trials)| {
-        let mut cells = cells(&entry.summary.as_ref()?.system?);
+/// The table of a contest: medians over each entry's valid trials, then what was published of the same files, which has no
+/// position. Without rows where nothing was measured.
+pub(super) fn system(view: &ContestView<'_>, findings: &[(&Published, &Finding)]) -> Sheet {
+    let heads = HEADS.map(|head| (head, ColumnKind::Figure));
+    let mut sheet = Sheet::new("the whole system meanwhile", [("method", ColumnKind::Method)]);
+    sheet.add_columns(heads);
+    for (entry, trials) in view.contest.entries.iter().zip(&view.trials) {
+        let Some(system) = entry.summary.as_ref().and_then(|summary| summary.system) else {
+            continue;
+        };
         let part = |of: fn(&Trial) -> Option<f64>| {
             let valid = trials.iter().filter(|trial| trial.valid);
-            median(&valid.filter_map(|trial| of(trial)).collect::<Vec<_>>()).map_or_else(String::new, percent)
+            SheetCell::figure(median(&valid.filter_map(|trial| of(trial)).collect::<Vec<_>>()), part)
         };
-        cells.extend([part(|trial| trial.resident_before), part(|trial| trial.resident_after)]);
-        Some(SystemRow {
-            method: entry.name().into_owned(),
-            published: None,
-            cells,
-        })
-    });
-    let mut rows: Vec<SystemRow> = measured.collect();
-    if !rows.is_empty() {
-        rows.extend(view.published.iter().filter_map(|row| {
-            let mut cells = cells(&row.finding.system?);
-            cells.resize(SYSTEM_HEADS.len(), String::new());
-            Some(SystemRow {
-                method: row.finding.method.clone(),
-                published: Some(row.machine().to_owned()),
-                cells,
-            })
-        }));
+        let resident = [part(|trial| trial.resident_before), part(|trial| trial.resident_after)];
+        let name = short_name(&entry.name(), view.contest);
+        sheet.push(Some(Position::of(entry, view.contest)), cells(name, &system, resident));
     }
-    rows
+    if !sheet.rows.is_empty() {
+        for (source, finding) in findings {
+            if let Some(system) = &finding.system {
+                let name = format!("{}, {}", short_machine(source), finding.method);
+                let unknown = [SheetCell::words(""), SheetCell::words("")];
+                sheet.push(None, cells(name, system, unknown));
+            }
+        }
+    }
+    sheet
 }
 
 /// The most frequent byte of the files.
@@ -79,24 +71,23 @@ pub fn mode_words(mode: Mode) -> String {
     format!("most frequent byte {}, {} times", mode.byte, mode.count)
 }
 
-fn cells(system: &SystemUse) -> Vec<String> {
+fn cells(name: String, system: &SystemUse, resident: [SheetCell; 2]) -> impl Iterator<Item = SheetCell> {
     let parts = [system.user, system.system, system.idle, system.wait, system.stolen];
     let rates = [
         system.switches_per_second,
         system.interrupts_per_second,
         system.blocks_in_kib_per_second,
     ];
-    let parts = parts.map(|part| part.map(percent));
-    let rates = rates.map(|rate| rate.map(|rate| format!("{rate:.0}")));
-    let cells = parts
+    let parts = parts.map(|figure| SheetCell::figure(figure, part));
+    let rates = rates.map(|figure| SheetCell::figure(figure, |rate| format!("{rate:.0}")));
+    let bytes = system.cache_growth_bytes;
+    let growth = SheetCell::figure(bytes.map(|bytes| bytes as f64), |_| growth(bytes.unwrap_or(0)));
+    [SheetCell::words(name)]
         .into_iter()
+        .chain(parts)
         .chain(rates)
-        .chain([system.cache_growth_bytes.map(growth)]);
-    cells.map(Option::unwrap_or_default).collect()
-}
-
-fn percent(part: f64) -> String {
-    format!("{:.0} %", part * 100.0)
+        .chain([growth])
+        .chain(resident)
 }
 
 /// A change in bytes, in MiB, or in KiB if it is small.
@@ -111,10 +102,11 @@ fn growth(bytes: i64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use seekless_record::{Cache, Finding, FindingKind, Published};
+    use seekless_record::{Cache, FindingKind};
 
     use super::*;
     use crate::ranking::conclude_all;
+    use crate::sheet::SheetRow;
     use crate::simulation;
     use crate::view::{View, Visible};
 
@@ -175,30 +167,28 @@ mod tests {
     fn medians_of_valid_trials_stand_beside_what_was_published_of_the_same_files() {
         let run = run();
         let shown = Visible::of(&run);
-        let rows = &View::of(&shown).contests[0].system;
+        let sheet = &View::of(&shown).contests[0].system;
+        let rows = &sheet.rows;
         assert_eq!(
             rows.len(),
             2,
             "the other method's trials told nothing, the other finding is about warm files"
         );
-        let texts = |row: &SystemRow| {
-            row.cells
-                .iter()
-                .filter(|cell| !cell.is_empty())
-                .cloned()
-                .collect::<Vec<_>>()
+        let texts = |row: &SheetRow| {
+            let texts = row.cells.iter().map(|cell| cell.text.clone());
+            texts.filter(|text| !text.is_empty()).collect::<Vec<_>>()
         };
-        assert_eq!(texts(&rows[0]), ["62 %", "40", "+12M", "0 %", "100 %"]);
-        assert_eq!(texts(&rows[1]), ["62 %", "40", "0"]);
-        assert_eq!(rows[1].published.as_deref(), Some("2003"));
-        assert!(rows.iter().all(|row| row.cells.len() == SYSTEM_HEADS.len()));
+        assert_eq!(texts(&rows[0]), ["sync block=4K", "62 %", "40", "+12M", "0 %", "100 %"]);
+        assert_eq!(texts(&rows[1]), ["2003, read/sync,block=4K", "62 %", "40", "0"]);
+        assert_eq!(rows[1].position, None);
+        assert!(rows.iter().all(|row| row.cells.len() == sheet.columns.len()));
         assert!(asks_for_system(&run, &run.contests[0]));
     }
 
     #[test]
     fn a_finding_about_another_layout_is_not_about_these_files() {
         let mut run = run();
-        let rows = |run: &Run| View::of(&Visible::of(run)).contests[0].published.len();
+        let rows = |run: &Run| View::of(&Visible::of(run)).contests[0].published.rows.len();
         assert_eq!(rows(&run), 1);
         run.contests[0].layout = Some("63M hole, 1M data".to_owned());
         assert_eq!(rows(&run), 0);
