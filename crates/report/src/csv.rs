@@ -1,109 +1,107 @@
 //! All samples as CSV: a row for each trial, invalid ones included. Units are in the columns' names; an unknown figure
 //! is an empty field.
 
-use seekless_method::{Durability, Operation};
-use seekless_record::{
-    Contest, DeviceUse, Entry, Latency, RandomAccess, Run, Storage, SystemUse, Trial, UpdateAccount,
-};
+use seekless_record::Run;
+use serde_json::{Value, json};
 
-/// The source of a row. A damaged document may lack the contest, its storage or the entry; their fields are then empty.
-struct Row<'a> {
-    run: Option<&'a Run>,
-    contest: Option<&'a Contest>,
-    storage: Option<&'a Storage>,
-    other_storage: Option<&'a Storage>,
-    entry: Option<&'a Entry>,
-    trial: Option<&'a Trial>,
-    device: Option<DeviceUse>,
-    system: Option<SystemUse>,
-    updated: Option<&'a UpdateAccount>,
-    random: Option<RandomAccess>,
-    latency: Option<Latency>,
-}
+/// Columns: the part of the run that has their values, the fields in it, and what their names have before and behind those of the
+/// fields.
+type Columns = (&'static str, &'static str, [&'static str; 2]);
 
-/// A name, and its field in a row.
-type Column = (&'static str, fn(&Row<'_>) -> String);
-
-/// A column with its own name, or columns named after fields, with a prefix and a suffix.
-macro_rules! columns {
-    ($part:ident $name:literal = $($figure:tt)+) => {
-        &[($name, |row| row.$part.map_or_else(String::new, |part| part.$($figure)+.text()))]
-    };
-    ($part:ident: $($field:ident)+) => { columns!($part "" "": $($field)+) };
-    ($part:ident $before:literal $behind:literal: $($field:ident)+) => {
-        &[$((
-            concat!($before, stringify!($field), $behind),
-            |row| row.$part.map_or_else(String::new, |part| part.$field.text()),
-        )),+]
-    };
-}
-
-const COLUMNS: &[&[Column]] = &[
+const COLUMNS: [Columns; 27] = [
     // The conditions.
-    columns!(run "run" = id),
-    columns!(contest: experiment),
-    columns!(trial: contest),
-    columns!(storage "storage" = path),
-    columns!(contest: operation size_bytes files),
-    columns!(contest "cache" = cache.name()),
-    columns!(contest "target" = target.name()),
-    columns!(contest: kernel work_ns_per_kib),
-    columns!(contest "differ" = differ.name()),
-    columns!(other_storage "other_storage" = path),
-    columns!(contest: read_ahead_kib),
-    columns!(contest "update_bytes" = updates.map(|updates| updates.bytes)),
-    columns!(contest "update_every_bytes" = updates.map(|updates| updates.every_bytes)),
-    columns!(contest "update_draw" = updates.map(|updates| updates.draw.name())),
-    columns!(contest: layout memory_bytes shared_blocks holes_skipped durability),
-    columns!(entry "method" = name().as_ref()),
-    columns!(entry: label),
+    ("run", "run", ["", ""]),
+    ("contest", "experiment", ["", ""]),
+    ("trial", "contest", ["", ""]),
+    ("places", "storage", ["", ""]),
+    (
+        "contest",
+        "operation size_bytes files cache target kernel work_ns_per_kib differ",
+        ["", ""],
+    ),
+    ("places", "other_storage", ["", ""]),
+    ("contest", "read_ahead_kib", ["", ""]),
+    ("updates", "bytes every_bytes draw", ["update_", ""]),
+    (
+        "contest",
+        "layout memory_bytes shared_blocks holes_skipped durability",
+        ["", ""],
+    ),
+    ("entry", "method label", ["", ""]),
     // The results.
-    columns!(trial: round),
-    columns!(trial "phase" = phase.name()),
-    columns!(trial: valid),
-    columns!(trial "invalid_because" = invalid),
-    columns!(trial: at_seconds seconds fsync_seconds setup_seconds user_seconds system_seconds),
-    columns!(trial: voluntary_switches involuntary_switches minor_faults major_faults peak_memory_bytes),
-    columns!(trial: calls bytes hole_bytes source_bytes sink_bytes),
-    columns!(device "device_" "": reads read_bytes read_merges writes write_bytes reliable),
-    columns!(system "system_" "_part": user system idle wait stolen),
-    columns!(system "system_" "": switches_per_second interrupts_per_second blocks_in_kib_per_second cache_growth_bytes),
-    columns!(trial "" "_part": resident_before resident_after),
-    columns!(trial: extents),
-    columns!(updated: writes requested_bytes written_bytes),
-    columns!(trial: planned predicted_seconds),
-    columns!(random "random_" "": block_bytes depth),
-    columns!(latency "" "": requests),
-    columns!(latency "latency_" "": mean_ns p50_ns p90_ns p99_ns p99_9_ns max_ns),
-    columns!(contest: sustained),
-    columns!(trial: segment_seconds),
+    ("trial", "round phase valid", ["", ""]),
+    ("trial", "invalid", ["", "_because"]),
+    (
+        "trial",
+        "at_seconds seconds fsync_seconds setup_seconds user_seconds system_seconds",
+        ["", ""],
+    ),
+    (
+        "trial",
+        "voluntary_switches involuntary_switches minor_faults major_faults peak_memory_bytes",
+        ["", ""],
+    ),
+    ("trial", "calls bytes hole_bytes source_bytes sink_bytes", ["", ""]),
+    (
+        "device",
+        "reads read_bytes read_merges writes write_bytes reliable",
+        ["device_", ""],
+    ),
+    ("system", "user system idle wait stolen", ["system_", "_part"]),
+    (
+        "system",
+        "switches_per_second interrupts_per_second blocks_in_kib_per_second cache_growth_bytes",
+        ["system_", ""],
+    ),
+    ("trial", "resident_before resident_after", ["", "_part"]),
+    ("trial", "extents", ["", ""]),
+    ("updated", "writes requested_bytes written_bytes", ["", ""]),
+    ("trial", "planned predicted_seconds", ["", ""]),
+    ("random", "block_bytes depth", ["random_", ""]),
+    ("latency", "requests", ["", ""]),
+    (
+        "latency",
+        "mean_ns p50_ns p90_ns p99_ns p99_9_ns max_ns",
+        ["latency_", ""],
+    ),
+    ("contest", "sustained", ["", ""]),
+    ("trial", "segment_seconds", ["", ""]),
 ];
 
-/// All trials of a run, in the order they happened, under a line of column names.
+/// All trials of a run, in the order they happened, under a line of column names. A damaged document may lack the contest, its
+/// storage or the entry of a trial; their fields are then empty.
 ///
 /// # Errors
 /// None in practice: writing to memory does not fail.
 pub fn to_csv(run: &Run) -> Result<String, csv::Error> {
     let mut writer = csv::Writer::from_writer(Vec::new());
-    let columns = || COLUMNS.iter().copied().flatten();
-    writer.write_record(columns().map(|(name, _)| *name))?;
+    let columns = || {
+        let all = COLUMNS.into_iter();
+        all.flat_map(|(part, fields, around)| fields.split(' ').map(move |field| (part, field, around)))
+    };
+    writer.write_record(columns().map(|(_, field, [before, behind])| format!("{before}{field}{behind}")))?;
+    let contests: Vec<Value> = run.contests.iter().map(|contest| json!(contest)).collect();
     for trial in &run.trials {
         let contest = run.contests.get(trial.contest);
-        let storage = |index: usize| run.storages.get(index);
-        let row = Row {
-            run: Some(run),
-            contest,
-            storage: contest.and_then(|contest| storage(contest.storage)),
-            other_storage: contest.and_then(|contest| storage(contest.other_storage?)),
-            entry: contest.and_then(|contest| contest.entries.get(trial.entry)),
-            trial: Some(trial),
-            device: trial.device,
-            system: trial.system,
-            updated: trial.updated.as_ref(),
-            random: contest.and_then(|contest| contest.random),
-            latency: trial.latency,
+        let path = |index: usize| run.storages.get(index).map(|storage| &storage.path);
+        let entry = contest.and_then(|contest| contest.entries.get(trial.entry));
+        let own = json!({
+            "run": { "run": run.id },
+            "places": {
+                "storage": contest.and_then(|contest| path(contest.storage)),
+                "other_storage": contest.and_then(|contest| path(contest.other_storage?)),
+            },
+            "entry": { "method": entry.map(|entry| entry.name()), "label": entry.map(|entry| &entry.label) },
+            "trial": trial,
+        });
+        let contest = contests.get(trial.contest).unwrap_or(&Value::Null);
+        let part = |part| match part {
+            "contest" => contest,
+            "updates" | "random" => &contest[part],
+            "run" | "places" | "entry" | "trial" => &own[part],
+            of_trial => &own["trial"][of_trial],
         };
-        writer.write_record(columns().map(|(_, figure)| figure(&row)))?;
+        writer.write_record(columns().map(|(of, field, _)| field_text(&part(of)[field])))?;
     }
     text(writer)
 }
@@ -114,29 +112,17 @@ pub(crate) fn text(writer: csv::Writer<Vec<u8>>) -> Result<String, csv::Error> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The text of a field.
-trait Figure {
-    fn text(&self) -> String;
-}
-
-impl<T: Figure> Figure for Option<T> {
-    fn text(&self) -> String {
-        self.as_ref().map_or_else(String::new, T::text)
+/// The text of a field; items of a list are separated by spaces.
+fn field_text(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => items.iter().map(field_text).collect::<Vec<_>>().join(" "),
+        // Without the `.0` of whole numbers in JSON.
+        Value::Number(number) if number.is_f64() => number.as_f64().unwrap_or(f64::NAN).to_string(),
+        value => value.to_string(),
     }
 }
-
-/// A list, separated by spaces.
-impl Figure for Vec<f64> {
-    fn text(&self) -> String {
-        self.iter().map(Figure::text).collect::<Vec<_>>().join(" ")
-    }
-}
-
-macro_rules! figures {
-    ($($type:ty)*) => { $(impl Figure for $type { fn text(&self) -> String { self.to_string() } })* };
-}
-
-figures!(bool f64 i64 u32 u64 usize str &str String Operation Durability);
 
 #[cfg(test)]
 mod tests {
