@@ -10,7 +10,7 @@ mod words;
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use seekless_record::{Conclusion, Contest, Interval, LabCost, Machine, NoiseFloor, Run, Trial};
+use seekless_record::{Conclusion, Contest, Interval, LabCost, NoiseFloor, Run, Trial};
 use serde::Serialize;
 pub use words::short;
 
@@ -18,6 +18,7 @@ use crate::kind::DeviceKind;
 use crate::ranking::{JudgedMethod, summarize};
 use crate::same::{NotComparable, contest_pairs, storage_pairs};
 use crate::samples::sorted;
+use crate::setup::{run_setup, storage_setup};
 use crate::statistics::{median, paired_ratios, unpaired_ratio};
 use crate::units::sound;
 use crate::warnings::{OTHER_IO, OTHERS, STOLEN};
@@ -199,42 +200,17 @@ pub fn compare(first: &Run, second: &Run) -> Result<Comparison, NotComparable> {
     })
 }
 
-/// Differences of the setup, one line each.
+/// Differences of the setup, one line each. Devices are compared if both are known.
 fn changed(first: &Run, second: &Run) -> Vec<String> {
-    let (one, other) = (&first.machine, &second.machine);
-    let mut found = Vec::new();
-    let mut note = |what: &str, one: Option<&str>, other: Option<&str>| {
-        if one != other {
-            let word = |value: Option<&str>| value.unwrap_or("not recorded").to_owned();
-            found.push(format!("{what}: {}, now {}", word(one), word(other)));
-        }
-    };
-    let battery = |machine: &Machine| machine.on_battery.map(|is_on| if is_on { "yes" } else { "no" });
-    // A machine has no name in an anonymous run.
-    note("host", one.host.as_deref(), other.host.as_deref());
-    note("kernel", Some(&one.kernel), Some(&other.kernel));
-    note("seekless", Some(&first.seekless), Some(&second.seekless));
-    note("governor", one.governor.as_deref(), other.governor.as_deref());
-    note("hypervisor", one.hypervisor.as_deref(), other.hypervisor.as_deref());
-    note("on battery", battery(one), battery(other));
-    let drop = |run: &Run| Some(run.drop.name());
-    note("page cache dropped by", drop(first), drop(second));
-    for (one, other) in storage_pairs(first, second).into_iter().enumerate() {
-        let Some(other) = other else { continue };
-        let (one, other) = (&first.storages[one], &second.storages[other]);
-        note("directory", Some(&one.path), Some(&other.path));
-        let mount = [one, other].map(|storage| storage.mount_options.as_deref());
-        note("mount options", mount[0], mount[1]);
-        let (Some(one), Some(other)) = (&one.device, &other.device) else {
-            continue;
-        };
-        note("device", Some(&one.name), Some(&other.name));
-        note("scheduler", one.scheduler.as_deref(), other.scheduler.as_deref());
-        let kib = [one, other].map(|device| device.read_ahead_kib.map(|kib| format!("{kib} KiB")));
-        note("read-ahead", kib[0].as_deref(), kib[1].as_deref());
-        note("write cache", one.write_cache.as_deref(), other.write_cache.as_deref());
-    }
-    found
+    let runs = run_setup(first).into_iter().zip(run_setup(second));
+    let storages = first.storages.iter().zip(storage_pairs(first, second));
+    let storages = storages.filter_map(|(one, other)| Some((one, &second.storages[other?])));
+    let storages = storages.flat_map(|(one, other)| storage_setup(one).into_iter().zip(storage_setup(other)));
+    let different = runs.chain(storages).filter(|(one, other)| one != other);
+    let word = |value: Option<String>| value.unwrap_or_else(|| "not recorded".to_owned());
+    different
+        .map(|((what, one), (_, other))| format!("{what}: {}, now {}", word(one), word(other)))
+        .collect()
 }
 
 /// The speed of memory and of the generator says how fast the machine itself was; these are steady.

@@ -6,7 +6,7 @@ use base64::prelude::BASE64_STANDARD;
 use maud::{DOCTYPE, Markup, PreEscaped, Render, html};
 use seekless_method::format_size;
 use seekless_record::{Run, Storage};
-use seekless_results::{ContestView, View, rate_of, short_name, storage_words};
+use seekless_results::{ContestView, View, rate_of, short_name, storage_setup, storage_words};
 use sha2::{Digest, Sha256};
 
 use super::words::{breaking, heading};
@@ -199,16 +199,11 @@ fn about(view: &View<'_>) -> Markup {
 
 /// What the line about a storage leaves out.
 fn storage_facts(storage: &Storage) -> Markup {
-    let device = storage.device.as_ref();
-    let read_ahead_kib = device.and_then(|device| device.read_ahead_kib);
     html! {
         h3 { "Storage " span.m { (storage.path) } }
         dl {
             (fact("Block size", storage.block_bytes.map(format_size)))
-            (fact("Mount", storage.mount_options.as_ref()))
-            (fact("Scheduler", device.and_then(|device| device.scheduler.as_ref())))
-            (fact("Read-ahead", read_ahead_kib.map(|kib| format!("{kib} KiB"))))
-            (fact("Write cache", device.and_then(|device| device.write_cache.as_ref())))
+            @for (name, value) in storage_setup(storage) { (fact(&heading(name), value)) }
             @for (name, value) in &storage.facts { (fact(name, Some(value))) }
         }
     }
