@@ -56,6 +56,6 @@ pub use view::{
 };
 pub use warnings::{other_io, warnings};
 pub use words::{
-    description, ends_early, family, has_small_files, has_target, is_told_in_times, may_read_less, pair_words, rate_in,
-    short_name, state_words, task, title, why_missing,
+    description, ends_early, family, has_small_files, has_target, is_told_in_times, may_read_less, operations, rate_in,
+    series_title, short_name, state_words, task, title, why_missing,
 };

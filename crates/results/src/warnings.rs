@@ -94,29 +94,19 @@ pub fn warnings(run: &Run) -> Vec<String> {
 
 /// How busy others kept the machine.
 fn busy(run: &Run) -> Vec<String> {
-    let mut warnings = Vec::new();
-    let others = run.noise.others.unwrap_or(0.0);
-    if others > OTHERS {
-        warnings.push(format!(
-            "The machine was busy: other processes used {:.0} % of the processor time. Stop them and rerun.",
-            others * 100.0
-        ));
-    }
-    let stolen = run.noise.stolen.unwrap_or(0.0);
-    if stolen > STOLEN {
-        warnings.push(format!(
-            "Steal time was {:.1} %: the host of this virtual machine was busy. Rerun at another time.",
-            stolen * 100.0
-        ));
-    }
-    let other_io = run.noise.other_io.unwrap_or(0.0);
-    if other_io > OTHER_IO {
-        warnings.push(format!(
-            "{:.0} % of the bytes that the device read during trials were for other processes. Stop them and rerun.",
-            other_io * 100.0
-        ));
-    }
-    warnings
+    let percent = |part: Option<f64>, most: f64| Some(part.filter(|part| *part > most)? * 100.0);
+    let others = percent(run.noise.others, OTHERS).map(|percent| {
+        format!("The machine was busy: other processes used {percent:.0} % of the processor time. Stop them and rerun.")
+    });
+    let stolen = percent(run.noise.stolen, STOLEN).map(|percent| {
+        format!("Steal time was {percent:.1} %: the host of this virtual machine was busy. Rerun at another time.")
+    });
+    let other_io = percent(run.noise.other_io, OTHER_IO).map(|percent| {
+        format!(
+            "{percent:.0} % of the bytes that the device read during trials were for other processes. Stop them and rerun."
+        )
+    });
+    [others, stolen, other_io].into_iter().flatten().collect()
 }
 
 /// Whether the reference of a contest, which runs in every round, became faster or slower meanwhile.

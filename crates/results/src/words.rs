@@ -70,6 +70,33 @@ pub fn state_words(cache: Cache, target: Target) -> &'static str {
     }
 }
 
+/// The operations of a run, each once, in the order of their contests.
+#[must_use]
+pub fn operations(run: &Run) -> Vec<Operation> {
+    let mut operations = Vec::new();
+    for contest in &run.contests {
+        if !operations.contains(&contest.operation) {
+            operations.push(contest.operation);
+        }
+    }
+    operations
+}
+
+/// What contests have in common that differ in the size of their files alone, with the place of their storage.
+#[must_use]
+pub fn series_title(contest: &Contest, place: Option<&str>) -> String {
+    let is_over = contest.target == Target::Overwrite && contest.cache != Cache::None;
+    let pair = pair_words(contest);
+    let words = [
+        Some(contest.operation.name()),
+        Some(state_words(contest.cache, contest.target)),
+        is_over.then_some("overwriting"),
+        pair.strip_prefix(", "),
+        place,
+    ];
+    words.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
 /// Whether a trial of a contest covers many small files, or a directory that may have them: then their metadata counts.
 #[must_use]
 pub fn has_small_files(contest: &Contest) -> bool {

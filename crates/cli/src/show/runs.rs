@@ -6,7 +6,7 @@ use jiff::{Timestamp, Unit};
 use seekless::Operation;
 use seekless_lab::store::{Document, LIMIT_BYTES};
 use seekless_record::{Cache, Contest, Ended, Run};
-use seekless_results::{DeviceKind, Origin, bytes, title, visible};
+use seekless_results::{DeviceKind, Origin, bytes, operations, title, visible};
 use serde_json::{Value, json};
 
 use super::page::{Page, columns_of};
@@ -130,12 +130,6 @@ fn what_and_where(run: &Run) -> String {
 /// The method recommended for each operation (for the largest files, cold before warm), and the result of sustained
 /// writes.
 fn verdicts(run: &Run) -> Vec<String> {
-    let mut operations = Vec::new();
-    for contest in &run.contests {
-        if !operations.contains(&contest.operation) {
-            operations.push(contest.operation);
-        }
-    }
     let weight = |contest: &&Contest| (contest.size_bytes, contest.cache == Cache::Cold);
     let verdict = |operation: Operation| {
         let contests = run
@@ -151,7 +145,11 @@ fn verdicts(run: &Run) -> Vec<String> {
     };
     let sustained = run.contests.iter().filter(|contest| contest.sustained);
     let sentences = sustained.filter_map(|contest| Some(contest.conclusion.as_ref()?.sentence.clone()));
-    operations.into_iter().filter_map(verdict).chain(sentences).collect()
+    operations(run)
+        .into_iter()
+        .filter_map(verdict)
+        .chain(sentences)
+        .collect()
 }
 
 fn without_operation(method: &str) -> &str {

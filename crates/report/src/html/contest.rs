@@ -2,8 +2,8 @@
 
 use maud::{Markup, html};
 use seekless_method::Operation;
-use seekless_record::{Conclusion, Contest};
-use seekless_results::{ContestView, Detail, View, mode_words, pair_words, series, short_name, state_words};
+use seekless_record::Conclusion;
+use seekless_results::{ContestView, Detail, View, mode_words, series, series_title, short_name};
 
 use super::words::{breaking, heading};
 use super::{drift, heatmap, latency, pairs, published, ranked, sustained, tables};
@@ -21,7 +21,7 @@ pub(super) fn operation(view: &View<'_>, operation: Operation) -> Markup {
             div.beside {
                 @for series in series(&contests) {
                     @if let [first, _, ..] = series.as_slice() {
-                        div { (heatmap::by_size(&format!("sizes-{}", first.index), &series_title(view, first.contest), &series)) }
+                        div { (heatmap::by_size(&format!("sizes-{}", first.index), &series_title(first.contest, view.place(first.contest.storage)), &series)) }
                     }
                 }
             }
@@ -35,14 +35,6 @@ pub(super) fn operation(view: &View<'_>, operation: Operation) -> Markup {
             }
         }
     }
-}
-
-/// The title of a series: that of its first contest, without the size.
-fn series_title(view: &View<'_>, contest: &Contest) -> String {
-    let pair = pair_words(contest);
-    let words = [contest.operation.name(), state_words(contest.cache, contest.target)].into_iter();
-    let words = words.chain(pair.strip_prefix(", ")).chain(view.place(contest.storage));
-    words.collect::<Vec<&str>>().join(", ")
 }
 
 fn summary(contest: &ContestView<'_>) -> Markup {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use maud::{Markup, html};
 use seekless_method::format_size;
-use seekless_record::{Contest, Entry, Status};
+use seekless_record::{Contest, Status};
 use seekless_results::{ContestView, Position, RATES, family, rate, rate_of, sound, three_digits, unit};
 
 use super::plot::{LONGEST_LABEL, WIDTH, at, label_width, picture};
@@ -34,15 +34,7 @@ struct Grid {
 /// Method by block; empty with fewer than two blocks.
 pub(super) fn by_block(contest: &ContestView<'_>) -> Markup {
     let mut grid = Grid::default();
-    for entry in &contest.contest.entries {
-        let name = entry.name();
-        grid.add(
-            contest.contest,
-            (family(&name, contest.contest), block_of(&name)),
-            entry,
-            &name,
-        );
-    }
+    grid.add(contest.contest, block_of, str::to_owned);
     if grid.columns().iter().flatten().count() < 2 {
         return html! {};
     }
@@ -55,40 +47,38 @@ pub(super) fn by_block(contest: &ContestView<'_>) -> Markup {
 pub(super) fn by_size(id: &str, title: &str, series: &[&ContestView<'_>]) -> Markup {
     let mut grid = Grid::default();
     for contest in series.iter().map(|contest| contest.contest) {
-        for entry in &contest.entries {
-            let size = format_size(contest.size_bytes);
-            let about = format!("{} at {size}", entry.name());
-            grid.add(
-                contest,
-                (family(&entry.name(), contest), Some(contest.size_bytes)),
-                entry,
-                &about,
-            );
-        }
+        let size = format_size(contest.size_bytes);
+        let at_size = |name: &str| format!("{name} at {size}");
+        grid.add(contest, |_| Some(contest.size_bytes), at_size);
     }
     let about = "Rates by method, in rows, and file size, in columns; with the best block of each method.";
     grid.draw(id, &format!("Rate by method and file size: {title}"), about, "")
 }
 
 impl Grid {
-    /// Adds an entry. Of several in one cell, the best stays, or else the fastest.
-    fn add(&mut self, contest: &Contest, place: (String, Option<u64>), entry: &Entry, name: &str) {
-        let (rate_here, position) = (rate_of(entry), Position::of(entry, contest));
-        let gives_way = |old: &Cell| position.leads() || !old.position.leads() && rate_here > old.rate;
-        if !self.cells.get(&place).is_none_or(gives_way) {
-            return;
+    /// Adds the entries of a contest, each with its column and what it is called. Of several in one cell, the best stays, or else
+    /// the fastest.
+    fn add(&mut self, contest: &Contest, column: impl Fn(&str) -> Option<u64>, called: impl Fn(&str) -> String) {
+        for entry in &contest.entries {
+            let name = entry.name();
+            let place = (family(&name, contest), column(&name));
+            let (rate_here, position) = (rate_of(entry), Position::of(entry, contest));
+            let gives_way = |old: &Cell| position.leads() || !old.position.leads() && rate_here > old.rate;
+            if !self.cells.get(&place).is_none_or(gives_way) {
+                continue;
+            }
+            let told = match (&entry.status, rate_here) {
+                (Status::Unavailable(why) | Status::Failed(why) | Status::Unmeasured(why), _) => why.clone(),
+                (_, Some(rate_here)) => format!("{}, {}", rate(rate_here), position.word()),
+                _ => "no valid trial".to_owned(),
+            };
+            let cell = Cell {
+                rate: rate_here,
+                position,
+                about: clipped(&format!("{}: {told}", called(&name)), 200),
+            };
+            self.cells.insert(place, cell);
         }
-        let about = match (&entry.status, rate_here) {
-            (Status::Unavailable(why) | Status::Failed(why) | Status::Unmeasured(why), _) => format!("{name}: {why}"),
-            (_, Some(rate_here)) => format!("{name}: {}, {}", rate(rate_here), position.word()),
-            _ => format!("{name}: no valid trial"),
-        };
-        let cell = Cell {
-            rate: rate_here,
-            position,
-            about: clipped(&about, 200),
-        };
-        self.cells.insert(place, cell);
     }
 
     /// By size; a column without one comes last.

@@ -6,7 +6,7 @@ use base64::prelude::BASE64_STANDARD;
 use maud::{DOCTYPE, Markup, PreEscaped, Render, html};
 use seekless_method::format_size;
 use seekless_record::{Run, Storage};
-use seekless_results::{ContestView, View, rate_of, short_name, storage_setup, storage_words};
+use seekless_results::{ContestView, View, operations, rate_of, short_name, storage_setup, storage_words};
 use sha2::{Digest, Sha256};
 
 use super::words::{breaking, heading};
@@ -30,7 +30,7 @@ pub(super) fn page(view: &View<'_>, link: &Markup, left_out: usize) -> Markup {
             @if has_answers(view) { (answers::answers(view)) }
             (columns::columns(view))
             (published::sources(view))
-            @for operation in view.operations() { (contest::operation(view, operation)) }
+            @for operation in operations(view.run) { (contest::operation(view, operation)) }
             (about(view))
             section id="run" { h2 { "The run itself" } (link) }
         }
@@ -89,7 +89,7 @@ fn head(view: &View<'_>) -> Markup {
                 @if has_answers(view) { a href="#answers" { "Answers" } }
                 @if !view.columns.is_empty() { a href="#columns" { "By size" } }
                 @if !run.published.is_empty() { a href="#published" { "Published" } }
-                @for operation in view.operations() {
+                @for operation in operations(view.run) {
                     a href={"#op-" (operation.name())} { (heading(operation.name())) }
                 }
                 a href="#about" { "Machine" }
@@ -112,7 +112,7 @@ fn recommendations(view: &View<'_>) -> Markup {
         section.recommendations id="recommendations" {
             h2 { "Use" }
             @if !view.contests.iter().any(|contest| is_told(&contest)) { p { "Nothing was decided: the run ended before there was a valid trial." } }
-            @for operation in view.operations() {
+            @for operation in operations(view.run) {
                 @let of_operation: Vec<&ContestView<'_>> = view.contests_of(operation).filter(is_told).collect();
                 @if !of_operation.is_empty() {
                     h3 { (heading(operation.name())) }

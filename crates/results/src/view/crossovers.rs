@@ -1,12 +1,12 @@
 //! The file sizes at which the winner changes.
 
 use seekless_method::format_size;
-use seekless_record::{Cache, Contest, Storage, Target};
+use seekless_record::Storage;
 
 use super::ContestView;
 use crate::ranking::PairedRatio;
 use crate::samples::is_slower;
-use crate::words::{pair_words, task};
+use crate::words::{series_title, task};
 
 /// Where the winner of one size is slower at the next, in words: `read, cold, /data: read/mmap up to 64M, read/sync,block=1M
 /// from 128M (where read/mmap takes 1.21x as long)`. The storages are given by their paths.
@@ -25,10 +25,11 @@ pub(super) fn crossovers(contests: &[ContestView<'_>], storages: &[Storage]) -> 
             let (champion, up_to) = reigning.unwrap_or((winner, contest.size_bytes));
             let comparison = view.compare(champion, winner);
             let beaten = comparison.filter(|comparison| is_slower(&comparison.ratio));
+            let storage = storages.get(contest.storage).map(|storage| storage.path.as_str());
             sentences.extend(beaten.map(|PairedRatio { ratio, .. }| {
                 format!(
                     "{}: {champion} up to {}, {winner} from {} (where {champion} takes {:.2}x as long)",
-                    describe(contest, storages),
+                    series_title(contest, storage),
                     format_size(up_to),
                     format_size(contest.size_bytes),
                     ratio.median
@@ -57,27 +58,6 @@ pub fn series<'v, 'a>(contests: &[&'v ContestView<'a>]) -> Vec<Vec<&'v ContestVi
         series
     };
     all.into_iter().map(by_size).collect()
-}
-
-fn describe(contest: &Contest, storages: &[Storage]) -> String {
-    let cache = match contest.cache {
-        Cache::Cold => Some("cold"),
-        Cache::Warm => Some("warm"),
-        Cache::Over => Some("more than the memory allowed"),
-        Cache::FirstTouch => Some("first touch"),
-        Cache::None => None,
-    };
-    let target = (contest.target == Target::Overwrite).then_some("overwriting");
-    let storage = storages.get(contest.storage).map(|storage| storage.path.as_str());
-    let pair = pair_words(contest);
-    let words = [
-        Some(contest.operation.name()),
-        cache,
-        target,
-        pair.strip_prefix(", "),
-        storage,
-    ];
-    words.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]

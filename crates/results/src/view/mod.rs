@@ -121,18 +121,6 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The operations, each once, in the order of their contests.
-    #[must_use]
-    pub fn operations(&self) -> Vec<Operation> {
-        let mut operations = Vec::new();
-        for contest in &self.run.contests {
-            if !operations.contains(&contest.operation) {
-                operations.push(contest.operation);
-            }
-        }
-        operations
-    }
-
     /// The contests of an operation.
     pub fn contests_of(&self, operation: Operation) -> impl Iterator<Item = &ContestView<'a>> {
         let contests = self.contests.iter();
