@@ -109,7 +109,7 @@ impl<'a> RestOfPair<'a> {
         let bytes = self.bytes();
         let [one_part, other_part] = [one, other].map(|side| side.part(false, self.limit_bytes));
         let plan = Comparer::plan(one_part, other_part, is_predicted);
-        let plan = plan.map_err(|error| self.named(error))?;
+        let plan = plan.map_err(|error| self.named(&error))?;
         if self.lines.is_none() || bytes < REREAD_BYTES {
             return Ok(plan);
         }
@@ -157,7 +157,7 @@ impl<'a> RestOfPair<'a> {
     }
 
     fn outcome(&self, comparison: seekless::Result<Comparison>, way: Way) -> Result<CmpOutcome, Error> {
-        let comparison = comparison.map_err(|error| self.named(error))?;
+        let comparison = comparison.map_err(|error| self.named(&error))?;
         Ok(CmpOutcome {
             verdict: self.verdict(&comparison)?,
             compared_bytes: self.equal_bytes + comparison.bytes,
@@ -203,8 +203,8 @@ impl<'a> RestOfPair<'a> {
     }
 
     /// The engine's error, with the file's name as the user gave it.
-    fn named(&self, error: seekless::Error) -> Error {
-        let (path, problem) = match &error {
+    fn named(&self, error: &seekless::Error) -> Error {
+        let (path, problem) = match error {
             seekless::Error::Resized {
                 path,
                 expected_bytes,

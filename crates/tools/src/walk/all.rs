@@ -231,12 +231,11 @@ impl<'a> Shared<'a> {
         if !self.filter.wants(&entry, &facts) {
             return Ok(());
         }
-        let directory = match here {
-            Some(here) => here,
-            None => {
-                let opened = open_root(Path::new(".")).map_err(|error| ("open", error))?;
-                here.insert(Directory::root([opened], Path::new(""), self.limit, ()))
-            }
+        let directory = if let Some(here) = here {
+            here
+        } else {
+            let opened = open_root(Path::new(".")).map_err(|error| ("open", error))?;
+            here.insert(Directory::root([opened], Path::new(""), self.limit, ()))
         };
         let place = found.files.add_place(FoundPlace {
             directory: Arc::clone(directory),

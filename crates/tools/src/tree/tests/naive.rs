@@ -191,7 +191,7 @@ proptest! {
         let (left, right) = (all.path().join("one"), all.path().join("other"));
         make(&left, &one);
         make(&right, &other);
-        let options = TreeOptions { metadata, brief, ..TreeOptions::default() };
+        let options = TreeOptions { metadata, brief };
         let mut expected = Vec::new();
         naive(&left, &right, Path::new(""), options, &mut expected);
         let plan = if is_narrow { narrow() } else { here() };
