@@ -1,5 +1,6 @@
 //! What is done with duplicates: the plan, what came of it, and the journals by which it can be undone.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -32,7 +33,7 @@ pub struct Acts {
     refused: u64,
     left: u64,
     /// Steps that would gain nothing, by the reason.
-    needless: Vec<(Needless, u64)>,
+    needless: BTreeMap<Needless, u64>,
     failed: u64,
     ran: Option<Ran>,
 }
@@ -54,7 +55,7 @@ impl Acts {
             directories_done: 0,
             refused: 0,
             left: 0,
-            needless: Vec::new(),
+            needless: BTreeMap::new(),
             failed: 0,
             ran: None,
         }
@@ -134,7 +135,7 @@ impl Acts {
         self.left += choice.directories.iter().filter(|(_, why)| why.is_some()).count() as u64;
         for (step, outcome) in choice.steps.iter().zip(outcomes) {
             match outcome {
-                Some(StepOutcome::Needless { why }) => self.count_needless(*why),
+                Some(StepOutcome::Needless { why }) => *self.needless.entry(*why).or_default() += 1,
                 Some(_) => self.left += 1,
                 None => {
                     self.planned[usize::from(step.file.is_directory)] += 1;
@@ -225,13 +226,6 @@ impl Acts {
         Ok(())
     }
 
-    fn count_needless(&mut self, needless: Needless) {
-        match self.needless.iter_mut().find(|(known, _)| *known == needless) {
-            Some((_, count)) => *count += 1,
-            None => self.needless.push((needless, 1)),
-        }
-    }
-
     /// Says how many files are left out because nothing would be gained: a line for each reason.
     pub fn needless(&self) -> io::Result<()> {
         let mut page = page();
@@ -249,7 +243,7 @@ impl Acts {
                 None
             }
             StepOutcome::Needless { why } => {
-                self.count_needless(*why);
+                *self.needless.entry(*why).or_default() += 1;
                 None
             }
             StepOutcome::Left { why } => {
@@ -331,7 +325,7 @@ impl Acts {
                 "done": ran.done,
                 "gained_bytes": ran.gained_bytes,
                 "left": self.left,
-                "needless": self.needless.iter().map(|(_, count)| count).sum::<u64>(),
+                "needless": self.needless.values().sum::<u64>(),
                 "failed": self.failed,
                 "refused": self.refused,
                 "stopped": ran.is_stopped,

@@ -11,7 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::FileType;
-use seekless::files::{FileState, kind_of, shared_bytes, with_article};
+use seekless::files::{FileState, kind_of, own_bytes, with_article};
 use seekless::update::{StepKind, Watch};
 use seekless_sys::Access;
 use walkdir::WalkDir;
@@ -130,7 +130,7 @@ pub(super) fn steps_of(path: &Path, keep: &Path, why: &str, action: &Action) -> 
         }
         numbers.insert(state.id(), steps.len());
         steps.push(Step {
-            own_bytes: own_bytes(&path),
+            own_bytes: unshared_bytes(&path),
             ..step(path, *state, (keep, twin), why)
         });
     }
@@ -179,13 +179,9 @@ fn first_difference(one: &ListedDirectory, other: &ListedDirectory) -> Option<Pa
 }
 
 /// The space that a file shares with no other; 0 if unknown.
-fn own_bytes(path: &Path) -> u64 {
-    let Ok(file) = File::open(path) else { return 0 };
-    let shared = shared_bytes(&file).ok().flatten().unwrap_or(0);
-    let found = file.metadata();
-    found.map_or(0, |found| {
-        seekless::files::allocated_bytes(&found).saturating_sub(shared)
-    })
+fn unshared_bytes(path: &Path) -> u64 {
+    let own = File::open(path).and_then(|file| own_bytes(&file));
+    own.ok().flatten().unwrap_or(0)
 }
 
 /// Opens the directory of a step. Fails with the reason why it will stay, as far as this is known while files are in it.

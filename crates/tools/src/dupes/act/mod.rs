@@ -222,7 +222,7 @@ fn of_kept(path: &Path) -> impl Fn(Refused) -> Refused + '_ {
 }
 
 /// Why there is nothing to gain by a step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Needless {
     /// It shares all its blocks with the kept file.

@@ -62,15 +62,14 @@ fn refused(step: &Step, session: &Session<'_>, directories: &Directories) -> Res
     if *session.action == Action::Hardlink {
         require_changeable(&step.keep.path).map_err(of_kept(&step.keep.path))?;
     }
-    for place in &examined.places {
-        let behind = session.systems.of(examined.facts.device, place.directory.as_fd());
-        match behind.map_err(cannot("examine its file system"))? {
-            behind if behind.is_read_only => return Err(READ_ONLY.to_owned().into()),
-            behind if is_reflink && !behind.system.may_share => {
-                return Err("its file system cannot share blocks between files".to_owned().into());
-            }
-            _ => {}
+    match session.systems.known(examined.facts.device) {
+        Some(behind) if behind.is_read_only => return Err(READ_ONLY.to_owned().into()),
+        Some(behind) if is_reflink && !behind.system.may_share => {
+            return Err("its file system cannot share blocks between files".to_owned().into());
         }
+        _ => {}
+    }
+    for place in &examined.places {
         require_changeable(&place.path)?;
         if !is_reflink {
             require_changeable_directory(&place.path)?;
