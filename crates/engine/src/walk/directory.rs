@@ -299,8 +299,8 @@ impl<const TREES: usize, T> Directory<TREES, T> {
     fn reopen(&self, from: &Handles<TREES>, name: &CStr) -> Result<Arc<Handles<TREES>>, (usize, io::Error)> {
         let mut failure = (0, moved());
         let opened = from.open(name, self.flags, &mut |tree, _, error| {
-            let gone = [Errno::NOENT, Errno::NOTDIR, Errno::LOOP].map(Errno::raw_os_error);
-            let is_gone = error.raw_os_error().is_some_and(|number| gone.contains(&number));
+            let errno = Errno::from_io_error(&error);
+            let is_gone = matches!(errno, Some(Errno::NOENT | Errno::NOTDIR | Errno::LOOP));
             failure = (tree, if is_gone { moved() } else { error });
         });
         let handles = opened.ok_or(failure)?;

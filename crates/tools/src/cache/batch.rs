@@ -30,8 +30,9 @@ pub(super) fn run(selection: &Selection, act: Act<'_>, stop: &Stop, watch: &mut 
             is_directory: root.is_directory,
             ..Total::default()
         };
-        let (left, flow) = each_file(
-            selection.walk(root, stop),
+        let mut walk = selection.walk(root, stop);
+        let flow = each_file(
+            &mut walk,
             &threads,
             &mut |_| FileClass::Small,
             &|file| one(selection, act, file),
@@ -54,7 +55,7 @@ pub(super) fn run(selection: &Selection, act: Act<'_>, stop: &Stop, watch: &mut 
                 ControlFlow::Continue(())
             },
         );
-        total.left = left;
+        total.left = walk.rules.left;
         totals.push(total);
         if flow.is_break() {
             break;

@@ -15,9 +15,7 @@ impl Search<'_> {
     /// Opens a file as it was listed.
     pub(super) fn open_file(&self, number: u32) -> io::Result<(File, StatFacts)> {
         self.files.open(number).map_err(|error| {
-            let is_other = REPLACED
-                .iter()
-                .any(|errno| error.raw_os_error() == Some(errno.raw_os_error()));
+            let is_other = Errno::from_io_error(&error).is_some_and(|errno| REPLACED.contains(&errno));
             match error.kind() {
                 _ if is_other => io::Error::new(CHANGED, "replaced by another file during the search"),
                 CHANGED | io::ErrorKind::NotFound => error,

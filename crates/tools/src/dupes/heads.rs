@@ -311,16 +311,12 @@ impl Search<'_> {
                     break;
                 };
                 let mut unknown = chunk.to_vec();
-                if self.cache.is_some() {
-                    let known = |number: u32| self.cache_of(number)?.head(number, self.files.get(number));
-                    unknown.retain(|number| match known(*number) {
-                        Some(digest) => {
-                            part.digests.push((digest, *number));
-                            false
-                        }
-                        None => true,
-                    });
-                }
+                unknown.retain(|number| {
+                    let cache = self.cache_of(*number);
+                    let known = cache.and_then(|cache| cache.head(*number, self.files.get(*number)));
+                    part.digests.extend(known.map(|digest| (digest, *number)));
+                    known.is_none()
+                });
                 if let Some(resident) = resident.as_mut().filter(|_| is_warm) {
                     let rest = resident.read(&unknown, &mut part);
                     is_warm = !rest.is_cold;

@@ -128,16 +128,13 @@ impl Search<'_> {
         let fits = group.len() <= self.plan.most_open;
         let is_small = self.cache.is_none() && self.files.get(group[0]).bytes <= WHOLE_BYTES;
         let is_group = |numbers: &[u32]| self.is_group(numbers.iter().copied());
+        let are_compared = self.options.is_paranoid || is_small;
         let classes = if self.stop.is_stopped() {
             Vec::new()
-        } else if self.options.is_paranoid || is_small {
-            if fits {
-                self.compare(group, &is_group, &mut failed)
-            } else {
-                self.compare_many(group, &mut failed)
-            }
-        } else if fits && self.cache.is_none() {
+        } else if fits && (are_compared || self.cache.is_none()) {
             self.compare(group, &is_group, &mut failed)
+        } else if are_compared {
+            self.compare_many(group, &mut failed)
         } else {
             self.digest(group, &mut failed)
         };

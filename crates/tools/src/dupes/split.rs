@@ -24,20 +24,13 @@ pub(super) struct Open {
 }
 
 impl Open {
-    /// Whether it has data or a hole at the start of a range; `hole` keeps the end of the last hole.
-    fn next(&self, range: Range<u64>, hole: &mut u64) -> io::Result<Next> {
-        if !self.is_sparse {
-            return Ok(Next::Data);
-        }
-        if *hole <= range.start {
+    /// Where the hole at the start of a range ends, if there is one; `hole` keeps the end of the last hole.
+    fn hole_end(&self, range: Range<u64>, hole: &mut u64) -> io::Result<u64> {
+        if self.is_sparse && *hole <= range.start {
             let data = data_ranges(&self.file, range.clone()).next().transpose()?;
             *hole = data.map_or(range.end, |data| data.start);
         }
-        Ok(if *hole > range.start {
-            Next::Hole(*hole)
-        } else {
-            Next::Data
-        })
+        Ok(*hole)
     }
 }
 
@@ -63,13 +56,6 @@ impl Clone for Split<'_> {
             ..*self
         }
     }
-}
-
-/// What comes next in a file that is read.
-enum Next {
-    Data,
-    /// Zeros that take no space, up to here.
-    Hole(u64),
 }
 
 impl<'w> Split<'w> {
@@ -126,30 +112,27 @@ impl<'w> Split<'w> {
                 for file in class {
                     let open = &files[file];
                     let mut buffer = buffers.pop().unwrap_or_default();
-                    match open.next(at..range.end, &mut holes[file]) {
-                        Ok(Next::Hole(until)) if until >= end => {
+                    let read = match open.hole_end(at..range.end, &mut holes[file]) {
+                        Ok(until) if until >= end => {
                             next = next.min(until);
                             buffer.clear();
+                            Ok(())
                         }
                         Ok(_) => {
                             next = end;
                             buffer.resize(length, 0);
-                            let read = read_full(&open.file, &mut buffer, at);
                             self.read_bytes += length as u64;
-                            let failure = match read {
-                                Ok(read) if read == length => None,
-                                Ok(_) => Some(io::Error::new(CHANGED, "truncated during the search")),
-                                Err(error) => Some(unread(at, &error)),
-                            };
-                            if let Some(error) = failure {
-                                self.fail(file, error);
-                                continue;
+                            match read_full(&open.file, &mut buffer, at) {
+                                Ok(read) if read == length => Ok(()),
+                                Ok(_) => Err(io::Error::new(CHANGED, "truncated during the search")),
+                                Err(error) => Err(unread(at, &error)),
                             }
                         }
-                        Err(error) => {
-                            self.fail(file, error);
-                            continue;
-                        }
+                        Err(error) => Err(error),
+                    };
+                    if let Err(error) = read {
+                        self.fail(file, error);
+                        continue;
                     }
                     if let Some((first, _)) = kinds.iter().find(|(_, block)| equal(block, &buffer)) {
                         self.class[file] = self.class[*first];

@@ -37,12 +37,12 @@ pub fn each_file<T: Send>(
         }
     };
     for root in selection.roots() {
-        let walk = selection.walk(root, stop);
-        let (below, flow) = each_below(walk, &threads, &mut look, &work, &mut |_, told| match told {
+        let mut walk = selection.walk(root, stop);
+        let flow = each_below(&mut walk, &threads, &mut look, &work, &mut |_, told| match told {
             Ok((file, done)) => tell(file.path(), Ok(done)),
             Err((path, reason)) => tell(&path, Err(reason)),
         });
-        left.add(&below);
+        left.add(&walk.rules.left);
         if flow.is_break() {
             break;
         }

@@ -30,17 +30,6 @@ pub(crate) type Tell<'a, T> = &'a mut dyn FnMut(&mut Left, FileResult<'_, T>) ->
 /// Processes each file as `look` says, and reports its result. If the job is stopped, finished files are still
 /// reported.
 pub(crate) fn each_file<T: Send>(
-    mut walk: Walk<SelectionRules<'_>>,
-    threads: &Threads,
-    look: &mut dyn FnMut(&FileAt) -> FileClass,
-    work: &(dyn Fn(&FileAt) -> T + Sync),
-    tell: Tell<'_, T>,
-) -> (Left, ControlFlow<()>) {
-    let flow = run(&mut walk, threads, look, work, tell);
-    (walk.rules.left, flow)
-}
-
-fn run<T: Send>(
     walk: &mut Walk<SelectionRules<'_>>,
     threads: &Threads,
     look: &mut dyn FnMut(&FileAt) -> FileClass,
