@@ -222,18 +222,18 @@ fn own(directory: &Directory) -> io::Result<Option<File>> {
 
 /// Removes directories of ours in a directory that no live process owns.
 fn remove_stale(path: &Path) -> io::Result<()> {
-    for name in Directory::open(path)?.names()? {
-        let shown = path.join(&name);
-        let is_ours = name.to_string_lossy().starts_with(PREFIX);
-        let parent = is_ours.then(|| Directory::open(path).ok()).flatten();
-        match parent
-            .and_then(|parent| stale(parent, name))
-            .map(|mut stale| stale.remove())
-        {
-            None => {}
-            Some(Ok(())) => tracing::info!(directory = %shown.display(), "removed what a killed run left behind"),
-            Some(Err(error)) => {
-                tracing::warn!(directory = %shown.display(), %error, "cannot remove a stale directory");
+    let mut names = Directory::open(path)?.names()?;
+    names.retain(|name| name.to_string_lossy().starts_with(PREFIX));
+    for name in names {
+        let directory = path.join(&name);
+        let parent = Directory::open(path).ok();
+        let Some(mut stale) = parent.and_then(|parent| stale(parent, name)) else {
+            continue;
+        };
+        match stale.remove() {
+            Ok(()) => tracing::info!(directory = %directory.display(), "removed what a killed run left behind"),
+            Err(error) => {
+                tracing::warn!(directory = %directory.display(), %error, "cannot remove a stale directory");
             }
         }
     }

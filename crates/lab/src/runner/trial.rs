@@ -330,17 +330,6 @@ impl BenchSession<'_> {
 
     /// Starts the child, brings the page cache into its state when the child is ready, and runs it.
     fn run_child(&self, setup: &TrialSetup) -> Result<(Report, CacheState), Unrecorded> {
-        self.try_child(setup).map_err(|unrecorded| match unrecorded {
-            // Ended with the run.
-            Unrecorded::Failed(BenchError::Launch(_)) if self.stop.is_requested() => Unrecorded::LeftOut,
-            Unrecorded::Failed(BenchError::Launch(error @ (LaunchError::Ended(_) | LaunchError::TooLong(_)))) => {
-                Unrecorded::Retired(Status::Failed(full_text(&error)))
-            }
-            other => other,
-        })
-    }
-
-    fn try_child(&self, setup: &TrialSetup) -> Result<(Report, CacheState), Unrecorded> {
         let contest = &setup.contest;
         let storage = &self.storages[contest.storage];
         let memory_bytes = (contest.cache == Cache::Over).then(|| {
@@ -369,15 +358,24 @@ impl BenchSession<'_> {
             seconds_left: self.left().map(|left| left.as_secs_f64()),
             spare_bytes: storage.facts.free_bytes / 10,
         };
-        let child = Child::start(&self.bench.program, &spec, self.stop)?;
+        let child = Child::start(&self.bench.program, &spec, self.stop).map_err(|error| self.unlaunched(error))?;
         let state = match memory_bytes {
             Some(memory_bytes) => cache_state::rehearsed(setup.held(contest.target), memory_bytes)?,
             None => self.bring(setup)?,
         };
         // A trial may take half a minute longer than the budget; then it is ended, because it may hang.
         let limit = self.left().map_or(Duration::MAX, |left| left + PATIENCE);
-        let report = child.run(limit)?.map_err(Unrecorded::Retired)?;
-        Ok((report, state))
+        let outcome = child.run(limit).map_err(|error| self.unlaunched(error))?;
+        Ok((outcome.map_err(Unrecorded::Retired)?, state))
+    }
+
+    fn unlaunched(&self, error: LaunchError) -> Unrecorded {
+        match error {
+            // Ended with the run.
+            _ if self.stop.is_requested() => Unrecorded::LeftOut,
+            LaunchError::Ended(_) | LaunchError::TooLong(_) => Unrecorded::Retired(Status::Failed(full_text(&error))),
+            other => other.into(),
+        }
     }
 
     /// What is left of the budget; `None` where rounds are given instead.
