@@ -26,6 +26,7 @@ use libc::__errno_location as errno_location;
 use libc::__error as errno_location;
 use libc::{c_int, c_void, siginfo_t};
 
+use crate::machine::current_action;
 use crate::support::checked;
 
 /// Maps that can live at one time; the handler looks through all of them.
@@ -76,14 +77,6 @@ pub fn install_guard() -> io::Result<()> {
 #[must_use]
 pub fn guard_installed() -> bool {
     READY.load(Ordering::Acquire)
-}
-
-pub(crate) fn current_action(signal: c_int) -> io::Result<libc::sigaction> {
-    // SAFETY: all-zero is a valid `sigaction`, here only to be overwritten.
-    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-    // SAFETY: without a new action the call only writes the present one to `action`.
-    checked(unsafe { libc::sigaction(signal, ptr::null(), &raw mut action) })?;
-    Ok(action)
 }
 
 fn set_action(action: &libc::sigaction) -> io::Result<()> {

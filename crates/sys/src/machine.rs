@@ -4,7 +4,6 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::time::Duration;
 
-use crate::guard::current_action;
 use crate::platform::{MAX_RSS_UNIT_BYTES, peak_memory_bytes};
 use crate::support::checked;
 use crate::types::{Usage, Whose};
@@ -74,6 +73,14 @@ pub fn kill_group(leader: u32) -> io::Result<()> {
 #[must_use]
 pub fn is_ignored(signal: i32) -> bool {
     current_action(signal).is_ok_and(|action| action.sa_sigaction == libc::SIG_IGN)
+}
+
+pub(crate) fn current_action(signal: libc::c_int) -> io::Result<libc::sigaction> {
+    // SAFETY: all-zero is a valid `sigaction`, here only to be overwritten.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: without a new action the call only writes the present one to `action`.
+    checked(unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut action) })?;
+    Ok(action)
 }
 
 /// How many files this process may have open: getrlimit(2) `RLIMIT_NOFILE`.

@@ -14,6 +14,7 @@ mod holes;
 mod identity;
 mod kind;
 mod read;
+mod watch;
 mod whole;
 
 pub use attributes::{Attributes, NotGiven};
@@ -33,4 +34,6 @@ pub(crate) use kind::{
 };
 pub use kind::{kind_of, with_article};
 pub use read::{read_full, read_some};
+pub(crate) use watch::Unwatched;
+pub use watch::{StepKind, Watch, WatchedStep};
 pub use whole::{WholeFile, with_new_name};

@@ -19,10 +19,10 @@ use super::grown;
 use super::place::PlaceBeside;
 use super::resolved::Updates;
 use super::target::Going;
-use super::watch::{StepKind, Watch};
 use super::writes::{WriteLayout, Writes};
 use crate::error::{Beside, Error, Result, UpdateErrorKind};
 use crate::files::read_full;
+use crate::files::{StepKind, Watch};
 use crate::transfer::Side;
 use seekless_method::UpdateOrder;
 

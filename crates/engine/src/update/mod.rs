@@ -52,10 +52,11 @@ mod state;
 mod sync;
 mod target;
 mod updater;
-mod watch;
 mod window;
 mod writes;
 
+#[doc(hidden)]
+pub use crate::files::{StepKind, Watch, WatchedStep};
 pub use batch::Batch;
 pub(crate) use commit::commit_done;
 #[doc(hidden)]
@@ -73,8 +74,6 @@ pub use recover::recover_watched;
 pub use recover::{Recovered, recover};
 pub use resolved::Updates;
 pub use updater::Updater;
-#[doc(hidden)]
-pub use watch::{StepKind, Watch, WatchedStep};
 
 pub use crate::plan::Safety;
 #[doc(hidden)]

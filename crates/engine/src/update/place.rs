@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use seekless_sys::{self as sys, Access, Directory, Opening, Support};
 
-use super::watch::{StepKind, Watch};
 use crate::error::{Beside, Error, Result, UpdateErrorKind};
 use crate::files::{StatFacts, stat_regular};
+use crate::files::{StepKind, Watch};
 
 pub(super) struct PlaceBeside {
     /// The path without links, for messages.

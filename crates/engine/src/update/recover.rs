@@ -16,9 +16,9 @@ use super::form::{Header, Read, Record};
 use super::journal::{can_have_none, journal_name, read_or_zeros, remove};
 use super::left;
 use super::place::PlaceBeside;
-use super::watch::{StepKind, Unwatched, Watch, WatchedStep};
 use crate::error::{Beside, Doubt, Error, RecoverError, Result};
 use crate::files::Exposed;
+use crate::files::{StepKind, Unwatched, Watch, WatchedStep};
 
 /// What recovering a file did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -23,11 +23,11 @@ use super::resolved::Updates;
 use super::state::WatchedState;
 use super::target::{Going, Others};
 use super::updater::Updater;
-use super::watch::{StepKind, Watch};
 use super::writes::reach;
 use crate::copy::Copier;
 use crate::error::{Beside, Error, Other, Result, UpdateErrorKind};
 use crate::files::{Exchange, NotExchanged, make_beside};
+use crate::files::{StepKind, Watch};
 use crate::log;
 use crate::part::Part;
 use crate::plan;
@@ -305,7 +305,7 @@ mod tests {
     use std::os::unix::fs::MetadataExt;
 
     use super::*;
-    use crate::update::watch::Unwatched;
+    use crate::files::Unwatched;
 
     fn place() -> (tempfile::TempDir, PlaceBeside) {
         let directory = tempfile::tempdir().unwrap();

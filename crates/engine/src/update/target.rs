@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 use seekless_sys::{self as sys, LeaseKind};
 
 use super::resolved::Updates;
-use super::watch::{StepKind, Watch, WatchedStep};
 use super::window::Window;
 use super::writes::{Write, WriteLayout, Writes};
 use crate::error::{Error, HowFar, NotAlone, Result, UpdateErrorKind, full_text};
 use crate::files::Lease;
+use crate::files::{StepKind, Watch, WatchedStep};
 use crate::log;
 use crate::transfer::Side;
 

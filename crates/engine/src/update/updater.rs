@@ -6,8 +6,8 @@ use super::UpdateTarget;
 use super::commit::{Commit, Updated, in_place};
 use super::place::PlaceBeside;
 use super::resolved::Updates;
-use super::watch::Unwatched;
 use crate::error::Result;
+use crate::files::Unwatched;
 use crate::setup::Prepared;
 use seekless_method::{Choice, MechanismId, Method, Operation};
 

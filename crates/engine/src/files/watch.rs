@@ -63,7 +63,7 @@ impl dyn Watch + '_ {
     }
 
     /// Announces a step at a path, then runs it.
-    pub(super) fn step<T>(
+    pub(crate) fn step<T>(
         &self,
         kind: StepKind,
         path: &Path,
@@ -76,7 +76,7 @@ impl dyn Watch + '_ {
 }
 
 /// A watch that does nothing.
-pub(super) struct Unwatched;
+pub(crate) struct Unwatched;
 
 impl Watch for Unwatched {
     fn before(&self, _step: &WatchedStep<'_>) -> io::Result<()> {
