@@ -2,14 +2,14 @@
 
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
 use std::sync::mpsc;
 use std::thread;
 
 use anstyle::Style;
+use clap::ValueEnum;
 use seekless_results::{bytes, visible};
 use seekless_tools::dupes::act::origin::SearchOrigin;
-use seekless_tools::dupes::{DuplicatesSum, Equal, EqualDirectories, EqualFiles, FoundDuplicates, Proof};
+use seekless_tools::dupes::{DuplicatesSum, EqualFiles, FoundDuplicates, Proof};
 use seekless_tools::json::written;
 use serde_json::{Value, json};
 
@@ -21,24 +21,32 @@ use super::visible::visible_path;
 use super::{BOLD, DIM, PLAIN};
 
 /// How groups are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum DuplicatesForm {
-    /// For people.
+    /// Sizes, paths, and a summary
     Text,
-    /// Names only, unescaped, with an empty line between groups.
+    /// Paths, one per line, and an empty line between groups
+    #[value(name = "fdupes")]
     Names,
-    /// Names only, each ended by a zero byte; each group ends with another one.
-    Null,
-    /// A line for each name.
+    /// A document with `groups` and `summary`
+    Json,
+    /// One object per line, the summary last
+    Jsonl,
+    /// One line per file: group, bytes, proof, device, inode, path
     Csv,
-    /// Objects for programs.
-    Json(JsonForm),
+    /// Paths, each followed by a zero byte, and another zero byte after each group
+    #[value(name = "paths0")]
+    Null,
 }
 
 impl DuplicatesForm {
-    /// What ends a name in the forms with names only.
-    fn end(self) -> &'static [u8] {
-        if self == Self::Null { b"\0" } else { b"\n" }
+    /// The form of JSON, if it is one.
+    pub fn json(self) -> Option<JsonForm> {
+        match self {
+            Self::Json => Some(JsonForm::Document),
+            Self::Jsonl => Some(JsonForm::Lines),
+            _ => None,
+        }
     }
 }
 
@@ -60,55 +68,29 @@ pub fn show_duplicates(
     } else {
         Box::new(plain_stdout())
     };
-    let style = |style| if has_styles { style } else { PLAIN };
-    let styles = [style(BOLD), style(DIM)];
-    let mut is_any = false;
     if form == DuplicatesForm::Csv {
         return csv(out, found, is_unique);
     }
-    let mut objects = match form {
-        DuplicatesForm::Json(form) => Some(Objects::new(form, "groups")),
-        _ => None,
-    };
-    for directories in &found.directories {
-        is_any = true;
-        if let Some(origin) = &mut origin {
-            (directories.seen.iter().zip(&directories.paths))
-                .for_each(|((seen, _), path)| origin.meet(seen.device, path));
-        }
-        match (form, &mut objects) {
-            (_, Some(objects)) => objects.write(&mut out, &directories_json(directories))?,
-            (DuplicatesForm::Text, _) => directories_text(&mut out, directories, references, styles)?,
-            (form, _) => {
-                let end = form.end();
-                for path in &directories.paths {
-                    out.write_all(path.as_os_str().as_bytes())?;
-                    out.write_all(end)?;
-                }
-                out.write_all(end)?;
-            }
-        }
-    }
+    let styles = if has_styles { [BOLD, DIM] } else { [PLAIN; 2] };
+    let mut objects = form.json().map(|form| Objects::new(form, "groups"));
+    let mut is_any = false;
     ahead(&|| groups(found, is_unique), |group| {
         is_any = true;
         if let Some(origin) = &mut origin {
             (group.files.iter()).for_each(|file| origin.meet(file.state.device, &file.names[0].path));
         }
         match (form, &mut objects) {
-            (_, Some(objects)) => objects.write(&mut out, &group_json(&group))?,
-            (DuplicatesForm::Text, _) => text(&mut out, &group, is_unique, references, styles)?,
+            (_, Some(objects)) => objects.write(&mut out, &written(&group.reported())),
+            (DuplicatesForm::Text, _) => text(&mut out, &group, is_unique, references, styles),
             (form, _) => {
-                let end = form.end();
-                for (_, path) in names(&group) {
-                    out.write_all(path.as_os_str().as_bytes())?;
+                let end: &[u8] = if form == DuplicatesForm::Null { b"\0" } else { b"\n" };
+                for (_, name) in group.names() {
+                    out.write_all(name.path.as_os_str().as_bytes())?;
                     out.write_all(end)?;
                 }
-                if !is_unique {
-                    out.write_all(end)?;
-                }
+                if is_unique { Ok(()) } else { out.write_all(end) }
             }
         }
-        Ok(())
     })?;
     let sum = found.sum();
     if let Some(objects) = &objects {
@@ -139,10 +121,11 @@ pub fn show_failures(found: &FoundDuplicates) {
     }
 }
 
-/// The groups, or the files without a duplicate, each as a group.
+/// Equal directories, then groups of equal files; or the files without a duplicate, each as a group.
 fn groups(found: &FoundDuplicates, is_unique: bool) -> impl Iterator<Item = EqualFiles> {
     let singles = is_unique.then(|| found.unique()).into_iter().flatten();
-    singles.chain((!is_unique).then(|| found.groups()).into_iter().flatten())
+    let groups = (!is_unique).then(|| found.directories.iter().cloned().chain(found.groups()));
+    singles.chain(groups.into_iter().flatten())
 }
 
 /// How many groups a thread makes at a time, and how many of these batches it may be ahead of the writer.
@@ -182,50 +165,21 @@ fn csv(out: impl Write, found: &FoundDuplicates, is_unique: bool) -> io::Result<
     };
     let mut row = |fields: [&[u8]; 6]| rows.write_record(fields).map_err(unwritten);
     row([b"group", b"bytes", b"proof", b"device", b"inode", b"path"])?;
-    let mut number = 0_u64;
-    for directories in &found.directories {
-        number += 1;
-        let figures = [number, directories.bytes].map(|figure| figure.to_string());
-        let [number, bytes] = figures.each_ref().map(String::as_bytes);
-        for path in &directories.paths {
-            row([number, bytes, b"directories", b"", b"", path.as_os_str().as_bytes()])?;
-        }
-    }
+    let mut count = 0_u64;
     for group in groups(found, is_unique) {
-        number += 1;
-        let proof = group.proof.name().as_bytes();
-        for (file, path) in names(&group) {
-            let figures = [number, group.bytes, file.state.device, file.state.inode].map(|figure| figure.to_string());
-            let [number, bytes, device, inode] = figures.each_ref().map(String::as_bytes);
-            row([number, bytes, proof, device, inode, path.as_os_str().as_bytes()])?;
+        count += 1;
+        for (file, name) in group.names() {
+            let figures = [count, group.bytes, file.state.device, file.state.inode].map(|figure| figure.to_string());
+            let [count, bytes, device, inode] = figures.each_ref().map(String::as_bytes);
+            let path = name.path.as_os_str().as_bytes();
+            match group.files_in_each {
+                Some(_) => row([count, bytes, b"directories", b"", b"", path])?,
+                None => row([count, bytes, group.proof.name().as_bytes(), device, inode, path])?,
+            }
         }
     }
     rows.flush()?;
-    Ok(number > 0)
-}
-
-fn names(group: &EqualFiles) -> impl Iterator<Item = (&Equal, &Path)> {
-    let files = group.files.iter();
-    files.flat_map(|file| file.names.iter().map(move |name| (file, name.path.as_path())))
-}
-
-fn directories_text(
-    out: &mut impl Write,
-    equal: &EqualDirectories,
-    references: u32,
-    [bold, dim]: [Style; 2],
-) -> io::Result<()> {
-    let (number, gain) = (equal.paths.len(), bytes(equal.gain_bytes));
-    let each = format!("{}, {}", files(equal.files), bytes(equal.bytes));
-    writeln!(
-        out,
-        "{bold}{number} directories of {each}{bold:#}{dim}: {gain} to gain{dim:#}"
-    )?;
-    for (path, root) in equal.paths.iter().zip(&equal.roots) {
-        let mark = mark(*root >= references, false, dim);
-        writeln!(out, "  {}/{mark}", visible_path(path))?;
-    }
-    writeln!(out)
+    Ok(count > 0)
 }
 
 /// Marks a path in a reference, and a further path of the same file.
@@ -246,23 +200,24 @@ fn text(
     [bold, dim]: [Style; 2],
 ) -> io::Result<()> {
     let indent = if is_unique { "" } else { "  " };
+    let (each, gain) = (bytes(group.bytes), bytes(group.gain_bytes));
+    let (of, slash) = match group.files_in_each {
+        Some(number) => (format!("directories of {}, {each}", files(number)), "/"),
+        None => (format!("files of {each}"), ""),
+    };
     if !is_unique {
         let proof = match group.proof {
             Proof::Bytes => "",
             Proof::Blake3 => ", by BLAKE3",
             Proof::Cached => ", by BLAKE3 digests of an earlier search",
         };
-        let (each, gain) = (bytes(group.bytes), bytes(group.gain_bytes));
         let number = group.files.len();
-        writeln!(
-            out,
-            "{bold}{number} files of {each}{bold:#}{dim}: {gain} to gain{proof}{dim:#}"
-        )?;
+        writeln!(out, "{bold}{number} {of}{bold:#}{dim}: {gain} to gain{proof}{dim:#}")?;
     }
     for file in &group.files {
         for (index, name) in file.names.iter().enumerate() {
             let mark = mark(name.root >= references, index > 0, dim);
-            writeln!(out, "{indent}{}{mark}", visible_path(&name.path))?;
+            writeln!(out, "{indent}{}{slash}{mark}", visible_path(&name.path))?;
         }
     }
     if !is_unique {
@@ -303,30 +258,6 @@ fn summary(out: &mut impl Write, found: &FoundDuplicates, sum: &DuplicatesSum) -
             "trash directories or snapshots (--all)",
         ),
     ])
-}
-
-fn directories_json(equal: &EqualDirectories) -> Value {
-    json!({
-        "kind": "directories",
-        "files": equal.files,
-        "bytes": equal.bytes,
-        "gain_bytes": equal.gain_bytes,
-        "paths": paths_json(&equal.group()),
-    })
-}
-
-fn group_json(group: &EqualFiles) -> Value {
-    json!({
-        "kind": "group",
-        "bytes": group.bytes,
-        "proof": group.proof.name(),
-        "gain_bytes": group.gain_bytes,
-        "paths": paths_json(group),
-    })
-}
-
-fn paths_json(group: &EqualFiles) -> Vec<Value> {
-    group.reported().map(|path| written(&path)).collect()
 }
 
 fn summary_json(found: &FoundDuplicates, sum: &DuplicatesSum) -> Value {

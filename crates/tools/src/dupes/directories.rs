@@ -2,7 +2,6 @@
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::contents::{Contents, Inside, Inventory};
@@ -11,45 +10,6 @@ use seekless::walk::Directory;
 
 use super::{Class, Equal, EqualFiles, FoundName, Met, Proof, Search};
 use crate::walk::Visited;
-
-/// Equal directories that are not all inside other equal directories.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EqualDirectories {
-    /// Regular files in each, and below.
-    pub files: u64,
-    /// Their sizes together.
-    pub bytes: u64,
-    /// The space that is freed if only the first stays, or only those in references.
-    pub gain_bytes: u64,
-    /// In the order of their paths; those in references come first.
-    pub paths: Vec<PathBuf>,
-    /// For each, the number of the given path that led to it.
-    pub roots: Vec<u32>,
-    /// The state of each at the search, and what is in it.
-    pub seen: Vec<(FileState, Contents)>,
-}
-
-impl EqualDirectories {
-    /// The same as a group whose files are the directories.
-    #[must_use]
-    pub fn group(&self) -> EqualFiles {
-        let one = |((path, root), (state, contents)): ((&PathBuf, &u32), &(FileState, Contents))| Equal {
-            names: vec![FoundName {
-                path: path.clone(),
-                root: *root,
-            }],
-            state: *state,
-            own_bytes: 0,
-            contents: Some(*contents),
-        };
-        EqualFiles {
-            bytes: self.bytes,
-            proof: Proof::Bytes,
-            gain_bytes: self.gain_bytes,
-            files: self.paths.iter().zip(&self.roots).zip(&self.seen).map(one).collect(),
-        }
-    }
-}
 
 /// What is known of a directory that was visited.
 struct Tree {
@@ -96,8 +56,9 @@ struct Own {
 }
 
 impl Search<'_> {
-    /// Finds equal directories, and removes files that are reported with them from their classes.
-    pub fn equal_directories(&self, visited: &[Visited], classes: &mut Vec<Class>) -> Vec<EqualDirectories> {
+    /// Finds equal directories that are not all inside other equal directories, and removes files that are reported with them
+    /// from their classes. Those in references come first in each group.
+    pub fn equal_directories(&self, visited: &[Visited], classes: &mut Vec<Class>) -> Vec<EqualFiles> {
         if visited.is_empty() || self.stop.is_stopped() {
             return Vec::new();
         }
@@ -130,13 +91,24 @@ impl Search<'_> {
                 told[*number] = true;
             }
             let references = group.iter().filter(|number| is_reference(number)).count();
-            equal.push(EqualDirectories {
-                files,
+            let directory = |number: &usize| {
+                let (state, contents) = self.seen(*number, visited, &trees);
+                Equal {
+                    names: vec![FoundName {
+                        path: path(*number),
+                        root: root(*number),
+                    }],
+                    state,
+                    own_bytes: 0,
+                    contents: Some(contents),
+                }
+            };
+            equal.push(EqualFiles {
                 bytes,
+                files_in_each: Some(files),
+                proof: Proof::Bytes,
                 gain_bytes: self.freed_by(&group[references.max(1)..], &trees, &own),
-                paths: group.iter().map(|number| path(*number)).collect(),
-                roots: group.iter().map(|number| root(*number)).collect(),
-                seen: group.iter().map(|number| self.seen(*number, visited, &trees)).collect(),
+                files: group.iter().map(directory).collect(),
             });
         }
         for class in &mut *classes {
@@ -147,7 +119,8 @@ impl Search<'_> {
             });
         }
         classes.retain(|class| self.is_group(class.files.iter().map(|member| member.number)));
-        equal.sort_by(|one, other| (other.gain_bytes, &one.paths).cmp(&(one.gain_bytes, &other.paths)));
+        let paths = |group: &EqualFiles| group.names().map(|(_, name)| name.path.clone()).collect::<Vec<_>>();
+        equal.sort_by_cached_key(|group| (Reverse(group.gain_bytes), paths(group)));
         equal
     }
 

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::contents::Contents;
 use super::order::PathOrder;
-use super::{Across, EqualDirectories, all_names};
+use super::{Across, all_names};
 use crate::walk::{Files, Left, Unlisted};
 
 /// How files were found to be equal.
@@ -37,11 +37,13 @@ impl Proof {
     }
 }
 
-/// Files with the same bytes.
+/// Files with the same bytes, or directories with the same contents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EqualFiles {
     /// The size of each.
     pub bytes: u64,
+    /// Of directories: the number of files in each, and below.
+    pub files_in_each: Option<u64>,
     /// How they were found to be equal.
     pub proof: Proof,
     /// The space that is freed if only one of them stays, or only those in references.
@@ -64,9 +66,24 @@ pub struct Equal {
     pub contents: Option<Contents>,
 }
 
+/// A group of equal files or directories, in a report. Of what users may have edited, only the files are read.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ReportedGroup {
+    #[serde(skip_deserializing)]
+    kind: &'static str,
+    #[serde(rename = "files", skip_deserializing, skip_serializing_if = "Option::is_none")]
+    files_in_each: Option<u64>,
+    pub(super) bytes: u64,
+    #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
+    proof: Option<&'static str>,
+    #[serde(skip_deserializing)]
+    gain_bytes: u64,
+    pub(super) paths: Vec<ReportedPath>,
+}
+
 /// A name of a file that equals others, in a report.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct ReportedPath {
+pub(super) struct ReportedPath {
     #[serde(with = "crate::json::path")]
     pub(super) path: PathBuf,
     /// The number of the given path that led to it.
@@ -84,13 +101,16 @@ pub struct ReportedPath {
 }
 
 impl EqualFiles {
-    /// Each name, for a report.
-    pub fn reported(&self) -> impl Iterator<Item = ReportedPath> {
-        let named = self
-            .files
-            .iter()
-            .flat_map(|file| file.names.iter().map(move |name| (file, name)));
-        named.map(|(file, name)| ReportedPath {
+    /// Each name, with the file that has it.
+    pub fn names(&self) -> impl Iterator<Item = (&Equal, &FoundName)> {
+        let files = self.files.iter();
+        files.flat_map(|file| file.names.iter().map(move |name| (file, name)))
+    }
+
+    /// The group, for a report.
+    #[must_use]
+    pub fn reported(&self) -> ReportedGroup {
+        let path = |(file, name): (&Equal, &FoundName)| ReportedPath {
             path: name.path.clone(),
             root: name.root,
             device: file.state.device,
@@ -99,7 +119,16 @@ impl EqualFiles {
             changed_ns: file.state.changed_ns,
             own_bytes: file.contents.is_none().then_some(file.own_bytes),
             contents: file.contents,
-        })
+        };
+        let is_of_files = self.files_in_each.is_none();
+        ReportedGroup {
+            kind: if is_of_files { "group" } else { "directories" },
+            files_in_each: self.files_in_each,
+            bytes: self.bytes,
+            proof: is_of_files.then_some(self.proof.name()),
+            gain_bytes: self.gain_bytes,
+            paths: self.names().map(path).collect(),
+        }
     }
 }
 
@@ -144,7 +173,7 @@ pub struct FoundDuplicates {
     /// Those that save most first.
     pub(super) classes: Vec<Class>,
     /// Directories that are equal, those that save most first.
-    pub directories: Vec<EqualDirectories>,
+    pub directories: Vec<EqualFiles>,
     pub(super) sum: DuplicatesSum,
     /// What the walk left out.
     pub left: Left,
@@ -253,6 +282,7 @@ impl FoundDuplicates {
         }
         numbers.into_iter().map(|number| EqualFiles {
             bytes: self.files.get(number).bytes,
+            files_in_each: None,
             proof: Proof::Bytes,
             gain_bytes: 0,
             files: vec![self.equal(number, 0)],
@@ -269,6 +299,7 @@ impl FoundDuplicates {
     pub fn groups(&self) -> impl Iterator<Item = EqualFiles> {
         self.classes.iter().map(|class| EqualFiles {
             bytes: self.files.get(class.files[0].number).bytes,
+            files_in_each: None,
             proof: class.proof,
             gain_bytes: class.gain_bytes(),
             files: class

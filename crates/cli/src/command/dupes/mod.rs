@@ -22,12 +22,10 @@ use seekless_results::bytes;
 use seekless_tools::Stop;
 use seekless_tools::dupes::act::Action;
 use seekless_tools::dupes::act::origin::SearchOrigin;
-use seekless_tools::dupes::{
-    self, Across, EqualDirectories, EqualFiles, FoundDuplicates, SearchOptions, SearchProgress,
-};
+use seekless_tools::dupes::{self, Across, EqualFiles, FoundDuplicates, SearchOptions, SearchProgress};
 use seekless_tools::walk::{Filter, Globs, Selection, plain_path};
 
-use super::values::{JsonOptions, Word, one_of};
+use super::values::{JsonOptions, one_of};
 use super::{Failure, raise_open_files, standard_input, unless_stopped};
 use crate::show::{
     Activity, Amount, DuplicatesForm, JsonForm, LINE, counted, explained, seconds, show_duplicates, show_failures,
@@ -142,8 +140,7 @@ pub struct Arguments {
     #[arg(long)]
     keep_cached: bool,
     /// Output format
-    #[arg(long, value_name = "FORMAT", value_parser = one_of(FORMATS), default_value = "text",
-        conflicts_with_all = ["json", "jsonl"])]
+    #[arg(long, value_enum, value_name = "FORMAT", default_value = "text", conflicts_with_all = ["json", "jsonl"])]
     format: DuplicatesForm,
     #[command(flatten)]
     json: JsonOptions,
@@ -169,35 +166,6 @@ enum Command {
     Act(Box<act::ActArguments>),
     Undo(undo::UndoArguments),
 }
-
-const FORMATS: [Word<DuplicatesForm>; 6] = [
-    ("text", "Sizes, paths, and a summary", DuplicatesForm::Text),
-    (
-        "fdupes",
-        "Paths, one per line, and an empty line between groups",
-        DuplicatesForm::Names,
-    ),
-    (
-        "json",
-        "A document with `groups` and `summary`",
-        DuplicatesForm::Json(JsonForm::Document),
-    ),
-    (
-        "jsonl",
-        "One object per line, the summary last",
-        DuplicatesForm::Json(JsonForm::Lines),
-    ),
-    (
-        "csv",
-        "One line per file: group, bytes, proof, device, inode, path",
-        DuplicatesForm::Csv,
-    ),
-    (
-        "paths0",
-        "Paths, each followed by a zero byte, and another zero byte after each group",
-        DuplicatesForm::Null,
-    ),
-];
 
 /// An age as seconds.
 fn parse_age(text: &str) -> Result<i64, String> {
@@ -269,7 +237,11 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     };
     let found = dupes::find(&selection, &filter, &options, &stop, &tell);
     LINE.end();
-    let form = arguments.json.form().map_or(arguments.format, DuplicatesForm::Json);
+    let form = match arguments.json.form() {
+        Some(JsonForm::Document) => DuplicatesForm::Json,
+        Some(JsonForm::Lines) => DuplicatesForm::Jsonl,
+        None => arguments.format,
+    };
     let unmatched = unmatched(&filter);
     let origin = || SearchOrigin::here(&paths, &against).context("cannot find the working directory");
     if let Some(action) = &arguments.action {
@@ -282,7 +254,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         });
     }
     tell_all(&unmatched);
-    let origin = matches!(form, DuplicatesForm::Json(_)).then(origin).transpose()?;
+    let origin = form.json().map(|_| origin()).transpose()?;
     let is_any = show_duplicates(&found, form, arguments.unique, references, origin)?;
     if arguments.explain {
         explain(&paths[0], &found, started.elapsed());
@@ -347,8 +319,7 @@ fn act(
         explain(&found);
     }
     unless_stopped(caught)?;
-    let directories = found.directories.iter().map(EqualDirectories::group);
-    let groups: Vec<EqualFiles> = directories.chain(found.groups()).collect();
+    let groups: Vec<EqualFiles> = found.directories.iter().cloned().chain(found.groups()).collect();
     for file in groups.iter().flat_map(|group| &group.files) {
         origin.meet(file.state.device, &file.names[0].path);
     }

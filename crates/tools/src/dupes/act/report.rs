@@ -7,11 +7,10 @@
 use std::collections::{HashMap, HashSet};
 use std::path::{Component, Path, PathBuf};
 
-use serde::Deserialize;
 use serde_json::Value;
 
 use super::origin::{GivenRoot, SearchOrigin};
-use crate::dupes::{Equal, EqualFiles, FoundName, Proof, ReportedPath};
+use crate::dupes::{Equal, EqualFiles, FoundName, Proof, ReportedGroup};
 use crate::json;
 
 /// The part of a report that is still true.
@@ -94,13 +93,6 @@ fn split(text: &[u8]) -> Result<(Vec<Part>, Option<Value>), String> {
     Ok((parts, summary))
 }
 
-/// A group as it was written.
-#[derive(Deserialize)]
-struct ReportedGroup {
-    bytes: u64,
-    paths: Vec<ReportedPath>,
-}
-
 /// A group with the names of each file together.
 fn group(part: &Value, origin: &SearchOrigin, with_directories: bool) -> Result<EqualFiles, String> {
     let is_directory = match part.get("kind").and_then(Value::as_str) {
@@ -140,6 +132,7 @@ fn group(part: &Value, origin: &SearchOrigin, with_directories: bool) -> Result<
     }
     Ok(EqualFiles {
         bytes: reported.bytes,
+        files_in_each: None,
         proof: Proof::Bytes,
         gain_bytes: 0,
         files,
