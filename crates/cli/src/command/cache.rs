@@ -234,12 +234,11 @@ impl<'a> Job<'a> {
             all: self.common.all,
             top: self.common.top as usize,
         };
-        let work_of_line = Activity {
-            doing: "reading",
-            name: visible_path(&self.paths[0]),
-            amount: Amount::Bytes(read.map(|read| read.bytes)),
-        };
-        LINE.begin(!self.common.quiet, work_of_line);
+        let amount = Amount::Bytes(read.map(|read| read.bytes));
+        LINE.begin(
+            !self.common.quiet,
+            Activity::new("reading", visible_path(&self.paths[0]), amount),
+        );
         let out = BufWriter::new(stdout());
         let page = Page::new(out, Width::of_stdout());
         let mut lines = CacheLines::new(page, format, doing);

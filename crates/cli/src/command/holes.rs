@@ -258,12 +258,11 @@ fn each<T: Send>(
         let lengths = taken
             .iter()
             .map(|path| path.metadata().map_or(0, |metadata| metadata.len()));
-        let work = Activity {
-            doing,
-            name: visible_path(&which.paths[0]),
-            amount: Amount::Bytes((!which.recursive).then(|| times * lengths.sum::<u64>())),
-        };
-        LINE.begin(true, work);
+        let bytes = (!which.recursive).then(|| times * lengths.sum::<u64>());
+        LINE.begin(
+            true,
+            Activity::new(doing, visible_path(&which.paths[0]), Amount::Bytes(bytes)),
+        );
     }
     let selection = Selection::new(taken, which.all_file_systems);
     let mut untold = None;

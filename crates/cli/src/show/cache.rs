@@ -57,11 +57,8 @@ impl CacheWatch for CacheLines<'_> {
     fn file(&mut self, file: &CacheFileState) -> ControlFlow<()> {
         self.files += 1;
         if let Some(doing) = self.doing.filter(|_| self.files.is_multiple_of(FILES_PER_LOOK)) {
-            LINE.set(Activity {
-                doing,
-                name: visible_path(&file.path),
-                amount: Amount::Words(files(self.files), None),
-            });
+            let amount = Amount::Words(files(self.files), None);
+            LINE.set(Activity::new(doing, visible_path(&file.path), amount));
         }
         if self.format.top > 0
             && let Some((resident_bytes @ 1.., _)) = known(&file.resident)

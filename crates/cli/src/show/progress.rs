@@ -210,6 +210,11 @@ fn write(text: &str) {
 }
 
 impl Activity {
+    /// Work on the file of a name.
+    pub fn new(doing: &'static str, name: String, amount: Amount) -> Self {
+        Self { doing, name, amount }
+    }
+
     /// The part to draw as a bar, if there is room for one, and the text after it.
     fn fitted(&self, done: u64, rate: Option<f64>, room: usize) -> (Option<f64>, String) {
         let (part, figures) = self.figures(done, rate);

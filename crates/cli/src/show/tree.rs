@@ -77,11 +77,8 @@ impl TreeWatch for Differences<'_> {
             rate(done_bytes as f64 / seconds),
             thousands(so_far.differences)
         );
-        LINE.set(Activity {
-            doing: "comparing",
-            name: visible_path(large.map_or(self.roots[0], |pair| &pair.path)),
-            amount: Amount::Words(words, part),
-        });
+        let name = visible_path(large.map_or(self.roots[0], |pair| &pair.path));
+        LINE.set(Activity::new("comparing", name, Amount::Words(words, part)));
         // Flush, so that a reader sees the differences found so far.
         if let Err(error) = self.out.flush() {
             self.broken.get_or_insert(error);

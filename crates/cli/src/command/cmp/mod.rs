@@ -170,12 +170,8 @@ fn run_comparison(arguments: &options::Arguments, prefix: &OsStr) -> u8 {
 /// Shows the progress line, if standard error is a terminal.
 fn progress(request: &CmpRequest) -> Option<Moved> {
     let name = request.names.iter().find(|name| *name != "-");
-    let work = Activity {
-        doing: "comparing",
-        name: name.map_or_else(String::new, |name| visible_path(name.as_ref())),
-        amount: Amount::Bytes(None),
-    };
-    LINE.begin(true, work)
+    let name = name.map_or_else(String::new, |name| visible_path(name.as_ref()));
+    LINE.begin(true, Activity::new("comparing", name, Amount::Bytes(None)))
         .then_some(|done, of| LINE.moved("comparing", done, Amount::Bytes(of)))
 }
 

@@ -224,11 +224,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     };
     let (stop, caught) = stopping(Stop::stop)?;
     let started = Instant::now();
-    let work = Activity {
-        doing: "listing",
-        name: visible_path(&paths[0]),
-        amount: Amount::default(),
-    };
+    let work = Activity::new("listing", visible_path(&paths[0]), Amount::default());
     LINE.begin(!arguments.quiet, work);
     let tell = |progress: SearchProgress| match progress {
         SearchProgress::Listed(number) => LINE.moved("listing", number, Amount::Files(None)),

@@ -242,21 +242,12 @@ fn read(arguments: &Arguments) -> anyhow::Result<Batch> {
 
 /// Shows the current work in the progress line.
 fn show_work(doing: &'static str, name: &str, bytes: Option<u64>) {
-    let work = Activity {
-        doing,
-        name: name.to_owned(),
-        amount: Amount::Bytes(bytes),
-    };
-    LINE.begin(true, work);
+    LINE.begin(true, Activity::new(doing, name.to_owned(), Amount::Bytes(bytes)));
 }
 
 /// Shows a step without a count in the progress line.
 fn show_step(doing: &'static str, path: &Path) {
-    LINE.set(Activity {
-        doing,
-        name: visible_path(path),
-        amount: Amount::default(),
-    });
+    LINE.set(Activity::new(doing, visible_path(path), Amount::default()));
 }
 
 /// Bytes of updates that are read at a time. The reader first fills its buffer with zeros, which takes 0.3 ms for a MiB of fresh memory.
