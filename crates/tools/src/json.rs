@@ -3,10 +3,10 @@
 //! Not here: what is written beside them.
 
 use std::ffi::OsString;
-use std::fmt::Write as _;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
+use seekless::files::{PATH_BYTES, hexadecimal};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 pub fn with_path(mut object: Value, name: &str, path: Option<&Path>) -> Value {
     object[name] = path.map(Path::to_string_lossy).into();
     if let Some(path) = path.filter(|path| path.to_str().is_none()) {
-        object[format!("{name}_bytes")] = digits(path.as_os_str().as_bytes()).into();
+        object[format!("{name}_bytes")] = hexadecimal(path.as_os_str().as_bytes()).into();
     }
     object
 }
@@ -49,7 +49,7 @@ pub fn read<T: DeserializeOwned>(mut value: Value) -> Result<T, String> {
             let text = name.trim_end_matches("_bytes");
             let path = digits.as_str().and_then(bytes_of);
             let is_path = path.is_some_and(|path| object.get(text) == Some(&String::from_utf8_lossy(&path).into()));
-            let bytes = Map::from_iter([(BYTES.to_owned(), digits)]);
+            let bytes = Map::from_iter([(PATH_BYTES.to_owned(), digits)]);
             object.insert(text.to_owned(), if is_path { bytes.into() } else { Value::Null });
         }
     });
@@ -59,11 +59,8 @@ pub fn read<T: DeserializeOwned>(mut value: Value) -> Result<T, String> {
     })
 }
 
-/// The key of the bytes of a path until it is written with its name.
-const BYTES: &str = "\0bytes";
-
 fn bytes_in((name, value): (&String, &Value)) -> Option<(String, String)> {
-    Some((name.clone(), value.get(BYTES)?.as_str()?.to_owned()))
+    Some((name.clone(), value.get(PATH_BYTES)?.as_str()?.to_owned()))
 }
 
 fn each_object(value: &mut Value, change: &dyn Fn(&mut Map<String, Value>)) {
@@ -79,24 +76,14 @@ fn each_object(value: &mut Value, change: &dyn Fn(&mut Map<String, Value>)) {
 
 /// Serialises a path; a path that the system cannot have is refused.
 pub mod path {
-    use std::path::{Path, PathBuf};
+    use std::path::PathBuf;
 
     use serde::de::{Deserialize, Deserializer, Error};
-    use serde::{Serialize, Serializer};
-    use serde_json::{Value, json};
+    use serde_json::Value;
 
-    use super::{BYTES, OsStrExt as _, OsString, OsStringExt as _, bytes_of, digits};
+    pub use seekless::files::serialize_path as serialize;
 
-    /// As text, or as an object with its bytes.
-    ///
-    /// # Errors
-    /// The serializer's.
-    pub fn serialize<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
-        match path.to_str() {
-            Some(text) => text.serialize(to),
-            None => json!({BYTES: digits(path.as_os_str().as_bytes())}).serialize(to),
-        }
-    }
+    use super::{OsString, OsStringExt as _, PATH_BYTES, bytes_of};
 
     /// The reverse.
     ///
@@ -105,7 +92,7 @@ pub mod path {
     pub fn deserialize<'d, D: Deserializer<'d>>(from: D) -> Result<PathBuf, D::Error> {
         let bytes = match Value::deserialize(from)? {
             Value::String(text) => Some(text.into_bytes()),
-            value => value.get(BYTES).and_then(Value::as_str).and_then(bytes_of),
+            value => value.get(PATH_BYTES).and_then(Value::as_str).and_then(bytes_of),
         };
         let bytes = bytes.filter(|bytes| !bytes.is_empty() && !bytes.contains(&0));
         bytes
@@ -142,15 +129,6 @@ pub mod paths {
         let named = Vec::<Named>::deserialize(from)?;
         Ok(named.into_iter().map(|named| named.path).collect())
     }
-}
-
-/// Bytes as hexadecimal digits.
-pub(crate) fn digits(bytes: &[u8]) -> String {
-    let mut digits = String::with_capacity(2 * bytes.len());
-    for byte in bytes {
-        let _ = write!(digits, "{byte:02x}");
-    }
-    digits
 }
 
 /// The bytes of hexadecimal digits.

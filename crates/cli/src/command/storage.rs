@@ -11,7 +11,7 @@ use seekless_results::visible;
 
 use super::{Failure, unless_printed};
 use crate::read_ahead;
-use crate::show::{Described, FoundStorage, Page, json_text, reason_behind, show_storage, storage_json};
+use crate::show::{Described, FoundStorage, Page, StorageBehind, json_text, reason_behind, show_storage, storage_json};
 use crate::test_directory::TestDirectory;
 
 /// Show the file systems and devices behind files and directories, and which features work there.
@@ -41,7 +41,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let look = |path: &PathBuf| {
         let found = found(path, &test_directory).unwrap_or_else(|error| {
             crate::complain(&error);
-            FoundStorage::Failed(reason_behind(path, &error))
+            let reason = reason_behind(path, &error);
+            FoundStorage::Failed { reason }
         });
         (path.clone(), found)
     };
@@ -53,7 +54,10 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     } else {
         show_storage(&mut page, &all)?;
     }
-    unless_printed(all.iter().any(|(_, found)| matches!(found, FoundStorage::Failed(_))))
+    unless_printed(
+        all.iter()
+            .any(|(_, found)| matches!(found, FoundStorage::Failed { .. })),
+    )
 }
 
 /// The storage or device that a path names; the error begins with the path.
@@ -83,7 +87,7 @@ fn describe(path: &Path, test_directory: &TestDirectory) -> anyhow::Result<Descr
     while let Some(path) = next.take_if(|_| behind.len() < DEEPEST) {
         let Ok(facts) = StorageFacts::of(&path) else { break };
         next.clone_from(&facts.behind);
-        behind.push((path, facts));
+        behind.push(StorageBehind { path, facts });
     }
     let (features, alignment) = match tried(path, &facts, test_directory) {
         Ok((features, alignment)) => (Ok(features), alignment),

@@ -40,7 +40,7 @@ pub use progress::{Activity, Amount, Cleared, LINE, stderr, stdout};
 pub use rankings::show_rankings;
 pub use run::show_run;
 pub use runs::{held_bytes, list_runs, runs_json, too_large};
-pub use storage::{Described, FoundStorage, show_storage, storage_json};
+pub use storage::{Described, FoundStorage, StorageBehind, show_storage, storage_json};
 pub use tree::{Differences, Form, show_same_size};
 pub use units::{counted, files, seconds, subjects};
 pub use visible::{json_line, json_text, reason_behind, shortened, visible_lines, visible_path, with_path};

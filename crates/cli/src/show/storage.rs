@@ -2,37 +2,60 @@
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use seekless::{BlockDevice, DeviceMount, DeviceUse, Feature, StorageFacts};
 use seekless_results::{bytes, rotation_claim, visible};
+use seekless_tools::json::written;
+use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 use super::methods::mark;
 use super::page::{Page, columns_of, wrapped};
-use super::visible::{object, visible_path, with_path};
+use super::visible::{visible_path, with_path};
 use super::{BOLD, DIM, PLAIN, WARNING};
 
 /// What a path names.
+#[derive(Serialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
 pub enum FoundStorage {
     /// A file or directory on a storage.
     Storage(Box<Described>),
     /// A block device, and its users.
     Device(Box<DeviceUse>),
-    /// The path could not be described, and why.
-    Failed(String),
+    /// The path could not be described.
+    Failed {
+        /// Why not.
+        reason: String,
+    },
 }
 
 /// A description of a storage.
+#[derive(Serialize)]
 pub struct Described {
     /// What the storage reports about itself.
+    #[serde(flatten)]
     pub facts: StorageFacts,
-    /// The storages below an overlay or FUSE, the nearest first, each with its path.
-    pub behind: Vec<(PathBuf, StorageFacts)>,
+    /// The storages below an overlay or FUSE, the nearest first.
+    #[serde(rename = "takes_from")]
+    pub behind: Vec<StorageBehind>,
     /// The alignment of direct I/O in bytes: memory, offsets.
+    #[serde(rename = "direct_alignment_bytes")]
     pub alignment: Option<(u32, u32)>,
     /// The tested features, or why they could not be tested.
+    #[serde(serialize_with = "serialize_features")]
     pub features: Result<Vec<Feature>, String>,
+}
+
+/// A storage from which another takes its data.
+#[derive(Serialize)]
+pub struct StorageBehind {
+    /// The path of the data on it.
+    #[serde(with = "seekless_tools::json::path")]
+    pub path: PathBuf,
+    /// What it reports about itself.
+    #[serde(flatten)]
+    pub facts: StorageFacts,
 }
 
 /// The column of the text after a label.
@@ -42,7 +65,7 @@ const TEXT_AT: usize = 15;
 pub fn show_storage(page: &mut Page<'_>, all: &[(PathBuf, FoundStorage)]) -> io::Result<()> {
     let shown = all
         .iter()
-        .filter(|(_, found)| !matches!(found, FoundStorage::Failed(_)));
+        .filter(|(_, found)| !matches!(found, FoundStorage::Failed { .. }));
     for (index, (path, found)) in shown.enumerate() {
         if index > 0 {
             writeln!(page)?;
@@ -57,7 +80,7 @@ pub fn show_storage(page: &mut Page<'_>, all: &[(PathBuf, FoundStorage)]) -> io:
                 show_device(page, &device.device)?;
                 show_uses(page, device)?;
             }
-            FoundStorage::Failed(_) => {}
+            FoundStorage::Failed { .. } => {}
         }
     }
     Ok(())
@@ -91,7 +114,7 @@ fn show_facts(page: &mut Page<'_>, described: &Described) -> io::Result<()> {
         Some(device) => show_device(page, device)?,
         None => label(page, "Device", no_device(facts))?,
     }
-    for (path, facts) in &described.behind {
+    for StorageBehind { path, facts } in &described.behind {
         let text = format!("{}: {}", visible_path(path), file_system_words(facts));
         label(page, "Data from", &text)?;
         if let Some(device) = &facts.device {
@@ -264,90 +287,32 @@ fn show_features(page: &mut Page<'_>, features: &Result<Vec<Feature>, String>) -
 
 /// The same as JSON, with those that failed.
 pub fn storage_json(all: &[(PathBuf, FoundStorage)]) -> Value {
-    let objects = all.iter().map(|(path, found)| match found {
-        FoundStorage::Storage(described) => described_json(path, described),
-        FoundStorage::Device(device) => object("device", uses_json(device), Some(path)),
-        FoundStorage::Failed(reason) => object("failed", json!({"reason": reason}), Some(path)),
-    });
+    let objects = all
+        .iter()
+        .map(|(path, found)| with_path(written(found), "path", Some(path)));
     objects.collect()
 }
 
-fn uses_json(device: &DeviceUse) -> Value {
-    let mounts = device.mounts.iter().map(|mount| {
-        let object = json!({"file_system": mount.file_system});
-        with_path(object, "mount_point", mount.point.as_deref())
-    });
-    json!({
-        "device": device_json(&device.device),
-        "mounts": mounts.collect::<Value>(),
-        "above": device.above.iter().map(uses_json).collect::<Value>(),
-    })
-}
-
-fn described_json(path: &Path, described: &Described) -> Value {
-    let mut object = facts_json(path, &described.facts);
-    object["kind"] = "storage".into();
-    object["direct_alignment_bytes"] = json!(described.alignment);
-    let behind = described.behind.iter();
-    object["takes_from"] = behind.map(|(path, facts)| facts_json(path, facts)).collect();
-    object["features"] = match &described.features {
-        Ok(features) => features
-            .iter()
-            .map(|feature| {
-                let reason = feature.availability.reason();
-                let state = if reason.is_none() { "available" } else { "unavailable" };
-                feature_json(feature.name, feature.about, state, reason, feature.smallest_hole_bytes)
-            })
-            .collect(),
-        Err(reason) => Feature::all()
-            .map(|(name, about)| feature_json(name, about, "unknown", Some(reason), None))
-            .collect(),
+/// Serialises all features; if they could not be tested, each with the reason.
+fn serialize_features<S: Serializer>(features: &Result<Vec<Feature>, String>, to: S) -> Result<S::Ok, S::Error> {
+    let object = |name: &str, about: &str, state: &str, reason: Option<&str>, smallest_hole: Option<u64>| {
+        let mut object = json!({"name": name, "about": about, "state": state, "reason": reason});
+        if name == "punch" {
+            object["smallest_hole_bytes"] = json!(smallest_hole);
+        }
+        object
     };
-    object
-}
-
-fn feature_json(name: &str, about: &str, state: &str, reason: Option<&str>, smallest_hole: Option<u64>) -> Value {
-    let mut object = json!({"name": name, "about": about, "state": state, "reason": reason});
-    if name == "punch" {
-        object["smallest_hole_bytes"] = json!(smallest_hole);
+    let tested = |feature: &Feature| {
+        let reason = feature.availability.reason();
+        let state = if reason.is_none() { "available" } else { "unavailable" };
+        object(feature.name, feature.about, state, reason, feature.smallest_hole_bytes)
+    };
+    match features {
+        Ok(features) => to.collect_seq(features.iter().map(tested)),
+        Err(reason) => {
+            to.collect_seq(Feature::all().map(|(name, about)| object(name, about, "unknown", Some(reason), None)))
+        }
     }
-    object
-}
-
-fn facts_json(path: &Path, facts: &StorageFacts) -> Value {
-    let object = json!({
-        "file_system": facts.file_system,
-        "mount_options": facts.mount_options,
-        "is_read_only": facts.read_only,
-        "is_network": facts.is_network,
-        "block_bytes": facts.block_bytes,
-        "free_bytes": facts.free_bytes,
-        "total_bytes": facts.total_bytes,
-        "device": facts.device.as_ref().map(device_json),
-    });
-    let object = with_path(object, "path", Some(path));
-    let object = with_path(object, "mount_point", facts.mount_point.as_deref());
-    with_path(object, "mount_source", facts.mount_source.as_deref())
-}
-
-fn device_json(device: &BlockDevice) -> Value {
-    let object = json!({
-        "name": device.name,
-        "kind": device.kind.name(),
-        "label": device.label,
-        "size_bytes": device.size_bytes,
-        "model": device.model,
-        "is_virtual": device.is_virtual,
-        "claims_rotational": device.claims_rotational,
-        "scheduler": device.scheduler,
-        "read_ahead_kib": device.read_ahead_kib,
-        "max_request_kib": device.max_request_kib,
-        "logical_block_bytes": device.logical_block_bytes,
-        "physical_block_bytes": device.physical_block_bytes,
-        "write_cache": device.write_cache,
-        "below": device.below.iter().map(device_json).collect::<Value>(),
-    });
-    with_path(object, "backing_file", device.backing_file.as_deref())
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ mod held;
 mod holes;
 mod identity;
 mod kind;
+mod path_text;
 mod read;
 mod watch;
 mod whole;
@@ -33,6 +34,8 @@ pub(crate) use kind::{
     directory_of, open_regular, open_without_waiting, require_regular, stat_open_regular, stat_regular,
 };
 pub use kind::{kind_of, with_article};
+pub(crate) use path_text::serialize_optional_path;
+pub use path_text::{PATH_BYTES, hexadecimal, serialize_path};
 pub use read::{read_full, read_some};
 pub(crate) use watch::Unwatched;
 pub use watch::{StepKind, Watch, WatchedStep};

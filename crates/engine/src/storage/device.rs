@@ -6,15 +6,17 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use serde::Serialize;
+
 use super::mount::{Mount, Mounts};
-use crate::files::number_text;
+use crate::files::{number_text, serialize_optional_path};
 
 mod uses;
 
 pub use uses::{DeviceMount, DeviceUse};
 
 /// A block device, with its claims.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct BlockDevice {
     /// The kernel's name, as in `vda`.
@@ -24,17 +26,20 @@ pub struct BlockDevice {
     /// The name of a volume, or the level of an array.
     pub label: Option<String>,
     /// Its directory in `/sys`, whose `stat` counts its requests.
+    #[serde(skip)]
     pub sys_directory: PathBuf,
     /// The devices below it: the disk of a partition, the members of an array or volume, the device of a loop's backing
     /// file.
     pub below: Vec<BlockDevice>,
     /// The file behind a loop.
+    #[serde(serialize_with = "serialize_optional_path")]
     pub backing_file: Option<PathBuf>,
     /// Its size, in bytes.
     pub size_bytes: Option<u64>,
     /// The model, if it reports one.
     pub model: Option<String>,
     /// The serial number of a disk, or the identifier of a volume or array, if it reports one.
+    #[serde(skip)]
     pub serial: Option<String>,
     /// Whether it reports as rotational.
     pub claims_rotational: Option<bool>,
@@ -55,7 +60,8 @@ pub struct BlockDevice {
 }
 
 /// The kind of a block device, by its directory in `/sys`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum DeviceKind {
     /// A disk, or a device that looks like one.

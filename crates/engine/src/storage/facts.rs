@@ -7,26 +7,30 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use seekless_sys as sys;
+use serde::Serialize;
 
 use super::device::{BlockDevice, Devices};
 use super::mount::{Mount, Mounts};
 use crate::error::{Error, Result};
-use crate::files::number_text;
+use crate::files::{number_text, serialize_optional_path};
 
 /// What a storage reports about itself.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct StorageFacts {
     /// The file system's name, as in `ext4`.
     pub file_system: String,
     /// Where it is mounted.
+    #[serde(serialize_with = "serialize_optional_path")]
     pub mount_point: Option<PathBuf>,
     /// The mount's options.
     pub mount_options: Option<String>,
     /// The source of the mount: a device, a server's directory, or a name.
+    #[serde(serialize_with = "serialize_optional_path")]
     pub mount_source: Option<PathBuf>,
     /// The directory, file or device from which the file system takes its data: the upper layer of an overlay, or the
     /// source that a FUSE program names. A claim; `None` if the path does not exist here.
+    #[serde(skip)]
     pub behind: Option<PathBuf>,
     /// The file system's block, in bytes.
     pub block_bytes: u64,
@@ -35,12 +39,15 @@ pub struct StorageFacts {
     /// Its size, in bytes.
     pub total_bytes: u64,
     /// Whether it is mounted read-only.
+    #[serde(rename = "is_read_only")]
     pub read_only: bool,
     /// Whether it is a network file system.
     pub is_network: bool,
     /// Whether reads of a process are counted by its device, so that cold and warm reads can be distinguished.
+    #[serde(skip)]
     pub has_block_device: bool,
     /// The file system's number (`st_dev`): two directories with one number share its space.
+    #[serde(skip)]
     pub device_number: u64,
     /// The block device, with the devices below it.
     pub device: Option<BlockDevice>,

@@ -4,12 +4,14 @@ use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use serde::Serialize;
+
 use super::{BlockDevice, DEEPEST, Devices, Mounts, read_line};
 use crate::error::{Error, Result};
-use crate::files::number_text;
+use crate::files::{number_text, serialize_optional_path};
 
 /// A block device and its users.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct DeviceUse {
     /// The device.
@@ -21,12 +23,13 @@ pub struct DeviceUse {
 }
 
 /// A file system that is mounted from a device, or swap space on it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct DeviceMount {
     /// The file system's name, or `swap`.
     pub file_system: String,
     /// Where it is mounted; swap space is mounted nowhere.
+    #[serde(rename = "mount_point", serialize_with = "serialize_optional_path")]
     pub point: Option<PathBuf>,
 }
 

@@ -11,7 +11,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use seekless::files::FileState;
+use seekless::files::{FileState, hexadecimal};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -211,7 +211,7 @@ fn digest(object: &Value) -> String {
         fields.remove("digest");
     }
     let digest = blake3::derive_key("seekless dupes: where a report was made", object.to_string().as_bytes());
-    json::digits(&digest[..16])
+    hexadecimal(&digest[..16])
 }
 
 fn device_of(path: &Path) -> u64 {
@@ -253,7 +253,7 @@ fn machine() -> String {
         return seekless_sys::host_name().unwrap_or_else(|| "unnamed".to_owned());
     }
     let digest = blake3::derive_key("seekless dupes: the machine of a report", &id);
-    json::digits(&digest[..16])
+    hexadecimal(&digest[..16])
 }
 
 #[cfg(test)]
