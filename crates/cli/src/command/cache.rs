@@ -316,9 +316,7 @@ impl<'a> Job<'a> {
 
 fn sum_of(totals: &[Total]) -> Total {
     let mut sum = Total::default();
-    for total in totals {
-        sum.add(total);
-    }
+    totals.iter().for_each(|total| sum.add(total));
     sum
 }
 

@@ -41,11 +41,6 @@ fn page(command: &Command, name: &str, related: &[&str]) -> std::io::Result<Vec<
     let examples = examples(&help);
     let of = name.split('-').nth(1);
     let is_of = |(.., commands): &&Row| commands.is_empty() || of.is_none_or(|of| commands.contains(&of));
-    let exit = match name {
-        "seekless-cmp" => EXIT_OF_CMP,
-        "seekless-dupes" | "seekless-dupes-act" | "seekless-dupes-undo" => EXIT_OF_DUPES,
-        _ => EXIT,
-    };
     let has_commands = command.has_subcommands();
     let man = Man::new(command).title(name.to_uppercase());
     // The empty date must be written, or the next argument takes its place.
@@ -69,7 +64,7 @@ fn page(command: &Command, name: &str, related: &[&str]) -> std::io::Result<Vec<
         man.render_subcommands_section(&mut page)?;
     }
     examples.to_writer(&mut page)?;
-    listed("EXIT STATUS", exit.iter().map(|(code, meaning)| (*code, *meaning))).to_writer(&mut page)?;
+    listed("EXIT STATUS", exit_codes(of)).to_writer(&mut page)?;
     for (heading, rows) in [("ENVIRONMENT", ENVIRONMENT), ("FILES", FILES)] {
         let rows = rows.iter().filter(is_of).map(|(what, meaning, _)| (*what, *meaning));
         listed(heading, rows).to_writer(&mut page)?;
@@ -161,34 +156,32 @@ fn see_also(pages: &[&str]) -> Roff {
     section
 }
 
-const EXIT: &[(&str, &str)] = &[
-    ("0", "Done."),
-    (
-        "2",
-        "Bad input, or something could not be done, such as one of several paths; the reason is on standard error.",
-    ),
-    ("128 + n", "Ended by signal n."),
-];
-
-const EXIT_OF_CMP: &[(&str, &str)] = &[
-    ("0", "The files or trees are equal."),
-    ("1", "They differ."),
-    ("2", "Something could not be compared; the reason is on standard error."),
-    ("128 + n", "Ended by signal n."),
-];
-
-const EXIT_OF_DUPES: &[(&str, &str)] = &[
-    ("0", "Done."),
-    (
-        "1",
-        "A file was left alone, or nothing was done since the answer was no; with --exit-code, something was found.",
-    ),
-    (
-        "2",
-        "Bad input, a part of a report or plan that was refused, or something that failed; the reason is on standard error.",
-    ),
-    ("128 + n", "Ended by signal n."),
-];
+/// The exit codes of a command, or of those in it, each with its meaning.
+fn exit_codes(of: Option<&str>) -> impl Iterator<Item = (&'static str, &'static str)> {
+    let done = if of == Some("cmp") {
+        "The files or trees are equal."
+    } else {
+        "Done."
+    };
+    let one = match of {
+        Some("cmp") => "They differ.",
+        Some("dupes") => {
+            "A file was left alone, or nothing was done since the answer was no; with --exit-code, something was found."
+        }
+        _ => "",
+    };
+    let two = match of {
+        Some("cmp") => "Something could not be compared; the reason is on standard error.",
+        Some("dupes") => {
+            "Bad input, a part of a report or plan that was refused, or something that failed; the reason is on standard error."
+        }
+        _ => {
+            "Bad input, or something could not be done, such as one of several paths; the reason is on standard error."
+        }
+    };
+    let codes = [("0", done), ("1", one), ("2", two), ("128 + n", "Ended by signal n.")];
+    codes.into_iter().filter(|(_, meaning)| !meaning.is_empty())
+}
 
 /// A name, its meaning, and the commands to which it applies; an empty list means all commands.
 type Row = (&'static str, &'static str, &'static [&'static str]);

@@ -184,24 +184,17 @@ fn warn_unless(configured: anyhow::Result<()>) {
 
 /// Runs a command. If it needs the user's configuration, that must have been loaded.
 pub fn run(cli: Cli, configured: anyhow::Result<()>) -> Result<ExitCode, Failure> {
-    let is_of_lab = matches!(
-        cli.command,
-        Command::Bench(_)
-            | Command::Methods(_)
-            | Command::Storage(_)
-            | Command::Trial
-            | Command::WatchReadAhead { .. }
-            | Command::Suggest(_)
-    );
     match cli.command {
         Command::Bench(_) | Command::Runs(_) | Command::Report(_) => configured?,
         // The first two are started by a command that loaded it, and completion is silent.
         Command::Trial | Command::WatchReadAhead { .. } | Command::Suggest(_) => {}
         _ => warn_unless(configured),
     }
-    // The lab's commands do it themselves, or are part of a run. Completion changes nothing.
-    if !is_of_lab {
-        crate::read_ahead::put_back([]);
+    match cli.command {
+        // The lab's commands do it themselves, or are part of a run. Completion changes nothing.
+        Command::Bench(_) | Command::Methods(_) | Command::Storage(_) => {}
+        Command::Trial | Command::WatchReadAhead { .. } | Command::Suggest(_) => {}
+        _ => crate::read_ahead::put_back([]),
     }
     match cli.command {
         Command::Bench(arguments) => bench::run(&arguments)?,

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use seekless_results::visible;
 use seekless_tools::cmp::{ByteDifference, CmpOutcome, CmpVerdict, End, Error, visible_byte};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::options::{Arguments, Flag};
 use crate::show::{counted, explained, json_line, with_path};
@@ -88,34 +88,34 @@ pub(super) fn explanation(outcome: &CmpOutcome, prefix: &OsStr) -> Vec<u8> {
         unread => format!(", {unread} of them unread"),
     };
     let way = &outcome.way;
-    let why = format!(
-        "{}; {} compared{unread}",
-        way.why,
-        counted(outcome.compared_bytes, "byte")
-    );
-    let planned = way.planned.as_ref();
-    let text = explained(
-        &way.method,
-        &why,
-        planned.map(|(plan, _)| plan),
-        planned.map(|(_, took)| *took),
-    );
+    let compared = counted(outcome.compared_bytes, "byte");
+    let why = format!("{}; {compared} compared{unread}", way.why);
+    let (plan, took) = way.planned.as_ref().map(|(plan, took)| (plan, *took)).unzip();
+    let text = explained(&way.method, &why, plan, took);
     [prefix.as_bytes(), b": ", text.as_bytes()].concat()
 }
 
 /// The result as JSON.
 pub(super) fn object(arguments: &Arguments, result: Result<&CmpOutcome, &Error>, exit_code: u8) -> Vec<u8> {
-    let mut object = match result {
+    let mut object = match result.map(|outcome| &outcome.verdict) {
         Err(error) => json!({"verdict": "failed", "reason": error.to_string()}),
-        Ok(outcome) => {
-            let mut object = verdict(&outcome.verdict);
-            object["compared_bytes"] = outcome.compared_bytes.into();
-            object["unread_bytes"] = outcome.unread_bytes.into();
-            object["method"] = outcome.way.method.as_str().into();
-            object["why"] = outcome.way.why.as_str().into();
-            object
-        }
+        Ok(CmpVerdict::Equal) => json!({"verdict": "equal"}),
+        Ok(CmpVerdict::Listed { .. }) => json!({"verdict": "differ"}),
+        Ok(CmpVerdict::SizesDiffer) => json!({"verdict": "sizes differ"}),
+        Ok(CmpVerdict::Differ(difference)) => json!({
+            "verdict": "differ",
+            "offset": difference.offset,
+            "line": difference.newlines.map(|newlines| newlines + 1),
+            "bytes": difference.bytes,
+        }),
+        Ok(CmpVerdict::Ended(end)) => json!({"verdict": "ended", "offset": end.offset, "shorter": SIDES[end.side]}),
     };
+    if let Ok(outcome) = result {
+        object["compared_bytes"] = outcome.compared_bytes.into();
+        object["unread_bytes"] = outcome.unread_bytes.into();
+        object["method"] = outcome.way.method.as_str().into();
+        object["why"] = outcome.way.why.as_str().into();
+    }
     object["exit_code"] = exit_code.into();
     for (key, name) in SIDES.into_iter().zip(&arguments.request.names) {
         object = with_path(object, key, Some(name.as_ref()));
@@ -125,18 +125,3 @@ pub(super) fn object(arguments: &Arguments, result: Result<&CmpOutcome, &Error>,
 
 /// The names of the two files in JSON.
 const SIDES: [&str; 2] = ["one", "other"];
-
-fn verdict(verdict: &CmpVerdict) -> Value {
-    match verdict {
-        CmpVerdict::Equal => json!({"verdict": "equal"}),
-        CmpVerdict::Listed { .. } => json!({"verdict": "differ"}),
-        CmpVerdict::SizesDiffer => json!({"verdict": "sizes differ"}),
-        CmpVerdict::Differ(difference) => json!({
-            "verdict": "differ",
-            "offset": difference.offset,
-            "line": difference.newlines.map(|newlines| newlines + 1),
-            "bytes": difference.bytes,
-        }),
-        CmpVerdict::Ended(end) => json!({"verdict": "ended", "offset": end.offset, "shorter": SIDES[end.side]}),
-    }
-}

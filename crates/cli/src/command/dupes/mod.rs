@@ -26,12 +26,12 @@ use seekless_tools::dupes::{self, Across, EqualFiles, FoundDuplicates, SearchOpt
 use seekless_tools::walk::{Filter, Globs, Selection, plain_path};
 
 use super::values::{JsonOptions, one_of};
-use super::{Failure, raise_open_files, standard_input, unless_stopped};
+use super::{Failure, raise_open_files, standard_input, unless_printed, unless_stopped};
 use crate::show::{
     Activity, Amount, DuplicatesForm, JsonForm, LINE, counted, explained, seconds, show_duplicates, show_failures,
     stderr, tell_why, visible_path,
 };
-use crate::signals::{Caught, stopping};
+use crate::signals::stopping;
 use act::Searched;
 use how::{ACTIONS, ActOptions};
 
@@ -189,10 +189,13 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     seekless_sys::hold_little_free_memory();
     raise_open_files();
     if let Some(action) = &arguments.action {
-        require_files(arguments, action)?;
-        arguments
-            .how
-            .check(action, !arguments.against.is_empty(), &arguments.json)?;
+        if arguments.dirs && !action.takes_directories() {
+            let why = "--dirs: only move and reflink may act on whole directories, because links and removal would leave empty \
+                       directories; omit --dirs to act on the files in them";
+            return Err(anyhow!(why).into());
+        }
+        let has_references = !arguments.against.is_empty();
+        arguments.how.check(action, has_references, &arguments.json)?;
     }
     let mut paths = arguments.paths.clone();
     if let Some(from) = &arguments.files_from {
@@ -245,9 +248,13 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
             return Err(anyhow!("{}; nothing was done: correct it, or use --yes", unmatched.join("; ")).into());
         }
         tell_all(&unmatched);
-        return act(arguments, action, found, origin()?, &caught, |found| {
-            explain(&paths[0], found, started.elapsed());
-        });
+        let origin = origin()?;
+        show_failures(&found);
+        if arguments.explain {
+            explain(&paths[0], &found, started.elapsed());
+        }
+        unless_stopped(&caught)?;
+        return act(arguments, action, found, origin);
     }
     tell_all(&unmatched);
     let origin = form.json().map(|_| origin()).transpose()?;
@@ -259,9 +266,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     // Ending the process frees it sooner than code that closes one directory after the other.
     std::mem::forget(found);
     unless_stopped(&caught)?;
-    if has_failures {
-        return Err(Failure::Errors(Vec::new()));
-    }
+    unless_printed(has_failures)?;
     Ok(ExitCode::from(u8::from(arguments.exit_code && is_any)))
 }
 
@@ -290,31 +295,13 @@ fn tell_all(sentences: &[String]) {
     }
 }
 
-/// Fails if whole directories are wanted and the action does not support them.
-fn require_files(arguments: &Arguments, action: &Action) -> anyhow::Result<()> {
-    match action {
-        _ if !arguments.dirs || action.takes_directories() => Ok(()),
-        _ => Err(anyhow!(
-            "--dirs: only move and reflink may act on whole directories, because links and removal would leave empty \
-             directories; omit --dirs to act on the files in them"
-        )),
-    }
-}
-
 /// Acts on what was found.
 fn act(
     arguments: &Arguments,
     action: &Action,
     found: FoundDuplicates,
     mut origin: SearchOrigin,
-    caught: &Caught,
-    explain: impl Fn(&FoundDuplicates),
 ) -> Result<ExitCode, Failure> {
-    show_failures(&found);
-    if arguments.explain {
-        explain(&found);
-    }
-    unless_stopped(caught)?;
     let groups: Vec<EqualFiles> = found.directories.iter().cloned().chain(found.groups()).collect();
     for file in groups.iter().flat_map(|group| &group.files) {
         origin.meet(file.state.device, &file.names[0].path);
