@@ -187,7 +187,7 @@ fn line(difference: &EntryDifference, paths: &[PathBuf; 2]) -> String {
             format!("Only in {}: {}", visible_path(directory), visible_path(name))
         }
         EntryDifference::Kinds(kinds) => {
-            let [left, right] = kinds.map(kind_words);
+            let [left, right] = kinds.map(|kind| kind_words(kind).0);
             format!("File {one} is {left} while file {other} is {right}")
         }
         EntryDifference::Contents(ContentsDiffer::At(offset)) => {
@@ -219,30 +219,17 @@ fn line(difference: &EntryDifference, paths: &[PathBuf; 2]) -> String {
     }
 }
 
-fn kind_words(kind: FileType) -> &'static str {
+/// A kind in the words of diff, and its name in JSON.
+fn kind_words(kind: FileType) -> (&'static str, &'static str) {
     match kind {
-        FileType::RegularFile => "a regular file",
-        FileType::Directory => "a directory",
-        FileType::Symlink => "a symbolic link",
-        FileType::Fifo => "a fifo",
-        FileType::Socket => "a socket",
-        FileType::CharacterDevice => "a character special file",
-        FileType::BlockDevice => "a block special file",
-        FileType::Unknown => "a weird file",
-    }
-}
-
-/// The name of a kind in JSON.
-fn kind_name(kind: FileType) -> &'static str {
-    match kind {
-        FileType::RegularFile => "file",
-        FileType::Directory => "folder",
-        FileType::Symlink => "link",
-        FileType::Fifo => "fifo",
-        FileType::Socket => "socket",
-        FileType::CharacterDevice => "character_device",
-        FileType::BlockDevice => "block_device",
-        FileType::Unknown => "unknown",
+        FileType::RegularFile => ("a regular file", "file"),
+        FileType::Directory => ("a directory", "folder"),
+        FileType::Symlink => ("a symbolic link", "link"),
+        FileType::Fifo => ("a fifo", "fifo"),
+        FileType::Socket => ("a socket", "socket"),
+        FileType::CharacterDevice => ("a character special file", "character_device"),
+        FileType::BlockDevice => ("a block special file", "block_device"),
+        FileType::Unknown => ("a weird file", "unknown"),
     }
 }
 
@@ -290,10 +277,10 @@ fn difference_json(difference: &EntryDifference, [one, other]: &[PathBuf; 2]) ->
     let object = match difference {
         EntryDifference::OnlyIn(side, kind) => {
             let path = [one, other][*side as usize];
-            let figures = json!({"what": "only_in", "side": side, "type": kind_name(*kind)});
+            let figures = json!({"what": "only_in", "side": side, "type": kind_words(*kind).1});
             return object("difference", figures, Some(path));
         }
-        EntryDifference::Kinds(kinds) => json!({"what": "type", "types": kinds.map(kind_name)}),
+        EntryDifference::Kinds(kinds) => json!({"what": "type", "types": kinds.map(|kind| kind_words(kind).1)}),
         EntryDifference::Contents(ContentsDiffer::At(offset)) => json!({"what": "contents", "offset": offset}),
         EntryDifference::Contents(ContentsDiffer::Ends(side, after)) => {
             json!({"what": "contents", "offset": after, "shorter": side})

@@ -218,7 +218,7 @@ fn require_file(path: &Path) -> anyhow::Result<u64> {
 
 fn read(arguments: &Arguments) -> anyhow::Result<Batch> {
     let read = |from: &mut dyn Read, name: &str, bytes: Option<u64>| {
-        show_work("reading", name, bytes);
+        LINE.begin(true, Activity::new("reading", name.to_owned(), Amount::Bytes(bytes)));
         let batch = Batch::within(arguments.memory, spill_directory(arguments));
         let mut from = BufReader::with_capacity(BUFFER_BYTES, Told(from));
         read_updates(&mut from, batch).with_context(|| name.to_owned())
@@ -238,11 +238,6 @@ fn read(arguments: &Arguments) -> anyhow::Result<Batch> {
             read(&mut input, "standard input", None)
         }
     }
-}
-
-/// Shows the current work in the progress line.
-fn show_work(doing: &'static str, name: &str, bytes: Option<u64>) {
-    LINE.begin(true, Activity::new(doing, name.to_owned(), Amount::Bytes(bytes)));
 }
 
 /// Shows a step without a count in the progress line.
@@ -332,8 +327,8 @@ impl<'a> Job<'a> {
             (how.grows, how.is_unsafe) = (arguments.grow, arguments.is_unsafe);
             commit_watched(&arguments.file, updates, &how, watch)
         };
-        let written_bytes = chosen.cost.work.written_bytes;
-        show_work("updating", &visible_path(&arguments.file), Some(written_bytes));
+        let amount = Amount::Bytes(Some(chosen.cost.work.written_bytes));
+        LINE.begin(true, Activity::new("updating", visible_path(&arguments.file), amount));
         let done = attempt(chosen.plan.method, &self.updates);
         match done.as_ref().err().and_then(seekless::Error::not_exclusive) {
             Some(reason) if self.choice.method().is_none() => {
