@@ -42,8 +42,8 @@ const PATIENCE: Duration = Duration::from_millis(200);
 /// A line of a journal.
 #[derive(Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
-pub(super) enum Line {
-    Journal(Header),
+pub(super) enum JournalLine {
+    Journal(JournalHeader),
     Step(Box<StepRecord>),
     Outcome {
         step: u64,
@@ -72,7 +72,7 @@ pub(super) enum Line {
 
 /// The first line.
 #[derive(Serialize, Deserialize)]
-pub(super) struct Header {
+pub(super) struct JournalHeader {
     version: u64,
     /// What distinguishes the temporary names of its run from those of others.
     run: String,
@@ -85,7 +85,7 @@ pub(super) struct Header {
     pub action: Action,
 }
 
-impl Header {
+impl JournalHeader {
     /// When the run began.
     pub fn started(&self) -> SystemTime {
         UNIX_EPOCH + Duration::from_nanos(self.started_ns)
@@ -94,7 +94,7 @@ impl Header {
 
 /// A journal that was read.
 pub(super) struct RunRecord {
-    pub header: Header,
+    pub header: JournalHeader,
     pub entries: Vec<StepRecord>,
     /// Outcomes of steps, by their numbers.
     pub outcomes: BTreeMap<u64, StepOutcome>,
@@ -278,7 +278,7 @@ impl RunJournal {
         });
         locked.map_err(failed(&path, "cannot lock the journal"))?;
         let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();
-        let header = Header {
+        let header = JournalHeader {
             version: VERSION,
             run: run.to_owned(),
             machine,
@@ -292,7 +292,7 @@ impl RunJournal {
             file,
             lines: Mutex::default(),
         };
-        journal.add(&Line::Journal(header));
+        journal.add(&JournalLine::Journal(header));
         let written = journal.write(watch).and_then(|()| {
             // The names of directories that were made above it must last, too.
             let sync = |open: File| {
@@ -347,7 +347,7 @@ impl RunJournal {
     }
 
     /// Adds a line, which is written by the next call of [`Self::write`].
-    pub fn add(&self, line: &Line) {
+    pub fn add(&self, line: &JournalLine) {
         let text = json::written(line).to_string() + "\n";
         self.lines().extend_from_slice(text.as_bytes());
     }
@@ -425,14 +425,16 @@ impl RunJournal {
     pub fn ending(&self) -> Ending {
         let tail = self.tail(64 << 10).unwrap_or_default();
         let mut lines = tail.rsplit(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-        match lines.next().and_then(Line::of) {
-            Some(Line::End { .. }) => Ending::Whole,
+        match lines.next().and_then(JournalLine::of) {
+            Some(JournalLine::End { .. }) => Ending::Whole,
             // The lines of an undo follow the end, if there is one.
-            Some(last @ (Line::Restoring { .. } | Line::Undone { .. } | Line::Tried)) => match self.read() {
-                Ok(lines) if !lines.is_complete => Ending::KilledRun,
-                _ if matches!(last, Line::Restoring { .. }) => Ending::KilledUndo,
-                _ => Ending::Whole,
-            },
+            Some(last @ (JournalLine::Restoring { .. } | JournalLine::Undone { .. } | JournalLine::Tried)) => {
+                match self.read() {
+                    Ok(lines) if !lines.is_complete => Ending::KilledRun,
+                    _ if matches!(last, JournalLine::Restoring { .. }) => Ending::KilledUndo,
+                    _ => Ending::Whole,
+                }
+            }
             _ => Ending::KilledRun,
         }
     }
@@ -447,7 +449,7 @@ impl RunJournal {
     }
 }
 
-impl Line {
+impl JournalLine {
     /// Whether temporary names of its run stay in their directories.
     fn has_plain_run(&self) -> bool {
         matches!(self, Self::Journal(header) if !header.run.contains('/'))
@@ -475,7 +477,7 @@ impl RunRecord {
             );
             return Err(io::Error::new(io::ErrorKind::Unsupported, why));
         }
-        let Some(Line::Journal(header)) = Line::of(first).filter(Line::has_plain_run) else {
+        let Some(JournalLine::Journal(header)) = JournalLine::of(first).filter(JournalLine::has_plain_run) else {
             return Err(invalid("a journal with a damaged first line"));
         };
         let mut read = Self {
@@ -487,27 +489,27 @@ impl RunRecord {
             is_complete: false,
             is_tried: false,
         };
-        for line in lines.filter_map(Line::of) {
+        for line in lines.filter_map(JournalLine::of) {
             read.take(line);
         }
         Ok(read)
     }
 
-    fn take(&mut self, line: Line) {
+    fn take(&mut self, line: JournalLine) {
         match line {
-            Line::Journal(_) => {}
-            Line::Step(mut entry) => {
+            JournalLine::Journal(_) => {}
+            JournalLine::Step(mut entry) => {
                 entry.name(&self.header.action, &self.header.run);
                 self.entries.push(*entry);
             }
-            Line::Outcome { step, outcome } => drop(self.outcomes.insert(step, outcome)),
-            Line::Restoring { step, file } => self.restored.entry(step).or_default().push(file),
-            Line::Undone { step, is_undone } => {
+            JournalLine::Outcome { step, outcome } => drop(self.outcomes.insert(step, outcome)),
+            JournalLine::Restoring { step, file } => self.restored.entry(step).or_default().push(file),
+            JournalLine::Undone { step, is_undone } => {
                 self.undone.insert(step, is_undone);
                 self.is_tried = false;
             }
-            Line::Tried => self.is_tried = true,
-            Line::End { .. } => self.is_complete = true,
+            JournalLine::Tried => self.is_tried = true,
+            JournalLine::End { .. } => self.is_complete = true,
         }
     }
 

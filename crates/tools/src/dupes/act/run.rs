@@ -16,7 +16,7 @@ use seekless::update::{StepKind, Watch};
 use seekless_sys as sys;
 
 use super::held::{self, HeldKept};
-use super::journal::{self, Line, RunJournal, Written, sync_file_system};
+use super::journal::{self, JournalLine, RunJournal, Written, sync_file_system};
 use super::place::Directories;
 use super::prepare::ProvenStep;
 use super::session::Session;
@@ -224,7 +224,7 @@ impl Run<'_> {
             self.journal.get_or_init(|| made)
         };
         for one in prepared {
-            journal.add(&Line::Step(Box::new(one.entry.clone())));
+            journal.add(&JournalLine::Step(Box::new(one.entry.clone())));
         }
         journal.require_named()?;
         journal.sync(watch)
@@ -254,7 +254,7 @@ impl Run<'_> {
             return Ok(());
         };
         for (step, outcome) in outcomes {
-            journal.add(&Line::Outcome { step, outcome });
+            journal.add(&JournalLine::Outcome { step, outcome });
         }
         journal.write(session.watch)
     }
@@ -269,7 +269,7 @@ impl Run<'_> {
         let mut ran = self.ran.into_inner().unwrap_or_else(PoisonError::into_inner);
         ran.is_stopped = self.session.stop.is_stopped();
         if let Some(journal) = self.journal.into_inner() {
-            let end = Line::End {
+            let end = JournalLine::End {
                 ran: ran.clone(),
                 was_killed: false,
             };

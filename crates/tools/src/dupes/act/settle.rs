@@ -10,7 +10,7 @@ use seekless::update::Watch;
 
 use super::change::unmake;
 use super::directory::unfollow;
-use super::journal::{self, Ending, Line, RunJournal, RunRecord, Written};
+use super::journal::{self, Ending, JournalLine, RunJournal, RunRecord, Written};
 use super::name_state::{NameState, Names, WantedName};
 use super::place::{Directories, NameInDirectory};
 use super::record::{NameOf, StepRecord};
@@ -93,7 +93,7 @@ pub(super) fn settle(
     }
     let record = |journal: &RunJournal| {
         for (step, outcome) in &changed {
-            journal.add(&Line::Outcome {
+            journal.add(&JournalLine::Outcome {
                 step: *step,
                 outcome: outcome.clone(),
             });
@@ -111,7 +111,7 @@ pub(super) fn settle(
     }
     journal.commit(&settling.written, watch, |journal| {
         record(journal);
-        journal.add(&Line::End {
+        journal.add(&JournalLine::End {
             ran: ran.clone(),
             was_killed: true,
         });

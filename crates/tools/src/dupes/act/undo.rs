@@ -20,7 +20,7 @@ use seekless_sys::{self as sys, Support};
 use super::change::unmake;
 use super::directory::{make_again, name_again, unfollow};
 use super::held::digest_of;
-use super::journal::{self, Line, RunJournal, RunRecord, Written};
+use super::journal::{self, JournalLine, RunJournal, RunRecord, Written};
 use super::name_state::{NameState, Names, WantedName};
 use super::place::{Directories, NameInDirectory};
 use super::prepare::require_changeable_directory;
@@ -210,7 +210,7 @@ fn undo_steps(
     }
     undoing.finish_directories();
     if undoing.has_failed && !undoing.has_restored {
-        undoing.journal.add(&Line::Tried);
+        undoing.journal.add(&JournalLine::Tried);
     }
     undoing.journal.sync(watch)
 }
@@ -396,7 +396,7 @@ impl Undoing<'_> {
     fn record(&mut self, named: Vec<(u64, bool)>) -> Result<(), Error> {
         self.journal.commit(&self.written, self.watch, |journal| {
             for (step, is_undone) in named {
-                journal.add(&Line::Undone { step, is_undone });
+                journal.add(&JournalLine::Undone { step, is_undone });
             }
         })
     }
@@ -588,7 +588,7 @@ impl Undoing<'_> {
     /// Writes in the journal which file or directory is made to undo a step, before it has its name.
     fn write_down(&mut self, entry: &StepRecord, new: &File) -> Result<(), Refused> {
         let made = KnownFile::of(new).map_err(cannot("stat the new file"))?;
-        self.journal.add(&Line::Restoring {
+        self.journal.add(&JournalLine::Restoring {
             step: entry.number,
             file: made,
         });
