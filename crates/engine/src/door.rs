@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use seekless_method::{self as method, Choice, Durability, Method, Operation};
 
-use crate::done::Done;
 use crate::error::{Error, Result, UpdateError, UpdateErrorKind};
+use crate::plan::done::Done;
 use crate::plan::{Plan, PlanLimits, Safety};
 use crate::update::{Batch, Commit, Look, StepKind, Updated, Updates, Watch, WatchedStep, commit_done};
 use crate::{

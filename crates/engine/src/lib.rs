@@ -111,7 +111,6 @@ mod chunk;
 mod compare;
 mod consumer;
 mod copy;
-mod done;
 mod door;
 mod log;
 mod part;
@@ -128,12 +127,13 @@ pub use chunk::{Chunk, Mapped};
 pub use compare::{Comparer, Comparison, Verdict, Which};
 pub use consumer::{Consumer, Sequential, sequential};
 pub use copy::Copier;
-pub use done::Done;
 pub use door::{Job, Request, compare, copy, plan, read, update, write};
 pub use error::{Error, Result, full_text};
 #[doc(inline)]
 pub use files::{ExtentSummary, extents};
 pub use part::{AsPart, Part};
+#[doc(inline)]
+pub use plan::done::Done;
 pub use probe::{Availability, Feature, Probe, features};
 pub use producer::Producer;
 pub use read::Reader;

@@ -13,6 +13,7 @@ mod batch;
 mod compare;
 mod copy;
 mod cost;
+pub(crate) mod done;
 mod duplicates;
 mod gaps;
 mod lines;

@@ -4,8 +4,8 @@ use std::ops::Deref;
 
 use seekless_method::{Choice, Durability, Method, Operation};
 
+use super::Plan;
 use crate::error::{Error, Result};
-use crate::plan::Plan;
 
 /// What was done, by which method, and why by this method.
 #[derive(Clone, Debug, PartialEq)]
