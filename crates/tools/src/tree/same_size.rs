@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
 use rustix::fs::OFlags;
-use seekless::batch::Threads;
 use seekless::files::read_full;
 use seekless::plan::FIRST_BYTES;
 use seekless::walk::in_each;
@@ -59,13 +58,10 @@ pub fn same_size(root: &Path, stop: &Stop, failed: &mut dyn FnMut(&Path, &str)) 
     let groups = groups.values().filter(|files| files.len() > 1);
     result.sizes = groups.clone().count() as u64;
     let of_first = groups.flat_map(|files| files[1..].iter().map(|other| [&files[0], other]));
-    let pairs: Vec<[&FileAt; 2]> = of_first.collect();
     let large = Large::default();
-    let compared = Threads::default().map(&pairs, |pair| {
-        (!stop.is_stopped()).then(|| compare(*pair, &large, stop))
-    });
-    for (pair, compared) in pairs.iter().zip(compared) {
-        result.count(*pair, compared, failed);
+    // One pair at a time: a thread that waits for others within a pair could start another one, and wait for itself.
+    for pair in of_first.take_while(|_| !stop.is_stopped()) {
+        result.count(pair, &compare(pair, &large, stop), failed);
     }
     result.is_stopped = stop.is_stopped();
     Ok(result)
@@ -95,19 +91,16 @@ fn compare(pair: [&FileAt; 2], large: &Large, stop: &Stop) -> ComparedPair {
 }
 
 impl SameSize {
-    fn count(&mut self, pair: [&FileAt; 2], compared: Option<ComparedPair>, failed: &mut dyn FnMut(&Path, &str)) {
-        let Some(ComparedPair { found, bytes, .. }) = compared else {
-            return;
-        };
-        for what in &found {
+    fn count(&mut self, pair: [&FileAt; 2], compared: &ComparedPair, failed: &mut dyn FnMut(&Path, &str)) {
+        for what in &compared.found {
             if let TreeFinding::Failed { side, action, reason } = what {
                 self.failures += 1;
                 return failed(pair[*side as usize].path(), &format!("cannot {action}: {reason}"));
             }
         }
         self.pairs += 1;
-        self.equal_pairs += u64::from(found.is_empty());
-        self.bytes = self.bytes.saturating_add(bytes);
+        self.equal_pairs += u64::from(compared.found.is_empty());
+        self.bytes = self.bytes.saturating_add(compared.bytes);
     }
 }
 
