@@ -1,15 +1,14 @@
 //! The cost of each method, as counts that do not depend on the state of the machine: system calls by kind, and instructions.
 //!
-//! `crates/engine/tests/cost.tsv` has them for some thirty methods on a warm file of 4 MiB on ext4. It is a failure if the
+//! `crates/engine/tests/cost.json` has them for some thirty methods on a warm file of 4 MiB on ext4. It is a failure if the
 //! number of calls differs, or that of instructions by more than [`TOLERANCE`] and [`TOLERANCE_INSTRUCTIONS`]. After an
-//! intended change, `cargo xtask cost --record` counts the methods of the file again; a new one is a line with its name.
+//! intended change, `cargo xtask cost --record` counts the methods of the file again; a new one is a key with an empty object.
 //! The counts are those of the example `once` minus those of `once nothing`. Instructions are those in user space, counted
 //! by valgrind, whose processor is the same everywhere; they are compared only with the compiler that the file names.
 //!
 //! Not here: seconds. They are compared in pairs (`experiments/peers/before.toml`).
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
@@ -17,6 +16,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
+use serde::{Deserialize, Serialize};
 
 use crate::built::{beside, cargo_command, root};
 use crate::filesystems::{Matrix, TestFileSystem};
@@ -45,9 +45,8 @@ const STARTS_THREAD: &str = "clone3";
 const UNSTEADY_WITH_THREADS: [&str; 5] = [INSTRUCTIONS, "madvise", "mmap", "munmap", "sigaltstack"];
 /// A write through a ring may be done at once or by a thread of the kernel's, for which the program then waits.
 const UNSTEADY_WHEN_WRITING: &str = "io_uring_enter";
-/// How often calls are counted; counts that vary are written as [`UNSTEADY`].
+/// How often calls are counted; counts that vary are written as `null`.
 const COUNTS: usize = 3;
-const UNSTEADY: &str = "*";
 
 /// The kind of a count that is not one of calls.
 const INSTRUCTIONS: &str = "instructions";
@@ -58,7 +57,8 @@ type Cost = BTreeMap<String, Option<i64>>;
 /// Counts, and compares the counts with the file or writes it.
 pub fn run(arguments: &Arguments) -> Result<()> {
     if arguments.record {
-        let text = measure()?.map_err(anyhow::Error::msg)?;
+        let now = measure()?.map_err(anyhow::Error::msg)?;
+        let text = serde_json::to_string_pretty(&now)? + "\n";
         return fs::write(file(), text).context("cannot write the file of costs");
     }
     for reason in check()? {
@@ -73,7 +73,7 @@ pub fn check() -> Result<Vec<String>> {
         Ok(now) => now,
         Err(reason) => return Ok(vec![format!("what methods cost: {reason}")]),
     };
-    let (before, now) = (parse(&fs::read_to_string(file())?)?, parse(&now)?);
+    let before = RecordedCosts::read()?;
     if before.libc != now.libc {
         return Ok(vec![format!("what methods cost: it was recorded with {}", before.libc)]);
     }
@@ -101,7 +101,7 @@ pub fn check() -> Result<Vec<String>> {
 }
 
 fn file() -> PathBuf {
-    root().join("crates/engine/tests/cost.tsv")
+    root().join("crates/engine/tests/cost.json")
 }
 
 /// A line for each kind of call that changed, and for the instructions.
@@ -126,44 +126,21 @@ fn changed(method: &str, was: &Cost, is: &Cost, compare_instructions: bool) -> V
 }
 
 /// The content of the file.
-struct Recorded {
+#[derive(Serialize, Deserialize)]
+struct RecordedCosts {
     compiler: String,
     libc: String,
     costs: BTreeMap<String, Cost>,
 }
 
-fn parse(text: &str) -> Result<Recorded> {
-    let mut lines = text.lines();
-    let heading = lines.next().and_then(|line| line.strip_prefix("# "));
-    let (compiler, libc) = heading
-        .and_then(|line| line.split_once("; "))
-        .context("compiler and libc are not named")?;
-    let mut costs = BTreeMap::new();
-    for line in lines {
-        let fields: Vec<&str> = line.split('\t').collect();
-        let [method, instructions, calls] = fields[..] else {
-            anyhow::bail!("not three fields: {line}")
-        };
-        let calls = calls.split_whitespace().map(|call| {
-            let (kind, count) = call.split_once('=').with_context(|| format!("no count: {call}"))?;
-            let count = if count == UNSTEADY { None } else { Some(count.parse()?) };
-            Ok((kind.to_owned(), count))
-        });
-        let mut cost = calls.collect::<Result<Cost>>()?;
-        if let Ok(count) = instructions.parse() {
-            cost.insert(INSTRUCTIONS.to_owned(), Some(count));
-        }
-        costs.insert(method.to_owned(), cost);
+impl RecordedCosts {
+    fn read() -> Result<Self> {
+        serde_json::from_slice(&fs::read(file())?).context("cannot read the file of costs")
     }
-    Ok(Recorded {
-        compiler: compiler.to_owned(),
-        libc: libc.to_owned(),
-        costs,
-    })
 }
 
-/// Measures all methods, as the text of the file; or the reason why they cannot be.
-fn measure() -> Result<Result<String, String>> {
+/// Measures all methods of the file; or the reason why they cannot be.
+fn measure() -> Result<Result<RecordedCosts, String>> {
     if !is_installed("strace") {
         return Ok(Err("strace is not installed".to_owned()));
     }
@@ -180,35 +157,33 @@ fn measure() -> Result<Result<String, String>> {
     };
     let compiler = capture(Command::new("rustc").arg("--version"))?;
     let libc = capture(Command::new("getconf").arg("GNU_LIBC_VERSION"))?;
-    let mut text = format!("# {}; {}\n", compiler.trim(), libc.trim());
     let nothing = once.cost("nothing")?;
-    let recorded = fs::read_to_string(file())?;
-    for method in recorded.lines().skip(1).filter_map(|line| line.split('\t').next()) {
+    let mut costs = BTreeMap::new();
+    for method in RecordedCosts::read()?.costs.into_keys() {
         check_interrupt()?;
-        let cost = once.cost(method).with_context(|| format!("measuring {method}"))?;
-        writeln!(text, "{}", line(method, &cost, &nothing))?;
+        let cost = once.cost(&method).with_context(|| format!("measuring {method}"))?;
+        let cost = beyond(&method, cost, &nothing);
+        costs.insert(method, cost);
     }
-    Ok(Ok(text))
+    Ok(Ok(RecordedCosts {
+        compiler: compiler.trim().to_owned(),
+        libc: libc.trim().to_owned(),
+        costs,
+    }))
 }
 
-/// The cost of a method beyond that of `nothing`, as a line of the file.
-fn line(method: &str, cost: &Cost, nothing: &Cost) -> String {
+/// The cost of a method beyond that of `nothing`.
+fn beyond(method: &str, cost: Cost, nothing: &Cost) -> Cost {
     let has_threads = cost.contains_key(STARTS_THREAD);
     let writes = !method.starts_with("read/") && !method.starts_with("compare/");
-    let (mut calls, mut instructions) = (Vec::new(), "-".to_owned());
-    for (kind, &count) in cost {
+    let more = cost.into_iter().map(|(kind, count)| {
         let is_unsteady = (has_threads && UNSTEADY_WITH_THREADS.contains(&kind.as_str()))
             || (writes && kind == UNSTEADY_WHEN_WRITING);
-        let of_nothing = nothing.get(kind).copied().unwrap_or(Some(0));
-        match count.zip(of_nothing).filter(|_| !is_unsteady) {
-            Some((all, of_nothing)) if kind == INSTRUCTIONS => instructions = (all - of_nothing).to_string(),
-            Some((all, of_nothing)) if all == of_nothing => {}
-            Some((all, of_nothing)) => calls.push(format!("{kind}={}", all - of_nothing)),
-            None if kind == INSTRUCTIONS => {}
-            None => calls.push(format!("{kind}={UNSTEADY}")),
-        }
-    }
-    format!("{method}\t{instructions}\t{}", calls.join(" "))
+        let of_nothing = nothing.get(&kind).copied().unwrap_or(Some(0));
+        let steady = count.zip(of_nothing).filter(|_| !is_unsteady);
+        (kind, steady.map(|(all, of_nothing)| all - of_nothing))
+    });
+    more.filter(|(_, count)| *count != Some(0)).collect()
 }
 
 /// The program whose calls and instructions are counted.
@@ -304,9 +279,6 @@ mod tests {
 
     #[test]
     fn a_call_more_and_instructions_beyond_the_tolerance_are_told() {
-        let parsed = parse("# rustc 1; glibc 2\na\t100000\tread=3 openat=1 mmap=*\nb\t-\t\n").unwrap();
-        assert_eq!((parsed.compiler.as_str(), parsed.libc.as_str()), ("rustc 1", "glibc 2"));
-        let was = &parsed.costs["a"];
         let cost = |instructions: i64, calls: &[(&str, Option<i64>)]| -> Cost {
             let all = calls.iter().copied().chain([("instructions", Some(instructions))]);
             all.map(|(kind, count)| (kind.to_owned(), count)).collect()
@@ -317,7 +289,7 @@ mod tests {
                 &[("mmap", None), ("openat", Some(1)), ("read", Some(reads))],
             )
         };
-        assert_eq!(*was, with(100_000, 3));
+        let was = &with(100_000, 3);
         let few = |instructions| cost(instructions, &[]);
         assert_eq!(changed("a", &few(1000), &few(1500), true), [""; 0]);
         assert_eq!(changed("a", &few(1000), &few(499), true).len(), 1);
@@ -329,28 +301,29 @@ mod tests {
         assert_eq!(changed("a", was, &with(500_000, 3), false), [""; 0]);
         assert_eq!(changed("a", was, &with(100_000, 4), true), ["a: read: 4 instead of 3"]);
         assert_eq!(changed("a", was, &Cost::default(), true).len(), 2);
-        assert_eq!(parsed.costs["b"], Cost::default());
     }
 
     #[test]
-    fn a_line_has_what_a_method_costs_beyond_nothing() {
+    fn what_a_method_costs_beyond_nothing_is_steady_or_null() {
         let cost = |counts: &[(&str, Option<i64>)], instructions| -> Cost {
-            let all = counts.iter().copied().chain([("instructions", Some(instructions))]);
+            let all = counts.iter().copied().chain([("instructions", instructions)]);
             all.map(|(kind, count)| (kind.to_owned(), count)).collect()
         };
-        let nothing = cost(&[("brk", Some(3)), ("mmap", Some(10))], 500);
+        let nothing = cost(&[("brk", Some(3)), ("mmap", Some(10))], Some(500));
         let counted = cost(
             &[("brk", Some(3)), ("mmap", Some(12)), ("poll", None), ("read", Some(2))],
-            700,
+            Some(700),
         );
-        assert_eq!(line("m", &counted, &nothing), "m\t200\tmmap=2 poll=* read=2");
-        let threaded = cost(&[("clone3", Some(1)), ("mmap", Some(12))], 700);
-        assert_eq!(line("m", &threaded, &nothing), "m\t-\tclone3=1 mmap=*");
+        let more = cost(&[("mmap", Some(2)), ("poll", None), ("read", Some(2))], Some(200));
+        assert_eq!(beyond("m", counted, &nothing), more);
+        let threaded = cost(&[("clone3", Some(1)), ("mmap", Some(12))], Some(700));
+        let more = cost(&[("clone3", Some(1)), ("mmap", None)], None);
+        assert_eq!(beyond("m", threaded, &nothing), more);
     }
 
     #[test]
-    fn every_line_of_the_file_is_of_a_method() {
-        let recorded = parse(&fs::read_to_string(file()).unwrap()).unwrap();
+    fn every_key_of_the_file_is_a_method() {
+        let recorded = RecordedCosts::read().unwrap();
         assert!(recorded.costs.len() > 30);
         for method in recorded.costs.keys() {
             assert!(method.parse::<seekless::Method>().is_ok(), "{method}");
