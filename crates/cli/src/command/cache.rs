@@ -316,7 +316,9 @@ impl<'a> Job<'a> {
 
 fn sum_of(totals: &[Total]) -> Total {
     let mut sum = Total::default();
-    totals.iter().for_each(|total| sum.add(total));
+    for total in totals {
+        sum.add(total);
+    }
     sum
 }
 

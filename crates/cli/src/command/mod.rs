@@ -192,8 +192,12 @@ pub fn run(cli: Cli, configured: anyhow::Result<()>) -> Result<ExitCode, Failure
     }
     match cli.command {
         // The lab's commands do it themselves, or are part of a run. Completion changes nothing.
-        Command::Bench(_) | Command::Methods(_) | Command::Storage(_) => {}
-        Command::Trial | Command::WatchReadAhead { .. } | Command::Suggest(_) => {}
+        Command::Bench(_)
+        | Command::Methods(_)
+        | Command::Storage(_)
+        | Command::Trial
+        | Command::WatchReadAhead { .. }
+        | Command::Suggest(_) => {}
         _ => crate::read_ahead::put_back([]),
     }
     match cli.command {

@@ -169,7 +169,7 @@ pub(super) fn bytes(updates: &Updates) -> Result<u64> {
         writes.for_each(|write| {
             window
                 .parts(&write)
-                .for_each(|(_, bytes)| all += records_bytes(bytes.len()))
+                .for_each(|(_, bytes)| all += records_bytes(bytes.len()));
         });
         Ok(())
     })?;

@@ -145,8 +145,8 @@ fn copy((from, old_path): (&File, &Path), new: &NewFile<'_>) -> Result<u64> {
                 Part::of_file(&new.file).named(&new.path),
             );
             let mut copier = Copier::prepare(&plan::usual(Operation::Copy))?;
-            let copied = copier.copy(source, target, Destination::Overwrite)?;
-            Ok(copied.bytes - copied.hole_bytes)
+            let written = copier.copy(source, target, Destination::Overwrite)?;
+            Ok(written.bytes - written.hole_bytes)
         }
     }
 }
