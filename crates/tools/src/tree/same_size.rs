@@ -2,16 +2,17 @@
 //! worthwhile.
 
 use std::collections::{BTreeMap, HashSet};
+use std::fs::File;
 use std::path::Path;
+use std::sync::Arc;
 
 use rustix::fs::OFlags;
-use seekless::files::read_full;
-use seekless::plan::FIRST_BYTES;
-use seekless::walk::in_each;
+use seekless::batch::{Each, Failed, Heads};
+use seekless::facts::ProcessFacts;
+use seekless::plan;
 use serde::Serialize;
 
 use super::large::Large;
-use super::look::failures;
 use super::pair::{ComparedPair, Means, OpenedPair};
 use super::{TreeError, TreeFinding, TreeOptions};
 use crate::Stop;
@@ -57,50 +58,73 @@ pub fn same_size(root: &Path, stop: &Stop, failed: &mut dyn FnMut(&Path, &str)) 
     let groups = groups(root, stop, &mut result, failed);
     let groups = groups.values().filter(|files| files.len() > 1);
     result.sizes = groups.clone().count() as u64;
+    let mut pairs = Pairs {
+        means: Means {
+            options: TreeOptions::default(),
+            large: &Large::default(),
+            stop,
+            rest: [Vec::new(), Vec::new()],
+        },
+        result,
+        failed,
+    };
     let of_first = groups.flat_map(|files| files[1..].iter().map(|other| [&files[0], other]));
-    let large = Large::default();
-    // One pair at a time: a thread that waits for others within a pair could start another one, and wait for itself.
-    for pair in of_first.take_while(|_| !stop.is_stopped()) {
-        result.count(pair, &compare(pair, &large, stop), failed);
-    }
+    Heads::new(&plan::batch(&ProcessFacts::here())).read(of_first, &mut pairs);
+    let mut result = pairs.result;
     result.is_stopped = stop.is_stopped();
     Ok(result)
 }
 
-/// Compares two files.
-fn compare(pair: [&FileAt; 2], large: &Large, stop: &Stop) -> ComparedPair {
-    let mut means = Means {
-        options: TreeOptions::default(),
-        large,
-        stop,
-        rest: [Vec::new(), Vec::new()],
-    };
-    let mut compared = ComparedPair::default();
-    let open = |side: usize| pair[side].open(OFlags::RDONLY).map_err(|(_, error)| error);
-    if let Some(opened) = OpenedPair::new(open, means.options, &mut compared) {
-        // Most that differ do so here.
-        let mut heads = [[0; FIRST_BYTES]; 2];
-        let read = in_each("read", &mut failures(&mut compared.found), |side| {
-            read_full(&opened.files[side], &mut heads[side], 0)
-        });
-        if let Some([one, other]) = read {
-            opened.compare([&heads[0][..one], &heads[1][..other]], &mut means, &mut compared);
-        }
-    }
-    compared
+/// The comparison of pairs.
+struct Pairs<'a> {
+    means: Means<'a>,
+    result: SameSize,
+    failed: &'a mut dyn FnMut(&Path, &str),
 }
 
-impl SameSize {
-    fn count(&mut self, pair: [&FileAt; 2], compared: &ComparedPair, failed: &mut dyn FnMut(&Path, &str)) {
+impl<'a> Each<2> for Pairs<'a> {
+    type Item = [&'a FileAt; 2];
+    type Opened = ([&'a Path; 2], OpenedPair);
+
+    fn open(&mut self, files: [&'a FileAt; 2]) -> Option<Self::Opened> {
+        if self.means.stop.is_stopped() {
+            return None;
+        }
+        let mut compared = ComparedPair::default();
+        let open = |side: usize| files[side].open(OFlags::RDONLY).map_err(|(_, error)| error);
+        let opened = OpenedPair::new(open, self.means.options, &mut compared);
+        let paths = files.map(FileAt::path);
+        if opened.is_none() {
+            self.count(paths, &compared);
+        }
+        Some((paths, opened?))
+    }
+
+    fn files((_, opened): &Self::Opened) -> &[Arc<File>; 2] {
+        &opened.files
+    }
+
+    fn take(&mut self, (paths, opened): Self::Opened, heads: Result<[&[u8]; 2], Failed>) {
+        let mut compared = ComparedPair::default();
+        match heads {
+            Ok(heads) => opened.compare(heads, &mut self.means, &mut compared),
+            Err((side, error)) => compared.found.push(super::look::failed(side, "read", error)),
+        }
+        self.count(paths, &compared);
+    }
+}
+
+impl Pairs<'_> {
+    fn count(&mut self, paths: [&Path; 2], compared: &ComparedPair) {
         for what in &compared.found {
             if let TreeFinding::Failed { side, action, reason } = what {
-                self.failures += 1;
-                return failed(pair[*side as usize].path(), &format!("cannot {action}: {reason}"));
+                self.result.failures += 1;
+                return (self.failed)(paths[*side as usize], &format!("cannot {action}: {reason}"));
             }
         }
-        self.pairs += 1;
-        self.equal_pairs += u64::from(compared.found.is_empty());
-        self.bytes = self.bytes.saturating_add(compared.bytes);
+        self.result.pairs += 1;
+        self.result.equal_pairs += u64::from(compared.found.is_empty());
+        self.result.bytes = self.result.bytes.saturating_add(compared.bytes);
     }
 }
 

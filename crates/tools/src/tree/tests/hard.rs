@@ -371,3 +371,17 @@ fn files_of_one_size_are_counted_by_pairs() {
     );
     assert_eq!(result.bytes, (1 << 20) + 1);
 }
+
+#[test]
+fn several_large_files_of_one_size_are_compared() {
+    let all = tempfile::tempdir().unwrap();
+    let bytes = 9 << 20;
+    for number in 0..6_u8 {
+        let mut content = vec![7; bytes];
+        content[bytes - 1] += number / 5;
+        fs::write(all.path().join(number.to_string()), content).unwrap();
+    }
+    let mut failed = |path: &Path, why: &str| panic!("{}: {why}", path.display());
+    let result = same_size(all.path(), &Stop::default(), &mut failed).unwrap();
+    assert_eq!((result.sizes, result.pairs, result.equal_pairs), (1, 5, 4));
+}
