@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use seekless_results::{bytes, visible};
 use seekless_tools::dupes::act::choose::{Chosen, GroupChoice};
+use seekless_tools::dupes::act::past::PastRun;
 use seekless_tools::dupes::act::report::RefusedPart;
-use seekless_tools::dupes::act::undo::PastRun;
 use seekless_tools::dupes::act::{Action, Needless, Ran, Settled, Step, StepOutcome, plan};
 use serde_json::{Value, json};
 

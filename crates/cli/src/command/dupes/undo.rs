@@ -16,7 +16,8 @@ use clap::Args;
 use seekless_results::visible;
 use seekless_tools::Stop;
 use seekless_tools::dupes::act;
-use seekless_tools::dupes::act::undo::{self, PastRun, Undone};
+use seekless_tools::dupes::act::past::{self, PastRun};
+use seekless_tools::dupes::act::undo::{self, Undone};
 
 use super::act::unsourced;
 use super::how::state_directory;
@@ -76,7 +77,7 @@ pub fn run(arguments: &UndoArguments) -> Result<ExitCode, Failure> {
         None => last(&state)?,
     };
     if arguments.forget {
-        undo::forget(&journal).map_err(|error| unsourced(&error))?;
+        past::forget(&journal).map_err(|error| unsourced(&error))?;
         return Ok(ExitCode::SUCCESS);
     }
     let (stop, caught) = stopping(Stop::stop)?;
@@ -146,7 +147,7 @@ fn named(name: &Path, state: &Path) -> anyhow::Result<PathBuf> {
     };
     let found = journals.iter().find(is_it).map(|journal| journal.path.clone());
     // One that cannot be read is not listed: undoing says why.
-    let unlisted = || Some(undo::path_of(state, name)).filter(|path| path.exists());
+    let unlisted = || Some(past::path_of(state, name)).filter(|path| path.exists());
     found
         .or_else(unlisted)
         .with_context(|| format!("{}: no such journal; --list lists them", visible_path(name)))
@@ -154,7 +155,7 @@ fn named(name: &Path, state: &Path) -> anyhow::Result<PathBuf> {
 
 /// The journals, the newest first, and why the newest of those that cannot be trusted is not listed.
 fn listed(state: &Path) -> anyhow::Result<(Vec<PastRun>, Option<act::Error>)> {
-    let (journals, untrusted) = undo::list(state).map_err(|error| unsourced(&error))?;
+    let (journals, untrusted) = past::list(state).map_err(|error| unsourced(&error))?;
     Ok((journals, untrusted.into_iter().next()))
 }
 

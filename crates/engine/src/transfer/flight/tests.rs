@@ -27,10 +27,9 @@ fn ring() -> Option<Ring> {
 
 fn side(file: impl Into<OwnedFd>, method: &Method, bytes: u64) -> Side<'_> {
     let file = Arc::new(File::from(file.into()));
-    Side {
-        bytes,
-        ..Side::new(file, Path::new("file"), method, 0)
-    }
+    let mut side = Side::new(file, Path::new("file"), method, 0);
+    side.bytes = bytes;
+    side
 }
 
 fn content(bytes: usize) -> Vec<u8> {

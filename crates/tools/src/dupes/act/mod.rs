@@ -13,6 +13,7 @@ mod held;
 mod journal;
 mod name_state;
 pub mod origin;
+pub mod past;
 mod place;
 pub mod plan;
 mod prepare;
@@ -20,6 +21,7 @@ mod record;
 pub mod report;
 pub mod rules;
 mod run;
+mod run_record;
 mod session;
 mod settle;
 #[cfg(test)]

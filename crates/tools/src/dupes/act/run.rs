@@ -16,13 +16,14 @@ use seekless::update::{StepKind, Watch};
 use seekless_sys as sys;
 
 use super::held::{self, HeldKept};
-use super::journal::{self, JournalLine, RunJournal, Written, sync_file_system};
+use super::journal::{self, RunJournal, Written, sync_file_system};
 use super::place::Directories;
 use super::prepare::ProvenStep;
+use super::run_record::JournalLine;
 use super::session::Session;
 use super::{
     ActingOptions, Action, BATCH, BATCH_BYTES, Error, Ran, Refused, RunEvent, STOPPED, Step, StepOutcome, Tell,
-    Unwatched, cannot, change, directory, prepare, settle, undo,
+    Unwatched, cannot, change, directory, past, prepare, settle,
 };
 use crate::Stop;
 use crate::threads::in_threads;
@@ -59,7 +60,7 @@ pub(crate) fn run_watched(
         &|path, settled| tell(RunEvent::Settled(path, settled)),
         watch,
     )?;
-    undo::expire(&options.state_directory, SystemTime::now())?;
+    past::expire(&options.state_directory, SystemTime::now())?;
     let run = Run {
         session: Session::new(action, options, stop, watch),
         directory,

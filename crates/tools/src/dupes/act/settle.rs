@@ -10,10 +10,11 @@ use seekless::update::Watch;
 
 use super::change::unmake;
 use super::directory::unfollow;
-use super::journal::{self, Ending, JournalLine, RunJournal, RunRecord, Written};
+use super::journal::{self, Ending, RunJournal, Written};
 use super::name_state::{NameState, Names, WantedName};
 use super::place::{Directories, NameInDirectory};
 use super::record::{NameOf, StepRecord};
+use super::run_record::{JournalLine, RunRecord};
 use super::undo::{Undone, finish_undo};
 use super::{Action, Error, Ran, Settled, StepOutcome};
 

@@ -136,8 +136,8 @@ impl Tree {
         told.into_inner().unwrap()
     }
 
-    fn journals(&self) -> Vec<undo::PastRun> {
-        undo::list(&self.options().state_directory).unwrap().0
+    fn journals(&self) -> Vec<past::PastRun> {
+        past::list(&self.options().state_directory).unwrap().0
     }
 
     fn snapshot(&self) -> Snapshot {
@@ -347,7 +347,7 @@ fn each_action_does_what_it_says_and_is_undone() {
             assert_eq!(tree.snapshot(), before, "{action:?}");
             assert_eq!(tree.undo(), [], "undone twice");
             assert_eq!(tree.journals()[0].undone, 4);
-            undo::forget(&tree.journals()[0].path).unwrap();
+            past::forget(&tree.journals()[0].path).unwrap();
             assert_eq!(tree.journals(), []);
         }
     }
@@ -435,7 +435,7 @@ fn child_that_is_killed() {
             run_watched(&Action::Remove, &[], &options, &Stop::default(), &|_| (), &killing).unwrap();
         }
         _ => {
-            for journal in undo::list(&options.state_directory).unwrap().0 {
+            for journal in past::list(&options.state_directory).unwrap().0 {
                 undo_watched(&journal.path, &Stop::default(), &|_, _| (), &killing).unwrap();
             }
         }
@@ -503,7 +503,7 @@ fn require_together(tree: &Tree, now: &Snapshot, action: &Action) {
 
 fn forget_all(tree: &Tree) {
     for journal in tree.journals() {
-        undo::forget(&journal.path).unwrap();
+        past::forget(&journal.path).unwrap();
     }
 }
 
@@ -814,7 +814,7 @@ fn the_last_copy_stays_even_if_every_file_is_to_go() {
             }
             while !tree.journals().is_empty() {
                 tree.undo();
-                undo::forget(&tree.journals()[0].path).unwrap();
+                past::forget(&tree.journals()[0].path).unwrap();
             }
             assert!(
                 paths.iter().all(|path| fs::read(path).unwrap() == content),
@@ -1270,8 +1270,8 @@ fn journals_go_after_90_days_and_are_private() {
     assert_eq!(journal.path.metadata().unwrap().mode() & 0o777, 0o600);
     assert_eq!(state.join("dupes").metadata().unwrap().mode() & 0o777, 0o700);
     let day = Duration::from_hours(24);
-    assert_eq!(undo::expire(&state, journal.started + 89 * day).unwrap(), 0);
-    assert_eq!(undo::expire(&state, journal.started + 91 * day).unwrap(), 1);
+    assert_eq!(past::expire(&state, journal.started + 89 * day).unwrap(), 0);
+    assert_eq!(past::expire(&state, journal.started + 91 * day).unwrap(), 1);
     assert_eq!(tree.journals(), []);
 }
 
@@ -1459,7 +1459,7 @@ fn a_journal_of_another_user_is_refused() {
     std::os::unix::fs::chown(&path, Some(1234), None).unwrap();
     let error = undo::undo(&path, &Stop::default(), &|_, _| ()).unwrap_err();
     assert!(error.to_string().contains("belongs to another user"), "{error}");
-    undo::forget(&path).unwrap_err();
+    past::forget(&path).unwrap_err();
 }
 
 #[test]
@@ -2317,13 +2317,13 @@ fn a_journal_of_another_version_is_refused_and_neither_settled_nor_removed() {
         );
         for error in [
             undo::undo(&path, &Stop::default(), &|_, _| ()).unwrap_err(),
-            undo::forget(&path).unwrap_err(),
+            past::forget(&path).unwrap_err(),
         ] {
             assert!(error.to_string().contains(why), "{error}");
         }
         let state = tree.options().state_directory;
         let in_a_year = SystemTime::now() + Duration::from_hours(24 * 365);
-        assert_eq!(undo::expire(&state, in_a_year).unwrap(), 0);
+        assert_eq!(past::expire(&state, in_a_year).unwrap(), 0);
         assert_eq!(fs::read_to_string(&path).unwrap(), text);
         assert_eq!(tree.snapshot(), before);
     }
@@ -2473,7 +2473,7 @@ fn undo_syncs_new_files_before_they_have_names_and_names_before_the_record() {
         let changes = |(kind, is_journal, _): &&(StepKind, bool, u64)| !is_journal && *kind != StepKind::Sync;
         assert_eq!(told[names..].iter().filter(changes).count(), 0, "{told:?}");
         assert!(told[..=names].iter().all(|(.., records)| *records == 0), "{told:?}");
-        undo::forget(&journal).unwrap();
+        past::forget(&journal).unwrap();
     }
 }
 
@@ -2510,7 +2510,7 @@ fn what_a_power_cut_took_of_a_restored_file_is_restored_again_whatever_the_journ
         let theirs = tree.snapshot();
         assert_eq!(tree.undo(), []);
         assert_eq!(tree.snapshot(), theirs);
-        undo::forget(&tree.journals()[0].path).unwrap();
+        past::forget(&tree.journals()[0].path).unwrap();
     }
 }
 

@@ -1,15 +1,14 @@
-//! Undoing what a journal says, and the list of journals.
+//! Undoing what a journal says.
 //!
 //! What the names lead to now decides what is left to do, so undo may be killed and run again.
 //!
-//! Not here: writing journals, and settling those of killed runs.
+//! Not here: writing journals, listing them (`past`), and settling those of killed runs.
 
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
 
 use seekless::files::make_new;
 use seekless::plan::usual;
@@ -20,39 +19,18 @@ use seekless_sys::{self as sys, Support};
 use super::change::unmake;
 use super::directory::{make_again, name_again, unfollow};
 use super::held::digest_of;
-use super::journal::{self, JournalLine, RunJournal, RunRecord, Written};
+use super::journal::{RunJournal, Written};
 use super::name_state::{NameState, Names, WantedName};
+use super::past::own;
 use super::place::{Directories, NameInDirectory};
 use super::prepare::require_changeable_directory;
 use super::record::{NameOf, OldFile, StepRecord};
+use super::run_record::{JournalLine, RunRecord};
 use super::settle::settle;
 use super::twin::KnownFile;
-use super::{Action, BATCH, BATCH_BYTES, Error, Refused, StepOutcome, Unwatched, cannot};
+use super::{Action, BATCH, BATCH_BYTES, Error, Refused, Unwatched, cannot};
 use crate::Stop;
 use crate::visible::visible_path;
-
-/// What a journal says of its run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PastRun {
-    /// The journal.
-    pub path: PathBuf,
-    /// When the run began.
-    pub started: SystemTime,
-    /// What it did.
-    pub action: Action,
-    /// Names that were acted on.
-    pub names: u64,
-    /// Those of them that were undone.
-    pub undone: u64,
-    /// The space that the run freed.
-    pub gained_bytes: u64,
-    /// Whether the run is at work.
-    pub is_running: bool,
-    /// Whether the run ended; else it was killed.
-    pub is_complete: bool,
-    /// Whether undoing it failed, and restored nothing, the last time.
-    pub is_tried: bool,
-}
 
 /// The outcome of undoing a step for one name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,65 +56,6 @@ pub enum Undone {
 
 /// Receives the outcome for each name.
 pub type TellUndone<'a> = &'a dyn Fn(&Path, &Undone);
-
-/// Journals are kept for 90 days.
-const KEPT: Duration = Duration::from_hours(90 * 24);
-/// The newest are kept in any case: the clock may have been set forward.
-const NEWEST_KEPT: usize = if cfg!(test) { 0 } else { 20 };
-
-/// The journals, and why others cannot be trusted, each the newest first.
-///
-/// # Errors
-/// If the directory cannot be read; one that does not exist has none.
-pub fn list(state_directory: &Path) -> Result<(Vec<PastRun>, Vec<Error>), Error> {
-    let (mut found, mut untrusted) = (Vec::new(), Vec::new());
-    for path in journal::all(&journal::directory(state_directory))? {
-        // The journal of a run at work is locked, but can be read.
-        let (lines, is_running) = match RunJournal::open(&path) {
-            Ok(Some(open)) => (open.read(), false),
-            Ok(None) => (RunJournal::read_only(&path).and_then(|open| open.read()), true),
-            Err(error) => (Err(error), false),
-        };
-        let lines = match lines {
-            Ok(lines) => lines,
-            Err(error) => {
-                if error.source.kind() == io::ErrorKind::PermissionDenied {
-                    untrusted.push(error);
-                }
-                continue;
-            }
-        };
-        let names = |steps: &dyn Fn(&StepRecord) -> bool| -> u64 {
-            let chosen = lines.entries.iter().filter(|entry| steps(entry));
-            chosen.map(|entry| entry.names.len() as u64).sum()
-        };
-        let has_acted = |entry: &StepRecord| lines.outcomes.get(&entry.number).is_some_and(StepOutcome::has_acted);
-        found.push(PastRun {
-            path,
-            started: lines.header.started(),
-            action: lines.header.action.clone(),
-            names: names(&has_acted),
-            undone: names(&|entry| lines.undone.get(&entry.number) == Some(&true)),
-            gained_bytes: lines.gained_bytes(),
-            is_running,
-            is_complete: lines.is_complete,
-            is_tried: lines.is_tried,
-        });
-    }
-    found.reverse();
-    untrusted.reverse();
-    Ok((found, untrusted))
-}
-
-/// Where the journal with a name is, if there is one.
-#[must_use]
-pub fn path_of(state_directory: &Path, name: &Path) -> PathBuf {
-    let mut file = name.as_os_str().to_owned();
-    if name.extension().is_none_or(|extension| extension != "jsonl") {
-        file.push(".jsonl");
-    }
-    journal::directory(state_directory).join(file)
-}
 
 /// Undoes what a journal says, the newest step first. What was undone is written in the journal: a later undo continues.
 ///
@@ -213,51 +132,6 @@ fn undo_steps(
         undoing.journal.add(&JournalLine::Tried);
     }
     undoing.journal.sync(watch)
-}
-
-/// Opens a journal that is not at work.
-fn own(path: &Path) -> Result<RunJournal, Error> {
-    RunJournal::open(path)?.ok_or_else(|| Error {
-        path: path.to_owned(),
-        action: "cannot lock the journal",
-        source: io::Error::new(io::ErrorKind::WouldBlock, "its run, or an undo of it, is still running"),
-    })
-}
-
-/// Removes a journal: what it says can no longer be undone.
-///
-/// # Errors
-/// The system's, or that its run is still at work.
-pub fn forget(journal: &Path) -> Result<(), Error> {
-    let open = own(journal)?;
-    // A file without a header is not a journal.
-    open.read()?;
-    std::fs::remove_file(journal).map_err(|source| Error {
-        path: journal.to_owned(),
-        action: "cannot remove the journal",
-        source,
-    })
-}
-
-/// Removes journals that are older than 90 days, but for the newest; returns how many.
-///
-/// # Errors
-/// If the directory cannot be read.
-pub(super) fn expire(state_directory: &Path, now: SystemTime) -> Result<u64, Error> {
-    let mut count = 0;
-    let mut all = journal::all(&journal::directory(state_directory))?;
-    all.truncate(all.len().saturating_sub(NEWEST_KEPT));
-    for path in all {
-        let Ok(Some(open)) = RunJournal::open(&path) else {
-            continue;
-        };
-        let Ok(started) = open.started() else { continue };
-        let age = now.duration_since(started).unwrap_or_default();
-        if age > KEPT && std::fs::remove_file(&path).is_ok() {
-            count += 1;
-        }
-    }
-    Ok(count)
 }
 
 /// An undo at work.

@@ -1,0 +1,274 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn rule(text: &str) -> Rule {
+    Rule::parse(text.as_ref()).unwrap()
+}
+
+fn rules(texts: &[&str]) -> Vec<Rule> {
+    texts.iter().map(|text| rule(text)).collect()
+}
+
+fn copy(inode: u64, modified_ns: i64, paths: &[&str]) -> Copy {
+    let name = |path: &&str| CopyName {
+        path: path.into(),
+        given: Path::new(path).strip_prefix("/work").unwrap_or(Path::new(path)).into(),
+        root: 0,
+        is_poor: false,
+    };
+    Copy {
+        names: paths.iter().map(name).collect(),
+        state: FileState {
+            device: 1,
+            inode,
+            bytes: 5,
+            modified_ns,
+            changed_ns: modified_ns,
+        },
+        files: None,
+        own_bytes: 4096,
+        fixed: None,
+    }
+}
+
+/// What stays of three files: `path why`, in the order of the paths.
+fn kept(copies: &[Copy], texts: &[&str]) -> Vec<String> {
+    let choice = choose(copies, &rules(texts), false);
+    let each = |(paths, why): &(Vec<PathBuf>, String)| -> Vec<String> {
+        paths.iter().map(|path| format!("{} {why}", path.display())).collect()
+    };
+    let mut kept: Vec<_> = choice.kept.iter().flat_map(each).collect();
+    kept.sort();
+    kept
+}
+
+fn three() -> Vec<Copy> {
+    vec![
+        copy(1, 20, &["/work/b/long-name"]),
+        copy(2, 30, &["/work/a/x.raw"]),
+        copy(3, 10, &["/work/c"]),
+    ]
+}
+
+#[test]
+fn an_order_keeps_its_first_file() {
+    for (text, path) in [
+        ("newest", "/work/a/x.raw"),
+        ("oldest", "/work/c"),
+        ("shortest", "/work/c"),
+        ("longest", "/work/b/long-name"),
+        ("first", "/work/a/x.raw"),
+    ] {
+        assert_eq!(kept(&three(), &[text]), [format!("{path} {text}")]);
+    }
+    let mut copies = three();
+    copies[1].names[0].root = 1;
+    assert_eq!(kept(&copies, &["first"]), ["/work/b/long-name first"]);
+}
+
+#[test]
+fn ties_are_decided_by_the_next_order_then_by_what_stays_anyway_then_by_path() {
+    let mut copies = three();
+    for copy in &mut copies {
+        copy.state.modified_ns = 7;
+    }
+    assert_eq!(kept(&copies, &["newest", "shortest"]), ["/work/c newest"]);
+    assert_eq!(kept(&copies, &["newest"]), ["/work/a/x.raw newest"]);
+    assert_eq!(kept(&copies, &["newest", "name:c"]), ["/work/c name:c"]);
+}
+
+#[test]
+fn every_file_that_a_rule_protects_stays() {
+    for (texts, expected) in [
+        (&["name:*.raw"][..], &["/work/a/x.raw name:*.raw"][..]),
+        (&["path:b/*"], &["/work/b/long-name path:b/*"]),
+        (&["path:./b/*"], &["/work/b/long-name path:./b/*"]),
+        (&["path:/work/*"], &["/work/c path:/work/*"]),
+        (
+            &["path:/work/*/*"],
+            &["/work/a/x.raw path:/work/*/*", "/work/b/long-name path:/work/*/*"],
+        ),
+        (
+            &["not-under:/work/b"],
+            &["/work/a/x.raw not-under:/work/b", "/work/c not-under:/work/b"],
+        ),
+        (&["not-under /work"], &["/work/a/x.raw last copy"]),
+        (
+            &["oldest", "name:*.raw"],
+            &["/work/a/x.raw name:*.raw", "/work/c oldest"],
+        ),
+        (
+            &["at-least 2", "oldest"],
+            &["/work/b/long-name at-least:2", "/work/c oldest"],
+        ),
+        (
+            &["at-least:2", "path:**"],
+            &["/work/a/x.raw path:**", "/work/b/long-name path:**", "/work/c path:**"],
+        ),
+    ] {
+        assert_eq!(kept(&three(), texts), expected, "{texts:?}");
+    }
+}
+
+#[test]
+fn a_directory_is_no_prefix_of_another_with_a_longer_name() {
+    let copies = [copy(1, 1, &["/work/b/x"]), copy(2, 1, &["/work/bb/x"])];
+    assert_eq!(kept(&copies, &["not-under:/work/b"]), ["/work/bb/x not-under:/work/b"]);
+}
+
+#[test]
+fn names_of_one_file_stay_or_go_together() {
+    let copies = [
+        copy(1, 1, &["/work/a", "/work/z.raw"]),
+        copy(2, 2, &["/work/b", "/work/c"]),
+    ];
+    assert_eq!(
+        kept(&copies, &["name:*.raw"]),
+        ["/work/a name:*.raw", "/work/z.raw name:*.raw"]
+    );
+    let choice = choose(&copies, &rules(&["newest"]), true);
+    assert_eq!(choice.steps.len(), 1);
+    assert_eq!(
+        choice.steps[0].file.paths,
+        [Path::new("/work/a"), Path::new("/work/z.raw")]
+    );
+    assert_eq!(choice.steps[0].keep.path, Path::new("/work/b"));
+}
+
+#[test]
+fn a_copy_that_does_not_count_is_not_the_last() {
+    let mut copies = three();
+    copies[1].names[0].is_poor = true;
+    assert_eq!(
+        kept(&copies, &["newest"]),
+        ["/work/a/x.raw newest", "/work/b/long-name last copy"]
+    );
+    // The others rely on the one that counts.
+    let choice = choose(&copies, &rules(&["newest"]), false);
+    assert_eq!(choice.steps[0].keep.path, Path::new("/work/b/long-name"));
+    for copy in &mut copies {
+        copy.names[0].is_poor = true;
+    }
+    assert_eq!(kept(&copies, &["newest"]), ["/work/a/x.raw newest"]);
+}
+
+#[test]
+fn a_reference_stays_and_is_enough() {
+    let mut copies = three();
+    copies[2].fixed = Some(Fixed::Reference);
+    assert_eq!(kept(&copies, &[]), ["/work/c reference"]);
+    assert_eq!(
+        kept(&copies, &["newest"]),
+        ["/work/a/x.raw newest", "/work/c reference"]
+    );
+    copies[2].names[0].is_poor = true;
+    assert_eq!(kept(&copies, &[]), ["/work/a/x.raw last copy", "/work/c reference"]);
+}
+
+#[test]
+fn links_need_a_copy_on_each_file_system() {
+    let mut copies = three();
+    copies[2].state.device = 2;
+    let choice = choose(&copies, &rules(&["oldest"]), true);
+    let kept: Vec<_> = choice.kept.iter().map(|(_, why)| why.as_str()).collect();
+    assert_eq!(kept, ["oldest", "last copy on this file system"]);
+    assert_eq!(choice.steps.len(), 1);
+    assert_eq!(choice.steps[0].keep.path, Path::new("/work/b/long-name"));
+    assert_eq!(choose(&copies, &rules(&["oldest"]), false).steps.len(), 2);
+}
+
+fn some_rule() -> impl Strategy<Value = Rule> {
+    prop_oneof![
+        Just("newest"),
+        Just("oldest"),
+        Just("shortest"),
+        Just("longest"),
+        Just("first"),
+        Just("name:a*"),
+        Just("path:/d0/**"),
+        Just("not-under:/d1"),
+        Just("at-least:2"),
+        Just("at-least:3"),
+    ]
+    .prop_map(|text| Rule::parse(text.as_ref()).unwrap())
+}
+
+fn some_copies() -> impl Strategy<Value = Vec<Copy>> {
+    let name = (0..3_u32, "[ab]{1,3}", prop::bool::weighted(0.3));
+    let copy = (
+        prop::collection::vec(name, 1..3),
+        1..3_u64,
+        0..3_i64,
+        prop_oneof![4 => Just(None), 1 => Just(Some(Fixed::Reference)), 1 => Just(Some(Fixed::Link))],
+    );
+    prop::collection::vec(copy, 1..6).prop_map(|all| {
+        let copies = all
+            .into_iter()
+            .enumerate()
+            .map(|(number, (names, device, modified_ns, fixed))| {
+                let name = |(at, (root, name, is_poor)): (usize, (u32, String, bool))| CopyName {
+                    path: format!("/d{root}/{name}{number}{at}").into(),
+                    given: format!("d{root}/{name}{number}{at}").into(),
+                    root,
+                    is_poor,
+                };
+                Copy {
+                    names: names.into_iter().enumerate().map(name).collect(),
+                    state: FileState {
+                        device,
+                        inode: number as u64,
+                        bytes: 3,
+                        modified_ns,
+                        changed_ns: 0,
+                    },
+                    files: None,
+                    own_bytes: 1,
+                    fixed,
+                }
+            });
+        copies.collect()
+    })
+}
+
+proptest! {
+    #[test]
+    fn whatever_the_rules_a_copy_that_counts_stays_and_each_step_relies_on_one_that_stays(
+        copies in some_copies(),
+        rules in prop::collection::vec(some_rule(), 0..4),
+        is_linked: bool,
+    ) {
+        let choice = choose(&copies, &rules, is_linked);
+        let kept: HashSet<&Path> = choice.kept.iter().flat_map(|(paths, _)| paths).map(PathBuf::as_path).collect();
+        let stays = |copy: &Copy| copy.names.iter().all(|name| kept.contains(name.path.as_path()));
+        let goes = |copy: &Copy| copy.names.iter().all(|name| !kept.contains(name.path.as_path()));
+        let least = rules.iter().filter_map(Rule::at_least).max().unwrap_or(1);
+        let count = |test: &dyn Fn(&Copy) -> bool| copies.iter().filter(|copy| test(copy)).count();
+        prop_assert!(count(&|copy| stays(copy) && !copy.is_poor()) >= least.min(count(&|copy| !copy.is_poor())));
+        prop_assert!(count(&stays) >= least.min(copies.len()));
+        for copy in &copies {
+            prop_assert!(stays(copy) || goes(copy));
+            let is_protected = copy.fixed.is_some() || rules.iter().any(|rule| rule.protects(&copy.names));
+            prop_assert!(!is_protected || stays(copy));
+        }
+        if let Some(order) = rules.iter().find_map(Rule::order) {
+            let best = copies.iter().min_by(|one, other| by_orders(&[order], one, other)).unwrap();
+            let is_as_good = |copy: &Copy| by_orders(&[order], best, copy).is_eq() && stays(copy);
+            prop_assert!(copies.iter().any(is_as_good));
+        }
+        prop_assert_eq!(choice.steps.len(), count(&goes));
+        for step in &choice.steps {
+            let target = copies.iter().find(|copy| copy.state == step.file.state).unwrap();
+            let keeper = copies.iter().find(|copy| copy.state == step.keep.state).unwrap();
+            prop_assert!(goes(target) && stays(keeper));
+            prop_assert!(keeper.names.iter().any(|name| name.path == step.keep.path));
+            prop_assert!(!is_linked || keeper.state.device == target.state.device);
+            let counts = |copy: &Copy| stays(copy) && !copy.is_poor();
+            let is_there = |copy: &Copy| !is_linked || copy.state.device == target.state.device;
+            prop_assert!(!keeper.is_poor() || (target.is_poor() && !copies.iter().any(|copy| counts(copy) && is_there(copy))));
+        }
+        let mut turned = copies.clone();
+        turned.reverse();
+        prop_assert_eq!(choose(&turned, &rules, is_linked), choice);
+    }
+}
