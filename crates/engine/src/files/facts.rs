@@ -1,4 +1,4 @@
-//! Facts about an entry: its kind from the directory, the rest from stat(2).
+//! Facts about a file, from stat(2).
 
 use std::fs::Metadata;
 use std::ops::Deref;

@@ -1,5 +1,5 @@
 //! Holding a file while it is changed: a lock, which other seekless jobs respect; a lease, by which the kernel keeps other
-//! processes out; and what was true of the file, which is asked again before each call that changes it.
+//! processes out; and what was true of the file, so that a job can ask whether others have changed it.
 //!
 //! A job locks the file first, then takes the lease if it needs one, and checks the lease before each step that relies
 //! on it. The job decides what to do without a lease. What a lease proves on which file system: [`seekless_sys::lease_scope`].

@@ -91,7 +91,11 @@ pub(super) fn find(
 ) -> (Vec<UserFile>, LeftOut) {
     let (mut files, mut left_out) = (Vec::new(), LeftOut::default());
     let mut linked = HashSet::new();
-    let rules = OneFileSystem(fs::metadata(directory).map_or(0, |found| found.dev()));
+    // A tree may have many directories and no file.
+    let rules = OneFileSystem {
+        device: fs::metadata(directory).map_or(0, |found| found.dev()),
+        is_stopped: &|| is_enough(0),
+    };
     for found in Walk::below(directory, rules) {
         if is_enough(files.len()) {
             break;
@@ -106,11 +110,18 @@ pub(super) fn find(
 }
 
 /// Enters the directories of the file system with this number.
-struct OneFileSystem(u64);
+struct OneFileSystem<'a> {
+    device: u64,
+    is_stopped: &'a dyn Fn() -> bool,
+}
 
-impl WalkRules for OneFileSystem {
+impl WalkRules for OneFileSystem<'_> {
     fn enters(&mut self, _at: BorrowedFd<'_>, facts: &StatFacts) -> bool {
-        facts.device == self.0
+        facts.device == self.device
+    }
+
+    fn is_stopped(&self) -> bool {
+        (self.is_stopped)()
     }
 }
 

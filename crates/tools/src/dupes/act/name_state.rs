@@ -113,14 +113,16 @@ impl Names<'_> {
         let Some((found, file)) = opened(place, called) else {
             return Ok(NamedFile::Other);
         };
-        if entry.acted_on().is(&found, file.as_deref()) {
+        // Without birth times, what undo made may look like the file whose inode number it has.
+        let is_made = made.iter().any(|made| made.is(&found, file.as_deref()));
+        if !is_made && entry.acted_on().is(&found, file.as_deref()) {
             let is_as_old = entry.is_as_old(&found);
             return Ok(NamedFile::ActedOn { is_as_old });
         }
         let Some(file) = file.filter(|_| found.kind == FileType::RegularFile) else {
             return Ok(NamedFile::Other);
         };
-        if made.iter().any(|made| made.is(&found, Some(&file))) {
+        if is_made {
             return Ok(NamedFile::Made(file));
         }
         if *self.action != Action::Hardlink {
