@@ -49,10 +49,10 @@ fn show_change(page: &mut Page<'_>, contest: &ContestChange, all: bool) -> io::R
         };
     }
     TextTable::new(Some(&sheet.title), &heads_of(&sheet), rows).print(page, &[0, 1, 2])?;
-    contest
-        .asides(all)
-        .iter()
-        .try_for_each(|aside| page.aside(DIM, aside))?;
+    let hidden = contest.hidden(all).map(|hidden| hidden + " (--all shows them)");
+    for aside in hidden.into_iter().chain(contest.asides(all)) {
+        page.aside(DIM, &aside)?;
+    }
     contest
         .sentences()
         .iter()

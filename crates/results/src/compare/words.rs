@@ -140,17 +140,21 @@ impl ContestChange {
         sheet
     }
 
-    /// What the table leaves out: methods with too few rounds, the reference, and methods that only one run measured.
+    /// How many methods the table leaves out, because they have too few rounds.
+    #[must_use]
+    pub fn hidden(&self, all: bool) -> Option<String> {
+        let hidden = self.methods.len() - self.shown(all).len();
+        (hidden > 0).then(|| format!("... {hidden} more, with fewer than 6 rounds"))
+    }
+
+    /// What the table leaves out besides: the reference, and methods that only one run measured.
     #[must_use]
     pub fn asides(&self, all: bool) -> Vec<String> {
-        let shown = self.shown(all).len();
-        let hidden = self.methods.len() - shown;
-        let hidden = (hidden > 0).then(|| format!("... {hidden} more, with fewer than 6 rounds (--all shows them)"));
-        let reference = self.reference.as_ref().filter(|_| shown > 1);
+        let reference = self.reference.as_ref().filter(|_| self.shown(all).len() > 1);
         let reference = reference.map(|reference| format!("the reference is {}", short(reference)));
         let new = told_apart("now measured", &self.new, "was", all);
         let gone = told_apart("no longer measured", &self.gone, "is", all);
-        hidden.into_iter().chain(reference).chain(new).chain(gone).collect()
+        reference.into_iter().chain(new).chain(gone).collect()
     }
 
     /// The methods to use and the fastest, before and now; for a sustained write, the course of its rate.

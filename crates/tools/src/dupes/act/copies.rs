@@ -54,30 +54,22 @@ impl<'a> CopyPlaces<'a> {
         }
     }
 
-    /// The files of a group that are what they were; and the others, with the reasons. All names of a file are acted on, or none.
+    /// The files of a group; and those that can no longer be found, with the reason.
     pub fn copies(&mut self, group: &EqualFiles) -> (Vec<Copy>, Vec<(PathBuf, String)>) {
-        let (mut copies, mut gone, mut is_reference_lost) = (Vec::new(), Vec::new(), false);
+        let (mut copies, mut gone) = (Vec::new(), Vec::new());
         for file in &group.files {
             match self.copy(file, group.bytes) {
                 Ok(copy) => copies.push(copy),
-                Err(lost) => {
-                    is_reference_lost |= file.names.iter().any(|name| self.is_root_reference(name.root));
-                    gone.push(lost);
-                }
+                Err(lost) => gone.push(lost),
             }
-        }
-        // Without its reference, the group would be treated as one that never had any.
-        if is_reference_lost && !copies.iter().any(|copy| copy.fixed == Some(Fixed::Reference)) {
-            copies.clear();
         }
         (copies, gone)
     }
 
     fn copy(&mut self, file: &Equal, bytes: u64) -> Result<Copy, (PathBuf, String)> {
-        let was = FileState { bytes, ..file.state };
         let mut copy = Copy {
             names: Vec::new(),
-            state: was,
+            state: FileState { bytes, ..file.state },
             files: file.contents.map(|contents| contents.files),
             own_bytes: file.own_bytes,
             fixed: None,
@@ -89,11 +81,6 @@ impl<'a> CopyPlaces<'a> {
             if is_link {
                 path = fs::canonicalize(&path).map_err(|error| lost(format!("cannot be found: {error}")))?;
             }
-            let now = match &file.contents {
-                None => self.origin.prove(&path, &was),
-                contents => self.origin.prove_directory(&path, &was, contents.as_ref()),
-            };
-            copy.state = now.map_err(lost)?;
             if self.is_root_reference(name.root) || self.is_reference(&path) {
                 copy.fixed = Some(Fixed::Reference);
             }
@@ -116,7 +103,7 @@ impl<'a> CopyPlaces<'a> {
                 continue;
             }
             copy.names.push(CopyName {
-                is_poor: self.is_poor(&path, copy.state.device) || file.contents.is_some() && self.is_poor_in(&path),
+                is_poor: self.is_poor(&path, file.state.device) || file.contents.is_some() && self.is_poor_in(&path),
                 path,
                 given: name.path.clone(),
                 root: name.root,

@@ -11,7 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::FileType;
-use seekless::files::{FileState, kind_of, own_bytes, with_article};
+use seekless::files::{FileState, allocated_bytes, kind_of, own_bytes, with_article};
 use seekless::update::{StepKind, Watch};
 use seekless_sys::Access;
 use walkdir::WalkDir;
@@ -178,10 +178,12 @@ fn first_difference(one: &ListedDirectory, other: &ListedDirectory) -> Option<Pa
     Some(one.path.join(path))
 }
 
-/// The space that a file shares with no other; 0 if unknown.
+/// The space that a file shares with no other, as far as the file system tells; 0 if it cannot be opened.
 fn unshared_bytes(path: &Path) -> u64 {
-    let own = File::open(path).and_then(|file| own_bytes(&file));
-    own.ok().flatten().unwrap_or(0)
+    let Ok(file) = File::open(path) else { return 0 };
+    let own = own_bytes(&file).ok().flatten();
+    let all = || file.metadata().map_or(0, |found| allocated_bytes(&found));
+    own.unwrap_or_else(all)
 }
 
 /// Opens the directory of a step. Fails with the reason why it will stay, as far as this is known while files are in it.

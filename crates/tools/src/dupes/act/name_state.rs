@@ -183,18 +183,30 @@ impl Names<'_> {
     ) -> io::Result<Result<bool, String>> {
         let temporary = OsStr::new(&name.temporary);
         let aside = place.beside(temporary);
-        match self.look(entry, name, place, temporary, made)? {
+        let is_surplus = match self.look(entry, name, place, temporary, made)? {
             NamedFile::Nothing => return Ok(Ok(false)),
-            // The link, or the copy, which did not get the name or lost it again.
-            NamedFile::Made(_)
-            | NamedFile::Link { is_unchanged: true, .. }
-            | NamedFile::Link { is_surplus: true, .. } => {
-                place.remove(temporary, self.watch)?;
-                return Ok(Ok(false));
-            }
-            NamedFile::ActedOn { .. } | NamedFile::Link { .. } | NamedFile::Other => {}
+            // It did not get the name, or lost it again.
+            NamedFile::Link {
+                is_unchanged,
+                is_surplus,
+            } => is_unchanged || is_surplus,
+            // Another copy may not be possible any more.
+            NamedFile::Made(copy) => match self.look(entry, name, place, &place.name, made)? {
+                NamedFile::ActedOn { is_as_old: true } | NamedFile::Made(_) => true,
+                _ if !entry.has_digest(&StatFacts::of(&copy)?, &copy) => true,
+                _ => {
+                    let given = entry.old.give_attributes(&copy);
+                    given.map_err(io::Error::other).and_then(|()| copy.sync_all())?;
+                    false
+                }
+            },
+            NamedFile::ActedOn { .. } | NamedFile::Other => false,
+        };
+        if is_surplus {
+            place.remove(temporary, self.watch)?;
+            return Ok(Ok(false));
         }
-        // It is the file that had the name, or what another program had saved under it.
+        // It is the file that had the name, or its copy, or what another program had saved under it.
         if place.facts()?.is_none() {
             place.rename(temporary, place, &place.name, self.watch)?;
             return Ok(Ok(true));

@@ -9,6 +9,7 @@ use std::path::{Component, Path, PathBuf};
 
 use serde_json::Value;
 
+use super::copies::CopyPlaces;
 use super::origin::{GivenRoot, SearchOrigin};
 use crate::dupes::{Equal, EqualFiles, FoundName, Proof, ReportedGroup};
 use crate::json;
@@ -47,10 +48,20 @@ pub fn read(text: &[u8], with_directories: bool) -> Result<ReadReport, String> {
     let origin =
         SearchOrigin::read(&summary.ok_or("it has no summary: it is incomplete, or not a report of seekless dupes")?)?;
     let (mut groups, mut refused) = (Vec::new(), Vec::new());
+    let mut places = CopyPlaces::new(&origin);
     for (place, part) in parts {
-        match part.and_then(|part| group(&part, &origin, with_directories)) {
-            Ok(group) => groups.push(group),
-            Err(why) => refused.push(RefusedPart { place, path: None, why }),
+        let refuse = |path, why| RefusedPart {
+            place: place.clone(),
+            path,
+            why,
+        };
+        let group = part.and_then(|part| group(&part, &origin, with_directories));
+        match group.map(|group| proven(group, &origin, &mut places)) {
+            Ok((group, lost)) => {
+                refused.extend(lost.into_iter().map(|(path, why)| refuse(Some(path), why)));
+                groups.extend(group);
+            }
+            Err(why) => refused.push(refuse(None, why)),
         }
     }
     Ok(ReadReport {
@@ -143,4 +154,42 @@ fn group(part: &Value, origin: &SearchOrigin, with_directories: bool) -> Result<
 fn is_below(root: &GivenRoot, path: &Path) -> bool {
     let rest = path.strip_prefix(&root.given);
     rest.is_ok_and(|rest| rest.components().all(|part| matches!(part, Component::Normal(_))))
+}
+
+/// The unchanged files of a group; and the others, with the reasons.
+fn proven(
+    mut group: EqualFiles,
+    origin: &SearchOrigin,
+    places: &mut CopyPlaces<'_>,
+) -> (Option<EqualFiles>, Vec<(PathBuf, String)>) {
+    let mut refused = Vec::new();
+    let mut is_reference_lost = false;
+    group.files.retain_mut(|file| {
+        let names = file.names.iter().map(|name| {
+            let now = places.absolute(&name.path).and_then(|path| match &file.contents {
+                None => origin.prove(&path, &file.state),
+                contents => origin.prove_directory(&path, &file.state, contents.as_ref()),
+            });
+            now.map_err(|why| (name.path.clone(), why))
+        });
+        // All names of a file are acted on, or none.
+        match names.collect::<Result<Vec<_>, _>>() {
+            Ok(now) => {
+                file.state = now.first().copied().unwrap_or(file.state);
+                true
+            }
+            Err(reason) => {
+                is_reference_lost |= file.names.iter().any(|name| places.is_root_reference(name.root));
+                refused.push(reason);
+                false
+            }
+        }
+    });
+    let has_reference =
+        (group.files.iter()).any(|file| file.names.iter().any(|name| places.is_root_reference(name.root)));
+    // Without its reference, the group would be treated as one that never had any.
+    if is_reference_lost && !has_reference {
+        return (None, refused);
+    }
+    (Some(group), refused)
 }
