@@ -603,6 +603,45 @@ fn a_killed_undo_is_completed_by_the_next() {
     }
 }
 
+/// Whether a file of the tree has these bytes.
+fn has_content(tree: &Tree, bytes: &[u8]) -> bool {
+    let entries = walkdir::WalkDir::new(tree.root()).into_iter();
+    let mut files = entries.map(Result::unwrap).filter(|entry| entry.file_type().is_file());
+    files.any(|file| fs::read(file.path()).unwrap() == bytes)
+}
+
+#[test]
+fn what_a_killed_undo_copied_stays_if_the_kept_file_is_changed_and_removed_then() {
+    let tree = tree();
+    let mut kills_with_a_copy = 0;
+    for (number, action) in actions(&tree).iter().enumerate() {
+        if !action.makes_links() {
+            continue;
+        }
+        for left in 0.. {
+            let steps = sample(&tree);
+            let kept = tree.path("keep");
+            let bytes = fs::read(&kept).unwrap();
+            tree.run(action, &steps);
+            let was_killed = is_killed(&tree, number, "undo", left);
+            fs::write(&kept, "changed").unwrap();
+            fs::remove_file(&kept).unwrap();
+            let had_content = has_content(&tree, &bytes);
+            kills_with_a_copy += u64::from(had_content && was_killed);
+            tree.undo();
+            assert!(
+                has_content(&tree, &bytes) || !had_content,
+                "{action:?}, killed before change {left}"
+            );
+            forget_all(&tree);
+            if !was_killed {
+                break;
+            }
+        }
+    }
+    assert!(kills_with_a_copy > 3);
+}
+
 #[test]
 fn a_killed_undo_of_a_killed_run_is_completed_by_the_next() {
     let tree = tree();
