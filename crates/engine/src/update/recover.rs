@@ -131,6 +131,9 @@ impl<'a> Interrupted<'a> {
                     self.doubted(Doubt::Damaged(error))
                 };
             }
+            Err(error) if error.raw_os_error().is_some() => {
+                return Err(Error::system(&self.journal_path, "read the journal", error));
+            }
             Err(error) => return self.doubted(Doubt::NoJournal(error)),
         };
         if header.inode != metadata.ino() && has_lasting_inode(&self.place.path)? {
