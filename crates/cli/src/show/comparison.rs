@@ -49,8 +49,7 @@ fn show_change(page: &mut Page<'_>, contest: &ContestChange, all: bool) -> io::R
         };
     }
     TextTable::new(Some(&sheet.title), &heads_of(&sheet), rows).print(page, &[0, 1, 2])?;
-    let hidden = contest.hidden(all).map(|hidden| hidden + " (--all shows them)");
-    for aside in hidden.into_iter().chain(contest.asides(all)) {
+    for aside in contest.asides(all, " (--all shows them)") {
         page.aside(DIM, &aside)?;
     }
     contest

@@ -49,7 +49,7 @@ fn changed(contest: &ContestChange) -> Markup {
     html! {
         h3 { (sheet.title) }
         (table(&sheet, false))
-        @for aside in contest.asides(true) { p.aside { (aside) } }
+        @for aside in contest.asides(true, "") { p.aside { (aside) } }
         @for sentence in contest.sentences() { p { (sentence) } }
     }
 }

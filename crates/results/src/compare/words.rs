@@ -140,21 +140,19 @@ impl ContestChange {
         sheet
     }
 
-    /// How many methods the table leaves out, because they have too few rounds.
+    /// What the table leaves out: methods with too few rounds, the reference, and methods that only one run measured. `hint` follows
+    /// what `all` would show.
     #[must_use]
-    pub fn hidden(&self, all: bool) -> Option<String> {
-        let hidden = self.methods.len() - self.shown(all).len();
-        (hidden > 0).then(|| format!("... {hidden} more, with fewer than 6 rounds"))
-    }
-
-    /// What the table leaves out besides: the reference, and methods that only one run measured.
-    #[must_use]
-    pub fn asides(&self, all: bool) -> Vec<String> {
-        let reference = self.reference.as_ref().filter(|_| self.shown(all).len() > 1);
+    pub fn asides(&self, all: bool, hint: &str) -> Vec<String> {
+        let shown = self.shown(all).len();
+        let hidden = self.methods.len() - shown;
+        let hidden = (hidden > 0).then(|| format!("... {hidden} more, with fewer than 6 rounds{hint}"));
+        let reference = self.reference.as_ref().filter(|_| shown > 1);
         let reference = reference.map(|reference| format!("the reference is {}", short(reference)));
-        let new = told_apart("now measured", &self.new, "was", all);
-        let gone = told_apart("no longer measured", &self.gone, "is", all);
-        reference.into_iter().chain(new).chain(gone).collect()
+        let fewest = if all { usize::MAX } else { FEWEST_SHOWN };
+        let new = told_apart("now measured", &self.new, "was", fewest, hint);
+        let gone = told_apart("no longer measured", &self.gone, "is", fewest, hint);
+        hidden.into_iter().chain(reference).chain(new).chain(gone).collect()
     }
 
     /// The methods to use and the fastest, before and now; for a sustained write, the course of its rate.
@@ -174,15 +172,15 @@ impl ContestChange {
     }
 }
 
-fn told_apart(what: &str, methods: &[Availability], verb: &str, all: bool) -> Vec<String> {
-    let shown = if all { methods.len() } else { FEWEST_SHOWN };
-    let told = methods.iter().take(shown).map(|one| {
+/// A line for each of the first methods, and one for the others.
+fn told_apart(what: &str, methods: &[Availability], verb: &str, most: usize, hint: &str) -> Vec<String> {
+    let told = methods.iter().take(most).map(|one| {
         let why = visible(&one.why).into_owned();
         format!("{what}: {} ({verb} {why})", short(&one.method))
     });
     let mut told: Vec<String> = told.collect();
-    if methods.len() > shown {
-        told.push(format!("{what}: {} more (--all shows them)", methods.len() - shown));
+    if methods.len() > most {
+        told.push(format!("{what}: {} more{hint}", methods.len() - most));
     }
     told
 }
