@@ -1,6 +1,6 @@
 //! Which files a job takes: those that the user named, and those below directories, by filters and rules.
 //!
-//! All files of many trees are listed by several threads ([`Files`]), or in the order of one tree ([`Selection::walk`]). How
+//! All files of many trees are listed by several threads (`Files`), or in the order of one tree (`Selection::walk`). How
 //! directories are walked is the engine's ([`seekless::walk`]).
 
 mod all;
