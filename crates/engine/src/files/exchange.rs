@@ -7,8 +7,7 @@ use std::path::Path;
 
 use seekless_sys::{Directory, Support};
 
-use super::StatFacts;
-use super::{StepKind, Watch};
+use super::{StatFacts, StepKind, Watch};
 
 /// Two names in a directory: one that leads to something else than it should, and the temporary one of what is to replace it.
 pub struct Exchange<'a, E> {

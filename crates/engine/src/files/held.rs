@@ -83,14 +83,22 @@ impl Held {
         Ok(!self.is_disturbed.load(Ordering::Relaxed) && now.is_same(&self.known()))
     }
 
-    /// Makes a call that changes the file, its names excepted. What is true of the file afterwards must stay, unless others had changed
-    /// it before, or change its rights meanwhile: then it counts as changed from now on.
+    /// Makes a call that changes the file, its names excepted, if `check` agrees with what is true of the file before. What is true of
+    /// it afterwards must stay, unless others had changed it before, or change its rights meanwhile: then it counts as changed from now
+    /// on.
     ///
     /// # Errors
-    /// The system's, of stat(2).
-    pub fn change<T>(&self, call: impl FnOnce(&File) -> T) -> io::Result<T> {
+    /// The system's, of stat(2); the inner one is that of `check`.
+    pub fn change<T, E>(
+        &self,
+        check: impl FnOnce(&StatFacts) -> Result<(), E>,
+        call: impl FnOnce(&File) -> T,
+    ) -> io::Result<Result<T, E>> {
         let rights = |facts: &StatFacts| (facts.mode, facts.owner, facts.group, facts.names);
         let before = StatFacts::of(&self.file)?;
+        if let Err(why) = check(&before) {
+            return Ok(Err(why));
+        }
         let mut known = self.known();
         let was_ours = before.is_same(&known);
         let done = call(&self.file);
@@ -98,7 +106,7 @@ impl Held {
         if !was_ours || rights(&known) != rights(&before) {
             self.is_disturbed.store(true, Ordering::Relaxed);
         }
-        Ok(done)
+        Ok(Ok(done))
     }
 
     /// Notes that our own calls changed the names of the file. Returns whether nothing else was changed.

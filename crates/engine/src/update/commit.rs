@@ -18,8 +18,7 @@ use super::updater::Updater;
 use super::writes::reach;
 use super::{UpdateTarget, journal, replace};
 use crate::error::{Error, Result, UpdateErrorKind, full_text};
-use crate::files::Held;
-use crate::files::{Unwatched, Watch};
+use crate::files::{FileId, Held, Unwatched, Watch};
 use crate::log;
 use crate::plan::done::Done;
 use crate::plan::{PlanLimits, Safety};
@@ -211,7 +210,7 @@ pub(super) fn in_place(
                 let left = |error| place.failed(UpdateErrorKind::JournalLeft(Box::new(error)));
                 journal.remove(watch).map_err(left)?;
             }
-            place.require_is(&side.metadata()?)?;
+            place.require_is(FileId::of(&side.metadata()?))?;
             Ok(Updated { fsync, ..done })
         }
         (Err(source), Some(journal)) => Err(journal.undo(&side, source, &going)),
@@ -306,7 +305,7 @@ fn running(place: &PlaceBeside) -> Error {
 pub(super) fn hold(file: Arc<File>, place: &PlaceBeside) -> Result<Held> {
     let held = Held::lock(file, LINGERING).map_err(|error| place.system("lock", error))?;
     let held = held.ok_or_else(|| running(place))?;
-    place.require_is(&place.metadata(&held.file)?)?;
+    place.require_is(held.facts().id())?;
     Ok(held)
 }
 

@@ -158,7 +158,6 @@ impl<R: io::Read + Seek> Read<R> {
 
     /// Fails unless the journal ends with the sum of all before.
     fn require_whole(&mut self) -> io::Result<()> {
-        let start = self.from.stream_position()?;
         let end = self.from.seek(SeekFrom::End(0))?.saturating_sub(SUM_BYTES as u64);
         self.from.rewind()?;
         let mut sum = crc32fast::Hasher::new();
@@ -176,7 +175,7 @@ impl<R: io::Read + Seek> Read<R> {
         if !is_sum(u32::from_le_bytes(read(&mut self.from)?), &sum) {
             return Err(damaged("is incomplete or damaged"));
         }
-        self.from.seek(SeekFrom::Start(start))?;
+        self.from.seek(SeekFrom::Start(HEADER_BYTES as u64))?;
         self.records = Some(0);
         Ok(())
     }

@@ -21,8 +21,7 @@ use super::resolved::Updates;
 use super::target::Going;
 use super::writes::{WriteLayout, Writes};
 use crate::error::{Beside, Error, Result, UpdateErrorKind};
-use crate::files::read_full;
-use crate::files::{StepKind, Watch};
+use crate::files::{StepKind, Watch, read_full};
 use crate::transfer::Side;
 use seekless_method::UpdateOrder;
 

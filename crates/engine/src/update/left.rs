@@ -10,8 +10,7 @@ use seekless_sys::{self as sys, Access};
 use super::place::PlaceBeside;
 use super::state::WatchedState;
 use crate::error::{Other, Result, UpdateErrorKind};
-use crate::files::is_name_of_empty;
-use crate::files::{StepKind, Watch};
+use crate::files::{StepKind, Watch, is_name_of_empty};
 
 /// The prefix of the names of new files. Behind it are the inodes of the old and the new file, and the old one's mtime
 /// in seconds and nanoseconds: these identify a file as one of ours.

@@ -10,8 +10,7 @@ use std::time::{Duration, Instant};
 use seekless_sys::{self as sys, Access, Directory, Opening, Support};
 
 use crate::error::{Beside, Error, Result, UpdateErrorKind};
-use crate::files::{StatFacts, stat_regular};
-use crate::files::{StepKind, Watch};
+use crate::files::{FileId, StatFacts, StepKind, Watch, stat_regular};
 
 pub(super) struct PlaceBeside {
     /// The path without links, for messages.
@@ -38,7 +37,7 @@ impl PlaceBeside {
         let name = path.file_name().unwrap_or_default().to_owned();
         let directory = Directory::open(path.parent().unwrap_or(Path::new("/"))).map_err(failed)?;
         let place = Self { path, directory, name };
-        place.require_is(&found)?;
+        place.require_is(FileId::of(&found))?;
         Ok(place)
     }
 
@@ -48,9 +47,9 @@ impl PlaceBeside {
     }
 
     /// Fails if the name belongs to another file by now.
-    pub fn require_is(&self, file: &Metadata) -> Result<()> {
+    pub fn require_is(&self, file: FileId) -> Result<()> {
         match self.facts_of(&self.name) {
-            Ok(entry) if entry.is(file) => Ok(()),
+            Ok(entry) if entry.id() == file => Ok(()),
             _ => Err(self.failed(UpdateErrorKind::Replaced)),
         }
     }

@@ -17,8 +17,7 @@ use super::journal::{can_have_none, journal_name, read_or_zeros, remove};
 use super::left;
 use super::place::PlaceBeside;
 use crate::error::{Beside, Doubt, Error, RecoverError, Result};
-use crate::files::Exposed;
-use crate::files::{StepKind, Unwatched, Watch, WatchedStep};
+use crate::files::{Exposed, StepKind, Unwatched, Watch, WatchedStep};
 
 /// What recovering a file did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,8 +11,7 @@ use super::resolved::Updates;
 use super::window::Window;
 use super::writes::{Write, WriteLayout, Writes};
 use crate::error::{Error, HowFar, NotAlone, Result, UpdateErrorKind, full_text};
-use crate::files::Lease;
-use crate::files::{StepKind, Watch, WatchedStep};
+use crate::files::{Lease, StepKind, Watch, WatchedStep};
 use crate::log;
 use crate::transfer::Side;
 

@@ -117,20 +117,19 @@ impl HeldFile {
     /// Makes a call that changes the file, if no other process has opened it.
     pub fn change<T>(&self, call: impl FnOnce(&File) -> T) -> Worked<T> {
         self.require_alone()?;
-        if let Some(privilege) = self.privilege()? {
-            return Err(HoleErrorKind::Privileged(privilege));
-        }
-        self.held.change(call).map_err(cannot("stat"))
+        let changed = self.held.change(|now| self.require_no_privilege(now), call);
+        changed.map_err(cannot("stat"))?
     }
 
-    /// A privilege that the file would lose.
-    fn privilege(&self) -> Worked<Option<Privilege>> {
+    /// Fails if the file would lose a privilege.
+    fn require_no_privilege(&self, now: &StatFacts) -> Worked<()> {
         if sys::has_capabilities(self.file()) {
-            return Ok(Some(Privilege::Capabilities));
+            return Err(HoleErrorKind::Privileged(Privilege::Capabilities));
         }
-        let now = StatFacts::of(self.file()).map_err(|error| cannot("stat")(error.into()))?;
-        let is_lost = now.mode & 0o6000 != 0 && sys::effective_user() != 0;
-        Ok(is_lost.then_some(Privilege::SetId))
+        if now.mode & 0o6000 != 0 && sys::effective_user() != 0 {
+            return Err(HoleErrorKind::Privileged(Privilege::SetId));
+        }
+        Ok(())
     }
 
     /// Restores the times, unless another process changed the file meanwhile, even if only its times.

@@ -13,7 +13,7 @@ use seekless::files::{Exchange, NotExchanged};
 use seekless::update::{StepKind, Watch};
 use seekless_sys::{Support, share_range};
 
-use super::held::{HeldFile, HeldKept};
+use super::held::{HeldFile, HeldKept, IN_USE};
 use super::place::{Directories, NameInDirectory};
 use super::prepare::{ProvenFiles, ProvenStep};
 use super::record::NameOf;
@@ -139,7 +139,7 @@ impl ActedName<'_> {
             Some(found) if found.id() != expected.id() => Err("another program replaced it at that moment".into()),
             Some(found) if !found.is_but_for_names(&expected) => Err("it was changed at that moment".into()),
             Some(_) if self.held.is_alone() => Ok(()),
-            Some(_) => Err("in use: another process is opening it for writing".into()),
+            Some(_) => Err(IN_USE.into()),
             None => Err("another program renamed or removed it at that moment".into()),
         }
     }

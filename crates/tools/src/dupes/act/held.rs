@@ -33,7 +33,7 @@ const PATIENCE: Duration = Duration::from_millis(40);
 pub(super) const UNSURE: &str = "on its file system, inode numbers do not identify files";
 
 /// What a program is doing to a file that is being acted on.
-const IN_USE: &str = "in use: another process is opening it for writing";
+pub(super) const IN_USE: &str = "in use: another process is opening it for writing";
 
 /// A file that is open, locked and leased.
 pub(super) struct HeldFile {

@@ -188,8 +188,8 @@ impl Run<'_> {
     /// Proves that a step may be done.
     fn prepare(&self, number: u64, step: &Step, proving: &mut Proving) -> Result<ProvenStep, StepOutcome> {
         if step.file.is_directory {
-            let emptied = directory::prepare(number, step, &self.name, &self.session, &proving.directories)?;
-            return Ok(emptied);
+            let proven = directory::prepare(number, step, &self.name, &self.session, &proving.directories);
+            return proven.map_err(StepOutcome::from);
         }
         let id = step.keep.state.id();
         if step.file.state.id() == id {
