@@ -174,7 +174,8 @@ impl<'a> Interrupted<'a> {
         let made = journal.created().or_else(|_| journal.modified());
         let times = made.and_then(|made| Ok((file.modified()?, made)));
         let (modified, made) = times.map_err(|error| Error::system(&self.journal_path, "stat", error))?;
-        Ok(modified <= made)
+        // Both may have been written within one tick of the clock.
+        Ok(modified < made)
     }
 
     /// Whether the file's mtime shows that nobody has written to it since the journal was started.

@@ -219,8 +219,9 @@ fn punch_all(
 ) -> Worked<Punched> {
     let mut punched = Punched::default();
     for run in runs {
+        // The rest is taken all the same: whoever scans would fail if nobody took it.
         if stop.is_stopped() {
-            break;
+            continue;
         }
         // A partial last block is freed only if the range covers the whole block.
         held.punch(run.start, (run.end - run.start).next_multiple_of(block_bytes))?;

@@ -74,6 +74,26 @@ fn make(path: &Path, pieces: &[(u8, u64)], tail: u64) -> Vec<u8> {
 }
 
 #[test]
+fn digging_that_is_stopped_ends_without_an_error_of_the_file() {
+    const MIB: usize = 1 << 20;
+    for directory in directories() {
+        if !has_holes(directory.path()) {
+            continue;
+        }
+        let path = directory.path().join("file");
+        let mut bytes = vec![0; 16 * MIB];
+        for at in (0..bytes.len()).step_by(128 << 10) {
+            bytes[at] = 1;
+        }
+        fs::write(&path, &bytes).unwrap();
+        let stop = Stop::default();
+        let dug = dig(&named(&path), Dig::default(), &stop, &|_| stop.stop()).unwrap();
+        assert!(dug.zero_bytes < 15 * MIB as u64, "{dug:?}");
+        assert!(fs::read(&path).unwrap() == bytes);
+    }
+}
+
+#[test]
 fn digging_a_file_that_is_on_the_device_drops_no_data_from_memory() {
     const MIB: usize = 1 << 20;
     for directory in directories() {

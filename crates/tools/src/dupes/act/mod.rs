@@ -150,6 +150,8 @@ pub struct ActingOptions {
     /// Whether files of different owner, mode or extended attributes become hard links of one file, symbolic links may lead
     /// to a file of another owner or with more rights, and files go whose owner, group or attributes only root could restore.
     pub ignore_metadata: bool,
+    /// Whether the steps are those of a search that just ended: then a file has the blocks of its own that the search found.
+    pub is_just_searched: bool,
     /// The directory for the state of programs: `dupes/` in it has the journals.
     pub state_directory: PathBuf,
 }

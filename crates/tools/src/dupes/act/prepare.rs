@@ -93,11 +93,8 @@ fn refused(step: &Step, session: &Session<'_>, directories: &Directories) -> Res
         let why = Needless::OtherNames;
         return Err(StepOutcome::Needless { why });
     }
-    // Small files may be stored with their metadata, and a file may have blocks past its end.
-    let bytes = step.file.state.bytes;
-    let is_doubtful = step.own_bytes <= SMALL_BYTES || step.own_bytes > bytes.next_multiple_of(SMALL_BYTES);
     if is_reflink
-        && is_doubtful
+        && is_doubtful(step)
         && let (Ok(own), Ok(kept)) = (examined.places[0].open(), examined.kept.open())
     {
         require_own_blocks(&own, &kept)?;
@@ -290,8 +287,12 @@ pub(super) fn prepare(
     };
     session.require_trial(first, &entry)?;
     let own_bytes = if *action == Action::Reflink {
-        // After sharing, its data has no block that is not the kept file's.
-        require_own_blocks(&held.file, &kept.held.file)?
+        // After sharing, its data has no block that is not the kept file's. Asking again takes btrfs longer than sharing.
+        if session.options.is_just_searched && !is_doubtful(step) {
+            step.own_bytes
+        } else {
+            require_own_blocks(&held.file, &kept.held.file)?
+        }
     } else {
         let shared = held.behind.system.may_share.then(|| shared_bytes(&held.file));
         let shared = shared.and_then(Result::ok).flatten().unwrap_or(0);
@@ -425,6 +426,12 @@ fn require_room(
     session
         .require_access(&there)
         .map_err(|why| format!("{}: {why}", visible_path(path)))
+}
+
+/// Whether sharing may free other bytes than the search says: small files may be stored with their metadata, and a file may have
+/// blocks past its end.
+fn is_doubtful(step: &Step) -> bool {
+    step.own_bytes <= SMALL_BYTES || step.own_bytes > step.file.state.bytes.next_multiple_of(SMALL_BYTES)
 }
 
 /// Fails if a file has no blocks that it could give up by sharing those of another, as far as the file system tells.
