@@ -109,7 +109,7 @@ struct Work {
     /// Whether the search had errors.
     has_failures: bool,
     /// Whether it was made just now.
-    is_just_searched: bool,
+    is_fresh: bool,
 }
 
 /// What a search found, to act on.
@@ -117,7 +117,7 @@ pub struct Searched {
     pub origin: SearchOrigin,
     pub groups: Vec<EqualFiles>,
     pub has_failures: bool,
-    pub is_just_searched: bool,
+    pub is_fresh: bool,
     pub is_stdin_used: bool,
 }
 
@@ -139,7 +139,7 @@ pub fn run(arguments: &ActArguments) -> Result<ExitCode, Failure> {
             origin: None,
             is_stdin_used,
             has_failures: false,
-            is_just_searched: false,
+            is_fresh: false,
         };
         return work.finish(how, &arguments.json, arguments.quiet);
     }
@@ -159,7 +159,7 @@ pub fn run(arguments: &ActArguments) -> Result<ExitCode, Failure> {
         origin: read.origin,
         groups: read.groups,
         has_failures: false,
-        is_just_searched: false,
+        is_fresh: false,
         is_stdin_used,
     };
     let mut work = Work::of_groups(action, &rules, searched)?;
@@ -205,7 +205,7 @@ impl Work {
             origin: Some(searched.origin),
             is_stdin_used: searched.is_stdin_used,
             has_failures: searched.has_failures,
-            is_just_searched: searched.is_just_searched,
+            is_fresh: searched.is_fresh,
         })
     }
 
@@ -213,7 +213,7 @@ impl Work {
     fn finish(self, how: &ActOptions, json: &JsonOptions, quiet: bool) -> Result<ExitCode, Failure> {
         let form = json.form();
         how.require_answer(form)?;
-        let options = how.options(self.is_just_searched)?;
+        let options = how.options(self.is_fresh)?;
         let (stop, caught) = stopping(Stop::stop)?;
         expect_wishes()?;
         let steps: Vec<Step> = self.chosen.steps().cloned().collect();

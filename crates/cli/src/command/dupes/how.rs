@@ -129,12 +129,12 @@ impl ActOptions {
         Ok(())
     }
 
-    pub fn options(&self, is_just_searched: bool) -> anyhow::Result<ActingOptions> {
+    pub fn options(&self, is_fresh: bool) -> anyhow::Result<ActingOptions> {
         Ok(ActingOptions {
             is_busy: self.busy,
             unsafe_owner: self.unsafe_owner,
             ignore_metadata: self.ignore_metadata,
-            is_just_searched,
+            is_fresh,
             state_directory: state_directory()?,
         })
     }

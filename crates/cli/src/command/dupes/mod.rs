@@ -311,7 +311,7 @@ fn act(
         origin,
         groups,
         has_failures: !found.failures.is_empty(),
-        is_just_searched: true,
+        is_fresh: true,
         is_stdin_used: from.is_some_and(|from| from == Path::new("-")),
     };
     // This closes its open directories: acting needs many of its own.

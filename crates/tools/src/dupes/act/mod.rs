@@ -151,7 +151,7 @@ pub struct ActingOptions {
     /// to a file of another owner or with more rights, and files go whose owner, group or attributes only root could restore.
     pub ignore_metadata: bool,
     /// Whether the steps are those of a search that just ended: then a file has the blocks of its own that the search found.
-    pub is_just_searched: bool,
+    pub is_fresh: bool,
     /// The directory for the state of programs: `dupes/` in it has the journals.
     pub state_directory: PathBuf,
 }

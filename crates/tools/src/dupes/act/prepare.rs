@@ -288,7 +288,7 @@ pub(super) fn prepare(
     session.require_trial(first, &entry)?;
     let own_bytes = if *action == Action::Reflink {
         // After sharing, its data has no block that is not the kept file's. Asking again takes btrfs longer than sharing.
-        if session.options.is_just_searched && !is_doubtful(step) {
+        if session.options.is_fresh && !is_doubtful(step) {
             step.own_bytes
         } else {
             require_own_blocks(&held.file, &kept.held.file)?

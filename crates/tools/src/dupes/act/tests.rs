@@ -81,7 +81,7 @@ impl Tree {
             is_busy: false,
             unsafe_owner: false,
             ignore_metadata: false,
-            is_just_searched: false,
+            is_fresh: false,
             state_directory: self.directory.join("state"),
         }
     }
