@@ -3,6 +3,7 @@
 mod bench;
 mod cache;
 pub mod cmp;
+mod confirm;
 mod dupes;
 mod generate;
 mod holes;

@@ -3,11 +3,10 @@
 //! Not here: its options (`how`); the rules, and acting (`tools`); what it looks like (`show`).
 
 use std::fs;
-use std::io::{self, BufRead, BufReader, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::{Mutex, PoisonError, mpsc};
-use std::time::Duration;
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, anyhow, bail};
 use clap::{ArgGroup, Args};
@@ -23,6 +22,7 @@ use seekless_tools::dupes::act::rules::{RULES, Rule};
 use seekless_tools::dupes::act::{self, ActingOptions, Action, RunEvent, Step, StepOutcome};
 
 use super::how::{ACTIONS, ActOptions};
+use crate::command::confirm::is_agreed;
 use crate::command::values::{JsonOptions, one_of};
 use crate::command::{Failure, expect_wishes, raise_open_files, standard_input, unless_stopped};
 use crate::output::Output;
@@ -94,9 +94,6 @@ fn require_replaceable(file: &Path) -> anyhow::Result<()> {
     }
     Ok(())
 }
-
-/// How often to check for a signal while waiting for an answer.
-const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// What is to be done, before it is shown.
 struct Work {
@@ -299,37 +296,16 @@ impl Work {
         Ok(())
     }
 
-    /// Asks on the terminal. A signal ends the question without an answer.
+    /// Asks on the terminal.
     fn is_agreed(&self, steps: &[Step], caught: &Caught) -> Result<bool, Failure> {
-        let unasked = || anyhow!("cannot ask without a terminal; use --yes to act, or --dry-run to see the plan only");
-        let mut terminal: Box<dyn BufRead + Send> = if self.is_stdin_used {
-            Box::new(BufReader::new(fs::File::open("/dev/tty").map_err(|_| unasked())?))
-        } else if io::stdin().is_terminal() {
-            Box::new(BufReader::new(io::stdin()))
-        } else {
-            return Err(unasked().into());
-        };
-        if !io::stderr().is_terminal() {
-            return Err(unasked().into());
-        }
         let directories = steps.iter().filter(|step| step.file.is_directory).count();
         let subjects = subjects((steps.len() - directories) as u64, directories as u64);
-        write!(crate::show::stderr(), "Act on {subjects}? [y/N] ").and_then(|()| crate::show::stderr().flush())?;
-        let (send, answered) = mpsc::channel();
-        std::thread::Builder::new().spawn(move || {
-            let mut answer = String::new();
-            let read = terminal.read_line(&mut answer).map(|_| answer);
-            send.send(read)
-        })?;
-        loop {
-            match answered.recv_timeout(LOOK_AGAIN) {
-                Ok(read) => {
-                    let answer = read.context("cannot read the answer")?;
-                    return Ok(["y", "yes"].contains(&answer.trim().to_ascii_lowercase().as_str()));
-                }
-                Err(_) => unless_stopped(caught)?,
-            }
-        }
+        is_agreed(
+            &format!("Act on {subjects}?"),
+            "cannot ask without a terminal; use --yes to act, or --dry-run to see the plan only",
+            self.is_stdin_used,
+            caught,
+        )
     }
 
     /// Writes the plan to a file.

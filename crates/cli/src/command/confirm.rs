@@ -1,0 +1,55 @@
+//! Asking on the terminal, before something that a user may not want.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, IsTerminal, Write};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use anyhow::{Context, anyhow};
+
+use super::{Failure, unless_stopped};
+use crate::show::stderr;
+use crate::signals::Caught;
+
+/// How often to check for a signal while waiting for an answer.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
+/// Asks a question on the terminal. A signal ends it without an answer. `unasked` is the error if there is no terminal.
+/// If standard input was read to its end, the answer comes from the terminal of the process.
+pub fn is_agreed(question: &str, unasked: &str, is_stdin_used: bool, caught: &Caught) -> Result<bool, Failure> {
+    let unasked = || anyhow!("{unasked}");
+    let mut terminal: Box<dyn BufRead + Send> = if is_stdin_used {
+        Box::new(BufReader::new(File::open("/dev/tty").map_err(|_| unasked())?))
+    } else if io::stdin().is_terminal() {
+        Box::new(BufReader::new(io::stdin()))
+    } else {
+        return Err(unasked().into());
+    };
+    if !io::stderr().is_terminal() {
+        return Err(unasked().into());
+    }
+    write!(stderr(), "{question} [y/N] ").and_then(|()| stderr().flush())?;
+    let (send, answered) = mpsc::channel();
+    std::thread::Builder::new().spawn(move || {
+        let mut answer = String::new();
+        let read = terminal.read_line(&mut answer).map(|_| answer);
+        send.send(read)
+    })?;
+    loop {
+        match answered.recv_timeout(LOOK_AGAIN) {
+            Ok(read) => {
+                let answer = read.context("cannot read the answer")?;
+                return Ok(["y", "yes"].contains(&answer.trim().to_ascii_lowercase().as_str()));
+            }
+            Err(_) => unless_stopped(caught)?,
+        }
+    }
+}
+
+/// The same before anything was done: fails unless the user agrees.
+pub fn require_agreement(question: &str, unasked: &str) -> Result<(), Failure> {
+    if is_agreed(question, unasked, false, &Caught::default())? {
+        return Ok(());
+    }
+    Err(anyhow!("nothing was done").into())
+}
