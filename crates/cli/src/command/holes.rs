@@ -15,6 +15,7 @@ use seekless_tools::Stop;
 use seekless_tools::holes::{self, Dig, Dug, Filled, Shown};
 use seekless_tools::walk::{FileAt, Selection};
 
+use super::confirm::require_agreement;
 use super::values::JsonOptions;
 use super::{Failure, expect_wishes, raise_open_files, unless_printed, unless_stopped, unwritten};
 use crate::show::{
@@ -133,12 +134,14 @@ struct DigArguments {
 
 /// Punch a hole into a file: the data there is lost, and reads as zeros.
 ///
-/// Blocks that are only partly in the hole stay allocated. The size of the file stays the same.
+/// If there is data in the range, seekless says how much, and asks. Blocks that are only partly in the hole stay
+/// allocated. The size of the file stays the same.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   seekless holes punch log 0 1G         # the first GiB
-  seekless holes punch disk.img 4K 64K  # 64 KiB, from byte 4096")]
+  seekless holes punch disk.img 4K 64K  # 64 KiB, from byte 4096
+  seekless holes punch --yes log 0 1G   # in a script, which cannot be asked")]
 struct Punch {
     /// The file
     #[arg(value_name = "FILE")]
@@ -146,9 +149,12 @@ struct Punch {
     /// Where the hole starts
     #[arg(value_parser = parse_size)]
     offset: u64,
-    /// Length of the hole; a part past the end of the file is ignored
+    /// Length of the hole, which must end in the file
     #[arg(value_parser = parse_size)]
     length: u64,
+    /// Punch without asking
+    #[arg(long, short)]
+    yes: bool,
     #[command(flatten)]
     sharing: Sharing,
     /// Print one JSON document
@@ -220,14 +226,23 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         }
         Action::Punch(punch) => {
             expect_wishes()?;
-            let punched = holes::punch(
-                &FileAt::named(&punch.file),
-                punch.offset,
-                punch.length,
-                punch.sharing.is_unsafe,
-            )?;
+            let (file, shown) = (FileAt::named(&punch.file), visible_path(&punch.file));
+            let is_unsafe = punch.sharing.is_unsafe;
+            let range = holes::punch_range(&file, punch.offset, punch.length, is_unsafe)?;
+            if range.data_bytes > 0 && !punch.yes {
+                let data = format!(
+                    "{shown}: {} of data from byte {}",
+                    bytes(range.data_bytes),
+                    range.offset
+                );
+                require_agreement(
+                    &format!("{data} will be lost. Punch it?"),
+                    &format!("{data} would be lost; use --yes to punch it, as nobody can be asked without a terminal"),
+                )?;
+            }
+            let punched = holes::punch(&file, &range, is_unsafe)?;
             let told = show_punched(&mut Page::stdout(), &punched, punch.json);
-            let done = format!("{}: the hole is punched", visible_path(&punch.file));
+            let done = format!("{shown}: the hole is punched");
             Ok(told.with_context(|| unwritten(Some(&done)))?)
         }
     }

@@ -256,9 +256,13 @@ pub fn show_punched(page: &mut Page<'_>, punched: &Punched, json: bool) -> io::R
         return writeln!(page, "{}", json_line(&object("punched", punched, Some(&punched.path))));
     }
     let freed = freed_words(punched.allocated_before_bytes, punched.allocated_bytes);
+    let lost = match punched.data_bytes {
+        0 => String::new(),
+        data => format!("{} of data lost, ", bytes(data)),
+    };
     let (path, length) = (visible_path(&punched.path), bytes(punched.length));
     let words = format!(
-        "{path}: {length} from byte {} read as zeros now; {freed}",
+        "{path}: {length} from byte {} read as zeros now; {lost}{freed}",
         punched.offset
     );
     page.say(PLAIN, &words)

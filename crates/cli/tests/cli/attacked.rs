@@ -58,7 +58,7 @@ fn a_file_of_an_overlay_that_a_program_has_mapped_is_left_alone() {
     let updates = "{\"offset\": 4000, \"text\": \"AAAA\"}\n{\"offset\": 4200, \"text\": \"BBBB\"}\n";
     let commands: [&[&str]; 6] = [
         &["holes", "dig", "mount/b"],
-        &["holes", "punch", "mount/b", "0", "8K"],
+        &["holes", "punch", "--yes", "mount/b", "0", "8K"],
         &["update", "mount/b", "--from", "changes", "--method", "coalesce,gap=4K"],
         &["update", "mount/b", "--from", "changes", "--safety", "replace"],
         &["dupes", "--action", "remove", "--keep", "name:a", "--yes", "mount"],

@@ -354,7 +354,11 @@ fn holes_are_made_and_filled_or_refused_and_bytes_stay() {
             let mut bytes = with_zeros();
             let path = foreign.file(&bytes);
             let before = content();
-            let range: &[&str] = if words == ["punch"] { &["50000", "100000"] } else { &[] };
+            let range: &[&str] = if words == ["punch"] {
+                &["50000", "100000", "--yes"]
+            } else {
+                &[]
+            };
             let ended = place.run(&[&["holes"], words, &["mount/file"], range].concat());
             if ended.code == Some(0) {
                 // On FUSE a lease does not keep out those who write behind the mount.

@@ -235,7 +235,7 @@ fn json_keys_are_as_promised() {
         "holes show --json sparse",
         "holes dig --jsonl one",
         "holes fill --jsonl sparse",
-        "holes punch --json one 0 4K",
+        "holes punch --yes --json one 0 4K",
         "methods --json",
         "runs --json",
         "runs table --json",

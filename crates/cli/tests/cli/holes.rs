@@ -8,6 +8,7 @@ use std::process::Child;
 use serde_json::Value;
 
 use super::place::{Ended, Mount, Place, wait_for};
+use super::terminal::Terminal;
 use super::unprivileged::{Common, NOBODY};
 
 fn objects(ended: &Ended) -> Vec<Value> {
@@ -68,13 +69,52 @@ fn a_file_is_shown_dug_filled_and_punched() {
     let filled = place.run(&["holes", "fill", "file"]).succeeded().stdout;
     assert!(filled.contains("allocated"), "{filled}");
     assert!(allocated(&path) >= 1 << 20);
-    let punched = place.run(&["holes", "punch", "file", "64K", "64K"]).succeeded().stdout;
+    let words = ["holes", "punch", "--yes", "file", "64K", "64K"];
+    let punched = place.run(&words).succeeded().stdout;
     assert!(
-        punched.contains("64.0 KiB from byte 65536 read as zeros now; 64.0 KiB freed"),
+        punched.contains("64.0 KiB from byte 65536 read as zeros now; 64.0 KiB of data lost, 64.0 KiB freed"),
         "{punched}"
     );
     bytes[64 << 10..128 << 10].fill(0);
     assert_eq!(fs::read(&path).unwrap(), bytes);
+}
+
+#[test]
+fn data_is_punched_only_by_one_who_agrees() {
+    let place = Place::new();
+    if !has_holes(&place) {
+        return;
+    }
+    let bytes = vec![7; 100_000];
+    let path = place.file("file", &bytes);
+    let words = ["holes", "punch", "file", "4K", "8K"];
+    let sentence = place.run(&words).refused();
+    assert!(
+        sentence.contains("file: 8.00 KiB of data from byte 4096 would be lost; use --yes"),
+        "{sentence}"
+    );
+    for answer in ["n\n", "\n", "yy\n", "\u{4}"] {
+        let mut command = place.command();
+        command.args(words);
+        let (printed, code) = Terminal::of(100).answer(command, answer);
+        assert!(
+            printed.contains("file: 8.00 KiB of data from byte 4096 will be lost. Punch it? [y/N]"),
+            "{printed}"
+        );
+        assert_eq!(code, Some(2), "{answer:?} {printed}");
+        assert!(printed.contains("nothing was done"), "{printed}");
+        assert_eq!(fs::read(&path).unwrap(), bytes);
+    }
+    let mut command = place.command();
+    command.args(words);
+    let (printed, code) = Terminal::of(100).answer(command, "y\n");
+    assert_eq!(code, Some(0), "{printed}");
+    let mut expected = bytes;
+    expected[4096..12288].fill(0);
+    assert_eq!(fs::read(&path).unwrap(), expected);
+    // What is a hole already is punched without a question.
+    let again = place.run(&words).succeeded().stdout;
+    assert!(again.contains("read as zeros now; 0 B freed"), "{again}");
 }
 
 /// As many holes as possible, so that digging takes a while.
@@ -205,7 +245,10 @@ fn a_full_output_is_told_with_what_was_done() {
         (&["dig", "--dry-run", "file"], ""),
         (&["dig", "file"], "the files were dug, but "),
         (&["fill", "file"], "the files were filled, but "),
-        (&["punch", "file", "0", "4K"], "file: the hole is punched, but "),
+        (
+            &["punch", "--yes", "file", "0", "4K"],
+            "file: the hole is punched, but ",
+        ),
     ] {
         let mut command = place.command();
         let full = File::options().write(true).open("/dev/full").unwrap();
@@ -345,6 +388,7 @@ fn ranges_and_kinds_that_make_no_sense_are_refused() {
     place.file("file", b"bytes");
     for (words, expected) in [
         (&["punch", "file", "5", "1"][..], "cannot punch 1 B at byte 5 of 5"),
+        (&["punch", "--yes", "file", "3", "3"], "must end in the file"),
         (&["punch", "file", "0", "0"], "not be empty"),
         (&["punch", "file", "-1", "1"], "unexpected argument"),
         (&["punch", "file", "x", "1"], "invalid value 'x'"),
@@ -387,7 +431,7 @@ fn a_file_that_would_lose_its_set_user_id_bit_is_left_alone() {
     for words in [
         &["dig", "open/file"][..],
         &["fill", "open/file"],
-        &["punch", "open/file", "0", "4K"],
+        &["punch", "--yes", "open/file", "0", "4K"],
     ] {
         let sentence = common.run(&[&["holes"], words].concat()).refused();
         assert!(

@@ -149,7 +149,7 @@ fn json_is_one_document_in_every_command() {
         "dupes act remove --keep first --dry-run --from report",
         "dupes act remove --keep first --from gone --yes",
         "dupes undo --list",
-        "holes punch ODD 0 4K",
+        "holes punch --yes ODD 0 4",
         "holes punch gone 0 4K",
         "update ODD --from updates --dry-run",
         "update ODD --from updates",

@@ -84,8 +84,11 @@ pub enum HoleErrorKind {
     /// Another process opened the file meanwhile.
     #[error("stopped: another process opened it; no byte was changed. Retry when it is not in use")]
     Wanted,
+    /// The file is not as it was when the range to punch was examined.
+    #[error("another process changed it meanwhile; no byte was changed. Run it again")]
+    Changed,
     /// The range to punch is not in the file.
-    #[error("cannot punch {length} B at byte {offset} of {bytes}: a hole must start in the file and not be empty")]
+    #[error("cannot punch {length} B at byte {offset} of {bytes}: the range must end in the file and not be empty")]
     Range {
         /// Where the hole was to begin.
         offset: u64,

@@ -25,7 +25,7 @@ pub use error::{Error, HoleErrorKind, Privilege};
 pub use files::each_file;
 pub use fill::{Filled, fill};
 pub use map::{HoleStretch, RunKind};
-pub use punch::{Punched, punch};
+pub use punch::{PunchRange, Punched, punch, punch_range};
 pub use show::{Shown, show};
 
 /// The result of these jobs.

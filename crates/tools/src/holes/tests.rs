@@ -15,6 +15,7 @@ use tempfile::TempDir;
 
 use super::dig::dig_held;
 use super::held::HeldFile;
+use super::punch as punch_examined;
 use super::*;
 use crate::Stop;
 use crate::walk::{FileAt, Selection};
@@ -37,6 +38,12 @@ fn has_holes(directory: &Path) -> bool {
         println!("skipped: {error}");
     }
     done.is_ok()
+}
+
+/// Punches a hole as one who agrees to it at once.
+fn punch(file: &FileAt, offset: u64, length: u64, is_unsafe: bool) -> Result<Punched> {
+    let range = punch_range(file, offset, length, is_unsafe)?;
+    punch_examined(file, &range, is_unsafe)
 }
 
 fn named(path: &Path) -> FileAt {
@@ -185,18 +192,45 @@ proptest! {
             let path = directory.path().join("file");
             let mut bytes = make(&path, &[(0, 48)], 17);
             let done = punch(&named(&path), offset, length, false);
-            if offset >= bytes.len() as u64 {
+            if offset + length > bytes.len() as u64 {
                 let is_refused = matches!(done.map_err(|error| error.kind), Err(HoleErrorKind::Range { .. }));
                 prop_assert!(is_refused);
             } else {
                 let done = done.unwrap();
-                let end = (offset + length).min(bytes.len() as u64);
-                prop_assert_eq!(done.length, end - offset);
-                bytes[offset as usize..end as usize].fill(0);
+                prop_assert_eq!((done.length, done.data_bytes), (length, length));
+                bytes[offset as usize..(offset + length) as usize].fill(0);
                 prop_assert!(done.allocated_bytes <= done.allocated_before_bytes);
             }
             prop_assert_eq!(fs::read(&path).unwrap(), bytes);
         }
+    }
+}
+
+#[test]
+fn data_in_a_range_is_counted_and_a_file_that_changed_since_is_left_alone() {
+    for directory in directories() {
+        if !has_holes(directory.path()) {
+            continue;
+        }
+        let path = directory.path().join("file");
+        // 4 blocks of data, 4 of a hole, 4 of data.
+        let bytes = make(&path, &[(0, 4), (2, 4), (0, 4)], 0);
+        let range = |offset, length| punch_range(&named(&path), offset, length, false).unwrap();
+        for (offset, length, data_bytes) in [
+            (0, 48 << 10, 32 << 10),
+            (16 << 10, 16 << 10, 0),
+            (12 << 10, 8 << 10, 4 << 10),
+            (100, 1, 1),
+        ] {
+            assert_eq!(range(offset, length).data_bytes, data_bytes, "{offset} {length}");
+        }
+        let examined = range(0, 4096);
+        let file = OpenOptions::new().write(true).open(&path).unwrap();
+        file.write_all_at(&[9], 5000).unwrap();
+        drop(file);
+        let refused = punch_examined(&named(&path), &examined, false).unwrap_err();
+        assert!(matches!(refused.kind, HoleErrorKind::Changed), "{refused}");
+        assert_eq!(fs::read(&path).unwrap()[..5000], bytes[..5000]);
     }
 }
 
