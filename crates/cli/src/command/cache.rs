@@ -9,6 +9,7 @@ use std::time::Instant;
 use anyhow::{anyhow, bail};
 use clap::{Args, Subcommand};
 use seekless::plan::{Scan, THREADS_OF_FILES};
+use seekless::walk::open_root;
 use seekless::{Operation, StorageFacts, cache as system};
 use seekless_results::bytes;
 use seekless_tools::Stop;
@@ -16,6 +17,7 @@ use seekless_tools::cache::{self, CacheFileState, CacheWatch, Total};
 use seekless_tools::walk::Selection;
 use serde_json::json;
 
+use super::confirm::require_agreement;
 use super::values::JsonOptions;
 use super::{Failure, raise_open_files, unless_printed, unless_stopped};
 use crate::show::{
@@ -61,7 +63,8 @@ Examples:
     /// Drop files from the page cache, and report what stays.
     ///
     /// No data is lost: modified pages are written to the device first. Pages that a process maps or uses stay, and so do
-    /// the files of a tmpfs, which exist only in memory. Permission to read the files is enough.
+    /// the files of a tmpfs, which exist only in memory. Permission to read the files is enough. If PATH is the root of
+    /// a file system, such as /, seekless asks first.
     #[command(after_help = "\
 Examples:
   seekless cache drop big.iso           # one file
@@ -74,6 +77,9 @@ Examples:
         /// Drop all clean pages of the system, and cached directory entries and inodes (needs root)
         #[arg(long, conflicts_with_all = ["all", "top", "all_file_systems", "explain"])]
         system: bool,
+        /// Drop the root of a file system without asking
+        #[arg(long, short)]
+        yes: bool,
         #[command(flatten)]
         common: Common,
     },
@@ -130,9 +136,24 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         Action::Drop {
             system: true, common, ..
         } => drop_system(common.json.form().is_some()),
-        Action::Drop { paths, common, .. } => Job::new(paths, common)?.drop(),
+        Action::Drop { paths, common, yes, .. } => {
+            for root in paths.iter().filter(|path| !yes && is_whole_file_system(path)) {
+                let what = format!("{}: is the root of a file system", visible_path(root));
+                require_agreement(
+                    &format!("{what}. Drop all that is cached of it?"),
+                    &format!("{what}; use --yes to drop all that is cached of it, or name a part of it"),
+                )?;
+            }
+            Job::new(paths, common)?.drop()
+        }
         Action::Warm { paths, force, common } => Job::new(paths, common)?.warm(*force),
     }
+}
+
+/// Whether a path is the root of a file system, or `/`, which need not be one in a container or after chroot(2).
+fn is_whole_file_system(path: &Path) -> bool {
+    path.canonicalize().is_ok_and(|path| path == Path::new("/"))
+        || open_root(path).is_ok_and(seekless_sys::is_mount_root)
 }
 
 /// What the three have in common.

@@ -9,6 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use super::place::{Ended, Mount, Place, prepared, wait_for};
+use super::terminal::Terminal;
 use super::unprivileged::Common;
 
 /// The objects on the lines of an output.
@@ -207,9 +208,46 @@ fn memory_keeps_its_files_and_says_so() {
         return;
     };
     place.file("file", &vec![1; 100_000]);
-    let ended = place.run(&["cache", "drop", "."]);
+    let ended = place.run(&["cache", "drop", "--yes", "."]);
     assert_eq!(ended.code, Some(2));
     assert!(ended.stdout.contains("on a tmpfs"), "{}", ended.stdout);
+}
+
+#[test]
+fn all_of_a_file_system_is_dropped_only_by_one_who_agrees() {
+    let place = Place::new();
+    let sentence = place.run(&["cache", "drop", "/"]).refused();
+    assert!(
+        sentence.contains("/: is the root of a file system; use --yes"),
+        "{sentence}"
+    );
+    fs::create_dir(place.path("mount")).unwrap();
+    let Some(_mount) = Mount::image("ext4", 16 << 20, &place.path("image"), &place.path("mount")) else {
+        return;
+    };
+    fs::create_dir(place.path("mount/inner")).unwrap();
+    place.file("mount/inner/file", &[1; 8192]);
+    place.run(&["cache", "drop", "mount/inner/../inner"]).succeeded();
+    for root in ["mount", "mount/inner/.."] {
+        let is_warm = || {
+            let sum = total(&place.run(&["cache", "show", "--jsonl", "mount"]).succeeded());
+            sum["resident_bytes"] == 8192
+        };
+        place.run(&["cache", "warm", "mount/inner/file"]).succeeded();
+        let words = ["cache", "drop", root, "mount/inner"];
+        let sentence = place.run(&words).refused();
+        assert!(sentence.contains("is the root of a file system"), "{sentence}");
+        for answer in ["n\n", "y\n"] {
+            assert!(is_warm(), "{answer:?}");
+            let mut command = place.command();
+            command.args(words);
+            let (printed, code) = Terminal::of(100).answer(command, answer);
+            assert!(printed.contains("Drop all that is cached of it? [y/N]"), "{printed}");
+            assert_eq!(code, Some(if answer == "y\n" { 0 } else { 2 }), "{printed}");
+        }
+        assert!(!is_warm());
+    }
+    place.run(&["cache", "drop", "--yes", "mount"]).succeeded();
 }
 
 #[test]
