@@ -1,6 +1,6 @@
 //! `seekless generate`: man pages, shell completions and the page on methods, from the program's own tables.
 
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 
 use anyhow::Context;
@@ -9,7 +9,7 @@ use clap_complete::Shell;
 
 use super::{Cli, manual};
 use crate::output::Output;
-use crate::show::methods_page;
+use crate::show::{methods_page, visible_path};
 
 /// Write man pages, shell completions or the documentation page on methods.
 #[derive(Debug, Args)]
@@ -31,7 +31,7 @@ Examples:
   seekless generate man | man -l -
   seekless generate man --folder ~/.local/share/man/man1")]
     Man {
-        /// Directory for the pages of all commands.
+        /// Directory for the pages of all commands; it is made if only the last name of the path is missing.
         #[arg(long = "folder", value_name = "DIR")]
         directory: Option<PathBuf>,
     },
@@ -73,8 +73,15 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
                 let (_, first) = &pages[0];
                 return Ok(std::io::stdout().lock().write_all(first)?);
             };
-            std::fs::create_dir_all(directory)
-                .with_context(|| format!("{}: cannot make the directory", directory.display()))?;
+            // Directories above it are not made: a path that has none is rather a typo.
+            match std::fs::create_dir(directory) {
+                Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+                    let shown = visible_path(directory);
+                    return Err(error)
+                        .with_context(|| format!("{shown}: cannot make the directory; make the one above it first"));
+                }
+                _ => {}
+            }
             for (name, page) in pages {
                 Output::prepare(&directory.join(format!("{name}.1")))?.write(&page)?;
             }

@@ -130,6 +130,22 @@ fn the_manual_has_a_page_with_all_sections_for_every_command() {
 }
 
 #[test]
+fn the_manual_makes_its_directory_and_none_above_it() {
+    let place = Place::new();
+    let sentence = place.run(&["generate", "man", "--folder", "nope/man1"]).refused();
+    assert!(
+        sentence.contains("nope/man1: cannot make the directory") && sentence.contains("No such file or directory"),
+        "{sentence}"
+    );
+    assert!(!place.path("nope").exists());
+    for _ in 0..2 {
+        place.run(&["generate", "man", "--folder", "man1"]).succeeded();
+    }
+    place.file("file", b"bytes");
+    place.run(&["generate", "man", "--folder", "file"]).refused();
+}
+
+#[test]
 fn the_manual_fits_80_columns_without_a_warning() {
     let place = Place::new();
     place.run(&["generate", "man", "--folder", "."]).succeeded();
