@@ -5,6 +5,9 @@ use seekless_method::UpdateOrder;
 
 use super::update::Work;
 
+/// The block in which a page cache writes back: a page.
+const BLOCK_BYTES: u64 = 4096;
+
 /// The number of pieces, and of gaps by size. One pass over millions of updates suffices to judge every order.
 #[derive(Debug)]
 pub struct Gaps {
@@ -14,6 +17,8 @@ pub struct Gaps {
     pub(crate) requested_bytes: u64,
     /// Where the last of them ends.
     pub(crate) end: u64,
+    /// How many blocks of [`BLOCK_BYTES`] they are in.
+    blocks: u64,
     /// By the number of bits of a gap's size: how many gaps, and their bytes.
     by_bits: Box<[(u64, u64); 65]>,
 }
@@ -24,6 +29,7 @@ impl Gaps {
             pieces: 0,
             requested_bytes: 0,
             end: 0,
+            blocks: 0,
             by_bits: Box::new([(0, 0); 65]),
         }
     }
@@ -38,9 +44,17 @@ impl Gaps {
             *count += 1;
             *bytes += gap;
         }
+        let met = self.end.div_ceil(BLOCK_BYTES);
         self.pieces += 1;
         self.requested_bytes += length;
         self.end = offset + length;
+        let first = (offset / BLOCK_BYTES).max(met);
+        self.blocks += self.end.div_ceil(BLOCK_BYTES).saturating_sub(first);
+    }
+
+    /// Bytes of the blocks that change. A device writes at least these, however few bytes change in each.
+    pub(crate) fn block_bytes(&self) -> u64 {
+        self.blocks.saturating_mul(BLOCK_BYTES)
     }
 
     /// Whether there are gaps of at most this many bytes, as far as sizes are distinguished.

@@ -50,7 +50,7 @@ pub use scan::{SCAN, Scan, ScanPlan, WARMED_BYTES, scan};
 pub(crate) use update::by_costs;
 #[doc(hidden)]
 pub use update::{PlanLimits, UpdateFacts, Work, update};
-pub(crate) use update::{amounts, amounts_of_safety, is_certain};
+pub(crate) use update::{amounts, amounts_of_safety, is_certain, weighs_wear};
 #[doc(hidden)]
 pub use write::write;
 

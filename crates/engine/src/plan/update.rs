@@ -147,8 +147,19 @@ pub fn update(gaps: &Gaps, facts: &UpdateFacts, limits: &PlanLimits) -> Plan {
 
 /// Whether the order is the same at every plausible cost. Of the facts, only the properties of the file are used.
 pub(crate) fn is_certain(gaps: &Gaps, facts: &UpdateFacts, limits: &PlanLimits) -> bool {
-    let order = |costs: Costs| Choice::of(gaps, &UpdateFacts { costs, ..*facts }, limits).order;
-    order(Costs::ASSUMED.dear_bytes()) == order(Costs::ASSUMED.dear_calls())
+    let choices = [Costs::ASSUMED.dear_bytes(), Costs::ASSUMED.dear_calls()]
+        .map(|costs| Choice::of(gaps, &UpdateFacts { costs, ..*facts }, limits));
+    choices[0].order == choices[1].order && !choices.iter().any(|choice| choice.weighs_wear(gaps))
+}
+
+/// Whether the choice by these costs depends on the wear of the device, and so on the whole time.
+pub(crate) fn weighs_wear(gaps: &Gaps, facts: &UpdateFacts, limits: &PlanLimits) -> bool {
+    Choice::of(gaps, facts, limits).weighs_wear(gaps)
+}
+
+/// Whether some work writes so much more than the blocks that change that it must save time for it.
+fn is_wearing(gaps: &Gaps, work: &Work) -> bool {
+    work.written_bytes > gaps.block_bytes().saturating_mul(WEAR_MAX)
 }
 
 /// The fastest method by these costs.
@@ -177,30 +188,37 @@ const ABSENT_BYTE_NS: f64 = 0.1;
 const DIRECT_FROM_ABSENT: f64 = 0.9;
 /// The block for direct I/O: with huge pages, 4 MB took 2.7 ms in one piece and 3.0 ms in four.
 const DIRECT_BLOCK_BYTES: u64 = 8 << 20;
+/// How many times the blocks that change may be written without saving time for the wear of the device.
+const WEAR_MAX: u64 = 16;
+/// A plan that writes more takes at most this part of the time of every plan that does not.
+const WEARING_TIME: f64 = 0.9;
 /// For shorter writes (on average), the latency of their reads outweighs the transfer, so a read-ahead hint pays off.
 const SHORT_BYTES: u64 = 128 << 10;
 
 /// The best order and block.
+#[derive(Clone, Copy)]
 struct Choice {
     order: UpdateOrder,
     block_bytes: u64,
     /// Its work, estimated from the gaps.
     work: Work,
-    /// Whether the limit on write amplification excluded a better choice.
-    is_bounded: bool,
+    /// What excluded a faster choice.
+    bound: Option<Bound>,
+}
+
+/// What excludes a faster choice.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Bound {
+    /// The limit on write amplification.
+    Amplification,
+    /// The wear of the device.
+    Wear,
 }
 
 impl Choice {
     fn of(gaps: &Gaps, facts: &UpdateFacts, limits: &PlanLimits) -> Self {
-        let nothing = Self {
-            order: UpdateOrder::Coalesce(0),
-            block_bytes: BLOCKS[0],
-            work: Work::default(),
-            is_bounded: false,
-        };
-        let mut best = (nothing, f64::MAX);
-        // The best choice that the limit excludes.
-        let mut ruled_out = f64::MAX;
+        // With the time by the costs that decide, and by all costs.
+        let mut choices: Vec<(Self, f64, f64)> = Vec::new();
         for order in orders(facts.has_holes) {
             let exact = !order.fills_gaps();
             if limits.is_exact && !exact {
@@ -210,25 +228,46 @@ impl Choice {
                 let work = gaps.work(order, facts.file_bytes, block_bytes);
                 let first_bytes = block_bytes.min(gaps.end);
                 let first = first_bytes as f64 * (TOUCH_BYTE_NS + facts.absent_part * ABSENT_BYTE_NS);
-                let nanoseconds = deciding(&work, limits.durability).nanoseconds(&facts.costs) + first;
+                let whole = amounts(&work, limits.durability, facts.absent_part, false);
+                let [decides, whole] = [deciding(&work, limits.durability), whole]
+                    .map(|amounts| amounts.nanoseconds(&facts.costs) + first);
                 let amplification = work.written_bytes as f64 / gaps.requested_bytes.max(1) as f64;
-                if !exact && limits.amplification_max.is_some_and(|most| amplification > most) {
-                    ruled_out = ruled_out.min(nanoseconds);
-                } else if nanoseconds < best.1 {
-                    let choice = Self {
-                        order,
-                        block_bytes,
-                        work,
-                        is_bounded: false,
-                    };
-                    best = (choice, nanoseconds);
-                }
+                let is_bounded = !exact && limits.amplification_max.is_some_and(|most| amplification > most);
+                let choice = Self {
+                    order,
+                    block_bytes,
+                    work,
+                    bound: is_bounded.then_some(Bound::Amplification),
+                };
+                choices.push((choice, decides, whole));
             }
         }
-        Self {
-            is_bounded: ruled_out < best.1,
-            ..best.0
+        let sparing = choices
+            .iter()
+            .filter(|(choice, ..)| choice.bound.is_none() && !is_wearing(gaps, &choice.work));
+        let sparing_ns = sparing.map(|(.., whole)| *whole).fold(f64::MAX, f64::min);
+        for (choice, _, whole) in &mut choices {
+            if choice.bound.is_none() && is_wearing(gaps, &choice.work) && *whole > WEARING_TIME * sparing_ns {
+                choice.bound = Some(Bound::Wear);
+            }
         }
+        let fastest = |is_bounded: bool| {
+            let choices = choices
+                .iter()
+                .filter(|(choice, ..)| choice.bound.is_some() == is_bounded);
+            choices.min_by(|one, other| one.1.total_cmp(&other.1))
+        };
+        // Writing only the updates, which is the first, is always allowed.
+        let (best, best_ns, _) = fastest(false).unwrap_or(&choices[0]);
+        let excluded = fastest(true).filter(|(_, decides, _)| decides < best_ns);
+        Self {
+            bound: excluded.and_then(|(choice, ..)| choice.bound),
+            ..*best
+        }
+    }
+
+    fn weighs_wear(&self, gaps: &Gaps) -> bool {
+        self.bound == Some(Bound::Wear) || is_wearing(gaps, &self.work)
     }
 
     /// Whether to bypass the page cache: if it holds hardly any of the file, and no update touches the end of the file,
@@ -291,10 +330,11 @@ impl Choice {
             Some("only the bytes of the updates may be written")
         } else if facts.has_holes {
             Some("only blocks that updates touch may be written, because the file has holes")
-        } else if self.is_bounded {
-            Some("the limit on write amplification leaves no room for gaps")
         } else {
-            None
+            self.bound.map(|bound| match bound {
+                Bound::Amplification => "the limit on write amplification leaves no room for gaps",
+                Bound::Wear => "writing gaps would wear the device more than the time saved is worth",
+            })
         }
     }
 
@@ -325,10 +365,10 @@ impl Choice {
                 None => "so no gap is written".to_owned(),
             },
         };
-        let bounded = if self.is_bounded && self.order.fills_gaps() {
-            "; without the limit on write amplification, more gaps would be written"
-        } else {
-            ""
+        let bounded = match self.bound.filter(|_| self.order.fills_gaps()) {
+            Some(Bound::Amplification) => "; without the limit on write amplification, more gaps would be written",
+            Some(Bound::Wear) => "; writing more gaps would wear the device more than the time saved is worth",
+            None => "",
         };
         format!("{measured}, {rest}{bounded}")
     }
@@ -346,5 +386,104 @@ fn blocks(durability: Durability) -> &'static [u64] {
     match durability {
         Durability::WriteThrough => THROUGH_BLOCKS,
         Durability::Fsync | Durability::None => BLOCKS,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::facts::Fact;
+
+    fn costs() -> impl Strategy<Value = Costs> {
+        let range = |low: f64, high: f64| (low.ln()..high.ln()).prop_map(f64::exp);
+        let [call, flush] = [range(100.0, 1e6), range(1e3, 1e8)];
+        let bytes = (range(0.02, 10.0), range(0.02, 10.0), range(0.02, 10.0));
+        (call, flush, bytes).prop_map(|(call, flush, (write, read, device))| {
+            let fact = |value| Fact::assumed(value, value, value);
+            Costs {
+                write_call_ns: fact(call),
+                read_call_ns: fact(call / 2.0),
+                flush_ns: fact(flush),
+                write_byte_ns: fact(write),
+                read_byte_ns: fact(read),
+                device_byte_ns: fact(device),
+                ..Costs::ASSUMED
+            }
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn many_times_the_blocks_that_change_are_written_only_to_save_a_tenth_of_the_time(
+            costs in costs(),
+            pieces in proptest::collection::vec((0_u32..22, 1_u64..5000), 1..60),
+            durability in prop::sample::select(vec![Durability::None, Durability::Fsync, Durability::WriteThrough]),
+            absent_part in prop::sample::select(vec![0.0, 0.5, 1.0]),
+        ) {
+            let (mut gaps, mut end, mut blocks) = (Gaps::none(), 0, std::collections::BTreeSet::new());
+            for (gap_bits, length) in pieces {
+                let offset = end + (1 << gap_bits) - 1;
+                gaps.count(offset, length);
+                end = offset + length;
+                blocks.extend(offset / 4096..=(end - 1) / 4096);
+            }
+            prop_assert_eq!(gaps.block_bytes(), 4096 * blocks.len() as u64);
+            let facts = UpdateFacts { costs, absent_part, ..UpdateFacts::assumed(end) };
+            let limits = PlanLimits::new(durability, Safety::InPlace);
+            let choice = Choice::of(&gaps, &facts, &limits);
+            let nanoseconds = |work: &Work, block: u64| {
+                let first = block.min(end) as f64 * (TOUCH_BYTE_NS + absent_part * ABSENT_BYTE_NS);
+                amounts(work, durability, absent_part, false).nanoseconds(&costs) + first
+            };
+            let own = nanoseconds(&choice.work, choice.block_bytes);
+            for order in orders(false) {
+                for &block in super::blocks(durability) {
+                    let work = gaps.work(order, end, block);
+                    let (sparing, wearing) = (4096 * 16 * blocks.len() as u64, choice.work.written_bytes);
+                    if work.written_bytes <= sparing && wearing > sparing {
+                        prop_assert!(own <= 0.9 * nanoseconds(&work, block), "{:?} and {:?}", choice.work, work);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_little_time_is_not_worth_the_wear_of_the_device() {
+        let fact = |value| Fact::assumed(value, value, value);
+        // 20 updates of a block, 2.5 MB apart, each write of which waits for the device.
+        let mut gaps = Gaps::none();
+        for n in 0..20 {
+            gaps.count(n * 2_500_000, 4096);
+        }
+        let plan = |flush_ns| {
+            let costs = Costs {
+                flush_ns: fact(flush_ns),
+                write_byte_ns: fact(0.1),
+                read_byte_ns: fact(0.1),
+                device_byte_ns: fact(0.2),
+                ..Costs::ASSUMED
+            };
+            let facts = UpdateFacts {
+                costs,
+                ..UpdateFacts::assumed(50_000_000)
+            };
+            by_costs(
+                &gaps,
+                &facts,
+                &PlanLimits::new(Durability::WriteThrough, Safety::InPlace),
+            )
+        };
+        let order = |flush_ns| plan(flush_ns).method.options().update_order();
+        assert_eq!(order(500e3), UpdateOrder::Coalesce(0));
+        assert_eq!(order(1.2e6), UpdateOrder::Coalesce(0));
+        assert_eq!(order(5e6), UpdateOrder::Rewrite);
+        let why = plan(1.2e6).why;
+        assert!(
+            why.ends_with("but writing gaps would wear the device more than the time saved is worth"),
+            "{why}"
+        );
     }
 }

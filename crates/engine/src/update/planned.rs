@@ -41,8 +41,12 @@ impl Look {
     /// As for [`Self::assuming`].
     pub fn at(path: &Path, updates: &Updates, limits: &PlanLimits, is_predicted: bool) -> Result<Self> {
         let mut look = Self::assuming(path, limits)?;
-        if is_predicted || !plan::is_certain(&updates.gaps, &look.facts, &of_file(updates, &look.facts, limits)?) {
+        let of_file = of_file(updates, &look.facts, limits)?;
+        if is_predicted || !plan::is_certain(&updates.gaps, &look.facts, &of_file) {
             look.measure(path, is_predicted || limits.durability == Durability::WriteThrough);
+            if !look.is_measured() && plan::weighs_wear(&updates.gaps, &look.facts, &of_file) {
+                look.measure(path, true);
+            }
         }
         Ok(look)
     }
