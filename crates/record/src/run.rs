@@ -414,8 +414,6 @@ documents! {
         pub best_synchronous: Option<String> => Text::Method,
         /// The best of those that overlap.
         pub best_overlapping: Option<String> => Text::Method,
-        /// Bytes per second of the winner in fresh rounds; `None` if there was no time for these.
-        pub confirmed_bytes_per_second: Option<Interval> => Bounds::RATIO,
         /// What each option gained or cost on its own.
         pub effects: Vec<OptionEffect>,
         /// The recommendation in one sentence.

@@ -53,7 +53,7 @@ fn section(page: &mut String, view: &ContestView<'_>) {
         let _ = write!(page, "\n**{}**\n", escaped(&conclusion.sentence));
     }
     table(page, &view.stretches(STRETCHES));
-    list(page, view.findings());
+    list(page, view.kinds());
     table(page, &view.effects());
     let reasons = view.left_out.iter();
     let reasons = reasons.map(|(entry, why)| format!("{}: {why}", short_name(&entry.name(), contest)));

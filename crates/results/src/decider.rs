@@ -174,7 +174,11 @@ impl Decider {
                 // Rounds that a recommendation needs are more important than fresh rounds.
                 steps.push_back(Step::rounds(all.clone(), Phase::Contending, DECIDING_ROUNDS, budget));
             }
-            steps.extend(all.map(Step::Confirm));
+            steps.extend(all.clone().map(Step::Confirm));
+            if rounds.is_none() {
+                // Fresh rounds may show that it is not decided.
+                steps.push_back(Step::Contend(all, budget));
+            }
         }
         Self {
             groups,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use seekless_record::{Entry, Interval, Phase, Run, Status, Trial};
+use seekless_record::{Entry, Interval, Run, Status, Trial};
 
 use crate::statistics::{paired_ratios, ratio_interval};
 
@@ -32,12 +32,12 @@ pub struct Samples {
 }
 
 impl Samples {
-    /// The seconds of an entry's valid trials that count for the ranking. Those of a sustained write never count.
+    /// The seconds of an entry's valid trials. Those of a sustained write never count.
     #[must_use]
     pub fn of<'a>(trials: impl IntoIterator<Item = &'a Trial>) -> Self {
         let ranked = trials
             .into_iter()
-            .filter(|trial| is_ranked(trial) && trial.segment_seconds.is_none());
+            .filter(|trial| is_sound(trial) && trial.segment_seconds.is_none());
         Self {
             by_round: ranked.map(|trial| (trial.round, trial.compared_seconds())).collect(),
         }
@@ -88,11 +88,7 @@ pub(crate) fn is_faster(ratio: &Interval) -> bool {
     ratio.coverage.is_some() && ratio.high < 1.0 && ratio.median < 2.0 - TIE_RATIO
 }
 
-/// Whether a trial counts for the ranking. The check of the seconds keeps damaged documents from dividing by zero.
-pub(crate) fn is_ranked(trial: &Trial) -> bool {
-    is_sound(trial) && trial.phase != Phase::Confirming
-}
-
+/// Whether a trial counts. The check of the seconds keeps damaged documents from dividing by zero.
 pub(crate) fn is_sound(trial: &Trial) -> bool {
     trial.valid && trial.seconds.is_finite() && trial.seconds > 0.0
 }

@@ -29,7 +29,7 @@ pub fn show_contest(page: &mut Page<'_>, view: &ContestView<'_>, all: bool) -> i
         page.say(PLAIN, &conclusion.sentence)?;
     }
     show_stretches(page, view)?;
-    for finding in view.findings() {
+    if let Some(finding) = view.kinds() {
         page.aside(DIM, &finding)?;
     }
     show_effects(page, view, all)

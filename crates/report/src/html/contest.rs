@@ -86,6 +86,6 @@ fn said(contest: &ContestView<'_>, conclusion: &Conclusion) -> Markup {
     let mode = contest.contest.mode.map(mode_words);
     html! {
         p.said { (conclusion.sentence) }
-        p.aside { @for finding in mode.into_iter().chain(contest.findings()) { (heading(&finding)) ". " } }
+        p.aside { @for finding in mode.into_iter().chain(contest.kinds()) { (heading(&finding)) ". " } }
     }
 }

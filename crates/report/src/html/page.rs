@@ -129,10 +129,7 @@ fn card(contest: &ContestView<'_>, with_sentence: bool) -> Markup {
     let conclusion = contest.contest.conclusion.as_ref();
     let recommended = contest.recommended();
     let leader = conclusion.and_then(|conclusion| conclusion.best.as_deref());
-    let at = recommended.and_then(|method| {
-        let confirmed = contest.confirmed().map(|rates| rates.median);
-        confirmed.or_else(|| rate_of(contest.entry(method)?))
-    });
+    let at = recommended.and_then(|method| rate_of(contest.entry(method)?));
     let is_open = recommended.is_none() && contest.sustained.is_none();
     html! {
         li.card.open[is_open] {

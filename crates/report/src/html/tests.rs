@@ -303,7 +303,6 @@ prop_compose! {
                 best: Some(texts[0].clone()),
                 best_synchronous: Some(texts[1].clone()),
                 best_overlapping: Some(texts[2].clone()),
-                confirmed_bytes_per_second: Some(intervals[2]),
                 effects: vec![OptionEffect {
                     option: texts[8].clone(),
                     without: texts[0].clone(),

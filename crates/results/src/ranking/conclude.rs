@@ -6,12 +6,12 @@ use std::collections::HashMap;
 use seekless_method::Choice;
 use seekless_record::{Conclusion, Contest, Entry, Interval, Phase, Run, Sittings, Standing, Status, Summary, Trial};
 
-use super::{Samples, cpu_seconds, is_ranked, is_sound, only, stand, summarize};
+use super::{Samples, cpu_seconds, is_sound, only, stand, summarize};
 use crate::between::{Pooled, Sitting, fit};
 use crate::model::ModelField;
 use crate::ranking::{effects, sentence};
 use crate::samples::sorted;
-use crate::statistics::{FEWEST_SAMPLES, mean, median, median_interval, paired_ratios, ratio_interval};
+use crate::statistics::{FEWEST_SAMPLES, mean, median};
 use crate::words::task;
 
 /// The figures and standing of an entry.
@@ -184,7 +184,7 @@ impl<'a> JudgedMethod<'a> {
     /// The method to use; `None` if none has enough rounds.
     ///
     /// The simplest of the methods near the best: the simplest first, then the least processor time, then the fastest
-    /// at other sizes. If none is known to be near the best, the one with the smallest bound.
+    /// at other sizes. If none is known to be near the best, the one with the smallest bound. Its fresh rounds alone never refute the bound.
     pub fn pick(&self) -> Option<Pick> {
         *self.pick.get_or_init(|| self.picked())
     }
@@ -194,13 +194,19 @@ impl<'a> JudgedMethod<'a> {
         let has_enough = |entry: &usize| self.samples[*entry].rounds() >= FEWEST_SAMPLES;
         let known = field.contenders.iter().copied().filter(has_enough);
         let known: Vec<(usize, f64)> = known
-            .filter_map(|entry| Some((entry, field.costs_at_most(entry)?)))
+            .filter_map(|entry| Some((entry, self.checked(field.costs_at_most(entry)?, entry))))
             .collect();
         let measured =
             (0..self.samples.len()).filter(|&entry| self.is_method(entry) && self.samples[entry].rounds() > 0);
         let are_all_known = known.len() > 1 && known.len() == measured.count();
+        let within = |bound| {
+            known
+                .iter()
+                .fold(bound, |bound, (entry, _)| self.checked(bound, *entry))
+        };
         let equal = field
             .all_within()
+            .map(within)
             .filter(|within| are_all_known && *within <= RECOMMENDED);
         let cheap: Vec<(usize, f64)> = known
             .iter()
@@ -275,16 +281,26 @@ impl<'a> JudgedMethod<'a> {
         })
     }
 
-    /// An entry's seconds over all sittings, with a 95 % interval.
-    fn seconds_over_sittings(&self, entry: usize) -> Option<Interval> {
-        self.over.as_ref()?.pooled.model.seconds(entry)
+    /// An entry's seconds in a usual round: those of the leader times their ratio, so that both figures of a table agree. In one sitting,
+    /// the interval is that of its trials, relative to their median.
+    fn seconds(&self, entry: usize, of_trials: &Interval) -> Option<Interval> {
+        let field = self.all()?;
+        let [own, leader] = [entry, field.leader].map(|entry| field.model.seconds(entry));
+        let spread = if self.over.is_some() { own? } else { *of_trials };
+        let times = leader?.median * field.ratio(entry, field.leader)?.median / spread.median;
+        Some(Interval {
+            low: spread.low * times,
+            median: spread.median * times,
+            high: spread.high * times,
+            ..spread
+        })
     }
 
     /// The simplest of these. Of those that are equally simple and need about the same processor time, the fastest at
     /// other sizes.
     fn simplest<'c>(&self, cheap: &'c [(usize, f64)]) -> Option<&'c (usize, f64)> {
         let cpu = |entry: usize| {
-            let ranked = self.trials[entry].iter().filter(|trial| is_ranked(trial));
+            let ranked = self.trials[entry].iter().filter(|trial| is_sound(trial));
             median(&ranked.map(|trial| cpu_seconds(trial)).collect::<Vec<f64>>()).unwrap_or(0.0)
         };
         let rank = cheap.iter().map(|(entry, _)| self.simplicity_rank(*entry)).min()?;
@@ -310,26 +326,18 @@ impl<'a> JudgedMethod<'a> {
         self.methods[entry].map(|method| method.simplicity_rank())
     }
 
-    /// The ratio of one entry's seconds to another's, in the fresh rounds of the winners.
-    pub fn compare_again(&self, entry: usize, over: usize) -> Option<Interval> {
-        let seconds = |entry| {
-            self.again(entry)
-                .map(|trial| (trial.round, trial.compared_seconds()))
-                .collect()
+    /// A bound on the extra time of an entry, widened if its fresh rounds refute it beside another contender: it was chosen for being
+    /// fast in the rounds before, and may have been lucky there.
+    fn checked(&self, bound: f64, entry: usize) -> f64 {
+        let fresh = |entry: usize| {
+            let trials = self.trials[entry].iter().copied();
+            trials.filter(|trial| trial.phase == Phase::Confirming)
         };
-        ratio_interval(&paired_ratios(&seconds(entry), &seconds(over)))
-    }
-
-    /// The trials of an entry in fresh rounds.
-    fn again(&self, entry: usize) -> impl Iterator<Item = &Trial> {
-        let trials = self.trials[entry].iter().copied();
-        trials.filter(|trial| trial.phase == Phase::Confirming && is_sound(trial))
-    }
-
-    /// Bytes per second of an entry in fresh rounds.
-    fn confirmed(&self, entry: usize) -> Option<Interval> {
-        let rates = self.again(entry).map(|trial| trial.bytes as f64 / trial.seconds);
-        median_interval(&rates.collect::<Vec<_>>())
+        let own = Samples::of(fresh(entry));
+        let others = self.contenders().iter().filter(|&&other| other != entry);
+        let ratios = others.filter_map(|&other| Some(own.over(&Samples::of(fresh(other)))?.ratio));
+        let refuting = ratios.filter(|ratio| ratio.coverage.is_some() && ratio.low > 1.0 + bound);
+        refuting.map(|ratio| ratio.median - 1.0).fold(bound, f64::max)
     }
 }
 
@@ -349,7 +357,7 @@ fn sittings_for(there_are: u32, wanted: f64) -> u32 {
 pub(crate) fn conclude_judged(judged: &JudgedMethod<'_>) -> (Vec<Judgement>, Conclusion) {
     let summaries = judged.trials.iter().enumerate().map(|(entry, trials)| {
         let mut summary = summarize(trials)?;
-        if let Some(seconds) = judged.seconds_over_sittings(entry) {
+        if let Some(seconds) = judged.seconds(entry, &summary.seconds) {
             summary.bytes_per_second *= summary.seconds.median / seconds.median;
             summary.seconds = seconds;
         }
@@ -375,9 +383,6 @@ pub(crate) fn conclude_judged(judged: &JudgedMethod<'_>) -> (Vec<Judgement>, Con
         best: name(best),
         best_synchronous: name(judged.leader_where(false)),
         best_overlapping: name(judged.leader_where(true)),
-        confirmed_bytes_per_second: recommended
-            .or(judged.leader())
-            .and_then(|entry| judged.confirmed(entry)),
         sentence: sentence::sentence(judged, best, &effects),
         effects: effects.into_iter().map(|effect| effect.record).collect(),
     };

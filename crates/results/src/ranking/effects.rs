@@ -6,7 +6,8 @@ use seekless_method::{Choice, Method, OptionId, differing_options};
 use seekless_record::{Interval, OptionEffect, Trial};
 
 use super::conclude::JudgedMethod;
-use super::{cpu_seconds, is_ranked};
+use super::cpu_seconds;
+use crate::samples::is_sound;
 use crate::statistics::{median, median_interval, paired};
 
 /// An option's effect, with what the sentence needs beside what is recorded.
@@ -80,5 +81,5 @@ fn effect(judged: &JudgedMethod<'_>, without: usize, with: usize, option: String
 }
 
 fn ranked<'a>(trials: &[&'a Trial]) -> impl Iterator<Item = &'a Trial> {
-    trials.iter().copied().filter(|trial| is_ranked(trial))
+    trials.iter().copied().filter(|trial| is_sound(trial))
 }

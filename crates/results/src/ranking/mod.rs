@@ -2,8 +2,8 @@
 //!
 //! The leader, the slower methods and the possible cost of a choice are estimated from all rounds together (the `model`). Two methods
 //! alone are compared by the ratios of their common rounds, so what slows a whole round down (another guest, throttling) cancels.
-//! The ranking excludes invalid trials, which were not in the intended state, and those that measure the winners again, which exist
-//! only for the methods that the ranking chose.
+//! The ranking excludes invalid trials, which were not in the intended state. Those that measure the winners again count like the others,
+//! and what a conclusion says holds in them alone, too ([`JudgedMethod::pick`]).
 
 mod conclude;
 mod effects;
@@ -13,11 +13,11 @@ use std::collections::BTreeMap;
 
 pub(crate) use conclude::{JudgedMethod, conclude_judged, tell_other_sizes, write_down};
 pub use conclude::{Judgement, conclude_all};
-use seekless_record::{DeviceUse, Latency, Phase, Standing, Summary, SystemUse, Trial, Verdict};
+use seekless_record::{DeviceUse, Latency, Standing, Summary, SystemUse, Trial, Verdict};
 
 use crate::model::ModelField;
+use crate::samples::is_sound;
 pub use crate::samples::{PairedRatio, Samples, TIE_RATIO};
-use crate::samples::{is_ranked, is_sound};
 use crate::statistics::{FEWEST_SAMPLES, deviation, mean, median, median_interval, percentile};
 
 /// Nothing is dropped before this many rounds.
@@ -75,21 +75,19 @@ fn only(samples: &[Samples], chosen: impl Fn(usize) -> bool) -> Vec<Samples> {
     samples.iter().enumerate().map(keep).collect()
 }
 
-/// The figures of an entry's trials; `None` before the first valid one. Trials that measure the winner again are not
-/// among them.
+/// The figures of an entry's trials; `None` before the first valid one.
 #[must_use]
 pub fn summarize(trials: &[&Trial]) -> Option<Summary> {
-    let ranked: Vec<&Trial> = trials.iter().copied().filter(|trial| is_ranked(trial)).collect();
+    let ranked: Vec<&Trial> = trials.iter().copied().filter(|trial| is_sound(trial)).collect();
     let column = |figure: fn(&Trial) -> f64| ranked.iter().map(|trial| figure(trial)).collect::<Vec<f64>>();
     let known = |figure: &dyn Fn(&Trial) -> Option<f64>| {
         median(&ranked.iter().filter_map(|trial| figure(trial)).collect::<Vec<f64>>())
     };
     let all_seconds = column(Trial::compared_seconds);
     let seconds = median_interval(&all_seconds)?;
-    let left_out = trials.iter().filter(|trial| trial.phase != Phase::Confirming).count() - ranked.len();
     Some(Summary {
         rounds: ranked.len() as u32,
-        invalid: left_out as u32,
+        invalid: (trials.len() - ranked.len()) as u32,
         seconds,
         mean_seconds: mean(&all_seconds)?,
         deviation_seconds: deviation(&all_seconds),

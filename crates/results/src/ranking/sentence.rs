@@ -45,7 +45,6 @@ pub(super) fn sentence(judged: &JudgedMethod<'_>, best: Option<usize>, effects: 
             settled_by(judged)
         ),
     }];
-    parts.extend(again(judged, pick.entry));
     parts.extend(faster_command(judged, pick.entry, best));
     parts.extend(overlapping(judged));
     parts.extend(merits(effects, pick.entry));
@@ -92,19 +91,6 @@ fn settled_by(judged: &JudgedMethod<'_>) -> String {
     times.map_or_else(String::new, |times| {
         format!("; {times} times the budget should decide it")
     })
-}
-
-/// The result of measuring the recommended method again: chosen among many, it may have been lucky.
-fn again(judged: &JudgedMethod<'_>, used: usize) -> Option<String> {
-    let other = judged.by_speed().find(|&other| other != used)?;
-    let ratio = judged
-        .compare_again(used, other)
-        .filter(|ratio| ratio.coverage.is_some())?;
-    let Interval { low, median, high, .. } = ratio;
-    Some(format!(
-        "Measured again, it took {median:.2}x ({low:.2} to {high:.2}) the time of {}",
-        judged.name(other)
-    ))
 }
 
 /// How much slower than the best it can be.

@@ -201,37 +201,19 @@ impl<'a> ContestView<'a> {
         self.contest.conclusion.as_ref()?.recommended.as_deref()
     }
 
-    /// The rate of the winner in fresh rounds, if there were any.
-    #[must_use]
-    pub fn confirmed(&self) -> Option<Interval> {
-        let rates = self.contest.conclusion.as_ref()?.confirmed_bytes_per_second?;
-        sound(rates.median).map(|_| rates)
-    }
-
     /// A rate, or the time of a trial at that rate, if it shows times.
     #[must_use]
     pub fn speed(&self, bytes_per_second: f64) -> String {
         speed_in(self.contest, bytes_per_second)
     }
 
-    /// What is to be told beside the table and the sentence: the best synchronous and the best overlapping method, if there are
-    /// both, and the result of measuring the winner again.
+    /// The best synchronous and the best overlapping method, if there are both.
     #[must_use]
-    pub fn findings(&self) -> Vec<String> {
-        let conclusion = self.contest.conclusion.as_ref();
+    pub fn kinds(&self) -> Option<String> {
+        let conclusion = self.contest.conclusion.as_ref()?;
         let name = |method: &Option<String>| Some(short_name(method.as_ref()?, self.contest));
-        let kinds = conclusion.and_then(|found| Some((name(&found.best_synchronous)?, name(&found.best_overlapping)?)));
-        let kinds = kinds.map(|(one, other)| format!("best synchronous {one}; best overlapping {other}"));
-        let again = self.confirmed().map(|rates| {
-            let is_range = rates.low < rates.high;
-            let [low, high] = [rates.low, rates.high];
-            // The highest rate is the shortest time.
-            let [low, high] = if self.in_times { [high, low] } else { [low, high] };
-            let ends = bounds(&Interval { low, high, ..rates }, |rate| self.speed(rate));
-            let ends = if is_range { format!(" ({ends})") } else { String::new() };
-            format!("measured again: {}{ends}", self.speed(rates.median))
-        });
-        kinds.into_iter().chain(again).collect()
+        let (one, other) = (name(&conclusion.best_synchronous)?, name(&conclusion.best_overlapping)?);
+        Some(format!("best synchronous {one}; best overlapping {other}"))
     }
 }
 

@@ -14,8 +14,9 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
-use seekless_record::{Contest, Entry, Revision, Run, Status, StorageId, Verdict};
+use seekless_record::{Contest, Entry, Phase, Revision, Run, Status, StorageId, Verdict};
 use seekless_results::pool;
+use seekless_results::ranking::Samples;
 use seekless_results::statistics::{median, median_interval};
 
 use self::world::{Chance, SCENARIOS, Scenario, Truth};
@@ -105,8 +106,10 @@ struct Score {
     /// Contests whose methods are said to be equal.
     equal: Rate,
     equal_false: Rate,
-    /// Of the contests that say what the method to use costs at most, those that say too little.
+    /// Of the contests that say what the method to use costs at most, those that say too little, and those that fresh rounds of the
+    /// same sitting refute.
     costs_false: Rate,
+    costs_refuted: Rate,
     /// Of the intervals with a coverage, those that hold the true ratio.
     covering: Rate,
     /// The logarithms of high over low of those that tie.
@@ -115,7 +118,7 @@ struct Score {
 
 impl Score {
     /// The title of each column of the table, and its figure.
-    fn columns(&self) -> [(&'static str, String); 12] {
+    fn columns(&self) -> [(&'static str, String); 13] {
         let width = median(&self.widths);
         let width = width.map_or_else(|| "-".to_owned(), |width| format!("{:.0} %", width.exp_m1() * 100.0));
         let trials = self.trials as f64 / f64::from(self.decided.of);
@@ -130,6 +133,7 @@ impl Score {
             ("equal within 10 %", self.equal.to_string()),
             ("of these false", self.equal_false.to_string()),
             ("costs more than said", self.costs_false.to_string()),
+            ("refuted by its own rounds", self.costs_refuted.to_string()),
             ("intervals cover", self.covering.to_string()),
             ("width; trials", format!("{width}; {trials:.0}")),
         ]
@@ -140,6 +144,9 @@ impl Score {
         let mut is_false = false;
         for (index, contest) in run.contests.iter().enumerate() {
             is_false |= self.add_contest(contest, &hour[index]);
+            if let Some((used, cost)) = to_use(contest) {
+                self.costs_refuted.count(is_refuted(run, index, used, cost));
+            }
             if let Some(is_contradicted) = contradicted(scenario, contest, &other_hour[index], seed) {
                 self.contradicted.count(is_contradicted);
             }
@@ -270,6 +277,21 @@ fn said_slower(contest: &Contest) -> Vec<usize> {
     };
     let others = (0..contest.entries.len()).filter(|&entry| entry != leader);
     others.filter(|&entry| is_slower(&contest.entries[entry])).collect()
+}
+
+/// Whether the fresh rounds of a contest show that the method to use costs more than this.
+fn is_refuted(run: &Run, contest: usize, used: usize, cost: f64) -> bool {
+    let fresh = |entry: usize| {
+        let trials = run
+            .trials
+            .iter()
+            .filter(move |trial| (trial.contest, trial.entry) == (contest, entry));
+        Samples::of(trials.filter(|trial| trial.phase == Phase::Confirming))
+    };
+    let own = fresh(used);
+    let others = (0..run.contests[contest].entries.len()).filter(|&other| other != used);
+    let mut ratios = others.filter_map(|other| Some(own.over(&fresh(other))?.ratio));
+    ratios.any(|ratio| ratio.coverage.is_some() && ratio.low > 1.0 + cost)
 }
 
 /// Whether another sitting contradicts a claim that a method is slower; none if there is no such claim.

@@ -36,6 +36,9 @@ const CONTESTS: usize = 8;
 const BUDGET_SECONDS: f64 = 60.0;
 /// What the fastest method of a contest takes.
 const FASTEST_SECONDS: f64 = 0.030;
+/// The budget of a pair, and what its faster method takes.
+const PAIR_BUDGET_SECONDS: f64 = 5.0;
+const PAIR_SECONDS: f64 = 0.150;
 /// What a trial takes besides: setting it up, dropping the cache, checking its result, settling.
 const OVERHEAD_SECONDS: f64 = 0.045;
 /// Methods that are near the best are so near, in logarithms.
@@ -68,6 +71,8 @@ pub struct Scenario {
     pub sittings: f64,
     /// How far all methods are apart, in logarithms; else 2 to 5 of them are near the best and the others far.
     pub spread: Option<f64>,
+    /// Only two methods, of which one takes this many times as long, in one contest of larger files, and 5 s for it.
+    pub pair: Option<f64>,
 }
 
 const QUIET: Scenario = Scenario {
@@ -78,6 +83,7 @@ const QUIET: Scenario = Scenario {
     has_modes: false,
     sittings: 0.0,
     spread: None,
+    pair: None,
 };
 const USUAL: Scenario = Scenario {
     name: "noise 13 %",
@@ -87,7 +93,7 @@ const USUAL: Scenario = Scenario {
 
 /// All of them, in the order of the table.
 #[rustfmt::skip]
-pub const SCENARIOS: [Scenario; 14] = [
+pub const SCENARIOS: [Scenario; 15] = [
     QUIET,
     Scenario { name: "noise 6 %", noise: 0.06, ..QUIET },
     USUAL,
@@ -102,6 +108,7 @@ pub const SCENARIOS: [Scenario; 14] = [
     Scenario { name: "6 %, all within 16 %", noise: 0.06, spread: Some(0.15), ..USUAL },
     Scenario { name: "13 %, 4 % between sittings", sittings: 0.04, ..USUAL },
     Scenario { name: "13 %, 8 % between sittings", sittings: 0.08, ..USUAL },
+    Scenario { name: "13 %, bursts, a pair in 5 s", bursts: true, pair: Some(1.4), ..USUAL },
 ];
 
 /// Seconds that each entry of each contest truly takes.
@@ -133,6 +140,9 @@ impl Chance {
 impl Scenario {
     /// What the methods of all contests truly take, whatever the hour.
     pub fn truth(&self, chance: &mut Chance) -> Truth {
+        if let Some(apart) = self.pair {
+            return vec![vec![PAIR_SECONDS * apart, PAIR_SECONDS]];
+        }
         let contest = |_| {
             let near = chance.0.usize(2..=5);
             let mut slower: Vec<f64> = (0..METHODS.len())
@@ -161,16 +171,21 @@ impl Scenario {
     /// A sitting as the decider asks for it, concluded.
     pub fn sit(&self, this_hour: &Truth, seed: u64) -> Run {
         let mut run = simulation::run(&METHODS.map(|method| (method, 1.0)), 0);
-        let entries = run.contests.remove(0).entries;
-        run.contests = (0..CONTESTS)
+        let mut entries = run.contests.remove(0).entries;
+        entries.truncate(this_hour[0].len());
+        run.contests = (0..this_hour.len())
             .map(|index| simulation::contest(1 << (20 + index), entries.clone()))
             .collect();
-        let expected = planned_trials(METHODS.len()) as f64 * (FASTEST_SECONDS + OVERHEAD_SECONDS);
+        let (fastest, budget) = match self.pair {
+            Some(_) => (PAIR_SECONDS, PAIR_BUDGET_SECONDS),
+            None => (FASTEST_SECONDS, BUDGET_SECONDS),
+        };
+        let expected = planned_trials(this_hour[0].len()) as f64 * (fastest + OVERHEAD_SECONDS);
         let mut groups = Group::remaining(&mut run);
         for group in &mut groups {
             group.expected = Duration::from_secs_f64(expected);
         }
-        let budget = Duration::from_secs_f64(BUDGET_SECONDS);
+        let budget = Duration::from_secs_f64(budget);
         let mut decider = Decider::new(&run, groups, None, budget, seed);
         let mut machine = Machine::new(*self, Chance::new(seed));
         while let Some(next) = decider.next(&mut run, Duration::from_secs_f64(machine.now), |_| true) {
