@@ -1,6 +1,7 @@
 //! Which files, or directories, of a group stay, why, and what is done with the others.
 //!
-//! A file stays if any rule says so. At least one stays in any case.
+//! The rules are one order of preference, the first rule first: a pattern prefers the files that it matches. The best file stays,
+//! and so does every file that a pattern matches, wherever the pattern stands. At least one file stays in any case.
 //!
 //! Not here: what rules are (`rules`), finding out what a file is (`copies`), and acting.
 
@@ -252,15 +253,15 @@ pub fn choose(copies: &[Copy], rules: &[Rule], is_linked: bool) -> GroupChoice {
             .or_else(|| rule.map(|rule| Reason::Rule(rule.to_string())))
     };
     let mut reasons: Vec<Option<Reason>> = copies.iter().map(protected).collect();
-    let orders: Vec<KeepOrder> = rules.iter().filter_map(Rule::order).collect();
     let mut order: Vec<usize> = (0..copies.len()).collect();
     order.sort_by(|&one, &other| {
-        by_orders(&orders, &copies[one], &copies[other])
+        by_rules(rules, &copies[one], &copies[other])
             .then_with(|| reasons[one].is_none().cmp(&reasons[other].is_none()))
             .then_with(|| by_path(&copies[one], &copies[other]))
     });
-    if let (Some(first), Some(&best)) = (orders.first(), order.first()) {
-        reasons[best].get_or_insert_with(|| Reason::Rule(first.name().to_owned()));
+    let first = rules.iter().find(|rule| matches!(rule, Rule::Order(_)));
+    if let (Some(first), Some(&best)) = (first, order.first()) {
+        reasons[best].get_or_insert_with(|| Reason::Rule(first.to_string()));
     }
     let least = rules.iter().filter_map(Rule::at_least).max().unwrap_or(1);
     // Copies that count come first. The others are taken only if there are too few of those.
@@ -335,29 +336,35 @@ pub fn choose(copies: &[Copy], rules: &[Rule], is_linked: bool) -> GroupChoice {
     choice
 }
 
-fn by_orders(orders: &[KeepOrder], one: &Copy, other: &Copy) -> Ordering {
-    let by = |order: &KeepOrder| {
-        let modified = one.state.modified_ns.cmp(&other.state.modified_ns);
-        let length = |name: &CopyName| name.path.as_os_str().len();
-        match order {
-            KeepOrder::Oldest => modified,
-            KeepOrder::Newest => modified.reverse(),
-            KeepOrder::Shortest => one.least(length).cmp(&other.least(length)),
-            KeepOrder::Longest => {
-                let longest = |name: &CopyName| Reverse(length(name));
-                one.least(longest).cmp(&other.least(longest))
-            }
-            KeepOrder::First => {
-                let first = |copy: &Copy| copy.least(|name| (name.root, name.path.clone()));
-                first(one).cmp(&first(other))
-            }
+/// Which of two files the first rule prefers that does not treat them alike.
+fn by_rules(rules: &[Rule], one: &Copy, other: &Copy) -> Ordering {
+    let by = |rule: &Rule| match rule {
+        Rule::Order(order) => by_order(*order, one, other),
+        Rule::Name(_) | Rule::Path(_) | Rule::NotUnder(_) => {
+            rule.protects(&other.names).cmp(&rule.protects(&one.names))
         }
+        Rule::AtLeast(_) => Ordering::Equal,
     };
-    orders
-        .iter()
-        .map(by)
-        .find(|found| found.is_ne())
-        .unwrap_or(Ordering::Equal)
+    let found = rules.iter().map(by).find(|found| found.is_ne());
+    found.unwrap_or(Ordering::Equal)
+}
+
+fn by_order(order: KeepOrder, one: &Copy, other: &Copy) -> Ordering {
+    let modified = one.state.modified_ns.cmp(&other.state.modified_ns);
+    let length = |name: &CopyName| name.path.as_os_str().len();
+    match order {
+        KeepOrder::Oldest => modified,
+        KeepOrder::Newest => modified.reverse(),
+        KeepOrder::Shortest => one.least(length).cmp(&other.least(length)),
+        KeepOrder::Longest => {
+            let longest = |name: &CopyName| Reverse(length(name));
+            one.least(longest).cmp(&other.least(longest))
+        }
+        KeepOrder::First => {
+            let first = |copy: &Copy| copy.least(|name| (name.root, name.path.clone()));
+            first(one).cmp(&first(other))
+        }
+    }
 }
 
 fn by_path(one: &Copy, other: &Copy) -> Ordering {

@@ -12,16 +12,16 @@ use globset::{GlobBuilder, GlobMatcher};
 use crate::visible::visible_path;
 use crate::walk::{expanded, plain_path};
 
-/// A rule for what stays.
+/// A rule for what stays. Several are an order of preference.
 #[derive(Clone, Debug)]
 pub enum Rule {
-    /// One file of each group stays: the first in this order, ties by the next order.
+    /// Prefers the file that comes first in this order. The file that all rules together prefer stays.
     Order(KeepOrder),
-    /// Files with a name that matches stay.
+    /// Prefers files with a name that matches; all of them stay.
     Name(Glob),
-    /// Files with a path that matches stay.
+    /// Prefers files with a path that matches; all of them stay.
     Path(Glob),
-    /// Files that are not below this directory stay.
+    /// Prefers files that are not below this directory; all of them stay.
     NotUnder(PathBuf),
     /// At least this many files of each group stay.
     AtLeast(usize),
@@ -82,7 +82,7 @@ pub const RULES: &str = "newest, oldest, shortest, longest, first, name:GLOB, pa
 
 impl KeepOrder {
     /// The word for it.
-    pub(super) fn name(self) -> &'static str {
+    fn name(self) -> &'static str {
         let found = ORDERS.iter().find(|(_, order)| *order == self);
         found.map_or("", |(word, _)| word)
     }
@@ -191,14 +191,6 @@ impl Rule {
     #[must_use]
     pub fn is_pattern(&self) -> bool {
         matches!(self, Self::Name(_) | Self::Path(_) | Self::NotUnder(_))
-    }
-
-    /// The order that it names.
-    pub(super) fn order(&self) -> Option<KeepOrder> {
-        match self {
-            Self::Order(order) => Some(*order),
-            _ => None,
-        }
     }
 
     /// How many files of each group it keeps.
