@@ -4,6 +4,7 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
@@ -20,12 +21,13 @@ use crate::show::{JsonForm, visible_path};
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Acting")]
 pub struct ActOptions {
-    /// Which files stay: newest, oldest, shortest, longest, first, name:GLOB, path:GLOB, not-under:DIR, at-least:N (see
-    /// `seekless dupes act --help`)
+    /// Which files stay: newest, oldest, shortest, longest, first, name:GLOB, path:GLOB, not-under:DIR, at-least:N. Several
+    /// rules are an order of preference, from left to right (see `seekless dupes act --help`)
     #[arg(long, value_name = "RULE", requires = "what",
         value_parser = OsStringValueParser::new().try_map(|text: OsString| Rule::parse(&text)))]
     pub keep: Vec<Rule>,
-    /// Move files and directories below DIR, with their whole paths; DIR must be on the same file system
+    /// Move files and directories below DIR, with their whole paths; DIR is made if it is missing, and must be on the same file
+    /// system
     #[arg(long, value_name = "DIR", requires = "what")]
     pub to: Option<PathBuf>,
     /// Make symbolic links with absolute targets
@@ -91,7 +93,7 @@ impl ActOptions {
     pub fn action(&self, action: &Action) -> anyhow::Result<(Action, Vec<Rule>)> {
         let action = match (action, &self.to) {
             (Action::Move { .. }, Some(to)) => Action::Move {
-                to: directory("--to", to)?,
+                to: target("--to", to)?,
             },
             (Action::Move { .. }, None) => bail!("move needs --to DIR"),
             (_, Some(_)) => bail!("only move takes --to"),
@@ -137,6 +139,24 @@ impl ActOptions {
             is_fresh,
             state_directory: state_directory()?,
         })
+    }
+}
+
+/// The same of a directory that may be missing, with others above it: it is made when a file is moved there.
+fn target(option: &str, path: &Path) -> anyhow::Result<PathBuf> {
+    let is_missing = path
+        .symlink_metadata()
+        .is_err_and(|error| error.kind() == ErrorKind::NotFound);
+    match (path.parent(), path.file_name()) {
+        (Some(above), Some(name)) if is_missing => {
+            let above = if above.as_os_str().is_empty() {
+                Path::new(".")
+            } else {
+                above
+            };
+            Ok(target(option, above)?.join(name))
+        }
+        _ => directory(option, path),
     }
 }
 

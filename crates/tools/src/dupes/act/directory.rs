@@ -227,7 +227,7 @@ pub(super) fn prepare(
 ) -> Result<ProvenStep, Refused> {
     let (place, file) = examine(step, session, directories)?;
     let made = match session.action {
-        Action::Move { to } => missing(&moved_to(to, &place.path), to, &place, session, directories)?,
+        Action::Move { to } => missing(&moved_to(to, &place.path), &place, session, directories)?,
         _ => 0,
     };
     let mut old = OldFile::of(&file)?;

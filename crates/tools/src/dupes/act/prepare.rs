@@ -169,7 +169,7 @@ fn examine(
         let made_for = match action {
             Action::Move { to } => {
                 let path = moved_to(to, path);
-                let made = missing(&path, to, &place, session, directories)?;
+                let made = missing(&path, &place, session, directories)?;
                 require_room(&path, &place, made, session, directories)?;
                 made
             }
@@ -377,11 +377,11 @@ fn gives_more(own: &Attributes, kept: &Attributes) -> bool {
                 || is_more(of_others(kept), of_group(own)))
 }
 
-/// How many of the directories between `to`, which exists, and a path in it are missing, to which a file is moved. Fails if it cannot
-/// be: on another file system or mount, where something has that path, and for root where another user decides what names lead to.
+/// How many of the last directories are missing of a path to which a file is moved, the one that was named as target among them. Fails
+/// if it cannot be moved there: on another file system or mount, where something has that path, and for root where another user
+/// decides what names lead to.
 pub(super) fn missing(
     path: &Path,
-    to: &Path,
     from: &NameInDirectory,
     session: &Session<'_>,
     directories: &Directories,
@@ -402,7 +402,7 @@ pub(super) fn missing(
                 session.require_private(&place)?;
                 return Ok(count);
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound && above != to => count += 1,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => count += 1,
             Err(error) => return Err(format!("cannot open {shown}: {error}")),
         }
     }
