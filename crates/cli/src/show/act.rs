@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 
 use seekless_results::{bytes, visible};
 use seekless_tools::dupes::act::choose::{Chosen, GroupChoice};
-use seekless_tools::dupes::act::past::PastRun;
 use seekless_tools::dupes::act::report::RefusedPart;
 use seekless_tools::dupes::act::{Action, Needless, Ran, Settled, Step, StepOutcome, plan};
 use serde_json::{Value, json};
@@ -15,7 +14,6 @@ use serde_json::{Value, json};
 use super::objects::{JsonForm, Objects};
 use super::page::{Page, Width};
 use super::progress::buffered_stdout;
-use super::table::{TableRow, TextTable};
 use super::units::{counted, files, subjects};
 use super::visible::{visible_path, with_path};
 use super::{BOLD, DIM, PLAIN, WARNING};
@@ -407,61 +405,4 @@ fn page() -> Page<'static> {
 /// Standard error may be gone.
 fn say(text: &str) {
     drop(writeln!(super::progress::stderr(), "seekless dupes: {text}"));
-}
-
-/// Writes a table of journals.
-pub fn list_journals(
-    page: &mut Page<'_>,
-    journals: &[PastRun],
-    started: &dyn Fn(&PastRun) -> String,
-) -> io::Result<()> {
-    if journals.is_empty() {
-        return page.say(PLAIN, "No journals.");
-    }
-    let row = |journal: &PastRun| TableRow {
-        name: name_of(journal),
-        cells: vec![
-            started(journal),
-            journal.action.word().to_owned(),
-            journal.names.to_string(),
-            bytes(journal.gained_bytes),
-            state_of(journal).to_owned(),
-        ],
-        ..TableRow::default()
-    };
-    let heads = ["started", "action", "names", "gained", ""];
-    TextTable::new(Some("Journals"), &heads, journals.iter().map(row)).print(page, &[3, 0])
-}
-
-/// A journal as an object.
-pub fn journal_json(journal: &PastRun, started: &str) -> Value {
-    let object = json!({
-        "name": name_of(journal),
-        "started": started,
-        "action": journal.action.word(),
-        "names": journal.names,
-        "undone": journal.undone,
-        "gained_bytes": journal.gained_bytes,
-        "state": state_of(journal),
-    });
-    with_path(object, "path", Some(&journal.path))
-}
-
-/// The name by which people name a journal.
-pub fn name_of(journal: &PastRun) -> String {
-    journal
-        .path
-        .file_stem()
-        .map_or_else(String::new, |name| visible_path(Path::new(name)))
-}
-
-fn state_of(journal: &PastRun) -> &'static str {
-    match journal {
-        PastRun { is_running: true, .. } => "running",
-        PastRun { undone, names, .. } if undone >= names && *names > 0 => "undone",
-        PastRun { is_tried: true, .. } => "undo failed",
-        PastRun { undone: 1.., .. } => "partly undone",
-        PastRun { is_complete: false, .. } => "interrupted",
-        _ => "done",
-    }
 }

@@ -20,12 +20,13 @@ mod storage;
 mod system;
 mod table;
 mod tree;
+mod undo;
 mod units;
 mod visible;
 
 use anstyle::{AnsiColor, Style};
 
-pub use act::{Acts, journal_json, list_journals, name_of};
+pub use act::Acts;
 pub use bench::BenchProgress;
 pub use cache::{CacheLines, Format};
 pub use comparison::show_comparison;
@@ -42,6 +43,7 @@ pub use run::show_run;
 pub use runs::{held_bytes, list_runs, runs_json, too_large};
 pub use storage::{Described, FoundStorage, StorageBehind, show_storage, storage_json};
 pub use tree::{Differences, Form, show_same_size};
+pub use undo::{UndoneFiles, journal_json, list_journals, name_of};
 pub use units::{counted, files, seconds, subjects};
 pub use visible::{json_line, json_text, reason_behind, shortened, visible_lines, visible_path, with_path};
 

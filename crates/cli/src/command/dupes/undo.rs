@@ -1,11 +1,9 @@
 //! `seekless dupes undo`: undoing what was done with duplicates, and listing the journals.
 //!
-//! Not here: undoing (`tools`).
+//! Not here: undoing (`tools`), and what it looks like (`show`).
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::ffi::OsStr;
-use std::fmt::Write as _;
-use std::fs;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -13,17 +11,17 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::Args;
-use seekless_results::visible;
 use seekless_tools::Stop;
 use seekless_tools::dupes::act;
+use seekless_tools::dupes::act::foresee::foresee;
 use seekless_tools::dupes::act::past::{self, PastRun};
-use seekless_tools::dupes::act::undo::{self, Undone};
+use seekless_tools::dupes::act::undo::{self, UndoneStep};
 
 use super::act::unsourced;
 use super::how::state_directory;
 use crate::command::{Failure, expect_wishes, raise_open_files, unless_stopped};
 use crate::show::{
-    PLAIN, Page, counted, journal_json, json_text, list_journals, name_of, stderr, subjects, visible_path,
+    Activity, Amount, LINE, Page, UndoneFiles, journal_json, json_text, list_journals, name_of, stderr, visible_path,
 };
 use crate::signals::stopping;
 
@@ -37,6 +35,7 @@ use crate::signals::stopping;
 #[command(after_help = "\
 Examples:
   seekless dupes undo                # the last run
+  seekless dupes undo --dry-run      # what that would restore
   seekless dupes undo --list         # all that can be undone
   seekless dupes undo --forget JOURNAL")]
 pub struct UndoArguments {
@@ -52,6 +51,12 @@ pub struct UndoArguments {
     /// Print the list as one JSON document
     #[arg(long, requires = "list")]
     json: bool,
+    /// Print what would be restored; change nothing
+    #[arg(long, conflicts_with_all = ["list", "forget"])]
+    dry_run: bool,
+    /// Hide progress
+    #[arg(long, short)]
+    quiet: bool,
 }
 
 pub fn run(arguments: &UndoArguments) -> Result<ExitCode, Failure> {
@@ -82,50 +87,31 @@ pub fn run(arguments: &UndoArguments) -> Result<ExitCode, Failure> {
     }
     let (stop, caught) = stopping(Stop::stop)?;
     expect_wishes()?;
-    let [restored, directories, nothing, failed] = [const { Cell::new(0_u64) }; 4];
-    // The reason is the same for all.
-    let unneeded = RefCell::new(String::new());
-    let tell = |path: &Path, undone: &Undone| {
-        let apart;
-        let (count, told) = match undone {
-            Undone::Restored if fs::symlink_metadata(path).is_ok_and(|found| found.is_dir()) => (&directories, None),
-            Undone::Restored => (&restored, None),
-            Undone::Apart { names } => {
-                apart = format!("it had {} outside the search", counted(*names, "hard link"));
-                (&restored, Some(("restored as a file of its own", &apart)))
-            }
-            Undone::Nothing { why } => {
-                unneeded.borrow_mut().clone_from(why);
-                (&nothing, None)
-            }
-            Undone::Failed { why } => (&failed, Some(("not restored", why))),
-        };
-        count.set(count.get() + 1);
-        if let Some((what, why)) = told {
-            // Standard error may be gone.
-            let _ = writeln!(
-                stderr(),
-                "seekless dupes: {}: {what}: {}",
-                visible_path(path),
-                visible(why)
-            );
+    let doing = if arguments.dry_run { "checking" } else { "restoring" };
+    LINE.begin(
+        !arguments.quiet,
+        Activity::new(doing, String::new(), Amount::Files(None)),
+    );
+    let shared = RefCell::new((UndoneFiles::default(), Page::stdout(), Ok(())));
+    let tell = |step: &UndoneStep<'_>| {
+        let (files, page, told) = &mut *shared.borrow_mut();
+        let added = files.add(step, arguments.dry_run.then_some(page));
+        if told.is_ok() {
+            *told = added;
         }
+        LINE.moved(doing, files.steps, Amount::Files(Some(step.of)));
     };
-    undo::undo(&journal, &stop, &tell).map_err(|error| unsourced(&error))?;
-    let mut words = format!("{} restored", subjects(restored.get(), directories.get()));
-    for (count, what) in [(&nothing, "with nothing to undo"), (&failed, "not restored")] {
-        if count.get() > 0 {
-            let _ = write!(words, ", {} {what}", count.get());
-        }
-    }
-    if nothing.get() > 0 {
-        let _ = write!(words, ": {}", unneeded.borrow());
-    }
-    let mut page = Page::stdout();
-    page.say(PLAIN, &(words + "."))?;
-    page.flush()?;
+    let done = if arguments.dry_run {
+        foresee(&journal, &stop, &tell)
+    } else {
+        undo::undo(&journal, &stop, &tell)
+    };
+    LINE.end();
+    done.map_err(|error| unsourced(&error))?;
+    let (files, mut page, told) = shared.into_inner();
+    told.and_then(|()| files.finish(&mut page, arguments.dry_run))?;
     unless_stopped(&caught)?;
-    if failed.get() > 0 {
+    if files.has_failed() {
         return Err(Failure::Errors(Vec::new()));
     }
     Ok(ExitCode::SUCCESS)
@@ -162,8 +148,7 @@ fn listed(state: &Path) -> anyhow::Result<(Vec<PastRun>, Option<act::Error>)> {
 /// The newest that is not undone. Those whose last undo restored nothing are skipped, unless there is no other.
 fn last(state: &Path) -> anyhow::Result<PathBuf> {
     let (journals, untrusted) = listed(state)?;
-    let is_open = |journal: &&PastRun| !journal.is_complete || journal.undone < journal.names;
-    let open: Vec<&PastRun> = journals.iter().filter(is_open).collect();
+    let open: Vec<&PastRun> = journals.iter().filter(|journal| journal.is_open).collect();
     let tried = open.iter().take_while(|journal| journal.is_tried).count();
     let skipped = if tried < open.len() { &open[..tried] } else { &[] };
     let chosen = open.get(skipped.len());

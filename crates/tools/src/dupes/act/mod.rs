@@ -9,6 +9,7 @@ mod change;
 pub mod choose;
 pub mod copies;
 mod directory;
+pub mod foresee;
 mod held;
 mod journal;
 mod name_state;
@@ -59,7 +60,7 @@ pub enum Action {
     Reflink,
     /// It is moved below a directory of the same file system, with its whole path.
     Move {
-        /// The directory, which exists; an absolute path.
+        /// The directory, which is made for the first file; an absolute path.
         #[serde(with = "json::path")]
         to: PathBuf,
     },

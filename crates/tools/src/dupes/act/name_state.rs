@@ -146,7 +146,7 @@ impl Names<'_> {
     }
 
     /// What a name leads to, if nothing is left half done.
-    fn settled(
+    pub fn settled(
         &self,
         entry: &StepRecord,
         name: &NameOf,

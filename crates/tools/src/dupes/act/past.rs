@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use super::journal::{self, RunJournal};
 use super::record::StepRecord;
-use super::{Action, Error, StepOutcome};
+use super::{Action, Error};
 
 /// What a journal says of its run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,18 +19,31 @@ pub struct PastRun {
     pub started: SystemTime,
     /// What it did.
     pub action: Action,
-    /// Names that were acted on.
-    pub names: u64,
-    /// Those of them that were undone.
+    /// Files that were acted on, each with all its names.
+    pub files: u64,
+    /// Directories that were removed because their files moved.
+    pub directories: u64,
+    /// How many of both were undone.
     pub undone: u64,
     /// The space that the run freed.
     pub gained_bytes: u64,
     /// Whether the run is at work.
     pub is_running: bool,
-    /// Whether the run ended; else it was killed.
-    pub is_complete: bool,
+    /// Whether something is left to settle or to undo.
+    pub is_open: bool,
+    /// Whether the run was stopped or killed before its end.
+    pub is_interrupted: bool,
     /// Whether undoing it failed, and restored nothing, the last time.
     pub is_tried: bool,
+}
+
+impl PastRun {
+    /// Whether all that it did was undone.
+    #[must_use]
+    pub fn is_undone(&self) -> bool {
+        let steps = self.files + self.directories;
+        self.undone >= steps && steps > 0
+    }
 }
 
 /// Journals are kept for 90 days.
@@ -60,20 +73,22 @@ pub fn list(state_directory: &Path) -> Result<(Vec<PastRun>, Vec<Error>), Error>
                 continue;
             }
         };
-        let names = |steps: &dyn Fn(&StepRecord) -> bool| -> u64 {
-            let chosen = lines.entries.iter().filter(|entry| steps(entry));
-            chosen.map(|entry| entry.names.len() as u64).sum()
-        };
-        let has_acted = |entry: &StepRecord| lines.outcomes.get(&entry.number).is_some_and(StepOutcome::has_acted);
+        let is_done = |entry: &&StepRecord| lines.outcomes.contains_key(&entry.number);
+        let done: Vec<&StepRecord> = lines.undoable().filter(is_done).collect();
+        let directories = done.iter().filter(|entry| entry.step.file.is_directory).count() as u64;
+        let is_undone = |entry: &&&StepRecord| lines.undone.get(&entry.number) == Some(&true);
+        let undone = done.iter().filter(is_undone).count();
         found.push(PastRun {
             path,
             started: lines.header.started(),
             action: lines.header.action.clone(),
-            names: names(&has_acted),
-            undone: names(&|entry| lines.undone.get(&entry.number) == Some(&true)),
+            files: done.len() as u64 - directories,
+            directories,
+            undone: undone as u64,
             gained_bytes: lines.gained_bytes(),
             is_running,
-            is_complete: lines.is_complete,
+            is_open: !lines.is_complete || undone < done.len(),
+            is_interrupted: !lines.is_complete || lines.is_cut_short,
             is_tried: lines.is_tried,
         });
     }

@@ -81,6 +81,8 @@ pub(super) struct RunRecord {
     /// Steps that an undo tried, and whether nothing is left to undo.
     pub undone: BTreeMap<u64, bool>,
     pub is_complete: bool,
+    /// Whether its run was stopped before its end, or killed and then settled.
+    pub is_cut_short: bool,
     /// Whether the last undo restored nothing and failed.
     pub is_tried: bool,
 }
@@ -127,6 +129,7 @@ impl RunRecord {
             restored: BTreeMap::new(),
             undone: BTreeMap::new(),
             is_complete: false,
+            is_cut_short: false,
             is_tried: false,
         };
         for line in lines.filter_map(JournalLine::of) {
@@ -149,8 +152,17 @@ impl RunRecord {
                 self.is_tried = false;
             }
             JournalLine::Tried => self.is_tried = true,
-            JournalLine::End { .. } => self.is_complete = true,
+            JournalLine::End { ran, was_killed } => {
+                self.is_complete = true;
+                self.is_cut_short = was_killed || ran.is_stopped;
+            }
         }
+    }
+
+    /// The steps that may have changed something, the last one first.
+    pub fn undoable(&self) -> impl Iterator<Item = &StepRecord> {
+        let has_acted = |entry: &&StepRecord| self.outcomes.get(&entry.number).is_none_or(StepOutcome::has_acted);
+        self.entries.iter().rev().filter(has_acted)
     }
 
     /// The space that all steps freed.

@@ -15,7 +15,7 @@ use super::name_state::{NameState, Names, WantedName};
 use super::place::{Directories, NameInDirectory};
 use super::record::{NameOf, StepRecord};
 use super::run_record::{JournalLine, RunRecord};
-use super::undo::{Undone, finish_undo};
+use super::undo::{Undone, UndoneStep, finish_undo};
 use super::{Action, Error, Ran, Settled, StepOutcome};
 
 /// Receives how a file or a journal was settled.
@@ -36,9 +36,13 @@ pub(super) fn all(directory: &Path, tell: TellSettled<'_>, watch: &dyn Watch) ->
             // Its paths lead elsewhere on another machine, which may share the directory of journals.
             Ok(lines) if lines.require_own().is_err() => {}
             Ok(lines) if ending == Ending::KilledUndo => {
-                let told = |path: &Path, undone: &Undone| match undone {
-                    Undone::Failed { why } => tell(path, &Settled::Failed { why: why.clone() }),
-                    _ => tell(path, &Settled::PutBack),
+                let told = |step: &UndoneStep<'_>| {
+                    for (path, undone) in step.names() {
+                        match undone {
+                            Undone::Failed { why } => tell(path, &Settled::Failed { why: why.clone() }),
+                            _ => tell(path, &Settled::PutBack),
+                        }
+                    }
                 };
                 finish_undo(journal, &lines, &told, watch)?;
             }

@@ -22,7 +22,7 @@ use seekless_sys::{self as sys, Support};
 use tempfile::TempDir;
 
 use super::run::run_watched;
-use super::undo::{Undone, undo_watched};
+use super::undo::{Undone, UndoneStep, undo_watched};
 use super::*;
 use crate::Stop;
 
@@ -124,13 +124,39 @@ impl Tree {
         told.into_inner().unwrap()
     }
 
+    /// Undoes the last run, as it was foreseen.
     fn undo(&self) -> Vec<(PathBuf, Undone)> {
-        self.undo_with(&Unwatched)
+        let foreseen = self.foresee();
+        // What is put back after a kill is not told.
+        let is_interrupted = self.journals().first().is_some_and(|journal| journal.is_interrupted);
+        let undone = self.undo_with(&Unwatched);
+        let kinds = |all: &[(PathBuf, Undone)]| -> Vec<_> {
+            all.iter()
+                .map(|(path, undone)| (path.clone(), std::mem::discriminant(undone)))
+                .collect()
+        };
+        assert!(
+            is_interrupted || kinds(&foreseen) == kinds(&undone),
+            "{foreseen:?} {undone:?}"
+        );
+        undone
+    }
+
+    /// What undoing would do; nothing is changed.
+    fn foresee(&self) -> Vec<(PathBuf, Undone)> {
+        let told = Mutex::new(Vec::new());
+        let tell = |step: &UndoneStep<'_>| told.lock().unwrap().extend(outcomes_of(step));
+        let before = self.snapshot();
+        if let Some(journal) = self.journals().first() {
+            foresee::foresee(&journal.path, &Stop::default(), &tell).unwrap();
+        }
+        assert!(self.snapshot() == before);
+        told.into_inner().unwrap()
     }
 
     fn undo_with(&self, watch: &dyn Watch) -> Vec<(PathBuf, Undone)> {
         let told = Mutex::new(Vec::new());
-        let tell = |path: &Path, undone: &Undone| told.lock().unwrap().push((path.to_owned(), undone.clone()));
+        let tell = |step: &UndoneStep<'_>| told.lock().unwrap().extend(outcomes_of(step));
         if let Some(journal) = self.journals().first() {
             undo_watched(&journal.path, &Stop::default(), &tell, watch).unwrap();
         }
@@ -178,6 +204,11 @@ impl Tree {
         }
         found
     }
+}
+
+fn outcomes_of(step: &UndoneStep<'_>) -> Vec<(PathBuf, Undone)> {
+    let names = step.names();
+    names.map(|(path, undone)| (path.to_owned(), undone.clone())).collect()
 }
 
 fn seen(path: &Path) -> FileState {
@@ -336,8 +367,8 @@ fn each_action_does_what_it_says_and_is_undone() {
                 }
             }
             let [journal] = &tree.journals()[..] else { panic!() };
-            assert_eq!((journal.names, journal.undone), (4, 0));
-            assert!(journal.is_complete && !journal.is_running);
+            assert_eq!((journal.files, journal.undone), (3, 0));
+            assert!(!journal.is_interrupted && !journal.is_running);
             let undone = tree.undo();
             assert_eq!(undone.len(), 4);
             let is_restored = |(_, undone): &(PathBuf, Undone)| match action {
@@ -347,7 +378,7 @@ fn each_action_does_what_it_says_and_is_undone() {
             assert!(undone.iter().all(is_restored), "{action:?}: {undone:?}");
             assert_eq!(tree.snapshot(), before, "{action:?}");
             assert_eq!(tree.undo(), [], "undone twice");
-            assert_eq!(tree.journals()[0].undone, 4);
+            assert_eq!(tree.journals()[0].undone, 3);
             past::forget(&tree.journals()[0].path).unwrap();
             assert_eq!(tree.journals(), []);
         }
@@ -437,7 +468,7 @@ fn child_that_is_killed() {
         }
         _ => {
             for journal in past::list(&options.state_directory).unwrap().0 {
-                undo_watched(&journal.path, &Stop::default(), &|_, _| (), &killing).unwrap();
+                undo_watched(&journal.path, &Stop::default(), &|_| (), &killing).unwrap();
             }
         }
     }
@@ -629,7 +660,7 @@ fn what_a_killed_undo_copied_stays_if_the_kept_file_is_changed_and_removed_then(
             fs::remove_file(&kept).unwrap();
             let had_content = has_content(&tree, &bytes);
             kills_with_a_copy += u64::from(had_content && was_killed);
-            tree.undo();
+            tree.undo_with(&Unwatched);
             assert!(
                 has_content(&tree, &bytes) || !had_content,
                 "{action:?}, killed before change {left}"
@@ -688,7 +719,7 @@ fn times_that_no_file_has_are_not_restored() {
         line.to_string() + "\n"
     });
     fs::write(journal, lines.collect::<String>()).unwrap();
-    let told = tree.undo();
+    let told = tree.undo_with(&Unwatched);
     let is_failed = |(_, undone): &(PathBuf, Undone)| matches!(undone, Undone::Failed { why } if why.contains("times"));
     assert!(!told.is_empty() && told.iter().all(is_failed), "{told:?}");
 }
@@ -968,7 +999,7 @@ fn both_paths_of_a_name_that_a_bind_mount_shows_twice_are_acted_on_once() {
         let both = [tree.path("deep/er/one"), shown.join("deep/er/one")];
         let outcomes = tree.run(&action, &[step(&both, &tree.path("keep"))]);
         assert!(is_done(&outcomes[0]), "{outcomes:?}");
-        tree.undo();
+        tree.undo_with(&Unwatched);
         assert_eq!(tree.snapshot(), before, "{action:?}");
         forget_all(&tree);
     }
@@ -1124,7 +1155,7 @@ fn nothing_is_done_that_the_journal_cannot_hold() {
             );
             // Undoing needs the journal, too: without space for it, nothing is undone.
             for journal in tree.journals() {
-                let _ = undo::undo(&journal.path, &Stop::default(), &|_, _| ());
+                let _ = undo::undo(&journal.path, &Stop::default(), &|_| ());
             }
             assert!(mount("remount,size=10m"));
             tree.undo();
@@ -1185,7 +1216,7 @@ fn metadata_of_what_was_removed_is_restored() {
             if !is_lacking(&outcomes) {
                 assert!(is_done(&outcomes[0]), "{outcomes:?}");
             }
-            tree.undo();
+            tree.undo_with(&Unwatched);
             assert_eq!(path.metadata().unwrap().atime_nsec(), accessed, "{action:?}");
             assert_eq!(tree.snapshot(), before, "{action:?}");
             assert_eq!((owners(&path), flags()), (owner, wanted), "{action:?}");
@@ -1497,7 +1528,7 @@ fn a_journal_of_another_user_is_refused() {
     tree.run(&Action::Remove, &sample(&tree));
     let path = tree.journals()[0].path.clone();
     std::os::unix::fs::chown(&path, Some(1234), None).unwrap();
-    let error = undo::undo(&path, &Stop::default(), &|_, _| ()).unwrap_err();
+    let error = undo::undo(&path, &Stop::default(), &|_| ()).unwrap_err();
     assert!(error.to_string().contains("belongs to another user"), "{error}");
     past::forget(&path).unwrap_err();
 }
@@ -1587,7 +1618,7 @@ fn a_journal_of_another_machine_or_of_nothing_is_refused() {
     header["machine"] = "another".into();
     for text in [format!("{header}\n{rest}"), String::new(), "{}\n".into()] {
         fs::write(&path, text).unwrap();
-        undo::undo(&path, &Stop::default(), &|_, _| ()).unwrap_err();
+        undo::undo(&path, &Stop::default(), &|_| ()).unwrap_err();
         assert_eq!(tree.snapshot(), before);
     }
     // A line that is cut off says of a step that was not begun.
@@ -1798,9 +1829,10 @@ fn two_runs_are_undone_one_after_the_other() {
             tree.undo();
             let journals = tree.journals();
             let told = Mutex::new(Vec::new());
-            let tell = |_: &Path, undone: &Undone| told.lock().unwrap().push(undone.clone());
+            let tell = |step: &UndoneStep<'_>| told.lock().unwrap().extend(outcomes_of(step));
             undo::undo(&journals[1].path, &Stop::default(), &tell).unwrap();
-            assert_eq!(*told.lock().unwrap(), [Undone::Restored], "{first:?}");
+            let told = told.into_inner().unwrap();
+            assert!(matches!(&told[..], [(_, Undone::Restored)]), "{first:?}");
             assert_eq!(tree.snapshot(), before, "{first:?}");
             forget_all(&tree);
         }
@@ -2356,7 +2388,7 @@ fn a_journal_of_another_version_is_refused_and_neither_settled_nor_removed() {
             "{why}"
         );
         for error in [
-            undo::undo(&path, &Stop::default(), &|_, _| ()).unwrap_err(),
+            undo::undo(&path, &Stop::default(), &|_| ()).unwrap_err(),
             past::forget(&path).unwrap_err(),
         ] {
             assert!(error.to_string().contains(why), "{error}");
@@ -2525,7 +2557,7 @@ fn what_a_power_cut_took_of_a_restored_file_is_restored_again_whatever_the_journ
         let before = tree.snapshot();
         tree.run(action, &steps);
         tree.undo();
-        assert_eq!(tree.journals()[0].undone, 4);
+        assert_eq!(tree.journals()[0].undone, 3);
         // A new file that lost its bytes, one that lost its end, and a name that was lost.
         let [zeros, cut, gone] = [tree.path("deep/er/one"), tree.path(odd()), tree.path("two")];
         for (path, length) in [(&zeros, 200_000), (&cut, 70_000)] {
@@ -2585,6 +2617,6 @@ fn a_journal_without_an_end_is_settled_with_all_its_steps() {
     );
     assert!(!aside.exists() && tree.path("deep/er/one").exists());
     let [journal] = &tree.journals()[..] else { panic!() };
-    assert!(journal.is_complete);
-    assert_eq!(journal.names, 3);
+    assert!(journal.is_interrupted && !journal.is_undone());
+    assert_eq!(journal.files, 2);
 }

@@ -28,7 +28,7 @@ use super::record::{NameOf, OldFile, StepRecord};
 use super::run_record::{JournalLine, RunRecord};
 use super::settle::settle;
 use super::twin::KnownFile;
-use super::{Action, BATCH, BATCH_BYTES, Error, Refused, Unwatched, cannot};
+use super::{ActedOn, Action, BATCH, BATCH_BYTES, Error, Refused, Unwatched, cannot};
 use crate::Stop;
 use crate::visible::visible_path;
 
@@ -54,8 +54,27 @@ pub enum Undone {
     },
 }
 
-/// Receives the outcome for each name.
-pub type TellUndone<'a> = &'a dyn Fn(&Path, &Undone);
+/// A step that was undone, or would be.
+#[derive(Debug)]
+pub struct UndoneStep<'a> {
+    /// What was acted on.
+    pub file: &'a ActedOn,
+    /// The outcome of each name; `None` if it was undone before.
+    pub outcomes: &'a [Option<Undone>],
+    /// How many steps there are to undo.
+    pub of: u64,
+}
+
+impl UndoneStep<'_> {
+    /// The names with an outcome.
+    pub fn names(&self) -> impl Iterator<Item = (&Path, &Undone)> {
+        let names = self.file.paths.iter().zip(self.outcomes);
+        names.filter_map(|(path, undone)| Some((path.as_path(), undone.as_ref()?)))
+    }
+}
+
+/// Receives the outcome of each step.
+pub type TellUndone<'a> = &'a dyn Fn(&UndoneStep<'_>);
 
 /// Undoes what a journal says, the newest step first. What was undone is written in the journal: a later undo continues.
 ///
@@ -67,19 +86,25 @@ pub fn undo(journal: &Path, stop: &Stop, tell: TellUndone<'_>) -> Result<(), Err
 
 /// The same; `watch` is called before each step.
 pub(crate) fn undo_watched(path: &Path, stop: &Stop, tell: TellUndone<'_>, watch: &dyn Watch) -> Result<(), Error> {
+    let (journal, mut lines) = opened(path)?;
+    if !lines.is_complete {
+        settle(&journal, &lines, &|_, _| (), watch)?;
+        lines = journal.read()?;
+    }
+    undo_steps(journal, &lines, &|_| true, stop, tell, watch)
+}
+
+/// Opens a journal that this machine may undo.
+pub(super) fn opened(path: &Path) -> Result<(RunJournal, RunRecord), Error> {
     let journal = own(path)?;
-    let mut lines = journal.read()?;
+    let lines = journal.read()?;
     let failed = |source| Error {
         path: path.to_owned(),
         action: "cannot undo",
         source,
     };
     lines.require_own().map_err(failed)?;
-    if !lines.is_complete {
-        settle(&journal, &lines, &|_, _| (), watch)?;
-        lines = journal.read()?;
-    }
-    undo_steps(journal, &lines, &|_| true, stop, tell, watch)
+    Ok((journal, lines))
 }
 
 /// Restores the files that a killed undo was restoring.
@@ -115,7 +140,8 @@ fn undo_steps(
         has_restored: false,
         has_failed: false,
     };
-    let mut entries = lines.entries.iter().rev().filter(|entry| is_meant(entry));
+    let meant = || lines.undoable().filter(|entry| is_meant(entry));
+    let (mut entries, of) = (meant(), meant().count() as u64);
     let mut named = Vec::new();
     loop {
         // New files are durable before they have names, and names before the record of them: one sync serves both.
@@ -124,7 +150,7 @@ fn undo_steps(
         if batch.is_empty() {
             break;
         }
-        named.extend(batch.into_iter().map(|restoring| undoing.finish(restoring, tell)));
+        named.extend(batch.into_iter().map(|restoring| undoing.finish(restoring, of, tell)));
         undoing.directories.close();
     }
     undoing.finish_directories();
@@ -163,7 +189,10 @@ struct Restoring<'e> {
     is_named: bool,
 }
 
-fn failed(why: Refused) -> Undone {
+/// Why there is nothing to undo.
+pub(super) const SHARED: &str = "files that share blocks have their own bytes and metadata";
+
+pub(super) fn failed(why: Refused) -> Undone {
     Undone::Failed { why }
 }
 
@@ -196,10 +225,6 @@ impl Undoing<'_> {
     }
 
     fn make<'e>(&mut self, entry: &'e StepRecord, lines: &RunRecord) -> Option<Restoring<'e>> {
-        let outcome = lines.outcomes.get(&entry.number);
-        if outcome.is_some_and(|outcome| !outcome.has_acted()) {
-            return None;
-        }
         let mut restoring = Restoring {
             entry,
             was_undone: lines.undone.get(&entry.number) == Some(&true),
@@ -208,7 +233,7 @@ impl Undoing<'_> {
             file: None,
             is_named: false,
         };
-        if outcome.is_none() {
+        if !lines.outcomes.contains_key(&entry.number) {
             let why = |name: &NameOf| {
                 format!(
                     "the run was killed in this step, and its directory cannot be opened now; if the file is there as {}, the \
@@ -229,8 +254,7 @@ impl Undoing<'_> {
             }
             Action::Reflink | Action::Move { .. } if restoring.was_undone && !self.is_moved(entry) => return None,
             Action::Reflink => {
-                let why = "it shares blocks with the kept file, but has its own bytes and metadata".to_owned();
-                restoring.told.fill(Some(Undone::Nothing { why }));
+                restoring.told.fill(Some(Undone::Nothing { why: SHARED.into() }));
             }
             Action::Move { .. } => {}
             Action::Remove | Action::Hardlink | Action::Symlink { .. } => self.restore(&mut restoring, lines),
@@ -239,7 +263,7 @@ impl Undoing<'_> {
     }
 
     /// Gives names to what was made for a step. Returns its number, and whether nothing is left to undo.
-    fn finish(&mut self, mut restoring: Restoring<'_>, tell: TellUndone<'_>) -> (u64, bool) {
+    fn finish(&mut self, mut restoring: Restoring<'_>, of: u64, tell: TellUndone<'_>) -> (u64, bool) {
         let entry = restoring.entry;
         if matches!(self.action, Action::Move { .. }) && !entry.step.file.is_directory {
             let moved = entry.names.iter().map(|name| Some(self.move_back(entry, name)));
@@ -260,8 +284,12 @@ impl Undoing<'_> {
                 }
                 Undone::Nothing { .. } => {}
             }
-            tell(&name.path, undone);
         }
+        tell(&UndoneStep {
+            file: &entry.step.file,
+            outcomes: &restoring.told,
+            of,
+        });
         self.has_failed |= !is_undone;
         (entry.number, is_undone)
     }

@@ -1,0 +1,172 @@
+//! Undoing what was done with duplicates: what comes of each file, and the journals by which it can be undone.
+
+use std::fmt::Write as _;
+use std::io::{self, Write};
+use std::path::Path;
+
+use seekless_results::{bytes, visible};
+use seekless_tools::dupes::act::past::PastRun;
+use seekless_tools::dupes::act::undo::{Undone, UndoneStep};
+use serde_json::{Value, json};
+
+use super::PLAIN;
+use super::page::Page;
+use super::progress::stderr;
+use super::table::{TableRow, TextTable};
+use super::units::{counted, files, subjects};
+use super::visible::{visible_path, with_path};
+
+/// What comes of files whose steps are undone, or would be. A file counts once, whatever its names.
+#[derive(Debug, Default)]
+pub struct UndoneFiles {
+    /// Files, and directories.
+    restored: [u64; 2],
+    nothing: u64,
+    /// Why there is nothing to undo, which is the same for all.
+    unneeded: String,
+    failed: u64,
+    /// Steps that were told.
+    pub steps: u64,
+}
+
+impl UndoneFiles {
+    /// Whether a file could not be restored.
+    pub fn has_failed(&self) -> bool {
+        self.failed > 0
+    }
+
+    /// Counts a step. What is not as before is told on standard error; `page` gets what would be restored.
+    pub fn add(&mut self, step: &UndoneStep<'_>, mut page: Option<&mut Page<'_>>) -> io::Result<()> {
+        self.steps += 1;
+        let is_any = |is_it: fn(&Undone) -> bool| step.names().any(|(_, undone)| is_it(undone));
+        let count = if is_any(|undone| matches!(undone, Undone::Failed { .. })) {
+            &mut self.failed
+        } else if is_any(|undone| matches!(undone, Undone::Nothing { .. })) {
+            &mut self.nothing
+        } else if is_any(|_| true) {
+            &mut self.restored[usize::from(step.file.is_directory)]
+        } else {
+            return Ok(());
+        };
+        *count += 1;
+        let end = if step.file.is_directory { "/" } else { "" };
+        let is_dry_run = page.is_some();
+        for (path, undone) in step.names() {
+            let shown = visible_path(path) + end;
+            let (what, why) = match undone {
+                Undone::Restored => ("", String::new()),
+                Undone::Nothing { why } => {
+                    self.unneeded.clone_from(why);
+                    continue;
+                }
+                Undone::Apart { names } => (
+                    if is_dry_run {
+                        "would be restored as a file of its own"
+                    } else {
+                        "restored as a file of its own"
+                    },
+                    format!("it had {} outside the search", counted(*names, "hard link")),
+                ),
+                Undone::Failed { why } if is_dry_run => ("would not be restored", visible(why).into_owned()),
+                Undone::Failed { why } => ("not restored", visible(why).into_owned()),
+            };
+            if !what.is_empty() {
+                // Standard error may be gone.
+                let _ = writeln!(stderr(), "seekless dupes: {shown}: {what}: {why}");
+            }
+            if let Some(page) = page.as_mut().filter(|_| !matches!(undone, Undone::Failed { .. })) {
+                writeln!(page, "  restore  {shown}")?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes how many files are, or would be, restored.
+    pub fn finish(&self, page: &mut Page<'_>, is_dry_run: bool) -> io::Result<()> {
+        let [restored, directories] = self.restored;
+        let subjects = subjects(restored, directories);
+        let mut words = match (is_dry_run, restored + directories) {
+            (false, _) => format!("{subjects} restored"),
+            (true, 0) => "Nothing to restore".to_owned(),
+            (true, _) => format!("{subjects} to restore"),
+        };
+        if self.failed > 0 {
+            let what = if is_dry_run {
+                "that would not be restored"
+            } else {
+                "not restored"
+            };
+            let _ = write!(words, ", {} {what}", self.failed);
+        }
+        if self.nothing > 0 {
+            let _ = write!(
+                words,
+                ", {} with nothing to undo: {}",
+                files(self.nothing),
+                self.unneeded
+            );
+        }
+        page.say(PLAIN, &(words + "."))?;
+        page.flush()
+    }
+}
+
+/// Writes a table of journals.
+pub fn list_journals(
+    page: &mut Page<'_>,
+    journals: &[PastRun],
+    started: &dyn Fn(&PastRun) -> String,
+) -> io::Result<()> {
+    if journals.is_empty() {
+        return page.say(PLAIN, "No journals.");
+    }
+    let row = |journal: &PastRun| TableRow {
+        name: name_of(journal),
+        cells: vec![
+            started(journal),
+            journal.action.word().to_owned(),
+            journal.files.to_string(),
+            bytes(journal.gained_bytes),
+            state_of(journal).to_owned(),
+        ],
+        ..TableRow::default()
+    };
+    let heads = ["started", "action", "files", "gained", ""];
+    TextTable::new(Some("Journals"), &heads, journals.iter().map(row)).print(page, &[3, 0])
+}
+
+/// A journal as an object.
+pub fn journal_json(journal: &PastRun, started: &str) -> Value {
+    let object = json!({
+        "name": name_of(journal),
+        "started": started,
+        "action": journal.action.word(),
+        "files": journal.files,
+        "directories": journal.directories,
+        "undone": journal.undone,
+        "gained_bytes": journal.gained_bytes,
+        "state": state_of(journal),
+    });
+    with_path(object, "path", Some(&journal.path))
+}
+
+/// The name by which people name a journal.
+pub fn name_of(journal: &PastRun) -> String {
+    journal
+        .path
+        .file_stem()
+        .map_or_else(String::new, |name| visible_path(Path::new(name)))
+}
+
+fn state_of(journal: &PastRun) -> &'static str {
+    match journal {
+        PastRun { is_running: true, .. } => "running",
+        journal if journal.is_undone() => "undone",
+        PastRun { is_tried: true, .. } => "undo failed",
+        PastRun { undone: 1.., .. } => "partly undone",
+        PastRun {
+            is_interrupted: true, ..
+        } => "interrupted",
+        _ => "done",
+    }
+}

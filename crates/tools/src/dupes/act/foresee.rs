@@ -1,0 +1,137 @@
+//! What undoing a journal would do. Nothing is changed.
+//!
+//! Sizes and times decide whether a kept file is what it was; undoing compares bytes.
+//!
+//! Not here: undoing (`undo`).
+
+use std::collections::HashSet;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::name_state::{NameState, Names};
+use super::place::{Directories, NameInDirectory};
+use super::prepare::require_changeable_directory;
+use super::record::{NameOf, StepRecord};
+use super::run_record::RunRecord;
+use super::undo::{SHARED, TellUndone, Undone, UndoneStep, failed, opened};
+use super::{Action, Error, Refused, Unwatched, cannot};
+use crate::Stop;
+use crate::visible::visible_path;
+use crate::walk::StatFacts;
+
+/// Tells what undoing would do with each step, in its order.
+///
+/// # Errors
+/// If the journal cannot be read, or its run is still at work.
+pub fn foresee(journal: &Path, stop: &Stop, tell: TellUndone<'_>) -> Result<(), Error> {
+    let (_locked, lines) = opened(journal)?;
+    let directories = Directories::default();
+    let mut foreseeing = Foreseeing {
+        lines: &lines,
+        names: Names {
+            action: &lines.header.action,
+            directories: &directories,
+            watch: &Unwatched,
+        },
+        remade: HashSet::new(),
+    };
+    let of = lines.undoable().count() as u64;
+    for entry in lines.undoable().take_while(|_| !stop.is_stopped()) {
+        let outcomes: Vec<_> = entry.names.iter().map(|name| foreseeing.name(entry, name)).collect();
+        tell(&UndoneStep {
+            file: &entry.step.file,
+            outcomes: &outcomes,
+            of,
+        });
+        directories.close_many();
+    }
+    Ok(())
+}
+
+/// An outcome, and whether undoing would change something for it.
+type Foreseen = Result<(Undone, bool), Refused>;
+
+struct Foreseeing<'a> {
+    lines: &'a RunRecord,
+    names: Names<'a>,
+    /// Directories that would be made again.
+    remade: HashSet<PathBuf>,
+}
+
+impl Foreseeing<'_> {
+    /// What becomes of a name; `None` if it is as before: undone, or of a step in which the run was killed.
+    fn name(&mut self, entry: &StepRecord, name: &NameOf) -> Option<Undone> {
+        let was_undone = self.lines.undone.get(&entry.number) == Some(&true);
+        let may_be_old = was_undone || !self.lines.outcomes.contains_key(&entry.number);
+        let place = match self.names.directories.place(&name.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && self.is_remade(&name.path) => Ok(None),
+            place => place.map(Some).map_err(cannot("open its directory")),
+        };
+        let foreseen = place.and_then(|place| match self.names.action {
+            _ if entry.step.file.is_directory => {
+                self.remade.insert(name.path.clone());
+                let is_there = place.is_some_and(|place| matches!(place.facts(), Ok(Some(_))));
+                Ok((Undone::Restored, !is_there))
+            }
+            Action::Reflink => Ok((Undone::Nothing { why: SHARED.into() }, !was_undone)),
+            Action::Move { .. } => self.moved(entry, name, place.as_ref()),
+            _ => self.made_again(entry, name, place.as_ref()),
+        });
+        match foreseen {
+            Err(_) | Ok((_, false)) if may_be_old => None,
+            foreseen => Some(foreseen.map_or_else(failed, |(undone, _)| undone)),
+        }
+    }
+
+    fn is_remade(&self, path: &Path) -> bool {
+        path.parent().is_some_and(|above| self.remade.contains(above))
+    }
+
+    fn moved(&self, entry: &StepRecord, name: &NameOf, place: Option<&NameInDirectory>) -> Foreseen {
+        let to = name.moved_to.as_deref().unwrap_or(Path::new("/"));
+        let shown = visible_path(to);
+        let there = self
+            .names
+            .directories
+            .place(to)
+            .map_err(cannot("open its new directory"));
+        let is_at = |place: &NameInDirectory| entry.is_at(place, &place.name);
+        if place.is_some_and(is_at) {
+            return Ok((Undone::Restored, false));
+        }
+        if !is_at(&there?) {
+            return Err(format!("{shown} is not what was moved there, or has changed since"));
+        }
+        match place.map(NameInDirectory::facts) {
+            Some(Ok(Some(_))) => Err(format!("another file has its name now; it stays {shown}")),
+            _ => Ok((Undone::Restored, true)),
+        }
+    }
+
+    fn made_again(&self, entry: &StepRecord, name: &NameOf, place: Option<&NameInDirectory>) -> Foreseen {
+        let place = place.ok_or("its directory is gone")?;
+        if self.names.action.makes_links() {
+            require_changeable_directory(&name.path)?;
+        }
+        let made = self.lines.restored.get(&entry.number).map_or(&[][..], Vec::as_slice);
+        match self.names.settled(entry, name, place, made).map_err(cannot("stat"))? {
+            NameState::Old | NameState::Restored(_) => return Ok((Undone::Restored, false)),
+            NameState::Other(why) | NameState::Aside(why) => return Err(why),
+            NameState::Acted | NameState::Torn(_) => {}
+        }
+        let keep = visible_path(&entry.step.keep.path);
+        let kept = self.names.kept(entry);
+        let kept = kept.map_err(|error| format!("cannot open the kept file {keep}: {error}"))?;
+        let found = StatFacts::of(&kept).map_err(cannot("stat the kept file"))?;
+        let was = &entry.step.keep.state;
+        if (found.bytes, found.modified_ns) != (was.bytes, was.modified_ns) && !entry.has_digest(&found, &kept) {
+            return Err(format!(
+                "the kept file {keep} has changed since: its bytes differ from those of the file"
+            ));
+        }
+        match entry.old.links.saturating_sub(entry.names.len() as u64) {
+            0 => Ok((Undone::Restored, true)),
+            names => Ok((Undone::Apart { names }, true)),
+        }
+    }
+}
