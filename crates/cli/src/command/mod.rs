@@ -166,6 +166,9 @@ fn unwritten(done: Option<&str>) -> String {
 
 /// Parses the command line, with the user's defaults.
 pub fn parse() -> Result<Cli, clap::Error> {
+    if let Some(error) = dupes::habits::refused(std::env::args_os()) {
+        return Err(error);
+    }
     let mut command = Cli::command();
     if let Some(budget) = &config::get().budget {
         command = command.mut_subcommand("bench", |bench| {

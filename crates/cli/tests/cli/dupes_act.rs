@@ -93,6 +93,8 @@ fn what_stays_follows_the_rules() {
         (&["oldest", "at-least:2"], &["b/long-name", "c"]),
         (&["oldest", "at-least 3"], &["a/x.raw", "b/long-name", "c"]),
         (&["oldest", "name:*.raw"], &["a/x.raw", "c"]),
+        (&["name:*.raw", "oldest"], &["a/x.raw"]),
+        (&["path:none", "path:b", "newest"], &["b/long-name"]),
         (&["name:none"], &["a/x.raw"]),
     ] {
         let keep: Vec<&str> = rules.iter().flat_map(|rule| ["--keep", rule]).collect();
@@ -107,7 +109,9 @@ fn what_stays_follows_the_rules() {
     }
     // The order of the paths that are given.
     let place = three();
-    let all = ["dupes", "--action", "remove", "--yes", "--keep", "first", "c", "b", "a"];
+    let all = [
+        "dupes", "--action", "remove", "--yes", "-r", "--keep", "first", "c", "b", "a",
+    ];
     place.run(&all).succeeded();
     assert_eq!(left(&place), ["c"]);
 }
@@ -382,6 +386,15 @@ fn each_action_does_what_it_says_and_is_undone() {
         assert_eq!(inode(&place, "c"), old);
         let listed = place.run(&["dupes", "undo", "--list"]).succeeded().stdout;
         assert!(listed.contains(arguments[0]) && listed.contains("done"), "{listed}");
+        let acted = files(&place);
+        let foreseen = place.run(&["dupes", "undo", "--dry-run"]).succeeded();
+        assert!(
+            foreseen.stdout.ends_with("2 files to restore.\n"),
+            "{}",
+            foreseen.stdout
+        );
+        assert!(foreseen.stdout.contains("/b/long-name\n"), "{}", foreseen.stdout);
+        assert_eq!(files(&place), acted);
         let undone = place.run(&["dupes", "undo"]).succeeded();
         assert!(undone.stdout.contains("2 files restored."), "{}", undone.stdout);
         let after: Vec<_> = files(&place).into_iter().collect();
@@ -936,7 +949,14 @@ fn what_does_not_fit_together_is_refused_before_anything_is_searched() {
     let place = three();
     for (arguments, reason) in [
         (&["--action", "move", "--keep", "newest"][..], "move needs --to"),
-        (&["--action", "move", "--keep", "newest", "--to", "none"], "cannot find"),
+        (
+            &["--action", "move", "--keep", "newest", "--to", "none/.."],
+            "cannot find",
+        ),
+        (
+            &["--action", "move", "--keep", "newest", "--to", "c/x"],
+            "c/x: cannot find it",
+        ),
         (
             &["--action", "move", "--keep", "newest", "--to", "c"],
             "not a directory",
@@ -1002,6 +1022,41 @@ fn directories_named_like_commands_are_searched() {
         let found = place.run(&[&["dupes"], paths].concat()).succeeded();
         assert!(found.stdout.contains("2 files of 4 B"), "{paths:?} {}", found.stdout);
     }
+}
+
+#[test]
+fn words_of_other_programs_are_answered_with_those_of_this_one() {
+    let place = three();
+    for (words, here) in [
+        (
+            &["group", "."][..],
+            "hint: to list groups of equal files: seekless dupes PATH",
+        ),
+        (
+            &["remove", "--keep", "newest", "."],
+            "seekless dupes --action remove --keep RULE PATH",
+        ),
+        (&["remove"], "seekless dupes act remove --keep RULE --from REPORT"),
+        (&["link", "--soft", "."], "--action hardlink"),
+        (&["dedupe"], "--action reflink"),
+        (&["move", "target"], "--action move --to DIR"),
+        (&["-r", "-d", "."], "has no option `-d`"),
+        (&["-rdN", "."], "--action remove"),
+        (&["-makehardlinks", "true", "."], "--action hardlink"),
+    ] {
+        let ended = place.run(&[&["dupes"], words].concat());
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{words:?}");
+        assert!(ended.stderr.contains(here), "{words:?}: {}", ended.stderr);
+    }
+    // A file of that name is what is meant.
+    for name in ["link", "group"] {
+        fs::write(place.path(name), "same").unwrap();
+        let found = place.run(&["dupes", name, "c"]).succeeded();
+        assert!(found.stdout.contains("2 files of 4 B"), "{}", found.stdout);
+    }
+    let found = place.run(&["dupes", "-r", "."]).succeeded();
+    assert_eq!(found.stdout, place.run(&["dupes", "--recurse", "."]).succeeded().stdout);
+    assert!(found.stdout.contains("5 files of 4 B"), "{}", found.stdout);
 }
 
 #[test]
@@ -1117,6 +1172,58 @@ fn a_step_of_a_plan_for_a_file_that_nobody_searched_is_refused() {
 }
 
 #[test]
+fn the_directory_to_move_to_is_made_for_the_first_file_and_removed_by_undo() {
+    let place = three();
+    let all = ["dupes", "--action", "move", "--to", "away/old", "--keep"];
+    for (more, code) in [
+        (&["oldest", "--dry-run", "."][..], 0),
+        (&["oldest", "--plan-file", "plan", "."], 0),
+        (&["name:*", "--yes", "."], 0),
+        (&["oldest", "."], 2),
+    ] {
+        let ended = place.run(&[&all[..], more].concat());
+        assert_eq!(ended.code, Some(code), "{more:?} {}", ended.stderr);
+        assert!(!place.path("away").exists(), "{more:?}");
+    }
+    fs::remove_file(place.path("plan")).unwrap();
+    let before = names(&place);
+    place.run(&[&all[..], &["oldest", "--yes", "."]].concat()).succeeded();
+    assert_eq!(
+        left(&place).iter().filter(|name| name.starts_with("away/old/")).count(),
+        2
+    );
+    for made in ["away", "away/old"] {
+        let mode = fs::metadata(place.path(made)).unwrap().mode();
+        assert_eq!(mode & 0o777, 0o700, "{made}");
+    }
+    place.run(&["dupes", "undo"]).succeeded();
+    assert_eq!(names(&place), before);
+    assert!(!place.path("away").exists());
+    // A directory that was there stays, and so does what another program put into one that was made.
+    for (existing, expected) in [("away", "away"), ("away/old", "away/old"), ("", "away/old/other")] {
+        if !existing.is_empty() {
+            fs::create_dir_all(place.path(existing)).unwrap();
+        }
+        place.run(&[&all[..], &["oldest", "--yes", "."]].concat()).succeeded();
+        if existing.is_empty() {
+            place.file("away/old/other", b"");
+        }
+        place.run(&["dupes", "undo"]).succeeded();
+        assert!(place.path(expected).exists(), "{existing:?}");
+        assert_eq!(left(&place).len(), 3);
+        assert!(!place.path("away/old").exists() || expected != "away", "{existing:?}");
+        fs::remove_dir_all(place.path("away")).unwrap();
+    }
+    // A link that leads to nothing is not a missing directory.
+    symlink("none", place.path("link")).unwrap();
+    let ended = place.run(&[
+        "dupes", "--action", "move", "--to", "link", "--keep", "oldest", "--yes", ".",
+    ]);
+    assert_eq!(ended.code, Some(2), "{}", ended.stdout);
+    assert!(ended.stderr.contains("--to: link: cannot find it"), "{}", ended.stderr);
+}
+
+#[test]
 fn what_was_moved_is_not_moved_again() {
     let place = three();
     fs::create_dir(place.path("away")).unwrap();
@@ -1200,6 +1307,79 @@ fn a_path_gets_no_weaker_rights_by_a_symbolic_link_unless_that_is_asked_for() {
     assert_eq!(left(&place), ["a/x.raw", "c"]);
     place.run(&[&all[..], &["--ignore-metadata"]].concat()).succeeded();
     assert_eq!(left(&place), ["c"]);
+}
+
+#[test]
+fn undo_counts_files_as_acting_did_and_tells_an_interrupted_run_from_one_that_is_done() {
+    let place = three();
+    fs::hard_link(place.path("a/x.raw"), place.path("a/more")).unwrap();
+    let all = ["dupes", "--action", "remove", "--keep", "name:c", "--yes", "."];
+    let acted = place.run(&all).succeeded();
+    assert!(acted.stdout.contains("2 files removed"), "{}", acted.stdout);
+    let list = || -> Value {
+        let listed = place.run(&["dupes", "undo", "--list", "--json"]).succeeded();
+        serde_json::from_str(&listed.stdout).unwrap()
+    };
+    let listed = list();
+    let [journal] = &listed.as_array().unwrap()[..] else {
+        panic!()
+    };
+    assert_eq!((&journal["files"], &journal["state"]), (&json!(2), &json!("done")));
+    for words in [&["--dry-run"][..], &[]] {
+        let undone = place.run(&[&["dupes", "undo"], words].concat()).succeeded();
+        assert!(undone.stdout.contains("2 files "), "{}", undone.stdout);
+    }
+    assert_eq!(list()[0]["state"], "undone");
+    // As Ctrl-C leaves it.
+    let path = Path::new(journal["path"].as_str().unwrap());
+    place.run(&all).succeeded();
+    let stopped = list()[0]["path"].as_str().unwrap().to_owned();
+    let text = fs::read_to_string(&stopped).unwrap();
+    fs::write(&stopped, text.replace("\"is_stopped\":false", "\"is_stopped\":true")).unwrap();
+    assert_eq!(list()[0]["state"], "interrupted");
+    // As a kill leaves it; the next run settles it, and it stays one that was interrupted.
+    place.run(&["dupes", "undo"]).succeeded();
+    kill_in_the_first_step(&place);
+    assert_eq!(list()[0]["state"], "interrupted");
+    place.run(&all);
+    assert_eq!(list()[1]["state"], "interrupted", "{:?}", list());
+    assert!(path.exists());
+}
+
+#[test]
+fn undo_foresees_what_it_cannot_restore() {
+    let place = three();
+    place
+        .run(&["dupes", "--action", "remove", "--keep", "name:c", "--yes", "."])
+        .succeeded();
+    place.file("b/long-name", b"another");
+    let foreseen = place.run(&["dupes", "undo", "--dry-run"]);
+    assert_eq!(foreseen.code, Some(2));
+    assert!(
+        foreseen
+            .stderr
+            .contains("b/long-name: would not be restored: another file has its name now"),
+        "{}",
+        foreseen.stderr
+    );
+    assert!(
+        foreseen
+            .stdout
+            .ends_with("1 file to restore, 1 that would not be restored.\n"),
+        "{}",
+        foreseen.stdout
+    );
+    fs::write(place.path("c"), "other content").unwrap();
+    let foreseen = place.run(&["dupes", "undo", "--dry-run"]);
+    assert!(foreseen.stderr.contains("has changed since"), "{}", foreseen.stderr);
+    assert!(
+        foreseen
+            .stdout
+            .ends_with("Nothing to restore, 2 that would not be restored.\n"),
+        "{}",
+        foreseen.stdout
+    );
+    assert_eq!(place.run(&["dupes", "undo", "--dry-run", "--list"]).code, Some(2));
 }
 
 #[test]

@@ -32,7 +32,7 @@ use crate::signals::{Caught, stopping};
 /// Remove, link or move duplicates that a search found.
 ///
 /// Reads what `seekless dupes --json` or --jsonl printed, decides by the rules of --keep which files stay, prints what
-/// will be done, and asks. A file stays if any rule says so, and one of each group always stays. Right before it acts,
+/// will be done, and asks. The rules are an order of preference, and at least one file of each group stays. Right before it acts,
 /// seekless checks that a file has not changed since the search and is not open for writing, and compares its bytes
 /// with those of the file that stays. `seekless dupes undo` restores the files.
 ///
@@ -47,14 +47,18 @@ use crate::signals::{Caught, stopping};
     mut_arg("action", |action| action.group("what")),
     mut_arg("plan", |plan| plan.group("what")),
     after_help = "\
-Rules of --keep; a file stays if any of them says so:
-  newest, oldest         the file of each group with the latest or earliest mtime
-  shortest, longest      the file with the shortest or longest path
-  first                  the first file, in the order of the PATHs of the search
-  name:GLOB, path:GLOB   files whose name or path matches
-  not-under:DIR          files that are not below DIR
-  at-least:N             N files of each group, in the order of the other rules
-If several orders are given, the first decides and the next break ties; then the order of the paths decides.
+Rules of --keep, an order of preference from left to right:
+  newest, oldest         prefers the file with the latest or earliest mtime
+  shortest, longest      prefers the file with the shortest or longest path
+  first                  prefers the first file, in the order of the PATHs of the search
+  name:GLOB, path:GLOB   prefers files whose name or path matches; all of them stay
+  not-under:DIR          prefers files that are not below DIR; all of them stay
+  at-least:N             N files of each group stay, in the order of preference
+If a rule treats files alike, the next rule decides, and the path after the last one. The file
+of each group that comes first in this order stays. Every file that name, path or not-under
+matches stays, too, wherever the rule stands:
+  --keep path:originals --keep oldest   files in originals; the oldest file if there are none
+  --keep oldest --keep path:originals   the oldest file, and all files in originals
 The mtime of a directory is the latest of the files in it.
 
 Examples:

@@ -1,6 +1,7 @@
 //! `seekless dupes`: files that are equal, and what is done with them.
 
 mod act;
+pub mod habits;
 mod how;
 mod undo;
 
@@ -76,6 +77,9 @@ pub struct Arguments {
     /// Paths of --files-from end with a zero byte
     #[arg(long, short = '0', requires = "files_from")]
     null: bool,
+    /// Directories are always searched recursively: users of other programs type it
+    #[arg(short = 'r', long = "recurse", hide = true)]
+    _is_recursive: bool,
     /// Do not enter directories of other file systems
     #[arg(long, short = 'x')]
     one_file_system: bool,
