@@ -173,8 +173,48 @@ fn an_option_that_nothing_in_the_run_takes_is_refused() {
 #[test]
 fn impossible_sizes_are_refused() {
     let place = Place::new();
-    for size in ["0", "-1", "5X", "", "9000000T", "1.5M"] {
+    for size in ["0", "-1", "5X", "", "9000000T", "1.5", "1.5.5M"] {
         refused_with(&place, &["bench", "--size", size], &["--size", size]);
+    }
+}
+
+#[test]
+fn sizes_may_have_decimals() {
+    let place = Place::new();
+    place.file("file", &[1; 2000]);
+    let bench = [
+        "bench",
+        "read",
+        "--size",
+        "0.5M",
+        "--methods",
+        "read/sync,block=1.5K",
+        "--rounds",
+        "1",
+    ];
+    // `--methods` takes globs of what there is, or a method.
+    refused_with(&place, &bench, &["read/sync,block=1.5K"]);
+    place
+        .run(&[
+            "bench",
+            "read",
+            "--size",
+            "0.5M",
+            "--methods",
+            "read/mmap",
+            "--rounds",
+            "1",
+        ])
+        .succeeded();
+    assert_eq!(place.only_run().contests[0].size_bytes, 1 << 19);
+    let method = place.run(&["methods", "read/sync,block=1.5K"]).succeeded().stdout;
+    assert!(method.contains("read/sync,block=1536"), "{method}");
+    for line in [
+        "dupes --min-size 1.5K .",
+        "holes dig --dry-run --min 0.5K file",
+        "update file --memory 16.5M",
+    ] {
+        place.run(&line.split(' ').collect::<Vec<_>>()).succeeded();
     }
 }
 
