@@ -27,7 +27,7 @@ impl Plan {
         match operation {
             Operation::Read | Operation::Compare => &[Durability::None],
             Operation::Write | Operation::Copy => &[Durability::None, Durability::Fsync],
-            Operation::Update => &Durability::ALL,
+            Operation::Update => &[Durability::None, Durability::Fsync, Durability::WriteThrough],
         }
     }
 

@@ -137,6 +137,8 @@ accepted! {
     PREALLOCATE_MAP_UPDATE: Preallocate = Preallocate::Truncate, Preallocate::Both;
     FSYNC: Durability = Durability::None, Durability::Fsync;
     DURABILITY: Durability = Durability::None, Durability::Fsync, Durability::WriteThrough;
+    DURABILITY_OR_EACH: Durability = Durability::None, Durability::Fsync, Durability::WriteThrough,
+        Durability::FdatasyncEach;
     PRELOAD: Order = Order::Alternate, Order::Preload, Order::Window(64 << 20);
     PRELOAD_OR_PARALLEL: Order = Order::Alternate, Order::Preload, Order::Window(64 << 20), Order::Parallel;
     UPDATE_ORDERS: UpdateOrder = UpdateOrder::Ascending, UpdateOrder::AsGiven, UpdateOrder::Rewrite,
@@ -198,7 +200,7 @@ mechanisms! {
     Sync {
         name: "sync",
         about: "pwrite(2) in a loop",
-        accepts: &[BLOCK_1M, DIRECT_OR_DONTCACHE, ACCESS, PREALLOCATE, DURABILITY],
+        accepts: &[BLOCK_1M, DIRECT_OR_DONTCACHE, ACCESS, PREALLOCATE, DURABILITY_OR_EACH],
     }
     DoubleBuffer {
         name: "double-buffer",
@@ -218,10 +220,17 @@ mechanisms! {
     IoUring {
         name: "io_uring",
         about: "N writes in flight through one ring, from registered buffers",
-        accepts: &[BLOCK_256K, DEPTH, DIRECT_OR_DONTCACHE, ACCESS, PREALLOCATE, DURABILITY],
+        accepts: &[BLOCK_256K, DEPTH, DIRECT_OR_DONTCACHE, ACCESS, PREALLOCATE, DURABILITY_OR_EACH],
         overlapping: true,
         platforms: LINUX,
         simplicity_rank: 7,
+    }
+    Threads {
+        name: "threads",
+        about: "each thread writes the next block that none has taken",
+        accepts: &[BLOCK_1M, TWO_THREADS, DIRECT_OR_DONTCACHE, PREALLOCATE, DURABILITY_OR_EACH],
+        overlapping: true,
+        simplicity_rank: 5,
     }
     Mmap {
         name: "mmap",

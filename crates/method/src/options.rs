@@ -126,12 +126,12 @@ const fn number(key: &'static str, is_size: bool, min: u64, max: u64) -> Number 
 pub static OPTIONS: &[OptionRow] = ROWS;
 
 options! {
-    /// Ranges read in parallel.
+    /// Threads that share the blocks of a file.
     Threads {
         key: "threads",
         number: Some(count("threads")),
         plain: Some(Value::Number(1)),
-        operations: &[Operation::Read, Operation::Compare],
+        operations: &[Operation::Read, Operation::Write, Operation::Compare],
         tried: Tried::Alone,
     }
     /// Requests in flight.
@@ -316,6 +316,8 @@ words! {
         Fsync = "fsync",
         /// All of it after each call: `O_DSYNC`.
         WriteThrough = "write-through",
+        /// The same by fdatasync(2) after each call, which a ring links with the write in one submission.
+        FdatasyncEach = "fdatasync-each",
     }
 
     /// What finds the first difference.
@@ -373,6 +375,14 @@ worded! {
     Durability of Durability by durability
     /// What finds the first difference.
     Differ of Differ by differ
+}
+
+impl Durability {
+    /// Whether each call is durable when it returns.
+    #[must_use]
+    pub fn is_of_each_call(self) -> bool {
+        matches!(self, Self::WriteThrough | Self::FdatasyncEach)
+    }
 }
 
 /// The order in which two files are read.

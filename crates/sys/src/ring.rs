@@ -35,7 +35,16 @@ struct Slot {
     buffer: Buffer,
     /// Present exactly while a request is queued or in flight, and keeps its descriptor open.
     file: Option<Arc<File>>,
+    /// What its request has moved, or why not; known when no answer is missing.
+    result: io::Result<usize>,
+    /// The bytes that the fdatasync linked with it has not synced yet.
+    unsynced_bytes: Option<usize>,
+    /// Two for a request with a linked fdatasync.
+    answers_missing: u8,
 }
+
+/// Marks the answer of a linked fdatasync.
+const SYNC: u64 = 1 << 32;
 
 impl Ring {
     /// Makes a ring of `depth` slots with a buffer of `buffer_bytes` each, aligned to `align`, touched and registered.
@@ -50,7 +59,8 @@ impl Ring {
         if !(1..=DEPTH_MAX).contains(&depth) || !(1..=1 << 30).contains(&buffer_bytes) {
             return Err(invalid("a ring has 1 to 16384 slots of 1 byte to 1 GiB"));
         }
-        let uring = match set_up(depth) {
+        // Each request may have an fdatasync linked with it.
+        let uring = match set_up(depth * 2) {
             Ok(uring) => uring,
             Err(error) => {
                 return match error.raw_os_error() {
@@ -65,6 +75,9 @@ impl Ring {
             slots.push(Slot {
                 buffer: Buffer::new(buffer_bytes, align)?,
                 file: None,
+                result: Ok(0),
+                unsynced_bytes: None,
+                answers_missing: 0,
             });
         }
         register(&uring, &mut slots).map_err(explain_lock_limit)?;
@@ -83,7 +96,8 @@ impl Ring {
         self.slots.len() as u32
     }
 
-    /// Queues a request (`IORING_OP_READ_FIXED`, `IORING_OP_WRITE_FIXED`); [`Ring::wait`] submits it.
+    /// Queues a request (`IORING_OP_READ_FIXED`, `IORING_OP_WRITE_FIXED`, and `IORING_OP_FSYNC` linked with it);
+    /// [`Ring::wait`] submits it.
     ///
     /// # Errors
     /// `InvalidInput` where there is no such slot, it has a request already, or the range is not within its buffer.
@@ -98,7 +112,14 @@ impl Ring {
             let write = opcode::WriteFixed::new(file_number, memory.cast_const(), len, slot as u16);
             write.offset(offset).rw_flags(flags).build()
         };
-        self.push(slot, file, entry)
+        let entry = entry.user_data(u64::from(slot));
+        if !request.is_synced {
+            return self.push(slot, file, &[entry]);
+        }
+        self.slots[slot as usize].unsynced_bytes = Some(request.range.len());
+        let sync = opcode::Fsync::new(file_number).flags(types::FsyncFlags::DATASYNC);
+        let sync = sync.build().user_data(u64::from(slot) | SYNC);
+        self.push(slot, file, &[entry.flags(squeue::Flags::IO_LINK), sync])
     }
 
     /// Submits what is queued, without waiting for any of it.
@@ -126,11 +147,30 @@ impl Ring {
             let Some(entry) = self.uring.completion().next() else {
                 continue;
             };
-            let slot = entry.user_data() as u32;
-            self.slots[slot as usize].file = None;
-            self.in_flight -= 1;
+            let number = entry.user_data() as u32;
+            let slot = &mut self.slots[number as usize];
             let result = usize::try_from(entry.result()).map_err(|_| io::Error::from_raw_os_error(-entry.result()));
-            return Ok(Completed { slot, result });
+            match (entry.user_data() & SYNC > 0, &result) {
+                (false, _) => slot.result = result,
+                (true, Ok(_)) => slot.unsynced_bytes = None,
+                // The request failed or was short, as its own answer says.
+                (true, Err(error)) if error.raw_os_error() == Some(libc::ECANCELED) => {}
+                (true, Err(_)) => slot.result = result,
+            }
+            slot.answers_missing -= 1;
+            if slot.answers_missing > 0 {
+                continue;
+            }
+            slot.file = None;
+            self.in_flight -= 1;
+            let unsynced_bytes = slot.unsynced_bytes.take();
+            let result = match std::mem::replace(&mut slot.result, Ok(0)) {
+                Ok(moved) if unsynced_bytes.is_some_and(|bytes| moved >= bytes) => {
+                    Err(io::Error::from_raw_os_error(libc::ECANCELED))
+                }
+                other => other,
+            };
+            return Ok(Completed { slot: number, result });
         }
     }
 
@@ -180,14 +220,15 @@ impl Ring {
         Ok((memory.as_mut_ptr(), memory.len() as u32))
     }
 
-    fn push(&mut self, slot: u32, file: &Arc<File>, entry: squeue::Entry) -> io::Result<()> {
-        let entry = entry.user_data(u64::from(slot));
-        // SAFETY: the entry points to memory of this slot's buffer and names this file's descriptor. Both stay until the
-        // request has ended: `file` is kept in the slot, the buffer is reached by nobody while it is there (`buffer`,
-        // `range`), and `drop` frees neither before the last request's end.
-        unsafe { self.uring.submission().push(&entry) }.map_err(|_| invalid("the queue is full"))?;
+    /// Queues the entries of a slot's request, all or none, so that they are submitted together.
+    fn push(&mut self, slot: u32, file: &Arc<File>, entries: &[squeue::Entry]) -> io::Result<()> {
+        // SAFETY: the entries point to memory of this slot's buffer and name this file's descriptor. Both stay until the
+        // request has ended: `file` is kept in the slot until all of its answers are there, the buffer is reached by
+        // nobody while it is there (`buffer`, `range`), and `drop` frees neither before the last request's end.
+        unsafe { self.uring.submission().push_multiple(entries) }.map_err(|_| invalid("the queue is full"))?;
         self.slots[slot as usize].file = Some(Arc::clone(file));
-        self.queued += 1;
+        self.slots[slot as usize].answers_missing = entries.len() as u8;
+        self.queued += entries.len() as u32;
         self.in_flight += 1;
         Ok(())
     }

@@ -278,6 +278,9 @@ pub struct Request {
     pub range: Range<usize>,
     /// `RWF_DONTCACHE`: through the page cache, leaving nothing in it (Linux 6.14).
     pub dontcache: bool,
+    /// Whether an fdatasync(2) is linked with it (`IOSQE_IO_LINK`), so that it ends when its bytes are on the device. If
+    /// it moves less than the range, it ends without.
+    pub is_synced: bool,
 }
 
 /// One finished request of a [`crate::Ring`].
@@ -286,6 +289,7 @@ pub struct Completed {
     /// The slot that it was submitted in; free again.
     pub slot: u32,
     /// The bytes moved (0 at the end of the file), or why not.
+    /// If the linked fdatasync(2) failed, its error.
     pub result: std::io::Result<usize>,
 }
 

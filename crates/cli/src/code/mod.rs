@@ -61,6 +61,14 @@ const LACKING: &[(&str, &str)] = &[
     ("compare update", "programs are for methods that read, write or copy"),
     ("macos", "programs are for Linux"),
     ("at-random", "a program that draws its blocks does not fit on a page"),
+    (
+        "write; threads",
+        "a program whose threads write in turn does not fit on a page",
+    ),
+    (
+        "io_uring; fdatasync-each",
+        "a program that links requests of a ring does not fit on a page",
+    ),
     ("holes", "a program that skips holes does not fit on a page"),
     ("odd-block", "with direct, the block of a program is a multiple of 4K"),
 ];

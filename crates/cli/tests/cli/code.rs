@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 use super::place::Place;
 
 /// Every mechanism of Linux, and every option once.
-const METHODS: [&str; 41] = [
+const METHODS: [&str; 43] = [
     "read/sync",
     "read/sync,direct,block=1M",
     "read/sync,dontcache",
@@ -31,6 +31,8 @@ const METHODS: [&str; 41] = [
     "write/sync",
     "write/sync,direct,preallocate=both,fsync",
     "write/sync,dontcache,preallocate=truncate",
+    "write/sync,block=64K,fdatasync-each",
+    "write/sync,direct,block=64K,fdatasync-each",
     "write/double-buffer,direct,write-through",
     "write/double-buffer,preallocate=allocate",
     "write/posix-aio,direct,fsync",

@@ -188,6 +188,7 @@ fn read_all<'f>(ring: &mut Ring, head_bytes: usize, files: impl Iterator<Item = 
             offset: 0,
             range: 0..head_bytes,
             dontcache: false,
+            is_synced: false,
         };
         let queued = ring.queue(slot as u32, file, &head);
         if queued.is_err() {

@@ -88,7 +88,7 @@ pub(crate) fn amounts(work: &Work, durability: Durability, absent_part: f64, is_
     let waiting_part = if is_direct { 1.0 } else { absent_part };
     let direct_writes = if is_direct { work.writes } else { 0 };
     let flushes = match durability {
-        Durability::WriteThrough => work.writes,
+        Durability::WriteThrough | Durability::FdatasyncEach => work.writes,
         Durability::Fsync => 1 + direct_writes,
         Durability::None => direct_writes,
     };
@@ -383,9 +383,10 @@ fn orders(has_holes: bool) -> impl Iterator<Item = UpdateOrder> {
 }
 
 fn blocks(durability: Durability) -> &'static [u64] {
-    match durability {
-        Durability::WriteThrough => THROUGH_BLOCKS,
-        Durability::Fsync | Durability::None => BLOCKS,
+    if durability.is_of_each_call() {
+        THROUGH_BLOCKS
+    } else {
+        BLOCKS
     }
 }
 

@@ -54,7 +54,7 @@ pub(super) fn through_cache(request: &Task, method: &Method) -> Amounts {
     let (device_bytes, flushes) = match request.durability {
         Durability::None => (0.0, 0.0),
         Durability::Fsync => (bytes, 1.0),
-        Durability::WriteThrough => (bytes, calls),
+        Durability::WriteThrough | Durability::FdatasyncEach => (bytes, calls),
     };
     Amounts::of([
         (Of::WriteCalls, calls),

@@ -7,7 +7,7 @@ use seekless_sys::{self as sys, Support};
 
 use super::Side;
 use crate::error::Result;
-use seekless_method::CachePolicy;
+use seekless_method::{CachePolicy, Durability};
 
 impl Side<'_> {
     /// The length to request, aligned for direct I/O. A read then ends early, and the padding of a write is cut off
@@ -56,8 +56,8 @@ impl Side<'_> {
         }
     }
 
-    /// Writes all of the first `length` bytes of `buffer` at `offset`. Direct I/O also writes padding, which
-    /// [`Side::finish_target`] cuts off.
+    /// Writes all of the first `length` bytes of `buffer` at `offset`, with the fdatasync of a method that has one for
+    /// each call. Direct I/O also writes padding, which [`Side::finish_target`] cuts off.
     pub fn write_block(&self, buffer: &[u8], offset: u64, length: usize) -> Result<()> {
         self.write_rest(buffer, offset, 0, length)
     }
@@ -75,6 +75,10 @@ impl Side<'_> {
                 return Err(self.failed(("write", at), io::ErrorKind::WriteZero.into()));
             }
             done += written;
+        }
+        if self.method.options().durability() == Durability::FdatasyncEach {
+            self.count_call();
+            sys::sync_data(&self.file).map_err(|error| self.failed(("fdatasync", offset), error))?;
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use seekless_sys::{self as sys, Completed, Ring};
 
 use super::Side;
 use crate::error::Result;
-use seekless_method::CachePolicy;
+use seekless_method::{CachePolicy, Durability};
 
 /// The blocks in flight on a ring, each in a slot with a buffer of its own.
 ///
@@ -21,6 +21,8 @@ pub(crate) struct Flight<'a> {
     side: &'a Side<'a>,
     /// The same for all requests: both files of an operation have its method.
     dontcache: bool,
+    /// Whether each write ends with an fdatasync.
+    syncs_writes: bool,
     calls_before: u64,
     requests: Vec<FlightRequest<'a>>,
     free: Vec<u32>,
@@ -75,6 +77,7 @@ impl<'a> Flight<'a> {
         Self {
             side,
             dontcache: side.method.options().cache() == CachePolicy::DontCache,
+            syncs_writes: side.method.options().durability() == Durability::FdatasyncEach,
             calls_before: ring.calls(),
             requests: vec![idle; ring.depth() as usize],
             free: (0..ring.depth()).rev().collect(),
@@ -148,6 +151,7 @@ impl<'a> Flight<'a> {
             offset: at,
             range: request.done..request.asked,
             dontcache: self.dontcache,
+            is_synced: self.syncs_writes && !request.is_read,
         };
         self.ring.queue(slot, &side.file, &rest).map_err(|error| {
             let action = if rest.is_read { "start a read" } else { "start a write" };

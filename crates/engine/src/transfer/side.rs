@@ -358,8 +358,8 @@ impl<'a> Side<'a> {
         match self.method.options().durability() {
             Durability::Fsync => self.sync(),
             // The padding was written through, so removing it must be durable, too.
-            Durability::WriteThrough if wanted.is_some() => self.sync(),
-            Durability::WriteThrough | Durability::None => Ok(Duration::ZERO),
+            each if each.is_of_each_call() && wanted.is_some() => self.sync(),
+            _ => Ok(Duration::ZERO),
         }
     }
 

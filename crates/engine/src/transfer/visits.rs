@@ -1,6 +1,4 @@
-//! The blocks of a file in random order, drawn outside the clock, and the latency of each request.
-//!
-//! Only for methods with `access=random`; all others move blocks in order.
+//! Blocks of a file in random order, drawn outside the clock, or blocks to append; and the latency of each request.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -8,15 +6,17 @@ use std::time::Instant;
 
 use seekless_method::AccessPattern;
 
-use super::Side;
+use super::{Destination, Side};
 use crate::error::Result;
 
 /// The seed of the order if none was drawn.
 const SEED: u64 = 0x5eed;
 
-/// Blocks of a file in random order, each at most once, and the latency of each request.
+/// Blocks of a file in random order, each at most once, or blocks to append to a new file; and the latency of each
+/// request.
 #[derive(Debug)]
 pub struct Visits {
+    access: AccessPattern,
     file_bytes: u64,
     block_bytes: u64,
     offsets: Vec<u64>,
@@ -32,8 +32,21 @@ impl Visits {
     pub fn draw(file_bytes: u64, block_bytes: u64, at_most: u32, seed: u64) -> Self {
         let block_bytes = block_bytes.max(1);
         let blocks = Shuffled::new(file_bytes.div_ceil(block_bytes), seed).take(at_most as usize);
-        let offsets: Vec<u64> = blocks.map(|block| block * block_bytes).collect();
+        let offsets = blocks.map(|block| block * block_bytes).collect();
+        Self::of(AccessPattern::Random, offsets, file_bytes, block_bytes)
+    }
+
+    /// The blocks of a new file of this size, one after the other. Each takes 16 bytes of memory.
+    #[must_use]
+    pub fn appends(file_bytes: u64, block_bytes: u64) -> Self {
+        let block_bytes = block_bytes.max(1);
+        let offsets = (0..file_bytes).step_by(block_bytes as usize).collect();
+        Self::of(AccessPattern::Sequential, offsets, file_bytes, block_bytes)
+    }
+
+    fn of(access: AccessPattern, offsets: Vec<u64>, file_bytes: u64, block_bytes: u64) -> Self {
         Self {
+            access,
             file_bytes,
             block_bytes,
             done: AtomicUsize::new(0),
@@ -64,14 +77,22 @@ impl Visits {
         latencies.map(|latency| latency.load(Ordering::Relaxed)).collect()
     }
 
+    /// Whether the file is new.
+    pub(crate) fn destination(&self) -> Destination {
+        match self.access {
+            AccessPattern::Random => Destination::Overwrite,
+            AccessPattern::Sequential => Destination::New,
+        }
+    }
+
     /// Prepares for the requests of a file. Fails if its size or the method is not that for which the blocks were
     /// drawn.
     pub(crate) fn begin(&self, side: &Side<'_>) -> Result<()> {
         let options = side.method.options();
-        if options.access() != AccessPattern::Random || options.block_bytes() != Some(self.block_bytes) {
-            return Err(side.unavailable("the visits were drawn for access=random and another block size"));
+        if options.access() != self.access || options.block_bytes() != Some(self.block_bytes) {
+            return Err(side.unavailable("the visits were drawn for another access or block size"));
         }
-        if side.metadata()?.len() != self.file_bytes {
+        if self.destination() == Destination::Overwrite && side.metadata()?.len() != self.file_bytes {
             return Err(side.resized(side.metadata()?.len()));
         }
         self.done.store(0, Ordering::Relaxed);

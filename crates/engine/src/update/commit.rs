@@ -265,7 +265,7 @@ pub(super) fn harden(side: &Side<'_>, updates: &Updates, going: &Going<'_>, must
         Durability::Fsync => sync(side, going.watch),
         _ if must_sync => sync(side, going.watch),
         Durability::WriteThrough if was_padded => sync(side, going.watch),
-        Durability::WriteThrough | Durability::None => Ok(Duration::ZERO),
+        _ => Ok(Duration::ZERO),
     }
 }
 

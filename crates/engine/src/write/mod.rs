@@ -5,6 +5,7 @@ mod io_uring;
 mod mmap;
 mod posix_aio;
 mod sync;
+mod threads;
 
 use std::path::Path;
 
@@ -24,6 +25,7 @@ fn body(mechanism: WriteMechanism) -> Prepare<WriteTarget> {
         WriteMechanism::DoubleBuffer => double_buffer::prepare,
         WriteMechanism::PosixAio => posix_aio::prepare,
         WriteMechanism::IoUring => io_uring::prepare,
+        WriteMechanism::Threads => threads::prepare,
         WriteMechanism::Mmap => mmap::prepare,
     }
 }
@@ -135,7 +137,8 @@ impl Writer {
     }
 
     /// Opens an existing file, overwrites the blocks of `visits` in their order, and closes the file. The method has
-    /// `access=random`; its block and the file's size are those for which the visits were drawn.
+    /// `access=random`; its block and the file's size are those for which the visits were drawn. If they are blocks to
+    /// append, the file is new, and gets them one after the other.
     ///
     /// # Errors
     /// Every [`Error`](crate::Error); [`Error::Resized`](crate::Error::Resized) if the file has another size. After an
@@ -144,8 +147,11 @@ impl Writer {
     pub fn visit(&mut self, path: impl AsRef<Path>, visits: &Visits, producer: &dyn Producer) -> Result<Transfer> {
         let method = self.0.setup.method;
         let part = Part::whole(&path);
-        let mut target = Side::open_target(&part, &method, Destination::Overwrite, 0)?;
-        target.bytes = target.metadata()?.len();
+        let destination = visits.destination();
+        let mut target = Side::open_target(&part, &method, destination, visits.bytes())?;
+        if destination == Destination::Overwrite {
+            target.bytes = target.metadata()?.len();
+        }
         visits.begin(&target)?;
         target.visits = Some(visits);
         fill(self.0.for_bytes(target.bytes)?, &target, visits.bytes(), producer)

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt;
 use std::sync::Mutex;
 
-use seekless::method::{AccessPattern, Operation, Preallocate};
+use seekless::method::{AccessPattern, Durability, Operation, Preallocate};
 use seekless::{Chunk, Consumer, Error, Method, Reader, Visits, Writer};
 
 use super::{directories, file_of, methods, sample, with_block};
@@ -95,6 +95,42 @@ fn the_blocks_that_were_drawn_are_written_and_no_others() {
                 assert!(std::fs::read(&path).unwrap() == expected, "{method}");
                 assert_eq!(transfer.bytes, visits.bytes(), "{method}");
                 assert_eq!(visits.latencies_ns().len(), visits.ranges().count(), "{method}");
+            }
+        }
+    }
+}
+
+#[test]
+fn appended_blocks_make_a_new_file_and_are_timed_each() {
+    for directory in directories() {
+        let path = directory.path().join("appended");
+        let bytes = sample(BYTES);
+        for method in methods(Operation::Write, directory.path()) {
+            let options = method.options();
+            let is_timed = ["sync", "io_uring", "threads", "posix-aio"].contains(&method.mechanism().name);
+            if options.access() == AccessPattern::Random || !is_timed {
+                continue;
+            }
+            let method = with_block(&method, BLOCK).unwrap();
+            let appends = Visits::appends(BYTES as u64, BLOCK);
+            let mut writer = Writer::prepare_for(&method, BYTES as u64).unwrap();
+            // Twice, because earlier times are discarded.
+            for _ in 0..2 {
+                let transfer = writer.visit(&path, &appends, &bytes.as_slice()).unwrap();
+                assert!(std::fs::read(&path).unwrap() == bytes, "{method}");
+                assert_eq!(
+                    (transfer.bytes, appends.bytes()),
+                    (BYTES as u64, BYTES as u64),
+                    "{method}"
+                );
+                let blocks = BYTES.div_ceil(BLOCK as usize);
+                assert_eq!(appends.latencies_ns().len(), blocks, "{method}");
+                // A write and a sync each, except by a ring, which links them.
+                let is_synced_by_call = options.durability() == Durability::FdatasyncEach && options.depth().is_none();
+                assert!(!is_synced_by_call || transfer.calls >= 2 * blocks as u64, "{method}");
+                let over = writer.visit(&path, &appends, &bytes.as_slice());
+                assert!(over.is_err(), "{method} appended to a file that was there");
+                std::fs::remove_file(&path).unwrap();
             }
         }
     }

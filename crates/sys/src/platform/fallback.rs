@@ -21,6 +21,11 @@ pub fn drop_from_cache(file: &File) -> io::Result<Support<()>> {
     advise(file, Advice::DontNeed, 0, 0)
 }
 
+/// Brings the file's data to the device, and of its metadata what is needed to read them: fdatasync(2).
+pub fn sync_data(file: &File) -> io::Result<()> {
+    Ok(rustix::io::retry_on_intr(|| rustix::fs::fdatasync(file))?)
+}
+
 /// The file system behind `path`: statvfs(3), which does not tell its type.
 pub fn file_system(path: &Path) -> io::Result<FileSystem> {
     Ok(described(&rustix::io::retry_on_intr(|| rustix::fs::statvfs(path))?))

@@ -92,6 +92,11 @@ pub fn sync(file: &File) -> io::Result<()> {
     }
 }
 
+/// The same: the system has no fdatasync(2) that reaches the device.
+pub fn sync_data(file: &File) -> io::Result<()> {
+    sync(file)
+}
+
 /// Writes what is unwritten of a file, without the device's cache: fsync(2).
 pub fn write_back(file: &File) -> io::Result<Support<()>> {
     Ok(Support::Available(rustix::io::retry_on_intr(|| {

@@ -11,6 +11,7 @@ const READ: Request = Request {
     offset: 0,
     range: 0..BLOCK,
     dontcache: false,
+    is_synced: false,
 };
 
 fn read_at(offset: usize) -> Request {
@@ -83,6 +84,47 @@ fn part_of_a_buffer_is_written_and_read_back_behind_it() {
     ring.queue(0, &file, &behind).unwrap();
     assert_eq!(ring.wait().unwrap().result.unwrap(), 4);
     assert_eq!(&ring.buffer(0)[BLOCK - 10..BLOCK - 6], b"ello");
+}
+
+#[test]
+fn linked_syncs_end_with_their_writes_and_fail_with_them() {
+    let Some(mut ring) = ring(4) else { return };
+    let file = Arc::new(tempfile::tempfile().unwrap());
+    for _ in 0..3 {
+        for slot in 0..4 {
+            ring.buffer_mut(slot)[..4].copy_from_slice(b"four");
+            let synced = Request {
+                is_synced: true,
+                ..write(u64::from(slot) * 4, 0..4)
+            };
+            ring.queue(slot, &file, &synced).unwrap();
+        }
+        let mut done: Vec<u32> = (0..4)
+            .map(|_| ring.wait().map(|done| (done.result.unwrap(), done.slot).1).unwrap())
+            .collect();
+        done.sort_unstable();
+        assert_eq!((done, ring.in_flight()), (vec![0, 1, 2, 3], 0));
+    }
+    assert_eq!(file.metadata().unwrap().len(), 16);
+    let path = tempfile::NamedTempFile::new().unwrap();
+    let unwritable = Arc::new(File::open(path.path()).unwrap());
+    // A pipe takes bytes, but cannot be synced.
+    let (_reader, pipe) = io::pipe().unwrap();
+    let pipe = Arc::new(File::from(std::os::fd::OwnedFd::from(pipe)));
+    for (file, reason) in [(unwritable, libc::EBADF), (pipe, libc::EINVAL)] {
+        ring.queue(
+            1,
+            &file,
+            &Request {
+                is_synced: true,
+                ..write(0, 0..10)
+            },
+        )
+        .unwrap();
+        let done = ring.wait().unwrap();
+        assert_eq!((done.slot, done.result.unwrap_err().raw_os_error()), (1, Some(reason)));
+        assert_eq!(ring.in_flight(), 0);
+    }
 }
 
 #[test]

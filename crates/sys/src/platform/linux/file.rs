@@ -319,6 +319,11 @@ pub fn extend(file: &File, bytes: u64) -> io::Result<Support<()>> {
     allocate(file, bytes.saturating_sub(1), bytes.min(1))
 }
 
+/// Brings the file's data to the device, and of its metadata what is needed to read them: fdatasync(2).
+pub fn sync_data(file: &File) -> io::Result<()> {
+    Ok(rustix::io::retry_on_intr(|| rustix::fs::fdatasync(file))?)
+}
+
 /// Syncs the whole file system of a file: syncfs(2).
 pub fn sync_file_system(file: &File) -> io::Result<Support<()>> {
     attempt(ABSENT, "the kernel has no syncfs", || rustix::fs::syncfs(file))
