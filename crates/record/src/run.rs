@@ -148,8 +148,8 @@ documents! {
         /// keeps its rate. Not ranked. `files` is then the largest possible number.
         #[serde(default)]
         pub sustained: bool,
-        /// The requests of a trial at random places; `None` where files are read or written from their start to their
-        /// end.
+        /// The requests of a trial at random places, or its appends; `None` where files are read or written from their
+        /// start to their end.
         pub random: Option<RandomAccess>,
         /// How the files that are read are laid out, as in `1023M hole, 1M data`; `None` where they are data
         /// throughout.

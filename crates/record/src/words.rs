@@ -75,6 +75,8 @@ seekless_method::words! {
         Fresh = "fresh",
         /// A file of the same size that is written over.
         Overwrite = "overwrite",
+        /// A new file to which blocks are appended, each durable before its writer appends the next; for writes.
+        Append = "append",
     }
 
     /// Where the second file of a comparison differs from the first.

@@ -47,7 +47,7 @@ pub use sheet::{ColumnKind, Sheet, SheetCell, SheetColumn, SheetRow};
 pub use sustained::{RateStretch, Sustained, has_settled};
 pub use table::{Origin, Place, Ranked, Ranking, first_two_numbers, size_class, table};
 pub use units::{
-    IOPS, RATES, Unit, bytes, duration, files, iops, part, percent, plural, rate, seconds, size, sound, thousands,
+    RATES, Unit, bytes, duration, files, part, percent, plural, rate, request_units, seconds, size, sound, thousands,
     three_digits, times, times_with_bounds, unit,
 };
 pub use view::{

@@ -1,6 +1,6 @@
 //! Figures for people: three digits, rates in units of 1000, sizes in units of 1024.
 
-use seekless_record::Interval;
+use seekless_record::{Interval, Target};
 
 /// A unit: its name and its size.
 pub type Unit = (&'static str, f64);
@@ -8,7 +8,9 @@ pub type Unit = (&'static str, f64);
 /// Units of bytes per second.
 pub const RATES: [Unit; 4] = [("GB/s", 1e9), ("MB/s", 1e6), ("kB/s", 1e3), ("B/s", 1.0)];
 /// Units of requests per second.
-pub const IOPS: [Unit; 3] = [("MIOPS", 1e6), ("kIOPS", 1e3), ("IOPS", 1.0)];
+const IOPS: [Unit; 3] = [("MIOPS", 1e6), ("kIOPS", 1e3), ("IOPS", 1.0)];
+/// Units of durable appends per second.
+const COMMITS: [Unit; 1] = [("commits/s", 1.0)];
 const SIZES: [Unit; 5] = [
     ("TiB", (1_u64 << 40) as f64),
     ("GiB", (1_u64 << 30) as f64),
@@ -38,10 +40,15 @@ pub fn rate(bytes_per_second: f64) -> String {
     in_unit(bytes_per_second, &RATES)
 }
 
-/// Requests per second, three digits.
+/// The units of requests per second to a target.
 #[must_use]
-pub fn iops(per_second: f64) -> String {
-    in_unit(per_second, &IOPS)
+pub fn request_units(target: Target) -> &'static [Unit] {
+    if target == Target::Append { &COMMITS } else { &IOPS }
+}
+
+/// Requests per second to a target, three digits.
+pub(crate) fn requests_in(target: Target, per_second: f64) -> String {
+    in_unit(per_second, request_units(target))
 }
 
 /// Bytes, in powers of 1024, three digits.
@@ -240,7 +247,7 @@ mod tests {
             ["1023 B", "1.00 KiB", "1.50 MiB", "1.00 GiB", "5.00 TiB"]
         );
         assert_eq!(
-            [iops(87.0), iops(9_876.0), iops(2.5e6)],
+            [87.0, 9_876.0, 2.5e6].map(|figure| requests_in(Target::Overwrite, figure)),
             ["87.0 IOPS", "9.88 kIOPS", "2.50 MIOPS"]
         );
     }
@@ -255,7 +262,8 @@ mod tests {
     fn numbers_keep_to_their_room_whatever_they_are() {
         for wild in [f64::MAX, f64::MIN, f64::NAN, f64::INFINITY, -0.0, f64::MIN_POSITIVE] {
             assert!(rate(wild).len() < 16, "{}", rate(wild));
-            assert!(iops(wild).len() < 16, "{}", iops(wild));
+            let requests = requests_in(Target::Fresh, wild);
+            assert!(requests.len() < 16, "{requests}");
             for text in [seconds(wild), times(wild), part(wild), duration(wild)] {
                 assert!(text.chars().count() < 16, "{text}");
             }

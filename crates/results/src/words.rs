@@ -2,19 +2,24 @@
 
 use std::hash::Hash;
 
-use crate::units::{bytes, files, iops, rate, seconds};
+use crate::units::{bytes, files, rate, requests_in, seconds, thousands};
 use seekless_method::{Durability, Operation, format_size, parse_size};
 use seekless_record::{Cache, Contest, Differ, Entry, ExitCode, RandomAccess, Run, Status, Target};
 
 /// What is compared, in a few words, as in `read 64M, cold` and `read /usr, 131,375 files, 4.94 GiB, warm`.
 #[must_use]
 pub fn title(contest: &Contest) -> String {
-    let has_durability = has_target(contest) && contest.durability != Durability::None;
+    let has_durability =
+        has_target(contest) && contest.durability != Durability::None && contest.target != Target::Append;
     let all_bytes = contest.size_bytes.saturating_mul(u64::from(contest.files));
     let read = match &contest.tree {
         // It cannot be measured.
         Some(tree) if contest.size_bytes == 0 => tree.clone(),
         Some(tree) => format!("{tree}, {}, {}", files(contest.files.into()), bytes(all_bytes)),
+        None if contest.target == Target::Append => {
+            let count = contest.random.map_or(0, |random| random.requests);
+            format!("{} appends", thousands(count.into()))
+        }
         None if contest.files > 1 => format!("{} x {}", contest.files, format_size(contest.size_bytes)),
         None => format_size(contest.size_bytes),
     };
@@ -26,7 +31,7 @@ pub fn title(contest: &Contest) -> String {
         Some(format!(", {}", state_words(contest.cache, contest.target))),
         contest.cold_metadata.then(|| " with their metadata".to_owned()),
         Some(pair_words(contest)),
-        has_durability.then(|| format!(", {}", contest.durability)),
+        has_durability.then(|| format!(", {}", durability_words(contest))),
         contest.shared_blocks.then(|| ", sharing blocks".to_owned()),
         (contest.work_ns_per_kib > 0).then(|| format!(", work {} ns/KiB", contest.work_ns_per_kib)),
     ];
@@ -34,10 +39,29 @@ pub fn title(contest: &Contest) -> String {
     format!("{} {words}", contest.operation)
 }
 
+/// When what a contest writes is durable.
+fn durability_words(contest: &Contest) -> String {
+    let is_at_end = contest.durability == Durability::Fsync;
+    match contest.random.filter(|_| is_at_end) {
+        Some(random) => {
+            let writes = u64::from(random.requests).min(contest.size_bytes.div_ceil(random.block_bytes.max(1)));
+            format!("one fsync after {} writes", thousands(writes))
+        }
+        None => contest.durability.to_string(),
+    }
+}
+
 /// The same, with the storage if the run has several.
 pub(crate) fn title_in(run: &Run, contest: &Contest) -> String {
+    let to = contest.other_storage.filter(|_| contest.operation == Operation::Copy);
+    let to = to.and_then(|to| place(run, to)).map(|to| format!(" to {to}"));
     let place = place(run, contest.storage).map(|place| format!(", {place}"));
-    format!("{}{}", title(contest), place.unwrap_or_default())
+    format!(
+        "{}{}{}",
+        title(contest),
+        place.unwrap_or_default(),
+        to.unwrap_or_default()
+    )
 }
 
 /// The path of a storage, if the run has several.
@@ -67,6 +91,7 @@ pub fn state_words(cache: Cache, target: Target) -> &'static str {
         (Cache::FirstTouch, _) => "first touch",
         (Cache::None, Target::Fresh) => "new file",
         (Cache::None, Target::Overwrite) => "written over",
+        (Cache::None, Target::Append) => "each durable",
     }
 }
 
@@ -133,12 +158,16 @@ pub fn pair_words(contest: &Contest) -> String {
     });
     let random = contest.random.map(|random| {
         let block = format_size(random.block_bytes);
-        format!("{block} at random, depth {}", random.depth)
+        match (contest.target, random.depth) {
+            (Target::Append, 1) => format!("{block} by 1 writer"),
+            (Target::Append, writers) => format!("{block} by {writers} writers"),
+            (_, depth) => format!("{block} at random, depth {depth}"),
+        }
     });
     let words = [
         differ.map(str::to_owned),
         random,
-        contest.other_storage.map(|_| "on two storages".to_owned()),
+        contest.other_storage.map(|_| across(contest).to_owned()),
         contest.layout.clone(),
         updated,
         contest.holes_skipped.then(|| "holes skipped".to_owned()),
@@ -146,6 +175,14 @@ pub fn pair_words(contest: &Contest) -> String {
         contest.memory_bytes.map(|bytes| format!("in {}", format_size(bytes))),
     ];
     words.iter().flatten().flat_map(|words| [", ", words]).collect()
+}
+
+fn across(contest: &Contest) -> &'static str {
+    if contest.operation == Operation::Copy {
+        "to another storage"
+    } else {
+        "on two storages"
+    }
 }
 
 /// Whether a method need not read the whole files, because they differ or have holes, or a command need not, because it gives no
@@ -170,11 +207,11 @@ pub fn is_told_in_times(contest: &Contest) -> bool {
     ends_early(contest) || contest.updates.is_some()
 }
 
-/// A rate in the unit of a contest: requests per second for random access, else bytes per second.
+/// A rate in the unit of a contest: requests per second for random access, commits for appends, else bytes per second.
 #[must_use]
 pub fn rate_in(contest: &Contest, bytes_per_second: f64) -> String {
     match contest.random {
-        Some(random) => iops(bytes_per_second / random.block_bytes as f64),
+        Some(random) => requests_in(contest.target, bytes_per_second / random.block_bytes as f64),
         None => rate(bytes_per_second),
     }
 }
@@ -215,7 +252,9 @@ fn is_in_title(option: &str, contest: &Contest) -> bool {
         Some(("depth", depth)) => depth.parse() == Ok(random.depth),
         _ => false,
     };
-    option == contest.durability.name() || contest.random.is_some_and(is_of_random)
+    // The ways in which appends become durable are what is compared.
+    let is_durability = option == contest.durability.name() && contest.target != Target::Append;
+    is_durability || contest.random.is_some_and(is_of_random)
 }
 
 fn without(method: &str, is_left_out: impl Fn(&str) -> bool) -> String {

@@ -60,6 +60,7 @@ fn the_list_names_every_built_in_experiment() {
             "update",
             "plan",
             "random",
+            "commit",
             "sustained",
             "holes-2003",
             "saving-2008",

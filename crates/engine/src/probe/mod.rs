@@ -106,7 +106,19 @@ impl Probe {
     /// The system's, if the file cannot be written.
     pub fn new(directory: impl AsRef<Path>) -> Result<Self> {
         let directory = directory.as_ref();
-        let name = |part: &str| directory.join(format!("seekless-probe-{}-{part}", std::process::id()));
+        Self::between(directory, directory)
+    }
+
+    /// Tests copies from a directory to another: what is written is there.
+    ///
+    /// # Errors
+    /// As [`Probe::new`].
+    #[doc(hidden)]
+    pub fn between(directory: &Path, to: &Path) -> Result<Self> {
+        let name = |part: &str| {
+            let directory = if part == "target" { to } else { directory };
+            directory.join(format!("seekless-probe-{}-{part}", std::process::id()))
+        };
         let probe = Self {
             bytes: incompressible(PROBE_BYTES),
             source: name("source"),

@@ -15,6 +15,7 @@ pub(super) const TEXTS: &[(&str, &str)] = texts![
     "update",
     "plan",
     "random",
+    "commit",
     "sustained",
     "holes-2003",
     "saving-2008",

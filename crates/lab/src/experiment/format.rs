@@ -174,6 +174,7 @@ fn contest(text: &ContestText, is_there: IsThere) -> Checked<ContestPlan> {
     let target = target(operation, text.target.as_ref())?;
     let commands = commands(operation, text.tree.is_some(), &text.command, is_there)?;
     let methods = methods(operation, text)?;
+    appends(operation, text, &methods, &commands)?;
     let is_empty = methods.is_empty() && commands.is_empty();
     let needs_one = "a contest needs at least one method or command";
     refuse(Some(&text.operation), is_empty, needs_one)?;
@@ -381,7 +382,7 @@ pub(super) fn distinct<V, T: PartialEq>(
 /// A fresh write has no file that could be cached. A file that is written over may be left as it is.
 fn caches(operation: Operation, target: Target, text: Option<&Words>) -> Checked<Vec<Cache>> {
     let known: &[(&str, Cache)] = match (operation, target) {
-        (Operation::Write, Target::Fresh) => &[("none", Cache::None)],
+        (Operation::Write, Target::Fresh | Target::Append) => &[("none", Cache::None)],
         (Operation::Write, Target::Overwrite) => &[("none", Cache::None), ("cold", Cache::Cold), ("warm", Cache::Warm)],
         (Operation::Update, _) => &[("warm", Cache::Warm), ("cold", Cache::Cold)],
         _ => &[("cold", Cache::Cold), ("warm", Cache::Warm), ("over", Cache::Over)],
@@ -434,6 +435,25 @@ fn target(operation: Operation, text: Option<&Spanned<String>>) -> Checked<Targe
         None => Ok(Target::Fresh),
         Some(word) => one_of(word, "target", &Target::ALL.map(|target| (target.name(), target))),
     }
+}
+
+/// Appends are timed one by one, until each is durable.
+fn appends(operation: Operation, text: &ContestText, methods: &[Choice], commands: &[Command]) -> Checked<()> {
+    let target = text
+        .target
+        .as_ref()
+        .filter(|word| word.get_ref() == Target::Append.name());
+    let is_commit = |method: &Method| {
+        let options = method.options();
+        options.durability().is_of_each_call()
+            && options.access() == AccessPattern::Sequential
+            && options.block_bytes().is_some()
+    };
+    let are_commits = methods.iter().all(|choice| choice.method().is_some_and(is_commit));
+    let is_right = operation == Operation::Write && are_commits && commands.is_empty();
+    let needs =
+        "`append` needs methods that write sequentially, with `write-through` or `fdatasync-each`, and no commands";
+    refuse(target, !is_right, needs)
 }
 
 /// What a sustained write leaves behind is not what it found, so there is no second method to compare it with.

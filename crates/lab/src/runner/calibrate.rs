@@ -1,15 +1,17 @@
 //! Measuring how fast the storages are, with a file on each.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use seekless::facts::Seeks;
-use seekless::method::Operation;
-use seekless::{Reader, cache, plan};
+use seekless::method::{Durability, Operation, Setting};
+use seekless::{Reader, Visits, Writer, cache, plan};
 use seekless_record::{LabCost, Storage};
 
 use super::size::{MEMORY_REQUEST, SUSTAINED_BYTES, Speeds};
 use super::storage::MeasuredStorage;
 use super::{BenchError, BenchSession, Event};
+use crate::generator::Generator;
 use crate::kernel::{Kernel, Tally};
 use crate::testfile::write_stream;
 
@@ -29,6 +31,7 @@ impl BenchSession<'_> {
             warm_read: f64::MAX,
             check: f64::MAX,
             random_read: Duration::ZERO,
+            append: Duration::ZERO,
             overhead: trial_overhead * 3 / 2 + Duration::from_millis(5),
             limit_bytes: memory / 4,
             sustained_bytes: SUSTAINED_BYTES,
@@ -54,6 +57,24 @@ impl BenchSession<'_> {
         speeds.random_read = speeds.random_read.max(MEMORY_REQUEST);
         Ok(speeds)
     }
+}
+
+/// How many blocks are appended to learn how long that takes.
+const APPENDS: usize = 8;
+
+/// The time of appending 4 KiB durably: a quarter of the appends are faster, because other activity only adds to times.
+fn append_time(path: &Path, seed: u64) -> Result<Duration, BenchError> {
+    let usual = plan::usual(Operation::Write);
+    let durable = usual.with(Durability::FdatasyncEach);
+    let small = durable.and_then(|durable| durable.with(Setting::block_bytes(4096)));
+    let mut writer = Writer::prepare(&small.unwrap_or(usual))?;
+    let appends = Visits::appends(APPENDS as u64 * 4096, 4096);
+    let appended = writer.visit(path, &appends, &Generator::new(seed));
+    let _ = std::fs::remove_file(path);
+    appended?;
+    let mut latencies = appends.latencies_ns();
+    latencies.sort_unstable();
+    Ok(Duration::from_nanos(latencies[APPENDS / 4]))
 }
 
 impl Speeds {
@@ -93,6 +114,7 @@ impl Speeds {
         cold.sort_by(f64::total_cmp);
         self.read = self.read.min(cold[COLD_READS / 2]);
         self.warm_read = self.warm_read.min(read()?);
+        self.append = self.append.max(append_time(&storage.path("appended"), seed)?);
         if let Some(seeks) = Seeks::within(&path, bytes, seed) {
             record.alternating_ns = Some(seeks.apart.as_nanos() as f64 - seeks.in_a_row.as_nanos() as f64);
             self.random_read = self.random_read.max(seeks.apart);

@@ -64,7 +64,7 @@ impl BenchSession<'_> {
             Some(_) if contest.layout.is_some() => None,
             Some(_) => Some(setup.visits.iter().map(Visits::bytes).sum()),
         };
-        let tells_source = self.of(contest).all(MeasuredStorage::tells_source);
+        let tells_source = self.read_by(contest).all(MeasuredStorage::tells_source);
         let device_bytes = read_bytes.filter(|_| tells_source && !is_write);
         let reads_all = !shared && contest.updates.is_none() && !may_read_less(contest);
         let checked = self.check_result(setup, report, self.part_to_check(contest, trial));
@@ -122,7 +122,7 @@ impl BenchSession<'_> {
                 return wrong.map_or(Ok(None), Err);
             }
             Operation::Update if contest.updates.is_none() => return Ok(None),
-            Operation::Write if contest.random.is_some() => {
+            Operation::Write if contest.random.is_some() && contest.target == Target::Overwrite => {
                 let mut sets = TestFileSet::of(contest);
                 sets.try_for_each(|(storage, set)| {
                     let mut held = self.storages[storage].made(&set).iter();

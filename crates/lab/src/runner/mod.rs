@@ -40,6 +40,8 @@ pub struct Bench {
     pub directories: Vec<PathBuf>,
     /// The directory of the second files of comparisons, if it differs from that of the first.
     pub other: Option<PathBuf>,
+    /// The directory of copies, if it differs from that of their sources.
+    pub to: Option<PathBuf>,
     /// The budget; ignored if `rounds` is given.
     pub budget: Duration,
     /// The number of rounds per method, whatever the time.
@@ -74,6 +76,11 @@ pub struct Bench {
 }
 
 impl Bench {
+    /// The directory of second files or of copies, if it differs; its storage comes last.
+    fn second(&self) -> Option<&PathBuf> {
+        self.other.as_ref().or(self.to.as_ref())
+    }
+
     /// The defaults of the command: these experiments in these directories, with this program and seed.
     #[must_use]
     pub fn new(experiments: Vec<Experiment>, directories: Vec<PathBuf>, program: PathBuf, seed: u64) -> Self {

@@ -4,7 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use seekless_record::{Contest, Entry, Run};
+use seekless::method::Operation;
+use seekless_record::{Contest, Entry, Run, Target};
 use seekless_results::{CONFIRMING_ROUNDS, Decider, Group, has_target, planned_trials};
 
 use super::storage::MeasuredStorage;
@@ -99,12 +100,12 @@ impl Needs<'_> {
             most_written: made_bytes,
         };
         for group in groups {
-            let writing = |contest: &&Contest| contest.storage == storage && writers(contest) > 0;
+            let writing = |contest: &&Contest| written_to(contest) == storage && writers(contest) > 0;
             for contest in self.contests(group).filter(writing) {
                 let bytes = written_bytes(contest);
                 let (expected, most) = self.writing_trials(contest, group);
                 // Files with random overwrites exist from the first trial on.
-                if contest.random.is_none() {
+                if contest.random.is_none() || contest.target == Target::Append {
                     needs.space_bytes = needs.space_bytes.max(made_bytes.saturating_add(bytes));
                 }
                 let with = |written: u64, trials: usize| written.saturating_add(bytes.saturating_mul(trials as u64));
@@ -155,6 +156,12 @@ pub(super) fn writers(contest: &Contest) -> usize {
 pub(super) fn writes(contest: &Contest, entry: &Entry) -> bool {
     let makes = entry.command().is_some_and(|command| !command.before.is_empty());
     has_target(contest) || makes
+}
+
+/// The storage that its trials write to.
+fn written_to(contest: &Contest) -> usize {
+    let is_copy = contest.operation == Operation::Copy;
+    contest.other_storage.filter(|_| is_copy).unwrap_or(contest.storage)
 }
 
 /// The bytes that a writing entry writes in a trial.

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use seekless::Method;
-use seekless::method::{AccessPattern, Choice, Durability, Operation, format_size};
-use seekless_record::{Cache, Contest, Drop, Entry, RandomAccess, Run, Status};
+use seekless::method::{AccessPattern, Choice, Durability, Operation, Options, format_size};
+use seekless_record::{Cache, Contest, Drop, Entry, RandomAccess, Run, Status, Target};
 use seekless_results::{contending_time, has_small_files};
 
 use super::Bench;
@@ -118,6 +118,9 @@ impl Planner<'_> {
             let why = format!("as much as the budget and a quarter of the free space allow, up to {most}");
             return (bytes, format!("writes at most {}, {why}", format_size(bytes)));
         }
+        if plan.common.target == Target::Append {
+            return (0, "as many appends as take about 0.3 s, 128 to 8,192".to_owned());
+        }
         let known = known_size(self.bench, plan).filter(|bytes| (1..=self.speeds.limit_bytes).contains(bytes));
         let bytes = known.unwrap_or_else(|| choose_size(plan, &self.caches_of(plan), share, self.speeds));
         let why = match known {
@@ -142,8 +145,9 @@ impl Planner<'_> {
                         contest.random = random.map(|(block_bytes, depth)| RandomAccess {
                             block_bytes,
                             depth,
-                            requests: requests(depth, cache, durability, self.speeds),
+                            requests: requests(depth, &contest, self.speeds),
                         });
+                        fit_appends(&mut contest, bytes);
                         contest.layout = (*layout != Layout::Dense).then(|| layout.to_string());
                         if let Some((_, files)) = self.storages[0].given() {
                             contest.files = files;
@@ -177,15 +181,16 @@ impl Planner<'_> {
         plan.caches.clone()
     }
 
-    /// The contest on each measured storage, with its entries. The storage of the second files of comparisons comes last,
-    /// if it is another.
+    /// The contest on each measured storage, with its entries. The storage of the second files of comparisons, or of
+    /// copies, comes last, if it is another.
     fn on_storages(&self, plan: &ContestPlan, contest: &Contest) -> Vec<Contest> {
-        let other = self.bench.other.as_ref().map(|_| self.storages.len() - 1);
+        let other = self.bench.second().map(|_| self.storages.len() - 1);
+        let has_other = if self.bench.to.is_some() { is_copy } else { has_second };
         let measured = other.unwrap_or(self.storages.len());
         let on_storage = |storage: usize| {
             let mut contest = Contest {
                 storage,
-                other_storage: other.filter(|_| has_second(contest)),
+                other_storage: other.filter(|_| has_other(contest)),
                 ..contest.clone()
             };
             let named = contest.tree.as_ref();
@@ -195,30 +200,24 @@ impl Planner<'_> {
                 contest.tree = Some(tree.path.clone());
             }
             let no_tree = tree.and_then(Result::err);
-            contest.entries = self.entries(plan, &contest, no_tree, other);
+            contest.entries = self.entries(plan, &contest, no_tree);
             contest
         };
         (0..measured).map(on_storage).collect()
     }
 
     /// The entries of a plan that do the work of a contest.
-    fn entries(
-        &self,
-        plan: &ContestPlan,
-        contest: &Contest,
-        no_tree: Option<&String>,
-        other: Option<usize>,
-    ) -> Vec<Entry> {
+    fn entries(&self, plan: &ContestPlan, contest: &Contest, no_tree: Option<&String>) -> Vec<Entry> {
         let random = contest.random.map(|random| (random.block_bytes, random.depth));
         let mut entries = Vec::new();
         for entry in &plan.common.entries {
             let choice = entry.choice();
-            let is_of_contest = |choice: &Choice| work_class(choice) == (contest.durability, random);
+            let is_of_contest = |choice: &Choice| work_class(choice, contest.target) == (contest.durability, random);
             if !choice.as_ref().is_none_or(is_of_contest) {
                 continue;
             }
             let compares = choice.is_some_and(|choice| choice.operation() == Operation::Compare);
-            let storages = [Some(contest.storage), other.filter(|_| compares)];
+            let storages = [Some(contest.storage), contest.other_storage.filter(|_| compares)];
             let storages: Vec<_> = storages
                 .into_iter()
                 .flatten()
@@ -242,19 +241,48 @@ impl Planner<'_> {
     }
 }
 
-/// Work that is ranked together: durability, and for random access the block and depth.
+fn is_copy(contest: &Contest) -> bool {
+    contest.operation == Operation::Copy
+}
+
+/// Makes the file of appends as large as they are together: as many as make up the requested size, or else as the lab
+/// chose.
+fn fit_appends(contest: &mut Contest, requested_bytes: Option<u64>) {
+    let is_append = contest.target == Target::Append;
+    if let Some(appends) = contest.random.as_mut().filter(|_| is_append) {
+        let wanted = requested_bytes.map(|bytes| bytes.div_ceil(appends.block_bytes));
+        appends.requests = wanted.map_or(appends.requests, |count| count.min(MOST_APPENDS) as u32);
+        (contest.size_bytes, contest.files) = (u64::from(appends.requests) * appends.block_bytes, 1);
+    }
+}
+
+/// The most appends of a trial: their latencies are kept in memory.
+const MOST_APPENDS: u64 = 1 << 24;
+
+/// Work that is ranked together: durability, and for random access the block and depth, for appends the block and the
+/// number of writers.
 type WorkClass = (Durability, Option<(u64, u32)>);
 
-fn work_class(choice: &Choice) -> WorkClass {
+fn work_class(choice: &Choice, target: Target) -> WorkClass {
     let options = choice.method().map(Method::options);
-    let random = options.filter(|options| options.access() == AccessPattern::Random);
-    let requests = random.and_then(|options| Some((options.block_bytes()?, options.depth().unwrap_or(1))));
-    (choice.durability(), requests)
+    let is_timed = |options: &&Options| options.access() == AccessPattern::Random || target == Target::Append;
+    let requests = options.filter(is_timed).and_then(|options| {
+        let in_flight = options.depth().unwrap_or(options.threads());
+        Some((options.block_bytes()?, in_flight))
+    });
+    let durability = match choice.durability() {
+        each if each.is_of_each_call() => Durability::WriteThrough,
+        other => other,
+    };
+    (durability, requests)
 }
 
 /// The classes among a plan's methods, each once: sequential access first, then by durability.
 fn work_classes(plan: &ContestPlan) -> Vec<WorkClass> {
-    let mut classes: Vec<WorkClass> = plan.methods().map(|choice| work_class(&choice)).collect();
+    let mut classes: Vec<WorkClass> = plan
+        .methods()
+        .map(|choice| work_class(&choice, plan.common.target))
+        .collect();
     if classes.is_empty() {
         classes.push((Durability::None, None));
     }

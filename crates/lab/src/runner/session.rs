@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
+use seekless::method::Operation;
 use seekless_record::{Ended, NoiseFloor, Run, Status};
 use seekless_results::{Decider, Group, Next, conclude_now, other_io, planned_trials, warnings};
 
@@ -201,7 +202,7 @@ impl<'a> BenchSession<'a> {
             // Only the given files are read.
             return;
         }
-        let measured = self.storages.len() - usize::from(self.bench.other.is_some());
+        let measured = self.storages.len() - usize::from(self.bench.second().is_some());
         for experiment in &self.bench.experiments {
             for named in experiment.contests.iter().filter_map(|plan| plan.common.tree.as_ref()) {
                 for storage in &mut self.storages[..measured] {
@@ -222,7 +223,9 @@ impl<'a> BenchSession<'a> {
     fn try_entries(&mut self, contest: usize) {
         let contest = &mut self.run.contests[contest];
         let layout = Layout::of(contest);
-        let places = [Some(contest.storage), contest.other_storage];
+        // A copy to another storage is tried from the first.
+        let other = contest.other_storage.filter(|_| contest.operation != Operation::Copy);
+        let places = [Some(contest.storage), other];
         for entry in contest
             .entries
             .iter_mut()

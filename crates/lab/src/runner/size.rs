@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use seekless::method::{Durability, Operation};
-use seekless_record::{Cache, Contest};
+use seekless_record::{Cache, Contest, Target};
 use seekless_results::{Group, deciding_trials};
 
 use super::Bench;
@@ -22,6 +22,8 @@ pub(super) struct Speeds {
     pub check: f64,
     /// The time of a direct read of 4 KiB at a random place.
     pub random_read: Duration,
+    /// The time of an append of 4 KiB that is durable.
+    pub append: Duration,
     pub overhead: Duration,
     /// The largest size of a test file.
     pub limit_bytes: u64,
@@ -146,16 +148,25 @@ pub(super) const MEMORY_REQUEST: Duration = Duration::from_micros(2);
 /// Devices process about this many requests in parallel.
 const PARALLEL: u32 = 8;
 
-/// The number of random requests of a trial in each file, if it has as many blocks.
-pub(super) fn requests(depth: u32, cache: Cache, durability: Durability, speeds: &Speeds) -> u32 {
-    let each = request_time(depth, cache, durability, speeds);
-    let is_nearest = |requests: &u32| each * *requests * 2 > REQUESTS;
-    REQUEST_LADDER.into_iter().find(is_nearest).unwrap_or(1 << 14)
+/// The same for appends, of which a trial on a rotating disk has few.
+const APPENDS: Duration = Duration::from_millis(300);
+const APPEND_LADDER: [u32; 4] = [1 << 7, 1 << 9, 1 << 11, 1 << 13];
+
+/// The number of random requests of a trial in each file, if it has as many blocks, or of its appends.
+pub(super) fn requests(depth: u32, contest: &Contest, speeds: &Speeds) -> u32 {
+    let each = request_time(depth, contest, speeds);
+    let (ladder, in_all): (&[u32], _) = match contest.target {
+        Target::Append => (&APPEND_LADDER, APPENDS),
+        Target::Fresh | Target::Overwrite => (&REQUEST_LADDER, REQUESTS),
+    };
+    let is_nearest = |requests: &&u32| each * **requests * 2 > in_all;
+    *ladder.iter().find(is_nearest).unwrap_or(&ladder[ladder.len() - 1])
 }
 
-/// The mean time of a random request, over those in flight.
-fn request_time(depth: u32, cache: Cache, durability: Durability, speeds: &Speeds) -> Duration {
-    let alone = match (cache, durability) {
+/// The mean time of a request, over those in flight.
+fn request_time(depth: u32, contest: &Contest, speeds: &Speeds) -> Duration {
+    let alone = match (contest.cache, contest.durability) {
+        _ if contest.target == Target::Append => speeds.append,
         (Cache::Warm, Durability::None) => return MEMORY_REQUEST,
         (_, Durability::WriteThrough) => speeds.random_read.max(Duration::from_nanos(UPDATE_THROUGH_NS)),
         _ => speeds.random_read,
@@ -174,7 +185,7 @@ fn trial_cost(contest: &Contest, speeds: &Speeds) -> Duration {
     let seconds = match (contest.operation, contest.random) {
         (operation, Some(random)) => {
             let requests = (u64::from(random.requests)).min(contest.size_bytes.div_ceil(random.block_bytes));
-            let each = request_time(random.depth, contest.cache, contest.durability, speeds);
+            let each = request_time(random.depth, contest, speeds);
             let checked = if operation == Operation::Write { bytes } else { 0.0 };
             requests as f64 * f64::from(contest.files) * each.as_secs_f64() + checked / speeds.check
         }
@@ -269,6 +280,7 @@ mod tests {
         warm_read: 4e9,
         check: 1.5e9,
         random_read: Duration::from_micros(100),
+        append: Duration::from_millis(1),
         overhead: Duration::from_millis(10),
         limit_bytes: 512 << 20,
         sustained_bytes: 20 << 30,
@@ -301,13 +313,31 @@ mod tests {
     fn a_slow_device_gets_fewer_requests_and_none_too_few_or_too_many() {
         let made = |microseconds, depth, durability| {
             let random_read = Duration::from_micros(microseconds);
-            requests(depth, Cache::Cold, durability, &Speeds { random_read, ..SPEEDS })
+            let contest = Contest {
+                durability,
+                ..Contest::default()
+            };
+            requests(depth, &contest, &Speeds { random_read, ..SPEEDS })
         };
         assert_eq!(made(10_000, 1, Durability::None), 1024);
         assert_eq!([60, 100, 190].map(|each| made(each, 1, Durability::Fsync)), [4096; 3]);
         assert_eq!(made(100, 32, Durability::None), 16_384);
         assert_eq!([2, 60].map(|each| made(each, 1, Durability::WriteThrough)), [4096; 2]);
-        assert_eq!(requests(1, Cache::Warm, Durability::None, &SPEEDS), 16_384);
+        let warm = Contest {
+            cache: Cache::Warm,
+            ..Contest::default()
+        };
+        assert_eq!(requests(1, &warm, &SPEEDS), 16_384);
+        let appended = |microseconds| {
+            let contest = Contest {
+                target: Target::Append,
+                durability: Durability::WriteThrough,
+                ..Contest::default()
+            };
+            let append = Duration::from_micros(microseconds);
+            requests(1, &contest, &Speeds { append, ..SPEEDS })
+        };
+        assert_eq!([10_000, 1000, 100, 5].map(appended), [128, 512, 2048, 8192]);
     }
 
     #[test]

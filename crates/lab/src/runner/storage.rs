@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use seekless::cache::{self, CachedFile, Resident};
+use seekless::method::Operation;
 use seekless::{BlockDevice, Method, Probe, StorageFacts};
 use seekless_record::{self as record, DeviceId, Status, StorageId};
 use seekless_results::first_two_numbers;
@@ -29,6 +30,8 @@ pub(super) struct MeasuredStorage {
     /// Whether files can be dropped from the page cache here (not on tmpfs).
     pub has_cold: bool,
     probe: Option<Probe>,
+    /// Tries copies to another storage.
+    across: Option<Probe>,
     files: BTreeMap<TestFileSet, Vec<TestFile>>,
     /// How often files were made, used for unique names.
     times_made: u32,
@@ -41,8 +44,8 @@ pub(super) struct MeasuredStorage {
 }
 
 impl MeasuredStorage {
-    /// All requested storages, without reading or creating files. That of the second files of comparisons comes last,
-    /// if it is another.
+    /// All requested storages, without reading or creating files. That of the second files of comparisons, or of copies,
+    /// comes last, if it is another.
     pub fn find_all(bench: &Bench) -> Result<Vec<Self>, BenchError> {
         match (&bench.file, &bench.first_touch) {
             (Some(file), _) => {
@@ -52,7 +55,7 @@ impl MeasuredStorage {
             }
             (None, Some(directory)) => Ok(vec![Self::found(directory)?]),
             (None, None) => {
-                let directories = bench.directories.iter().chain(&bench.other);
+                let directories = bench.directories.iter().chain(bench.second());
                 directories.map(|directory| Self::found(directory)).collect()
             }
         }
@@ -65,7 +68,18 @@ impl MeasuredStorage {
             (None, Some(_)) => Ok,
             (None, None) => Self::with_scratch,
         };
-        Self::find_all(bench)?.into_iter().map(open).collect()
+        let opened = Self::find_all(bench)?.into_iter().map(open);
+        let mut storages = opened.collect::<Result<Vec<_>, _>>()?;
+        if bench.to.is_some()
+            && let Some((target, sources)) = storages.split_last_mut()
+        {
+            for source in sources {
+                let scratches = source.scratch.as_ref().zip(target.scratch.as_ref());
+                let across = scratches.map(|(from, to)| Probe::between(from.path(), to.path()));
+                source.across = across.transpose()?;
+            }
+        }
+        Ok(storages)
     }
 
     /// A directory, without files created in it.
@@ -106,6 +120,7 @@ impl MeasuredStorage {
             scratch: None,
             has_cold: true,
             probe: None,
+            across: None,
             files: BTreeMap::new(),
             times_made: 0,
             layouts: BTreeMap::new(),
@@ -188,7 +203,9 @@ impl MeasuredStorage {
     pub fn refuses(&mut self, layout: &Layout, method: Option<&Method>) -> Option<String> {
         let refused = self.refuses_layout(layout);
         refused.or_else(|| {
-            let found = self.probe.as_mut()?.availability(method?);
+            let method = method?;
+            let across = self.across.as_mut().filter(|_| method.operation() == Operation::Copy);
+            let found = across.or(self.probe.as_mut())?.availability(method);
             found.reason().map(str::to_owned)
         })
     }

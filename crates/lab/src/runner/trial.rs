@@ -109,7 +109,8 @@ impl TrialSetup {
 impl Drop for TrialSetup {
     /// Removes what the trial wrote, except files with random overwrites, which are used again.
     fn drop(&mut self) {
-        for path in self.targets.iter().filter(|_| self.visits.is_empty()) {
+        let is_kept = !self.visits.is_empty() && self.contest.target == Target::Overwrite;
+        for path in self.targets.iter().filter(|_| !is_kept) {
             let _ = std::fs::remove_file(path);
         }
     }
@@ -316,7 +317,9 @@ impl BenchSession<'_> {
         files.visits = visits(contest, files.draw_seed);
         let may_write = contest.operation != Operation::Read || files.entry.command().is_some();
         if files.targets.is_empty() && may_write {
-            let storage = &self.storages[contest.storage];
+            let is_copy = contest.operation == Operation::Copy;
+            let other = contest.other_storage.filter(|_| is_copy);
+            let storage = &self.storages[other.unwrap_or(contest.storage)];
             let count = if contest.tree.is_some() { 1 } else { contest.files };
             let targets = (0..count).map(|index| storage.path(&format!("target-{index}")));
             files.targets = targets.collect();
@@ -421,7 +424,7 @@ impl BenchSession<'_> {
             state.wrong = state.wrong.or(wrong);
         }
         // If one of two storages has another cache, both residencies are unknown.
-        if self.of(contest).all(MeasuredStorage::tells_residency) {
+        if self.read_by(contest).all(MeasuredStorage::tells_residency) {
             Ok(state)
         } else {
             Ok(CacheState::UNKNOWN)
@@ -434,7 +437,13 @@ impl BenchSession<'_> {
         storages.into_iter().flatten().map(|storage| &self.storages[storage])
     }
 
-    /// The devices that a trial reads, each once.
+    /// The storages of the files that are read; what is copied to another storage is not read there.
+    pub(super) fn read_by(&self, contest: &Contest) -> impl Iterator<Item = &MeasuredStorage> {
+        let read = if contest.operation == Operation::Copy { 1 } else { 2 };
+        self.of(contest).take(read)
+    }
+
+    /// The devices that a trial reads and writes, each once.
     fn device_directories(&self, contest: &Contest) -> Vec<OsString> {
         let directories: BTreeSet<_> = self.of(contest).filter_map(device_directory).collect();
         directories.into_iter().collect()

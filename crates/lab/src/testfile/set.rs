@@ -8,7 +8,7 @@ use std::time::UNIX_EPOCH;
 
 use seekless::method::{Durability, Operation};
 use seekless::{Destination, Writer, plan};
-use seekless_record::{Command, Contest, Differ, Entry};
+use seekless_record::{Command, Contest, Differ, Entry, Target};
 
 use super::{Streams, TestFile};
 use crate::generator::Generator;
@@ -69,8 +69,10 @@ impl TestFileSet {
                 let storage = contest.other_storage.unwrap_or(contest.storage);
                 vec![source, (storage, TestFileRole::Second(contest.differ))]
             }
-            (Operation::Write, Some(random)) => vec![(contest.storage, TestFileRole::Overwritten(random.block_bytes))],
-            (Operation::Write, None) | (Operation::Update, _) => Vec::new(),
+            (Operation::Write, Some(random)) if contest.target == Target::Overwrite => {
+                vec![(contest.storage, TestFileRole::Overwritten(random.block_bytes))]
+            }
+            (Operation::Write | Operation::Update, _) => Vec::new(),
         };
         let mut commands = contest.entries.iter().filter_map(Entry::command);
         let set = Self {

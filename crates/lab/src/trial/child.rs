@@ -110,7 +110,7 @@ enum Prepared<'a> {
     Planned(&'a Contest, Plan, Option<(Work<'a>, Method, f64)>),
 }
 
-/// The work on a job; for random access, with the blocks to visit.
+/// The work on a job; for random access and appends, with the blocks to visit.
 type Work<'a> = Box<dyn FnMut(&TrialPaths, Option<&Visits>, &mut Done) -> Result<Transfer, TrialError> + 'a>;
 
 fn prepare(spec: &Spec) -> Result<Prepared<'_>, TrialError> {
@@ -144,7 +144,7 @@ fn prepare(spec: &Spec) -> Result<Prepared<'_>, TrialError> {
 fn prepare_method<'a>(spec: &'a Spec, contest: &'a Contest, method: &Method) -> Result<Work<'a>, TrialError> {
     let longest = spec.jobs.iter().map(|job| job.bytes).max().unwrap_or(0);
     let destination = match contest.target {
-        Target::Fresh => Destination::New,
+        Target::Fresh | Target::Append => Destination::New,
         Target::Overwrite => Destination::Overwrite,
     };
     let ns_per_kib = contest.work_ns_per_kib;
@@ -340,7 +340,7 @@ fn is_over(spec: &Spec, so_far: &[f64], elapsed: f64, next: &TrialPaths) -> io::
 
 /// Removes the targets of a rehearsal that the trial creates again.
 fn remove_fresh_targets(spec: &Spec) -> io::Result<()> {
-    let writes = |contest: &Contest| has_target(contest) && contest.target == Target::Fresh;
+    let writes = |contest: &Contest| has_target(contest) && contest.target != Target::Overwrite;
     if spec.is_of_command() || !spec.contest.as_ref().is_some_and(writes) {
         return Ok(());
     }

@@ -15,7 +15,7 @@ mod update;
 use std::ffi::OsString;
 
 use seekless::Visits;
-use seekless_record::{Contest, Entry, Status, Trial};
+use seekless_record::{Contest, Entry, Status, Target, Trial};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use counters::requests_of;
@@ -62,11 +62,15 @@ impl Spec {
     }
 }
 
-/// For random access, the blocks of each file, the same for all methods of a round; empty otherwise.
+/// For random access, the blocks of each file, the same for all methods of a round, or the blocks to append; empty
+/// otherwise.
 pub(crate) fn visits(contest: &Contest, draw_seed: u64) -> Vec<Visits> {
     let Some(random) = contest.random else {
         return Vec::new();
     };
+    if contest.target == Target::Append {
+        return vec![Visits::appends(contest.size_bytes, random.block_bytes)];
+    }
     let draw = |index| {
         let seed = draw_seed.wrapping_add(u64::from(index));
         Visits::draw(contest.size_bytes, random.block_bytes, random.requests, seed)

@@ -1,15 +1,15 @@
-//! Random access: the requests, and their latencies.
+//! Requests that are timed one by one, at random places or appended, and their latencies.
 
 use crate::Bounds;
 
 documents! {
-    /// The requests that each trial of a contest makes in each of its files, at places drawn for the round: the same
-    /// for all methods, each block at most once.
+    /// The requests that each trial of a contest makes in each of its files: at places drawn for the round, the same for
+    /// all methods, each block at most once; or appended to a new file.
     #[derive(Copy, Eq, Hash)]
     pub struct RandomAccess {
         /// Bytes of a request.
         pub block_bytes: u64 => Bounds::POSITIVE,
-        /// Requests in flight.
+        /// Requests in flight; of appends, the writers.
         pub depth: u32 => Bounds::POSITIVE,
         /// The number of requests; fewer if the file has fewer blocks.
         pub requests: u32 => Bounds::POSITIVE,

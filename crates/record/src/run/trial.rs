@@ -66,7 +66,7 @@ documents! {
         /// The seconds predicted by the planner's model just before the clock started; `None` for a method that it does
         /// not cover.
         pub predicted_seconds: Option<f64> => Bounds::SECONDS,
-        /// Latencies of its requests, for random access; `None` otherwise.
+        /// Latencies of its requests, for random access and appends; `None` otherwise.
         pub latency: Option<Latency>,
         /// For a sustained write, the time of each file, fsync included, in seconds; `None` for other trials. Each file
         /// has [`super::Contest::size_bytes`].

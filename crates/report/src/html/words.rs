@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 use seekless_record::Contest;
-use seekless_results::{IOPS, Position, RATES, Unit, unit};
+use seekless_results::{Position, RATES, Unit, request_units, unit};
 
 /// The start of a text, if it is longer than this many characters.
 pub(super) fn clipped(text: &str, longest: usize) -> String {
@@ -19,7 +19,7 @@ pub(super) fn unit_in(contest: &Contest, largest: f64) -> Unit {
         return unit(largest, &RATES);
     };
     let bytes = random.block_bytes as f64;
-    let (name, requests) = unit(largest / bytes, &IOPS);
+    let (name, requests) = unit(largest / bytes, request_units(contest.target));
     (name, requests * bytes)
 }
 

@@ -22,6 +22,7 @@ pub(super) fn bench(arguments: &Arguments, resumed: Option<&Run>) -> anyhow::Res
     let bench = Bench {
         name: arguments.name.clone(),
         other: arguments.other.clone(),
+        to: arguments.to.clone(),
         budget: arguments.budget,
         rounds: arguments.rounds,
         sizes: arguments.sizes.clone(),
@@ -63,6 +64,9 @@ fn refuse_unused(arguments: &Arguments, bench: &Bench) -> anyhow::Result<()> {
     let has_work = |plan: &ContestPlan| matches!(plan.common.operation, Operation::Read | Operation::Write);
     if bench.other.is_some() && !plans().any(compares_two) {
         bail!("--other: nothing in this run compares two files");
+    }
+    if bench.to.is_some() && !plans().any(|plan| plan.common.operation == Operation::Copy) {
+        bail!("--to: nothing in this run copies");
     }
     if arguments.cache.is_some() && plans().all(|plan| plan.common.operation == Operation::Write) {
         bail!("--cache: nothing in this run reads a file");
@@ -147,9 +151,15 @@ fn resuming(bench: Bench, run: &Run) -> anyhow::Result<Bench> {
 fn in_its_places(bench: Bench, run: &Run) -> anyhow::Result<Bench> {
     let paths = run.storages.iter().map(|storage| PathBuf::from(&storage.path));
     let mut recorded: Vec<PathBuf> = paths.collect();
-    // The storage of the second files comes last.
-    let is_apart = run.contests.iter().any(|contest| contest.other_storage.is_some());
-    let recorded_other = is_apart.then(|| recorded.pop()).flatten();
+    // The storage of the second files, or of copies, comes last.
+    let apart = run.contests.iter().find(|contest| contest.other_storage.is_some());
+    let recorded_other = apart.and_then(|_| recorded.pop());
+    let is_copied_to = apart.is_some_and(|contest| contest.operation == Operation::Copy);
+    let (recorded_to, recorded_other) = if is_copied_to {
+        (recorded_other, None)
+    } else {
+        (None, recorded_other)
+    };
     let directories = match (bench.directories.as_slice(), recorded.as_slice()) {
         ([], _) => recorded,
         ([..], [file]) if file.is_file() => bail!("{}: {} reads this file; omit --dir", file.display(), run.id),
@@ -162,6 +172,7 @@ fn in_its_places(bench: Bench, run: &Run) -> anyhow::Result<Bench> {
     Ok(Bench {
         directories,
         other: bench.other.or(recorded_other),
+        to: bench.to.or(recorded_to),
         file,
         ..bench
     })

@@ -40,7 +40,9 @@ Examples:
   seekless bench                              # read, write and copy, here
   seekless bench read --budget 20s --size 1G  # only reading, files of 1 GiB
   seekless bench copy --dir /ssd --dir /disk  # two storages in the same rounds
+  seekless bench copy --dir /ssd --to /disk   # copies to another storage
   seekless bench compare --other /disk        # second files on another storage
+  seekless bench commit                       # how long a durable append takes
   seekless bench preload-2009 --rounds 10     # repeat an experiment of 2009
   seekless bench read --file big.iso          # your file; nothing is written
   seekless bench read --methods '*direct*'    # some of `seekless methods` only
@@ -62,6 +64,9 @@ pub struct Arguments {
     /// first]
     #[arg(long, value_name = "DIR", conflicts_with = "file")]
     other: Option<PathBuf>,
+    /// Directory for copies, to copy from the storage of --dir to another [default: the directory of the source]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["file", "other"])]
+    to: Option<PathBuf>,
     /// Time limit, as in 90s or 10m
     #[arg(long, default_value = "60s", value_name = "TIME", value_parser = budget::parse, conflicts_with = "rounds",
         allow_hyphen_values = true)]
@@ -93,7 +98,7 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
     /// Read existing files in DIR, each once and without dropping it from memory first; nothing is written
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["file", "directories", "other", "sizes", "cache", "drop", "resume"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["file", "directories", "other", "to", "sizes", "cache", "drop", "resume"])]
     first_touch: Option<PathBuf>,
     /// Write the run, with every sample, as JSON to this file; `-` is standard output, here and below
     #[arg(long, value_name = "FILE")]
@@ -200,7 +205,14 @@ fn measure(arguments: &Arguments, stop: &LaunchStop, caught: &Caught) -> Result<
     let resumed = arguments.resume.as_deref().map(resumable).transpose()?;
     let mut bench = bench(arguments, resumed.as_ref().map(|(_, run)| run))?;
     let exports = exports(arguments)?;
-    read_ahead::put_back(bench.directories.iter().chain(&bench.other).chain(&bench.file));
+    read_ahead::put_back(
+        bench
+            .directories
+            .iter()
+            .chain(&bench.other)
+            .chain(&bench.to)
+            .chain(&bench.file),
+    );
     let lock = measuring(caught, arguments.no_wait)?;
     // Read only now, to include runs that were saved while this one waited.
     if !arguments.alone {
