@@ -105,7 +105,11 @@ pub(super) fn cut(
         };
     }
     let Ok(lease) = exclude_others(side) else {
-        return Ok(false);
+        let is_cut = going.is_shut(side) && side.metadata()?.len() == length;
+        if is_cut {
+            side.resize(end)?;
+        }
+        return Ok(is_cut);
     };
     let buffer = Buffer::new(LOOKED_AT_BYTES, MEMORY_ALIGNMENT);
     let mut buffer = buffer.map_err(|error| side.failed("allocate a buffer", error))?;

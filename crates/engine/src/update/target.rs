@@ -79,6 +79,11 @@ impl<'a> Going<'a> {
         matches!(self.others, Others::Nobody)
     }
 
+    /// Whether no other process can have opened the file since the update began: one may wait for the end of the lease.
+    pub fn is_shut(&self, side: &Side<'_>) -> bool {
+        matches!(self.others, Others::UntilLeaseEnds(_)) && sys::keeps_lease(&side.file)
+    }
+
     /// How many writes are done, and their bytes.
     pub fn progress(&self) -> (u64, u64) {
         self.done.get()
@@ -191,9 +196,12 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// Gives up the lease for waiting processes. Call it only when no gap that was read is still to be written.
+    /// Gives up the lease for waiting processes. Call it only when no gap that was read is still to be written. With direct I/O they
+    /// wait until its padding is cut off.
     pub fn let_others_in(&self) {
-        if let Others::UntilLeaseEnds(lease) = &self.going.others {
+        if let Others::UntilLeaseEnds(lease) = &self.going.others
+            && self.side.alignment == 1
+        {
             lease.end();
         }
     }

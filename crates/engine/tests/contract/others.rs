@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+use std::time::Duration;
 
 use seekless::full_text;
 use seekless::update::{
@@ -13,7 +14,7 @@ use seekless::update::{
 };
 
 use super::crashing::is_killed;
-use super::{Setting, directories, file_of, sample};
+use super::{Setting, directories, file_of, is_available, sample, wait_until_closed};
 
 fn by(method: &str, safety: Safety) -> Commit {
     Commit::by(method.parse::<seekless::Choice>().unwrap())
@@ -351,6 +352,47 @@ fn a_file_that_others_made_longer_than_updates_reach_is_not_cut() {
             let mut expected = [sample(10_000), vec![b'a'; 50_000]].concat();
             expected[20_000..20_007].copy_from_slice(b"updated");
             assert!(fs::read(&path).unwrap() == expected, "{method}");
+        }
+    }
+}
+
+#[test]
+fn the_padding_of_direct_writes_is_cut_off_while_another_process_waits_to_open_the_file() {
+    const BYTES: usize = 13_823;
+    for directory in directories() {
+        let path = directory.path().join("file");
+        fs::write(&path, vec![1; BYTES]).unwrap();
+        for method in [
+            "update/sync,direct,block=64K,write-through",
+            "update/io_uring,direct,block=64K,write-through",
+        ] {
+            if !is_available(&method.parse().unwrap(), directory.path()) {
+                continue;
+            }
+            for delay in (0..600).step_by(20).map(Duration::from_micros) {
+                fs::write(&path, vec![1; BYTES]).unwrap();
+                wait_until_closed(&path);
+                let opener = Mutex::new(None);
+                let comes = At::new(StepKind::Write, 1, || {
+                    let path = path.clone();
+                    *opener.lock().unwrap() = Some(std::thread::spawn(move || {
+                        std::thread::sleep(delay);
+                        // Does not wait; if the lease still stands, it begins to end.
+                        drop(seekless_sys::open(
+                            &path,
+                            seekless_sys::Opening::plain(seekless_sys::Access::Overwrite),
+                        ));
+                    }));
+                    Ok(())
+                });
+                let mut batch = Batch::new();
+                batch.push(0, &[2; BYTES]).unwrap();
+                let done = commit_watched(&path, &batch.resolve().unwrap(), &by(method, Safety::InPlace), &comes);
+                opener.into_inner().unwrap().unwrap().join().unwrap();
+                let found = fs::read(&path).unwrap();
+                assert_eq!(found.len(), BYTES, "{method} {delay:?} {done:?}");
+                assert!(done.is_err() || found == [2; BYTES], "{method}");
+            }
         }
     }
 }

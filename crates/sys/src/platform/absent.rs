@@ -208,6 +208,8 @@ answered! {
     pub fn has_open(&str, u64, u64) -> bool = false;
     /// Unknown: the caller opens the file and tries to lock it.
     pub fn is_locked(u64, u64) -> bool = false;
+    /// Only Linux has leases.
+    pub fn keeps_lease(&File) -> bool = false;
     /// Never called: there is no file without a name.
     pub fn name_file(&Path, &Directory, &OsStr) -> io::Result<()> = Err(io::ErrorKind::Unsupported.into());
     /// No: files have capabilities on Linux only.

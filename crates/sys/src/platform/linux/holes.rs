@@ -127,9 +127,33 @@ pub fn end_lease(file: &File) {
 #[must_use]
 pub fn is_locked(device: u64, inode: u64) -> bool {
     // The kernel outputs the list page by page, and a lock that ends between two pages can hide another one.
+    is_listed(|words| match *words {
+        [_, "FLOCK", _, "WRITE", process, place, ..] => is_lock_of(process, place, device, inode),
+        _ => false,
+    })
+}
+
+/// Whether this process still has the lease that it took on a file, according to `/proc/locks`: also while another process waits for its
+/// end, and so has not opened the file yet. `false` if unknown.
+#[must_use]
+pub fn keeps_lease(file: &File) -> bool {
+    let Ok(found) = file.metadata() else { return false };
+    let own = std::process::id().to_string();
+    is_listed(|words| match *words {
+        [_, "LEASE", "ACTIVE" | "BREAKING", _, process, place, ..] if process == own => {
+            is_lock_of(process, place, found.dev(), found.ino())
+        }
+        _ => false,
+    })
+}
+
+/// Whether the list has a line with such words.
+fn is_listed(is_meant: impl Fn(&[&str]) -> bool) -> bool {
     (0..LOOKS_AT_LOCKS).any(|_| {
         let locks = locks().unwrap_or_default();
-        locks.lines().any(|line| is_lock_of(line, device, inode))
+        locks
+            .lines()
+            .any(|line| is_meant(&line.split_whitespace().collect::<Vec<_>>()))
     })
 }
 
@@ -143,12 +167,8 @@ fn locks() -> io::Result<String> {
     Ok(String::from_utf8_lossy(&locks).into_owned())
 }
 
-/// A line as in `2: FLOCK  ADVISORY  WRITE 4711 fd:01:1234 0 EOF`.
-fn is_lock_of(line: &str, device: u64, inode: u64) -> bool {
-    let words: Vec<_> = line.split_whitespace().collect();
-    let &[_, "FLOCK", _, "WRITE", process, place, ..] = words.as_slice() else {
-        return false;
-    };
+/// Whether the process and the place of a line, as in `2: FLOCK  ADVISORY  WRITE 4711 fd:01:1234 0 EOF`, are those of a file.
+fn is_lock_of(process: &str, place: &str, device: u64, inode: u64) -> bool {
     let mut parts = place.split(':');
     let mut hex = || u32::from_str_radix(parts.next()?, 16).ok();
     let (major, minor) = (hex(), hex());
