@@ -5,8 +5,29 @@ use seekless_method::UpdateOrder;
 
 use super::update::Work;
 
-/// The block in which a page cache writes back: a page.
-const BLOCK_BYTES: u64 = 4096;
+/// The blocks in which pieces are, counted in the order of the file: pages, in which a page cache writes back.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Blocks {
+    count: u64,
+    /// How many blocks the file has up to the end of the last piece.
+    met: u64,
+}
+
+impl Blocks {
+    const BYTES: u64 = 4096;
+
+    /// Counts the blocks of the next piece, which the piece before it is not in.
+    pub(crate) fn add(&mut self, offset: u64, length: u64) {
+        let first = (offset / Self::BYTES).max(self.met);
+        self.met = offset.saturating_add(length).div_ceil(Self::BYTES).max(first);
+        self.count += self.met - first;
+    }
+
+    /// Their bytes. A device writes at least these, however few bytes change in each.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.count.saturating_mul(Self::BYTES)
+    }
+}
 
 /// The number of pieces, and of gaps by size. One pass over millions of updates suffices to judge every order.
 #[derive(Debug)]
@@ -17,8 +38,8 @@ pub struct Gaps {
     pub(crate) requested_bytes: u64,
     /// Where the last of them ends.
     pub(crate) end: u64,
-    /// How many blocks of [`BLOCK_BYTES`] they are in.
-    blocks: u64,
+    /// The blocks that they are in.
+    pub(crate) blocks: Blocks,
     /// By the number of bits of a gap's size: how many gaps, and their bytes.
     by_bits: Box<[(u64, u64); 65]>,
 }
@@ -29,7 +50,7 @@ impl Gaps {
             pieces: 0,
             requested_bytes: 0,
             end: 0,
-            blocks: 0,
+            blocks: Blocks::default(),
             by_bits: Box::new([(0, 0); 65]),
         }
     }
@@ -44,17 +65,10 @@ impl Gaps {
             *count += 1;
             *bytes += gap;
         }
-        let met = self.end.div_ceil(BLOCK_BYTES);
         self.pieces += 1;
         self.requested_bytes += length;
         self.end = offset + length;
-        let first = (offset / BLOCK_BYTES).max(met);
-        self.blocks += self.end.div_ceil(BLOCK_BYTES).saturating_sub(first);
-    }
-
-    /// Bytes of the blocks that change. A device writes at least these, however few bytes change in each.
-    pub(crate) fn block_bytes(&self) -> u64 {
-        self.blocks.saturating_mul(BLOCK_BYTES)
+        self.blocks.add(offset, length);
     }
 
     /// Whether there are gaps of at most this many bytes, as far as sizes are distinguished.

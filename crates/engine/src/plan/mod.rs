@@ -40,6 +40,7 @@ pub(crate) use copy::depends_on_sharing;
 pub(crate) use cost::Amounts;
 #[doc(hidden)]
 pub use duplicates::{DuplicatesPlan, FIRST_BYTES, SeekFacts, WHOLE_BYTES, duplicates};
+pub(crate) use gaps::Blocks;
 #[doc(hidden)]
 pub use gaps::Gaps;
 #[doc(hidden)]

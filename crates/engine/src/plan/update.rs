@@ -159,7 +159,7 @@ pub(crate) fn weighs_wear(gaps: &Gaps, facts: &UpdateFacts, limits: &PlanLimits)
 
 /// Whether some work writes so much more than the blocks that change that it must save time for it.
 fn is_wearing(gaps: &Gaps, work: &Work) -> bool {
-    work.written_bytes > gaps.block_bytes().saturating_mul(WEAR_MAX)
+    work.written_bytes > gaps.blocks.bytes().saturating_mul(WEAR_MAX)
 }
 
 /// The fastest method by these costs.
@@ -430,7 +430,7 @@ mod tests {
                 end = offset + length;
                 blocks.extend(offset / 4096..=(end - 1) / 4096);
             }
-            prop_assert_eq!(gaps.block_bytes(), 4096 * blocks.len() as u64);
+            prop_assert_eq!(gaps.blocks.bytes(), 4096 * blocks.len() as u64);
             let facts = UpdateFacts { costs, absent_part, ..UpdateFacts::assumed(end) };
             let limits = PlanLimits::new(durability, Safety::InPlace);
             let choice = Choice::of(&gaps, &facts, &limits);

@@ -4,7 +4,7 @@ use super::journal;
 use super::resolved::Updates;
 use super::writes::{WriteLayout, Writes, reach};
 use crate::error::Result;
-use crate::plan::{self, Amounts, PlanLimits, Predicted, Safety, UpdateFacts, Work};
+use crate::plan::{self, Amounts, Blocks, PlanLimits, Predicted, Safety, UpdateFacts, Work};
 use crate::setup::{MEMORY_ALIGNMENT, Setup};
 use seekless_method::{CachePolicy, Durability, Method, Operation, UpdateOrder};
 
@@ -15,6 +15,10 @@ pub struct UpdateCost {
     pub work: Work,
     /// Bytes that change, each counted once.
     pub requested_bytes: u64,
+    /// Bytes of the blocks of 4 KiB in which bytes change: a device writes at least these.
+    pub changed_block_bytes: u64,
+    /// Bytes of the blocks of 4 KiB in which bytes are written.
+    pub written_block_bytes: u64,
     /// Bytes written for safety: the journal, or at most the copy of the file.
     pub safety_bytes: u64,
     /// The predicted time.
@@ -26,6 +30,12 @@ impl UpdateCost {
     #[must_use]
     pub fn amplification(&self) -> f64 {
         (self.work.written_bytes + self.safety_bytes) as f64 / self.requested_bytes.max(1) as f64
+    }
+
+    /// The same in blocks: bytes of the blocks that are written, and for safety, for each byte of the blocks that change.
+    #[must_use]
+    pub fn block_amplification(&self) -> f64 {
+        (self.written_block_bytes + self.safety_bytes) as f64 / self.changed_block_bytes.max(1) as f64
     }
 
     /// Whether it is within the limit on write amplification.
@@ -60,11 +70,12 @@ pub(super) fn counted(
     safety: Safety,
 ) -> Result<(UpdateCost, Amounts)> {
     let layout = layout(updates, facts, method);
-    let mut work = Work::default();
+    let (mut work, mut blocks) = (Work::default(), Blocks::default());
     updates.each_window(|window| {
         for write in Writes::new(window, layout) {
             work.writes += 1;
             work.written_bytes += write.length;
+            blocks.add(write.offset, write.length);
             if write.has_gaps() {
                 work.reads += 1;
                 work.read_bytes += write.length;
@@ -98,6 +109,8 @@ pub(super) fn counted(
     let cost = UpdateCost {
         work,
         requested_bytes,
+        changed_block_bytes: updates.gaps.blocks.bytes(),
+        written_block_bytes: blocks.bytes().max(work.written_bytes),
         safety_bytes,
         predicted: amounts.predicted(&facts.costs),
     };

@@ -22,9 +22,9 @@ pub fn show(page: &mut Page<'_>, job: &Job<'_>, chosen: &UpdatePlan, done: Optio
             (journal, _) => format!(", after a journal of {}", bytes(journal)),
         };
         let text = format!(
-            "{file}: {given} of {requested} in {} of {written}{beside}; write amplification {:.1}.",
+            "{file}: {given} of {requested} in {} of {written}{beside}; {}.",
             counted(done.writes, "write"),
-            done.amplification()
+            amplification_words(done.amplification(), &chosen.cost)
         );
         page.say(PLAIN, &text)?;
     } else {
@@ -32,6 +32,9 @@ pub fn show(page: &mut Page<'_>, job: &Job<'_>, chosen: &UpdatePlan, done: Optio
         let text = format!("{file}: {given} {cover} {requested}; nothing was changed.");
         page.say(PLAIN, &text)?;
         show_costs(page, job, chosen)?;
+        let written = bytes(chosen.cost.work.written_bytes + chosen.cost.safety_bytes);
+        let amplification = amplification_words(chosen.cost.amplification(), &chosen.cost);
+        page.say(PLAIN, &format!("Planned: {written} written; {amplification}."))?;
         let beside = bytes(chosen.cost.safety_bytes);
         let what = match arguments.safety {
             Safety::Journal => Some(("", "the journal")),
@@ -47,6 +50,12 @@ pub fn show(page: &mut Page<'_>, job: &Job<'_>, chosen: &UpdatePlan, done: Optio
         page.say(PLAIN, &format!("{}.", spilled_words(spilled)))?;
     }
     Ok(())
+}
+
+/// Bytes written for each byte that changes, and in blocks, which are what wears a device.
+fn amplification_words(amplification: f64, cost: &UpdateCost) -> String {
+    let blocks = cost.block_amplification();
+    format!("write amplification {amplification:.1}, {blocks:.1} times the 4 KiB blocks that change")
 }
 
 /// The sentence about updates that were sorted on the disk.
@@ -81,6 +90,7 @@ pub fn in_json(job: &Job<'_>, chosen: &UpdatePlan, done: Option<&Updated>, times
         json!({
             "writes": cost.work.writes, "reads": cost.work.reads, "written_bytes": cost.work.written_bytes,
             "safety_bytes": cost.safety_bytes, "read_bytes": cost.work.read_bytes, "amplification": cost.amplification(),
+            "block_amplification": cost.block_amplification(),
             "predicted_seconds": look.is_measured().then_some(cost.predicted.value.as_secs_f64()),
         })
     };
