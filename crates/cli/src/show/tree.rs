@@ -23,10 +23,10 @@ use super::visible::{json_line, object, visible_path, with_path};
 /// How differences are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// A sentence for each.
+    /// A line for each, as that of `diff -rq`, with the place or values that diff omits.
     Lines,
-    /// Names alone, one a line.
-    Names,
+    /// Without them.
+    Brief,
     /// Names alone, unescaped, each followed by a zero byte.
     Null,
     /// JSON objects.
@@ -120,7 +120,12 @@ impl<'a> Differences<'a> {
                 let failed = object("failed", json!({"action": action, "reason": reason}), Some(path));
                 objects.write(&mut self.out, &failed)
             }
-            (TreeFinding::Difference(difference), Form::Lines) => writeln!(self.out, "{}", line(difference, &paths)),
+            (TreeFinding::Difference(difference), Form::Lines | Form::Brief) => {
+                let (line, more) = line(difference, &paths);
+                let more = more.filter(|_| self.form == Form::Lines);
+                let more = more.map_or_else(String::new, |more| format!(": {more}"));
+                writeln!(self.out, "{line}{more}")
+            }
             (TreeFinding::Difference(difference), _) => match &mut self.objects {
                 Some(objects) => objects.write(&mut self.out, &difference_json(difference, &paths)),
                 None => self.write_name(difference, paths),
@@ -137,18 +142,14 @@ impl<'a> Differences<'a> {
         if self.last.as_ref() == Some(&path) {
             return Ok(());
         }
-        if self.form == Form::Null {
-            self.out.write_all(path.as_os_str().as_bytes())?;
-            self.out.write_all(&[0])?;
-        } else {
-            writeln!(self.out, "{}", visible_path(&path))?;
-        }
+        self.out.write_all(path.as_os_str().as_bytes())?;
+        self.out.write_all(&[0])?;
         self.last = Some(path);
         Ok(())
     }
 
-    /// Writes the summary, in the forms that have one.
-    pub fn finish(mut self, summary: &TreeSummary) -> io::Result<()> {
+    /// Ends the output; with `has_stats`, writes a summary to standard error.
+    pub fn finish(mut self, summary: &TreeSummary, has_stats: bool) -> io::Result<()> {
         LINE.end();
         if let Some(error) = self.broken {
             return Err(error);
@@ -159,11 +160,14 @@ impl<'a> Differences<'a> {
             object["kind"] = "summary".into();
             object["seconds"] = elapsed_seconds.into();
             objects.finish(&mut self.out, &object)?;
-        } else if self.form == Form::Lines {
-            let sentence = summary_sentence(summary, elapsed_seconds);
-            writeln!(self.out, "{}", wrapped(0, &sentence, Width::of_stdout()))?;
         }
-        self.out.flush()
+        self.out.flush()?;
+        if has_stats {
+            let sentence = summary_sentence(summary, elapsed_seconds);
+            // Standard error may be closed.
+            let _ = writeln!(stderr(), "{}", wrapped(0, &sentence, Width::of_stdout()));
+        }
+        Ok(())
     }
 }
 
@@ -176,47 +180,56 @@ fn below(root: &Path, path: &Path) -> PathBuf {
     }
 }
 
-/// A difference in the words of `diff -rq`, with the place or values that diff omits.
-fn line(difference: &EntryDifference, paths: &[PathBuf; 2]) -> String {
+/// A difference in the words of `diff -rq`, and the place or values that diff omits.
+fn line(difference: &EntryDifference, paths: &[PathBuf; 2]) -> (String, Option<String>) {
     let [one, other] = paths.each_ref().map(|path| visible_path(path));
-    match difference {
+    let differ = |what: &str| format!("{what} {one} and {other} differ");
+    let (line, more) = match difference {
         EntryDifference::OnlyIn(side, _) => {
             let path = &paths[*side as usize];
             let directory = path.parent().unwrap_or(Path::new(""));
             let name = Path::new(path.file_name().unwrap_or(OsStr::new("")));
-            format!("Only in {}: {}", visible_path(directory), visible_path(name))
+            let name = visible_path(name);
+            return (format!("Only in {}: {name}", visible_path(directory)), None);
         }
         EntryDifference::Kinds(kinds) => {
-            let [left, right] = kinds.map(|kind| kind_words(kind).0);
-            format!("File {one} is {left} while file {other} is {right}")
+            // diff names empty files so.
+            let is_empty = |side: usize| std::fs::symlink_metadata(&paths[side]).is_ok_and(|found| found.len() == 0);
+            let [left, right] = [0, 1].map(|side: usize| match kinds[side] {
+                FileType::RegularFile if is_empty(side) => "a regular empty file",
+                kind => kind_words(kind).0,
+            });
+            return (format!("File {one} is {left} while file {other} is {right}"), None);
         }
-        EntryDifference::Contents(ContentsDiffer::At(offset)) => {
-            format!("Files {one} and {other} differ: byte {}", offset + 1)
-        }
-        EntryDifference::Contents(ContentsDiffer::Ends(side, after)) => {
-            let shorter = if *side == TreeSide::One { &one } else { &other };
-            format!("Files {one} and {other} differ: {shorter} ends after byte {after}")
-        }
-        EntryDifference::Contents(ContentsDiffer::Sizes(sizes)) => {
-            format!("Files {one} and {other} differ: {} and {} bytes", sizes[0], sizes[1])
+        EntryDifference::Contents(contents) => {
+            let place = match contents {
+                ContentsDiffer::At(offset) => format!("byte {}", offset + 1),
+                ContentsDiffer::Ends(side, after) => {
+                    let shorter = if *side == TreeSide::One { &one } else { &other };
+                    format!("{shorter} ends after byte {after}")
+                }
+                ContentsDiffer::Sizes(sizes) => format!("{} and {} bytes", sizes[0], sizes[1]),
+            };
+            (differ("Files"), place)
         }
         EntryDifference::Targets(targets) => {
             let [left, right] = targets.each_ref().map(|target| visible_path(target));
-            format!("Symbolic links {one} and {other} differ: {left} and {right}")
+            (differ("Symbolic links"), format!("{left} and {right}"))
         }
         EntryDifference::Devices(kind, numbers) => {
-            let kind = match kind {
-                FileType::BlockDevice => "Block",
-                _ => "Character",
+            let what = match kind {
+                FileType::BlockDevice => "Block special files",
+                _ => "Character special files",
             };
             let [left, right] = numbers.map(|(major, minor)| format!("{major}:{minor}"));
-            format!("{kind} special files {one} and {other} differ: {left} and {right}")
+            (differ(what), format!("{left} and {right}"))
         }
         EntryDifference::Metadata(attributes) => {
             let attributes: Vec<String> = attributes.iter().map(attribute_words).collect();
-            format!("Metadata of {one} and {other} differ: {}", attributes.join(", "))
+            (differ("Metadata of"), attributes.join(", "))
         }
-    }
+    };
+    (line, Some(more))
 }
 
 /// A kind in the words of diff, and its name in JSON.
@@ -385,6 +398,12 @@ Character special files a/d and b/d differ: 1:3 and 1:5
 Metadata of a/m and b/m differ: mode 0644 and 0600
 ";
         assert_eq!(text, expected);
+        let brief = expected.lines().map(|line| match line.split_once(" differ: ") {
+            Some((line, _)) => format!("{line} differ\n"),
+            None => format!("{line}\n"),
+        });
+        let text = String::from_utf8(written(Form::Brief, &all)).unwrap();
+        assert_eq!(text, brief.collect::<String>());
     }
 
     #[test]
@@ -397,6 +416,5 @@ Metadata of a/m and b/m differ: mode 0644 and 0600
         .map(|(path, difference)| (path, TreeFinding::Difference(difference)))
         .into();
         assert_eq!(written(Form::Null, &all), b"a/x\n\xff\0b/y\0");
-        assert_eq!(written(Form::Names, &all), b"a/x\\n\\xff\nb/y\n");
     }
 }

@@ -92,6 +92,8 @@ fn cmp_h_compares_the_texts_of_links() {
         run(&place, "-h one other"),
         said(1, "one other differ: char 7, line 2\n", "")
     );
+    assert_eq!(run(&place, "-h"), run(&place, "--help"), "without a file, it helps");
+    assert_eq!(run(&place, "-hs").0, Some(2));
 }
 
 #[test]

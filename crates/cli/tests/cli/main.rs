@@ -48,6 +48,7 @@ mod sustained;
 mod system;
 mod terminal;
 mod trees;
+mod trees_like_diff;
 mod trusted;
 mod turns;
 mod unprivileged;

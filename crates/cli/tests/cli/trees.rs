@@ -38,23 +38,40 @@ fn differences_are_lines_in_the_order_of_names_and_exit_1() {
         "Only in other: new\\n\\xff",
     ];
     let lines: Vec<_> = ended.stdout.lines().collect();
-    assert_eq!(lines[..3], expected);
-    assert!(
-        lines[3].starts_with("2 files, ") && lines[3].contains(": 3 differences in "),
-        "{}",
-        lines[3]
-    );
+    assert_eq!((lines.as_slice(), ended.stderr.as_str()), (&expected[..], ""));
 }
 
 #[test]
 fn equal_trees_exit_0_and_those_that_are_not_there_2() {
     let place = place();
-    let equal = place.run(&["cmp", "-r", "one", "one"]).succeeded();
-    assert!(equal.stdout.contains("0 differences"), "{}", equal.stdout);
+    for (words, sentence) in [
+        (&["cmp", "-r", "one", "one"][..], ""),
+        (&["cmp", "-rq", "one", "one"], ""),
+        (
+            &["cmp", "-r", "--stats", "one", "one"],
+            "2 files, 11 B on each side, in 2 directories",
+        ),
+        (
+            &["cmp", "-r", "--stats", "one/same", "other/same"],
+            "1 file, 8 B on each side",
+        ),
+        (&["cmp", "-r", "one/same", "one/same"], ""),
+    ] {
+        let equal = place.run(words).succeeded();
+        assert_eq!(equal.stdout, "", "{words:?}");
+        let is_said = equal.stderr.starts_with(sentence) && equal.stderr.is_empty() == sentence.is_empty();
+        assert!(is_said, "{words:?}: {}", equal.stderr);
+    }
     let sentence = place.run(&["cmp", "-r", "one", "gone"]).refused();
     assert!(sentence.contains("gone: cannot stat"), "{sentence}");
-    let sentence = place.run(&["cmp", "-r", "one/same", "other/same"]).refused();
-    assert!(sentence.contains("are not directories"), "{sentence}");
+    let sentence = place.run(&["cmp", "-r", "one/same", "/dev/null"]).refused();
+    assert!(
+        sentence.contains("are neither directories nor regular files"),
+        "{sentence}"
+    );
+    let files = place.run(&["cmp", "-r", "one/inner/file", "other/inner/file"]);
+    let expected = "Files one/inner/file and other/inner/file differ: byte 2\n";
+    assert_eq!((files.code, files.stdout.as_str()), (Some(1), expected));
     let ended = place.run(&["cmp", "-r", "one/same", "other"]);
     assert_eq!(ended.code, Some(1), "a file against a directory is a difference");
 }
@@ -78,15 +95,19 @@ fn json_has_an_object_for_each_difference_and_a_summary() {
 #[test]
 fn names_alone_are_for_other_programs() {
     let place = place();
-    let brief = place.run(&["cmp", "-r", "--brief", "one", "other"]);
-    assert_eq!(brief.stdout, "one/inner/file\none/link\nother/new\\n\\xff\n");
+    for words in [&["-rq"][..], &["-r", "--brief"], &["-qr"], &["-r", "-q", "-x", "a"]] {
+        let brief = place.run(&[&["cmp"], words, &["one", "other"]].concat());
+        let expected = "Files one/inner/file and other/inner/file differ\n\
+            Symbolic links one/link and other/link differ\nOnly in other: new\\n\\xff\n";
+        assert_eq!((brief.code, brief.stdout.as_str()), (Some(1), expected), "{words:?}");
+    }
     let output = place
         .command()
         .args(["cmp", "-r", "-0", "one", "other"])
         .output()
         .unwrap();
     assert_eq!(output.stdout, b"one/inner/file\0one/link\0other/new\n\xff\0");
-    for option in ["-q", "-s", "--quiet", "--silent"] {
+    for option in ["-s", "--quiet", "--silent"] {
         let silent = place.run(&["cmp", "-r", option, "one", "other"]);
         assert_eq!(
             (silent.code, silent.stdout.as_str(), silent.stderr.as_str()),
@@ -162,6 +183,36 @@ fn trees_are_compared_with_few_files_open() {
     for tree in ["one", "other"] {
         nested(&place, tree, 5);
     }
-    let ended = place.run_with_few_files(24, &["cmp", "-r", "one", "other"]).succeeded();
-    assert!(ended.stdout.contains("4,368 files"), "{}", ended.stdout);
+    let words = ["cmp", "-r", "--stats", "one", "other"];
+    let ended = place.run_with_few_files(24, &words).succeeded();
+    assert!(ended.stderr.contains("4,368 files"), "{}", ended.stderr);
+}
+
+#[test]
+fn what_is_excluded_is_left_out_and_a_bad_pattern_named() {
+    let place = place();
+    place.file("patterns", b"new*  \n\nlink\n");
+    let fed = place.run_fed(&["cmp", "-rX-", "-x", "inner/file", "one", "other"], b"link\nnew*\n");
+    assert_eq!((fed.code, fed.stdout.as_str()), (Some(0), ""), "{}", fed.stderr);
+    let ended = place.run(&["cmp", "-rq", "-Xpatterns", "one", "other"]);
+    assert_eq!(ended.stdout, "Files one/inner/file and other/inner/file differ\n");
+    let ended = place.run(&[
+        "cmp",
+        "-rqxinner",
+        "--exclude",
+        "link",
+        "--exclude=new*",
+        "one",
+        "other",
+    ]);
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), ""), "{}", ended.stderr);
+    for (words, expected) in [
+        (["-x", "[a"], "--exclude: "),
+        (["-X", "gone"], "--exclude-from: gone: cannot read"),
+    ] {
+        let sentence = place
+            .run(&[&["cmp", "-r"], &words[..], &["one", "other"]].concat())
+            .refused();
+        assert!(sentence.contains(expected), "{sentence}");
+    }
 }

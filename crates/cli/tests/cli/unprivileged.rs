@@ -1,5 +1,6 @@
 //! Refusals to users without privileges. If root runs the tests, the command is started as `nobody`.
 
+use std::ffi::OsStr;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
@@ -33,17 +34,8 @@ impl Common {
     }
 
     pub fn run(&self, arguments: &[&str]) -> Ended {
-        let mut command = Command::new(self.directory().join("seekless"));
-        command
-            .args(arguments)
-            .current_dir(self.directory())
-            .env("XDG_DATA_HOME", self.directory().join("open/data"))
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        if rustix::process::geteuid().is_root() {
-            command.uid(NOBODY).gid(NOBODY);
-        }
+        let mut command = self.command(self.directory().join("seekless"));
+        command.args(arguments);
         // While another test forks, its child may still hold the copied program open for writing.
         wait_for("the program may run", || {
             Command::new(self.directory().join("seekless"))
@@ -53,6 +45,21 @@ impl Common {
                 .is_ok()
         });
         Ended::of(command.spawn().unwrap())
+    }
+
+    /// A program that starts in the directory, without privileges.
+    pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = Command::new(program);
+        command
+            .current_dir(self.directory())
+            .env("XDG_DATA_HOME", self.directory().join("open/data"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        if rustix::process::geteuid().is_root() {
+            command.uid(NOBODY).gid(NOBODY);
+        }
+        command
     }
 }
 

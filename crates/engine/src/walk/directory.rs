@@ -26,6 +26,8 @@ use crate::files::FileId;
 pub struct Directory<const TREES: usize, T = ()> {
     parent: Option<Arc<Self>>,
     name: CString,
+    /// The only tree that has it; its handle stands for those of all trees.
+    only: Option<usize>,
     /// How it is opened: a link is followed if the walk follows links.
     flags: OFlags,
     limit: Arc<Limit<TREES>>,
@@ -122,12 +124,19 @@ impl<const TREES: usize> Handles<TREES> {
         self.0.each_ref().map(AsFd::as_fd)
     }
 
-    /// Opens the directories with a name in these.
-    fn open(&self, name: &CStr, flags: OFlags, failed: Failures<'_>) -> Option<Arc<Self>> {
+    /// Opens the directories with a name in these, or in `only` one.
+    fn open(&self, name: &CStr, flags: OFlags, only: Option<usize>, failed: Failures<'_>) -> Option<Arc<Self>> {
         let above = self.borrowed();
         let open = |tree: usize, flags| openat(above[tree], name, flags, Mode::empty());
-        let one = |tree: usize| Ok(without_atime(|more| open(tree, flags | more))?);
-        Some(Arc::new(Self(in_each("open", failed, one)?)))
+        let one = |tree: usize| -> io::Result<OwnedFd> { Ok(without_atime(|more| open(tree, flags | more))?) };
+        let opened = match only {
+            None => in_each("open", failed, one)?,
+            Some(tree) => {
+                let opened = one(tree).map_err(|error| failed(tree, "open", error)).ok()?;
+                in_each("open", failed, |_| opened.try_clone())?
+            }
+        };
+        Some(Arc::new(Self(opened)))
     }
 }
 
@@ -164,6 +173,15 @@ impl<const TREES: usize, T> Directory<TREES, T> {
         child
     }
 
+    /// The same directory, which only this tree has, as all below it.
+    #[must_use]
+    pub fn only_in(mut self: Arc<Self>, tree: usize) -> Arc<Self> {
+        if let Some(directory) = Arc::get_mut(&mut self) {
+            directory.only = Some(tree);
+        }
+        self
+    }
+
     fn new(parent: Option<Arc<Self>>, name: CString, limit: Arc<Limit<TREES>>, own: T) -> Self {
         let state = DirectoryState {
             open: Weak::new(),
@@ -173,6 +191,7 @@ impl<const TREES: usize, T> Directory<TREES, T> {
             roots: None,
         };
         Self {
+            only: parent.as_ref().and_then(|parent| parent.only),
             parent,
             name,
             flags: DIRECTORY,
@@ -185,6 +204,11 @@ impl<const TREES: usize, T> Directory<TREES, T> {
     /// Its name in the directory above.
     pub fn name(&self) -> &CStr {
         &self.name
+    }
+
+    /// The only tree that has it.
+    pub fn only(&self) -> Option<usize> {
+        self.only
     }
 
     /// What closes it if too many are open.
@@ -221,7 +245,7 @@ impl<const TREES: usize, T> Directory<TREES, T> {
             None => self.lock().open.upgrade()?,
             Some(parent) => {
                 let opened = match parent.handles() {
-                    Ok(above) => above.open(&self.name, self.flags, failed),
+                    Ok(above) => above.open(&self.name, self.flags, self.only, failed),
                     Err((tree, error)) => {
                         failed(tree, "open again", error);
                         None
@@ -298,7 +322,7 @@ impl<const TREES: usize, T> Directory<TREES, T> {
     /// Opens it by its name from above, or by `..` from below.
     fn reopen(&self, from: &Handles<TREES>, name: &CStr) -> Result<Arc<Handles<TREES>>, (usize, io::Error)> {
         let mut failure = (0, moved());
-        let opened = from.open(name, self.flags, &mut |tree, _, error| {
+        let opened = from.open(name, self.flags, self.only, &mut |tree, _, error| {
             let errno = Errno::from_io_error(&error);
             let is_gone = matches!(errno, Some(Errno::NOENT | Errno::NOTDIR | Errno::LOOP));
             failure = (tree, if is_gone { moved() } else { error });

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use rustix::fs::{FileType, Mode, openat};
 use seekless::batch::{Each, Failed, Heads};
-use seekless::walk::{FOUND_FILE, Listing, ListingEntry};
+use seekless::walk::{FOUND_FILE, Listing, ListingEntry, StatFacts, in_each};
 
 use super::directory::Directory;
 use super::look::{compare_special, failed};
-use super::pair::{ComparedPair, Means, OpenedPair};
+use super::pair::{ComparedPair, Means, OpenedPair, differ_in_size};
 use super::queue::Shared;
 use super::{TreeFinding, TreeSummary};
 
@@ -73,6 +73,19 @@ impl Each<2> for PairBatch<'_> {
             let open = |side: usize| Ok(File::from(openat(directories[side], name, FOUND_FILE, Mode::empty())?));
             if let Some(opened) = OpenedPair::new(open, options, &mut compared) {
                 return Some((index, matched, opened, compared));
+            }
+            // Files that may not be read differ if their sizes do.
+            let is_unread = compared
+                .found
+                .iter()
+                .any(|what| matches!(what, TreeFinding::Failed { .. }));
+            if options.brief && is_unread {
+                let facts = in_each("stat", &mut |_, _, _| (), |side| {
+                    Ok(StatFacts::at(directories[side], name)?)
+                });
+                if let Some(difference) = facts.and_then(|facts| differ_in_size(&facts)) {
+                    compared.found = vec![difference];
+                }
             }
         } else {
             compare_special(kind, directories, name, options.metadata, &mut compared.found);

@@ -1,5 +1,8 @@
 //! Listing a pair of directories: entries on one side only are reported at once, entries on both sides are queued.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -9,9 +12,10 @@ use seekless_sys::extended_attributes;
 
 use super::batch::Matched;
 use super::directory::{Directory, Item, ListProgress, ListState};
-use super::look::{compare_metadata, failed, failures};
+use super::look::{compare_metadata, compare_with_none, failed, failures};
 use super::queue::Shared;
 use super::{EntryDifference, TreeFinding, TreeSide};
+use crate::walk::Named;
 
 /// The weight of a directory itself, in entries.
 pub(super) const DIRECTORY_WEIGHT: u64 = 8;
@@ -31,7 +35,7 @@ impl Shared<'_> {
         let listed = match &after {
             None => self.open_and_list(directory, &mut found),
             Some(after) => match directory.handles() {
-                Ok(pair) => self.list_from(&pair, after, &mut found),
+                Ok(pair) => self.list_from(&pair, directory.only(), after, &mut found),
                 Err((side, error)) => {
                     found.push(failed(side, "open again", error));
                     None
@@ -45,7 +49,7 @@ impl Shared<'_> {
             rest,
             ..ListState::default()
         };
-        let (pairs, children) = sort_out(directory, &one, &other, &mut state);
+        let (pairs, children) = self.sort_out(directory, &one, &other, &mut state);
         state.add(0, b"", found);
         one.forget_entries();
         self.untold
@@ -65,19 +69,29 @@ impl Shared<'_> {
         if self.options.metadata {
             compare_metadata(&facts, found, |side| extended_attributes(directories[side]));
         }
-        if StatFacts::are_of_one_file(&facts, directories) {
+        let only = directory.only();
+        if only.is_none() && !self.options.same_files && StatFacts::are_of_one_file(&facts, directories) {
             self.count(|done| done.identical += 1);
             return None;
         }
-        self.list_from(&pair, b"", found)
+        self.list_from(&pair, only, b"", found)
     }
 
-    fn list_from(&self, pair: &Handles<2>, after: &[u8], found: &mut Vec<TreeFinding>) -> Option<Part> {
+    fn list_from(
+        &self,
+        pair: &Handles<2>,
+        only: Option<usize>,
+        after: &[u8],
+        found: &mut Vec<TreeFinding>,
+    ) -> Option<Part> {
         let most = usize::try_from(self.plan.entries_ahead)
             .unwrap_or(usize::MAX)
             .saturating_mul(PART);
         let directories = pair.borrowed();
-        let list = |side: usize| Listing::sorted(directories[side], after, most);
+        let list = |side: usize| match only {
+            Some(only) if only != side => Ok(Listing::default()),
+            _ => Listing::sorted(directories[side], after, most),
+        };
         let mut listed = in_each::<2, _>("list", &mut failures(found), list)?;
         let rest: Option<Box<[u8]>> = listed.iter().filter_map(Listing::end).min().map(Box::from);
         for listing in &mut listed {
@@ -87,46 +101,75 @@ impl Shared<'_> {
         }
         Some((listed, rest))
     }
-}
 
-/// Divides the entries of two directories into those to compare, in the order of their inodes, and those to list.
-/// Missing entries and different kinds are reported.
-fn sort_out(
-    directory: &Arc<Directory>,
-    one: &Listing,
-    other: &Listing,
-    state: &mut ListState,
-) -> (Vec<Matched>, Vec<Arc<Directory>>) {
-    let (mut pairs, mut children) = (Vec::new(), Vec::new());
-    for met in merge(one, other) {
-        state.last += 1;
-        let number = state.last;
-        let (name, difference) = match met {
-            (Some(left), Some(right)) if left.kind != right.kind => {
-                (one.name(left), EntryDifference::Kinds([left.kind, right.kind]))
+    /// Divides the entries of two directories into those to compare, in the order of their inodes, and those to list.
+    /// Missing entries and different kinds are reported.
+    fn sort_out(
+        &self,
+        directory: &Arc<Directory>,
+        one: &Listing,
+        other: &Listing,
+        state: &mut ListState,
+    ) -> (Vec<Matched>, Vec<Arc<Directory>>) {
+        let (mut pairs, mut children) = (Vec::new(), Vec::new());
+        for met in merge(one, other) {
+            let (listing, entry, only) = match met {
+                (Some(left), right) => (one, left, right.is_none().then_some(TreeSide::One)),
+                (None, Some(right)) => (other, right, Some(TreeSide::Other)),
+                (None, None) => continue,
+            };
+            let name = listing.name(entry);
+            if self.is_excluded(directory, name) {
+                continue;
             }
-            (Some(left), Some(_)) if left.kind == FileType::Directory => {
-                let child = directory.child(one.c_str(left), ListProgress::default());
+            state.last += 1;
+            let number = state.last;
+            let mut enter = |child: Arc<Directory>| {
                 state.items.insert(number, Item::Child(Arc::clone(&child)));
                 children.push(child);
-                continue;
-            }
-            (Some(left), Some(_)) => {
-                pairs.push(Matched { number, entry: *left });
-                continue;
-            }
-            (Some(left), None) => (one.name(left), EntryDifference::OnlyIn(TreeSide::One, left.kind)),
-            (None, Some(right)) => (other.name(right), EntryDifference::OnlyIn(TreeSide::Other, right.kind)),
-            (None, None) => continue,
-        };
-        state.add(number, name, vec![TreeFinding::Difference(difference)]);
+            };
+            let child = || directory.child(listing.c_str(entry), ListProgress::default());
+            let difference = match (only, met) {
+                (None, (Some(left), Some(right))) if left.kind != right.kind => {
+                    EntryDifference::Kinds([left.kind, right.kind])
+                }
+                (None, _) if entry.kind == FileType::Directory => {
+                    enter(child());
+                    continue;
+                }
+                (None, _) => {
+                    pairs.push(Matched { number, entry: *entry });
+                    continue;
+                }
+                (Some(side), _) if self.options.new_files && entry.kind == FileType::Directory => {
+                    enter(child().only_in(side as usize));
+                    continue;
+                }
+                (Some(side), _) if self.options.new_files && entry.kind == FileType::RegularFile => {
+                    state.add(number, name, compare_with_none(directory, listing.c_str(entry), side));
+                    continue;
+                }
+                (Some(side), _) => EntryDifference::OnlyIn(side, entry.kind),
+            };
+            state.add(number, name, vec![TreeFinding::Difference(difference)]);
+        }
+        if !pairs.is_empty() {
+            state.is_waited_for = vec![false; state.last as usize + 1];
+        }
+        for pair in &pairs {
+            state.is_waited_for[pair.number as usize] = true;
+        }
+        pairs.sort_unstable_by_key(|pair| pair.entry.inode);
+        (pairs, children)
     }
-    if !pairs.is_empty() {
-        state.is_waited_for = vec![false; state.last as usize + 1];
+
+    fn is_excluded(&self, directory: &Directory, name: &[u8]) -> bool {
+        let path = || directory.path_below_root(name);
+        self.options.exclude.is_some_and(|globs| {
+            globs.match_any(&Named {
+                name: Path::new(OsStr::from_bytes(name)),
+                path: &path,
+            })
+        })
     }
-    for pair in &pairs {
-        state.is_waited_for[pair.number as usize] = true;
-    }
-    pairs.sort_unstable_by_key(|pair| pair.entry.inode);
-    (pairs, children)
 }

@@ -1,17 +1,20 @@
 //! Comparing entries without contents: targets of links, numbers of devices, and metadata.
 
 use std::ffi::{CStr, OsString};
+use std::fs::File;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
-use rustix::fs::{FileType, readlinkat};
-use seekless::walk::{StatFacts, in_each};
+use rustix::fs::{FileType, Mode, openat, readlinkat};
+use seekless::files::read_some;
+use seekless::walk::{FOUND_FILE, StatFacts, in_each};
 use seekless_sys::{ExtendedAttributes, Support, extended_attributes_at};
 use serde::Serialize;
 
-use super::{EntryDifference, TreeFinding, TreeSide};
+use super::directory::Directory;
+use super::{ContentsDiffer, EntryDifference, TreeFinding, TreeSide};
 
 /// One piece of metadata that differs, with both values.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -78,6 +81,35 @@ fn names_that_differ(one: &ExtendedAttributes, other: &ExtendedAttributes) -> Ve
     names.sort_unstable();
     names.dedup();
     names
+}
+
+/// Compares a file that only one side has with an empty one. A size of 0 may mean that it is unknown, as in /proc.
+pub(super) fn compare_with_none(directory: &Directory, name: &CStr, side: TreeSide) -> Vec<TreeFinding> {
+    let is_empty = || -> Result<bool, (usize, io::Error)> {
+        let handles = directory.handles()?;
+        let at = handles.borrowed()[side as usize];
+        let looked = || -> io::Result<bool> {
+            if StatFacts::at(at, name)?.bytes > 0 {
+                return Ok(false);
+            }
+            let file = File::from(openat(at, name, FOUND_FILE, Mode::empty())?);
+            Ok(read_some(&file, &mut [0], 0)? == 0)
+        };
+        looked().map_err(|error| (side as usize, error))
+    };
+    let other = if side == TreeSide::One {
+        TreeSide::Other
+    } else {
+        TreeSide::One
+    };
+    match is_empty() {
+        Ok(true) => Vec::new(),
+        Ok(false) => {
+            let contents = EntryDifference::Contents(ContentsDiffer::Ends(other, 0));
+            vec![TreeFinding::Difference(contents)]
+        }
+        Err((side, error)) => vec![failed(side, "read", error)],
+    }
 }
 
 /// Compares two entries of one kind that are neither files nor directories.

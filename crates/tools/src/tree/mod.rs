@@ -4,7 +4,7 @@
 //! Directories are listed ahead of the files in them. Files are read in the order of their inodes, many at once. Results are
 //! reported in the order of the names, depth first, while the comparison continues. Directories are open handles, never paths,
 //! so trees may be deeper than the longest path. Symbolic links below the two roots are never followed, and special files are
-//! never opened. Mount points are entered, as `diff -r` does.
+//! never opened. Mount points are entered, as `diff -r` does. Two roots that are regular files are compared as such.
 //!
 //! Memory: the entries of the directories in progress (about 50 bytes and the name for each), up to 250,000 of them, or two
 //! million if one directory has more; and the directories that are still to be entered. A larger directory is compared in parts,
@@ -48,6 +48,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::FileType;
 use serde::Serialize;
 
+use crate::walk::Globs;
+
 pub use look::Attribute;
 pub use queue::compare;
 pub use same_size::{SMALLEST_BYTES, SameSize, same_size};
@@ -68,12 +70,18 @@ impl TreeSide {
 }
 
 /// What is compared in addition to types and contents, and what need not be found out.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TreeOptions {
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TreeOptions<'a> {
     /// Also mode, owner, group, time of modification and extended attributes.
     pub metadata: bool,
     /// Only whether contents differ, not where: files of different sizes are not read.
     pub brief: bool,
+    /// A file or directory that only one side has is compared with an empty one.
+    pub new_files: bool,
+    /// Files and directories that are one on both sides are compared, too. So they are if the roots are one directory.
+    pub same_files: bool,
+    /// What these match is left out, with what is below it.
+    pub exclude: Option<&'a Globs>,
 }
 
 /// What differs.
@@ -186,8 +194,8 @@ pub enum TreeError {
         /// The system's reason.
         source: std::io::Error,
     },
-    /// Neither is a directory.
-    #[error("{} and {} are not directories", one.display(), other.display())]
+    /// Neither is a directory, nor are both regular files.
+    #[error("{} and {} are neither directories nor regular files", one.display(), other.display())]
     NoDirectories {
         /// The first.
         one: PathBuf,

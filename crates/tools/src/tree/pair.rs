@@ -27,7 +27,7 @@ pub(super) struct OpenedPair {
 
 /// The resources for comparing two files.
 pub(super) struct Means<'a> {
-    pub options: TreeOptions,
+    pub options: TreeOptions<'a>,
     pub large: &'a Large,
     pub stop: &'a Stop,
     /// Buffers for the rest of long files.
@@ -47,7 +47,7 @@ impl OpenedPair {
     /// Opens both, and compares their metadata if requested. `None` if nothing is left to compare.
     pub fn new(
         open: impl FnMut(usize) -> io::Result<File>,
-        options: TreeOptions,
+        options: TreeOptions<'_>,
         compared: &mut ComparedPair,
     ) -> Option<Self> {
         let found = &mut compared.found;
@@ -58,21 +58,16 @@ impl OpenedPair {
             found.push(failed(side, "open", error));
             return None;
         }
-        if StatFacts::are_of_one_file(&facts, files.each_ref().map(AsFd::as_fd)) {
+        if !options.same_files && StatFacts::are_of_one_file(&facts, files.each_ref().map(AsFd::as_fd)) {
             compared.is_identical = true;
             return None;
         }
         if options.metadata {
             compare_metadata(&facts, found, |side| extended_attributes(files[side].as_fd()));
         }
-        let sizes = [facts[0].bytes, facts[1].bytes];
-        // A size of 0 may mean that the size is unknown, as in /proc.
-        if options.brief && sizes[0] != sizes[1] && !sizes.contains(&0) {
+        if let Some(difference) = differ_in_size(&facts).filter(|_| options.brief) {
             // Contents come before metadata.
-            found.insert(
-                0,
-                TreeFinding::Difference(EntryDifference::Contents(ContentsDiffer::Sizes(sizes))),
-            );
+            found.insert(0, difference);
             return None;
         }
         Some(Self { files, facts })
@@ -102,6 +97,16 @@ impl OpenedPair {
                 .found
                 .insert(0, TreeFinding::Difference(EntryDifference::Contents(contents))),
             Err(Some(failure)) => compared.found.insert(0, failure),
+        }
+    }
+
+    /// Compares the files without their heads.
+    pub fn compare_alone(&self, means: &mut Means<'_>, compared: &mut ComparedPair) {
+        let mut heads = [vec![0; BLOCK_BYTES], vec![0; BLOCK_BYTES]];
+        let read = |side: usize| read_full(&self.files[side], &mut heads[side], 0);
+        let lengths = in_each("read", &mut failures(&mut compared.found), read);
+        if let Some([one, other]) = lengths {
+            self.compare([&heads[0][..one], &heads[1][..other]], means, compared);
         }
     }
 
@@ -149,6 +154,15 @@ impl OpenedPair {
         }
         Err(None)
     }
+}
+
+/// The difference of two regular files whose sizes are known and differ. A size of 0 may mean that it is unknown, as in
+/// /proc.
+pub(super) fn differ_in_size(facts: &[StatFacts; 2]) -> Option<TreeFinding> {
+    let sizes = [facts[0].bytes, facts[1].bytes];
+    let are_files = facts.iter().all(|facts| facts.kind == FileType::RegularFile);
+    let contents = EntryDifference::Contents(ContentsDiffer::Sizes(sizes));
+    (are_files && sizes[0] != sizes[1] && !sizes.contains(&0)).then_some(TreeFinding::Difference(contents))
 }
 
 /// How a file has changed, in words.

@@ -7,6 +7,7 @@
 
 use std::collections::VecDeque;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -14,7 +15,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use rustix::fs::FileType;
 use seekless::batch::Heads;
 use seekless::facts::ProcessFacts;
-use seekless::files::kind_of;
+use seekless::files::{FileId, kind_of};
 use seekless::plan::{self, BATCH, BatchPlan};
 use seekless::walk::{Limit, Listing, open_root};
 
@@ -22,7 +23,7 @@ use super::batch::{Matched, PairBatch, PairPiece, Pairs};
 use super::directory::{Directory, ListProgress};
 use super::large::Large;
 use super::list::DIRECTORY_WEIGHT;
-use super::pair::Means;
+use super::pair::{ComparedPair, Means, OpenedPair};
 use super::tell::Teller;
 use super::{EntryDifference, TreeError, TreeFinding, TreeOptions, TreeSummary, TreeWatch};
 use crate::Stop;
@@ -32,7 +33,7 @@ const PAIRS_AHEAD: usize = 64 * BATCH;
 
 /// The state that all threads share.
 pub(super) struct Shared<'a> {
-    pub options: TreeOptions,
+    pub options: TreeOptions<'a>,
     pub plan: BatchPlan,
     stop: &'a Stop,
     queue: Mutex<Queue>,
@@ -58,16 +59,16 @@ enum Job {
     Compare(Vec<PairPiece>),
 }
 
-/// Compares two trees and reports findings in the order of the names, depth first. Roots that are symbolic links are
-/// followed.
+/// Compares two trees, or two regular files, and reports findings in the order of the names, depth first. Roots that
+/// are symbolic links are followed.
 ///
 /// # Errors
-/// If a root is not accessible, or neither is a directory. Errors below the roots are reported, and the comparison
+/// If a root is not accessible, or neither is a directory and not both are files. Errors below the roots are reported, and the comparison
 /// continues.
 pub fn compare(
     one: &Path,
     other: &Path,
-    options: &TreeOptions,
+    options: &TreeOptions<'_>,
     stop: &Stop,
     watch: &mut dyn TreeWatch,
 ) -> Result<TreeSummary, TreeError> {
@@ -78,15 +79,20 @@ pub fn compare(
 pub(super) fn compare_by(
     plan: BatchPlan,
     roots: [&Path; 2],
-    options: TreeOptions,
+    mut options: TreeOptions<'_>,
     stop: &Stop,
     watch: &mut dyn TreeWatch,
 ) -> Result<TreeSummary, TreeError> {
-    let [one, other] = roots;
-    let mut kinds = [FileType::Unknown; 2];
-    for (kind, path) in kinds.iter_mut().zip(roots) {
-        *kind = kind_of(&fs::metadata(path).map_err(|source| root_error(path, "stat", source))?);
-    }
+    let is_there = |side: usize| fs::metadata(roots[side]).is_ok_and(|found| found.is_dir());
+    let is_gone = |side: usize| fs::metadata(roots[side]).is_err_and(|error| error.kind() == ErrorKind::NotFound);
+    let only = [0, 1]
+        .into_iter()
+        .find(|side| options.new_files && is_there(*side) && is_gone(1 - side));
+    let [one, other] = only.map_or(roots, |only| [roots[only]; 2]);
+    let stat = |path: &Path| fs::metadata(path).map_err(|source| root_error(path, "stat", source));
+    let found = [stat(one)?, stat(other)?];
+    let kinds = found.each_ref().map(kind_of);
+    options.same_files |= FileId::of(&found[0]) == FileId::of(&found[1]);
     let shared = Shared {
         options,
         plan,
@@ -99,6 +105,19 @@ pub(super) fn compare_by(
     };
     let mut teller = Teller::new(&shared, watch);
     if kinds != [FileType::Directory; 2] {
+        if kinds == [FileType::RegularFile; 2] {
+            let mut compared = ComparedPair::default();
+            if let Some(opened) = OpenedPair::new(|side| fs::File::open(roots[side]), options, &mut compared) {
+                opened.compare_alone(&mut shared.means(), &mut compared);
+            }
+            shared.count(|done| {
+                done.files += 1;
+                done.bytes += compared.bytes;
+                done.identical += u64::from(compared.is_identical);
+            });
+            let _ = teller.tell(b"", &compared.found);
+            return Ok(shared.summary());
+        }
         if !kinds.contains(&FileType::Directory) {
             let (one, other) = (one.to_owned(), other.to_owned());
             return Err(TreeError::NoDirectories { one, other });
@@ -108,12 +127,11 @@ pub(super) fn compare_by(
     }
     let open = |path: &Path| open_root(path).map_err(|error| root_error(path, "open", error));
     let limit = Limit::new(shared.plan.open_directories);
-    let root = Directory::root(
-        [open(one)?, open(other)?],
-        Path::new(""),
-        &limit,
-        ListProgress::default(),
-    );
+    let handles = [open(one)?, open(other)?];
+    let mut root = Directory::root(handles, Path::new(""), &limit, ListProgress::default());
+    if let Some(only) = only {
+        root = root.only_in(only);
+    }
     std::thread::scope(|scope| {
         // The threads end even if the teller panics.
         let _end = End(&shared);

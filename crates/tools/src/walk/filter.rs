@@ -114,11 +114,14 @@ impl Globs {
         unmatched
     }
 
-    fn is_empty(&self) -> bool {
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
         self.names.is_empty() && self.paths.is_empty()
     }
 
-    fn match_any(&self, entry: &Named<'_>) -> bool {
+    /// Whether one of them matches.
+    pub(crate) fn match_any(&self, entry: &Named<'_>) -> bool {
         let path = || (!self.paths.is_empty()).then(|| (entry.path)());
         if self.have_matched.load(Ordering::Relaxed) {
             return self.names.is_match(entry.name) || path().is_some_and(|path| self.paths.is_match(path));
@@ -142,7 +145,7 @@ impl Globs {
 }
 
 /// An entry, by its name and its path from the root on.
-pub(super) struct Named<'a> {
+pub(crate) struct Named<'a> {
     pub name: &'a Path,
     pub path: &'a dyn Fn() -> PathBuf,
 }

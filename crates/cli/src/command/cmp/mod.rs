@@ -39,6 +39,7 @@ Examples:
   seekless cmp -i 1K:0 disk.img -    # skip 1 KiB of the first; compare stdin
   seekless cmp --explain one other   # which method was used, and why
   seekless cmp -r photos backup      # what differs in two trees
+  seekless cmp -rq photos backup     # the lines of diff -rq
   ln -s \"$(command -v seekless)\" ~/bin/cmp
                                      # the cmp of your scripts";
 
@@ -64,10 +65,14 @@ pub fn called() -> ControlFlow<ExitCode, Option<Vec<OsString>>> {
 /// Whether an option selects trees: `-r`, alone or with other letters that trees accept.
 fn is_for_trees(word: &OsStr) -> bool {
     let word = word.as_bytes();
-    let letters = word.strip_prefix(b"-").filter(|letters| letters.contains(&b'r'));
+    // What follows `x` or `X` is its value.
+    let letters = word
+        .strip_prefix(b"-")
+        .and_then(|word| word.split(|letter| b"xX".contains(letter)).next());
+    let letters = letters.filter(|letters| letters.contains(&b'r'));
     word == b"--recursive"
         || word.starts_with(b"--same-size")
-        || letters.is_some_and(|letters| letters.iter().all(|letter| b"rsq0".contains(letter)))
+        || letters.is_some_and(|letters| letters.iter().all(|letter| b"rsqNh0".contains(letter)))
 }
 
 /// Compares trees, as the arguments say.
@@ -288,6 +293,10 @@ fn options_of_trees() -> Vec<Arg> {
     };
     let alone = |option: &Arg| {
         let option = option.clone().help_heading("Trees");
+        // Without -r, the letter means something else.
+        let is_taken = |letter: &char| TABLE.iter().any(|entry| entry.short == Some(*letter));
+        let own = option.get_short().filter(|letter| !is_taken(letter));
+        let option = option.short(own);
         let option = option
             .display_order(Resettable::Reset)
             .conflicts_with(Resettable::Reset);

@@ -69,7 +69,8 @@ pub(super) const TABLE: &[OptionEntry] = table! {
     GNU None, Some("quiet"), None, Silent, Some("Print nothing; only set the exit code");
     OWN Some('x'), None, None, Hexadecimal, Some("Like -l, but in hexadecimal, counted from zero");
     OWN Some('z'), None, None, SizesFirst, Some("Compare sizes first: regular files of different sizes differ");
-    OWN Some('h'), None, None, Links, Some("Do not follow symbolic links: compare their targets");
+    OWN Some('h'), None, None, Links,
+        Some("Do not follow symbolic links: compare their targets; without a FILE, print this help");
     OWN None, Some("explain"), None, Explain, Some("Explain on standard error how the files were compared, and why");
     OWN None, Some("method"), Some("METHOD"), Method, Some("Compare regular files by METHOD, whatever their size");
     OWN None, Some("json"), None, Json, Some("Print the result as one JSON document, even with -s");
@@ -132,6 +133,9 @@ pub(super) fn parse(words: Vec<OsString>, last: &OsStr) -> Result<Asked, Misused
             Flag::Version => return Ok(Asked::Version),
             _ => arguments.take(entry, &mut parser)?,
         }
+    }
+    if operands.is_empty() && arguments.given == [Flag::Links] {
+        return Ok(Asked::Help);
     }
     arguments.finish(operands, last)?;
     Ok(Asked::Compare(arguments))

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use anyhow::Context;
 use clap::Parser;
 use seekless::facts::ProcessFacts;
 use seekless::plan::{self, Scan};
@@ -12,22 +13,25 @@ use seekless::{Operation, Reader};
 use seekless_results::{bytes, visible};
 use seekless_tools::Stop;
 use seekless_tools::tree::{self, TreeOptions, TreeSummary};
+use seekless_tools::walk::Globs;
 
 use super::{EXIT_DIFFERENT, EXIT_TROUBLE};
 use crate::color::Color;
 use crate::command::values::JsonOptions;
-use crate::command::{Failure, raise_open_files, unless_stopped};
+use crate::command::{Failure, raise_open_files, standard_input, unless_stopped};
 use crate::show::{
     Activity, Cleared, Differences, Form, LINE, explained, files, show_same_size, stderr, stdout, tell_why,
     visible_path,
 };
 use crate::signals::{Caught, stopping};
 
-/// Compare two trees: names, types, contents, targets of symbolic links.
+/// Compare two trees: names, types, contents, targets of symbolic links, numbers of devices.
 ///
-/// Symbolic links are not followed, except for the two operands. Directories of other file systems are entered. A file
-/// that cannot be read is named on standard error, and the comparison continues. The exit code is 0 if nothing differs, 1 if
-/// something does, and 2 if something could not be compared.
+/// Prints a line for each difference, as `diff -rq --no-dereference` does, with the first byte that differs; with -q,
+/// exactly its lines. If nothing differs, prints nothing. Symbolic links are not followed, except for the two operands.
+/// Directories of other file systems are entered. FIFOs and sockets of one name are equal. A file that cannot be read is
+/// named on standard error, and the comparison continues. The exit code is 0 if nothing differs, 1 if something does,
+/// and 2 if something could not be compared.
 #[derive(Debug, Parser)]
 #[command(
     name = "seekless cmp",
@@ -35,13 +39,14 @@ use crate::signals::{Caught, stopping};
     after_help = "\
 Examples:
   seekless cmp -r photos /mnt/backup/photos     # what differs, and where
+  seekless cmp -rq -x .git -x '*.o' src /old/src # the lines of diff -rq
   seekless cmp -r --metadata / /mnt/root        # modes, owners and times, too
   seekless cmp -r -0 a b | xargs -0 ls -ld      # names, for other programs
   seekless cmp -r --quiet a b && echo the same  # the exit code alone
   seekless cmp --same-size photos               # are large files of one size equal?"
 )]
 pub struct Arguments {
-    /// Directories
+    /// Two directories, or two files
     #[arg(value_names = ["TREE1", "TREE2"], num_args = 2, required_unless_present = "same_size")]
     trees: Vec<PathBuf>,
     /// Compare trees
@@ -50,12 +55,24 @@ pub struct Arguments {
     /// Compare mode, owner, group, modification time and extended attributes, too
     #[arg(long)]
     metadata: bool,
-    /// Print only the names of what differs
-    #[arg(long)]
+    /// Print only that files differ, not where: the lines of diff -rq
+    #[arg(long, short = 'q')]
     brief: bool,
     /// Print nothing, and stop at the first difference; only set the exit code
-    #[arg(long, short, visible_short_alias = 's', visible_alias = "silent", conflicts_with_all = ["json", "jsonl", "null"])]
+    #[arg(long, short = 's', visible_alias = "silent", conflicts_with_all = ["brief", "stats", "json", "jsonl", "null"])]
     quiet: bool,
+    /// Treat a file or directory that only one tree has as empty in the other
+    #[arg(long, short = 'N')]
+    new_file: bool,
+    /// Skip files and directories whose name matches GLOB, or whose path below a tree does if GLOB has a slash
+    #[arg(long, short = 'x', value_name = "GLOB")]
+    exclude: Vec<String>,
+    /// Skip what matches a line of FILE; `-` is standard input
+    #[arg(long, short = 'X', value_name = "FILE")]
+    exclude_from: Vec<PathBuf>,
+    /// Print a summary on standard error
+    #[arg(long)]
+    stats: bool,
     #[command(flatten)]
     json: JsonOptions,
     /// Print only the names, unescaped, each followed by a zero byte
@@ -65,7 +82,8 @@ pub struct Arguments {
     #[arg(long)]
     explain: bool,
     /// Count how many files of 1 MiB or more that have the same size are equal
-    #[arg(long, value_name = "TREE", conflicts_with_all = ["trees", "metadata", "brief", "quiet", "null", "explain"])]
+    #[arg(long, value_name = "TREE", conflicts_with_all = ["trees", "metadata", "brief", "quiet", "null", "explain",
+        "new_file", "exclude", "exclude_from", "stats"])]
     same_size: Option<PathBuf>,
     #[command(flatten)]
     color: Color,
@@ -88,12 +106,16 @@ fn compare(arguments: &Arguments, roots: [&Path; 2], stop: &Stop, caught: &Caugh
         Some(form) => Form::Json(form),
         None if arguments.quiet => Form::Silent,
         None if arguments.null => Form::Null,
-        None if arguments.brief => Form::Names,
+        None if arguments.brief => Form::Brief,
         None => Form::Lines,
     };
+    let exclude = Globs::new(&excluded(arguments)?, &roots.map(Path::to_owned)).context("--exclude")?;
     let options = TreeOptions {
         metadata: arguments.metadata,
         brief: arguments.brief || arguments.null || arguments.quiet,
+        new_files: arguments.new_file,
+        exclude: Some(&exclude).filter(|globs| !globs.is_empty()),
+        ..TreeOptions::default()
     };
     LINE.begin(form != Form::Silent, Activity::default());
     // The stream for terminals would remove zero bytes.
@@ -105,7 +127,7 @@ fn compare(arguments: &Arguments, roots: [&Path; 2], stop: &Stop, caught: &Caugh
     let mut differences = Differences::new(BufWriter::new(plain), roots, form);
     let started = Instant::now();
     let summary = tree::compare(roots[0], roots[1], &options, stop, &mut differences)?;
-    differences.finish(&summary)?;
+    differences.finish(&summary, arguments.stats)?;
     if arguments.explain {
         explain(roots[0], &summary, started.elapsed());
     }
@@ -115,6 +137,22 @@ fn compare(arguments: &Arguments, roots: [&Path; 2], stop: &Stop, caught: &Caugh
         (0, _) => EXIT_DIFFERENT.into(),
         _ => EXIT_TROUBLE.into(),
     })
+}
+
+/// The globs of --exclude, and those of the files of --exclude-from, one a line.
+fn excluded(arguments: &Arguments) -> anyhow::Result<Vec<String>> {
+    let mut all = arguments.exclude.clone();
+    for file in &arguments.exclude_from {
+        let text = if file == Path::new("-") {
+            standard_input().and_then(std::io::read_to_string)
+        } else {
+            std::fs::read_to_string(file)
+        };
+        let text = text.with_context(|| format!("--exclude-from: {}: cannot read", visible_path(file)))?;
+        let lines = text.lines().map(str::trim_end).filter(|line| !line.is_empty());
+        all.extend(lines.map(str::to_owned));
+    }
+    Ok(all)
 }
 
 fn same_size(root: &Path, json: bool, stop: &Stop, caught: &Caught) -> Result<ExitCode, Failure> {

@@ -19,6 +19,7 @@ use super::super::{
 };
 use super::{Told, here, narrow, told};
 use crate::Stop;
+use crate::walk::Globs;
 use seekless::walk::FOUND_FILE;
 
 fn pair() -> (tempfile::TempDir, std::path::PathBuf, std::path::PathBuf) {
@@ -141,8 +142,71 @@ fn one_file_or_directory_on_both_sides_is_equal_unread() {
     fs::hard_link(one.join("file"), other.join("file")).unwrap();
     let (summary, found) = told(here(), &one, &other, TreeOptions::default());
     assert_eq!((summary.identical, summary.bytes, found.len()), (1, 0, 0));
+    fs::create_dir(one.join("directory")).unwrap();
+    fs::write(one.join("directory/inner"), b"more bytes").unwrap();
     let (summary, found) = told(here(), &one, &one, TreeOptions::default());
-    assert_eq!((summary.identical, summary.files, found.len()), (1, 0, 0));
+    let counts = (summary.identical, summary.files, summary.bytes, found.len());
+    assert_eq!(counts, (0, 2, 15, 0), "what is named twice is compared");
+    let file = one.join("file");
+    let (summary, found) = told(here(), &file, &file, TreeOptions::default());
+    assert_eq!((summary.files, summary.bytes, found.len()), (1, 5, 0));
+}
+
+#[test]
+fn what_globs_exclude_is_neither_compared_nor_entered() {
+    let (_all, one, other) = pair();
+    for (root, names) in [
+        (&one, ["a.o", "b", "c/d", "c/b", "e/b"]),
+        (&other, ["a.o", "c/d", "c/f.o", "x.o", "e/g"]),
+    ] {
+        for name in names {
+            let path = root.join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, path.as_os_str().as_bytes()).unwrap();
+        }
+    }
+    let globs = Globs::new(&["*.o", "b", "c/d"], &[]).unwrap();
+    for (new_files, expected) in [(false, "e/g"), (true, "e/g")] {
+        let options = TreeOptions {
+            exclude: Some(&globs),
+            new_files,
+            ..TreeOptions::default()
+        };
+        let (_, found) = told(narrow(), &one, &other, options);
+        let names: Vec<_> = found.iter().map(|(path, _)| path.to_str().unwrap()).collect();
+        assert_eq!(names, [expected]);
+    }
+}
+
+#[test]
+fn a_tree_that_is_missing_is_empty_if_new_files_count() {
+    let (_all, one, other) = pair();
+    fs::create_dir_all(one.join("c/empty")).unwrap();
+    fs::write(one.join("c/nothing"), b"").unwrap();
+    fs::write(one.join("c/file"), b"bytes").unwrap();
+    rustix::fs::mknodat(CWD, one.join("fifo"), FileType::Fifo, Mode::from_raw_mode(0o644), 0).unwrap();
+    let options = TreeOptions {
+        new_files: true,
+        ..TreeOptions::default()
+    };
+    let gone = other.join("gone");
+    for (roots, side) in [([&one, &gone], TreeSide::One), ([&gone, &one], TreeSide::Other)] {
+        for plan in [here(), narrow()] {
+            let (summary, found) = told(plan, roots[0], roots[1], options);
+            let contents = ContentsDiffer::Ends(TreeSide::BOTH[1 - side as usize], 0);
+            let expected = [
+                ("c/file", EntryDifference::Contents(contents)),
+                ("fifo", EntryDifference::OnlyIn(side, FileType::Fifo)),
+            ];
+            let expected = expected.map(|(path, difference)| (path.into(), TreeFinding::Difference(difference)));
+            assert_eq!(found, expected);
+            assert_eq!((summary.differences, summary.failures), (2, 0));
+        }
+    }
+    let mut told = Told::default();
+    let file = one.join("c/file");
+    let error = compare(&file, &gone, &options, &Stop::default(), &mut told).unwrap_err();
+    assert!(error.to_string().contains("gone: cannot stat"), "{error}");
 }
 
 #[test]
@@ -193,7 +257,8 @@ fn a_root_that_is_no_directory_is_a_difference_and_two_are_an_error() {
         let mut told = Told::default();
         compare(one, other, &TreeOptions::default(), &Stop::default(), &mut told).unwrap_err()
     };
-    assert!(matches!(compare(&file, &file), TreeError::NoDirectories { .. }));
+    let null = Path::new("/dev/null");
+    assert!(matches!(compare(null, null), TreeError::NoDirectories { .. }));
     let missing = compare(&one.join("gone"), &other).to_string();
     assert!(missing.contains("gone: cannot stat"), "{missing}");
 }

@@ -42,7 +42,12 @@ fn narrow() -> BatchPlan {
     }
 }
 
-fn told(plan: BatchPlan, one: &Path, other: &Path, options: TreeOptions) -> (TreeSummary, Vec<(PathBuf, TreeFinding)>) {
+fn told(
+    plan: BatchPlan,
+    one: &Path,
+    other: &Path,
+    options: TreeOptions<'_>,
+) -> (TreeSummary, Vec<(PathBuf, TreeFinding)>) {
     let mut told = Told::default();
     let summary = compare_by(plan, [one, other], options, &Stop::default(), &mut told).unwrap();
     (summary, told.0)

@@ -96,7 +96,7 @@ fn kind(metadata: &fs::Metadata) -> FileType {
 }
 
 /// Compares by whole paths, one entry after the other.
-fn naive(one: &Path, other: &Path, below: &Path, options: TreeOptions, found: &mut Vec<(PathBuf, TreeFinding)>) {
+fn naive(one: &Path, other: &Path, below: &Path, options: TreeOptions<'_>, found: &mut Vec<(PathBuf, TreeFinding)>) {
     let (left, right) = (one.join(below), other.join(below));
     let (left, right) = (trimmed(&left), trimmed(&right));
     let metadata = [&left, &right].map(fs::symlink_metadata);
@@ -107,7 +107,25 @@ fn naive(one: &Path, other: &Path, below: &Path, options: TreeOptions, found: &m
             TreeSide::Other
         };
         let there = metadata.iter().find_map(|metadata| metadata.as_ref().ok()).unwrap();
-        let difference = EntryDifference::OnlyIn(side, kind(there));
+        let difference = match kind(there) {
+            FileType::Directory if options.new_files => {
+                let path = [&left, &right][side as usize];
+                let mut names: Vec<_> = fs::read_dir(path)
+                    .unwrap()
+                    .map(|entry| entry.unwrap().file_name())
+                    .collect();
+                names.sort();
+                for name in names {
+                    naive(one, other, &below.join(name), options, found);
+                }
+                return;
+            }
+            FileType::RegularFile if options.new_files && there.len() == 0 => return,
+            FileType::RegularFile if options.new_files => {
+                EntryDifference::Contents(ContentsDiffer::Ends(TreeSide::BOTH[1 - side as usize], 0))
+            }
+            kind => EntryDifference::OnlyIn(side, kind),
+        };
         found.push((below.to_owned(), TreeFinding::Difference(difference)));
         return;
     };
@@ -161,7 +179,7 @@ fn trimmed(path: &Path) -> PathBuf {
     path.components().collect()
 }
 
-fn contents(paths: [&Path; 2], options: TreeOptions) -> Option<ContentsDiffer> {
+fn contents(paths: [&Path; 2], options: TreeOptions<'_>) -> Option<ContentsDiffer> {
     let [one, other] = paths.map(|path| fs::read(path).unwrap());
     let sizes = [one.len() as u64, other.len() as u64];
     if options.brief && one.len() != other.len() && !sizes.contains(&0) {
@@ -185,13 +203,14 @@ proptest! {
         other in directory(),
         metadata: bool,
         brief: bool,
+        new_files: bool,
         is_narrow: bool,
     ) {
         let all = tempfile::tempdir().unwrap();
         let (left, right) = (all.path().join("one"), all.path().join("other"));
         make(&left, &one);
         make(&right, &other);
-        let options = TreeOptions { metadata, brief };
+        let options = TreeOptions { metadata, brief, new_files, ..TreeOptions::default() };
         let mut expected = Vec::new();
         naive(&left, &right, Path::new(""), options, &mut expected);
         let plan = if is_narrow { narrow() } else { here() };
