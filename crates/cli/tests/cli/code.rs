@@ -55,6 +55,25 @@ const METHODS: [&str; 43] = [
     "copy/reflink,fsync",
 ];
 
+/// By language, the line that a user replaces, and work instead that needs each byte: their sum.
+const WORK: [(&str, &str, &str); 3] = [
+    (
+        "c",
+        "uint64_t part = length; // Replace this by your work.",
+        "uint64_t part = 0; for (size_t at = 0; at < length; at++) { part += (unsigned char)buffer[at]; }",
+    ),
+    (
+        "python",
+        "part = length  # Replace this by your work.",
+        "part = sum(buffer[:length])",
+    ),
+    (
+        "rust",
+        "let part = bytes.len() as u64; // Replace this by your work.",
+        "let part = bytes.iter().map(|byte| u64::from(*byte)).sum();",
+    ),
+];
+
 /// Ends in the middle of a sector, of a block and of a thread's range.
 const BYTES: usize = (3 << 20) + 123_457;
 
@@ -116,11 +135,7 @@ fn check(place: &Place, method: &str, language: &str, program: &Path) {
         if method.starts_with("read") {
             let sum: u64 = data.iter().map(|byte| u64::from(*byte)).sum();
             let printed = String::from_utf8_lossy(&output.stdout);
-            assert_eq!(
-                printed.trim_end(),
-                format!("{bytes} bytes, sum {sum}"),
-                "{method} in {language}"
-            );
+            assert_eq!(printed.trim_end(), sum.to_string(), "{method} in {language}");
         } else {
             assert!(
                 fs::read(&target).unwrap() == data,
@@ -142,6 +157,11 @@ fn check_all(language: &str, build: impl Fn(&Path, &[(&str, String)]) -> Vec<Bui
     let programs = METHODS
         .iter()
         .filter_map(|method| Some((*method, program(&place, method, language)?)));
+    let (_, placeholder, work) = WORK.iter().find(|(known, ..)| *known == language).unwrap();
+    let programs = programs.map(|(method, text)| {
+        assert_eq!(text.contains(placeholder), method.starts_with("read"), "{text}");
+        (method, text.replace(placeholder, work))
+    });
     let programs: Vec<(&str, String)> = programs.collect();
     assert!(programs.len() > 30);
     for ((method, _), runnable) in programs.iter().zip(build(&place.directory(), &programs)) {
@@ -232,4 +252,93 @@ fn programs_in_rust_compile_without_a_warning_and_move_the_bytes_of_every_method
         let built = |index| Some(package.join(format!("target/debug/program{index}")));
         (0..programs.len()).map(built).collect()
     });
+}
+
+/// The shortest of some times: other activity only adds to them.
+fn shortest(seconds: Vec<f64>) -> f64 {
+    seconds.into_iter().fold(f64::INFINITY, f64::min)
+}
+
+/// Of a file in memory, where nothing hides what a program costs. The start of a program, which a trial does not have, is
+/// what it takes for an empty file.
+#[test]
+fn programs_are_as_fast_as_the_methods_in_the_lab() {
+    const ROUNDS: usize = 7;
+    const MOST: f64 = 1.1;
+    if std::env::var_os("SEEKLESS_TEST_LONG").is_none() {
+        return println!("skipped: it measures for a minute; SEEKLESS_TEST_LONG=1 runs it");
+    }
+    let place = Place::new();
+    let (big, empty) = (place.path("big"), place.file("empty", b""));
+    let data: Vec<u8> = (0..1_u64 << 20).map(|at| (at * at / 7 + at / 4096) as u8).collect();
+    fs::write(&big, data.repeat(512)).unwrap();
+    for method in ["read/sync", "read/sync,block=1M"] {
+        let programs = timed_programs(&place, method);
+        let (mut of_lab, mut of_programs) = (Vec::new(), vec![Vec::new(); programs.len()]);
+        for _ in 0..ROUNDS {
+            let bench = [
+                "bench",
+                "mine.toml",
+                "--file",
+                "big",
+                "--rounds",
+                "1",
+                "--cache",
+                "warm",
+                "--alone",
+                "--json",
+            ];
+            let text =
+                format!("name = \"x\"\nabout = \"\"\n[[contest]]\noperation = \"read\"\nmethods = [\"{method}\"]\n");
+            place.file("mine.toml", text.as_bytes());
+            let run = seekless_record::from_json(place.run(&bench).succeeded().stdout.as_bytes()).unwrap();
+            of_lab.extend(run.trials.iter().map(|trial| trial.seconds));
+            for ((_, program), seconds) in programs.iter().zip(&mut of_programs) {
+                let time = |file: &Path| {
+                    let started = std::time::Instant::now();
+                    assert!(Command::new(program).arg(file).output().unwrap().status.success());
+                    started.elapsed().as_secs_f64()
+                };
+                seconds.push(time(&big) - time(&empty));
+            }
+        }
+        let lab = shortest(of_lab);
+        for ((language, _), seconds) in programs.iter().zip(of_programs) {
+            let ratio = shortest(seconds) / lab;
+            println!("{method} in {language}: {ratio:.2} of the lab's {lab:.3} s");
+            assert!(
+                ratio <= MOST,
+                "{method} in {language}: {ratio:.2} of the lab's {lab:.3} s"
+            );
+        }
+    }
+}
+
+/// The programs of a method as they are printed, built with the languages that are there.
+fn timed_programs(place: &Place, method: &str) -> Vec<(&'static str, PathBuf)> {
+    let directory = place.directory();
+    let text = |language| program(place, method, language).unwrap();
+    let mut programs = Vec::new();
+    if is_there("python3") {
+        let path = written(&directory, "program.py", &text("python"));
+        fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
+        programs.push(("python", path));
+    }
+    let mut compile = |language, compiler: &str, name: &str, arguments: &[&str]| {
+        if is_there(compiler) {
+            let source = written(&directory, name, &text(language));
+            let mut command = Command::new(compiler);
+            let output = command.args(arguments).current_dir(&directory).output().unwrap();
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            programs.push((language, source.with_extension("")));
+        }
+    };
+    compile("c", "cc", "in-c.c", &["-O2", "-pthread", "in-c.c", "-o", "in-c"]);
+    compile(
+        "rust",
+        "rustc",
+        "in-rust.rs",
+        &["-O", "--edition=2024", "in-rust.rs", "-o", "in-rust"],
+    );
+    programs
 }
