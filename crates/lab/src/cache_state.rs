@@ -6,6 +6,8 @@ use seekless::cache::{self, CachedFile, Resident};
 use seekless::files::allocated_bytes;
 use seekless_record::{Cache, Drop};
 
+use crate::testfile::TestFile;
+
 /// Whether files are in the intended state.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CacheState {
@@ -65,6 +67,44 @@ pub fn bring<'a>(
         }
     }
     Ok(judge(&found, state, judged))
+}
+
+/// Brings a part of a file into a state, and nothing else of the file into memory; reads the state back. Warming ends early if
+/// it is stopped.
+///
+/// # Errors
+/// The engine's, where the file cannot be opened, dropped or read.
+pub fn bring_part(
+    part: &TestFile,
+    state: Cache,
+    drop: Drop,
+    is_stopped: &dyn Fn() -> bool,
+) -> seekless::Result<CacheState> {
+    let mut brought = bring(std::iter::once(&*part.path), Cache::Cold, drop, Judged::Each)?;
+    if state != Cache::Warm {
+        return Ok(brought);
+    }
+    part.read(is_stopped).map_err(|source| seekless::Error::System {
+        path: part.path.clone(),
+        action: "read it into the page cache".into(),
+        method: None,
+        source,
+    })?;
+    brought.resident = resident_part(part)?;
+    let is_wrong = brought.resident.is_some_and(|resident| resident < 1.0);
+    brought.wrong = is_wrong.then(|| "not all of the part was in memory".to_owned());
+    Ok(brought)
+}
+
+/// How much of a part of a file is resident, if nothing else of the file is.
+///
+/// # Errors
+/// The engine's, where the file cannot be opened.
+pub fn resident_part(part: &TestFile) -> seekless::Result<Option<f64>> {
+    Ok(match cache::resident(&part.path)? {
+        Resident::Known { resident_bytes, .. } => Some((resident_bytes as f64 / part.bytes as f64).min(1.0)),
+        Resident::Unknown(_) => None,
+    })
 }
 
 /// Reads the state of files without changing it.

@@ -70,6 +70,9 @@ impl Mechanism {
         if options.holes_skipped() && matches!(options.preallocate(), Preallocate::Allocate | Preallocate::Both) {
             return clash(OptionId::HolesSkipped, OptionId::Preallocate);
         }
+        if options.reads_percent() > 0 && options.access() != AccessPattern::Random {
+            return Err(self.refusal(format!("{} without access=random", text(OptionId::Reads))));
+        }
         if options.access() == AccessPattern::Random {
             // Both are for sequential reading.
             if options.hint() != Hint::None {

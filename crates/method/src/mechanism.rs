@@ -124,6 +124,7 @@ accepted! {
     DIRECT: Cache = CachePolicy::Cached, CachePolicy::Direct;
     DIRECT_OR_DONTCACHE: Cache = CachePolicy::Cached, CachePolicy::Direct, CachePolicy::DontCache;
     ACCESS: Access = AccessPattern::Sequential, AccessPattern::Random;
+    READS: Reads;
     /// Hints for calls that read a descriptor.
     HINTS: Hint = Hint::None, Hint::Sequential, Hint::SequentialNoReuse, Hint::WillNeed, Hint::ReadAhead,
         Hint::RdAhead, Hint::RdAdvise;
@@ -191,7 +192,7 @@ mechanisms! {
     Threads {
         name: "threads",
         about: "ranges of the file read in parallel, consumed out of order",
-        accepts: &[BLOCK_1M, TWO_THREADS, DIRECT_OR_DONTCACHE, SEQUENTIAL_NOREUSE, HOLES_SKIPPED],
+        accepts: &[BLOCK_1M, TWO_THREADS, DIRECT_OR_DONTCACHE, ACCESS, SEQUENTIAL_NOREUSE, HOLES_SKIPPED],
         overlapping: true,
         simplicity_rank: 5,
     }
@@ -200,7 +201,7 @@ mechanisms! {
     Sync {
         name: "sync",
         about: "pwrite(2) in a loop",
-        accepts: &[BLOCK_1M, DIRECT_OR_DONTCACHE, ACCESS, PREALLOCATE, DURABILITY_OR_EACH],
+        accepts: &[BLOCK_1M, DIRECT_OR_DONTCACHE, ACCESS, READS, PREALLOCATE, DURABILITY_OR_EACH],
     }
     DoubleBuffer {
         name: "double-buffer",
@@ -220,7 +221,7 @@ mechanisms! {
     IoUring {
         name: "io_uring",
         about: "N writes in flight through one ring, from registered buffers",
-        accepts: &[BLOCK_256K, DEPTH, DIRECT_OR_DONTCACHE, ACCESS, PREALLOCATE, DURABILITY_OR_EACH],
+        accepts: &[BLOCK_256K, DEPTH, DIRECT_OR_DONTCACHE, ACCESS, READS, PREALLOCATE, DURABILITY_OR_EACH],
         overlapping: true,
         platforms: LINUX,
         simplicity_rank: 7,
@@ -228,7 +229,7 @@ mechanisms! {
     Threads {
         name: "threads",
         about: "each thread writes the next block that none has taken",
-        accepts: &[BLOCK_1M, TWO_THREADS, DIRECT_OR_DONTCACHE, PREALLOCATE, DURABILITY_OR_EACH],
+        accepts: &[BLOCK_1M, TWO_THREADS, DIRECT_OR_DONTCACHE, ACCESS, READS, PREALLOCATE, DURABILITY_OR_EACH],
         overlapping: true,
         simplicity_rank: 5,
     }

@@ -155,6 +155,8 @@ options! {
         operations: &[Operation::Read, Operation::Write],
         tried: Tried::Combined,
     }
+    /// How many in a hundred of the blocks are read instead of written, where blocks of a file are moved at random.
+    Reads { key: "reads", number: Some(number("reads", false, 1, 99)), operations: &[Operation::Write] }
     /// The read-ahead hint: [`Hint`].
     Hint {
         key: "hint",

@@ -121,6 +121,10 @@ documents! {
         pub tree: Option<String> => Text::Path,
         /// The file's size, in bytes; for an existing directory, the mean size.
         pub size_bytes: u64 => Bounds::COUNT,
+        /// The size of the existing file of which each round reads another part of `size_bytes`; `None` if files are read as
+        /// a whole.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub part_of_bytes: Option<u64> => Bounds::COUNT,
         /// Whether the lab chose that size (false: the user or the experiment did).
         #[serde(default)]
         pub size_chosen: bool,
@@ -378,6 +382,9 @@ documents! {
         /// Latencies of requests: medians over the trials, except that the longest is the longest of all; `None` if
         /// they were not timed.
         pub latency: Option<Latency>,
+        /// The same for requests of a write that read.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub read_latency: Option<Latency>,
         /// Medians of the figures of the whole system; `None` if no trial has them.
         pub system: Option<SystemUse>,
     }

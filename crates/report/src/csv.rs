@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 /// fields.
 type Columns = (&'static str, &'static str, [&'static str; 2]);
 
-const COLUMNS: [Columns; 27] = [
+const COLUMNS: [Columns; 29] = [
     // The conditions.
     ("run", "run", ["", ""]),
     ("contest", "experiment", ["", ""]),
@@ -66,6 +66,12 @@ const COLUMNS: [Columns; 27] = [
     ),
     ("contest", "sustained", ["", ""]),
     ("trial", "segment_seconds", ["", ""]),
+    ("random", "reads_percent", ["random_", ""]),
+    (
+        "read_latency",
+        "mean_ns p50_ns p90_ns p99_ns p99_9_ns max_ns",
+        ["read_latency_", ""],
+    ),
 ];
 
 /// All trials of a run, in the order they happened, under a line of column names. A damaged document may lack the contest, its

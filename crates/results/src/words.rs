@@ -16,6 +16,9 @@ pub fn title(contest: &Contest) -> String {
         // It cannot be measured.
         Some(tree) if contest.size_bytes == 0 => tree.clone(),
         Some(tree) => format!("{tree}, {}, {}", files(contest.files.into()), bytes(all_bytes)),
+        None if let Some(whole) = contest.part_of_bytes => {
+            format!("{} of {}", format_size(contest.size_bytes), bytes(whole))
+        }
         None if contest.target == Target::Append => {
             let count = contest.random.map_or(0, |random| random.requests);
             format!("{} appends", thousands(count.into()))
@@ -45,7 +48,8 @@ fn durability_words(contest: &Contest) -> String {
     match contest.random.filter(|_| is_at_end) {
         Some(random) => {
             let writes = u64::from(random.requests).min(contest.size_bytes.div_ceil(random.block_bytes.max(1)));
-            format!("one fsync after {} writes", thousands(writes))
+            let what = if random.reads_percent > 0 { "requests" } else { "writes" };
+            format!("one fsync after {} {what}", thousands(writes))
         }
         None => contest.durability.to_string(),
     }
@@ -161,6 +165,9 @@ pub fn pair_words(contest: &Contest) -> String {
         match (contest.target, random.depth) {
             (Target::Append, 1) => format!("{block} by 1 writer"),
             (Target::Append, writers) => format!("{block} by {writers} writers"),
+            (_, depth) if random.reads_percent > 0 => {
+                format!("{block} at random, {} % reads, depth {depth}", random.reads_percent)
+            }
             (_, depth) => format!("{block} at random, depth {depth}"),
         }
     });
@@ -247,7 +254,7 @@ pub fn family(method: &str, contest: &Contest) -> String {
 
 fn is_in_title(option: &str, contest: &Contest) -> bool {
     let is_of_random = |random: RandomAccess| match option.split_once('=') {
-        Some(("access", _)) => true,
+        Some(("access" | "reads", _)) => true,
         Some(("block", size)) => parse_size(size) == Ok(random.block_bytes),
         Some(("depth", depth)) => depth.parse() == Ok(random.depth),
         _ => false,
@@ -323,6 +330,7 @@ mod tests {
             block_bytes: 4096,
             depth: 32,
             requests: 1000,
+            reads_percent: 0,
         };
         let contest = Contest {
             random: Some(random),

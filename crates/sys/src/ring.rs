@@ -150,12 +150,13 @@ impl Ring {
             let number = entry.user_data() as u32;
             let slot = &mut self.slots[number as usize];
             let result = usize::try_from(entry.result()).map_err(|_| io::Error::from_raw_os_error(-entry.result()));
-            match (entry.user_data() & SYNC > 0, &result) {
-                (false, _) => slot.result = result,
-                (true, Ok(_)) => slot.unsynced_bytes = None,
+            let is_sync = entry.user_data() & SYNC > 0;
+            let is_cancelled = |error: &io::Error| error.raw_os_error() == Some(libc::ECANCELED);
+            match &result {
+                Ok(_) if is_sync => slot.unsynced_bytes = None,
                 // The request failed or was short, as its own answer says.
-                (true, Err(error)) if error.raw_os_error() == Some(libc::ECANCELED) => {}
-                (true, Err(_)) => slot.result = result,
+                Err(error) if is_sync && is_cancelled(error) => {}
+                _ => slot.result = result,
             }
             slot.answers_missing -= 1;
             if slot.answers_missing > 0 {

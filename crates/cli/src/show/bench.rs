@@ -26,7 +26,13 @@ pub struct BenchProgress {
 impl BenchProgress {
     /// For a new run, or a resumed one, which already has a document.
     pub fn new(quiet: bool, document: Option<&Document>) -> Self {
-        LINE.begin(!quiet, Activity::default());
+        let preparing = Activity {
+            doing: "preparing",
+            ..Activity::default()
+        };
+        if LINE.begin(!quiet, preparing) {
+            LINE.keep_drawn();
+        }
         Self {
             started: Instant::now(),
             expected: Duration::ZERO,

@@ -2,8 +2,8 @@
 //!
 //! A process has one progress line. It appears when nothing was printed for half a second. [`stdout`] and [`stderr`]
 //! erase it before they print. There is none if standard error is a pipe, in the background, or on a terminal without
-//! escapes. No thread draws it: workers report each block or file, and a report redraws the line at most ten times a
-//! second.
+//! escapes. Workers report each block or file, and a report redraws the line at most ten times a second. A thread draws it
+//! only for work that reports seldom ([`StatusLine::keep_drawn`]).
 
 use std::collections::VecDeque;
 use std::io::{self, BufWriter, IsTerminal, Stderr, StderrLock, Stdout, StdoutLock, Write};
@@ -114,6 +114,18 @@ impl StatusLine {
             state.work = work;
             state.draw(now);
         });
+    }
+
+    /// Draws the line four times a second until it ends, for work that reports nothing for a while.
+    pub fn keep_drawn(&'static self) {
+        let drawn = move || {
+            while self.is_on.load(Ordering::Relaxed) {
+                std::thread::sleep(SILENCE / 2);
+                self.with(State::draw);
+            }
+        };
+        // Without a thread, it is drawn at the next report.
+        let _ = std::thread::Builder::new().spawn(drawn);
     }
 
     /// Counts more bytes as done.

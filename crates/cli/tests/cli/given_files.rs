@@ -118,3 +118,52 @@ fn names_that_are_not_utf_8_work() {
     );
     assert_eq!(fs::read_dir(place.path(odd("directory"))).unwrap().count(), 0);
 }
+
+#[test]
+fn parts_of_a_large_file_are_read_and_a_sparse_file_is_said_to_be_sparse() {
+    let place = Place::new();
+    let file = fs::File::create(place.path("large")).unwrap();
+    file.set_len(200 << 30).unwrap();
+    let before = names(&place);
+    let line = [
+        "bench",
+        "read",
+        "--file",
+        "large",
+        "--methods",
+        "read/sync,block=1M",
+        "--budget",
+        "4s",
+    ];
+    let started = std::time::Instant::now();
+    let ended = place.run(&line).succeeded();
+    assert!(started.elapsed().as_secs() < 30, "{:?}", started.elapsed());
+    assert!(
+        ended.stdout.contains(" of 200 GiB") && ended.stdout.contains("each round reads another"),
+        "{}",
+        ended.stdout
+    );
+    assert!(
+        ended.stdout.contains("large is sparse: 0 B of its 200 GiB"),
+        "{}",
+        ended.stdout
+    );
+    assert_eq!(names(&place), before, "nothing is written");
+    let run = place.only_run();
+    assert!(
+        run.contests
+            .iter()
+            .all(|contest| contest.part_of_bytes == Some(200 << 30))
+    );
+    assert!(
+        run.trials
+            .iter()
+            .all(|trial| trial.valid && trial.bytes == run.contests[0].size_bytes)
+    );
+}
+
+/// The names in the place's directory.
+fn names(place: &Place) -> Vec<OsString> {
+    let entries = fs::read_dir(place.directory()).unwrap();
+    entries.map(|entry| entry.unwrap().file_name()).collect()
+}

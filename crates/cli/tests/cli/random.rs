@@ -113,3 +113,60 @@ fn a_given_file_is_read_at_random_and_its_answers_are_checked() {
     let random = run.trials.iter().filter(|trial| trial.latency.is_some());
     assert!(random.clone().count() >= 3 && random.clone().all(|trial| trial.valid));
 }
+
+#[test]
+fn block_depth_threads_and_mix_replace_what_the_experiment_has() {
+    let place = Place::new();
+    let bench = [
+        "bench",
+        "random",
+        "--size",
+        "4M",
+        "--rounds",
+        "1",
+        "--block",
+        "8K",
+        "--depth",
+        "4",
+        "--threads",
+        "4",
+    ];
+    let ended = place.run(&[&bench[..], &["--mix", "70/30"]].concat()).succeeded();
+    for shown in [
+        "8K at random, 70 % reads, depth 4",
+        "read p50",
+        "write p99.9",
+        "threads=4",
+        "io_uring",
+    ] {
+        assert!(ended.stdout.contains(shown), "{shown}: {}", ended.stdout);
+    }
+    let run = place.only_run();
+    assert!(
+        run.contests
+            .iter()
+            .all(|contest| contest.random.unwrap().reads_percent == 70)
+    );
+    assert!(!run.trials.is_empty());
+    for trial in &run.trials {
+        assert!(trial.valid, "{:?}", trial.invalid);
+        let (reads, writes) = (trial.read_latency.unwrap().requests, trial.latency.unwrap().requests);
+        assert!(
+            reads + writes == 512 && (300..420).contains(&reads),
+            "{reads} reads, {writes} writes"
+        );
+    }
+    let refused = place.run(&["bench", "read", "--depth", "4"]).refused();
+    assert!(
+        refused.contains("no method of this run makes such requests"),
+        "{refused}"
+    );
+    for wrong in ["70", "70/40", "0/100", "70:30"] {
+        assert!(
+            place
+                .run(&["bench", "random", "--mix", wrong])
+                .refused()
+                .contains("as in 70/30")
+        );
+    }
+}

@@ -29,7 +29,7 @@ pub(super) fn prepare(setup: Setup) -> PreparedRead {
         }
         while let Some(block) = current {
             finish(this, source, block)?;
-            source.request_done(began);
+            source.request_done(block.0, began);
             current = blocks.next();
             if let Some(next) = current {
                 ahead.reading_at(next.0)?;

@@ -13,7 +13,7 @@ pub(super) fn prepare(setup: Setup) -> PreparedRead {
             ahead.reading_at(offset)?;
             let started = source.request_start();
             source.read_block(&mut buffer, offset, length)?;
-            source.request_done(started);
+            source.request_done(offset, started);
             if consumer.data(offset, Chunk::Memory(&buffer[..length])).is_break() {
                 return Ok(true);
             }

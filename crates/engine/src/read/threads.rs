@@ -1,6 +1,6 @@
-//! `read/threads=N`: the file is cut into N ranges, each read by a thread of its own.
+//! `read/threads=N`: the file is cut into N ranges, each read by a thread of its own. At random, each thread reads the next
+//! block that none has taken.
 
-use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -11,6 +11,7 @@ use crate::error::Result;
 use crate::setup::Setup;
 use crate::transfer::{Ahead, Side, pieces};
 use crate::{Chunk, Consumer};
+use seekless_method::AccessPattern;
 
 pub(super) fn prepare(setup: Setup) -> PreparedRead {
     let threads = setup.method.options().threads() as usize;
@@ -21,15 +22,29 @@ pub(super) fn prepare(setup: Setup) -> PreparedRead {
             return Err(source.unavailable("it delivers ranges out of order, but this consumer needs them in order"));
         }
         Ahead::within(source, range.clone())?;
+        let is_random = setup.method.options().access() == AccessPattern::Random;
+        let at_random = Mutex::new(source.blocks(setup.block_bytes, range.clone()));
         let bytes_of_each = (range.end - range.start).div_ceil(threads as u64);
         let ranges = pieces(range, bytes_of_each.next_multiple_of(setup.block_bytes as u64));
+        // At random, there are as many threads, and none has a range of its own.
+        let ranges = ranges.map(Some).chain(std::iter::repeat(None)).take(threads);
         // All end after an error, or if the consumer ends the read.
         let (stopped, error) = (AtomicBool::new(false), Mutex::new(None));
         pool.in_place_scope(|scope| {
             for (range, buffer) in ranges.zip(&mut buffers) {
-                let (stopped, error) = (&stopped, &error);
+                let (stopped, error, at_random) = (&stopped, &error, &at_random);
+                let next = || at_random.lock().unwrap_or_else(PoisonError::into_inner).next();
                 scope.spawn(move |_| {
-                    if let Err(found) = read_range(source, consumer, buffer, range, stopped) {
+                    let read = match range {
+                        _ if is_random => read_blocks(source, consumer, buffer, std::iter::from_fn(next), stopped),
+                        None => Ok(()),
+                        Some(range) => {
+                            let blocks = pieces(range, buffer.len() as u64);
+                            let blocks = blocks.map(|block| (block.start, (block.end - block.start) as usize));
+                            read_blocks(source, consumer, buffer, blocks, stopped)
+                        }
+                    };
+                    if let Err(found) = read {
                         stopped.store(true, Ordering::Relaxed);
                         *error.lock().unwrap_or_else(PoisonError::into_inner) = Some(found);
                     }
@@ -41,20 +56,21 @@ pub(super) fn prepare(setup: Setup) -> PreparedRead {
     }))
 }
 
-fn read_range(
+fn read_blocks(
     source: &Side<'_>,
     consumer: &dyn Consumer,
     buffer: &mut Buffer,
-    range: Range<u64>,
+    blocks: impl Iterator<Item = (u64, usize)>,
     stopped: &AtomicBool,
 ) -> Result<()> {
-    for block in pieces(range, buffer.len() as u64) {
+    for (offset, length) in blocks {
         if stopped.load(Ordering::Relaxed) {
             break;
         }
-        let length = (block.end - block.start) as usize;
-        source.read_block(buffer, block.start, length)?;
-        if consumer.data(block.start, Chunk::Memory(&buffer[..length])).is_break() {
+        let started = source.request_start();
+        source.read_block(buffer, offset, length)?;
+        source.request_done(offset, started);
+        if consumer.data(offset, Chunk::Memory(&buffer[..length])).is_break() {
             stopped.store(true, Ordering::Relaxed);
         }
     }

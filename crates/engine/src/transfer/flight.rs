@@ -188,7 +188,7 @@ impl<'a> Flight<'a> {
             _ => return self.moved_nothing(slot, result).map(|()| slot),
         }
         if request.is_whole() {
-            request.side.request_done(request.started);
+            request.side.request_done(request.offset, request.started);
             if !request.is_read {
                 self.free.push(slot);
             }

@@ -19,10 +19,12 @@ pub struct Visits {
     access: AccessPattern,
     file_bytes: u64,
     block_bytes: u64,
+    /// Per cent of the blocks that are read where others are written, and the seed by which they are drawn.
+    reads: (u32, u64),
     offsets: Vec<u64>,
     /// Requests that are done.
     done: AtomicUsize,
-    /// Nanoseconds of each of these.
+    /// Nanoseconds of each of these, times two, plus one for those that read where others write.
     latencies: Vec<AtomicU64>,
 }
 
@@ -34,6 +36,13 @@ impl Visits {
         let blocks = Shuffled::new(file_bytes.div_ceil(block_bytes), seed).take(at_most as usize);
         let offsets = blocks.map(|block| block * block_bytes).collect();
         Self::of(AccessPattern::Random, offsets, file_bytes, block_bytes)
+    }
+
+    /// The same; about this many per cent of the blocks, drawn by the seed, are read where others are written.
+    #[must_use]
+    pub fn mixed(mut self, reads_percent: u32, seed: u64) -> Self {
+        self.reads = (reads_percent, seed);
+        self
     }
 
     /// The blocks of a new file of this size, one after the other. Each takes 16 bytes of memory.
@@ -49,11 +58,23 @@ impl Visits {
             access,
             file_bytes,
             block_bytes,
+            reads: (0, 0),
             done: AtomicUsize::new(0),
             // Touches the memory, so that it is not touched for the first time inside the clock.
             latencies: offsets.iter().map(|&offset| AtomicU64::new(offset)).collect(),
             offsets,
         }
+    }
+
+    /// Whether the block at an offset is read where others are written.
+    fn is_read(&self, offset: u64) -> bool {
+        let (percent, seed) = self.reads;
+        percent > 0 && mixed(offset ^ seed) % 100 < u64::from(percent)
+    }
+
+    /// The ranges that are not read where others are written.
+    pub fn written(&self) -> impl Iterator<Item = Range<u64>> {
+        self.ranges().filter(|range| !self.is_read(range.start))
     }
 
     /// The ranges of the file, in the order in which they are visited.
@@ -69,12 +90,26 @@ impl Visits {
     }
 
     /// Nanoseconds from asking for a block to having it, for each request of the last reading or writing, in the order in
-    /// which they were done.
+    /// which they were done. Reads where others write are in [`Visits::read_latencies_ns`].
     #[must_use]
     pub fn latencies_ns(&self) -> Vec<u64> {
+        self.latencies_of(0)
+    }
+
+    /// The same of the blocks that were read where others were written.
+    #[must_use]
+    pub fn read_latencies_ns(&self) -> Vec<u64> {
+        self.latencies_of(1)
+    }
+
+    fn latencies_of(&self, mark: u64) -> Vec<u64> {
         let done = self.done.load(Ordering::Relaxed);
         let latencies = self.latencies.iter().take(done);
-        latencies.map(|latency| latency.load(Ordering::Relaxed)).collect()
+        let latencies = latencies.map(|latency| latency.load(Ordering::Relaxed));
+        latencies
+            .filter(|latency| latency & 1 == mark)
+            .map(|latency| latency >> 1)
+            .collect()
     }
 
     /// Whether the file is new.
@@ -101,8 +136,8 @@ impl Visits {
 
     /// `#[cold]`, so that it costs nothing if requests are not timed.
     #[cold]
-    fn took(&self, started: Instant) {
-        let nanoseconds = started.elapsed().as_nanos() as u64;
+    fn took(&self, offset: u64, started: Instant) {
+        let nanoseconds = (started.elapsed().as_nanos() as u64) << 1 | u64::from(self.is_read(offset));
         if let Some(latency) = self.latencies.get(self.done.fetch_add(1, Ordering::Relaxed)) {
             latency.store(nanoseconds, Ordering::Relaxed);
         }
@@ -133,13 +168,17 @@ impl Shuffled {
         let half = (1 << self.half_bits) - 1;
         let (mut left, mut right) = (number >> self.half_bits, number & half);
         for key in self.keys {
-            // The mixing of SplitMix64.
-            let mut mixed = (right ^ key).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            (left, right) = (right, (left ^ mixed ^ (mixed >> 31)) & half);
+            (left, right) = (right, (left ^ mixed(right ^ key)) & half);
         }
         left << self.half_bits | right
     }
+}
+
+/// The mixing of `SplitMix64`.
+fn mixed(bits: u64) -> u64 {
+    let mut mixed = bits.wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
 }
 
 impl Iterator for Shuffled {
@@ -212,10 +251,28 @@ impl<'a> Side<'a> {
 
     /// Records the latency of a finished request.
     #[inline]
-    pub fn request_done(&self, started: Option<Instant>) {
+    pub fn request_done(&self, offset: u64, started: Option<Instant>) {
         if let Some((visits, started)) = self.visits.zip(started) {
-            visits.took(started);
+            visits.took(offset, started);
         }
+    }
+
+    /// Whether the block at an offset is read where others are written.
+    #[inline]
+    pub fn is_read(&self, offset: u64) -> bool {
+        self.visits.is_some_and(|visits| visits.is_read(offset))
+    }
+
+    /// Writes a block, whose bytes `produce` made, or reads it.
+    pub fn visit_block(&self, buffer: &mut [u8], offset: u64, length: usize) -> Result<()> {
+        let started = self.request_start();
+        if self.is_read(offset) {
+            self.read_block(buffer, offset, length)?;
+        } else {
+            self.write_block(buffer, offset, length)?;
+        }
+        self.request_done(offset, started);
+        Ok(())
     }
 }
 

@@ -13,13 +13,19 @@ pub(super) fn prepare(setup: Setup) -> PreparedWrite {
             while let Some(slot) = flight.free_slot()
                 && let Some((offset, length)) = left.next()
             {
-                target.produce(producer, offset, &mut flight.buffer_mut(slot)[..length])?;
-                flight.write(slot, target, offset, length)?;
+                if target.is_read(offset) {
+                    flight.read(slot, target, offset, length)?;
+                } else {
+                    target.produce(producer, offset, &mut flight.buffer_mut(slot)[..length])?;
+                    flight.write(slot, target, offset, length)?;
+                }
                 // It moves while the next is produced.
                 flight.submit()?;
             }
-            if flight.wait_whole()?.is_none() {
-                return Ok(());
+            match flight.wait_whole()? {
+                None => return Ok(()),
+                Some(slot) if flight.request(slot).is_read => flight.free(slot),
+                Some(_) => {}
             }
         }
     }))

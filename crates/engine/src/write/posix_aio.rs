@@ -41,6 +41,6 @@ fn finish(slot: &mut Aio, target: &Side<'_>, (offset, length, started): Block) -
     let written = slot.wait();
     let written = written.map_err(|error| target.failed(("write", offset), error))?;
     target.write_rest(slot.buffer(), offset, written, length)?;
-    target.request_done(started);
+    target.request_done(offset, started);
     Ok(())
 }

@@ -7,10 +7,10 @@ pub(super) fn prepare(setup: Setup) -> PreparedWrite {
     let mut buffer = setup.buffer()?;
     Ok(Box::new(move |target, producer| {
         for (offset, length) in target.blocks(setup.block_bytes, target.range()) {
-            target.produce(producer, offset, &mut buffer[..length])?;
-            let started = target.request_start();
-            target.write_block(&buffer, offset, length)?;
-            target.request_done(started);
+            if !target.is_read(offset) {
+                target.produce(producer, offset, &mut buffer[..length])?;
+            }
+            target.visit_block(&mut buffer, offset, length)?;
         }
         Ok(())
     }))

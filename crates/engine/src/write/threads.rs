@@ -46,10 +46,10 @@ fn write_blocks(target: &Side<'_>, producer: &dyn Producer, buffer: &mut Buffer,
         let Some((offset, length)) = blocks.as_mut().ok().and_then(Iterator::next) else {
             return Ok(());
         };
-        target.produce(producer, offset, &mut buffer[..length])?;
+        if !target.is_read(offset) {
+            target.produce(producer, offset, &mut buffer[..length])?;
+        }
         drop(blocks);
-        let started = target.request_start();
-        target.write_block(buffer, offset, length)?;
-        target.request_done(started);
+        target.visit_block(buffer, offset, length)?;
     }
 }

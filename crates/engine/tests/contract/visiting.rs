@@ -101,6 +101,34 @@ fn the_blocks_that_were_drawn_are_written_and_no_others() {
 }
 
 #[test]
+fn some_blocks_of_a_mix_are_read_and_the_others_written() {
+    for directory in directories() {
+        for method in at_random(Operation::Write, &directory) {
+            let Ok(mixed) = method.with(seekless::method::Setting::reads_percent(30)) else {
+                continue;
+            };
+            let mut expected = sample(BYTES);
+            let path = file_of(&directory, "file", &expected);
+            let visits = Visits::draw(BYTES as u64, BLOCK, u32::MAX, 7).mixed(30, 7);
+            for range in visits.written() {
+                expected[range.start as usize..range.end as usize].fill(9);
+            }
+            let (all, written) = (visits.ranges().count(), visits.written().count());
+            assert!((15..45).contains(&(all - written)), "{written} of {all} are written");
+            let nines = |_: u64, bytes: &mut [u8]| {
+                bytes.fill(9);
+                Ok(())
+            };
+            let transfer = Writer::prepare(&mixed).unwrap().visit(&path, &visits, &nines).unwrap();
+            assert!(std::fs::read(&path).unwrap() == expected, "{mixed}");
+            assert_eq!(transfer.bytes, BYTES as u64);
+            let [writes, reads] = [visits.latencies_ns().len(), visits.read_latencies_ns().len()];
+            assert_eq!((writes, reads), (written, all - written), "{mixed}");
+        }
+    }
+}
+
+#[test]
 fn appended_blocks_make_a_new_file_and_are_timed_each() {
     for directory in directories() {
         let path = directory.path().join("appended");

@@ -12,6 +12,7 @@ mod format;
 mod known;
 mod like;
 mod published;
+mod requests;
 mod syntax;
 mod updates;
 
@@ -24,6 +25,7 @@ pub use filter::filter;
 pub(crate) use format::MOST_FILES;
 pub use format::{Checked, FormatProblem, one_of, parse_toml, problem};
 pub use known::KNOWN;
+pub use requests::Requests;
 use seekless::Operation;
 use seekless::method::Choice;
 use seekless_record::{Cache, Column, Contest, Differ, Entry, Published, Status, Subject};

@@ -1,5 +1,6 @@
 //! Measuring how fast the storages are, with a file on each.
 
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -7,6 +8,7 @@ use seekless::facts::Seeks;
 use seekless::method::{Durability, Operation, Setting};
 use seekless::{Reader, Visits, Writer, cache, plan};
 use seekless_record::{LabCost, Storage};
+use seekless_results::has_target;
 
 use super::size::{MEMORY_REQUEST, SUSTAINED_BYTES, Speeds};
 use super::storage::MeasuredStorage;
@@ -35,7 +37,20 @@ impl BenchSession<'_> {
             overhead: trial_overhead * 3 / 2 + Duration::from_millis(5),
             limit_bytes: memory / 4,
             sustained_bytes: SUSTAINED_BYTES,
+            most_written: u64::MAX,
         };
+        let suits = self
+            .storages
+            .iter()
+            .map(|storage| storage.suitable_writes(self.bench.budget));
+        let most_written = self.bench.most_written.or(suits.min()).unwrap_or(u64::MAX);
+        let contests = self
+            .bench
+            .experiments
+            .iter()
+            .flat_map(|experiment| &experiment.contests);
+        let writing = contests.filter(|plan| has_target(&plan.common)).count();
+        speeds.most_written = most_written / writing.max(1) as u64;
         let is_made = |storage: &&MeasuredStorage| storage.given().is_none();
         let made = self.storages.iter().filter(is_made).count() as u64;
         if made > 0 {
@@ -59,6 +74,20 @@ impl BenchSession<'_> {
     }
 }
 
+/// How fast the middle of a file is read: 32 MiB of it, or as much as a quarter of a second allows.
+fn read_rate(path: &Path, bytes: u64) -> std::io::Result<f64> {
+    let file = std::fs::File::open(path)?;
+    let mut buffer = vec![0; 1 << 20];
+    let (start, mut read) = (Instant::now(), 0_u64);
+    while read < CALIBRATION_BYTES && start.elapsed() < Duration::from_millis(250) {
+        match file.read_at(&mut buffer, bytes / 2 + read)? {
+            0 => break,
+            count => read += count as u64,
+        }
+    }
+    Ok(read.max(1) as f64 / start.elapsed().as_secs_f64())
+}
+
 /// How many blocks are appended to learn how long that takes.
 const APPENDS: usize = 8;
 
@@ -78,13 +107,14 @@ fn append_time(path: &Path, seed: u64) -> Result<Duration, BenchError> {
 }
 
 impl Speeds {
-    /// Existing files are not read before their trials.
+    /// Existing files that are read once are not read before their trials; of another, a little is.
     fn of_given(&mut self, storage: &MeasuredStorage, bytes: u64, seed: u64, lab_cost: &LabCost) {
-        self.read = 1e9;
+        let file = storage.given_file();
+        self.read = file.and_then(|file| read_rate(&file.path, bytes).ok()).unwrap_or(1e9);
         self.warm_read = lab_cost.second_touch_bytes_per_second.unwrap_or(1e9);
         let seeks = Seeks::within(&storage.directory, bytes, seed);
         self.random_read = seeks.map_or(Duration::ZERO, |seeks| seeks.apart);
-        self.limit_bytes = bytes;
+        self.limit_bytes = self.limit_bytes.min(bytes);
     }
 
     /// Writes and reads a file on a storage, and records what only a file shows.

@@ -53,7 +53,10 @@ impl BenchSession<'_> {
         let is_write = contest.operation == Operation::Write;
         let held = if is_write { Target::Overwrite } else { contest.target };
         trial.resident_before = before.resident;
-        trial.resident_after = cache_state::resident(setup.held(held)).unwrap_or(None);
+        trial.resident_after = match setup.sources.as_slice() {
+            [part] if part.part_start().is_some() => cache_state::resident_part(part).unwrap_or(None),
+            _ => cache_state::resident(setup.held(held)).unwrap_or(None),
+        };
         // A part of the last block may be read.
         let to_read = |file: &TestFile| file.allocated_bytes.map_or(file.bytes, |bytes| bytes.min(file.bytes));
         let read_bytes = match contest.random {
@@ -111,7 +114,7 @@ impl BenchSession<'_> {
         let mut targets = (0..).zip(&setup.targets);
         match contest.operation {
             Operation::Read => {
-                let wrong = wrong_reading(setup, report);
+                let wrong = wrong_reading(setup, report, &|| self.stop.is_requested());
                 if setup.chosen.is_some() {
                     drop_again(&setup.sources).map_err(|error| seekless::full_text(&error))?;
                 }
@@ -164,7 +167,7 @@ fn drop_again(files: &[TestFile]) -> seekless::Result<()> {
 }
 
 /// What is wrong with the answers of a kernel, if anything.
-fn wrong_reading(files: &TrialSetup, report: &Report) -> Option<String> {
+fn wrong_reading(files: &TrialSetup, report: &Report, is_stopped: &dyn Fn() -> bool) -> Option<String> {
     let kernel = Kernel::named(&files.contest.kernel)?;
     let is_command = report.trial.calls.is_none();
     if !is_command && report.answers.len() != files.sources.len() {
@@ -179,7 +182,7 @@ fn wrong_reading(files: &TrialSetup, report: &Report) -> Option<String> {
         return Some(format!("{} B were read instead of {bytes} B", report.trial.bytes));
     }
     let expected = |index: usize, file: &TestFile| match files.visits.get(index) {
-        None => file.answer(kernel),
+        None => file.answer(kernel, is_stopped),
         Some(visits) => file.answer_of(kernel, visits),
     };
     let mut answers = report.answers.iter().zip(&files.sources).enumerate();

@@ -46,6 +46,8 @@ pub struct Bench {
     pub budget: Duration,
     /// The number of rounds per method, whatever the time.
     pub rounds: Option<u32>,
+    /// The most bytes that the run may write; `None` for what suits the storages.
+    pub most_written: Option<u64>,
     /// The sizes of the files, instead of the experiments'.
     pub sizes: Vec<u64>,
     /// The cache states, instead of the experiments'.

@@ -79,7 +79,17 @@ impl Needs<'_> {
             expected_write_bytes = expected_write_bytes.min(most);
             let others_bytes = write_bytes.saturating_sub(sustained_bytes).min(most.saturating_mul(2));
             write_bytes = others_bytes.saturating_add(sustained_bytes);
+            // Sizes that are asked for are written.
+            let suits = self
+                .storages
+                .iter()
+                .map(|storage| storage.suitable_writes(budget))
+                .min();
+            let suitable = suits.filter(|_| self.bench.sizes.is_empty() && sustained_bytes == 0);
+            write_bytes = write_bytes.min(suitable.unwrap_or(u64::MAX));
         }
+        write_bytes = write_bytes.min(self.bench.most_written.unwrap_or(u64::MAX));
+        expected_write_bytes = expected_write_bytes.min(write_bytes);
         Ok(Event::Planned {
             write_bytes,
             expected_write_bytes,

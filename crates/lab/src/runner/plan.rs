@@ -54,7 +54,13 @@ pub(super) fn plans(bench: &Bench, storages: &[MeasuredStorage]) -> Vec<ContestP
                 plan.sizes = sizes;
             }
             if let Some((bytes, _)) = storages.iter().find_map(MeasuredStorage::given) {
-                plan.sizes = vec![Size::Bytes(bytes)];
+                let is_file = storages[0].given_file().is_some();
+                // The lab chooses how much of a large file a trial reads; a repeated run reads as much again.
+                plan.sizes = match plan.sizes.as_slice() {
+                    [size] if is_file && plan.common.part_of_bytes.is_some() => vec![*size],
+                    _ if is_file => vec![Size::Auto],
+                    _ => vec![Size::Bytes(bytes)],
+                };
                 plan.layouts = vec![Layout::Dense];
             }
             // Copies and comparisons have no simulated processing.
@@ -118,8 +124,21 @@ impl Planner<'_> {
             let why = format!("as much as the budget and a quarter of the free space allow, up to {most}");
             return (bytes, format!("writes at most {}, {why}", format_size(bytes)));
         }
+        if let Some(whole) = self.given_bytes() {
+            let caches = self.caches_of(plan).into_iter();
+            let cost = caches.map(|cache| group_cost(plan, cache, whole, self.speeds)).max();
+            if share.is_none_or(|share| cost.unwrap_or_default() <= share) {
+                return (whole, "all of the file".to_owned());
+            }
+            let part = choose_size(plan, &self.caches_of(plan), share, self.speeds);
+            let (shown, of) = (format_size(part), seekless_results::bytes(whole));
+            return (
+                part,
+                format!("each round reads another {shown} of the file ({of}), as much as the budget allows"),
+            );
+        }
         if plan.common.target == Target::Append {
-            return (0, "as many appends as take about 0.3 s, 128 to 8,192".to_owned());
+            return (0, "as many appends as take at most 0.3 s, 128 to 8,192".to_owned());
         }
         let known = known_size(self.bench, plan).filter(|bytes| (1..=self.speeds.limit_bytes).contains(bytes));
         let bytes = known.unwrap_or_else(|| choose_size(plan, &self.caches_of(plan), share, self.speeds));
@@ -130,6 +149,11 @@ impl Planner<'_> {
         (bytes, format!("files of {}, {why}", format_size(bytes)))
     }
 
+    /// The size of the existing file to read instead of test files.
+    fn given_bytes(&self) -> Option<u64> {
+        self.storages[0].given_file().map(|file| file.bytes)
+    }
+
     /// The contests for files of a size, for the first storage and without entries.
     fn contests(&self, plan: &ContestPlan, layout: &Layout, bytes: Option<u64>, auto_bytes: u64) -> Vec<Contest> {
         let mut contests = Vec::new();
@@ -137,14 +161,18 @@ impl Planner<'_> {
             for &differ in &plan.differs {
                 for &read_ahead_kib in &plan.read_ahead_kib {
                     for (durability, random) in work_classes(plan) {
+                        // Requests at random are all over a file.
+                        let bytes = self.given_bytes().filter(|_| random.is_some()).or(bytes);
                         let mut contest = contest_of(plan, bytes.unwrap_or(auto_bytes), durability);
+                        contest.part_of_bytes = self.given_bytes().filter(|&whole| whole > contest.size_bytes);
                         contest.size_chosen = bytes.is_none();
                         contest.cache = cache;
                         contest.differ = differ;
                         contest.read_ahead_kib = read_ahead_kib;
-                        contest.random = random.map(|(block_bytes, depth)| RandomAccess {
+                        contest.random = random.map(|(block_bytes, depth, reads_percent)| RandomAccess {
                             block_bytes,
                             depth,
+                            reads_percent,
                             requests: requests(depth, &contest, self.speeds),
                         });
                         fit_appends(&mut contest, bytes);
@@ -208,7 +236,9 @@ impl Planner<'_> {
 
     /// The entries of a plan that do the work of a contest.
     fn entries(&self, plan: &ContestPlan, contest: &Contest, no_tree: Option<&String>) -> Vec<Entry> {
-        let random = contest.random.map(|random| (random.block_bytes, random.depth));
+        let random = contest
+            .random
+            .map(|random| (random.block_bytes, random.depth, random.reads_percent));
         let mut entries = Vec::new();
         for entry in &plan.common.entries {
             let choice = entry.choice();
@@ -259,16 +289,16 @@ fn fit_appends(contest: &mut Contest, requested_bytes: Option<u64>) {
 /// The most appends of a trial: their latencies are kept in memory.
 const MOST_APPENDS: u64 = 1 << 24;
 
-/// Work that is ranked together: durability, and for random access the block and depth, for appends the block and the
-/// number of writers.
-type WorkClass = (Durability, Option<(u64, u32)>);
+/// Work that is ranked together: durability, and for random access the block, the depth or number of threads, and per cent of
+/// reads, for appends the block and the number of writers.
+type WorkClass = (Durability, Option<(u64, u32, u32)>);
 
 fn work_class(choice: &Choice, target: Target) -> WorkClass {
     let options = choice.method().map(Method::options);
     let is_timed = |options: &&Options| options.access() == AccessPattern::Random || target == Target::Append;
     let requests = options.filter(is_timed).and_then(|options| {
         let in_flight = options.depth().unwrap_or(options.threads());
-        Some((options.block_bytes()?, in_flight))
+        Some((options.block_bytes()?, in_flight, options.reads_percent()))
     });
     let durability = match choice.durability() {
         each if each.is_of_each_call() => Durability::WriteThrough,

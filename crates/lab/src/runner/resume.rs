@@ -94,7 +94,10 @@ fn obstacle(run: &Run, storages: &[Storage], given_bytes: Option<u64>) -> Option
     };
     let mut contests = run.contests.iter();
     let is_read_once = contests.clone().any(|contest| contest.cache == Cache::FirstTouch);
-    let reads = |contest: &Contest, bytes| (contest.operation, contest.size_bytes) == (Operation::Read, bytes);
+    let reads = |contest: &Contest, bytes| {
+        let whole = contest.part_of_bytes.unwrap_or(contest.size_bytes);
+        (contest.operation, whole) == (Operation::Read, bytes)
+    };
     let other_file = given_bytes.filter(|&bytes| !contests.clone().all(|contest| reads(contest, bytes)));
     let obstacles = [
         (before != now).then(version),

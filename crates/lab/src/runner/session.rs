@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use seekless::method::Operation;
 use seekless_record::{Ended, NoiseFloor, Run, Status};
-use seekless_results::{Decider, Group, Next, conclude_now, other_io, planned_trials, warnings};
+use seekless_results::{Decider, Group, Next, bytes, conclude_now, other_io, planned_trials, warnings};
 
 use super::first_touch::FirstTouch;
 use super::needs::{Needs, writers};
@@ -17,7 +17,7 @@ use super::{Bench, BenchError, Event, RunWatch, new_run, resume};
 use crate::layout::Layout;
 use crate::noise::{self, Load};
 use crate::read_ahead::ReadAhead;
-use crate::testfile::TestFileSet;
+use crate::testfile::{TestFile, TestFileSet};
 use crate::trial::LaunchStop;
 
 /// The number of trials that do nothing, which measure the lab's own cost.
@@ -165,6 +165,7 @@ impl<'a> BenchSession<'a> {
             self.storages[0].first_touch = Some(files);
         }
         self.find_trees();
+        self.run.warnings.extend(self.storages[0].given_file().and_then(sparse));
         let plans = plans(self.bench, &self.storages);
         if plans.is_empty() {
             return Err(BenchError::NothingToRead);
@@ -294,7 +295,8 @@ impl<'a> BenchSession<'a> {
         } else {
             self.clock.started.elapsed()
         };
-        let may_write = self.bench.rounds.is_some() || self.written_bytes < self.write_limit_bytes;
+        let is_unlimited = self.bench.rounds.is_some() && self.bench.most_written.is_none();
+        let may_write = is_unlimited || self.written_bytes < self.write_limit_bytes;
         decider.next(&mut self.run, elapsed, |contest| may_write || writers(contest) == 0)
     }
 
@@ -322,6 +324,11 @@ impl<'a> BenchSession<'a> {
     pub fn finish(mut self) -> Run {
         if self.stop.is_requested() {
             self.run.ended = Ended::Interrupted;
+        }
+        if self.written_bytes > 0 && self.written_bytes >= self.write_limit_bytes && self.bench.rounds.is_none() {
+            let most = bytes(self.write_limit_bytes);
+            let note = format!("Writing ended after {most}, the most that was allowed.");
+            self.run.warnings.push(note);
         }
         let clock = &self.clock;
         if !clock.waited.is_zero() {
@@ -374,6 +381,17 @@ impl<'a> BenchSession<'a> {
         self.run = run;
         self.clock.checkpoint = Instant::now();
     }
+}
+
+/// A note about a file that has holes.
+fn sparse(file: &TestFile) -> Option<String> {
+    let allocated = file.allocated_bytes.filter(|&allocated| allocated < file.bytes)?;
+    Some(format!(
+        "{} is sparse: {} of its {} are allocated. Holes are read without the device.",
+        file.path.display(),
+        bytes(allocated),
+        bytes(file.bytes)
+    ))
 }
 
 /// The number of trials expected in a group that is mostly done.

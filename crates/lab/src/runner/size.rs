@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use seekless::method::{Durability, Operation};
 use seekless_record::{Cache, Contest, Target};
-use seekless_results::{Group, deciding_trials};
+use seekless_results::{Group, deciding_trials, has_target};
 
 use super::Bench;
 use crate::experiment::ContestPlan;
@@ -29,6 +29,8 @@ pub(super) struct Speeds {
     pub limit_bytes: u64,
     /// The largest size of a sustained write that is chosen.
     pub sustained_bytes: u64,
+    /// The most bytes that all trials of a plan may write.
+    pub most_written: u64,
 }
 
 /// The sizes to choose from.
@@ -98,7 +100,10 @@ pub(super) fn choose_size(plan: &ContestPlan, caches: &[Cache], share: Option<Du
             .map(|&cache| group_cost(plan, cache, *bytes, speeds))
             .max()
             .unwrap_or_default();
-        *bytes <= speeds.limit_bytes && share.map_or(*bytes <= USUAL_BYTES, |share| dearest <= share)
+        let is_written = has_target(&plan.common);
+        let all_bytes = bytes.saturating_mul(deciding_trials(plan.common.entries.len()) as u64);
+        let is_too_much = is_written && share.is_some() && all_bytes > speeds.most_written;
+        !is_too_much && *bytes <= speeds.limit_bytes && share.map_or(*bytes <= USUAL_BYTES, |share| dearest <= share)
     };
     let smallest = if caches.contains(&Cache::Over) {
         OVER_BYTES
@@ -148,25 +153,26 @@ pub(super) const MEMORY_REQUEST: Duration = Duration::from_micros(2);
 /// Devices process about this many requests in parallel.
 const PARALLEL: u32 = 8;
 
-/// The same for appends, of which a trial on a rotating disk has few.
+/// The most time that the appends of a trial should take, and their numbers: as many as fit, but at least the fewest.
 const APPENDS: Duration = Duration::from_millis(300);
 const APPEND_LADDER: [u32; 4] = [1 << 7, 1 << 9, 1 << 11, 1 << 13];
 
 /// The number of random requests of a trial in each file, if it has as many blocks, or of its appends.
 pub(super) fn requests(depth: u32, contest: &Contest, speeds: &Speeds) -> u32 {
     let each = request_time(depth, contest, speeds);
-    let (ladder, in_all): (&[u32], _) = match contest.target {
-        Target::Append => (&APPEND_LADDER, APPENDS),
-        Target::Fresh | Target::Overwrite => (&REQUEST_LADDER, REQUESTS),
-    };
-    let is_nearest = |requests: &&u32| each * **requests * 2 > in_all;
-    *ladder.iter().find(is_nearest).unwrap_or(&ladder[ladder.len() - 1])
+    if contest.target == Target::Append {
+        let fits = |appends: &u32| each * *appends <= APPENDS;
+        return APPEND_LADDER.into_iter().rev().find(fits).unwrap_or(APPEND_LADDER[0]);
+    }
+    let is_nearest = |requests: &u32| each * *requests * 2 > REQUESTS;
+    REQUEST_LADDER.into_iter().find(is_nearest).unwrap_or(1 << 14)
 }
 
 /// The mean time of a request, over those in flight.
 fn request_time(depth: u32, contest: &Contest, speeds: &Speeds) -> Duration {
     let alone = match (contest.cache, contest.durability) {
-        _ if contest.target == Target::Append => speeds.append,
+        // Writers wait for one another.
+        _ if contest.target == Target::Append => return speeds.append,
         (Cache::Warm, Durability::None) => return MEMORY_REQUEST,
         (_, Durability::WriteThrough) => speeds.random_read.max(Duration::from_nanos(UPDATE_THROUGH_NS)),
         _ => speeds.random_read,
@@ -284,6 +290,7 @@ mod tests {
         overhead: Duration::from_millis(10),
         limit_bytes: 512 << 20,
         sustained_bytes: 20 << 30,
+        most_written: 8 << 30,
     };
 
     fn chosen(seconds: u64, caches: &[Cache]) -> u64 {
@@ -302,6 +309,19 @@ mod tests {
         );
         assert_eq!(chosen(1000, cold), 512 << 20);
         assert_eq!(choose_size(&plan(), cold, None, &SPEEDS), 256 << 20);
+    }
+
+    #[test]
+    fn what_may_be_written_limits_the_size() {
+        let methods = vec![Method::known("write/sync").into(); 10];
+        let plan = ContestPlan::of(Operation::Write, methods, crate::experiment::Size::Auto);
+        let chosen = |most_written| {
+            let speeds = Speeds { most_written, ..SPEEDS };
+            choose_size(&plan, &[Cache::None], Some(Duration::from_secs(1000)), &speeds)
+        };
+        assert_eq!(chosen(u64::MAX), 512 << 20);
+        assert_eq!(chosen(1 << 20), 16 << 20, "the smallest is written anyway");
+        assert!((16 << 20..512 << 20).contains(&chosen(4 << 30)));
     }
 
     #[test]
@@ -337,7 +357,7 @@ mod tests {
             let append = Duration::from_micros(microseconds);
             requests(1, &contest, &Speeds { append, ..SPEEDS })
         };
-        assert_eq!([10_000, 1000, 100, 5].map(appended), [128, 512, 2048, 8192]);
+        assert_eq!([10_000, 1000, 100, 5].map(appended), [128, 128, 2048, 8192]);
     }
 
     #[test]

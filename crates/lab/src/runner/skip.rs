@@ -12,6 +12,8 @@ use super::storage::MeasuredStorage;
 pub(super) enum Skip {
     #[error("a command cannot be given the random blocks that the methods move")]
     CommandAtRandom,
+    #[error("a command cannot be made to read a part of a file")]
+    CommandOnPart,
     #[error("a command cannot simulate processing, so it would do less work than the methods")]
     CommandWithWork,
     #[error("a command cannot be made to write through, so it would do less work than the methods")]
@@ -59,6 +61,8 @@ impl Skip {
     fn of_command(contest: &Contest) -> Option<Self> {
         if contest.random.is_some() {
             Some(Self::CommandAtRandom)
+        } else if contest.part_of_bytes.is_some() {
+            Some(Self::CommandOnPart)
         } else if contest.work_ns_per_kib > 0 {
             Some(Self::CommandWithWork)
         } else {

@@ -5,12 +5,13 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::time::Duration;
 
 use seekless::cache::{self, CachedFile, Resident};
 use seekless::method::Operation;
 use seekless::{BlockDevice, Method, Probe, StorageFacts};
 use seekless_record::{self as record, DeviceId, Status, StorageId};
-use seekless_results::first_two_numbers;
+use seekless_results::{DeviceKind, first_two_numbers};
 
 use super::existing::Tree;
 use super::first_touch::FirstTouch;
@@ -30,6 +31,8 @@ pub(super) struct MeasuredStorage {
     /// Whether files can be dropped from the page cache here (not on tmpfs).
     pub has_cold: bool,
     probe: Option<Probe>,
+    /// The part of the given file that was read last, with its answer.
+    part: Option<TestFile>,
     /// Tries copies to another storage.
     across: Option<Probe>,
     files: BTreeMap<TestFileSet, Vec<TestFile>>,
@@ -120,6 +123,7 @@ impl MeasuredStorage {
             scratch: None,
             has_cold: true,
             probe: None,
+            part: None,
             across: None,
             files: BTreeMap::new(),
             times_made: 0,
@@ -236,6 +240,22 @@ impl MeasuredStorage {
         Some((file.bytes, file.count))
     }
 
+    /// The existing file to read instead of test files.
+    pub fn given_file(&self) -> Option<&TestFile> {
+        let has_file = self.scratch.is_none() && self.first_touch.is_none();
+        self.files.values().flatten().next().filter(|_| has_file)
+    }
+
+    /// A part of the given file, drawn by a seed; the same for all trials of a round.
+    pub fn part_of_given(&mut self, bytes: u64, seed: u64) -> Option<TestFile> {
+        let file = self.given_file()?;
+        let start = fastrand::Rng::with_seed(seed).u64(..file.bytes / bytes) * bytes;
+        if self.part.as_ref().and_then(TestFile::part_start) != Some(start) {
+            self.part = Some(file.part(start, bytes));
+        }
+        self.part.clone()
+    }
+
     /// The path of a file in our scratch directory.
     pub fn path(&self, name: &str) -> PathBuf {
         self.scratch.as_ref().map_or(&*self.directory, Scratch::path).join(name)
@@ -245,6 +265,15 @@ impl MeasuredStorage {
     pub fn tells_source(&self) -> bool {
         let file_system = self.facts.file_system.as_str();
         self.facts.has_block_device && !self.facts.is_network && !file_system.starts_with("fuse")
+    }
+
+    /// How much a run with this budget may write here if nothing is asked for: 8 GiB a minute, 1 GiB on flash memory that
+    /// wears out early, as SD cards do, and at most a tenth of the file system.
+    pub fn suitable_writes(&self, budget: Duration) -> u64 {
+        let is_card = DeviceKind::of(&self.record()) == DeviceKind::Card;
+        let each_minute: u64 = if is_card { 1 << 30 } else { 8 << 30 };
+        let most = each_minute.saturating_mul(budget.as_secs().div_ceil(60).max(1));
+        most.min(self.facts.total_bytes / 10).max(256 << 20)
     }
 
     /// The backing file of a loop device: a file that is cold on the loop may be warm there.

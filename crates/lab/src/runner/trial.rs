@@ -93,6 +93,7 @@ impl TrialSetup {
             other: path(self.others.get(index).map(|file| &file.path)),
             target: path(self.targets.get(index)),
             bytes: contest.size_bytes,
+            part_start: self.sources.get(index).and_then(TestFile::part_start),
         };
         if !self.entry.command().is_some_and(record::Command::takes_tree) {
             return (0..contest.files as usize).map(paths).collect();
@@ -181,6 +182,10 @@ impl BenchSession<'_> {
             self.tell_end(&contest, seconds);
         }
         let (mut invalid, work) = self.check(&setup, &report, state, &mut trial);
+        if invalid.is_some() && self.stop.is_requested() {
+            // What was to be checked was not read to its end.
+            return Err(Unrecorded::LeftOut);
+        }
         invalid = self.check_printed(turn.contest, &report).or(invalid);
         if setup.is_changed() {
             invalid = Some(Invalid::State("a file changed while it was read".to_owned()));
@@ -299,6 +304,12 @@ impl BenchSession<'_> {
             }
             files.sources.clone_from(&tree.files);
         }
+        if contest.part_of_bytes.is_some() {
+            files
+                .sources
+                .extend(storage.part_of_given(contest.size_bytes, files.draw_seed));
+            return Ok(files);
+        }
         for (storage, wanted) in TestFileSet::of(contest) {
             let made = self.storages[storage].files(&wanted, self.bench.seed, self.stop)?;
             match wanted.role {
@@ -407,6 +418,13 @@ impl BenchSession<'_> {
         } else {
             Judged::Each
         };
+        if let [part] = setup.sources.as_slice()
+            && part.part_start().is_some()
+        {
+            return Ok(cache_state::bring_part(part, cache, drop, &|| {
+                self.stop.is_requested()
+            })?);
+        }
         let held = setup.held(contest.target);
         let mut state = cache_state::bring(held.clone(), cache, drop, judged)?;
         // File systems in memory may have no pages for holes, even after reading them.

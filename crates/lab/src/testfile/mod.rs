@@ -32,6 +32,8 @@ pub struct TestFile {
     pub difference: Option<u64>,
     /// The content of a file that the lab made; `None` for a file of the user, whose own bytes are the expected ones.
     made_of: Option<Streams>,
+    /// Where it starts, if only a part of a file of the user is read.
+    part_start: Option<u64>,
     /// How often each byte occurs, counted when an answer is checked for the first time.
     histogram: Arc<OnceLock<Vec<u64>>>,
 }
@@ -57,20 +59,46 @@ impl TestFile {
             allocated_bytes: extents.map(|extents| extents.allocated_bytes),
             difference: None,
             made_of: None,
+            part_start: None,
             histogram: Arc::default(),
         }
+    }
+
+    /// A part of a file of the user. How much of it comes from the device is known only if the file has no holes.
+    pub fn part(&self, start: u64, bytes: u64) -> Self {
+        let is_dense = self.allocated_bytes.is_none_or(|allocated| allocated >= self.bytes);
+        Self {
+            bytes,
+            allocated_bytes: (!is_dense).then_some(0),
+            part_start: Some(start),
+            histogram: Arc::default(),
+            ..self.clone()
+        }
+    }
+
+    /// Where the part starts; `None` for a whole file.
+    pub fn part_start(&self) -> Option<u64> {
+        self.part_start
+    }
+
+    /// Reads it, until it is stopped.
+    ///
+    /// # Errors
+    /// The system's; [`io::ErrorKind::Interrupted`] if it is stopped.
+    pub fn read(&self, is_stopped: &dyn Fn() -> bool) -> io::Result<()> {
+        self.pieces(self.bytes, is_stopped, |_| {})
     }
 
     /// The answer that a kernel must give, found without the engine.
     ///
     /// # Errors
-    /// The system's, of opening and reading a file of the user.
-    pub fn answer(&self, kernel: Kernel) -> io::Result<KernelAnswer> {
+    /// The system's, of opening and reading a file of the user; [`io::ErrorKind::Interrupted`] if it is stopped.
+    pub fn answer(&self, kernel: Kernel, is_stopped: &dyn Fn() -> bool) -> io::Result<KernelAnswer> {
         if let Some(histogram) = self.histogram.get() {
             return Ok(kernel.answer(histogram));
         }
         let tally = Tally::new(Kernel::Histogram);
-        self.pieces(self.bytes, |piece| {
+        self.pieces(self.bytes, is_stopped, |piece| {
             let _ = tally.data(0, Chunk::Memory(piece));
         })?;
         let counted = self.histogram.get_or_init(|| tally.counts().to_vec());
@@ -97,16 +125,19 @@ impl TestFile {
     /// As [`Self::answer`].
     pub fn equal_lines(&self) -> io::Result<u64> {
         let mut lines = 0;
-        self.pieces(self.difference.unwrap_or(self.bytes), |piece| {
+        self.pieces(self.difference.unwrap_or(self.bytes), &|| false, |piece| {
             lines += memchr::memchr_iter(b'\n', piece).count() as u64;
         })?;
         Ok(lines)
     }
 
-    /// Passes its first bytes to `take` in pieces.
-    fn pieces(&self, bytes: u64, mut take: impl FnMut(&[u8])) -> io::Result<()> {
+    /// Passes its first bytes to `take` in pieces, until it is stopped.
+    fn pieces(&self, bytes: u64, is_stopped: &dyn Fn() -> bool, mut take: impl FnMut(&[u8])) -> io::Result<()> {
         let (mut piece, mut content) = (vec![0; CHECK_BYTES], self.content()?);
         (0..bytes).step_by(CHECK_BYTES).try_for_each(|offset| {
+            if is_stopped() {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
             let piece = &mut piece[..(bytes - offset).min(CHECK_BYTES as u64) as usize];
             content(offset, piece)?;
             take(piece);
@@ -117,7 +148,7 @@ impl TestFile {
     /// Records that blocks were overwritten by those of another stream.
     pub fn written(&mut self, visits: &Visits, seed: u64) {
         if let Some(Streams { block_bytes, seeds, .. }) = &mut self.made_of {
-            for range in visits.ranges() {
+            for range in visits.written() {
                 seeds[(range.start / *block_bytes) as usize] = seed;
             }
         }
@@ -141,7 +172,8 @@ impl TestFile {
         }) = &self.made_of
         else {
             let file = File::open(&self.path)?;
-            return Ok(Box::new(move |offset, bytes| file.read_exact_at(bytes, offset)));
+            let start = self.part_start.unwrap_or(0);
+            return Ok(Box::new(move |offset, bytes| file.read_exact_at(bytes, start + offset)));
         };
         let mut generators = BTreeMap::new();
         Ok(Box::new(move |offset, bytes| {

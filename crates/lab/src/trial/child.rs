@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use seekless::method::{Choice, Durability, Plan};
 use seekless::{
-    Comparer, Consumer, Copier, Destination, Method, Operation, ParseError, Reader, Transfer, Verdict, Visits, Writer,
-    full_text,
+    Comparer, Consumer, Copier, Destination, Method, Operation, ParseError, Part, Reader, Transfer, Verdict, Visits,
+    Writer, full_text,
 };
 use seekless_record::{Cache, Command, Contest, Latency, Status, Subject, Target, Trial};
 use seekless_results::{has_settled, has_target};
@@ -159,7 +159,10 @@ fn prepare_method<'a>(spec: &'a Spec, contest: &'a Contest, method: &Method) -> 
                 let consumer = if ns_per_kib == 0 { inner } else { &busy };
                 let source = Path::new(&job.source);
                 let transfer = match visits {
-                    None => reader.read(source, consumer)?,
+                    None => match job.part_start {
+                        None => reader.read(source, consumer)?,
+                        Some(start) => reader.read(Part::whole(source).range(start..start + job.bytes), consumer)?,
+                    },
                     Some(visits) => reader.visit(source, visits, consumer)?,
                 };
                 done.answers.push(tally.answer());
@@ -384,6 +387,7 @@ fn measure(spec: &Spec, prepared: &mut Prepared<'_>, visits: &[Visits], setup: D
         planned,
         predicted_seconds,
         latency: Latency::of(visits.iter().flat_map(Visits::latencies_ns).collect()),
+        read_latency: Latency::of(visits.iter().flat_map(Visits::read_latencies_ns).collect()),
         segment_seconds: spec.is_sustained().then_some(done.segment_seconds),
         ..Trial::default()
     };

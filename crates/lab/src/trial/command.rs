@@ -187,6 +187,7 @@ mod tests {
             other: Path::new("/o").into(),
             target: Path::new("/c").into(),
             bytes: 0,
+            part_start: None,
         };
         let filled = |argument| fill_in(argument, &job);
         assert_eq!(filled("if={file}"), "if=/a b");

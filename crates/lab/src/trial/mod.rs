@@ -73,7 +73,7 @@ pub(crate) fn visits(contest: &Contest, draw_seed: u64) -> Vec<Visits> {
     }
     let draw = |index| {
         let seed = draw_seed.wrapping_add(u64::from(index));
-        Visits::draw(contest.size_bytes, random.block_bytes, random.requests, seed)
+        Visits::draw(contest.size_bytes, random.block_bytes, random.requests, seed).mixed(random.reads_percent, seed)
     };
     (0..contest.files).map(draw).collect()
 }
@@ -87,8 +87,10 @@ pub struct TrialPaths {
     pub other: OsString,
     /// The target; unused by reads.
     pub target: OsString,
-    /// The size.
+    /// The size, or that of the part of the source that is read.
     pub bytes: u64,
+    /// Where that part starts; `None` if the whole source is read.
+    pub part_start: Option<u64>,
 }
 
 /// The measurements of a child.

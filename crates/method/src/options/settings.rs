@@ -25,6 +25,15 @@ impl Setting {
         Self(OptionId::Threads, count.into().map(|count| Value::Number(count.into())))
     }
 
+    /// Per cent of blocks at random that are read instead of written.
+    #[must_use]
+    pub fn reads_percent(percent: impl Into<Option<u32>>) -> Self {
+        Self(
+            OptionId::Reads,
+            percent.into().map(|percent| Value::Number(percent.into())),
+        )
+    }
+
     /// Whether holes are skipped.
     #[must_use]
     pub fn holes_skipped(are_skipped: bool) -> Self {
@@ -116,6 +125,13 @@ impl Options {
     #[must_use]
     pub fn depth(&self) -> Option<u32> {
         self.number(OptionId::Depth).map(|depth| depth as u32)
+    }
+
+    /// Per cent of blocks at random that are read instead of written.
+    #[inline]
+    #[must_use]
+    pub fn reads_percent(&self) -> u32 {
+        self.number(OptionId::Reads).map_or(0, |percent| percent as u32)
     }
 
     /// Bytes per call; none if everything is moved at once.

@@ -13,6 +13,9 @@ documents! {
         pub depth: u32 => Bounds::POSITIVE,
         /// The number of requests; fewer if the file has fewer blocks.
         pub requests: u32 => Bounds::POSITIVE,
+        /// Per cent of the requests of a write that read.
+        #[serde(default, skip_serializing_if = "is_none_read")]
+        pub reads_percent: u32 => Bounds::COUNT,
     }
 
     /// Latencies of requests, each from asking for a block until it is moved. Percentiles are by the nearest rank: the
@@ -34,6 +37,11 @@ documents! {
         /// The longest.
         pub max_ns: u64 => Bounds::COUNT,
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_none_read(percent: &u32) -> bool {
+    *percent == 0
 }
 
 impl Latency {

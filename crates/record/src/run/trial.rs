@@ -68,6 +68,9 @@ documents! {
         pub predicted_seconds: Option<f64> => Bounds::SECONDS,
         /// Latencies of its requests, for random access and appends; `None` otherwise.
         pub latency: Option<Latency>,
+        /// Latencies of requests of a write that read.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub read_latency: Option<Latency>,
         /// For a sustained write, the time of each file, fsync included, in seconds; `None` for other trials. Each file
         /// has [`super::Contest::size_bytes`].
         pub segment_seconds: Option<Vec<f64>> => Bounds::SECONDS,

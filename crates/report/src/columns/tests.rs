@@ -49,6 +49,7 @@ fn entry(method: &str, seconds: f64) -> Entry {
             predicted_seconds: None,
             planned: None,
             latency: None,
+            read_latency: None,
             system: None,
         }),
         standing: None,

@@ -110,14 +110,15 @@ pub fn summarize(trials: &[&Trial]) -> Option<Summary> {
         }),
         predicted_seconds: known(&|trial| trial.predicted_seconds),
         planned: usual_plan(&ranked),
-        latency: latency(&ranked),
+        latency: latency(&ranked, |trial| trial.latency),
+        read_latency: latency(&ranked, |trial| trial.read_latency),
         system: system(&ranked),
     })
 }
 
 /// The median of each figure, except that the longest is the longest of all; `None` if no trial has any.
-fn latency(trials: &[&Trial]) -> Option<Latency> {
-    let told = || trials.iter().filter_map(|trial| trial.latency);
+fn latency(trials: &[&Trial], of: impl Fn(&Trial) -> Option<Latency>) -> Option<Latency> {
+    let told = || trials.iter().filter_map(|trial| of(trial));
     let column = |figure: fn(Latency) -> u64| {
         let mut figures: Vec<u64> = told().map(figure).collect();
         figures.sort_unstable();

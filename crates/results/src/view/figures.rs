@@ -108,6 +108,14 @@ impl ContestView<'_> {
         let rate = Some(summary.bytes_per_second);
         let width = (summary.seconds.high - summary.seconds.low) / median;
         let latency = |figure: fn(Latency) -> u64| summary.latency.map(|latency| figure(latency) as f64);
+        let read = |figure: fn(Latency) -> u64| summary.read_latency.map(|latency| figure(latency) as f64);
+        let is_mixed = contest.random.is_some_and(|random| random.reads_percent > 0);
+        let heads = if is_mixed {
+            ["write p50", "write p99", "write p99.9"]
+        } else {
+            ["p50", "p99", "p99.9"]
+        };
+        let [p50, p99, p99_9] = heads;
         let only = |is_asked: bool| if is_asked { Brief } else { Full };
         let [compares, updates, requests] = [
             contest.operation == Operation::Compare,
@@ -116,6 +124,8 @@ impl ContestView<'_> {
         ];
         let is_plain = only(!(compares || updates || requests));
         let [compares, updates, requests] = [compares, updates, requests].map(only);
+        let mixed = only(is_mixed);
+        let further = if is_mixed { Full } else { requests };
         let commands = contest.entries.iter().all(|entry| entry.command().is_some());
         let p90 = if has_p90 { More } else { Full };
         let in_fsync = Some(summary.fsync_seconds).filter(|_| contest.durability != Durability::None);
@@ -135,11 +145,14 @@ impl ContestView<'_> {
             figure(updates, "written", summary.amplification, amplified),
             figure(Full, "timed requests", latency(|latency| latency.requests), count),
             figure(Full, "mean latency", latency(|latency| latency.mean_ns), nanoseconds),
-            figure(requests, "p50", latency(|latency| latency.p50_ns), nanoseconds),
-            figure(requests, "p90", latency(|latency| latency.p90_ns), nanoseconds),
-            figure(requests, "p99", latency(|latency| latency.p99_ns), nanoseconds),
-            figure(requests, "p99.9", latency(|latency| latency.p99_9_ns), nanoseconds),
-            figure(requests, "longest", latency(|latency| latency.max_ns), nanoseconds),
+            figure(mixed, "read p50", read(|latency| latency.p50_ns), nanoseconds),
+            figure(mixed, "read p99", read(|latency| latency.p99_ns), nanoseconds),
+            figure(mixed, "read p99.9", read(|latency| latency.p99_9_ns), nanoseconds),
+            figure(requests, p50, latency(|latency| latency.p50_ns), nanoseconds),
+            figure(further, "p90", latency(|latency| latency.p90_ns), nanoseconds),
+            figure(requests, p99, latency(|latency| latency.p99_ns), nanoseconds),
+            figure(requests, p99_9, latency(|latency| latency.p99_9_ns), nanoseconds),
+            figure(further, "longest", latency(|latency| latency.max_ns), nanoseconds),
             figure(is_plain, "cpu", Some(summary.cpu_seconds / median), part),
             figure(only(syncs), "fsync", in_fsync.map(|time| time / median), part),
             figure(only(commands), "memory", Some(row.peak_memory_bytes as f64), size),

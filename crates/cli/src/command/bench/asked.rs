@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use seekless::method::Operation;
 use seekless_lab::Bench;
-use seekless_lab::experiment::{ContestPlan, Experiment, filter};
+use seekless_lab::experiment::{ContestPlan, Experiment, Requests, filter};
 use seekless_lab::store::Document;
 use seekless_record::{Cache, Differ, Drop, Run, Target};
 use seekless_results::{Origin, visible};
@@ -23,6 +23,7 @@ pub(super) fn bench(arguments: &Arguments, resumed: Option<&Run>) -> anyhow::Res
         name: arguments.name.clone(),
         other: arguments.other.clone(),
         to: arguments.to.clone(),
+        most_written: arguments.most_written,
         budget: arguments.budget,
         rounds: arguments.rounds,
         sizes: arguments.sizes.clone(),
@@ -128,6 +129,24 @@ fn beginning(mut bench: Bench, arguments: &Arguments) -> anyhow::Result<Bench> {
     };
     let experiments = names.iter().map(|name| find(name));
     bench.experiments = experiments.collect::<anyhow::Result<_>>()?;
+    let requests = Requests {
+        blocks: arguments.blocks.clone(),
+        depths: arguments.depths.clone(),
+        threads: arguments.threads.clone(),
+        reads_percent: arguments.mix,
+    };
+    if !requests.is_empty() {
+        let experiments = bench.experiments.iter().map(|experiment| requests.of(experiment));
+        bench.experiments = experiments
+            .filter(|experiment| !experiment.contests.is_empty())
+            .collect();
+        if bench.experiments.is_empty() {
+            bail!(
+                "no method of this run makes such requests: --block, --depth and --threads are for `random` and `commit`, \
+                 --mix for `random`"
+            );
+        }
+    }
     if !arguments.methods.is_empty() {
         bench.experiments = filter(&bench.experiments, &arguments.methods)?;
     }

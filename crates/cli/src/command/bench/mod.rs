@@ -43,6 +43,7 @@ Examples:
   seekless bench copy --dir /ssd --to /disk   # copies to another storage
   seekless bench compare --other /disk        # second files on another storage
   seekless bench commit                       # how long a durable append takes
+  seekless bench random --block 8K --depth 16 --mix 70/30  # as fio has it
   seekless bench preload-2009 --rounds 10     # repeat an experiment of 2009
   seekless bench read --file big.iso          # your file; nothing is written
   seekless bench read --methods '*direct*'    # some of `seekless methods` only
@@ -75,12 +76,33 @@ pub struct Arguments {
     #[arg(long = "size", value_name = "SIZE", value_parser = parse_file_size, conflicts_with = "file",
         allow_hyphen_values = true)]
     sizes: Vec<u64>,
+    /// Write at most this much in all [default: what the budget allows, at most 8G per minute (1G on memory cards) and a
+    /// tenth of the file system, unless --size or --rounds is given]
+    #[arg(long, value_name = "SIZE", value_parser = parse_file_size, conflicts_with = "file", allow_hyphen_values = true)]
+    most_written: Option<u64>,
     /// Measure only methods that match the glob; repeat for several globs
     #[arg(long, value_name = "GLOB")]
     methods: Vec<String>,
     /// State of the page cache when a trial starts [default: the experiment's]
     #[arg(long, value_parser = one_of(CACHES))]
     cache: Option<&'static [Cache]>,
+    /// Size of a request at random, as in 8K, or of a commit; repeat for several [default: the experiment's]
+    #[arg(long = "block", value_name = "SIZE", value_parser = parse_block, conflicts_with_all = ["like", "resume"],
+        allow_hyphen_values = true)]
+    blocks: Vec<u64>,
+    /// Requests in flight through `io_uring`; 1 also stands for methods that wait for each request; repeat for several
+    /// [default: the experiment's]
+    #[arg(long = "depth", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096),
+        conflicts_with_all = ["like", "resume"])]
+    depths: Vec<u32>,
+    /// Threads that make requests, one at a time each; repeat for several numbers [default: the experiment's]
+    #[arg(long = "threads", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096),
+        conflicts_with_all = ["like", "resume"])]
+    threads: Vec<u32>,
+    /// Reads and writes at random in one trial, in per cent, as in 70/30
+    #[arg(long, value_name = "READS/WRITES", value_parser = parse_mix, conflicts_with_all = ["like", "resume", "file",
+        "first_touch"])]
+    mix: Option<u32>,
     /// Number of rounds per method, however long they take, instead of a budget
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     rounds: Option<u32>,
@@ -180,6 +202,24 @@ fn parse_name(text: &str) -> Result<String, String> {
         Ok(text.to_owned())
     } else {
         Err(format!("a name is 1 to {LONGEST} letters, digits, `-`, `_` and `.`"))
+    }
+}
+
+fn parse_block(text: &str) -> Result<u64, String> {
+    match size_of_at_least(1, "a request has at least 1 byte", text)? {
+        bytes if bytes > 1 << 30 => Err("a request has at most 1G".to_owned()),
+        bytes => Ok(bytes),
+    }
+}
+
+/// Per cent of reads.
+fn parse_mix(text: &str) -> Result<u32, String> {
+    let parts = text
+        .split_once('/')
+        .and_then(|(reads, writes)| Some((reads.parse().ok()?, writes.parse().ok()?)));
+    match parts {
+        Some((reads @ 1..=99_u32, writes @ 1..=99_u32)) if reads + writes == 100 => Ok(reads),
+        _ => Err("write reads and writes in per cent, each at least 1, together 100, as in 70/30".to_owned()),
     }
 }
 
