@@ -3,7 +3,7 @@
 use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 
-use anyhow::Context;
+use anyhow::bail;
 use clap::{Args, CommandFactory, Subcommand};
 use clap_complete::Shell;
 
@@ -76,9 +76,11 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             // Directories above it are not made: a path that has none is rather a typo.
             match std::fs::create_dir(directory) {
                 Err(error) if error.kind() != ErrorKind::AlreadyExists => {
-                    let shown = visible_path(directory);
-                    return Err(error)
-                        .with_context(|| format!("{shown}: cannot make the directory; make the one above it first"));
+                    let more = match error.kind() {
+                        ErrorKind::NotFound => "; make the one above it first",
+                        _ => "",
+                    };
+                    bail!("{}: cannot make the directory: {error}{more}", visible_path(directory));
                 }
                 _ => {}
             }

@@ -71,6 +71,8 @@ fn a_dry_run_shows_both_ways_and_changes_nothing() {
         "planned",
         "nothing was changed",
         "100 updates",
+        " written; write amplification ",
+        ", 1.0 times the 4 KiB blocks that change",
         "update/sync",
     ] {
         assert!(ended.stdout.contains(words), "{words}: {}", ended.stdout);

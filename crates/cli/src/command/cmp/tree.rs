@@ -39,7 +39,7 @@ use crate::signals::{Caught, stopping};
     after_help = "\
 Examples:
   seekless cmp -r photos /mnt/backup/photos     # what differs, and where
-  seekless cmp -rq -x .git -x '*.o' src /old/src # the lines of diff -rq
+  seekless cmp -rq -x .git src /old/src         # the lines of diff -rq
   seekless cmp -r --metadata / /mnt/root        # modes, owners and times, too
   seekless cmp -r -0 a b | xargs -0 ls -ld      # names, for other programs
   seekless cmp -r --quiet a b && echo the same  # the exit code alone

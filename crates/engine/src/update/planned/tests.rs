@@ -313,6 +313,20 @@ fn whole_blocks_of_the_device_are_counted_and_not_written_where_they_are_too_man
 }
 
 #[test]
+fn wear_is_counted_in_blocks() {
+    let updates = every(100_000, 20);
+    for (method, blocks) in [("update/sync", 20), ("update/sync,order=rewrite", 977)] {
+        let cost = cost(&updates, &FACTS, &Method::known(method), Safety::InPlace).unwrap();
+        assert_eq!(cost.changed_block_bytes, 20 * 4096, "{method}");
+        assert_eq!(cost.written_block_bytes, blocks * 4096, "{method}");
+        assert!(
+            (cost.block_amplification() - blocks as f64 / 20.0).abs() < 1e-9,
+            "{method}"
+        );
+    }
+}
+
+#[test]
 fn a_file_with_holes_is_never_rewritten_and_no_hole_is_filled() {
     let facts = UpdateFacts {
         file_bytes: 1 << 20,
