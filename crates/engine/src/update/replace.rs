@@ -9,6 +9,7 @@ use std::cell::{Cell, OnceCell};
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -258,6 +259,11 @@ impl<'a> NewFile<'a> {
             let other = self.path.clone();
             place.failed(UpdateErrorKind::TwoFiles { other, what })
         };
+        // Whoever opened it by the name in that moment may have written to it.
+        let exchanged = match exchanged {
+            Err(NotExchanged::GivenBack(())) if self.is_touched(&ours) => Err(NotExchanged::Saved(())),
+            other => other,
+        };
         let keeps_name = matches!(
             exchanged,
             Err(NotExchanged::Refused(_)
@@ -276,6 +282,24 @@ impl<'a> NewFile<'a> {
                 Err(place.failed(UpdateErrorKind::Changed))
             }
         }
+    }
+
+    /// Whether another process has the file open, or has changed it since these facts were true of it; its ctime does not show that,
+    /// because renaming sets it.
+    fn is_touched(&self, before: &Metadata) -> bool {
+        let lease = sys::take_lease(&self.file, LeaseKind::Exclusive);
+        let is_open = lease.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock);
+        let facts = |found: &Metadata| {
+            (
+                found.len(),
+                found.mtime(),
+                found.mtime_nsec(),
+                found.mode(),
+                found.uid(),
+                found.gid(),
+            )
+        };
+        is_open || self.file.metadata().is_ok_and(|now| facts(&now) != facts(before))
     }
 
     /// Removes the temporary name, if this file has it.
@@ -300,8 +324,6 @@ impl Drop for NewFile<'_> {
 #[cfg(test)]
 mod tests {
     use std::fs;
-
-    use std::os::unix::fs::MetadataExt;
 
     use super::*;
     use crate::files::Unwatched;

@@ -147,6 +147,23 @@ fn two_saves_while_a_file_is_replaced_are_both_kept_and_named() {
 }
 
 #[test]
+fn what_is_written_to_the_new_version_while_it_has_the_name_for_a_moment_is_kept_and_named() {
+    for directory in directories().iter().filter(|directory| can_replace(directory.path())) {
+        let path = file_of(directory, "file", &sample(100));
+        let save_by_rename = At::new(StepKind::Rename, 1, || save(&path, "saved"));
+        let then_append = At::new(StepKind::Rename, 2, || append(&path, b"appended"));
+        let how = by("update/sync", Safety::Replace);
+        let error = commit_watched(&path, &updates(&[0]), &how, &Both(&save_by_rename, &then_append));
+        let error = error.unwrap_err().to_string();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "saved");
+        let left = names(directory.path());
+        let other = left.iter().find(|left| **left != path).unwrap();
+        assert!(fs::read(other).unwrap().ends_with(b"appended"));
+        assert!(error.contains(other.to_str().unwrap()), "{error}");
+    }
+}
+
+#[test]
 fn after_a_crash_with_a_foreign_file_out_of_the_exchange_both_are_kept_and_named() {
     for directory in directories().iter().filter(|directory| can_replace(directory.path())) {
         let path = file_of(directory, "file", &sample(100));

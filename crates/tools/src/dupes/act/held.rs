@@ -27,7 +27,7 @@ const IN_MEMORY_BYTES: u64 = 128 << 10;
 const BLOCK_BYTES: usize = 1 << 20;
 
 /// How long to wait for a lock that another process holds, perhaps only while it starts a child process.
-const PATIENCE: Duration = Duration::from_millis(40);
+const PATIENCE: Duration = Duration::from_millis(250);
 
 /// Why nothing is proven about files of some file systems.
 pub(super) const UNSURE: &str = "on its file system, inode numbers do not identify files";

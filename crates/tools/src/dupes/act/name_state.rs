@@ -305,11 +305,13 @@ impl Names<'_> {
             }
             place.remove(temporary, self.watch).map_err(cannot("remove the link"))
         };
+        let made = StatFacts::of(file).map_err(|error| cannot("stat the new file")(error))?;
         let replacement = Replacement {
             place,
             temporary,
             watch: self.watch,
-            is_new: &|found| StatFacts::of(file).is_ok_and(|own| own.id() == found.id()),
+            // What another program wrote to it in the moment when it had the name is that program's.
+            is_new: &|found| found.is_but_for_names(&made),
         };
         let taken = replacement.take_name(&|| Ok(()), &remove);
         taken.map_err(|outcome| outcome.why().unwrap_or_default())
