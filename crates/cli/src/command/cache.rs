@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::io::{BufWriter, Write};
 use std::ops::ControlFlow;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -12,6 +13,7 @@ use seekless::plan::{Scan, THREADS_OF_FILES};
 use seekless::walk::open_root;
 use seekless::{Operation, StorageFacts, cache as system};
 use seekless_results::bytes;
+use seekless_sys::{file_system_of, is_mount_root};
 use seekless_tools::Stop;
 use seekless_tools::cache::{self, CacheFileState, CacheWatch, Total};
 use seekless_tools::walk::Selection;
@@ -150,10 +152,13 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
 }
 
-/// Whether a path is the root of a file system, or `/`, which need not be one in a container or after chroot(2).
+/// Whether a path is the root of a file system that stores files, or `/`, which need not be one in a container or after
+/// chroot(2).
 fn is_whole_file_system(path: &Path) -> bool {
-    path.canonicalize().is_ok_and(|path| path == Path::new("/"))
-        || open_root(path).is_ok_and(seekless_sys::is_mount_root)
+    let is_root = |directory: &OwnedFd| {
+        is_mount_root(directory) && file_system_of(directory).is_ok_and(|system| !system.is_pseudo)
+    };
+    path.canonicalize().is_ok_and(|path| path == Path::new("/")) || open_root(path).is_ok_and(|root| is_root(&root))
 }
 
 /// What the three have in common.
