@@ -3,6 +3,7 @@
 //! Not here: what is written beside them.
 
 use std::ffi::OsString;
+use std::fmt::Write as _;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
@@ -19,6 +20,32 @@ pub fn with_path(mut object: Value, name: &str, path: Option<&Path>) -> Value {
         object[format!("{name}_bytes")] = hexadecimal(path.as_os_str().as_bytes()).into();
     }
     object
+}
+
+/// A value as JSON in ASCII, on one line, which is safe for a terminal.
+#[must_use]
+pub fn json_line(value: &Value) -> String {
+    ascii(value.to_string())
+}
+
+/// JSON with escapes for characters that are not ASCII, which occur only in strings.
+#[must_use]
+pub fn ascii(json: String) -> String {
+    // Fast path: nearly all JSON is ASCII, and there may be a line for each of millions of files.
+    if json.bytes().all(|byte| byte < 0x7f) {
+        return json;
+    }
+    let mut ascii = String::with_capacity(json.len());
+    for character in json.chars() {
+        if character.is_ascii() && character != '\u{7f}' {
+            ascii.push(character);
+            continue;
+        }
+        for unit in character.encode_utf16(&mut [0; 2]) {
+            let _ = write!(ascii, "\\u{unit:04x}");
+        }
+    }
+    ascii
 }
 
 /// Writes a value whose paths are [`path`] and [`paths`].

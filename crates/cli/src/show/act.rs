@@ -8,13 +8,14 @@ use std::path::{Path, PathBuf};
 use seekless_results::{bytes, visible};
 use seekless_tools::dupes::act::choose::{Chosen, GroupChoice};
 use seekless_tools::dupes::act::report::RefusedPart;
-use seekless_tools::dupes::act::{Action, Needless, Ran, Settled, Step, StepOutcome, plan};
+use seekless_tools::dupes::act::{Action, Needless, Ran, Settled, Step, StepOutcome};
+use seekless_tools::json::written;
 use serde_json::{Value, json};
 
 use super::objects::{JsonForm, Objects};
 use super::page::{Page, Width};
 use super::progress::buffered_stdout;
-use super::units::{counted, files, subjects};
+use super::units::{files, subjects};
 use super::visible::{visible_path, with_path};
 use super::{BOLD, DIM, PLAIN, WARNING};
 
@@ -106,10 +107,7 @@ impl Acts {
         if self.objects.is_some() {
             return Ok(());
         }
-        let mut words = match self.planned {
-            [0, 0] => "Nothing to do".to_owned(),
-            [files, directories] => format!("{} to {}", subjects(files, directories), self.action.word()),
-        };
+        let mut words = self.to_do();
         if self.planned != [0, 0] && !matches!(self.action, Action::Move { .. }) {
             // Blocks past the end of a file are not shared.
             let most = if self.action == Action::Reflink { "up to " } else { "" };
@@ -127,6 +125,21 @@ impl Acts {
         ])?;
         page.flush()?;
         self.needless()
+    }
+
+    /// What is to be done with how many files.
+    fn to_do(&self) -> String {
+        let what = match self.action {
+            Action::Remove => "to remove",
+            Action::Hardlink => "to replace with hard links",
+            Action::Symlink { .. } => "to replace with symbolic links",
+            Action::Reflink => "to reflink",
+            Action::Move { .. } => "to move",
+        };
+        match self.planned {
+            [0, 0] => "Nothing to do".to_owned(),
+            [files, directories] => format!("{} {what}", subjects(files, directories)),
+        }
     }
 
     fn count(&mut self, choice: &GroupChoice, outcomes: &[Option<StepOutcome>]) {
@@ -160,9 +173,9 @@ impl Acts {
             None if choice.kept.is_empty() => writeln!(page, "{BOLD}Directories to remove if left empty{BOLD:#}")?,
             None => writeln!(page, "{BOLD}Equal files of {each}{BOLD:#}")?,
         }
-        for (paths, why) in &choice.kept {
-            for (index, path) in paths.iter().enumerate() {
-                let why = if index > 0 { "same file" } else { why };
+        for kept in &choice.kept {
+            for (index, path) in kept.paths.iter().enumerate() {
+                let why = if index > 0 { "same file" } else { &kept.why };
                 let (path, why) = (self.shown(path), visible(why));
                 writeln!(page, "  {:WORD$}  {path}{end}{DIM}  ({why}){DIM:#}", "keep")?;
             }
@@ -301,11 +314,28 @@ impl Acts {
         page.flush()
     }
 
-    /// Says where a plan is.
-    pub fn written(file: &Path, steps: u64) -> io::Result<()> {
+    /// The question whether to do it.
+    pub fn question(&self) -> String {
+        let [files, directories] = self.planned;
+        let subjects = subjects(files, directories);
+        match &self.action {
+            Action::Remove => format!("Remove {subjects}?"),
+            Action::Hardlink => format!("Replace {subjects} with hard links?"),
+            Action::Symlink { .. } => format!("Replace {subjects} with symbolic links?"),
+            Action::Reflink => format!("Let {subjects} share blocks?"),
+            Action::Move { to } => format!("Move {subjects} to {}?", self.shown(to)),
+        }
+    }
+
+    /// Says where a plan is, and what it does.
+    pub fn plan_written(&mut self, file: &Path, planned: [u64; 2]) -> io::Result<()> {
+        self.planned = planned;
         let mut page = page();
-        let (shown, steps) = (visible_path(file), counted(steps, "step"));
-        let words = format!("{steps} written to {shown}. To do them: seekless dupes act --plan {shown}");
+        let shown = visible_path(file);
+        let words = format!(
+            "{}; the plan is {shown}. To act: seekless dupes act --plan {shown}",
+            self.to_do()
+        );
         page.say(PLAIN, &words)?;
         page.flush()
     }
@@ -388,10 +418,12 @@ impl Acts {
     }
 
     fn object_of(&self, step: &Step, outcome: &str, why: Option<&str>) -> Value {
-        let mut object = plan::line(&self.action, step);
+        let mut object = written(step);
         if let Some(fields) = object.as_object_mut() {
             fields.remove("own_bytes");
         }
+        object["kind"] = "step".into();
+        object["action"] = self.action.word().into();
         object["outcome"] = outcome.into();
         object["reason"] = why.into();
         object

@@ -44,7 +44,7 @@ pub use runs::{held_bytes, list_runs, runs_json, too_large};
 pub use storage::{Described, FoundStorage, StorageBehind, show_storage, storage_json};
 pub use tree::{Differences, Form, show_same_size};
 pub use undo::{UndoneFiles, journal_json, list_journals, name_of};
-pub use units::{counted, files, seconds, subjects};
+pub use units::{counted, files, seconds};
 pub use visible::{json_line, json_text, reason_behind, shortened, visible_lines, visible_path, with_path};
 
 /// No style.

@@ -1,11 +1,11 @@
 //! Escaping texts and JSON from outside for a terminal.
 
 use std::borrow::Cow;
-use std::fmt::Write;
 use std::path::Path;
 
 use seekless_results::visible;
-pub use seekless_tools::json::with_path;
+use seekless_tools::json::ascii;
+pub use seekless_tools::json::{json_line, with_path};
 pub use seekless_tools::visible::visible_path;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -29,33 +29,9 @@ pub fn shortened(message: &str) -> Cow<'_, str> {
     format!("{start} ... {end}").into()
 }
 
-/// A value as JSON in ASCII, on one line, which is safe for a terminal.
-pub fn json_line(value: &Value) -> String {
-    ascii(value.to_string())
-}
-
 /// A document as JSON in ASCII, indented, with a newline at its end. The fields stand in their order.
 pub fn json_text(value: &impl Serialize) -> serde_json::Result<String> {
     Ok(ascii(serde_json::to_string_pretty(value)?) + "\n")
-}
-
-/// JSON with escapes for characters that are not ASCII, which occur only in strings.
-fn ascii(json: String) -> String {
-    // Fast path: nearly all JSON is ASCII, and there may be a line for each of millions of files.
-    if json.bytes().all(|byte| byte < 0x7f) {
-        return json;
-    }
-    let mut ascii = String::with_capacity(json.len());
-    for character in json.chars() {
-        if character.is_ascii() && character != '\u{7f}' {
-            ascii.push(character);
-            continue;
-        }
-        for unit in character.encode_utf16(&mut [0; 2]) {
-            let _ = write!(ascii, "\\u{unit:04x}");
-        }
-    }
-    ascii
 }
 
 /// The text of an error after the path with which it begins.

@@ -146,7 +146,7 @@ fn without_yes_it_asks_on_a_terminal_and_only_yes_is_yes() {
         let mut command = place.command();
         command.args(["dupes", "--action", "remove", "--keep", "newest", "."]);
         let (printed, code) = Terminal::of(100).answer(command, answer);
-        assert!(printed.contains("Act on 2 files? [y/N]"), "{printed}");
+        assert!(printed.contains("Remove 2 files? [y/N]"), "{printed}");
         assert!(printed.contains("a/x.raw"), "{printed}");
         assert_eq!(code, Some(i32::from(!is_done)), "{answer:?} {printed}");
         assert_eq!(left(&place).len(), if is_done { 1 } else { 3 }, "{answer:?}");
@@ -696,8 +696,9 @@ fn a_file_in_two_groups_is_not_kept_in_one_and_acted_on_in_the_other() {
     assert_eq!(left(&place), ["b/long-name", "c"]);
 }
 
-/// Writes a plan that keeps `c` and removes the others, and gives its lines.
-fn planned(place: &Place, action: &[&str]) -> Vec<Value> {
+/// Writes a plan that keeps `c` and acts on the others, and gives its lines that are no comments: the header, `keep`, and one for each
+/// other file.
+fn planned(place: &Place, action: &[&str]) -> Vec<String> {
     let all = [
         &["dupes", "--action"],
         action,
@@ -705,18 +706,25 @@ fn planned(place: &Place, action: &[&str]) -> Vec<Value> {
     ]
     .concat();
     let ended = place.run(&all).succeeded();
-    assert!(ended.stdout.contains("2 steps written to plan"), "{}", ended.stdout);
-    let text = fs::read_to_string(place.path("plan")).unwrap();
-    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    assert!(ended.stdout.starts_with("2 files to "), "{}", ended.stdout);
+    assert!(ended.stdout.contains("the plan is plan. To act: "), "{}", ended.stdout);
+    lines_of(place)
 }
 
-fn carry_out(place: &Place, lines: &[Value], more: &[&str]) -> Ended {
-    let text: String = lines
-        .iter()
-        .flat_map(|line| [line.to_string(), "\n".to_owned()])
-        .collect();
-    place.file("plan", text.as_bytes());
+fn lines_of(place: &Place) -> Vec<String> {
+    let text = fs::read_to_string(place.path("plan")).unwrap();
+    let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    lines.map(str::to_owned).collect()
+}
+
+fn carry_out(place: &Place, lines: &[String], more: &[&str]) -> Ended {
+    place.file("plan", (lines.join("\n") + "\n").as_bytes());
     place.run(&[&["dupes", "act", "--plan", "plan", "--yes"], more].concat())
+}
+
+/// A line with another word at its start.
+fn with_word(line: &str, word: &str) -> String {
+    format!("{word} {}", line.split_once(' ').unwrap().1)
 }
 
 #[test]
@@ -724,15 +732,16 @@ fn a_plan_is_written_edited_and_carried_out() {
     let place = three();
     let lines = planned(&place, &["remove"]);
     assert_eq!(left(&place).len(), 3);
-    assert_eq!((lines.len(), &lines[0]["kind"]), (3, &json!("plan")));
-    let ended = carry_out(&place, &lines[..2], &[]).succeeded();
-    assert!(ended.stdout.contains("keep      c  (name:c)"), "{}", ended.stdout);
+    let words: Vec<&str> = lines.iter().map(|line| line.split(' ').next().unwrap()).collect();
+    assert_eq!(words, ["plan", "keep", "remove", "remove"]);
+    let ended = carry_out(&place, &lines[..3], &[]).succeeded();
+    assert!(ended.stdout.contains("keep      c  (as planned)"), "{}", ended.stdout);
     assert_eq!(left(&place), ["b/long-name", "c"]);
     // The other line still holds; the first is done.
     let ended = carry_out(&place, &lines, &[]);
     assert_eq!(ended.code, Some(2));
     assert!(
-        ended.stderr.contains("refused: line 2, a/x.raw: no longer exists"),
+        ended.stderr.contains("refused: line 3, a/x.raw: no longer exists"),
         "{}",
         ended.stderr
     );
@@ -740,71 +749,342 @@ fn a_plan_is_written_edited_and_carried_out() {
 }
 
 #[test]
-fn a_line_of_a_plan_that_is_changed_wrongly_is_refused_and_the_rest_is_done() {
-    type Change = fn(&mut Value, &Value);
-    let changes: [(Change, &str); 15] = [
+fn words_of_a_plan_are_changed_by_hand() {
+    type Edit = fn(&mut Vec<String>);
+    let edits: [(Edit, &[&str]); 7] = [
+        (|lines| lines[2] = with_word(&lines[2], "keep"), &["a/x.raw", "c"]),
+        // Another file is kept.
         (
-            |line, _| {
-                let path = line["file"]["paths"][0]["path"].take();
-                line["file"]["paths"][0]["path"] = line["keep"]["path"].take();
-                line["keep"]["path"] = path;
+            |lines| {
+                lines[1] = with_word(&lines[1], "remove");
+                lines[3] = with_word(&lines[3], "keep");
             },
-            "another inode",
+            &["b/long-name"],
         ),
+        (|lines| drop(lines.remove(2)), &["a/x.raw", "c"]),
         (
-            |line, other| line["file"]["paths"] = other["file"]["paths"].clone(),
-            "another inode",
-        ),
-        (|line, _| line["file"]["inode"] = 1.into(), "another inode"),
-        (|line, _| line["file"]["changed_ns"] = 1.into(), "changed since"),
-        (|line, _| line["file"]["device"] = 1.into(), "not in the list"),
-        (|line, _| line["keep"]["modified_ns"] = 1.into(), "changed since"),
-        (
-            |line, _| line["action"] = "move".into(),
-            "differs from that of the header",
-        ),
-        (|line, _| line["kind"] = "x".into(), "not a step"),
-        (|line, _| line["keep"] = line["file"].clone(), "`keep"),
-        (
-            |line, _| line["file"]["paths"][0]["path"] = "a/x.raw".into(),
-            "is not absolute",
-        ),
-        (|line, _| line["file"]["paths"] = json!([]), "no path"),
-        (
-            |line, _| {
-                let path = line["file"]["paths"][0]["path"]
-                    .as_str()
-                    .unwrap()
-                    .replace("/a/", "/b/../a/");
-                line["file"]["paths"][0]["path"] = path.into();
+            |lines| {
+                lines.insert(0, "# mine".to_owned());
+                lines.insert(3, String::new());
+                lines.push("\t# more \r".to_owned());
             },
-            "`..`",
+            &["c"],
+        ),
+        (|lines| lines[1..].reverse(), &["c"]),
+        (
+            |lines| {
+                lines
+                    .iter_mut()
+                    .skip(1)
+                    .for_each(|line| *line = format!("  {line} \r").replacen(' ', "\t", 3));
+            },
+            &["c"],
         ),
         (
-            |line, _| {
-                let path = line["file"]["paths"][0].clone();
-                line["file"]["paths"].as_array_mut().unwrap().push(path.clone());
-                line["keep"] = line["file"].clone();
-                line["keep"]["path"] = path["path"].clone();
+            |lines| {
+                let kept = lines
+                    .iter()
+                    .skip(1)
+                    .map(|line| with_word(line, "keep"))
+                    .collect::<Vec<_>>();
+                lines.splice(1.., kept);
             },
-            "it is the file that is kept",
+            &["a/x.raw", "b/long-name", "c"],
         ),
-        (|line, _| line["file"]["paths"][0]["path_bytes"] = "2f".into(), "`file"),
-        (|line, other| *line = other.clone(), "already acted on"),
     ];
-    for (change, reason) in changes {
+    for (number, (edit, expected)) in edits.into_iter().enumerate() {
         let place = three();
         let mut lines = planned(&place, &["remove"]);
-        let other = lines[2].clone();
-        change(&mut lines[1], &other);
-        // The changed line comes last, since of two that contradict each other the second is refused.
-        lines.swap(1, 2);
+        edit(&mut lines);
+        carry_out(&place, &lines, &[]).succeeded();
+        assert_eq!(left(&place), expected, "{number}");
+    }
+    // Links lead to the first file that is kept.
+    let place = three();
+    let mut lines = planned(&place, &["symlink"]);
+    lines[1] = with_word(&lines[1], "symlink");
+    lines[2] = with_word(&lines[2], "keep");
+    carry_out(&place, &lines, &[]).succeeded();
+    assert_eq!(fs::read_link(place.path("c")).unwrap(), Path::new("a/x.raw"));
+    assert_eq!(
+        fs::read_link(place.path("b/long-name")).unwrap(),
+        Path::new("../a/x.raw")
+    );
+}
+
+#[test]
+fn a_line_of_a_plan_that_is_changed_wrongly_is_refused_and_the_rest_is_done() {
+    type Edit = fn(&mut String, &str);
+    let edits: [(Edit, &str); 16] = [
+        (
+            |line, other| {
+                *line = format!(
+                    "{}{}",
+                    &line[..line.find('/').unwrap()],
+                    &other[other.find('/').unwrap()..]
+                );
+            },
+            "its mark differs",
+        ),
+        (|line, _| *line = line.replacen("1-", "2-", 1), "its mark differs"),
+        (|line, _| *line = line.replacen("1-", "1-0", 1), "its mark differs"),
+        (|line, _| *line = line.replacen("1-", "one-", 1), "no mark"),
+        (|line, _| *line = line.replacen("1-", "", 1), "no mark"),
+        (
+            |line, _| *line = with_word(line, "delete"),
+            "it begins with `delete`; write `keep` or `remove`",
+        ),
+        (
+            |line, _| *line = with_word(line, "hardlink"),
+            "it begins with `hardlink`",
+        ),
+        (|line, _| *line = with_word(line, "Keep\u{1b}"), "`Keep\\u{1b}`"),
+        (|line, _| line.truncate(line.find('/').unwrap()), "no path"),
+        (|line, _| line.truncate(line.len() - 2), "no longer exists"),
+        (|line, _| line.push('/'), "is not a directory"),
+        (|line, _| *line = line.replace("/a/", "/b/../a/"), "`..`"),
+        (
+            |line, _| *line = format!("{} a/x.raw", &line[..line.find(" /").unwrap()]),
+            "is not absolute",
+        ),
+        (|line, _| line.push_str("\\q"), "begins no escape"),
+        (|line, _| line.push_str("\\x00"), "begins no escape"),
+        (|line, other| *line = other.to_owned(), "it is on line 3, too"),
+    ];
+    for (edit, reason) in edits {
+        let place = three();
+        let mut lines = planned(&place, &["remove"]);
+        let other = lines[3].clone();
+        edit(&mut lines[2], &other);
+        lines.swap(2, 3);
         let ended = carry_out(&place, &lines, &[]);
         assert_eq!(ended.code, Some(2), "{reason}: {}", ended.stderr);
-        assert!(ended.stderr.contains("refused: line 3"), "{reason}: {}", ended.stderr);
+        assert!(ended.stderr.contains("refused: line 4"), "{reason}: {}", ended.stderr);
         assert!(ended.stderr.contains(reason), "{reason}: {}", ended.stderr);
         assert_eq!(left(&place), ["a/x.raw", "c"], "{reason}");
     }
+}
+
+#[test]
+fn a_plan_never_acts_on_all_copies_or_on_a_file_that_a_line_keeps() {
+    type Edit = fn(&mut Vec<String>);
+    let edits: [(Edit, &str, &[&str]); 4] = [
+        // Nothing is kept.
+        (
+            |lines| drop(lines.remove(1)),
+            "no line keeps a file of its group",
+            &["a/x.raw", "b/long-name", "c"],
+        ),
+        (
+            |lines| lines[1] = with_word(&lines[1], "remove"),
+            "no line keeps a file of its group",
+            &["a/x.raw", "b/long-name", "c"],
+        ),
+        (
+            |lines| lines.push(with_word(&lines[1], "remove")),
+            "line 2 keeps this file",
+            &["c"],
+        ),
+        (
+            |lines| lines.insert(1, with_word(&lines[2], "keep")),
+            "line 2 keeps this file",
+            &["a/x.raw", "c"],
+        ),
+    ];
+    for (edit, reason, expected) in edits {
+        let place = three();
+        let mut lines = planned(&place, &["remove"]);
+        edit(&mut lines);
+        let ended = carry_out(&place, &lines, &[]);
+        assert_eq!(ended.code, Some(2), "{reason}");
+        assert!(ended.stderr.contains(reason), "{reason}: {}", ended.stderr);
+        assert_eq!(left(&place), expected, "{reason}");
+    }
+    // What changed between the plan and acting is left alone, and nothing relies on it.
+    for (changed, expected) in [("c", &["a/x.raw", "b/long-name"][..]), ("a/x.raw", &["c"])] {
+        let place = three();
+        let lines = planned(&place, &["remove"]);
+        fs::write(place.path(changed), "SAME").unwrap();
+        let ended = carry_out(&place, &lines, &[]);
+        assert!(
+            ended.stderr.contains(&format!("{changed}: its mark differs")),
+            "{}",
+            ended.stderr
+        );
+        assert_eq!(left(&place), expected, "{changed}");
+        assert_eq!(fs::read(place.path(changed)).unwrap(), b"SAME");
+    }
+}
+
+#[test]
+fn names_of_one_file_have_a_line_each_and_stay_or_go_together() {
+    let place = three();
+    fs::hard_link(place.path("a/x.raw"), place.path("b/link")).unwrap();
+    let lines = planned(&place, &["remove"]);
+    assert_eq!(lines.len(), 5);
+    let at = lines.iter().position(|line| line.ends_with("b/link")).unwrap();
+    let mut kept = lines.clone();
+    kept[at] = with_word(&kept[at], "keep");
+    let ended = carry_out(&place, &kept, &[]);
+    assert!(
+        ended.stderr.contains(&format!("line {} keeps this file", at + 1)),
+        "{}",
+        ended.stderr
+    );
+    assert_eq!(left(&place), ["a/x.raw", "b/link", "c"]);
+    carry_out(&place, &lines, &[]);
+    assert_eq!(left(&place), ["c"]);
+    let undone = place.run(&["dupes", "undo"]).succeeded();
+    assert!(undone.stdout.contains("1 file restored"), "{}", undone.stdout);
+    let inode = |name| fs::metadata(place.path(name)).unwrap().ino();
+    assert_eq!(inode("a/x.raw"), inode("b/link"));
+}
+
+#[test]
+fn a_plan_names_files_with_any_name() {
+    let place = Place::new();
+    let odd: [&[u8]; 7] = [
+        b"x\ny",
+        b"\xff\xfe",
+        b"back\\x41slash",
+        b" ends ",
+        b"caf\xc3\xa9",
+        b"\xe2\x80\xae",
+        b"tab\t#\r",
+    ];
+    for directory in ["one", "other"] {
+        fs::create_dir(place.path(directory)).unwrap();
+        for name in odd {
+            fs::write(place.path(directory).join(OsStr::from_bytes(name)), name).unwrap();
+        }
+    }
+    let plan = [
+        "dupes",
+        "--action",
+        "remove",
+        "--keep",
+        "first",
+        "--plan-file",
+        "plan",
+        "one",
+        "other",
+    ];
+    place.run(&plan).succeeded();
+    let lines = lines_of(&place);
+    let printed = |line: &String| line.chars().all(|c| !c.is_control() && c != '\u{202e}');
+    assert!(lines.iter().all(printed), "{lines:?}");
+    for written in [
+        "other/x\\x0ay",
+        "\\xff\\xfe",
+        "back\\\\x41slash",
+        "/ ends\\x20",
+        "café",
+        "\\xe2\\x80\\xae",
+        "tab\\x09#\\x0d",
+    ] {
+        assert!(lines.iter().any(|line| line.ends_with(written)), "{written}: {lines:?}");
+    }
+    carry_out(&place, &lines, &[]).succeeded();
+    let names = |directory: &str| fs::read_dir(place.path(directory)).unwrap().count();
+    assert_eq!((names("one"), names("other")), (7, 0));
+}
+
+/// A number below `end`, from a sequence that is the same in every run.
+fn below(state: &mut u64, end: usize) -> usize {
+    *state = state
+        .wrapping_mul(6_364_136_223_846_793_005)
+        .wrapping_add(1_442_695_040_888_963_407);
+    (*state >> 33) as usize % end
+}
+
+#[test]
+fn whatever_is_done_to_the_lines_of_a_plan_no_content_is_lost() {
+    let mut state = 7;
+    let mut acted = 0;
+    for round in 0..40 {
+        let place = Place::new();
+        fs::create_dir(place.path("all")).unwrap();
+        // Contents of one size, so that only bytes tell them apart.
+        for number in 0..9 {
+            place.file(format!("all/{number}"), [b"one", b"two", b"3rd"][number % 3]);
+        }
+        fs::hard_link(place.path("all/0"), place.path("all/link")).unwrap();
+        let actions = [&["remove"][..], &["hardlink"], &["symlink"], &["move", "--to", "to"]];
+        let action = actions[round % 4];
+        let all = [
+            &["dupes", "--action"],
+            action,
+            &["--keep", "first", "--plan-file", "plan", "all"],
+        ]
+        .concat();
+        place.run(&all).succeeded();
+        let mut lines = lines_of(&place);
+        for _ in 0..=below(&mut state, 6) {
+            let (one, other) = (
+                1 + below(&mut state, lines.len() - 1),
+                1 + below(&mut state, lines.len() - 1),
+            );
+            let parts = |line: &str| {
+                let mut parts: Vec<String> = line.splitn(3, ' ').map(str::to_owned).collect();
+                parts.resize(3, String::new());
+                parts
+            };
+            let (mut changed, from) = (parts(&lines[one]), parts(&lines[other]));
+            match below(&mut state, 8) {
+                0 => changed[0] = ["keep", action[0], "delete"][below(&mut state, 3)].to_owned(),
+                1 => changed[1] = from[1].clone(),
+                2 => changed[2] = from[2].clone(),
+                3 => changed[0] = if changed[0] == "keep" { action[0] } else { "keep" }.to_owned(),
+                4 => {
+                    lines.insert(one, lines[other].clone());
+                    continue;
+                }
+                5 if lines.len() > 3 => {
+                    lines.remove(one);
+                    continue;
+                }
+                6 => {
+                    let end = below(&mut state, lines[one].len());
+                    lines[one].truncate(end.max(8));
+                    continue;
+                }
+                _ => {
+                    fs::write(place.path("all").join(["1", "4", "8"][below(&mut state, 3)]), "new").unwrap();
+                    continue;
+                }
+            }
+            lines[one] = changed.join(" ");
+        }
+        let contents = |place: &Place| {
+            files(place)
+                .into_iter()
+                .filter(|(name, _)| name != "plan")
+                .map(|(_, content)| content)
+                .collect::<BTreeSet<_>>()
+        };
+        let before = contents(&place);
+        let ended = carry_out(&place, &lines, &[]);
+        assert!(ended.code.is_some_and(|code| code < 3), "{lines:?} {}", ended.stderr);
+        assert_eq!(
+            contents(&place),
+            before,
+            "{round} {lines:?} {} {}",
+            ended.stdout,
+            ended.stderr
+        );
+        for entry in fs::read_dir(place.path("all")).unwrap() {
+            let path = entry.unwrap().path();
+            assert!(
+                fs::metadata(&path).is_ok(),
+                "{}: a link that leads to nothing",
+                path.display()
+            );
+        }
+        acted += usize::from(
+            ended.stdout.contains(" removed") || ended.stdout.contains(" replaced") || ended.stdout.contains(" moved"),
+        );
+    }
+    assert!(acted > 10, "{acted}");
 }
 
 #[test]
@@ -845,14 +1125,28 @@ fn a_file_that_a_killed_run_set_aside_is_not_the_last_copy() {
 
 #[test]
 fn a_plan_with_another_header_does_nothing() {
-    type Change = fn(&mut Vec<Value>);
-    let changes: [(Change, &str); 6] = [
-        (|lines| lines[0]["action"] = "hardlink".into(), "was edited"),
-        (|lines| lines[0]["action"] = "move".into(), "was edited"),
-        (|lines| lines[0]["action"] = "x".into(), "was edited"),
-        (|lines| lines[0]["machine"] = "x".into(), "another machine"),
+    type Change = fn(&mut Vec<String>);
+    let changes: [(Change, &str); 8] = [
+        (|lines| lines[0] = lines[0].replace("remove", "hardlink"), "was edited"),
+        (
+            |lines| lines[0] = lines[0].replace("\"remove\"", "\"move\",\"to\":\"/tmp\""),
+            "was edited",
+        ),
+        (
+            |lines| lines[0] = lines[0].replace("\"machine\":\"", "\"machine\":\"x"),
+            "another machine",
+        ),
+        (
+            |lines| lines[0] = lines[0].replace("\"is_reference\":false", "\"is_reference\":true"),
+            "was edited",
+        ),
+        (
+            |lines| lines[0] = lines[0].replace("\"version\":1", "\"version\":2"),
+            "version 2",
+        ),
         (|lines| drop(lines.remove(0)), "header"),
-        (|lines| lines[0]["file_systems"] = json!([]), "was edited"),
+        (|lines| lines.swap(0, 1), "header"),
+        (|lines| lines[0].truncate(40), "not JSON"),
     ];
     for (change, reason) in changes {
         let place = three();
@@ -874,74 +1168,73 @@ fn a_plan_with_another_header_does_nothing() {
         assert_eq!(carry_out(&place, &lines, more).code, Some(2), "{more:?}");
     }
     assert_eq!(left(&place).len(), 3);
+    // A line of another plan is none of this one.
+    let other = planned(&place, &["symlink"]);
+    let lines = [&lines[..2], &[with_word(&other[2], "remove"), lines[3].clone()]].concat();
+    let ended = carry_out(&place, &lines, &[]);
+    assert!(
+        ended.stderr.contains("line 3, a/x.raw: its mark differs"),
+        "{}",
+        ended.stderr
+    );
+    assert_eq!(left(&place), ["a/x.raw", "c"]);
 }
 
 #[test]
-fn a_plan_cannot_be_turned_against_a_reference_the_trash_or_itself() {
-    // Both files of a line exchanged, with what they were: a choice of the user's, unless it goes against a reference.
-    let swap = |line: &mut Value| {
-        let (file, mut keep) = (line["file"].take(), line["keep"].take());
-        let mut now_kept = file.clone();
-        now_kept["path"] = file["paths"][0]["path"].clone();
-        keep["paths"] = json!([{"path": keep["path"]}]);
-        (line["file"], line["keep"]) = (keep, now_kept);
+fn a_plan_cannot_be_turned_against_a_reference_the_trash_or_what_a_link_led_to() {
+    let plan = |place: &Place, more: &[&str]| {
+        let all = ["dupes", "--action", "remove", "--plan-file", "plan"];
+        place.run(&[&all[..], more].concat()).succeeded();
+        lines_of(place)
+    };
+    let turned = |lines: &[String]| -> Vec<String> {
+        let turn = |line: &String| match line.split(' ').next() {
+            Some("keep") => with_word(line, "remove"),
+            Some("remove") => with_word(line, "keep"),
+            _ => line.clone(),
+        };
+        lines.iter().map(turn).collect()
     };
     let place = three();
-    let mut lines = planned(&place, &["remove"]);
-    swap(&mut lines[1]);
-    let ended = carry_out(&place, &lines, &[]);
+    let lines = plan(&place, &["--against", "c", "a", "b"]);
+    let ended = carry_out(&place, &turned(&lines), &[]);
     assert_eq!(ended.code, Some(2));
-    assert!(ended.stderr.contains("line 3"), "{}", ended.stderr);
-    assert_eq!(left(&place), ["a/x.raw", "b/long-name"]);
-
-    let place = three();
-    place
-        .run(&[
-            "dupes",
-            "--action",
-            "remove",
-            "--against",
-            "c",
-            "--plan-file",
-            "plan",
-            "a",
-            "b",
-        ])
-        .succeeded();
-    let text = fs::read_to_string(place.path("plan")).unwrap();
-    let mut lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    swap(&mut lines[1]);
-    let ended = carry_out(&place, &lines, &[]);
-    assert!(ended.stderr.contains("is in a reference"), "{}", ended.stderr);
-    assert!(left(&place).contains(&"c".to_owned()));
+    assert!(ended.stderr.contains("c: it always stays"), "{}", ended.stderr);
+    assert_eq!(left(&place).len(), 3);
 
     let place = three();
     fs::create_dir(place.path(".Trash-0")).unwrap();
     fs::rename(place.path("a/x.raw"), place.path(".Trash-0/x")).unwrap();
-    let all = [
-        "dupes",
-        "--all",
-        "--action",
-        "remove",
-        "--keep",
-        "name:c",
-        "--plan-file",
-        "plan",
-        ".",
-    ];
-    place.run(&all).succeeded();
-    let text = fs::read_to_string(place.path("plan")).unwrap();
-    let mut lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let at = lines.iter().position(|line| {
-        line["file"]["paths"][0]["path"]
-            .as_str()
-            .is_some_and(|path| path.contains("Trash"))
-    });
-    let at = at.unwrap();
-    swap(&mut lines[at]);
-    let ended = carry_out(&place, &[lines[0].clone(), lines[at].clone()], &[]);
+    let lines = plan(&place, &["--all", "--keep", "name:c", "."]);
+    let ended = carry_out(&place, &turned(&lines), &[]);
+    // The other file that is kept then is no worse.
+    assert_eq!(left(&place), [".Trash-0/x", "b/long-name"], "{}", ended.stderr);
+    let place = three();
+    fs::create_dir(place.path(".Trash-0")).unwrap();
+    fs::rename(place.path("a/x.raw"), place.path(".Trash-0/x")).unwrap();
+    let mut lines = turned(&plan(&place, &["--all", "--keep", "name:c", "."]));
+    lines.retain(|line| !line.ends_with("long-name"));
+    let ended = carry_out(&place, &lines, &[]);
     assert!(ended.stderr.contains("in the trash"), "{}", ended.stderr);
     assert_eq!(left(&place).len(), 3);
+
+    let place = three();
+    fs::create_dir(place.path("searched")).unwrap();
+    symlink("../a", place.path("searched/way")).unwrap();
+    place.file("searched/own", b"same");
+    let lines = plan(
+        &place,
+        &["-L", "--keep", "at-least:1", "--exclude", "a", "searched", "."],
+    );
+    assert!(
+        lines
+            .iter()
+            .any(|line| line.starts_with("keep") && line.ends_with("a/x.raw")),
+        "{lines:?}"
+    );
+    let ended = carry_out(&place, &turned(&lines), &[]);
+    assert!(ended.stderr.contains("a/x.raw: it always stays"), "{}", ended.stderr);
+    assert!(left(&place).contains(&"a/x.raw".to_owned()));
 }
 
 #[test]
@@ -985,7 +1278,7 @@ fn what_does_not_fit_together_is_refused_before_anything_is_searched() {
         ),
         (
             &["--action", "remove", "--keep", "newest", "--plan-file", "p", "--json"],
-            "JSON lines",
+            "a text of its own",
         ),
         (&["--action", "burn", "--keep", "newest"], "possible values"),
         (&["--keep", "newest"], "required"),
@@ -1152,19 +1445,16 @@ fn a_line_of_a_report_that_is_damaged_is_refused_and_the_rest_goes_on() {
 }
 
 #[test]
-fn a_step_of_a_plan_for_a_file_that_nobody_searched_is_refused() {
+fn a_line_of_a_plan_for_a_file_that_nobody_searched_is_refused() {
     let place = three();
     let mut lines = planned(&place, &["remove"]);
-    let outside = place.file("outside", b"same");
-    let found = fs::metadata(&outside).unwrap();
-    let file = &mut lines[1]["file"];
-    file["inode"] = found.ino().into();
-    file["modified_ns"] = (found.mtime() * 1_000_000_000 + found.mtime_nsec()).into();
-    file["changed_ns"] = (found.ctime() * 1_000_000_000 + found.ctime_nsec()).into();
-    file["paths"][0]["path"] = fs::canonicalize(&outside).unwrap().to_str().into();
+    // Another name of a file that was found.
+    fs::hard_link(place.path("a/x.raw"), place.path("outside")).unwrap();
+    let mark = &lines[2][..lines[2].find('/').unwrap()];
+    lines[2] = format!("{mark}{}", fs::canonicalize(place.path("outside")).unwrap().display());
     let ended = carry_out(&place, &lines, &[]);
     assert!(
-        ended.stderr.contains("not below a path that was searched"),
+        ended.stderr.contains("line 3, outside: its mark differs"),
         "{}",
         ended.stderr
     );

@@ -11,10 +11,11 @@ use std::sync::{Mutex, PoisonError};
 use anyhow::{Context, anyhow, bail};
 use clap::{ArgGroup, Args};
 use seekless::files::{open_own_input, read_within};
+use seekless_results::bytes;
 use seekless_sys::Support;
 use seekless_tools::Stop;
 use seekless_tools::dupes::EqualFiles;
-use seekless_tools::dupes::act::choose::Chosen;
+use seekless_tools::dupes::act::choose::{Chosen, GroupChoice};
 use seekless_tools::dupes::act::origin::SearchOrigin;
 use seekless_tools::dupes::act::plan;
 use seekless_tools::dupes::act::report;
@@ -26,7 +27,7 @@ use crate::command::confirm::is_agreed;
 use crate::command::values::{JsonOptions, one_of};
 use crate::command::{Failure, expect_wishes, raise_open_files, standard_input, unless_stopped};
 use crate::output::Output;
-use crate::show::{Activity, Acts, Amount, LINE, json_line, subjects, visible_path};
+use crate::show::{Activity, Acts, Amount, LINE, visible_path};
 use crate::signals::{Caught, stopping};
 
 /// Remove, link or move duplicates that a search found.
@@ -75,7 +76,7 @@ pub struct ActArguments {
     /// Read the report from FILE; `-` is standard input
     #[arg(long, value_name = "FILE", default_value = "-", conflicts_with = "plan")]
     from: PathBuf,
-    /// Carry out a plan (see --plan-file); invalid lines are refused
+    /// Carry out a plan (see --plan-file), as it is or after editing it; lines that fail a check are refused
     #[arg(long, value_name = "FILE")]
     plan: Option<PathBuf>,
     #[command(flatten)]
@@ -135,7 +136,7 @@ pub fn run(arguments: &ActArguments) -> Result<ExitCode, Failure> {
         let read =
             plan::read(&text).map_err(|why| anyhow!("{}: cannot use the plan: {why}", super::read_from(file)))?;
         let work = Work {
-            chosen: Chosen::of_steps(&read.steps, read.refused),
+            chosen: read.chosen,
             action: read.action,
             origin: None,
             is_stdin_used,
@@ -228,12 +229,12 @@ impl Work {
         for refused in &self.chosen.refused {
             acts.refused(refused)?;
         }
+        let told = |rule: &Rule| format!("--keep {rule} matches none of the equal files");
+        super::tell_all(&self.chosen.unmatched.iter().map(told).collect::<Vec<_>>());
         if let Some(file) = &how.plan_file {
             self.write(file, &left, &mut acts)?;
             return self.ended(&acts);
         }
-        let told = |rule: &Rule| format!("--keep {rule} matches none of the equal files");
-        super::tell_all(&self.chosen.unmatched.iter().map(told).collect::<Vec<_>>());
         let shown = acts.plan(&self.chosen, &left, how.dry_run);
         if let Err(error) = shown {
             // Not attached as the source: a closed pipe must not count as success here.
@@ -249,7 +250,7 @@ impl Work {
         if !chosen.is_empty() && !how.yes && !self.chosen.unmatched.is_empty() {
             return Err(anyhow!("nothing was done: correct the rule, or use --yes").into());
         }
-        if !chosen.is_empty() && !how.yes && !self.is_agreed(&chosen, &caught)? {
+        if !chosen.is_empty() && !how.yes && !self.is_agreed(&acts, &caught)? {
             acts.nothing_done()?;
             return self.ended(&acts);
         }
@@ -301,15 +302,9 @@ impl Work {
     }
 
     /// Asks on the terminal.
-    fn is_agreed(&self, steps: &[Step], caught: &Caught) -> Result<bool, Failure> {
-        let directories = steps.iter().filter(|step| step.file.is_directory).count();
-        let subjects = subjects((steps.len() - directories) as u64, directories as u64);
-        is_agreed(
-            &format!("Act on {subjects}?"),
-            "cannot ask without a terminal; use --yes to act, or --dry-run to see the plan only",
-            self.is_stdin_used,
-            caught,
-        )
+    fn is_agreed(&self, acts: &Acts, caught: &Caught) -> Result<bool, Failure> {
+        let unasked = "cannot ask without a terminal; use --yes to act, or --dry-run to see the plan only";
+        is_agreed(&acts.question(), unasked, self.is_stdin_used, caught)
     }
 
     /// Writes the plan to a file.
@@ -317,21 +312,22 @@ impl Work {
         require_replaceable(file)?;
         let output = Output::prepare(file)?;
         let origin = self.origin.as_ref().context("a plan is not written again")?;
-        let mut text = json_line(&plan::header(&self.action, origin)) + "\n";
-        let mut written = 0;
+        let mut planned = [0; 2];
         for (step, left) in self.chosen.steps().zip(left) {
-            if let Some(outcome) = left {
-                acts.outcome(step, outcome)?;
-                continue;
+            match left {
+                Some(outcome) => acts.outcome(step, outcome)?,
+                None => planned[usize::from(step.file.is_directory)] += 1,
             }
-            written += 1;
-            text += &json_line(&plan::line(&self.action, step));
-            text.push('\n');
         }
+        let title = "A plan of seekless dupes. To act: seekless dupes act --plan FILE";
+        let heading = |choice: &GroupChoice| match choice.files {
+            Some(_) => "In equal directories".to_owned(),
+            None => format!("Equal files of {}", bytes(choice.bytes)),
+        };
         let is_stdout = output.is_stdout();
-        output.write(text.as_bytes())?;
+        output.write(&plan::text(&self.action, origin, &self.chosen, left, title, &heading))?;
         if !is_stdout {
-            Acts::written(file, written)?;
+            acts.plan_written(file, planned)?;
             acts.needless()?;
         }
         Ok(())

@@ -51,7 +51,7 @@ pub struct ActOptions {
     /// Print what would be done; change nothing
     #[arg(long, requires = "what", conflicts_with = "yes")]
     pub dry_run: bool,
-    /// Write the plan to FILE, one line per file or directory; change nothing
+    /// Write the plan to FILE, a line for each file that begins with `keep` or the action, to edit it; change nothing
     #[arg(long, value_name = "FILE", requires = "what", conflicts_with_all = ["yes", "dry_run"])]
     pub plan_file: Option<PathBuf>,
 }
@@ -123,7 +123,7 @@ impl ActOptions {
     /// JSON output has no room for a question or for the name of a plan file.
     pub fn require_answer(&self, json: Option<JsonForm>) -> anyhow::Result<()> {
         if json.is_some() && self.plan_file.is_some() {
-            bail!("--plan-file takes no --json or --jsonl: a plan is JSON lines");
+            bail!("--plan-file takes no --json or --jsonl: a plan is a text of its own");
         }
         if json.is_some() && !self.yes && !self.dry_run {
             bail!("--json and --jsonl do not ask; use --yes or --dry-run");

@@ -13,10 +13,10 @@ use std::path::{Path, PathBuf};
 
 use seekless::files::FileState;
 
+use super::agreed::Agreed;
 use super::copies::CopyPlaces;
 use super::directory::steps_of;
 use super::origin::SearchOrigin;
-use super::plan::Agreed;
 use super::report::RefusedPart;
 use super::rules::{CopyName, KeepOrder, Rule};
 use super::{ActedOn, Action, KeptFile, Refused, Step};
@@ -80,6 +80,19 @@ impl fmt::Display for Reason {
     }
 }
 
+/// A file, or a directory, that stays.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeptCopy {
+    /// All its names.
+    pub paths: Vec<PathBuf>,
+    /// What it was.
+    pub state: FileState,
+    /// Why it stays.
+    pub why: String,
+    /// Whether it stays whatever the rules are.
+    pub is_fixed: bool,
+}
+
 /// What is done with a group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GroupChoice {
@@ -87,8 +100,8 @@ pub struct GroupChoice {
     pub bytes: u64,
     /// The files in each, if they are directories.
     pub files: Option<u64>,
-    /// Files that stay, by all their names, and why.
-    pub kept: Vec<(Vec<PathBuf>, String)>,
+    /// Files that stay, those that others rely on first.
+    pub kept: Vec<KeptCopy>,
     /// Directories that do not stay as they are, and why one is left alone.
     pub directories: Vec<(PathBuf, Option<Refused>)>,
     /// The steps, those for the files of directories included.
@@ -141,7 +154,7 @@ impl Chosen {
             let mut choice = choose(&copies, rules, action.is_on_one_file_system());
             if choice.files.is_some() && !choice.steps.is_empty() {
                 going.extend(choice.steps.iter().map(|step| step.file.paths[0].clone()));
-                staying.extend(choice.kept.iter().map(|(paths, _)| paths[0].clone()));
+                staying.extend(choice.kept.iter().map(|kept| kept.paths[0].clone()));
                 choice.spread(action);
             }
             choice.steps.retain(|step| {
@@ -158,30 +171,6 @@ impl Chosen {
             chosen.unmatched = unmatched.into_iter().cloned().collect();
         }
         chosen
-    }
-
-    /// The steps of a plan that was read back.
-    #[must_use]
-    pub fn of_steps(steps: &[Step], refused: Vec<RefusedPart>) -> Self {
-        let by_keep = steps.chunk_by(|one, other| {
-            one.file.is_directory == other.file.is_directory
-                && (one.file.is_directory || one.keep.path == other.keep.path)
-        });
-        let choice = |steps: &[Step]| {
-            let first = steps.first().filter(|step| !step.file.is_directory);
-            let kept = first.map(|first| (vec![first.keep.path.clone()], first.why.clone()));
-            GroupChoice {
-                bytes: first.map_or(0, |first| first.file.state.bytes),
-                kept: kept.into_iter().collect(),
-                steps: steps.to_vec(),
-                ..GroupChoice::default()
-            }
-        };
-        Self {
-            choices: by_keep.map(choice).collect(),
-            refused,
-            ..Self::default()
-        }
     }
 
     /// All steps.
@@ -307,7 +296,12 @@ pub fn choose(copies: &[Copy], rules: &[Rule], is_linked: bool) -> GroupChoice {
         if let Some(reason) = &reasons[number] {
             let mut paths: Vec<_> = copy.names.iter().map(|name| name.path.clone()).collect();
             paths.sort();
-            choice.kept.push((paths, reason.to_string()));
+            choice.kept.push(KeptCopy {
+                paths,
+                state: copy.state,
+                why: reason.to_string(),
+                is_fixed: copy.fixed.is_some(),
+            });
             continue;
         }
         let kept = keepers.get(&device(number)).and_then(|&keeper| {

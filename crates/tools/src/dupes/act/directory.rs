@@ -179,7 +179,7 @@ fn first_difference(one: &ListedDirectory, other: &ListedDirectory) -> Option<Pa
 }
 
 /// The space that a file shares with no other, as far as the file system tells; 0 if it cannot be opened.
-fn unshared_bytes(path: &Path) -> u64 {
+pub(super) fn unshared_bytes(path: &Path) -> u64 {
     let Ok(file) = File::open(path) else { return 0 };
     let own = own_bytes(&file).ok().flatten();
     let all = || file.metadata().map_or(0, |found| allocated_bytes(&found));

@@ -5,6 +5,7 @@
 //!
 //! Not here: how plans and outcomes look (the command's business).
 
+mod agreed;
 mod change;
 pub mod choose;
 pub mod copies;

@@ -46,6 +46,15 @@ struct NamedFileSystem {
     device_now: OnceCell<u64>,
 }
 
+impl NamedFileSystem {
+    /// Whether what was found at a path is on it.
+    fn is_of(&self, path: &Path, found: &fs::Metadata) -> bool {
+        // Without an identity, only the device number can be compared.
+        let is_same = || self.name == system_of(path) && (self.name.contains(' ') || found.dev() == self.device);
+        self.device_now.get().map_or_else(is_same, |now| *now == found.dev())
+    }
+}
+
 /// A path that was given.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GivenRoot {
@@ -102,22 +111,18 @@ impl SearchOrigin {
     /// # Errors
     /// How it differs from what it was.
     pub(super) fn prove(&self, path: &Path, was: &FileState) -> Result<FileState, Refused> {
-        let found = self.found(path, was, fs::FileType::is_file, "is not a regular file")?;
+        let found = self.found(path, was, false)?;
         unchanged(FileState::of(&found), was)
     }
 
-    /// The same of a directory, which is listed if its contents are known, and has its own times otherwise.
+    /// The same of a directory, which is listed.
     pub(super) fn prove_directory(
         &self,
         path: &Path,
         was: &FileState,
-        contents: Option<&Contents>,
+        contents: &Contents,
     ) -> Result<FileState, Refused> {
-        let found = self.found(path, was, fs::FileType::is_dir, "is not a directory")?;
-        let Some(contents) = contents else {
-            let device = found.dev();
-            return Ok(FileState { device, ..*was });
-        };
+        self.found(path, was, true)?;
         let (now, inside) = ListedDirectory::of(path)?.seen();
         if inside != *contents {
             return Err(CHANGED.to_owned());
@@ -125,31 +130,43 @@ impl SearchOrigin {
         unchanged(now, was)
     }
 
-    fn found(
+    /// Stats a file or directory that a search may have found, and returns its state. `is_it` is asked with the number that its device
+    /// had at the search.
+    ///
+    /// # Errors
+    /// That it is another one.
+    pub(super) fn recognise(
         &self,
         path: &Path,
-        was: &FileState,
-        is_right: impl Fn(&fs::FileType) -> bool,
-        wrong: &str,
-    ) -> Result<fs::Metadata, Refused> {
-        let found = fs::symlink_metadata(path).map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => "no longer exists".to_owned(),
-            _ => cannot("stat")(error),
-        })?;
-        if !is_right(&found.file_type()) {
-            return Err(wrong.to_owned());
-        }
+        is_directory: bool,
+        mut is_it: impl FnMut(FileState) -> bool,
+    ) -> Result<FileState, Refused> {
+        let found = stat(path, is_directory)?;
+        let now = FileState::of(&found);
+        let here = self.file_systems.iter().filter(|system| system.is_of(path, &found));
+        let here: Vec<&NamedFileSystem> = here.collect();
+        let is_it = |system: &&NamedFileSystem| {
+            is_it(FileState {
+                device: system.device,
+                ..now
+            })
+        };
+        let is_elsewhere = here.is_empty();
+        let Some(system) = here.into_iter().find(is_it) else {
+            let why = if is_elsewhere { ELSEWHERE } else { UNKNOWN };
+            return Err(why.to_owned());
+        };
+        system.device_now.get_or_init(|| found.dev());
+        Ok(now)
+    }
+
+    fn found(&self, path: &Path, was: &FileState, is_directory: bool) -> Result<fs::Metadata, Refused> {
+        let found = stat(path, is_directory)?;
         let mut named = self.file_systems.iter().filter(|system| system.device == was.device);
         let system = named.next();
         let system = system.ok_or("the file system with its device number is not in the list")?;
-        // Without an identity, only the device number can be compared.
-        let is_same = || system.name == system_of(path) && (system.name.contains(' ') || found.dev() == was.device);
-        if system
-            .device_now
-            .get()
-            .map_or_else(|| !is_same(), |now| *now != found.dev())
-        {
-            return Err("is on another file system now".to_owned());
+        if !system.is_of(path, &found) {
+            return Err(ELSEWHERE.to_owned());
         }
         if found.ino() != was.inode {
             return Err("is now another file (another inode number)".to_owned());
@@ -196,7 +213,8 @@ impl SearchOrigin {
         }
         if object.get("digest").and_then(Value::as_str) != Some(&digest(object)) {
             return Err(
-                "the part that says where it was made was edited; only groups and steps may be edited".to_owned(),
+                "the part that says where it was made was edited; only groups, and lines of a plan, may be edited"
+                    .to_owned(),
             );
         }
         for root in &mut origin.roots {
@@ -221,6 +239,20 @@ fn device_of(path: &Path) -> u64 {
 }
 
 const CHANGED: &str = "changed since the search";
+const ELSEWHERE: &str = "is on another file system now";
+const UNKNOWN: &str = "its mark differs: it changed since the search, or it is another file or group";
+
+fn stat(path: &Path, is_directory: bool) -> Result<fs::Metadata, Refused> {
+    let found = fs::symlink_metadata(path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => "no longer exists".to_owned(),
+        _ => cannot("stat")(error),
+    })?;
+    match found.file_type() {
+        kind if is_directory && !kind.is_dir() => Err("is not a directory".to_owned()),
+        kind if !is_directory && !kind.is_file() => Err("is not a regular file".to_owned()),
+        _ => Ok(found),
+    }
+}
 
 fn unchanged(now: FileState, was: &FileState) -> Result<FileState, Refused> {
     let device = now.device;
@@ -281,7 +313,7 @@ mod tests {
         let object = origin.write(json!({}));
         let read = SearchOrigin::read(&object).unwrap();
         let known = seen(place.path());
-        assert_eq!(read.prove_directory(place.path(), &known, None), Ok(known));
+        assert_eq!(read.recognise(place.path(), true, |then| then == known), Ok(known));
         assert_eq!(read, origin);
         for key in ["version", "machine", "directory", "roots", "file_systems", "digest"] {
             for value in [

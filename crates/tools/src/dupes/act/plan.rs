@@ -1,25 +1,40 @@
-//! What is to be done, as lines of JSON that people may edit: a header, and a line for each step.
+//! What is to be done, as a text that people may edit: a header, and a line for each name of a file.
 //!
-//! Lines may be removed. A changed line is checked: its file and the one that is kept must be what the
-//! line says, and no file is acted on twice or kept by one step and acted on by another.
+//! A line has a word, a mark and a path. The word is `keep` or that of the action, and may be changed: what is done with a file is what
+//! its line says. The mark names the group of the file, and tells whether the file is the one that was found: nothing is done with a
+//! file that the search did not find, that has changed since, or that stays whatever the rules are. Each file that is acted on relies on
+//! one of its group that a line keeps. Lines may be removed and put in another order; comments and blank lines are ignored.
 //!
 //! Not here: deciding what is done (`choose`), and doing it.
 
-use std::collections::{HashMap, HashSet};
-use std::fs::File;
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use seekless::files::{FileId, FileState};
+use seekless::files::{FileId, FileState, hexadecimal};
+use seekless_method::visible;
 use serde_json::Value;
 
+use super::agreed::Agreed;
+use super::choose::{Chosen, GroupChoice, KeptCopy};
 use super::copies::CopyPlaces;
+use super::directory::unshared_bytes;
 use super::origin::SearchOrigin;
 use super::report::RefusedPart;
-use super::{Action, Refused, Step};
+use super::{ActedOn, Action, KeptFile, Refused, Step, StepOutcome};
 use crate::json;
 
-/// The longest first line that is read.
+/// What the header begins with, before its JSON.
+const HEADER: &[u8] = b"plan ";
+/// The word for a file that is left alone, and on which others may rely.
+const KEEP: &str = "keep";
+/// How much of a file is read to see whether it is a plan.
 const HEADER_BYTES_MAX: u64 = 16 << 20;
 
 /// A plan that was read back.
@@ -27,38 +42,285 @@ const HEADER_BYTES_MAX: u64 = 16 << 20;
 pub struct ReadPlan {
     /// What is done.
     pub action: Action,
-    /// The steps.
-    pub steps: Vec<Step>,
-    /// Lines that were refused.
-    pub refused: Vec<RefusedPart>,
+    /// What is done with each group, and lines that were refused.
+    pub chosen: Chosen,
 }
 
 /// Whether a file begins as a plan does.
 #[must_use]
 pub fn is_plan(file: &Path) -> bool {
-    let mut first = Vec::new();
-    let read = File::open(file).and_then(|file| {
-        let mut file = BufReader::new(file).take(HEADER_BYTES_MAX);
-        file.read_until(b'\n', &mut first)
-    });
-    read.is_ok() && serde_json::from_slice::<Value>(&first).is_ok_and(|header| header["kind"] == "plan")
+    let Ok(file) = File::open(file) else { return false };
+    let lines = BufReader::new(file).take(HEADER_BYTES_MAX).split(b'\n');
+    let mut lines = lines.map_while(Result::ok).filter(|line| is_said(line));
+    lines.next().is_some_and(|line| header_of(&line).is_ok())
 }
 
-/// The header of a plan.
-#[must_use]
-pub fn header(action: &Action, origin: &SearchOrigin) -> Value {
-    let mut header = json::written(action);
-    header["kind"] = "plan".into();
-    origin.write(header)
+/// Whether a line is more than a comment.
+fn is_said(line: &[u8]) -> bool {
+    !matches!(line.trim_ascii().first(), None | Some(b'#'))
 }
 
-/// The line of a step.
+fn header_of(line: &[u8]) -> Result<Value, String> {
+    let text = line.strip_prefix(HEADER);
+    let text = text.ok_or("its first line is not the header of a plan, which begins with `plan`")?;
+    serde_json::from_slice(text).map_err(|error| format!("its header is not JSON: {error}"))
+}
+
+/// What identifies files in a plan.
+struct Marks {
+    /// The digest of its header: a mark of another plan is none of this one.
+    digest: String,
+}
+
+/// What a mark says of a file, apart from its group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct MarkedFile {
+    /// What it was at the search.
+    state: FileState,
+    is_directory: bool,
+    /// Whether it stays whatever the rules are.
+    is_fixed: bool,
+}
+
+impl Marks {
+    fn of(&self, group: u64, file: &MarkedFile) -> String {
+        let MarkedFile {
+            state,
+            is_directory,
+            is_fixed,
+        } = file;
+        let mut text = format!(
+            "{} {group} {is_directory} {is_fixed} {} {}",
+            self.digest, state.device, state.inode
+        );
+        // The times of a directory change while the files in it are acted on.
+        if !is_directory {
+            let _ = write!(text, " {} {} {}", state.bytes, state.modified_ns, state.changed_ns);
+        }
+        let digest = blake3::derive_key("seekless dupes: mark of a file in a plan", text.as_bytes());
+        format!("{group}-{}", hexadecimal(&digest[..8]))
+    }
+}
+
+/// The text of a plan. Steps with an outcome are left out; `title` is the first comment, and `heading` one for each group.
 #[must_use]
-pub fn line(action: &Action, step: &Step) -> Value {
-    let mut line = json::written(step);
-    line["kind"] = "step".into();
-    line["action"] = action.word().into();
-    line
+pub fn text(
+    action: &Action,
+    origin: &SearchOrigin,
+    chosen: &Chosen,
+    left: &[Option<StepOutcome>],
+    title: &str,
+    heading: &dyn Fn(&GroupChoice) -> String,
+) -> Vec<u8> {
+    let header = origin.write(json::written(action));
+    let marks = Marks {
+        digest: header["digest"].as_str().unwrap_or_default().to_owned(),
+    };
+    let word = action.word();
+    let width = word.len().max(KEEP.len());
+    let mut text = [HEADER, json::json_line(&header).as_bytes()].concat();
+    let about = format!(
+        "
+# {title}
+# Each line has a word, a mark and a path. You may change `{word}` to `{KEEP}` to leave a file
+# alone, `{KEEP}` to `{word}` if another file of the group is kept, and delete lines.
+# A group is what has the same number before the dash. The first file of a group that is kept is
+# the one that the others are compared with. Leave the marks and the line above as they are.
+# In paths, `\\\\` is a backslash, and `\\x0a` the byte with these hexadecimal digits.
+"
+    );
+    text.extend_from_slice(about.as_bytes());
+    let (mut rest, mut group) = (left, 0);
+    for choice in &chosen.choices {
+        let (outcomes, more) = rest.split_at(choice.steps.len());
+        rest = more;
+        let steps = choice.steps.iter().zip(outcomes);
+        let steps: Vec<&Step> = steps.filter(|(_, left)| left.is_none()).map(|(step, _)| step).collect();
+        for (kept, steps) in groups(choice, &steps) {
+            group += 1;
+            text.extend_from_slice(format!("\n# {}\n", heading(choice)).as_bytes());
+            let mut line = |word: &str, paths: &[PathBuf], file: &MarkedFile| {
+                for path in paths {
+                    text.extend_from_slice(format!("{word:width$} {} ", marks.of(group, file)).as_bytes());
+                    text.extend_from_slice(&written(path, file.is_directory));
+                    text.push(b'\n');
+                }
+            };
+            let is_directory = steps.first().is_some_and(|step| step.file.is_directory);
+            for kept in &kept {
+                let (state, is_fixed) = (kept.state, kept.is_fixed);
+                line(
+                    KEEP,
+                    &kept.paths,
+                    &MarkedFile {
+                        state,
+                        is_directory,
+                        is_fixed,
+                    },
+                );
+            }
+            for step in steps {
+                let (state, is_fixed) = (step.file.state, false);
+                line(
+                    word,
+                    &step.file.paths,
+                    &MarkedFile {
+                        state,
+                        is_directory,
+                        is_fixed,
+                    },
+                );
+            }
+        }
+    }
+    text
+}
+
+/// The files that are kept and the steps that rely on them: all of a group of files, or those for each file in a directory.
+fn groups<'a>(choice: &GroupChoice, steps: &[&'a Step]) -> Vec<(Vec<KeptCopy>, Vec<&'a Step>)> {
+    if choice.files.is_none() {
+        let is_any = !steps.is_empty();
+        return is_any
+            .then(|| (choice.kept.clone(), steps.to_vec()))
+            .into_iter()
+            .collect();
+    }
+    let mut groups: Vec<(Vec<KeptCopy>, Vec<&Step>)> = Vec::new();
+    let mut numbers = HashMap::new();
+    for step in steps {
+        let keep = &step.keep;
+        let number = *numbers.entry(&keep.path).or_insert_with(|| {
+            let of = choice.kept.iter().find(|kept| keep.path.starts_with(&kept.paths[0]));
+            let kept = KeptCopy {
+                paths: vec![keep.path.clone()],
+                state: keep.state,
+                why: step.why.clone(),
+                is_fixed: of.is_some_and(|kept| kept.is_fixed),
+            };
+            groups.push((vec![kept], Vec::new()));
+            groups.len() - 1
+        });
+        groups[number].1.push(step);
+    }
+    groups
+}
+
+/// A path as it is written: what is not printable UTF-8, a backslash, and a space at an end are escaped. That of a directory ends with a
+/// slash.
+fn written(path: &Path, is_directory: bool) -> Vec<u8> {
+    let mut text = Vec::new();
+    let escape = |text: &mut Vec<u8>, bytes: &[u8]| {
+        text.extend(bytes.iter().flat_map(|byte| format!("\\x{byte:02x}").into_bytes()));
+    };
+    for chunk in path.as_os_str().as_bytes().utf8_chunks() {
+        let mut bytes = [0; 4];
+        for character in chunk.valid().chars() {
+            let shown = &*character.encode_utf8(&mut bytes);
+            match character {
+                '\\' => text.extend_from_slice(b"\\\\"),
+                _ if visible(shown) != shown => escape(&mut text, shown.as_bytes()),
+                _ => text.extend_from_slice(shown.as_bytes()),
+            }
+        }
+        escape(&mut text, chunk.invalid());
+    }
+    // An editor may cut it off.
+    if text.last() == Some(&b' ') {
+        text.pop();
+        escape(&mut text, b" ");
+    }
+    if is_directory {
+        text.push(b'/');
+    }
+    text
+}
+
+/// The reverse, without the slash.
+fn path_of(text: &[u8]) -> Result<PathBuf, Refused> {
+    let mut path = Vec::new();
+    let mut rest = text;
+    while let Some((first, more)) = rest.split_first() {
+        rest = more;
+        if *first != b'\\' {
+            path.push(*first);
+            continue;
+        }
+        let digits = more.strip_prefix(b"x").and_then(|more| more.get(..2));
+        let byte = digits.and_then(|digits| json::bytes_of(std::str::from_utf8(digits).ok()?));
+        match (more.first(), byte.as_deref()) {
+            (Some(b'\\'), _) => (path.push(b'\\'), rest = &more[1..]),
+            (_, Some(&[byte])) if byte != 0 => (path.push(byte), rest = &more[3..]),
+            _ => return Err("a backslash in its path begins no escape: write `\\\\` or `\\xHH`".to_owned()),
+        };
+    }
+    if path.is_empty() || path.contains(&0) {
+        return Err("it has no path".to_owned());
+    }
+    Ok(OsString::from_vec(path).into())
+}
+
+/// A line, as it says.
+struct PlanLine {
+    is_kept: bool,
+    group: u64,
+    mark: String,
+    path: PathBuf,
+    is_directory: bool,
+}
+
+impl PlanLine {
+    fn of(line: &[u8], action: &Action) -> Result<Self, Refused> {
+        let part = |text: &mut &[u8]| {
+            let trimmed = text.trim_ascii();
+            let end = trimmed
+                .iter()
+                .position(u8::is_ascii_whitespace)
+                .unwrap_or(trimmed.len());
+            let (part, rest) = trimmed.split_at(end);
+            *text = rest;
+            String::from_utf8_lossy(part).into_owned()
+        };
+        let mut rest = line;
+        let (word, mark) = (part(&mut rest), part(&mut rest));
+        let is_kept = word == KEEP;
+        if !is_kept && word != action.word() {
+            let word = visible(&word);
+            return Err(format!(
+                "it begins with `{word}`; write `{KEEP}` or `{}`",
+                action.word()
+            ));
+        }
+        let group = mark.split_once('-').and_then(|(group, _)| group.parse().ok());
+        let text = rest.trim_ascii();
+        Ok(Self {
+            is_kept,
+            group: group.ok_or("it has no mark after the word")?,
+            mark,
+            path: path_of(text.strip_suffix(b"/").unwrap_or(text))?,
+            is_directory: text.ends_with(b"/"),
+        })
+    }
+}
+
+/// A line whose file is what was found.
+struct ProvenLine {
+    number: usize,
+    is_kept: bool,
+    path: PathBuf,
+    /// With the number that its device has now.
+    state: FileState,
+    is_directory: bool,
+    is_fixed: bool,
+}
+
+/// What the lines of a group say.
+#[derive(Default)]
+struct PlanGroup {
+    kept: Vec<ProvenLine>,
+    /// Files that are acted on, each with its names.
+    files: Vec<Vec<ProvenLine>>,
+    /// Their numbers.
+    numbers: HashMap<FileId, usize>,
 }
 
 /// Reads a plan.
@@ -66,209 +328,204 @@ pub fn line(action: &Action, step: &Step) -> Value {
 /// # Errors
 /// What is wrong with it as a whole.
 pub fn read(text: &[u8]) -> Result<ReadPlan, String> {
-    let mut lines = text.split(|byte| *byte == b'\n').enumerate();
-    let first = lines.next().map_or(text, |(_, line)| line);
-    let header: Value =
-        serde_json::from_slice(first).map_err(|error| format!("the first line is not JSON: {error}"))?;
-    if header.get("kind").is_none_or(|kind| kind != "plan") {
-        return Err("the first line is not the header of a plan".to_owned());
-    }
+    let lines = text.split(|byte| *byte == b'\n').enumerate();
+    let mut lines = lines.map(|(at, line)| (at + 1, line)).filter(|(_, line)| is_said(line));
+    let header = header_of(lines.next().map_or(&[][..], |(_, line)| line))?;
     let origin = SearchOrigin::read(&header)?;
+    let marks = Marks {
+        digest: header["digest"].as_str().unwrap_or_default().to_owned(),
+    };
     let action: Action = json::read(header)?;
     if matches!(&action, Action::Move { to } if !to.is_absolute()) {
         return Err("its `to` is not an absolute path".to_owned());
     }
-    let (mut places, mut agreed) = (CopyPlaces::new(&origin), Agreed::default());
-    let (mut steps, mut refused) = (Vec::new(), Vec::new());
-    for (at, line) in lines {
-        if line.trim_ascii().is_empty() {
-            continue;
-        }
-        let step = serde_json::from_slice(line).map_err(|error| format!("not JSON: {error}"));
-        let step = step.and_then(|line| step_of(line, &action));
-        let step = step.map_err(|why| (None, why)).and_then(|step| {
-            let step = proven(step, &action, &origin, &mut places)?;
-            agreed
-                .add(&step)
-                .map_err(|why| (Some(step.file.paths[0].clone()), why))?;
-            Ok(step)
+    let mut reading = Reading {
+        action: &action,
+        origin: &origin,
+        places: CopyPlaces::new(&origin),
+        marks,
+        kept: HashMap::new(),
+        agreed: Agreed::default(),
+        chosen: Chosen::default(),
+    };
+    let (mut groups, mut numbers): (Vec<PlanGroup>, HashMap<u64, usize>) = Default::default();
+    let mut paths = HashMap::new();
+    for (number, line) in lines {
+        let proven = PlanLine::of(line, &action).map_err(|why| (None, why)).and_then(|line| {
+            let (group, path) = (line.group, line.path.clone());
+            let proven = reading.prove(number, line).map_err(|why| (Some(path.clone()), why))?;
+            let before = *paths.entry((path.clone(), proven.is_kept)).or_insert(number);
+            if before != number {
+                return Err((Some(path), format!("it is on line {before}, too")));
+            }
+            Ok((group, proven))
         });
-        match step {
-            Ok(step) => steps.push(step),
-            Err((path, why)) => refused.push(RefusedPart {
-                place: format!("line {}", at + 1),
-                path,
-                why,
-            }),
+        match proven {
+            Ok((group, line)) => {
+                let at = *numbers.entry(group).or_insert_with(|| {
+                    groups.push(PlanGroup::default());
+                    groups.len() - 1
+                });
+                groups[at].add(line, &mut reading.kept);
+            }
+            Err((path, why)) => reading.refuse(number, path, why),
         }
     }
-    Ok(ReadPlan { action, steps, refused })
+    for group in groups {
+        reading.choose(group);
+    }
+    let chosen = reading.chosen;
+    Ok(ReadPlan { action, chosen })
 }
 
-fn step_of(line: Value, action: &Action) -> Result<Step, Refused> {
-    if line.get("kind").is_none_or(|kind| kind != "step") {
-        return Err("it is not a step".to_owned());
-    }
-    let word = action.word();
-    if line.get("action").is_none_or(|named| named != word) {
-        return Err(format!("its action differs from that of the header, `{word}`"));
-    }
-    let step: Step = json::read(line)?;
-    match step.file.paths.len() {
-        0 => Err("it has no path".to_owned()),
-        1 => Ok(step),
-        _ if step.file.is_directory => Err("a directory has one path".to_owned()),
-        _ => Ok(step),
+impl PlanGroup {
+    fn add(&mut self, line: ProvenLine, kept: &mut HashMap<FileId, usize>) {
+        if line.is_kept {
+            kept.entry(line.state.id()).or_insert(line.number);
+            self.kept.push(line);
+            return;
+        }
+        let number = *self.numbers.entry(line.state.id()).or_insert(self.files.len());
+        if number == self.files.len() {
+            self.files.push(Vec::new());
+        }
+        self.files[number].push(line);
     }
 }
 
-/// A step whose files are unchanged, with the current device numbers.
-fn proven(
-    mut step: Step,
-    action: &Action,
-    origin: &SearchOrigin,
-    places: &mut CopyPlaces<'_>,
-) -> Result<Step, (Option<PathBuf>, Refused)> {
-    let is_directory = step.file.is_directory;
-    let mut prove = |path: &PathBuf, was: &FileState| {
-        let now = match places.absolute(path) {
-            Ok(absolute) if absolute.as_os_str() != path.as_os_str() => Err(
-                "is not absolute, or its directory is a symbolic link, or has `.`, `..` or empty names in it"
-                    .to_owned(),
-            ),
-            Ok(_) if is_directory => origin.prove_directory(path, was, None),
-            Ok(_) => origin.prove(path, was),
-            Err(why) => Err(why),
+/// A plan that is being read.
+struct Reading<'a> {
+    action: &'a Action,
+    origin: &'a SearchOrigin,
+    places: CopyPlaces<'a>,
+    marks: Marks,
+    /// The files that are kept, and the first line that says so.
+    kept: HashMap<FileId, usize>,
+    agreed: Agreed,
+    chosen: Chosen,
+}
+
+impl Reading<'_> {
+    fn refuse(&mut self, line: usize, path: Option<PathBuf>, why: Refused) {
+        self.chosen.refused.push(RefusedPart {
+            place: format!("line {line}"),
+            path,
+            why,
+        });
+    }
+
+    /// Proves that the file of a line is the one that was found.
+    fn prove(&mut self, number: usize, line: PlanLine) -> Result<ProvenLine, Refused> {
+        if self.places.absolute(&line.path)?.as_os_str() != line.path.as_os_str() {
+            let why = "is not absolute, or its directory is a symbolic link, or has `.`, `..` or empty names in it";
+            return Err(why.to_owned());
+        }
+        let (group, is_directory, is_fixed) = (line.group, line.is_directory, Cell::new(false));
+        let is_it = |state: FileState| {
+            [false, true].into_iter().any(|fixed| {
+                is_fixed.set(fixed);
+                let file = MarkedFile {
+                    state,
+                    is_directory,
+                    is_fixed: fixed,
+                };
+                self.marks.of(group, &file) == line.mark
+            })
         };
-        now.map_err(|why| (Some(path.clone()), why))
-    };
-    let was = step.file.state;
-    for path in &step.file.paths {
-        step.file.state = prove(path, &was)?;
+        Ok(ProvenLine {
+            number,
+            state: self.origin.recognise(&line.path, is_directory, is_it)?,
+            is_kept: line.is_kept,
+            path: line.path,
+            is_directory,
+            is_fixed: is_fixed.get(),
+        })
     }
-    step.keep.state = prove(&step.keep.path, &step.keep.state)?;
-    let (paths, keep) = (&step.file.paths, &step.keep);
-    let device = step.file.state.device;
-    let is_poor = |places: &mut CopyPlaces<'_>, path, device| !is_directory && places.is_poor(path, device);
-    let is_keep_poor = is_poor(places, &keep.path, keep.state.device);
-    let why = if is_directory && !action.takes_directories() {
-        "a directory can only be moved"
-    } else if !is_directory && step.file.state.bytes != keep.state.bytes {
-        "the file that is kept has another size"
-    } else if paths.iter().any(|path| places.is_reference(path)) {
-        "is in a reference, where everything stays"
-    } else if !paths.iter().all(|path| places.is_below_a_root(path)) {
-        "is not below a path that was searched"
-    } else if action.is_on_one_file_system() && device != keep.state.device {
-        "is on another file system than the file that is kept"
-    } else if is_keep_poor && !paths.iter().all(|path| is_poor(places, path, device)) {
-        "the file that is kept is in the trash, in a snapshot, or not on a file system that was searched"
-    } else {
-        return Ok(step);
-    };
-    Err((Some(paths[0].clone()), why.to_owned()))
-}
 
-/// Steps that do not contradict each other.
-#[derive(Debug, Default)]
-pub struct Agreed {
-    acted_on: HashSet<FileId>,
-    kept: HashSet<FileId>,
-    /// Paths that are acted on, or kept.
-    paths: HashMap<PathBuf, FileId>,
-}
+    /// Decides what is done with the files of a group.
+    fn choose(&mut self, group: PlanGroup) {
+        let mut choice = GroupChoice::default();
+        for file in group.files {
+            let (line, path) = (file[0].number, file[0].path.clone());
+            let step = self.step(file, &group.kept);
+            match step.and_then(|step| self.agreed.add(&step).map(|()| step)) {
+                Ok(step) => choice.steps.push(step),
+                Err(why) => self.refuse(line, Some(path), why),
+            }
+        }
+        let Some(first) = choice.steps.first() else {
+            self.chosen.whole += u64::from(!group.kept.is_empty());
+            return;
+        };
+        choice.bytes = first.file.state.bytes;
+        for kept in group.kept.into_iter().filter(|kept| !kept.is_directory) {
+            match choice.kept.last_mut().filter(|copy| copy.state.id() == kept.state.id()) {
+                Some(copy) => copy.paths.push(kept.path),
+                None => choice.kept.push(KeptCopy {
+                    paths: vec![kept.path],
+                    state: kept.state,
+                    why: IN_PLAN.to_owned(),
+                    is_fixed: kept.is_fixed,
+                }),
+            }
+        }
+        self.chosen.choices.push(choice);
+    }
 
-impl Agreed {
-    /// Adds a step.
-    ///
-    /// # Errors
-    /// How it contradicts an earlier one. It is not added.
-    pub fn add(&mut self, step: &Step) -> Result<(), Refused> {
-        let (file, keep) = (step.file.state.id(), step.keep.state.id());
-        let paths = step.file.paths.iter().map(|path| (path, file));
-        let named = paths.chain([(&step.keep.path, keep)]);
-        let is_other = |(path, id): (&PathBuf, FileId)| self.paths.get(path).is_some_and(|known| *known != id);
-        let why = if file == keep {
-            "it is the file that is kept"
-        } else if self.acted_on.contains(&file) {
-            "it is already acted on"
-        } else if self.kept.contains(&file) {
-            "it is already kept for another file"
-        } else if self.acted_on.contains(&keep) {
-            "the file that is kept is already acted on"
-        } else if named.clone().any(is_other) {
-            "one of its paths already belongs to another file"
+    /// The step for a file that is acted on.
+    fn step(&mut self, file: Vec<ProvenLine>, kept: &[ProvenLine]) -> Result<Step, Refused> {
+        let (state, is_directory) = (file[0].state, file[0].is_directory);
+        if let Some(line) = self.kept.get(&state.id()) {
+            return Err(format!("line {line} keeps this file"));
+        }
+        let places = &mut self.places;
+        let mut is_poor = |line: &ProvenLine| !line.is_directory && places.is_poor(&line.path, line.state.device);
+        let fits = |keep: &&ProvenLine| {
+            let is_near = !self.action.is_on_one_file_system() || keep.state.device == state.device;
+            is_near && keep.is_directory == is_directory && (is_directory || keep.state.bytes == state.bytes)
+        };
+        let fitting = || kept.iter().filter(fits);
+        let keep = fitting().find(|keep| !is_poor(keep)).or_else(|| fitting().next());
+        let Some(keep) = keep else {
+            return Err(
+                "no line keeps a file of its group with the same size, and, for links, on its file system".to_owned(),
+            );
+        };
+        let is_keep_poor = is_poor(keep);
+        let why = if is_keep_poor && !file.iter().all(is_poor) {
+            "the file that is kept is in the trash, in a snapshot, or not on a file system that was searched"
+        } else if is_directory && !self.action.takes_directories() {
+            "a directory can only be moved"
+        } else if file.iter().any(|line| line.is_fixed || places.is_reference(&line.path)) {
+            "it always stays: it is in a reference, behind a symbolic link, or where files are moved to"
+        } else if !file.iter().all(|line| places.is_below_a_root(&line.path)) {
+            "is not below a path that was searched"
         } else {
-            self.acted_on.insert(file);
-            self.kept.insert(keep);
-            self.paths.extend(named.map(|(path, id)| (path.clone(), id)));
-            return Ok(());
+            let paths: Vec<PathBuf> = file.into_iter().map(|line| line.path).collect();
+            return Ok(Step {
+                own_bytes: if is_directory { 0 } else { own_bytes(&paths) },
+                file: ActedOn {
+                    paths,
+                    state,
+                    is_directory,
+                },
+                keep: KeptFile {
+                    path: keep.path.clone(),
+                    state: keep.state,
+                },
+                why: IN_PLAN.to_owned(),
+            });
         };
         Err(why.to_owned())
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::super::{ActedOn, KeptFile};
-    use super::*;
+/// Why a file is kept.
+const IN_PLAN: &str = "as planned";
 
-    fn step(file: u64, keep: u64) -> Step {
-        let state = |inode| FileState {
-            device: 1,
-            inode,
-            bytes: 1,
-            modified_ns: 0,
-            changed_ns: 0,
-        };
-        Step {
-            file: ActedOn {
-                paths: vec![format!("/{file}").into()],
-                state: state(file),
-                is_directory: false,
-            },
-            keep: KeptFile {
-                path: format!("/{keep}").into(),
-                state: state(keep),
-            },
-            why: String::new(),
-            own_bytes: 9,
-        }
-    }
-
-    #[test]
-    fn no_file_is_acted_on_twice_or_kept_and_acted_on() {
-        let mut agreed = Agreed::default();
-        assert_eq!(agreed.add(&step(1, 2)), Ok(()));
-        assert_eq!(agreed.add(&step(3, 2)), Ok(()));
-        for (file, keep, why) in [
-            (4, 4, "the file that is kept"),
-            (1, 5, "already acted on"),
-            (2, 5, "kept for another"),
-            (2, 1, "kept for another"),
-            (4, 3, "the file that is kept is already acted on"),
-        ] {
-            let refused = agreed.add(&step(file, keep)).unwrap_err();
-            assert!(refused.contains(why), "{file} {keep}: {refused}");
-        }
-        let mut other = step(6, 2);
-        other.file.paths = vec!["/1".into()];
-        assert!(agreed.add(&other).is_err());
-        assert_eq!(agreed.add(&step(4, 5)), Ok(()));
-    }
-
-    #[test]
-    fn a_step_is_read_back_as_it_was_written() {
-        let action = Action::Hardlink;
-        let step = step(1, 2);
-        let line = line(&action, &step);
-        assert_eq!(step_of(line.clone(), &action), Ok(step));
-        assert!(step_of(line.clone(), &Action::Remove).is_err());
-        let all = line.as_object().unwrap();
-        for key in all.keys().filter(|key| *key != "kind") {
-            let mut less = all.clone();
-            less.remove(key);
-            assert!(step_of(Value::Object(less), &action).is_err(), "{key}");
-        }
-    }
+/// The space that is free if all names are removed.
+fn own_bytes(paths: &[PathBuf]) -> u64 {
+    let found = fs::symlink_metadata(&paths[0]);
+    let is_all = found.is_ok_and(|found| found.nlink() <= paths.len() as u64);
+    if is_all { unshared_bytes(&paths[0]) } else { 0 }
 }

@@ -168,7 +168,7 @@ fn proven(
         let names = file.names.iter().map(|name| {
             let now = places.absolute(&name.path).and_then(|path| match &file.contents {
                 None => origin.prove(&path, &file.state),
-                contents => origin.prove_directory(&path, &file.state, contents.as_ref()),
+                Some(contents) => origin.prove_directory(&path, &file.state, contents),
             });
             now.map_err(|why| (name.path.clone(), why))
         });

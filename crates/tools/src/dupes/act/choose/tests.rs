@@ -35,8 +35,9 @@ fn copy(inode: u64, modified_ns: i64, paths: &[&str]) -> Copy {
 /// What stays of three files: `path why`, in the order of the paths.
 fn kept(copies: &[Copy], texts: &[&str]) -> Vec<String> {
     let choice = choose(copies, &rules(texts), false);
-    let each = |(paths, why): &(Vec<PathBuf>, String)| -> Vec<String> {
-        paths.iter().map(|path| format!("{} {why}", path.display())).collect()
+    let each = |kept: &KeptCopy| -> Vec<String> {
+        let names = kept.paths.iter();
+        names.map(|path| format!("{} {}", path.display(), kept.why)).collect()
     };
     let mut kept: Vec<_> = choice.kept.iter().flat_map(each).collect();
     kept.sort();
@@ -202,7 +203,7 @@ fn links_need_a_copy_on_each_file_system() {
     let mut copies = three();
     copies[2].state.device = 2;
     let choice = choose(&copies, &rules(&["oldest"]), true);
-    let kept: Vec<_> = choice.kept.iter().map(|(_, why)| why.as_str()).collect();
+    let kept: Vec<_> = choice.kept.iter().map(|kept| kept.why.as_str()).collect();
     assert_eq!(kept, ["oldest", "last copy on this file system"]);
     assert_eq!(choice.steps.len(), 1);
     assert_eq!(choice.steps[0].keep.path, Path::new("/work/b/long-name"));
@@ -346,7 +347,7 @@ proptest! {
         is_linked: bool,
     ) {
         let choice = choose(&copies, &rules, is_linked);
-        let kept: HashSet<&Path> = choice.kept.iter().flat_map(|(paths, _)| paths).map(PathBuf::as_path).collect();
+        let kept: HashSet<&Path> = choice.kept.iter().flat_map(|kept| &kept.paths).map(PathBuf::as_path).collect();
         let stays = |copy: &Copy| copy.names.iter().all(|name| kept.contains(name.path.as_path()));
         let goes = |copy: &Copy| copy.names.iter().all(|name| !kept.contains(name.path.as_path()));
         let least = rules.iter().filter_map(Rule::at_least).max().unwrap_or(1);
