@@ -1,5 +1,6 @@
 //! Brings files into the cache state of a trial, and verifies that they are in it.
 
+use std::ops::ControlFlow;
 use std::path::Path;
 
 use seekless::cache::{self, CachedFile, Resident};
@@ -37,7 +38,7 @@ pub enum Judged {
 /// The part of the bytes that may be in another state if files are judged together.
 const ASTRAY_PART: f64 = 0.02;
 
-/// Brings files into a state, and reads the state back.
+/// Brings files into a state, and reads the state back. Warming ends early if it is stopped.
 ///
 /// # Errors
 /// The engine's, where a file cannot be opened, synced or read.
@@ -46,13 +47,22 @@ pub fn bring<'a>(
     state: Cache,
     drop: Drop,
     judged: Judged,
+    is_stopped: &dyn Fn() -> bool,
 ) -> seekless::Result<CacheState> {
-    let brought: fn(&Path) -> seekless::Result<Resident> = match state {
+    let goes_on = |_| {
+        if is_stopped() {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    };
+    let warm = |path: &Path| CachedFile::open(path)?.warm(goes_on);
+    let brought: &dyn Fn(&Path) -> seekless::Result<Resident> = match state {
         Cache::None => return Ok(CacheState::UNKNOWN),
         // The storage is synced, so dirty pages are an exception, found by reading back.
-        Cache::Cold | Cache::Over => |path| CachedFile::open(path)?.drop_pages(),
-        Cache::Warm => |path| cache::warm_file(path),
-        Cache::FirstTouch => |path| cache::resident(path),
+        Cache::Cold | Cache::Over => &|path: &Path| CachedFile::open(path)?.drop_pages(),
+        Cache::Warm => &warm,
+        Cache::FirstTouch => &|path: &Path| cache::resident(path),
     };
     let mut found = files.clone().map(brought).collect::<seekless::Result<Vec<_>>>()?;
     if state == Cache::Over {
@@ -80,7 +90,13 @@ pub fn bring_part(
     drop: Drop,
     is_stopped: &dyn Fn() -> bool,
 ) -> seekless::Result<CacheState> {
-    let mut brought = bring(std::iter::once(&*part.path), Cache::Cold, drop, Judged::Each)?;
+    let mut brought = bring(
+        std::iter::once(&*part.path),
+        Cache::Cold,
+        drop,
+        Judged::Each,
+        is_stopped,
+    )?;
     if state != Cache::Warm {
         return Ok(brought);
     }

@@ -116,7 +116,7 @@ fn options_are_offered_to_those_who_begin_one() {
 }
 
 /// Arguments whose values only their user knows.
-const FREE: [&str; 16] = [
+const FREE: [&str; 17] = [
     "TIME",
     "SIZE",
     "N",
@@ -133,6 +133,7 @@ const FREE: [&str; 16] = [
     "PATTERN",
     "REGEX",
     "UID",
+    "READS/WRITES",
 ];
 
 #[test]

@@ -71,14 +71,17 @@ fn here(command: &str) -> Option<String> {
     if line.starts_with("seekless bench") {
         line.push_str(" --rounds 1");
         let (is_mine, is_like) = (line.contains("my.toml"), line.contains("--like"));
-        let has_cache = !is_like && !line.contains("bench write");
+        let is_of_requests = ["bench commit", "bench random"]
+            .iter()
+            .any(|start| line.contains(start));
+        let has_cache = !is_like && !is_of_requests && !line.contains("bench write");
         line.push_str(if has_cache { " --cache warm" } else { "" });
         line.push_str(if is_like || line.contains("--file") {
             ""
         } else {
             " --size 1M"
         });
-        line.push_str(if is_like || is_mine {
+        line.push_str(if is_like || is_mine || is_of_requests {
             ""
         } else {
             " --methods '*/sync,block=1M*'"

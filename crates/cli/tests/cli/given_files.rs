@@ -162,6 +162,33 @@ fn parts_of_a_large_file_are_read_and_a_sparse_file_is_said_to_be_sparse() {
     );
 }
 
+#[test]
+fn an_interrupt_ends_the_warming_of_a_large_file_at_once() {
+    let place = Place::new();
+    fs::File::create(place.path("large")).unwrap().set_len(2 << 40).unwrap();
+    let line = [
+        "bench",
+        "read",
+        "--file",
+        "large",
+        "--methods",
+        "read/sync,block=1M",
+        "--cache",
+        "warm",
+        "--rounds",
+        "1",
+    ];
+    let mut child = place.command().args(line).spawn().unwrap();
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    assert!(child.try_wait().unwrap().is_none(), "it reads 2 TiB");
+    let started = std::time::Instant::now();
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    // A second, and as much for a busy machine.
+    assert!(started.elapsed().as_secs_f64() < 2.0, "{:?}", started.elapsed());
+}
+
 /// The names in the place's directory.
 fn names(place: &Place) -> Vec<OsString> {
     let entries = fs::read_dir(place.directory()).unwrap();

@@ -357,7 +357,13 @@ impl BenchSession<'_> {
         let read_ahead = contest.read_ahead_kib.map(set).transpose();
         let _read_ahead = read_ahead.map_err(Unrecorded::unavailable)?;
         if contest.cache == Cache::Over {
-            cache_state::bring(setup.held(contest.target), Cache::Over, self.run.drop, Judged::Each)?;
+            cache_state::bring(
+                setup.held(contest.target),
+                Cache::Over,
+                self.run.drop,
+                Judged::Each,
+                &|| self.stop.is_requested(),
+            )?;
         }
         let spec = Spec {
             contest: Some(Contest {
@@ -426,7 +432,7 @@ impl BenchSession<'_> {
             })?);
         }
         let held = setup.held(contest.target);
-        let mut state = cache_state::bring(held.clone(), cache, drop, judged)?;
+        let mut state = cache_state::bring(held.clone(), cache, drop, judged, &|| self.stop.is_requested())?;
         // File systems in memory may have no pages for holes, even after reading them.
         if cache == Cache::Warm && !storage.has_cold && cache_state::holds_all_data(held)? {
             state.wrong = None;
@@ -434,7 +440,9 @@ impl BenchSession<'_> {
         if cache == Cache::Cold
             && let Some(backing) = storage.backing_file()
         {
-            let behind = cache_state::bring(std::iter::once(backing), cache, drop, Judged::Each)?;
+            let behind = cache_state::bring(std::iter::once(backing), cache, drop, Judged::Each, &|| {
+                self.stop.is_requested()
+            })?;
             let wrong = behind.resident.filter(|part| *part > STRAY_PART).map(|part| {
                 let percent = part * 100.0;
                 format!("{percent:.1} % of the backing file of the loop device was resident")
