@@ -16,6 +16,7 @@ mod journal;
 mod name_state;
 pub mod origin;
 pub mod past;
+mod path_text;
 mod place;
 pub mod plan;
 mod prepare;

@@ -9,11 +9,9 @@
 
 use std::cell::Cell;
 use std::collections::HashMap;
-use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -26,6 +24,7 @@ use super::choose::{Chosen, GroupChoice, KeptCopy};
 use super::copies::CopyPlaces;
 use super::directory::unshared_bytes;
 use super::origin::SearchOrigin;
+use super::path_text::{path_of, written};
 use super::report::RefusedPart;
 use super::{ActedOn, Action, KeptFile, Refused, Step, StepOutcome};
 use crate::json;
@@ -203,60 +202,6 @@ fn groups<'a>(choice: &GroupChoice, steps: &[&'a Step]) -> Vec<(Vec<KeptCopy>, V
         groups[number].1.push(step);
     }
     groups
-}
-
-/// A path as it is written: what is not printable UTF-8, a backslash, and a space at an end are escaped. That of a directory ends with a
-/// slash.
-fn written(path: &Path, is_directory: bool) -> Vec<u8> {
-    let mut text = Vec::new();
-    let escape = |text: &mut Vec<u8>, bytes: &[u8]| {
-        text.extend(bytes.iter().flat_map(|byte| format!("\\x{byte:02x}").into_bytes()));
-    };
-    for chunk in path.as_os_str().as_bytes().utf8_chunks() {
-        let mut bytes = [0; 4];
-        for character in chunk.valid().chars() {
-            let shown = &*character.encode_utf8(&mut bytes);
-            match character {
-                '\\' => text.extend_from_slice(b"\\\\"),
-                _ if visible(shown) != shown => escape(&mut text, shown.as_bytes()),
-                _ => text.extend_from_slice(shown.as_bytes()),
-            }
-        }
-        escape(&mut text, chunk.invalid());
-    }
-    // An editor may cut it off.
-    if text.last() == Some(&b' ') {
-        text.pop();
-        escape(&mut text, b" ");
-    }
-    if is_directory {
-        text.push(b'/');
-    }
-    text
-}
-
-/// The reverse, without the slash.
-fn path_of(text: &[u8]) -> Result<PathBuf, Refused> {
-    let mut path = Vec::new();
-    let mut rest = text;
-    while let Some((first, more)) = rest.split_first() {
-        rest = more;
-        if *first != b'\\' {
-            path.push(*first);
-            continue;
-        }
-        let digits = more.strip_prefix(b"x").and_then(|more| more.get(..2));
-        let byte = digits.and_then(|digits| json::bytes_of(std::str::from_utf8(digits).ok()?));
-        match (more.first(), byte.as_deref()) {
-            (Some(b'\\'), _) => (path.push(b'\\'), rest = &more[1..]),
-            (_, Some(&[byte])) if byte != 0 => (path.push(byte), rest = &more[3..]),
-            _ => return Err("a backslash in its path begins no escape: write `\\\\` or `\\xHH`".to_owned()),
-        };
-    }
-    if path.is_empty() || path.contains(&0) {
-        return Err("it has no path".to_owned());
-    }
-    Ok(OsString::from_vec(path).into())
 }
 
 /// A line, as it says.
