@@ -125,14 +125,13 @@ impl ContestView<'_> {
         let is_plain = only(!(compares || updates || requests));
         let [compares, updates, requests] = [compares, updates, requests].map(only);
         let mixed = only(is_mixed);
-        let further = if is_mixed { Full } else { requests };
         let commands = contest.entries.iter().all(|entry| entry.command().is_some());
         let p90 = if has_p90 { More } else { Full };
         let in_fsync = Some(summary.fsync_seconds).filter(|_| contest.durability != Durability::None);
         let invalid = Some(f64::from(summary.invalid)).filter(|invalid| *invalid > 0.0);
         let behind = row.ratio();
         let speed = if self.in_times { "time" } else { "rate" };
-        vec![
+        let mut figures = vec![
             figure(Brief, speed, rate, |_| row.speed()),
             figure(Brief, "± (95 %)", Some(width), |_| spread(&summary.seconds)),
             figure(Full, "95 % interval", rate, |_| row.interval().unwrap_or_default()),
@@ -149,10 +148,10 @@ impl ContestView<'_> {
             figure(mixed, "read p99", read(|latency| latency.p99_ns), nanoseconds),
             figure(mixed, "read p99.9", read(|latency| latency.p99_9_ns), nanoseconds),
             figure(requests, p50, latency(|latency| latency.p50_ns), nanoseconds),
-            figure(further, "p90", latency(|latency| latency.p90_ns), nanoseconds),
+            figure(Full, "p90", latency(|latency| latency.p90_ns), nanoseconds),
             figure(requests, p99, latency(|latency| latency.p99_ns), nanoseconds),
             figure(requests, p99_9, latency(|latency| latency.p99_9_ns), nanoseconds),
-            figure(further, "longest", latency(|latency| latency.max_ns), nanoseconds),
+            figure(Full, "longest", latency(|latency| latency.max_ns), nanoseconds),
             figure(is_plain, "cpu", Some(summary.cpu_seconds / median), part),
             figure(only(syncs), "fsync", in_fsync.map(|time| time / median), part),
             figure(only(commands), "memory", Some(row.peak_memory_bytes as f64), size),
@@ -163,7 +162,14 @@ impl ContestView<'_> {
             figure(Brief, "rounds", Some(summary.rounds.into()), count),
             figure(Full, "invalid", invalid, count),
             figure(Full, "vs best", behind.map(|ratio| ratio.median), |_| told(behind)),
-        ]
+        ];
+        if contest.random.is_some() {
+            // Latencies are what is asked for, so they stand first, where a narrow terminal shows them.
+            let spread = figures.remove(1);
+            let after = figures.iter().position(|(_, head, _)| *head == p99_9);
+            figures.insert(after.map_or(1, |at| at + 1), spread);
+        }
+        figures
     }
 }
 
