@@ -179,7 +179,8 @@ pub fn wrapped(indent: usize, text: &str, width: Width) -> String {
 
 /// Breaks a method's name after commas; further lines are indented by `indent` columns.
 pub fn wrapped_at_commas(name: &str, room: usize, indent: usize) -> String {
-    filled(name.split_inclusive(','), room, indent).join("\n")
+    // The mechanism stands before a space.
+    filled(name.split_inclusive([',', ' ']), room, indent).join("\n")
 }
 
 /// Puts as many pieces on each line as fit, not counting a space at its end. All lines but the first are indented.
