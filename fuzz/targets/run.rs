@@ -8,7 +8,7 @@
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
-use seekless_cli::{Page, Width, show_comparison, show_rankings, show_run};
+use seekless_cli::{Page, RunParts, Width, show_comparison, show_rankings, show_run};
 use seekless_lab::experiment::KNOWN;
 use seekless_record::{Run, from_json, to_json};
 use seekless_report::{to_csv, to_html, to_markdown};
@@ -36,7 +36,7 @@ fn use_all(run: &Run) {
 
     let mut shown = Vec::new();
     let mut page = Page::new(&mut shown, Width::default());
-    show_run(&mut page, run, true).expect("memory takes it");
+    show_run(&mut page, run, RunParts { all: true, notes: true, ..RunParts::default() }).expect("memory takes it");
     if let Ok(comparison) = compare(run, &nameless) {
         let objections = objections(run, &nameless);
         show_comparison(&mut page, &comparison, &objections, true).expect("memory takes it");

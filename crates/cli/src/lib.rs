@@ -24,7 +24,7 @@ use tracing_subscriber::prelude::*;
 
 /// Used by the fuzz targets.
 #[doc(hidden)]
-pub use show::{Page, Width, show_comparison, show_rankings, show_run};
+pub use show::{Page, RunParts, Width, show_comparison, show_rankings, show_run};
 
 use command::{Cli, Failure};
 use seekless_results::visible;

@@ -45,6 +45,9 @@ documents! {
         pub seed: u64 => Bounds::SEED,
         /// The budget, in seconds; `None` if a number of rounds was given instead.
         pub budget_seconds: Option<f64> => Bounds::SECONDS,
+        /// Whether it is not to be combined with other runs (`--alone`).
+        #[serde(default)]
+        pub alone: bool,
         /// How the page cache was emptied.
         pub drop: Drop,
         /// The revision that measured it; `None` for a run of a version before 3.

@@ -92,6 +92,7 @@ mod tests {
             ended: Ended::Complete,
             experiments: vec!["read".to_owned()],
             seed: u64::MAX,
+            alone: false,
             budget_seconds: None,
             drop: Drop::File,
             revision: None,

@@ -12,6 +12,7 @@ pub mod simulation;
 pub mod statistics;
 
 mod anonymous;
+mod answer;
 mod between;
 mod columns;
 mod compare;
@@ -33,6 +34,7 @@ mod warnings;
 mod words;
 
 pub use anonymous::{Given, Known, anonymous};
+pub use answer::ContestAnswer;
 pub use columns::{Cell, Line, Table, document_size};
 pub use compare::{Answer, Availability, Change, Comparison, ContestChange, MethodChange, compare, short};
 pub use decider::{

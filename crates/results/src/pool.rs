@@ -53,11 +53,13 @@ pub fn pool(run: &Run, others: &[Run]) -> Run {
     pooled
 }
 
-/// Whether a run may be combined with another: measured in the same way on the same machine, with a common storage.
+/// Whether a run may be combined with another, which is not one of its own: measured in the same way on the same machine, with a common
+/// storage.
 #[must_use]
 pub fn is_alike(one: &Run, other: &Run) -> bool {
     let is_known = |storage: &Storage| other.storages.iter().any(|other| is_same_storage(storage, other));
     one.revision.is_some()
+        && !other.alone
         && one.revision == other.revision
         && one.drop == other.drop
         && is_same_machine(&one.machine, &other.machine)

@@ -1,6 +1,7 @@
 //! Terminal output: tables, bars, sentences and JSON.
 
 mod act;
+mod answers;
 mod bench;
 mod cache;
 mod comparison;
@@ -39,7 +40,7 @@ pub use objects::JsonForm;
 pub use page::{Page, Width, other_file_systems};
 pub use progress::{Activity, Amount, Cleared, LINE, stderr, stdout};
 pub use rankings::show_rankings;
-pub use run::show_run;
+pub use run::{RunParts, next_command, show_run};
 pub use runs::{held_bytes, list_runs, runs_json, too_large};
 pub use storage::{Described, FoundStorage, StorageBehind, show_storage, storage_json};
 pub use tree::{Differences, Form, show_same_size};

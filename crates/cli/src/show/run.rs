@@ -1,81 +1,124 @@
-//! A run on a terminal: the machine and the storages, a ranked table for each contest, and conclusions over contests.
+//! A run on a terminal: notes, a ranked table for each contest, the answers, and what to do next.
 
 use std::collections::{BTreeSet, HashMap};
 use std::io::{self, Write};
 
+use clap::Args;
 use seekless_record::{Contest, Ended, Entry, Run, Status};
-use seekless_results::{ContestView, Row, View, Visible, short_name, sittings};
+use seekless_results::{ContestView, Row, View, Visible, short_name, sittings, visible};
 
+use super::answers::show_answers;
 use super::contest::{cut, show_contest};
 use super::page::{Page, tail};
 use super::system::show_system;
 use super::table::{TableRow, TextTable};
+use super::units::counted;
 use super::{BOLD, DIM, PLAIN, WARNING};
 
-/// Shows a run; `all` also shows dropped and unavailable methods.
-pub fn show_run(page: &mut Page<'_>, run: &Run, all: bool) -> io::Result<()> {
+/// What is shown of a run before its answers.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub struct RunParts {
+    /// Show the tables, too
+    #[arg(long)]
+    pub tables: bool,
+    /// Show the tables, with methods that were dropped or are unavailable
+    #[arg(long)]
+    pub all: bool,
+    /// Show the notes, too: machine, storage, choices and warnings
+    #[arg(long)]
+    pub notes: bool,
+}
+
+/// Shows a run: what is asked for, then its answers. The caller says where the run is, and [`next_command`].
+pub fn show_run(page: &mut Page<'_>, run: &Run, parts: RunParts) -> io::Result<()> {
     let shown = Visible::of(run);
     let view = View::of(&shown);
     let run = view.run;
+    if parts.notes {
+        show_notes(page, &view)?;
+    }
+    if parts.tables || parts.all {
+        show_tables(page, &view, parts.all)?;
+    }
+    show_answers(page, &view.answers)?;
     for answer in &view.storages {
-        page.labelled(BOLD, "Answer", INDENT, answer)?;
+        page.say(PLAIN, answer)?;
     }
-    for (about, line) in &view.facts {
-        match *about {
-            "Lab" => page.indented(DIM, "Lab      ", INDENT, line)?,
-            "Storage" | "Machine" => page.labelled(BOLD, about, INDENT, line)?,
-            _ => {}
-        }
+    if run.ended == Ended::Interrupted {
+        page.say(WARNING, "Interrupted: what was measured until then is shown and saved.")?;
     }
+    let hidden = view.crossovers.len() + view.sittings.iter().len() + run.choices.len() + run.warnings.len();
+    if !parts.notes && hidden > 0 {
+        let notes = counted(hidden as u64, "note");
+        page.say(DIM, &format!("{notes}: seekless runs show --notes {}", run.id))?;
+    }
+    Ok(())
+}
+
+fn show_notes(page: &mut Page<'_>, view: &View<'_>) -> io::Result<()> {
+    for (about, line) in view.facts.iter().filter(|(about, _)| NOTED.contains(about)) {
+        page.labelled(BOLD, about, INDENT, line)?;
+    }
+    for sentence in &view.crossovers {
+        page.labelled(BOLD, "Winner", INDENT, sentence)?;
+    }
+    if let Some(sentence) = &view.sittings {
+        page.labelled(BOLD, "Sittings", INDENT, sentence)?;
+    }
+    for choice in &view.run.choices {
+        page.labelled(BOLD, "Chosen", INDENT, choice)?;
+    }
+    for warning in &view.run.warnings {
+        page.labelled(WARNING, "Note", INDENT, warning)?;
+    }
+    writeln!(page)
+}
+
+/// The circumstances that are shown.
+const NOTED: [&str; 3] = ["Storage", "Machine", "Lab"];
+
+fn show_tables(page: &mut Page<'_>, view: &View<'_>, all: bool) -> io::Result<()> {
     let mut groups = HashMap::<_, Vec<&ContestView<'_>>>::new();
     for contest in &view.contests {
         let group = groups.entry((&contest.contest.experiment, &contest.name));
         group.or_default().push(contest);
     }
-    let left = run.contests.iter().filter(|contest| has_had_no_turn(contest)).count();
     for contest in view.contests.iter().filter(|contest| !has_had_no_turn(contest.contest)) {
         // A group is shown as a whole when its first contest comes.
         if let Some(same) = groups.remove(&(&contest.contest.experiment, &contest.name)) {
-            show_group(page, run, &same, all)?;
+            show_group(page, view.run, &same, all)?;
+            writeln!(page)?;
         }
     }
-    for sentence in &view.crossovers {
-        writeln!(page)?;
-        page.say(PLAIN, sentence)?;
-    }
-    if let Some(sentence) = &view.sittings {
-        writeln!(page)?;
-        let needed = sittings(run).and_then(|sittings| Some(sittings.needed? - sittings.count));
-        let how = needed.map_or_else(String::new, |more| {
-            let id = &run.id;
-            format!(" `seekless bench --like {id} --sittings {more} --every 4h` measures in the background.")
-        });
-        page.labelled(BOLD, "Sittings", INDENT, &format!("{sentence}{how}"))?;
-    }
-    if run.ended == Ended::Interrupted {
-        let what = "Interrupted: what was measured until then is shown and saved.";
-        writeln!(page)?;
-        page.say(WARNING, what)?;
-    }
-    if left > 0 {
-        writeln!(page)?;
-        let sentence = format!(
-            "{left} of {} contests not measured yet: `seekless bench --resume {}` continues.",
-            run.contests.len(),
-            run.id
-        );
-        page.labelled(BOLD, "Left", INDENT, &sentence)?;
-    }
-    if !run.choices.is_empty() || !run.warnings.is_empty() {
-        writeln!(page)?;
-    }
-    for choice in &run.choices {
-        page.indented(DIM, "Chosen   ", INDENT, choice)?;
-    }
-    for warning in &run.warnings {
-        page.labelled(WARNING, "Note", INDENT, warning)?;
-    }
     Ok(())
+}
+
+/// The largest budget that is worth a try.
+const LONGEST_BUDGET_SECONDS: f64 = 3600.0;
+
+/// The command that would settle what is open, and what that is.
+pub fn next_command(run: &Run) -> Option<String> {
+    let id = visible(&run.id);
+    let left = run.contests.iter().filter(|contest| has_had_no_turn(contest)).count() as u64;
+    if left > 0 {
+        let left = counted(left, "contest");
+        return Some(format!("seekless bench --resume {id}  ({left} not measured yet)"));
+    }
+    let conclusions = run.contests.iter().filter_map(|contest| contest.conclusion.as_ref());
+    let times: Vec<f64> = conclusions
+        .filter_map(|conclusion| conclusion.decided_by_times)
+        .collect();
+    let most = times.iter().copied().fold(0.0, f64::max);
+    let seconds = (most * run.budget_seconds.unwrap_or(run.elapsed_seconds)).ceil();
+    if !times.is_empty() && seconds <= LONGEST_BUDGET_SECONDS {
+        let open = times.len();
+        return Some(format!(
+            "seekless bench --resume {id} --budget {seconds:.0}s  ({open} undecided)"
+        ));
+    }
+    let sittings = sittings(run)?;
+    let more = sittings.needed?.saturating_sub(sittings.count);
+    (more > 0).then(|| format!("seekless bench --like {id} --sittings {more} --every 4h  (other times of the day)"))
 }
 
 /// Whether the run ended before a contest was measured.
@@ -95,7 +138,6 @@ fn show_group(page: &mut Page<'_>, run: &Run, group: &[&ContestView<'_>], all: b
     let is_side_by_side = is_ranked && group.len() > 1 && show_side_by_side(page, run, group, all)?;
     for contest in group {
         if !is_side_by_side {
-            writeln!(page)?;
             show_contest(page, contest, all)?;
         }
         if all || contest.asks_for_system {
@@ -139,7 +181,7 @@ fn show_side_by_side(page: &mut Page<'_>, run: &Run, contests: &[&ContestView<'_
     if !table.fits(page) {
         return Ok(false);
     }
-    writeln!(page, "\n{BOLD}{}{BOLD:#}", contests[0].name)?;
+    writeln!(page, "{BOLD}{}{BOLD:#}", contests[0].name)?;
     table.print(page, &[])?;
     for contest in contests {
         if let Some(conclusion) = &contest.contest.conclusion {

@@ -6,7 +6,7 @@ use jiff::{Timestamp, Unit};
 use seekless::Operation;
 use seekless_lab::store::{Document, LIMIT_BYTES};
 use seekless_record::{Cache, Contest, Ended, Run};
-use seekless_results::{DeviceKind, Origin, bytes, operations, title, visible};
+use seekless_results::{ContestAnswer, DeviceKind, Origin, bytes, operations, title, visible};
 use serde_json::{Value, json};
 
 use super::page::{Page, columns_of};
@@ -127,33 +127,19 @@ fn what_and_where(run: &Run) -> String {
     format!("{experiments}: {storages}; {} {}", machine.system, machine.kernel)
 }
 
-/// The method recommended for each operation (for the largest files, cold before warm), and the result of sustained
-/// writes.
+/// The answer for each operation (for the largest files, cold before warm), and for sustained writes.
 fn verdicts(run: &Run) -> Vec<String> {
     let weight = |contest: &&Contest| (contest.size_bytes, contest.cache == Cache::Cold);
-    let verdict = |operation: Operation| {
-        let contests = run
-            .contests
-            .iter()
-            .filter(|contest| contest.operation == operation && !contest.sustained);
-        let contest = contests.rev().max_by_key(weight)?;
-        let recommended = contest.conclusion.as_ref()?.recommended.as_deref();
-        Some(format!(
-            "{operation}: {}",
-            recommended.map_or("undecided", without_operation)
-        ))
+    let largest = |operation: Operation| {
+        let contests = run.contests.iter();
+        let contests = contests.filter(|contest| contest.operation == operation && !contest.sustained);
+        contests.rev().max_by_key(weight)
     };
     let sustained = run.contests.iter().filter(|contest| contest.sustained);
-    let sentences = sustained.filter_map(|contest| Some(contest.conclusion.as_ref()?.sentence.clone()));
-    operations(run)
-        .into_iter()
-        .filter_map(verdict)
-        .chain(sentences)
+    let told = operations(run).into_iter().filter_map(largest).chain(sustained);
+    told.filter_map(|contest| ContestAnswer::of(run, contest))
+        .map(|answer| format!("{}: {}", answer.question, answer.words()))
         .collect()
-}
-
-fn without_operation(method: &str) -> &str {
-    method.split_once('/').map_or(method, |(_, name)| name)
 }
 
 #[cfg(test)]

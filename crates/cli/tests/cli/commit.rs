@@ -9,7 +9,9 @@ use super::place::Place;
 fn appends_of_each_block_and_number_of_writers_are_ranked_apart_timed_and_checked() {
     let place = Place::new();
     let ended = place
-        .run(&["bench", "commit", "--size", "256K", "--rounds", "1"])
+        .run(&[
+            "bench", "--tables", "--notes", "commit", "--size", "256K", "--rounds", "1",
+        ])
         .succeeded();
     let title = "write 64 appends, each durable, 4K by 4 writers";
     assert!(ended.stdout.contains(title), "{}", ended.stdout);
@@ -49,7 +51,9 @@ fn appends_of_each_block_and_number_of_writers_are_ranked_apart_timed_and_checke
         assert_eq!(trial.latency.unwrap().requests, u64::from(appends.requests));
         assert_eq!((trial.bytes, trial.checked_bytes), (256 << 10, Some(256 << 10)));
     }
-    let again = place.run(&["bench", "--like", "latest", "--rounds", "1"]).succeeded();
+    let again = place
+        .run(&["bench", "--tables", "--notes", "--like", "latest", "--rounds", "1"])
+        .succeeded();
     assert!(again.stdout.contains(title), "{}", again.stdout);
 }
 
@@ -66,7 +70,7 @@ fn only_durable_sequential_writes_append() {
             "name = \"x\"\nabout = \"\"\n[[contest]]\noperation = \"{operation}\"\ntarget = \"append\"\nmethods = [\"{method}\"]\n"
         );
         place.file("mine.toml", text.as_bytes());
-        let ended = place.run(&["bench", "mine.toml", "--rounds", "1"]);
+        let ended = place.run(&["bench", "--tables", "--notes", "mine.toml", "--rounds", "1"]);
         assert_eq!(ended.code, Some(2), "{method}");
         assert!(
             ended.stderr.contains("`append` needs methods that write sequentially"),

@@ -61,7 +61,16 @@ fn right_verdicts_are_ranked_and_wrong_ones_end_their_entry() {
     let place = Place::new();
     place.file("pairs.toml", PAIRS.as_bytes());
     let ended = place
-        .run(&["bench", "pairs.toml", "--rounds", "1", "--drop", "file"])
+        .run(&[
+            "bench",
+            "--tables",
+            "--notes",
+            "pairs.toml",
+            "--rounds",
+            "1",
+            "--drop",
+            "file",
+        ])
         .succeeded();
     assert!(ended.stdout.contains("it has a copy made"), "{}", ended.stdout);
     let run = place.only_run();
@@ -92,7 +101,8 @@ fn the_second_files_may_lie_elsewhere_and_a_run_of_them_is_gone_on_with() {
     let place = Place::new();
     std::fs::create_dir(place.path("there")).unwrap();
     let arguments = [
-        "bench", "compare", "--size", "64K", "--drop", "file", "--budget", "2s", "--other", "there",
+        "bench", "--tables", "--notes", "compare", "--size", "64K", "--drop", "file", "--budget", "2s", "--other",
+        "there",
     ];
     place.run(&arguments).succeeded();
     let run = place.only_run();
@@ -104,7 +114,7 @@ fn the_second_files_may_lie_elsewhere_and_a_run_of_them_is_gone_on_with() {
     );
     assert!(run.trials.iter().any(|trial| trial.valid));
     place
-        .run(&["bench", "--resume", "latest", "--budget", "2s"])
+        .run(&["bench", "--tables", "--notes", "--resume", "latest", "--budget", "2s"])
         .succeeded();
     let resumed = place.only_run();
     assert!(resumed.trials.len() > run.trials.len());
@@ -118,6 +128,8 @@ fn the_experiments_of_2009_and_2012_run_in_small() {
         place
             .run(&[
                 "bench",
+                "--tables",
+                "--notes",
                 name,
                 "--size",
                 "64K",
@@ -169,7 +181,9 @@ sizes = ["1M"]
 read-ahead-kib = [0, 256]
 "#,
     );
-    place.run(&["bench", "ahead.toml", "--rounds", "1"]).succeeded();
+    place
+        .run(&["bench", "--tables", "--notes", "ahead.toml", "--rounds", "1"])
+        .succeeded();
     let first = place.only_run();
     for contest in &first.contests {
         match &contest.entries[0].status {

@@ -34,7 +34,9 @@ argv = ["false", "{file}"]
 fn external_commands_are_timed_beside_methods_and_fail_alone() {
     let place = Place::new();
     place.file("mine.toml", CAT.as_bytes());
-    let ended = place.run(&["bench", "mine.toml", "--rounds", "2"]).succeeded();
+    let ended = place
+        .run(&["bench", "--tables", "--notes", "mine.toml", "--rounds", "2"])
+        .succeeded();
     assert!(ended.stdout.contains("  cat "), "{}", ended.stdout);
     assert!(ended.stdout.contains("failing failed: "), "{}", ended.stdout);
     let run = place.only_run();
@@ -71,7 +73,9 @@ argv = ["sh", "-c", "wc -c < $0 >> runs", "{file}"]
 fn the_first_trial_of_a_small_warm_round_is_thrown_away() {
     let place = Place::new();
     place.file("counted.toml", COUNTED.as_bytes());
-    place.run(&["bench", "counted.toml", "--rounds", "6"]).succeeded();
+    place
+        .run(&["bench", "--tables", "--notes", "counted.toml", "--rounds", "6"])
+        .succeeded();
     let run = place.only_run();
     let runs = std::fs::read_to_string(place.path("runs")).unwrap();
     for (index, contest) in run.contests.iter().enumerate() {
@@ -95,6 +99,8 @@ fn holes_2003_runs_with_small_files() {
     let place = Place::new();
     let arguments = [
         "bench",
+        "--tables",
+        "--notes",
         "holes-2003",
         "--rounds",
         "1",
@@ -156,7 +162,7 @@ fn malformed_toml_is_answered_with_line_and_column() {
         ("", "bad.toml:1:1: "),
     ] {
         place.file("bad.toml", text.as_bytes());
-        let sentence = place.run(&["bench", "bad.toml"]).refused();
+        let sentence = place.run(&["bench", "--tables", "--notes", "bad.toml"]).refused();
         assert!(sentence.contains(at), "{at} is not in: {sentence}");
     }
 }
@@ -165,7 +171,7 @@ fn malformed_toml_is_answered_with_line_and_column() {
 fn a_missing_program_ends_the_run_before_anything_is_made() {
     let place = Place::new();
     place.file("mine.toml", CAT.replace("optional = true\n", "").as_bytes());
-    let refusal = place.run(&["bench", "mine.toml"]).refused();
+    let refusal = place.run(&["bench", "--tables", "--notes", "mine.toml"]).refused();
     let answer = "mine.toml:16:8: there is no program `a-program-that-nobody-has`";
     assert!(refusal.contains(answer), "{refusal}");
     assert!(place.saved().is_empty());
@@ -189,7 +195,9 @@ fn a_run_in_which_nothing_could_be_measured_is_an_error_and_not_saved() {
     let place = Place::new();
     place.bench::<&str>(&[]).succeeded();
     place.file("failing.toml", FAILING.as_bytes());
-    let refusal = place.run(&["bench", "failing.toml", "--rounds", "1"]).refused();
+    let refusal = place
+        .run(&["bench", "--tables", "--notes", "failing.toml", "--rounds", "1"])
+        .refused();
     assert!(
         refusal.contains("nothing was measured: command/failing: failed: "),
         "{refusal}"
@@ -201,14 +209,19 @@ fn a_run_in_which_nothing_could_be_measured_is_an_error_and_not_saved() {
 fn a_misspelt_word_of_an_experiment_is_answered_with_the_nearest() {
     let place = Place::new();
     place.file("bad.toml", CAT.replace("read/sync,block=128K", "read/snyc").as_bytes());
-    assert!(place.run(&["bench", "bad.toml"]).refused().contains("`read/sync`"));
+    assert!(
+        place
+            .run(&["bench", "--tables", "--notes", "bad.toml"])
+            .refused()
+            .contains("`read/sync`")
+    );
     place.file(
         "bad.toml",
         CAT.replace("operation = \"read\"", "operation = \"reed\"").as_bytes(),
     );
     assert!(
         place
-            .run(&["bench", "bad.toml"])
+            .run(&["bench", "--tables", "--notes", "bad.toml"])
             .refused()
             .contains("did you mean `read`")
     );
@@ -218,7 +231,12 @@ fn a_misspelt_word_of_an_experiment_is_answered_with_the_nearest() {
 fn a_file_that_is_no_text_is_refused() {
     let place = Place::new();
     place.file("bad.toml", b"name = \"\xff\"");
-    assert!(place.run(&["bench", "bad.toml"]).refused().contains("bad.toml"));
+    assert!(
+        place
+            .run(&["bench", "--tables", "--notes", "bad.toml"])
+            .refused()
+            .contains("bad.toml")
+    );
 }
 
 #[test]
@@ -264,7 +282,16 @@ fn contests_with_other_programs_run_with_small_files() {
         } else {
             &[]
         };
-        let arguments = ["bench", "peers.toml", "--rounds", "1", "--size", "64K"];
+        let arguments = [
+            "bench",
+            "--tables",
+            "--notes",
+            "peers.toml",
+            "--rounds",
+            "1",
+            "--size",
+            "64K",
+        ];
         let ended = place.run(&[&arguments, dropping].concat()).succeeded();
         assert!(ended.stdout.contains("memory"), "{}", ended.stdout);
         let run = place.only_run();
@@ -307,7 +334,7 @@ same-output = true
 fn commands_that_must_print_the_same_fail_where_they_do_not() {
     let place = Place::new();
     place.file("printing.toml", PRINTING.as_bytes());
-    place.run(&["bench", "printing.toml", "--rounds", "2"]);
+    place.run(&["bench", "--tables", "--notes", "printing.toml", "--rounds", "2"]);
     let run = place.only_run();
     let failed = |status: &&seekless_record::Entry| matches!(&status.status, Status::Failed(why) if why.contains("output differs"));
     let failed: Vec<_> = run.contests[0]
@@ -354,7 +381,18 @@ fn commands_read_an_existing_directory_which_stays_as_it_is() {
     let before = place.content();
     place.file("tree.toml", TREE.as_bytes());
     let ended = place
-        .run(&["bench", "tree.toml", "--rounds", "2", "--size", "64K", "--drop", "file"])
+        .run(&[
+            "bench",
+            "--tables",
+            "--notes",
+            "tree.toml",
+            "--rounds",
+            "2",
+            "--size",
+            "64K",
+            "--drop",
+            "file",
+        ])
         .succeeded();
     let path = place.path("mine").canonicalize().unwrap();
     let title = format!("read {}, 3 files, 14.6 KiB, warm", path.display());
@@ -387,7 +425,9 @@ fn commands_read_an_existing_directory_which_stays_as_it_is() {
             None => assert!(!is_warm, "{:?}", contest.entries),
         }
     }
-    place.run(&["bench", "--like", "latest", "--rounds", "1"]).succeeded();
+    place
+        .run(&["bench", "--tables", "--notes", "--like", "latest", "--rounds", "1"])
+        .succeeded();
     let contests: Vec<_> = place.saved().into_iter().flat_map(|run| run.contests).collect();
     assert_eq!(contests.len(), 4);
     assert!(
@@ -417,7 +457,11 @@ fn all_caches_of_the_system_are_dropped_before_cold_trials_of_small_files_and_no
         command
             .args(["-m", "sh", "-c", script])
             .arg(place.command().get_program());
-        let child = command.args(["bench", "--rounds", "1"]).args(options).spawn().unwrap();
+        let child = command
+            .args(["bench", "--tables", "--notes", "--rounds", "1"])
+            .args(options)
+            .spawn()
+            .unwrap();
         let ended = Ended::of(child);
         (ended.code, std::fs::read_to_string(caches).unwrap())
     };
@@ -450,7 +494,9 @@ fn a_directory_that_cannot_be_measured_makes_its_contest_unavailable() {
         ("/proc", "/proc: not a storage file system"),
     ] {
         place.file("tree.toml", TREE.replace("mine", tree).as_bytes());
-        let refusal = place.run(&["bench", "tree.toml", "--rounds", "1"]).refused();
+        let refusal = place
+            .run(&["bench", "--tables", "--notes", "tree.toml", "--rounds", "1"])
+            .refused();
         assert!(
             refusal.contains("nothing was measured: command/cat: not available: "),
             "{refusal}"
@@ -459,7 +505,9 @@ fn a_directory_that_cannot_be_measured_makes_its_contest_unavailable() {
     }
     let other = "[[contest]]\noperation = \"read\"\nmethods = [\"read/sync\"]\nsizes = [\"1M\"]\n";
     place.file("tree.toml", format!("{TREE}{other}").as_bytes());
-    place.run(&["bench", "tree.toml", "--rounds", "1"]).succeeded();
+    place
+        .run(&["bench", "--tables", "--notes", "tree.toml", "--rounds", "1"])
+        .succeeded();
     let statuses = place
         .only_run()
         .contests

@@ -61,7 +61,7 @@ fn all_exports_may_be_written_at_once_and_only_they_are() {
 fn a_budget_is_kept_and_a_seed_is_recorded() {
     let place = Place::new();
     let arguments = [
-        "bench", "read", "write", "copy", "--budget", "2s", "--size", "4M", "--seed", "7",
+        "bench", "--tables", "--notes", "read", "write", "copy", "--budget", "2s", "--size", "4M", "--seed", "7",
     ];
     let start = std::time::Instant::now();
     let ended = place.run(&arguments).succeeded();
@@ -101,7 +101,18 @@ fn a_run_that_cannot_be_saved_is_shown_and_counts_as_failed() {
     place.file("occupied", b"no directory");
     let mut command = place.command();
     command.env("XDG_DATA_HOME", place.path("occupied"));
-    command.args(["bench", "read", "--size", "1M", "--rounds", "1", "--methods", "*/sync*"]);
+    command.args([
+        "bench",
+        "--tables",
+        "--notes",
+        "read",
+        "--size",
+        "1M",
+        "--rounds",
+        "1",
+        "--methods",
+        "*/sync*",
+    ]);
     let ended = super::place::Ended::of(command.spawn().unwrap());
     assert_eq!(ended.code, Some(2));
     assert!(ended.stdout.contains("1M, cold"), "{}", ended.stdout);

@@ -7,7 +7,16 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 
 use super::place::Place;
 
-const READ: [&str; 6] = ["bench", "--rounds", "1", "--methods", "*/sync*", "--file"];
+const READ: [&str; 8] = [
+    "bench",
+    "--tables",
+    "--notes",
+    "--rounds",
+    "1",
+    "--methods",
+    "*/sync*",
+    "--file",
+];
 
 fn arguments<'a>(first: &'a [&'a str], last: &'a OsStr) -> Vec<&'a OsStr> {
     first.iter().map(OsStr::new).chain([last]).collect()
@@ -27,8 +36,10 @@ fn a_given_file_is_read_and_nothing_is_written() {
 }
 
 /// Reads files of the directory by two methods, once.
-const READ_ONCE: [&str; 7] = [
+const READ_ONCE: [&str; 9] = [
     "bench",
+    "--tables",
+    "--notes",
     "--rounds",
     "3",
     "--methods",
@@ -66,7 +77,9 @@ fn files_of_a_directory_are_read_once_and_nothing_is_written() {
     let seconds = run.trials[0].seconds * of_contest as f64 / run.trials[0].bytes as f64;
     assert!((run.trials[0].compared_seconds() / seconds - 1.0).abs() < 1e-9);
     assert!(before == place.content(), "something was touched");
-    let resumed = place.run(&["bench", "--resume", "latest"]).refused();
+    let resumed = place
+        .run(&["bench", "--tables", "--notes", "--resume", "latest"])
+        .refused();
     assert!(resumed.contains("each file only once"), "{resumed}");
     // Now they are in memory, as this test has read the directory.
     let refused = place.run(&READ_ONCE).refused();
@@ -81,7 +94,9 @@ fn a_file_of_any_length_is_read() {
     let place = Place::new();
     for bytes in [1, 4097, (1 << 20) + 1] {
         place.file("file", &vec![7; bytes]);
-        place.run(&["bench", "--rounds", "1", "--file", "file"]).succeeded();
+        place
+            .run(&["bench", "--tables", "--notes", "--rounds", "1", "--file", "file"])
+            .succeeded();
     }
     for run in place.saved() {
         let wrong: Vec<_> = run.trials.iter().filter_map(|trial| trial.invalid.as_ref()).collect();
@@ -127,6 +142,8 @@ fn parts_of_a_large_file_are_read_and_a_sparse_file_is_said_to_be_sparse() {
     let before = names(&place);
     let line = [
         "bench",
+        "--tables",
+        "--notes",
         "read",
         "--file",
         "large",

@@ -35,7 +35,7 @@ sizes = ["1000001"]
 fn a_fragmented_file_is_in_many_extents_or_not_available() {
     let place = Place::new();
     place.file("fragmented.toml", FRAGMENTED.as_bytes());
-    let arguments = ["bench", "fragmented.toml", "--rounds", "2"];
+    let arguments = ["bench", "--tables", "--notes", "fragmented.toml", "--rounds", "2"];
     let ended = place.run(&arguments).succeeded();
     let run = place.only_run();
     let (dense, of_dense) = contest(&run, None, Cache::Cold);
@@ -52,7 +52,9 @@ fn a_fragmented_file_is_in_many_extents_or_not_available() {
     assert!(of_fragmented.iter().all(|trial| trial.valid), "{of_fragmented:?}");
     let extents = |trials: &[&Trial]| trials[0].extents.expect("the file system tells");
     assert!(extents(&of_fragmented) >= 16 && extents(&of_dense) <= 8);
-    place.run(&["bench", "--like", "latest", "--rounds", "1"]).succeeded();
+    place
+        .run(&["bench", "--tables", "--notes", "--like", "latest", "--rounds", "1"])
+        .succeeded();
 }
 
 fn contest<'a>(run: &'a Run, layout: Option<&str>, cache: Cache) -> (&'a Contest, Vec<&'a Trial>) {
@@ -85,6 +87,8 @@ fn files_get_their_layout_and_holes_come_from_no_device() {
     let ended = place
         .run(&[
             "bench",
+            "--tables",
+            "--notes",
             "sparse.toml",
             "--rounds",
             "2",
@@ -145,6 +149,8 @@ fn what_passes_over_holes_is_ranked_apart_from_what_reads_them() {
     place.file("sparse.toml", skipping.as_bytes());
     let arguments = [
         "bench",
+        "--tables",
+        "--notes",
         "sparse.toml",
         "--rounds",
         "2",
@@ -203,7 +209,16 @@ fn another_size_keeps_the_layout_and_the_part_of_it_that_memory_may_hold() {
         .replace("sizes = [\"8M\"]", "sizes = [\"1G\"]");
     place.file("over.toml", over.as_bytes());
     let small = place
-        .run(&["bench", "over.toml", "--rounds", "1", "--size", "16M"])
+        .run(&[
+            "bench",
+            "--tables",
+            "--notes",
+            "over.toml",
+            "--rounds",
+            "1",
+            "--size",
+            "16M",
+        ])
         .refused();
     let too_small = "the files (16M) do not exceed the memory allowed (32M)";
     if !small.contains(too_small) {
@@ -211,7 +226,16 @@ fn another_size_keeps_the_layout_and_the_part_of_it_that_memory_may_hold() {
         return;
     }
     let ended = place
-        .run(&["bench", "over.toml", "--rounds", "1", "--size", "96M"])
+        .run(&[
+            "bench",
+            "--tables",
+            "--notes",
+            "over.toml",
+            "--rounds",
+            "1",
+            "--size",
+            "96M",
+        ])
         .succeeded();
     let run = place.only_run();
     let sparse = run
@@ -255,7 +279,16 @@ fn where_nothing_is_cold_a_sparse_file_is_not_either() {
     place.file("sparse.toml", over.as_bytes());
     let directory = directory.path().to_str().expect("a plain path");
     place
-        .run(&["bench", "sparse.toml", "--rounds", "1", "--dir", directory])
+        .run(&[
+            "bench",
+            "--tables",
+            "--notes",
+            "sparse.toml",
+            "--rounds",
+            "1",
+            "--dir",
+            directory,
+        ])
         .succeeded();
     let run = place.only_run();
     let (cold, trials) = contest(&run, Some("7M hole, 1M data"), Cache::Cold);
@@ -294,7 +327,7 @@ fn a_layout_that_is_none_is_answered_with_its_place() {
         ),
     ] {
         place.file("bad.toml", SPARSE.replacen(from, to, 1).as_bytes());
-        let sentence = place.run(&["bench", "bad.toml"]).refused();
+        let sentence = place.run(&["bench", "--tables", "--notes", "bad.toml"]).refused();
         assert!(sentence.contains(at), "{at} is not in: {sentence}");
     }
 }

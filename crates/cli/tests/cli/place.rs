@@ -19,7 +19,17 @@ use tempfile::TempDir;
 const PATIENCE: Duration = Duration::from_mins(2);
 
 /// A small measurement: reading one megabyte once, by the methods of the next argument.
-pub const SMALL_BENCH: [&str; 7] = ["bench", "read", "--size", "1M", "--rounds", "1", "--methods"];
+pub const SMALL_BENCH: [&str; 9] = [
+    "bench",
+    "--tables",
+    "--notes",
+    "read",
+    "--size",
+    "1M",
+    "--rounds",
+    "1",
+    "--methods",
+];
 
 /// A directory to work in, and a data directory beside it.
 pub struct Place {

@@ -39,7 +39,16 @@ fn trials(run: &Run, contest: usize) -> impl Iterator<Item = &seekless_record::T
 fn blocks_at_random_are_ranked_apart_timed_one_by_one_and_checked() {
     let place = Place::new();
     place.file("scattered.toml", RANDOM.as_bytes());
-    let arguments = ["bench", "scattered.toml", "--rounds", "4", "--report", "run.html"];
+    let arguments = [
+        "bench",
+        "--tables",
+        "--notes",
+        "scattered.toml",
+        "--rounds",
+        "4",
+        "--report",
+        "run.html",
+    ];
     let ended = place.run(&arguments).succeeded();
     let title = "4K at random, depth 1";
     assert!(
@@ -85,7 +94,9 @@ fn blocks_at_random_are_ranked_apart_timed_one_by_one_and_checked() {
     }
     let report = std::fs::read_to_string(place.path("run.html")).unwrap();
     assert!(report.contains("Latency of requests: read 5M"));
-    let again = place.run(&["bench", "--like", "latest", "--rounds", "1"]).succeeded();
+    let again = place
+        .run(&["bench", "--tables", "--notes", "--like", "latest", "--rounds", "1"])
+        .succeeded();
     assert!(again.stdout.contains("4K at random, depth 8"), "{}", again.stdout);
 }
 
@@ -107,7 +118,16 @@ fn a_given_file_is_read_at_random_and_its_answers_are_checked() {
             .collect::<Vec<u8>>(),
     );
     place
-        .run(&["bench", "scattered.toml", "--file", "given", "--rounds", "1"])
+        .run(&[
+            "bench",
+            "--tables",
+            "--notes",
+            "scattered.toml",
+            "--file",
+            "given",
+            "--rounds",
+            "1",
+        ])
         .succeeded();
     let run = place.only_run();
     let random = run.trials.iter().filter(|trial| trial.latency.is_some());
@@ -119,6 +139,8 @@ fn block_depth_threads_and_mix_replace_what_the_experiment_has() {
     let place = Place::new();
     let bench = [
         "bench",
+        "--tables",
+        "--notes",
         "random",
         "--size",
         "4M",
@@ -156,7 +178,9 @@ fn block_depth_threads_and_mix_replace_what_the_experiment_has() {
             "{reads} reads, {writes} writes"
         );
     }
-    let refused = place.run(&["bench", "read", "--depth", "4"]).refused();
+    let refused = place
+        .run(&["bench", "--tables", "--notes", "read", "--depth", "4"])
+        .refused();
     assert!(
         refused.contains("no method of this run makes such requests"),
         "{refused}"
@@ -164,7 +188,7 @@ fn block_depth_threads_and_mix_replace_what_the_experiment_has() {
     for wrong in ["70", "70/40", "0/100", "70:30"] {
         assert!(
             place
-                .run(&["bench", "random", "--mix", wrong])
+                .run(&["bench", "--tables", "--notes", "random", "--mix", wrong])
                 .refused()
                 .contains("as in 70/30")
         );

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 
 use super::place::{Ended, Place};
 
-/// The page at the address in the last line of an output. The directories of tests have plain names.
+/// The page at the address in an output. The directories of tests have plain names.
 fn page_of(ended: &Ended) -> PathBuf {
-    let last = ended.stdout.lines().last().unwrap_or_default();
-    let address = last
-        .strip_prefix("Report  file://")
+    let mut lines = ended.stdout.lines();
+    let address = lines
+        .find_map(|line| line.strip_prefix("Report  file://"))
         .unwrap_or_else(|| panic!("{}", ended.stdout));
     PathBuf::from(address.replace("%2B", "+").replace("%20", " "))
 }
@@ -19,7 +19,7 @@ fn is_page(path: &PathBuf) -> bool {
 }
 
 #[test]
-fn a_report_lies_beside_each_saved_run_and_its_address_comes_last() {
+fn a_report_lies_beside_each_saved_run_and_its_address_is_told() {
     let place = Place::new();
     let page = page_of(&place.bench::<&str>(&[]).succeeded());
     assert!(is_page(&page), "{}", page.display());

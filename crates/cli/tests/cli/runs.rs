@@ -52,7 +52,7 @@ fn runs_are_listed_the_last_first_with_what_came_of_them() {
     for word in [
         "read, write, compare, saving: ext4 on nvme dm-0; Linux 7.0.1",
         "2 runs; ",
-        "read: ",
+        "(best, this run)",
     ] {
         assert!(list.contains(word), "{word}: {list}");
     }
@@ -66,12 +66,18 @@ fn runs_are_listed_the_last_first_with_what_came_of_them() {
 fn a_measured_run_is_shown_again_as_it_was() {
     let place = Place::new();
     let measured = place.bench::<&str>(&[]).succeeded().stdout;
-    let shown = place.run(&["runs", "show", "latest"]).succeeded().stdout;
+    let shown = place
+        .run(&["runs", "show", "--tables", "--notes", "latest"])
+        .succeeded()
+        .stdout;
     let result = measured.split("\n\nSaved").next().unwrap();
     assert!(shown.contains(result), "{shown}\n---\n{measured}");
     let id = &place.saved()[0].id;
     assert!(shown.starts_with(&format!("Run      {id}\n")), "{shown}");
-    let by_prefix = place.run(&["runs", "show", &id[..12]]).succeeded().stdout;
+    let by_prefix = place
+        .run(&["runs", "show", "--tables", "--notes", &id[..12]])
+        .succeeded()
+        .stdout;
     assert_eq!(by_prefix, shown);
 }
 

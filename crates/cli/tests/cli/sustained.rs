@@ -12,7 +12,16 @@ use seekless_record::{Run, Status, Trial};
 use super::place::{Ended, Mount, Place, wait_for};
 
 /// A slow one: making its bytes takes most of the time.
-const SLOW: [&str; 6] = ["bench", "sustained", "--size", "64M", "--work", "50000"];
+const SLOW: [&str; 8] = [
+    "bench",
+    "--tables",
+    "--notes",
+    "sustained",
+    "--size",
+    "64M",
+    "--work",
+    "50000",
+];
 
 /// The trial, if direct I/O is to be had here.
 fn trial(run: &Run) -> Option<&Trial> {
@@ -31,7 +40,16 @@ fn trial(run: &Run) -> Option<&Trial> {
 fn all_is_written_once_checked_told_and_removed() {
     let place = Place::new();
     let ended = place
-        .run(&["bench", "sustained", "--size", "64M", "--report", "run.html"])
+        .run(&[
+            "bench",
+            "--tables",
+            "--notes",
+            "sustained",
+            "--size",
+            "64M",
+            "--report",
+            "run.html",
+        ])
         .succeeded();
     let run = place.only_run();
     let Some(trial) = trial(&run) else { return };
@@ -67,7 +85,9 @@ fn all_is_written_once_checked_told_and_removed() {
     fs::remove_file(place.path("run.html")).unwrap();
     assert!(place.content().is_empty(), "{:?}", place.content().keys());
     // A second run is shown beside it, and the two are not combined.
-    let again = place.run(&["bench", "--like", "latest", "--name", "again"]).succeeded();
+    let again = place
+        .run(&["bench", "--tables", "--notes", "--like", "latest", "--name", "again"])
+        .succeeded();
     assert!(again.stdout.contains("write 64M sustained in 64 x 1M") && !again.stdout.contains("sittings"));
     let saved = place.saved();
     let names = [0, 1].map(|at: usize| saved[at].id.as_str());
@@ -86,7 +106,9 @@ fn all_is_written_once_checked_told_and_removed() {
         let shown = place.run(words).succeeded().stdout;
         assert!(!shown.contains("undecided"), "{words:?}: {shown}");
     }
-    let resumed = place.run(&["bench", "--resume", "latest"]).refused();
+    let resumed = place
+        .run(&["bench", "--tables", "--notes", "--resume", "latest"])
+        .refused();
     assert!(resumed.contains("is complete"), "{resumed}");
 }
 
@@ -206,7 +228,17 @@ fn a_disk_that_becomes_slower_is_found_out_where_it_does() {
         .args(["-c", "echo $$ > \"$0\" && exec \"$@\""])
         .arg(held.group.join("cgroup.procs"))
         .arg(program.get_program())
-        .args(["bench", "sustained", "--size", "256M", "--budget", "14s", "--dir"])
+        .args([
+            "bench",
+            "--tables",
+            "--notes",
+            "sustained",
+            "--size",
+            "256M",
+            "--budget",
+            "14s",
+            "--dir",
+        ])
         .arg(&directory)
         .current_dir(place.directory())
         .stdout(std::process::Stdio::piped())

@@ -30,7 +30,16 @@ vmstat = { us = 46.5, sy = 48, id = 6, wa = 0, cs = 3155, in = 163, bi = 218.5 }
 fn bench(work_ns_per_kib: &str) -> (String, Run, String, String) {
     let place = Place::new();
     place.file("mail.toml", MAIL.as_bytes());
-    let arguments = ["bench", "mail.toml", "--rounds", "1", "--work", work_ns_per_kib];
+    let arguments = [
+        "bench",
+        "--tables",
+        "--notes",
+        "mail.toml",
+        "--rounds",
+        "1",
+        "--work",
+        work_ns_per_kib,
+    ];
     let exports = [
         "--export-csv",
         "run.csv",

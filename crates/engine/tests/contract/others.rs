@@ -282,7 +282,7 @@ fn an_old_file_that_others_wrote_to_after_a_crash_is_kept() {
         let left = names(directory.path());
         let old = left.iter().find(|name| **name != path).unwrap();
         assert!(fs::read(old).unwrap() == sample(100));
-        std::thread::sleep(std::time::Duration::from_millis(20));
+        std::thread::sleep(Duration::from_millis(20));
         append(old, b"late").unwrap();
         let error = recover(&path).unwrap_err().to_string();
         assert!(error.contains("another process changed it after"), "{error}");
@@ -314,13 +314,13 @@ fn what_others_append_while_an_update_runs_stays_when_it_is_undone() {
 fn what_an_update_that_is_undone_made_longer_is_cut_where_nobody_else_has_the_file_open() {
     for directory in directories() {
         for method in ["update/sync", "update/sync,preallocate=allocate", "update/sync,gap=64K"] {
-            if !super::is_available(&method.parse().unwrap(), directory.path()) {
+            if !is_available(&method.parse().unwrap(), directory.path()) {
                 continue;
             }
             let path = file_of(&directory, "file", &sample(10_000));
             let last = if method.ends_with("64K") { 1 } else { 4 };
             let failing = At::new(StepKind::Sync, 3, full);
-            super::wait_until_closed(&path);
+            wait_until_closed(&path);
             let error = commit_watched(
                 &path,
                 &updates(&[0, 20_000, 30_000]),
@@ -354,7 +354,7 @@ fn a_file_that_others_made_longer_than_updates_reach_is_not_cut() {
             "update/mmap",
             "update/mmap,preallocate=both",
         ] {
-            if !super::is_available(&method.parse().unwrap(), directory.path()) {
+            if !is_available(&method.parse().unwrap(), directory.path()) {
                 continue;
             }
             let path = file_of(&directory, "file", &sample(10_000));
@@ -422,7 +422,7 @@ fn a_failed_update_in_place_does_not_cut_what_others_appended() {
             "update/sync,preallocate=both",
             "update/sync",
         ] {
-            if !super::is_available(&method.parse().unwrap(), directory.path()) {
+            if !is_available(&method.parse().unwrap(), directory.path()) {
                 continue;
             }
             let path = file_of(&directory, "file", &sample(10_000));

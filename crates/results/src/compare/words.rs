@@ -155,13 +155,16 @@ impl ContestChange {
         hidden.into_iter().chain(reference).chain(new).chain(gone).collect()
     }
 
-    /// The methods to use and the fastest, before and now; for a sustained write, the course of its rate.
+    /// The methods to use and the fastest, before and now, unless no difference is shown; for a sustained write, the course of its rate.
     #[must_use]
-    pub fn sentences(&self) -> [String; 2] {
+    pub fn sentences(&self) -> Vec<String> {
         if let Some([before, now]) = &self.sustained {
-            return [format!("Before: {}", visible(before)), format!("Now: {}", visible(now))];
+            return vec![format!("Before: {}", visible(before)), format!("Now: {}", visible(now))];
         }
-        [("Recommended", &self.recommended), ("Fastest", &self.best)].map(|(word, [before, now])| {
+        let is_shown = |method: &MethodChange| matches!(method.change, Change::Faster | Change::Slower);
+        let told = [("Recommended", &self.recommended), ("Fastest", &self.best)].into_iter();
+        let told = told.filter(|(_, [before, now])| before == now || self.methods.iter().any(is_shown));
+        told.map(|(word, [before, now])| {
             let name = |method: &Option<String>| method.as_deref().map_or("undecided".into(), visible).into_owned();
             if before == now {
                 format!("{word}: as before, {}", name(now))
@@ -169,6 +172,7 @@ impl ContestChange {
                 format!("{word}: now {}, before {}", name(now), name(before))
             }
         })
+        .collect()
     }
 }
 

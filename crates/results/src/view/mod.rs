@@ -27,6 +27,7 @@ pub use system::mode_words;
 use system::{asks_for_system, system};
 pub use visible::{Visible, visible};
 
+use crate::answer::ContestAnswer;
 use crate::columns::{Table, tables};
 use crate::position::Position;
 use crate::ranking::{PairedRatio, Samples};
@@ -45,6 +46,8 @@ pub struct View<'a> {
     pub facts: Vec<(&'static str, String)>,
     /// The contests, in the run's order.
     pub contests: Vec<ContestView<'a>>,
+    /// The answers of the contests that had a turn.
+    pub answers: Vec<ContestAnswer>,
     /// Times by file size, in the columns of a document.
     pub columns: Vec<Table<'a>>,
     /// Where the winner changes with the size of the files, one sentence each.
@@ -113,6 +116,9 @@ impl<'a> View<'a> {
         Self {
             run,
             facts: facts(run),
+            answers: (run.contests.iter())
+                .filter_map(|contest| ContestAnswer::of(run, contest))
+                .collect(),
             columns,
             crossovers: crossovers(&contests, &run.storages),
             sittings: sittings::in_words(run),

@@ -25,7 +25,9 @@ use super::values::{Word, one_of, size_of_at_least};
 use super::{Failure, unless_failed, unless_stopped};
 use crate::output::Output;
 use crate::read_ahead;
-use crate::show::{BenchProgress, LINE, PLAIN, Page, json_text, show_known, show_run, stderr, too_large};
+use crate::show::{
+    BenchProgress, LINE, PLAIN, Page, RunParts, json_text, next_command, show_known, show_run, stderr, too_large,
+};
 use crate::signals::{Caught, stopping};
 use crate::{budget, config};
 
@@ -165,9 +167,8 @@ pub struct Arguments {
     /// Time between two saves of a run in progress
     #[arg(long, default_value = "2m", value_name = "TIME", value_parser = budget::parse, hide = true)]
     checkpoint: Duration,
-    /// Also show methods that were dropped or are unavailable
-    #[arg(long)]
-    all: bool,
+    #[command(flatten)]
+    parts: RunParts,
     /// Print the run as one JSON document instead of tables
     #[arg(long)]
     json: bool,
@@ -270,6 +271,10 @@ fn measure(arguments: &Arguments, stop: &LaunchStop, caught: &Caught) -> Result<
         }
         (run, _) => run?,
     };
+    let run = Run {
+        alone: arguments.alone || run.alone,
+        ..run
+    };
     // Saved before anything is printed: a reader may close our output early.
     let saved = progress.save(&run).map(Path::to_owned);
     tell_of_store();
@@ -300,7 +305,7 @@ fn measure(arguments: &Arguments, stop: &LaunchStop, caught: &Caught) -> Result<
         show(
             page,
             &run.shown,
-            arguments.all,
+            arguments.parts,
             saved.as_deref().ok(),
             report.as_deref(),
         )
@@ -395,8 +400,14 @@ fn tell_of_store() {
     }
 }
 
-fn show(mut page: Page<'_>, run: &Run, all: bool, saved: Option<&Path>, report: Option<&Path>) -> std::io::Result<()> {
-    show_run(&mut page, run, all)?;
+fn show(
+    mut page: Page<'_>,
+    run: &Run,
+    parts: RunParts,
+    saved: Option<&Path>,
+    report: Option<&Path>,
+) -> std::io::Result<()> {
+    show_run(&mut page, run, parts)?;
     if saved.or(report).is_some() {
         writeln!(page)?;
     }
@@ -405,6 +416,9 @@ fn show(mut page: Page<'_>, run: &Run, all: bool, saved: Option<&Path>, report: 
     }
     if let Some(path) = report {
         writeln!(page, "Report  {}", file_url(path))?;
+    }
+    if let Some(next) = next_command(run).filter(|_| saved.is_some()) {
+        page.labelled(PLAIN, "Next", 8, &next)?;
     }
     page.flush()
 }

@@ -18,7 +18,8 @@ use super::{Failure, unless_failed};
 use crate::config;
 use crate::output::Output;
 use crate::show::{
-    PLAIN, Page, held_bytes, json_text, list_runs, runs_json, show_comparison, show_rankings, show_run, too_large,
+    PLAIN, Page, RunParts, held_bytes, json_text, list_runs, next_command, runs_json, show_comparison, show_rankings,
+    show_run, too_large,
 };
 
 /// List, show, compare and exchange saved runs.
@@ -57,9 +58,8 @@ Examples:
         /// The run
         #[arg(value_name = "ID|FILE.json")]
         id: OsString,
-        /// Also show methods that were dropped or are unavailable
-        #[arg(long)]
-        all: bool,
+        #[command(flatten)]
+        parts: RunParts,
         /// Ignore earlier runs on this storage: conclude from this run alone
         #[arg(long)]
         alone: bool,
@@ -140,7 +140,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let store = config::store()?;
     match &arguments.command {
         None => list(&store, arguments.json),
-        Some(Command::Show { id, all, alone, json }) => Ok(show(&store, id, *all, *alone, *json)?),
+        Some(Command::Show { id, parts, alone, json }) => Ok(show(&store, id, *parts, *alone, *json)?),
         Some(Command::Compare(arguments)) => Ok(compare_runs(&store, arguments)?),
         Some(Command::Export(arguments)) => Ok(exchange::export(&store, arguments)?),
         Some(Command::Import(arguments)) => exchange::import(&store, arguments),
@@ -179,7 +179,7 @@ fn list(store: &Store, json: bool) -> Result<(), Failure> {
     unless_failed(failed)
 }
 
-fn show(store: &Store, id: &OsStr, all: bool, alone: bool, json: bool) -> anyhow::Result<()> {
+fn show(store: &Store, id: &OsStr, parts: RunParts, alone: bool, json: bool) -> anyhow::Result<()> {
     let document = store.find(id)?;
     let run = over_sittings(&document.read()?, alone || document.origin == Origin::Imported);
     let mut page = Page::stdout();
@@ -187,7 +187,10 @@ fn show(store: &Store, id: &OsStr, all: bool, alone: bool, json: bool) -> anyhow
         return Ok(write!(page, "{}", json_text(&run)?)?);
     }
     writeln!(page, "Run      {}{}\n", visible(&document.id), whose(&document))?;
-    show_run(&mut page, &run, all)?;
+    show_run(&mut page, &run, parts)?;
+    if let Some(next) = next_command(&run) {
+        page.labelled(PLAIN, "Next", 9, &next)?;
+    }
     Ok(page.flush()?)
 }
 

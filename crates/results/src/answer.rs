@@ -1,0 +1,150 @@
+//! The answer of a contest in one line: the method to use, what it gains over the plain loop, and how sure that is. Every place that
+//! names a method to use says it by this.
+
+use seekless_method::Choice;
+use seekless_record::{Conclusion, Contest, Entry, Run};
+
+use crate::position::Position;
+use crate::units::{percent, plural, seconds, times};
+use crate::words::{short_name, speed_in, title_in};
+
+/// An answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContestAnswer {
+    /// What was asked, as in `read 64M, cold`.
+    pub question: String,
+    /// The method to use; if there is none, why.
+    pub method: String,
+    /// Its figures: a heading and a text each. For single requests, percentiles of their latency; else its time over that of the plain
+    /// loop.
+    pub figures: Vec<(&'static str, String)>,
+    /// How sure it is, as in `≤ 4 % slower` than the best; empty if there is no method.
+    pub certainty: String,
+    /// What that rests on: `this run`, or `3 sittings`.
+    pub rests_on: String,
+    /// Whether the method is recommended.
+    pub is_decided: bool,
+}
+
+impl ContestAnswer {
+    /// The answer of a contest of a run; `None` if nothing was concluded.
+    #[must_use]
+    pub fn of(run: &Run, contest: &Contest) -> Option<Self> {
+        let conclusion = contest.conclusion.as_ref()?;
+        let question = title_in(run, contest);
+        let named = [&conclusion.recommended, &conclusion.until_decided, &conclusion.best];
+        let named = named.into_iter().flatten().next();
+        let used = named.and_then(|name| contest.entries.iter().find(|entry| entry.name() == *name));
+        let Some(used) = used.filter(|used| !contest.sustained && used.summary.is_some()) else {
+            return Some(Self {
+                question,
+                method: conclusion.sentence.clone(),
+                figures: Vec::new(),
+                certainty: String::new(),
+                rests_on: String::new(),
+                is_decided: false,
+            });
+        };
+        Some(Self {
+            question,
+            method: short_name(&used.name(), contest),
+            figures: figures(contest, used),
+            certainty: certainty(contest, conclusion, used),
+            rests_on: rests_on(conclusion),
+            is_decided: conclusion.recommended.is_some(),
+        })
+    }
+
+    /// The method, how sure it is, and what that rests on.
+    #[must_use]
+    pub fn words(&self) -> String {
+        if self.certainty.is_empty() {
+            return self.method.clone();
+        }
+        format!("{} ({}, {})", self.method, self.certainty, self.rests_on)
+    }
+}
+
+fn certainty(contest: &Contest, conclusion: &Conclusion, used: &Entry) -> String {
+    match (conclusion.recommended.is_some(), conclusion.costs_at_most) {
+        (_, None) => Position::of(used, contest).word(),
+        (true, Some(0.0)) => "best".to_owned(),
+        (true, Some(cost)) => match conclusion.equal_within {
+            Some(within) => format!("equal within {}", percent(within)),
+            None => format!("≤ {} slower", percent(cost)),
+        },
+        (false, Some(cost)) => format!("open, ≤ {} slower", percent(cost)),
+    }
+}
+
+fn rests_on(conclusion: &Conclusion) -> String {
+    match conclusion.sittings.map_or(1, |sittings| sittings.count) {
+        1 => "this run".to_owned(),
+        count => plural(count.into(), "sitting", "sittings"),
+    }
+}
+
+fn figures(contest: &Contest, used: &Entry) -> Vec<(&'static str, String)> {
+    let Some(summary) = &used.summary else {
+        return Vec::new();
+    };
+    let rate = ("rate", speed_in(contest, summary.bytes_per_second));
+    if let Some(latency) = summary.latency {
+        let percentiles = [
+            ("p50", latency.p50_ns),
+            ("p99", latency.p99_ns),
+            ("p99.9", latency.p99_9_ns),
+        ];
+        let percentiles = percentiles.map(|(head, ns)| (head, seconds(ns as f64 / 1e9)));
+        return [rate].into_iter().chain(percentiles).collect();
+    }
+    let plain = plain_loop(contest).and_then(|plain| plain.summary.as_ref());
+    let gain = plain.map_or_else(String::new, |plain| {
+        times(summary.seconds.median / plain.seconds.median)
+    });
+    vec![rate, ("vs plain", gain)]
+}
+
+/// The simplest loop that was measured: the first if there are several.
+fn plain_loop(contest: &Contest) -> Option<&Entry> {
+    let entries = contest.entries.iter().filter(|entry| entry.summary.is_some());
+    let methods = entries.filter_map(|entry| match entry.choice()? {
+        Choice::Method(method) if !method.is_overlapping() => Some((method.simplicity_rank(), entry)),
+        _ => None,
+    });
+    methods.min_by_key(|(rank, _)| *rank).map(|(_, entry)| entry)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ranking::conclude_all;
+    use crate::simulation;
+
+    fn answer(methods: &[(&str, f64)], rounds: u32) -> ContestAnswer {
+        let mut run = simulation::run(methods, rounds);
+        conclude_all(&mut run);
+        ContestAnswer::of(&run, &run.contests[0]).unwrap()
+    }
+
+    #[test]
+    fn an_answer_names_the_method_its_gain_over_the_plain_loop_and_what_it_rests_on() {
+        let found = answer(&[("read/sync,block=128K", 2.0), ("read/sync,direct,block=4M", 1.0)], 8);
+        assert_eq!((found.question.as_str(), found.is_decided), ("read 64M, cold", true));
+        assert_eq!(found.words(), "sync direct,block=4M (best, this run)");
+        assert_eq!(found.figures[1], ("vs plain", "0.50x".to_owned()));
+    }
+
+    #[test]
+    fn what_is_not_decided_has_the_leader_and_what_has_no_method_says_why() {
+        let found = answer(&[("read/mmap", 1.0), ("read/sync,block=4K", 1.0)], 3);
+        assert_eq!(
+            (found.words().as_str(), found.is_decided),
+            ("mmap (leads, this run)", false)
+        );
+        let commands = answer(&[("command/one", 1.0), ("command/other", 2.0)], 8);
+        assert_eq!(commands.words(), "one (best, this run)");
+        let nothing = answer(&[("read/mmap", 0.0)], 8);
+        assert_eq!(nothing.words(), "Undecided: no trial is valid; each method shows why.");
+    }
+}
