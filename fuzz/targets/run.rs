@@ -36,7 +36,16 @@ fn use_all(run: &Run) {
 
     let mut shown = Vec::new();
     let mut page = Page::new(&mut shown, Width::default());
-    show_run(&mut page, run, RunParts { all: true, notes: true, ..RunParts::default() }).expect("memory takes it");
+    show_run(
+        &mut page,
+        run,
+        RunParts {
+            all: true,
+            notes: true,
+            ..RunParts::default()
+        },
+    )
+    .expect("memory takes it");
     if let Ok(comparison) = compare(run, &nameless) {
         let objections = objections(run, &nameless);
         show_comparison(&mut page, &comparison, &objections, true).expect("memory takes it");
