@@ -43,6 +43,7 @@ fn every_draw_is_measured_checked_and_beside_its_prediction() {
     let ended = place
         .run(&[
             "bench",
+            "--tables",
             "draws.toml",
             "--rounds",
             "2",
