@@ -29,7 +29,7 @@ pub struct RunParts {
     pub notes: bool,
 }
 
-/// Shows a run: what is asked for, then its answers. The caller says where the run is, and [`next_command`].
+/// Shows a run: what is asked for, then its answers. The caller says where the run is, and what to do next.
 pub fn show_run(page: &mut Page<'_>, run: &Run, parts: RunParts) -> io::Result<()> {
     let shown = Visible::of(run);
     let view = View::of(&shown);
