@@ -3,7 +3,7 @@
 //! The leader, the slower methods and the possible cost of a choice are estimated from all rounds together (the `model`). Two methods
 //! alone are compared by the ratios of their common rounds, so what slows a whole round down (another guest, throttling) cancels.
 //! The ranking excludes invalid trials, which were not in the intended state. Those that measure the winners again count like the others,
-//! and what a conclusion says holds in them alone, too ([`JudgedMethod::pick`]).
+//! and what a conclusion says holds in them alone, too.
 
 mod conclude;
 mod effects;
