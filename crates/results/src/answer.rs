@@ -55,6 +55,12 @@ impl ContestAnswer {
         })
     }
 
+    /// The question and the answer, as in `read 64M, cold: mmap (best, this run)`.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        format!("{}: {}", self.question, self.words())
+    }
+
     /// The method, how sure it is, and what that rests on.
     #[must_use]
     pub fn words(&self) -> String {

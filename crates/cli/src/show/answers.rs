@@ -20,16 +20,18 @@ pub fn show_answers(page: &mut Page<'_>, answers: &[ContestAnswer]) -> io::Resul
     let is_alike =
         |one: &ContestAnswer, other: &ContestAnswer| heads(one) == heads(other) && one.rests_on == other.rests_on;
     for alike in answers.chunk_by(is_alike) {
-        if alike[0].figures.is_empty() {
-            for answer in alike {
-                page.say(PLAIN, &format!("{}: {}", answer.question, answer.words()))?;
-            }
-            continue;
+        let heads = heads(&alike[0]);
+        let mut cells = lines(alike, 0);
+        if heads == ["rate", "vs plain"] && !has_room(page, &cells) {
+            cells = lines(alike, 1);
         }
-        let whole = lines(alike, 0);
-        let has_tables = heads(&alike[0]) == ["rate", "vs plain"];
-        let short = lines(alike, usize::from(has_tables && !has_room(page, &whole)));
-        show_alike(page, alike, &short)?;
+        if !heads.is_empty() && has_room(page, &cells) {
+            show_alike(page, alike, &cells)?;
+        } else {
+            alike
+                .iter()
+                .try_for_each(|answer| page.say(PLAIN, &answer.sentence()))?;
+        }
     }
     Ok(())
 }
@@ -85,11 +87,6 @@ fn show_alike(page: &mut Page<'_>, answers: &[ContestAnswer], lines: &[Vec<&str>
         };
         line.iter().enumerate().map(cell).collect::<String>()
     };
-    if !has_room(page, lines) {
-        return answers
-            .iter()
-            .try_for_each(|answer| page.say(PLAIN, &format!("{}: {}", answer.question, answer.words())));
-    }
     writeln!(page, "{DIM}{}{DIM:#}{BOLD}use{BOLD:#}", aligned(&lines[0]))?;
     for (answer, line) in answers.iter().zip(&lines[1..]) {
         if line[0].is_empty() {

@@ -26,7 +26,7 @@ pub fn show_known(page: &mut Page<'_>, new: &Run, earlier: &[Run]) -> io::Result
     let answers = contests.filter_map(|contest| ContestAnswer::of(view.run, contest));
     let lines: Vec<String> = answers
         .filter(|answer| !answer.certainty.is_empty())
-        .map(|answer| format!("{}: {}", answer.question, answer.words()))
+        .map(|answer| answer.sentence())
         .collect();
     if lines.is_empty() {
         return Ok(());

@@ -138,7 +138,7 @@ fn verdicts(run: &Run) -> Vec<String> {
     let sustained = run.contests.iter().filter(|contest| contest.sustained);
     let told = operations(run).into_iter().filter_map(largest).chain(sustained);
     told.filter_map(|contest| ContestAnswer::of(run, contest))
-        .map(|answer| format!("{}: {}", answer.question, answer.words()))
+        .map(|answer| answer.sentence())
         .collect()
 }
 

@@ -1,6 +1,6 @@
 //! The forms of a run: one document with all of it, a table of trials, a page.
 
-use super::place::Place;
+use super::place::{Place, SMALL_BENCH};
 
 #[test]
 fn the_exported_json_reads_back_and_is_the_saved_run() {
@@ -101,18 +101,7 @@ fn a_run_that_cannot_be_saved_is_shown_and_counts_as_failed() {
     place.file("occupied", b"no directory");
     let mut command = place.command();
     command.env("XDG_DATA_HOME", place.path("occupied"));
-    command.args([
-        "bench",
-        "--tables",
-        "--notes",
-        "read",
-        "--size",
-        "1M",
-        "--rounds",
-        "1",
-        "--methods",
-        "*/sync*",
-    ]);
+    command.args(SMALL_BENCH).arg("*/sync*");
     let ended = super::place::Ended::of(command.spawn().unwrap());
     assert_eq!(ended.code, Some(2));
     assert!(ended.stdout.contains("1M, cold"), "{}", ended.stdout);

@@ -128,18 +128,7 @@ fn sizes_that_the_lab_chose_stay_and_damaged_runs_are_named() {
 fn a_set_that_nobody_is_told_of_is_not_started() {
     let place = Place::new();
     let mut command = place.command();
-    command.args([
-        "bench",
-        "--tables",
-        "--notes",
-        "read",
-        "--size",
-        "64K",
-        "--rounds",
-        "1",
-        "--sittings",
-        "1",
-    ]);
+    command.args(["bench", "read", "--size", "64K", "--rounds", "1", "--sittings", "1"]);
     let full = fs::File::options().write(true).open("/dev/full").unwrap();
     let ended = command.stdout(full).output().unwrap();
     assert_eq!(ended.status.code(), Some(2));
@@ -177,8 +166,6 @@ fn sittings_are_measured_in_the_background_and_end_when_told_to() {
     let sit = |every: &str| {
         let mut words: Vec<&OsStr> = [
             "bench",
-            "--tables",
-            "--notes",
             "read",
             "--size",
             "64K",

@@ -9,7 +9,6 @@ use std::cell::{Cell, OnceCell};
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -238,7 +237,7 @@ impl<'a> NewFile<'a> {
     /// Exchanges names with the old file, if it is the unchanged old file. Returns how syncing their directory ended.
     fn take_name(&self, old: &Metadata, is_unchanged: &dyn Fn() -> bool, watch: &dyn Watch) -> Result<Result<()>> {
         let place = self.place;
-        let ours = place.metadata(&self.file)?;
+        let ours = WatchedState::of(&self.file).map_err(|error| place.system("stat", error))?;
         let synced = OnceCell::new();
         let is = |name: &OsStr, file: &Metadata| place.facts_of(name).is_ok_and(|entry| entry.is(file));
         let exchanged = Exchange {
@@ -252,7 +251,7 @@ impl<'a> NewFile<'a> {
                 let _ = synced.set(place.sync_directory(&place.path, watch));
                 (is(&self.name, old) && is_unchanged()).then_some(()).ok_or(())
             },
-            is_new: &|name| is(name, &ours),
+            is_new: &|name| place.facts_of(name).is_ok_and(|entry| entry.id() == ours.facts.id()),
         }
         .run();
         let two = |what| {
@@ -284,22 +283,12 @@ impl<'a> NewFile<'a> {
         }
     }
 
-    /// Whether another process has the file open, or has changed it since these facts were true of it; its ctime does not show that,
-    /// because renaming sets it.
-    fn is_touched(&self, before: &Metadata) -> bool {
+    /// Whether another process has the file open, or has changed it since it was in this state; its ctime does not show that, because
+    /// renaming sets it.
+    fn is_touched(&self, before: &WatchedState) -> bool {
         let lease = sys::take_lease(&self.file, LeaseKind::Exclusive);
         let is_open = lease.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock);
-        let facts = |found: &Metadata| {
-            (
-                found.len(),
-                found.mtime(),
-                found.mtime_nsec(),
-                found.mode(),
-                found.uid(),
-                found.gid(),
-            )
-        };
-        is_open || self.file.metadata().is_ok_and(|now| facts(&now) != facts(before))
+        is_open || WatchedState::of(&self.file).is_ok_and(|now| !now.is_but_for_ctime(before))
     }
 
     /// Removes the temporary name, if this file has it.
@@ -324,6 +313,7 @@ impl Drop for NewFile<'_> {
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::os::unix::fs::MetadataExt;
 
     use super::*;
     use crate::files::Unwatched;

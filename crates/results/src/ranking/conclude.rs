@@ -30,6 +30,8 @@ pub(crate) struct JudgedMethod<'a> {
     /// By entry: how far it is behind the leader at other sizes of the same task, as a mean of logarithms.
     behind_elsewhere: Vec<f64>,
     // Computed once, on demand.
+    /// By entry: the samples of its fresh rounds.
+    fresh: OnceCell<Vec<Samples>>,
     all: OnceCell<Option<ModelField>>,
     of_methods: OnceCell<Option<ModelField>>,
     pick: OnceCell<Option<Pick>>,
@@ -94,6 +96,7 @@ impl<'a> JudgedMethod<'a> {
             trials: of_entries,
             over: None,
             behind_elsewhere: Vec::new(),
+            fresh: OnceCell::new(),
             all: OnceCell::new(),
             of_methods: OnceCell::new(),
             pick: OnceCell::new(),
@@ -329,13 +332,11 @@ impl<'a> JudgedMethod<'a> {
     /// A bound on the extra time of an entry, widened if its fresh rounds refute it beside another contender: it was chosen for being
     /// fast in the rounds before, and may have been lucky there.
     fn checked(&self, bound: f64, entry: usize) -> f64 {
-        let fresh = |entry: usize| {
-            let trials = self.trials[entry].iter().copied();
-            trials.filter(|trial| trial.phase == Phase::Confirming)
-        };
-        let own = Samples::of(fresh(entry));
+        let is_fresh = |trial: &&Trial| trial.phase == Phase::Confirming;
+        let of_entry = |trials: &Vec<&'a Trial>| Samples::of(trials.iter().copied().filter(is_fresh));
+        let fresh = self.fresh.get_or_init(|| self.trials.iter().map(of_entry).collect());
         let others = self.contenders().iter().filter(|&&other| other != entry);
-        let ratios = others.filter_map(|&other| Some(own.over(&Samples::of(fresh(other)))?.ratio));
+        let ratios = others.filter_map(|&other| Some(fresh[entry].over(&fresh[other])?.ratio));
         let refuting = ratios.filter(|ratio| ratio.coverage.is_some() && ratio.low > 1.0 + bound);
         refuting.map(|ratio| ratio.median - 1.0).fold(bound, f64::max)
     }
