@@ -10,8 +10,9 @@ pub const CHOICES: [&str; 3] = ["auto", "always", "never"];
 /// The option, for every command.
 #[derive(Debug, Args)]
 pub struct Color {
-    /// When to use colors
-    #[arg(long, global = true, display_order = 998, value_name = "WHEN", default_value = "auto", value_parser = CHOICES)]
+    /// Colors: auto, always or never
+    #[arg(long, global = true, display_order = 998, hide_possible_values = true, value_name = "WHEN", default_value = "auto",
+        value_parser = CHOICES)]
     color: String,
 }
 

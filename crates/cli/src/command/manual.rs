@@ -33,7 +33,7 @@ fn page(command: &Command, name: &str, related: &[&str]) -> std::io::Result<Vec<
     let command = command.clone().name(name.to_owned()).bin_name(name.replace('-', " "));
     let mut command = command.subcommand_help_heading("COMMANDS").max_term_width(10_000);
     let usage = command.render_usage().to_string();
-    let mut help = vec![command.get_after_help().cloned()];
+    let mut help = vec![command.get_after_long_help().or(command.get_after_help()).cloned()];
     if name == "seekless-cmp" {
         help.push(super::cmp::command_of_trees().get_after_help().cloned());
     }

@@ -3,15 +3,19 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use clap::Args;
 use seekless::method::Operation;
 use seekless::{Availability, Method, Probe, StorageFacts};
+use seekless_lab::experiment::glob;
+use serde_json::Value;
 
 use super::values::{Word, one_of};
 use crate::code::{LANGUAGES, Language};
 use crate::read_ahead;
-use crate::show::{Page, json_text, list_methods, method_json, methods_json};
+use crate::show::{
+    Page, json_text, list_method, list_methods, method_json, methods_json, summarize_methods, tried_methods,
+};
 use crate::test_directory::TestDirectory;
 
 /// List the methods, and test which are available on this storage.
@@ -20,15 +24,20 @@ use crate::test_directory::TestDirectory;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  seekless methods                      # all of them, tested in this directory
+  seekless methods                      # what works in this directory
+  seekless methods --all                # with defaults, reasons and old names
   seekless methods copy --dir /mnt/nas  # only copying, on another storage
+  seekless methods --direct             # the methods with an option
   seekless methods read_async_fadvise   # one method, or an old name of one
   seekless methods read/sync,direct --code python # a program that does it
   seekless methods --json               # for programs")]
 pub struct Arguments {
-    /// Only this operation (read, write, copy, compare, update), or one method
-    #[arg(value_name = "OPERATION|METHOD")]
+    /// One operation (read, write, copy, compare, update), one method, or all methods that match a glob or a part of a name
+    #[arg(value_name = "OPERATION|METHOD|PATTERN", allow_hyphen_values = true)]
     what: Option<String>,
+    /// List every mechanism, with its default, its options, what is unavailable and why, and the names of 2014
+    #[arg(long, conflicts_with_all = ["json", "code"])]
+    all: bool,
     /// The directory to test them in
     #[arg(long = "dir", value_name = "DIR", default_value = ".")]
     directory: PathBuf,
@@ -62,23 +71,48 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let what = arguments.what.as_deref();
     let is_meant = |operation: &Operation| what.is_none_or(|what| operation.name() == what);
     let operations: Vec<Operation> = Operation::ALL.into_iter().filter(is_meant).collect();
-    let one = what.filter(|_| operations.is_empty()).map(method).transpose()?;
+    let chosen = what.filter(|_| operations.is_empty()).map(chosen).transpose()?;
     read_ahead::put_back([&arguments.directory]);
     let test_directory = TestDirectory::new()?;
     let directory = test_directory.make(&arguments.directory)?;
     // Dropped before the directory, because it removes its own files.
     let mut probe = Probe::new(&directory).context("cannot test the methods")?;
     let mut page = Page::stdout();
-    if let Some(method) = one {
-        show_one(&mut page, &method, &probe.availability(&method), arguments.json)?;
-        return Ok(());
-    }
-    if arguments.json {
-        write!(page, "{}", json_text(&methods_json(&operations, &mut probe))?)?;
-    } else {
-        list_methods(&mut page, &operations, &mut probe)?;
+    match chosen {
+        Some(Chosen::One(method)) => show_one(&mut page, &method, &probe.availability(&method), arguments.json)?,
+        Some(Chosen::Matching(methods)) => show_matching(&mut page, &methods, &mut probe, arguments.json)?,
+        None if arguments.json => write!(page, "{}", json_text(&methods_json(&operations, &mut probe))?)?,
+        None if what.is_some() || arguments.all => list_methods(&mut page, &operations, &mut probe)?,
+        None => summarize_methods(&mut page, &mut probe)?,
     }
     Ok(())
+}
+
+/// What an argument chooses that is not an operation.
+enum Chosen {
+    One(Method),
+    /// Each with the name by which it was found.
+    Matching(Vec<(String, Method)>),
+}
+
+/// A method by its name, or else all that match a pattern.
+fn chosen(text: &str) -> anyhow::Result<Chosen> {
+    let error = match method(text) {
+        Ok(method) => return Ok(Chosen::One(method)),
+        Err(error) => error,
+    };
+    // A part of a name is a pattern, too.
+    for pattern in [text, &format!("*{text}*")] {
+        let glob = glob(pattern).map_err(|message| anyhow!("`{text}` is not a valid glob: {message}"))?;
+        let found: Vec<_> = tried_methods().filter(|(name, _)| glob.is_match(name)).collect();
+        if !found.is_empty() {
+            return Ok(Chosen::Matching(found));
+        }
+    }
+    if text.starts_with('-') {
+        bail!("`{text}` is not an option of this command, and no method has it; see `seekless methods --help`");
+    }
+    Err(error)
 }
 
 /// Parses a method; the error lists the operations if the operation is unknown.
@@ -89,8 +123,24 @@ fn method(text: &str) -> anyhow::Result<Method> {
             return error;
         }
         let words = Operation::ALL.map(Operation::name).join(", ");
-        anyhow::anyhow!("{error}; the operations are {words}")
+        anyhow!("{error}; the operations are {words}")
     })
+}
+
+fn show_matching(
+    page: &mut Page<'_>,
+    methods: &[(String, Method)],
+    probe: &mut Probe,
+    json: bool,
+) -> std::io::Result<()> {
+    let available = methods.iter().map(|(_, method)| probe.availability(method));
+    let rows: Vec<_> = methods.iter().zip(available.collect::<Vec<_>>()).collect();
+    if json {
+        let rows = rows.iter().map(|((_, method), tried)| method_json(method, tried));
+        return write!(page, "{}", json_text(&rows.collect::<Value>())?);
+    }
+    rows.iter()
+        .try_for_each(|((name, method), tried)| list_method(page, name, method, tried))
 }
 
 fn show_one(page: &mut Page<'_>, method: &Method, availability: &Availability, json: bool) -> std::io::Result<()> {

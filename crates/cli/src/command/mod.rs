@@ -51,6 +51,7 @@ Examples:
   seekless cache show .               # how much of its files is in memory
   seekless cmp one other              # where do two files differ?
   seekless cmp -r photos backup       # what differs in two trees
+  seekless dupes photos               # files with equal contents
   seekless holes show disk.img        # the holes of a file
   seekless update numbers.bin         # many small edits with few writes
   seekless runs                       # earlier measurements and results
@@ -234,7 +235,8 @@ mod tests {
 
     /// The examples of a command and of those in it.
     fn examples(command: &Command, found: &mut Vec<String>) {
-        let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        let help = command.get_after_long_help().or(command.get_after_help());
+        let help = help.map(ToString::to_string).unwrap_or_default();
         let lines = help.lines().skip_while(|line| *line != "Examples:").skip(1);
         found.extend(lines.take_while(|line| line.starts_with("  ")).map(str::to_owned));
         command.get_subcommands().for_each(|inner| examples(inner, found));

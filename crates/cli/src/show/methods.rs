@@ -10,7 +10,7 @@ use seekless::{Availability, Method, Probe};
 use serde_json::{Value, json};
 
 use super::page::{Page, columns_of, wrapped};
-use super::{BOLD, DIM, GOOD, WARNING};
+use super::{BOLD, DIM, GOOD, PLAIN, WARNING};
 
 /// A mechanism's methods with one option each, and whether they are available; the plain one first.
 fn tried(mechanism: &'static Mechanism, probe: &mut Probe) -> Vec<(Method, Availability)> {
@@ -65,23 +65,99 @@ pub fn list_methods(page: &mut Page<'_>, operations: &[Operation], probe: &mut P
     let aliases: Vec<_> = aliases()
         .filter(|(_, method)| operations.contains(&method.operation()))
         .collect();
-    let names = aliases.iter().map(|(alias, _)| columns_of(alias.name));
-    let longest = names.max().unwrap_or(0);
     for (alias, method) in aliases {
         let availability = probe.availability(&method);
-        let (style, mark) = mark(&availability);
-        let (name, method) = (alias.name, alias.method);
-        if 6 + longest + columns_of(method) <= page.width().columns() {
-            writeln!(page, "  {style}{mark}{style:#} {name:<longest$}  {method}")?;
-        } else {
-            writeln!(page, "  {style}{mark}{style:#} {name}")?;
-            page.indented(DIM, "      ", 6, method)?;
-        }
-        if let Some(reason) = availability.reason() {
-            page.indented(DIM, "      ", 6, &format!("not available here: {reason}"))?;
-        }
+        list_method(page, alias.name, &method, &availability)?;
     }
     Ok(())
+}
+
+/// Lists a method by a name, which may be an old one.
+pub fn list_method(page: &mut Page<'_>, name: &str, method: &Method, availability: &Availability) -> io::Result<()> {
+    let (style, mark) = mark(availability);
+    let method = Some(method.to_string()).filter(|method| method != name);
+    let method = method.as_deref().unwrap_or_default();
+    if NAMES + columns_of(method) <= page.width().columns() || method.is_empty() {
+        let line = format!("{name:<width$}  {method}", width = NAMES - 4);
+        writeln!(page, "{style}{mark}{style:#} {}", line.trim_end())?;
+    } else {
+        writeln!(page, "{style}{mark}{style:#} {name}")?;
+        page.indented(DIM, "    ", 4, method)?;
+    }
+    match availability.reason() {
+        Some(reason) => page.indented(DIM, "    ", 4, &format!("not available here: {reason}")),
+        None => Ok(()),
+    }
+}
+
+/// The column of the methods behind old names.
+const NAMES: usize = 44;
+
+/// All methods with at most one option, and those with old names, by their names.
+pub fn tried_methods() -> impl Iterator<Item = (String, Method)> {
+    let single = MECHANISMS.iter().flat_map(variants);
+    let single = single.filter(|method| single_option(method).is_some());
+    let named = single.map(|method| (method.to_string(), method));
+    named.chain(aliases().map(|(alias, method)| (alias.name.to_owned(), method)))
+}
+
+/// Lists what works on one screen: for each operation the names of its mechanisms, and their options.
+pub fn summarize_methods(page: &mut Page<'_>, probe: &mut Probe) -> io::Result<()> {
+    let head = "Works in this directory, as OPERATION/MECHANISM[,OPTION...]; most take block=SIZE, too.";
+    page.say(DIM, head)?;
+    for operation in Operation::ALL {
+        let (mut names, mut missing) = (Vec::new(), Vec::new());
+        let mut options = Vec::<(String, Vec<String>)>::new();
+        for mechanism in mechanisms_of(operation) {
+            let tried = tried(mechanism, probe);
+            let works = |(_, availability): &&(Method, Availability)| availability.reason().is_none();
+            if tried.first().as_ref().is_some_and(works) {
+                names.push(mechanism.name);
+            } else {
+                missing.push(mechanism.name);
+            }
+            for (method, _) in tried.iter().skip(1).filter(works) {
+                add_option(&mut options, &single_option(method).unwrap_or_default());
+            }
+        }
+        page.labelled(BOLD, &format!("{operation}/"), SUMMARY_AT, &names.join(" "))?;
+        let words = options.into_iter().map(|(key, values)| {
+            let equals = if values.is_empty() { "" } else { "=" };
+            format!("{key}{equals}{}", values.join("|"))
+        });
+        page.labelled(GOOD, "  with", SUMMARY_AT, &words.collect::<Vec<_>>().join(" "))?;
+        if !missing.is_empty() {
+            page.labelled(WARNING, "  not", SUMMARY_AT, &missing.join(" "))?;
+        }
+    }
+    writeln!(page)?;
+    for (command, what) in [
+        (
+            "seekless methods --all",
+            "each mechanism with its options, and what is missing",
+        ),
+        ("seekless methods --direct", "the methods with an option"),
+        ("seekless methods read/mmap", "one method"),
+    ] {
+        page.labelled(PLAIN, command, 28, what)?;
+    }
+    Ok(())
+}
+
+/// The column in which names and options begin.
+const SUMMARY_AT: usize = 9;
+
+/// Adds an option once, with the other values of its key.
+fn add_option(options: &mut Vec<(String, Vec<String>)>, option: &str) {
+    let (key, value) = option.split_once('=').unwrap_or((option, ""));
+    let at = options.iter().position(|(known, _)| known == key).unwrap_or_else(|| {
+        options.push((key.to_owned(), Vec::new()));
+        options.len() - 1
+    });
+    let values = &mut options[at].1;
+    if !value.is_empty() && !values.iter().any(|known| known == value) {
+        values.push(value.to_owned());
+    }
 }
 
 /// A sign for available or not.

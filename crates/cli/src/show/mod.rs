@@ -35,7 +35,9 @@ pub use dupes::{DuplicatesForm, show_duplicates, show_failures};
 pub use explain::{explained, tell_scan, tell_why};
 pub use holes::{HoleLines, HolesPicture, HolesSum, show_punched};
 pub use known::show_known;
-pub use methods::{list_methods, method_json, methods_json, methods_page};
+pub use methods::{
+    list_method, list_methods, method_json, methods_json, methods_page, summarize_methods, tried_methods,
+};
 pub use objects::JsonForm;
 pub use page::{Page, Width, other_file_systems};
 pub use progress::{Activity, Amount, Cleared, LINE, stderr, stdout};

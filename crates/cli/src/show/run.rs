@@ -21,10 +21,14 @@ pub struct RunParts {
     /// Show the tables, too
     #[arg(long)]
     pub tables: bool,
-    /// Show the tables, with methods that were dropped or are unavailable
+    /// Show the tables with all methods
+    ///
+    /// This includes those that were dropped or are unavailable.
     #[arg(long)]
     pub all: bool,
-    /// Show the notes, too: machine, storage, choices and warnings
+    /// Show the notes, too
+    ///
+    /// They tell of the machine, the storage, choices and warnings.
     #[arg(long)]
     pub notes: bool,
 }

@@ -33,6 +33,30 @@ fn the_short_help_fits_a_terminal_and_hides_what_is_no_command() {
 }
 
 #[test]
+fn long_help_has_headings_and_its_short_form_fits_a_screen() {
+    let place = Place::new();
+    let most = [
+        ("bench", ["--dir", "--budget", "--size", "--methods", "--cache"]),
+        ("dupes", ["--exclude", "--min-size", "--against", "--action", "--keep"]),
+    ];
+    for (command, most) in most {
+        let mut short = place.command();
+        short.args([command, "-h"]).env("COLUMNS", "80");
+        let short = Ended::of(short.spawn().unwrap()).succeeded().stdout;
+        assert!(short.lines().count() < 40, "{short}");
+        assert!(short.lines().all(|line| line.chars().count() <= 80), "{short}");
+        for form in ["-h", "--help"] {
+            let help = place.run(&[command, form]).succeeded().stdout;
+            let first = help.split("\nOptions:\n").nth(1).unwrap();
+            let options = first.lines().filter_map(|line| line.trim().split(' ').next());
+            let options: Vec<&str> = options.filter(|word| word.starts_with("--")).take(5).collect();
+            assert_eq!(options, most, "{help}");
+            assert!(help.contains("\nOutput:\n"), "{help}");
+        }
+    }
+}
+
+#[test]
 fn a_misspelt_command_is_answered_with_one_that_users_can_call() {
     let place = Place::new();
     for (typed, meant) in [("benhc", "'bench'"), ("storge", "'storage'"), ("generat", "'generate'")] {
@@ -95,6 +119,16 @@ fn the_manual_has_a_page_with_all_sections_for_every_command() {
     let pages = std::fs::read_dir(place.path("man1")).unwrap().count();
     assert_eq!(pages, commands().len(), "there is a page of what is no command");
     assert_eq!(std::fs::read_to_string(place.path("man1/seekless.1")).unwrap(), first);
+    let headings = [
+        "TREES",
+        "FILES",
+        "COMPARING",
+        "ACTING",
+        "DATA AND REQUESTS",
+        "TRIALS",
+        "RUNS",
+        "OUTPUT",
+    ];
     for words in commands() {
         let name = words.iter().fold("seekless".to_owned(), |name, word| name + "-" + word);
         let page = std::fs::read_to_string(place.path(format!("man1/{name}.1"))).unwrap();
@@ -103,7 +137,7 @@ fn the_manual_has_a_page_with_all_sections_for_every_command() {
             .lines()
             .filter_map(|line| line.strip_prefix(".SH "))
             .map(|heading| heading.trim_matches('"'))
-            .filter(|heading| !["COMMANDS", "TREES", "FILES", "ACTING"].contains(heading))
+            .filter(|heading| *heading != "COMMANDS" && !headings.contains(heading))
             .collect();
         let usual = [
             "NAME",

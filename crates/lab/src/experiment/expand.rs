@@ -80,9 +80,14 @@ fn is_random(choice: &Choice) -> bool {
     options.is_some_and(|options| options.access() == AccessPattern::Random)
 }
 
-/// A glob in which `*` stands for any text, `/` and `,` included.
-pub(super) fn glob(pattern: &str) -> Result<GlobMatcher, String> {
-    Glob::new(pattern)
+/// A glob for methods, in which `*` stands for any text, `/` and `,` included. An option as a command line has it, such as
+/// `--direct`, stands for all methods with it: `*direct*`.
+///
+/// # Errors
+/// What is wrong with the glob.
+pub fn glob(pattern: &str) -> Result<GlobMatcher, String> {
+    let with_option = pattern.strip_prefix("--").map(|option| format!("*{option}*"));
+    Glob::new(with_option.as_deref().unwrap_or(pattern))
         .map(|glob| glob.compile_matcher())
         .map_err(|error| error.kind().to_string())
 }

@@ -77,8 +77,16 @@ fn choose(experiment: &Experiment, choices: &[Pattern<'_>]) -> Experiment {
     chosen
 }
 
-/// The nearest are sought in the experiments first; then the text may be a method that they do not have.
+/// The text may be a part of a name, or similar to names. They are sought in the experiments first; then the text may be a
+/// method that the experiments do not have.
 fn no_match(text: &str, experiments: &[Experiment]) -> ExperimentError {
+    let around = format!("*{text}*");
+    if Pattern::new(&around).is_ok_and(|part| entries(experiments).any(|entry| part.takes(entry))) {
+        return ExperimentError::NoMatch {
+            glob: text.to_owned(),
+            nearest: vec![around],
+        };
+    }
     let methods = entries(experiments).filter(|entry| entry.command().is_none());
     let names: Vec<_> = methods.map(Entry::name).collect();
     let mut found = nearest(text, names.iter().map(|name| &**name));
@@ -121,6 +129,9 @@ mod tests {
         assert_eq!(chosen(&["read/sync"]), Ok(both.clone()));
         assert_eq!(chosen(&["read/sync*"]), Ok(both.clone()));
         assert_eq!(chosen(&["*direct*"]), Ok(both[1..].to_vec()));
+        assert_eq!(chosen(&["--direct"]), chosen(&["*direct*"]));
+        let sentence = chosen(&["direct"]).unwrap_err();
+        assert!(sentence.contains("`*direct*`"), "{sentence}");
         assert_eq!(chosen(&["read_plain"]), Ok(both[..1].to_vec()));
         assert_eq!(
             chosen(&["command/*", "*/mmap"]),

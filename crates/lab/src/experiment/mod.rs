@@ -21,6 +21,7 @@ use std::path::Path;
 use builtin::TEXTS;
 pub use error::ExperimentError;
 use error::nearest;
+pub use expand::glob;
 pub use filter::filter;
 pub(crate) use format::MOST_FILES;
 pub use format::{Checked, FormatProblem, one_of, parse_toml, problem};

@@ -31,13 +31,13 @@ use crate::show::{
 use crate::signals::{Caught, stopping};
 use crate::{budget, config};
 
-/// Measure which method of reading, writing, copying and comparing is fastest on a storage.
+/// Measure the fastest way to read, write, copy and compare files on a storage.
 ///
 /// Each trial runs in a new process and in a verified cache state. Rounds are shuffled, and methods are compared round
 /// by round. Test files are in a directory of their own, which is removed on any exit. The run is saved with every
 /// sample.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(after_long_help = "\
 Examples:
   seekless bench                              # read, write and copy, here
   seekless bench read --budget 20s --size 1G  # only reading, files of 1 GiB
@@ -57,128 +57,170 @@ Examples:
   seekless bench --like before-upgrade        # measure the same again
   seekless bench --sittings 6 --every 4h      # six times, four hours apart")]
 pub struct Arguments {
-    /// Built-in experiments, or files that describe one [default: read write copy]
+    /// What to measure [default: read write copy]
+    ///
+    /// Built-in experiments (see --list), or files that describe one.
     #[arg(value_name = "EXPERIMENT|FILE.toml")]
     experiments: Vec<OsString>,
-    /// Measure the storage of this directory; repeat to measure several in the same rounds [default: .]
+    /// Measure the storage of this directory [default: .]
+    ///
+    /// Repeat it to measure several storages in the same rounds.
     #[arg(long = "dir", value_name = "DIR", conflicts_with = "file")]
     directories: Vec<PathBuf>,
-    /// Directory for the second file of each comparison, to compare across two storages [default: the directory of the
-    /// first]
-    #[arg(long, value_name = "DIR", conflicts_with = "file")]
-    other: Option<PathBuf>,
-    /// Directory for copies, to copy from the storage of --dir to another [default: the directory of the source]
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["file", "other"])]
-    to: Option<PathBuf>,
     /// Time limit, as in 90s or 10m
     #[arg(long, default_value = "60s", value_name = "TIME", value_parser = budget::parse, conflicts_with = "rounds",
         allow_hyphen_values = true)]
     budget: Duration,
-    /// Size of the test files, as in 256M [default: as large as the budget, the disk and the memory allow]
+    /// Size of the test files, as in 256M
+    ///
+    /// By default they are as large as the budget, the disk and the memory allow.
     #[arg(long = "size", value_name = "SIZE", value_parser = parse_file_size, conflicts_with = "file",
         allow_hyphen_values = true)]
     sizes: Vec<u64>,
-    /// Write at most this much in all [default: what the budget allows, at most 8G per minute (1G on memory cards) and a
-    /// tenth of the file system, unless --size or --rounds is given]
-    #[arg(long, value_name = "SIZE", value_parser = parse_file_size, conflicts_with = "file", allow_hyphen_values = true)]
-    most_written: Option<u64>,
-    /// Measure only methods that match the glob; repeat for several globs
-    #[arg(long, value_name = "GLOB")]
+    /// Only methods that match, as in '*direct*'
+    ///
+    /// See `seekless methods`. Repeat it for several globs.
+    #[arg(long, value_name = "GLOB", allow_hyphen_values = true)]
     methods: Vec<String>,
-    /// State of the page cache when a trial starts [default: the experiment's]
+    /// State of the page cache when a trial starts
+    ///
+    /// Each experiment has its own default.
     #[arg(long, value_parser = one_of(CACHES))]
     cache: Option<&'static [Cache]>,
-    /// Size of a request at random, as in 8K, or of a commit; repeat for several [default: the experiment's]
-    #[arg(long = "block", value_name = "SIZE", value_parser = parse_block, conflicts_with_all = ["like", "resume"],
-        allow_hyphen_values = true)]
-    blocks: Vec<u64>,
-    /// Requests in flight through `io_uring`; 1 also stands for methods that wait for each request; repeat for several
-    /// [default: the experiment's]
-    #[arg(long = "depth", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096),
-        conflicts_with_all = ["like", "resume"])]
-    depths: Vec<u32>,
-    /// Threads that make requests, one at a time each; repeat for several numbers [default: the experiment's]
-    #[arg(long = "threads", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096),
-        conflicts_with_all = ["like", "resume"])]
-    threads: Vec<u32>,
-    /// Reads and writes at random in one trial, in per cent, as in 70/30
-    #[arg(long, value_name = "READS/WRITES", value_parser = parse_mix, conflicts_with_all = ["like", "resume", "file",
-        "first_touch"])]
-    mix: Option<u32>,
-    /// Number of rounds per method, however long they take, instead of a budget
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    rounds: Option<u32>,
-    /// Seed for the order of trials and for the test data [default: from the clock]
-    #[arg(long, value_name = "N")]
-    seed: Option<u64>,
-    /// Simulated processing per KiB, in nanoseconds; shows when overlapping pays off
-    #[arg(long, value_name = "NS", value_parser = clap::value_parser!(u64).range(..=1_000_000_000))]
-    work: Option<u64>,
-    /// What to drop from the page cache before cold trials [default: file; as root, for many small files, system, so
-    /// that metadata is cold, too]
-    #[arg(long, value_parser = one_of(DROPS))]
-    drop: Option<Drop>,
-    /// Read this file instead of test files; nothing is written
-    #[arg(long, value_name = "FILE")]
+    /// Read this file; nothing is written
+    #[arg(long, value_name = "FILE", help_heading = DATA)]
     file: Option<PathBuf>,
     /// Read existing files in DIR, each once and without dropping it from memory first; nothing is written
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["file", "directories", "other", "to", "sizes", "cache", "drop", "resume"])]
+    #[arg(long, value_name = "DIR", help_heading = DATA, hide_short_help = true,
+        conflicts_with_all = ["file", "directories", "other", "to", "sizes", "cache", "drop", "resume"])]
     first_touch: Option<PathBuf>,
-    /// Write the run, with every sample, as JSON to this file; `-` is standard output, here and below
-    #[arg(long, value_name = "FILE")]
-    export_json: Option<PathBuf>,
-    /// Write all trials as CSV
-    #[arg(long, value_name = "FILE")]
-    export_csv: Option<PathBuf>,
-    /// Write times by file size, in the columns of the document that the experiment repeats, separated by tabs
-    #[arg(long, value_name = "FILE.tsv")]
-    export_columns: Option<PathBuf>,
-    /// Write the tables as Markdown
-    #[arg(long, value_name = "FILE")]
-    export_markdown: Option<PathBuf>,
-    /// Write the report to this file instead of beside the saved run
-    #[arg(long, value_name = "FILE.html")]
-    report: Option<PathBuf>,
-    /// Measure the same as an earlier run: its experiments, sizes, cache states and methods, in its directories unless
-    /// --dir is given. RUN is an ID, a name, `latest` or a file
-    #[arg(long, value_name = "RUN", conflicts_with_all = ["experiments", "sizes", "methods", "cache", "work", "drop",
-        "file", "resume"])]
-    like: Option<OsString>,
-    /// Name to append to the run's ID: letters, digits, `-`, `_` and `.`
-    #[arg(long, value_name = "NAME", value_parser = parse_name, conflicts_with = "resume")]
+    /// Copy from the storage of --dir to this directory
+    #[arg(long, value_name = "DIR", help_heading = DATA, conflicts_with_all = ["file", "other"])]
+    to: Option<PathBuf>,
+    /// Compare with files in this directory
+    ///
+    /// The second file of each comparison is there, perhaps on another storage.
+    #[arg(long, value_name = "DIR", help_heading = DATA, conflicts_with = "file")]
+    other: Option<PathBuf>,
+    /// Size of a request at random or of a commit, as in 8K
+    ///
+    /// Repeat it for several sizes. Each experiment has its own default.
+    #[arg(long = "block", value_name = "SIZE", help_heading = DATA, value_parser = parse_block,
+        conflicts_with_all = ["like", "resume"], allow_hyphen_values = true)]
+    blocks: Vec<u64>,
+    /// Requests at random in flight, by `io_uring`
+    ///
+    /// 1 also stands for methods that wait for each request. Repeat it for several depths. Each experiment has
+    /// its own default.
+    #[arg(long = "depth", value_name = "N", help_heading = DATA, value_parser = clap::value_parser!(u32).range(1..=4096),
+        conflicts_with_all = ["like", "resume"])]
+    depths: Vec<u32>,
+    /// Threads that make requests, one at a time each
+    ///
+    /// Repeat it for several numbers. Each experiment has its own default.
+    #[arg(long = "threads", value_name = "N", help_heading = DATA, value_parser = clap::value_parser!(u32).range(1..=4096),
+        conflicts_with_all = ["like", "resume"])]
+    threads: Vec<u32>,
+    /// Reads and writes at random, in per cent, as in 70/30
+    #[arg(long, value_name = "READS/WRITES", help_heading = DATA, value_parser = parse_mix,
+        conflicts_with_all = ["like", "resume", "file", "first_touch"])]
+    mix: Option<u32>,
+    /// Write at most this much in all
+    ///
+    /// By default, this is what the budget allows, at most 8G per minute (1G on memory cards) and a tenth of the file system,
+    /// unless --size or --rounds is given.
+    #[arg(long, value_name = "SIZE", help_heading = TRIALS, hide_short_help = true, value_parser = parse_file_size, conflicts_with = "file",
+        allow_hyphen_values = true)]
+    most_written: Option<u64>,
+    /// What to drop from the page cache before cold trials [default: file; as root, for many small files, system, so
+    /// that metadata is cold, too]
+    #[arg(long, help_heading = TRIALS, hide_short_help = true, value_parser = one_of(DROPS))]
+    drop: Option<Drop>,
+    /// Simulated processing per KiB, in nanoseconds; shows when overlapping pays off
+    #[arg(long, value_name = "NS", help_heading = TRIALS, hide_short_help = true,
+        value_parser = clap::value_parser!(u64).range(..=1_000_000_000))]
+    work: Option<u64>,
+    /// Seed for the order of trials and for the test data [default: from the clock]
+    #[arg(long, value_name = "N", help_heading = TRIALS, hide_short_help = true)]
+    seed: Option<u64>,
+    /// Fail if another bench is measuring, instead of waiting for it
+    #[arg(long, help_heading = TRIALS, hide_short_help = true)]
+    no_wait: bool,
+    /// Rounds per method, instead of a budget
+    ///
+    /// Every method is measured in as many rounds, however long they take.
+    #[arg(long, value_name = "N", help_heading = RUNS, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    rounds: Option<u32>,
+    /// Name to append to the run's ID
+    ///
+    /// Letters, digits, `-`, `_` and `.` are allowed.
+    #[arg(long, value_name = "NAME", help_heading = RUNS, value_parser = parse_name, conflicts_with = "resume")]
     name: Option<String>,
-    /// Ignore earlier runs on this storage: conclude from this run alone and choose new file sizes
-    #[arg(long)]
+    /// Measure the same as an earlier run
+    ///
+    /// It has the run's experiments, sizes, cache states and methods, and its directories unless --dir is given. RUN is an ID,
+    /// a name, `latest` or a file.
+    #[arg(long, value_name = "RUN", help_heading = RUNS, conflicts_with_all = ["experiments", "sizes", "methods", "cache",
+        "work", "drop", "file", "resume"])]
+    like: Option<OsString>,
+    /// Resume a run that ended early, such as `latest`
+    ///
+    /// The budget or an interruption ended it. RUN is its ID, `latest`, or its file.
+    #[arg(long, value_name = "RUN", help_heading = RUNS, conflicts_with_all = ["experiments", "sizes", "methods", "cache",
+        "rounds", "seed", "work", "drop", "file"])]
+    resume: Option<OsString>,
+    /// Conclude from this run alone
+    ///
+    /// Earlier runs on this storage are ignored, and new file sizes are chosen.
+    #[arg(long, help_heading = RUNS, hide_short_help = true)]
     alone: bool,
     /// Measure N times in the background, at the lowest priority, waiting while other processes use the disk
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000),
+    #[arg(long, value_name = "N", help_heading = RUNS, hide_short_help = true,
+        value_parser = clap::value_parser!(u32).range(1..=1000),
         conflicts_with_all = ["resume", "export_json", "export_csv", "export_columns", "export_markdown", "report", "json"])]
     sittings: Option<u32>,
     /// Time between the starts of two measurements (sittings) with --sittings
-    #[arg(long, default_value = "4h", value_name = "TIME", value_parser = budget::parse, requires = "sittings")]
+    #[arg(long, default_value = "4h", value_name = "TIME", help_heading = RUNS, hide_short_help = true,
+        value_parser = budget::parse, requires = "sittings")]
     every: Duration,
-    /// Fail if another bench is measuring, instead of waiting for it
-    #[arg(long)]
-    no_wait: bool,
-    /// Resume a run that the budget or an interruption ended: its ID, `latest`, or its file
-    #[arg(long, value_name = "RUN", conflicts_with_all = ["experiments", "sizes", "methods", "cache", "rounds", "seed",
-        "work", "drop", "file"])]
-    resume: Option<OsString>,
     /// Time between two saves of a run in progress
     #[arg(long, default_value = "2m", value_name = "TIME", value_parser = budget::parse, hide = true)]
     checkpoint: Duration,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = OUTPUT)]
     parts: RunParts,
-    /// Print the run as one JSON document instead of tables
-    #[arg(long)]
+    /// Print the run as one JSON document
+    #[arg(long, help_heading = OUTPUT)]
     json: bool,
+    /// Write the report to this file
+    ///
+    /// By default, it is beside the saved run.
+    #[arg(long, value_name = "FILE.html", help_heading = OUTPUT)]
+    report: Option<PathBuf>,
+    /// Write the run, with every sample, as JSON to this file; `-` is standard output, as for all such files
+    #[arg(long, value_name = "FILE", help_heading = OUTPUT, hide_short_help = true)]
+    export_json: Option<PathBuf>,
+    /// Write all trials as CSV
+    #[arg(long, value_name = "FILE", help_heading = OUTPUT, hide_short_help = true)]
+    export_csv: Option<PathBuf>,
+    /// Write times by file size, in the columns of the document that the experiment repeats, separated by tabs
+    #[arg(long, value_name = "FILE.tsv", help_heading = OUTPUT, hide_short_help = true)]
+    export_columns: Option<PathBuf>,
+    /// Write the tables as Markdown
+    #[arg(long, value_name = "FILE", help_heading = OUTPUT, hide_short_help = true)]
+    export_markdown: Option<PathBuf>,
     /// Hide progress
-    #[arg(long, short)]
+    #[arg(long, short, help_heading = OUTPUT, hide_short_help = true)]
     quiet: bool,
     /// List the built-in experiments
-    #[arg(long)]
+    #[arg(long, help_heading = OUTPUT)]
     list: bool,
 }
+
+/// The headings of the help. The options that matter most come first, under the usual one.
+const DATA: &str = "Data and requests";
+const TRIALS: &str = "Trials";
+const RUNS: &str = "Runs";
+const OUTPUT: &str = "Output";
 
 const CACHES: [Word<&[Cache]>; 4] = [
     ("cold", "Nothing of the file is in memory", &[Cache::Cold]),

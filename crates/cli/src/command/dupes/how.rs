@@ -21,29 +21,32 @@ use crate::show::{JsonForm, visible_path};
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Acting")]
 pub struct ActOptions {
-    /// Which files stay: newest, oldest, shortest, longest, first, name:GLOB, path:GLOB, not-under:DIR, at-least:N. Several
-    /// rules are an order of preference, from left to right (see `seekless dupes act --help`)
+    /// Which files stay, as in newest or path:GLOB
+    ///
+    /// The rules are newest, oldest, shortest, longest, first, name:GLOB, path:GLOB, not-under:DIR and at-least:N. Several
+    /// rules are an order of preference, from left to right (see `seekless dupes act --help`).
     #[arg(long, value_name = "RULE", requires = "what",
         value_parser = OsStringValueParser::new().try_map(|text: OsString| Rule::parse(&text)))]
     pub keep: Vec<Rule>,
-    /// Move files and directories below DIR, with their whole paths; DIR is made if it is missing, and must be on the same file
-    /// system
+    /// Move files below DIR, with their whole paths
+    ///
+    /// DIR must be on the same file system. It is made if it is missing. With --dirs, directories are moved.
     #[arg(long, value_name = "DIR", requires = "what")]
     pub to: Option<PathBuf>,
     /// Make symbolic links with absolute targets
-    #[arg(long, requires = "what")]
+    #[arg(long, requires = "what", hide_short_help = true)]
     pub absolute: bool,
     /// Also act on files that may be open for writing, or whose file system cannot tell
-    #[arg(long, requires = "what")]
+    #[arg(long, requires = "what", hide_short_help = true)]
     busy: bool,
     /// Also make symbolic links that lead through directories that other users own or may write to; as root, also act on files
     /// of other users, and below directories that they own or may write to
-    #[arg(long, requires = "what")]
+    #[arg(long, requires = "what", hide_short_help = true)]
     unsafe_owner: bool,
     /// Make hard links even if owner, mode, ACL or extended attributes differ, and symbolic links even if the file that stays
     /// has another owner, or its mode or ACL gives more rights; act even if only root could restore the owner, group
     /// or attributes
-    #[arg(long, requires = "what")]
+    #[arg(long, requires = "what", hide_short_help = true)]
     ignore_metadata: bool,
     /// Act without asking
     #[arg(long, short, requires = "what")]
@@ -51,7 +54,9 @@ pub struct ActOptions {
     /// Print what would be done; change nothing
     #[arg(long, requires = "what", conflicts_with = "yes")]
     pub dry_run: bool,
-    /// Write the plan to FILE, a line for each file that begins with `keep` or the action, to edit it; change nothing
+    /// Write the plan to FILE to edit it; change nothing
+    ///
+    /// Each file has a line that begins with `keep` or the action.
     #[arg(long, value_name = "FILE", requires = "what", conflicts_with_all = ["yes", "dry_run"])]
     pub plan_file: Option<PathBuf>,
 }

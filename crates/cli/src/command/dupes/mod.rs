@@ -51,8 +51,9 @@ use how::{ACTIONS, ActOptions};
     subcommand_negates_reqs = true,
     disable_help_subcommand = true,
     group(ArgGroup::new("what")),
-    mut_arg("action", |action| action.group("what")),
-    after_help = "\
+    mut_arg("action", |action| action.help_heading(None::<&str>).group("what").display_order(4)),
+    mut_arg("keep", |keep| keep.help_heading(None::<&str>).display_order(5)),
+    after_long_help = "\
 Examples:
   seekless dupes photos                        # groups of equal files
   seekless dupes --min-size 1M --exclude .git .
@@ -63,8 +64,8 @@ Examples:
   seekless dupes --json . | jq '.summary'
   seekless dupes --action hardlink --keep oldest photos
   seekless dupes --action remove --against backup --dry-run photos",
-    mut_arg("json", |json| json.help("Short for --format json")),
-    mut_arg("jsonl", |jsonl| jsonl.help("Short for --format jsonl")))]
+    mut_arg("json", |json| json.help("Print one JSON document")),
+    mut_arg("jsonl", |jsonl| jsonl.help("Print JSON lines").hide_short_help(true)))]
 pub struct Arguments {
     #[command(subcommand)]
     command: Option<Command>,
@@ -72,98 +73,114 @@ pub struct Arguments {
     #[arg(value_name = "PATH", required_unless_present = "files_from")]
     paths: Vec<PathBuf>,
     /// Read more paths from FILE, one per line; `-` is standard input
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = FILES, hide_short_help = true)]
     files_from: Option<PathBuf>,
     /// Paths of --files-from end with a zero byte
-    #[arg(long, short = '0', requires = "files_from")]
+    #[arg(long, short = '0', requires = "files_from", help_heading = FILES, hide_short_help = true)]
     null: bool,
     /// Directories are always searched recursively: users of other programs type it
     #[arg(short = 'r', long = "recurse", hide = true)]
     _is_recursive: bool,
     /// Do not enter directories of other file systems
-    #[arg(long, short = 'x')]
+    #[arg(long, short = 'x', help_heading = FILES)]
     one_file_system: bool,
     /// Search trash directories and read-only snapshots, too; never /proc and the like, whose files report wrong sizes
-    #[arg(long)]
+    #[arg(long, help_heading = FILES, hide_short_help = true)]
     all: bool,
     /// Follow symbolic links in directories
-    #[arg(long, short = 'L')]
+    #[arg(long, short = 'L', help_heading = FILES, hide_short_help = true)]
     follow: bool,
     /// Omit what .gitignore and .ignore files name
-    #[arg(long)]
+    #[arg(long, help_heading = FILES, hide_short_help = true)]
     ignore_files: bool,
-    /// Only files that match the glob PATTERN: their name or, for one with a slash, their path below PATH
-    #[arg(long, value_name = "PATTERN")]
+    /// Only files that match
+    ///
+    /// PATTERN is a glob for their name or, if it has a slash, for their path below PATH.
+    #[arg(long, value_name = "PATTERN", help_heading = FILES)]
     include: Vec<String>,
-    /// Omit files and directories that match the glob PATTERN
-    #[arg(long, value_name = "PATTERN")]
+    /// Omit files and directories that match
+    ///
+    /// PATTERN is a glob for their name or, if it has a slash, for their path below PATH.
+    #[arg(long, value_name = "PATTERN", display_order = 1)]
     exclude: Vec<String>,
     /// Only files whose path below PATH matches
-    #[arg(long, value_name = "REGEX")]
+    #[arg(long, value_name = "REGEX", help_heading = FILES, hide_short_help = true)]
     regex: Option<Regex>,
-    /// Only files of SIZE or more; 0 includes empty files
-    #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "1")]
+    /// Only files of SIZE or more
+    ///
+    /// 0 includes empty files.
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "1", display_order = 2)]
     min_size: u64,
     /// Only files of SIZE or less
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, help_heading = FILES, hide_short_help = true)]
     max_size: Option<u64>,
     /// Enter at most N levels of directories
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", help_heading = FILES, hide_short_help = true)]
     max_depth: Option<usize>,
     /// Only files of this user ID
-    #[arg(long, value_name = "UID")]
+    #[arg(long, value_name = "UID", help_heading = FILES, hide_short_help = true)]
     owner: Option<u32>,
     /// Only files modified within AGE, such as 7d or 12h
-    #[arg(long, value_name = "AGE", value_parser = parse_age)]
+    #[arg(long, value_name = "AGE", value_parser = parse_age, help_heading = FILES, hide_short_help = true)]
     newer: Option<i64>,
     /// Only files not modified within AGE
-    #[arg(long, value_name = "AGE", value_parser = parse_age)]
+    #[arg(long, value_name = "AGE", value_parser = parse_age, help_heading = FILES, hide_short_help = true)]
     older: Option<i64>,
-    /// Find files that are also in REF; files in REF are not compared with each other
-    #[arg(long, value_name = "REF", conflicts_with_all = ["isolate", "unique"])]
+    /// Find files that are also in REF
+    ///
+    /// Files in REF are not compared with each other.
+    #[arg(long, value_name = "REF", display_order = 3, conflicts_with_all = ["isolate", "unique"])]
     against: Vec<PathBuf>,
     /// Find only files that have equal copies in several PATHs
-    #[arg(long)]
+    #[arg(long, help_heading = COMPARING)]
     isolate: bool,
     /// Print files that have no duplicate
-    #[arg(long, conflicts_with_all = ["isolate", "against"])]
+    #[arg(long, conflicts_with_all = ["isolate", "against"], help_heading = COMPARING)]
     unique: bool,
-    /// List equal directories instead of the files in them; move and reflink act on them as a whole
-    #[arg(long, conflicts_with = "unique")]
+    /// List equal directories instead of their files
+    ///
+    /// `--action move` and `reflink` then act on them as a whole.
+    #[arg(long, conflicts_with = "unique", help_heading = COMPARING)]
     dirs: bool,
     /// Compare bytes even if files are read more than once
-    #[arg(long, conflicts_with = "cache")]
+    #[arg(long, conflicts_with = "cache", help_heading = COMPARING, hide_short_help = true)]
     paranoid: bool,
     /// Keep BLAKE3 digests, and trust those of files that have not changed since
-    #[arg(long)]
+    #[arg(long, help_heading = COMPARING, hide_short_help = true)]
     cache: bool,
     /// File with the digests [default: seekless/dupes.redb in the user's cache directory]
-    #[arg(long, value_name = "FILE", requires = "cache")]
+    #[arg(long, value_name = "FILE", requires = "cache", help_heading = COMPARING, hide_short_help = true)]
     cache_file: Option<PathBuf>,
     /// Leave the files that were read in the page cache
-    #[arg(long)]
+    #[arg(long, help_heading = COMPARING, hide_short_help = true)]
     keep_cached: bool,
     /// Output format
-    #[arg(long, value_enum, value_name = "FORMAT", default_value = "text", conflicts_with_all = ["json", "jsonl"])]
+    #[arg(long, value_enum, value_name = "FORMAT", default_value = "text", conflicts_with_all = ["json", "jsonl"],
+        help_heading = OUTPUT, hide_short_help = true)]
     format: DuplicatesForm,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = OUTPUT)]
     json: JsonOptions,
     /// Hide progress
-    #[arg(long, short)]
+    #[arg(long, short, help_heading = OUTPUT, hide_short_help = true)]
     quiet: bool,
     /// Exit with 1 if anything is found
-    #[arg(long)]
+    #[arg(long, help_heading = OUTPUT, hide_short_help = true)]
     exit_code: bool,
     /// Explain on standard error how files were read, and why
-    #[arg(long)]
+    #[arg(long, help_heading = OUTPUT, hide_short_help = true)]
     explain: bool,
     /// What to do with the files that do not stay
-    #[arg(long, value_name = "ACTION", value_parser = one_of(ACTIONS), help_heading = "Acting",
+    #[arg(long, value_name = "ACTION", value_parser = one_of(ACTIONS),
         conflicts_with_all = ["unique", "format", "exit_code"])]
     action: Option<Action>,
     #[command(flatten)]
     how: ActOptions,
 }
+
+/// The headings of the help. The options that matter most come first, under the usual one.
+const FILES: &str = "Files";
+const COMPARING: &str = "Comparing";
+const OUTPUT: &str = "Output";
 
 #[derive(Debug, Subcommand)]
 enum Command {
