@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use seekless_record::Run;
-use seekless_results::{ColumnKind, ContestView, Detail, Sheet, View, Visible, mode_words, short_name};
+use seekless_results::{ColumnKind, ContestView, Detail, Sheet, View, Visible, mode_words};
 
 /// The run as a page: machine, storages, a table and a recommendation for each contest, warnings.
 ///
@@ -54,12 +54,9 @@ fn section(page: &mut String, view: &ContestView<'_>) {
     }
     table(page, &view.stretches(STRETCHES));
     list(page, view.kinds());
-    table(page, &view.effects());
-    let reasons = view.left_out.iter();
-    let reasons = reasons.map(|(entry, why)| format!("{}: {why}", short_name(&entry.name(), contest)));
-    list(page, reasons);
-    if view.asks_for_system {
-        table(page, &view.system);
+    for (sheet, _) in view.details() {
+        let _ = write!(page, "\n### {}\n", sheet.title);
+        table(page, &sheet);
     }
 }
 
@@ -126,7 +123,7 @@ mod tests {
         let page = to_markdown(&run);
         assert!(page.contains("671 MB/s to 671 MB/s, range"), "{page}");
         assert!(
-            page.contains("- mmap: not available: a \\| in\\\\nthe \\<reason\\>"),
+            page.contains("| mmap | not available: a \\| in\\\\nthe \\<reason\\> |"),
             "{page}"
         );
         assert!(page.contains("Undecided: 3 rounds are too few"), "{page}");

@@ -5,7 +5,7 @@ use seekless_method::Choice;
 use seekless_record::{Conclusion, Contest, Entry, Run};
 
 use crate::position::Position;
-use crate::units::{percent, plural, seconds, times};
+use crate::units::{percent, plural, seconds, sound, times};
 use crate::words::{short_name, speed_in, title_in};
 
 /// An answer.
@@ -72,10 +72,11 @@ impl ContestAnswer {
 }
 
 fn certainty(contest: &Contest, conclusion: &Conclusion, used: &Entry) -> String {
-    match (conclusion.recommended.is_some(), conclusion.costs_at_most) {
+    let finite = |cost: Option<f64>| cost.filter(|cost| (cost * 100.0).is_finite());
+    match (conclusion.recommended.is_some(), finite(conclusion.costs_at_most)) {
         (_, None) => Position::of(used, contest).word(),
         (true, Some(0.0)) => "best".to_owned(),
-        (true, Some(cost)) => match conclusion.equal_within {
+        (true, Some(cost)) => match finite(conclusion.equal_within) {
             Some(within) => format!("equal within {}", percent(within)),
             None => format!("≤ {} slower", percent(cost)),
         },
@@ -94,7 +95,8 @@ fn figures(contest: &Contest, used: &Entry) -> Vec<(&'static str, String)> {
     let Some(summary) = &used.summary else {
         return Vec::new();
     };
-    let rate = ("rate", speed_in(contest, summary.bytes_per_second));
+    let rate = sound(summary.bytes_per_second).map_or_else(String::new, |rate| speed_in(contest, rate));
+    let rate = ("rate", rate);
     if let Some(latency) = summary.latency {
         let percentiles = [
             ("p50", latency.p50_ns),

@@ -204,7 +204,7 @@ function contrasts(least) {
 async function picture(report, file) {
   const { page, done } = await opened(report.replace(/\.html$/, ""), { viewport: { width: 1080, height: 930 } });
   await page.evaluate(() => {
-    for (const part of document.querySelectorAll("#notes, #answers, #published, nav")) part.remove();
+    for (const part of document.querySelectorAll("#notes, #across, nav")) part.remove();
     const heads = [...document.querySelectorAll("#recommendations h3")];
     for (const head of heads.slice(1)) {
       head.nextElementSibling.remove();

@@ -3,8 +3,8 @@
 use std::io;
 
 use anstyle::Style;
-use seekless_record::{Contest, Entry, Status};
-use seekless_results::{Change, ContestView, Detail, Position, Row, short_name};
+use seekless_record::{Entry, Status};
+use seekless_results::{Change, ContestView, Detail, Position, Row, SheetRow};
 
 use super::page::Page;
 use super::table::{TextTable, add_bars, heads_of, rows_of};
@@ -24,7 +24,11 @@ pub fn cut<'v, 'a>(rows: &'v [Row<'a>], all: bool) -> &'v [Row<'a>] {
 pub fn show_contest(page: &mut Page<'_>, view: &ContestView<'_>, all: bool) -> io::Result<()> {
     let shown = cut(&view.rows, all);
     show_figures(page, view, shown, all)?;
-    show_rest(page, view.contest, view.rows.len() - shown.len(), all)?;
+    let hidden = view.rows.len() - shown.len();
+    if hidden > 0 {
+        page.aside(DIM, &format!("... {hidden} more, all slower (--all shows them)"))?;
+    }
+    show_left_out(page, view, all)?;
     if let Some(conclusion) = &view.contest.conclusion {
         page.say(PLAIN, &conclusion.sentence)?;
     }
@@ -100,25 +104,18 @@ fn style_of(row: &Row<'_>) -> Style {
     }
 }
 
-/// Shows what is not in the table, and why.
-fn show_rest(page: &mut Page<'_>, contest: &Contest, hidden: usize, all: bool) -> io::Result<()> {
-    if hidden > 0 {
-        page.aside(DIM, &format!("... {hidden} more, all slower (--all shows them)"))?;
+/// Shows why entries are not in the table: those that failed, the others if they are all or all is asked for.
+pub fn show_left_out(page: &mut Page<'_>, view: &ContestView<'_>, all: bool) -> io::Result<()> {
+    let all = all || view.rows.is_empty();
+    let left_out = view.left_out();
+    let is_failed = |row: &&SheetRow| row.position == Some(Position::Failed);
+    for row in left_out.rows.iter().filter(|row| all || is_failed(row)) {
+        let style = if is_failed(&row) { WARNING } else { DIM };
+        page.aside(style, &format!("{}: {}", row.cells[0].text, row.cells[1].text))?;
     }
-    let name = |entry: &Entry| short_name(&entry.name(), contest);
-    let mut missing = Vec::new();
-    for entry in &contest.entries {
-        match &entry.status {
-            Status::Failed(why) => page.aside(WARNING, &format!("{} failed: {why}", name(entry)))?,
-            Status::Unavailable(why) | Status::Unmeasured(why) => missing.push(format!("{}: {why}", name(entry))),
-            Status::Measured | Status::Dropped(_) => {}
-        }
+    let is_missing = |entry: &&Entry| entry.summary.is_none() && !matches!(entry.status, Status::Failed(_));
+    match view.contest.entries.iter().filter(is_missing).count() {
+        missing @ 1.. if !all => page.aside(DIM, &format!("{missing} unavailable or not measured (--all says why)")),
+        _ => Ok(()),
     }
-    if !(all || missing.is_empty() || missing.len() == contest.entries.len()) {
-        missing = vec![format!(
-            "{} unavailable or not measured (--all says why)",
-            missing.len()
-        )];
-    }
-    missing.iter().try_for_each(|line| page.aside(DIM, line))
 }

@@ -2,8 +2,8 @@
 
 use std::io;
 
-use seekless_record::{Contest, Run};
-use seekless_results::{ContestAnswer, View, Visible, pool, storage_words, visible};
+use seekless_record::Run;
+use seekless_results::{ContestAnswer, ContestView, View, Visible, pool, storage_words, visible};
 
 use super::page::Page;
 use super::runs::when;
@@ -16,18 +16,14 @@ pub fn show_known(page: &mut Page<'_>, new: &Run, earlier: &[Run]) -> io::Result
     };
     let pooled = Visible::of(&pool(last, before));
     let view = View::of(&pooled);
-    let is_here = |contest: &&Contest| {
-        let storage = view.run.storages.get(contest.storage);
-        new.storages
-            .iter()
-            .any(|new| storage.is_some_and(|storage| storage.id == new.id))
+    let is_here = |contest: &&ContestView<'_>| {
+        let storage = view.run.storages.get(contest.contest.storage);
+        (new.storages.iter()).any(|new| storage.is_some_and(|storage| storage.id == new.id))
     };
-    let contests = view.run.contests.iter().filter(is_here);
-    let answers = contests.filter_map(|contest| ContestAnswer::of(view.run, contest));
-    let lines: Vec<String> = answers
-        .filter(|answer| !answer.certainty.is_empty())
-        .map(|answer| answer.sentence())
-        .collect();
+    let contests = view.contests.iter().filter(is_here);
+    let answers = contests.filter_map(|contest| contest.answer.as_ref());
+    let decided = answers.filter(|answer| !answer.certainty.is_empty());
+    let lines: Vec<String> = decided.map(ContestAnswer::sentence).collect();
     if lines.is_empty() {
         return Ok(());
     }

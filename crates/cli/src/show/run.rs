@@ -1,6 +1,6 @@
 //! A run on a terminal: notes, a ranked table for each contest, the answers, and what to do next.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::io::{self, Write};
 
 use clap::Args;
@@ -8,7 +8,7 @@ use seekless_record::{Contest, Ended, Entry, Run, Status};
 use seekless_results::{ContestView, Row, View, Visible, short_name, sittings, visible};
 
 use super::answers::show_answers;
-use super::contest::{cut, show_contest};
+use super::contest::{cut, show_contest, show_left_out};
 use super::page::{Page, tail};
 use super::system::show_system;
 use super::table::{TableRow, TextTable};
@@ -44,14 +44,14 @@ pub fn show_run(page: &mut Page<'_>, run: &Run, parts: RunParts) -> io::Result<(
     if parts.tables || parts.all {
         show_tables(page, &view, parts.all)?;
     }
-    show_answers(page, &view.answers)?;
+    show_answers(page, view.contests.iter().filter_map(|contest| contest.answer.as_ref()))?;
     for answer in &view.storages {
         page.say(PLAIN, answer)?;
     }
     if run.ended == Ended::Interrupted {
         page.say(WARNING, "Interrupted: what was measured until then is shown and saved.")?;
     }
-    let hidden = view.crossovers.len() + view.sittings.iter().len() + run.choices.len() + run.warnings.len();
+    let hidden = notes(&view).map(|(_, lines)| lines.len()).iter().sum::<usize>();
     if !parts.notes && hidden > 0 {
         let notes = counted(hidden as u64, "note");
         page.say(DIM, &format!("{notes}: seekless runs show --notes {}", run.id))?;
@@ -59,21 +59,25 @@ pub fn show_run(page: &mut Page<'_>, run: &Run, parts: RunParts) -> io::Result<(
     Ok(())
 }
 
+/// The notes by their labels.
+fn notes<'v>(view: &'v View<'_>) -> [(&'static str, &'v [String]); 4] {
+    [
+        ("Winner", &view.crossovers),
+        ("Sittings", view.sittings.as_slice()),
+        ("Chosen", &view.run.choices),
+        ("Note", &view.run.warnings),
+    ]
+}
+
 fn show_notes(page: &mut Page<'_>, view: &View<'_>) -> io::Result<()> {
     for (about, line) in view.facts.iter().filter(|(about, _)| NOTED.contains(about)) {
         page.labelled(BOLD, about, INDENT, line)?;
     }
-    for sentence in &view.crossovers {
-        page.labelled(BOLD, "Winner", INDENT, sentence)?;
-    }
-    if let Some(sentence) = &view.sittings {
-        page.labelled(BOLD, "Sittings", INDENT, sentence)?;
-    }
-    for choice in &view.run.choices {
-        page.labelled(BOLD, "Chosen", INDENT, choice)?;
-    }
-    for warning in &view.run.warnings {
-        page.labelled(WARNING, "Note", INDENT, warning)?;
+    for (label, lines) in notes(view) {
+        let style = if label == "Note" { WARNING } else { BOLD };
+        lines
+            .iter()
+            .try_for_each(|line| page.labelled(style, label, INDENT, line))?;
     }
     writeln!(page)
 }
@@ -192,22 +196,10 @@ fn show_side_by_side(page: &mut Page<'_>, run: &Run, contests: &[&ContestView<'_
             page.say(PLAIN, &format!("{}: {}", path(contest), conclusion.sentence))?;
         }
         if contest.rows.is_empty() {
-            show_reasons(page, contest.contest)?;
+            show_left_out(page, contest, true)?;
         }
     }
     Ok(true)
-}
-
-/// Shows why nothing was measured on a storage, each reason once.
-fn show_reasons(page: &mut Page<'_>, contest: &Contest) -> io::Result<()> {
-    let reasons = contest.entries.iter().filter_map(|entry| match &entry.status {
-        Status::Unavailable(why) | Status::Unmeasured(why) | Status::Failed(why) => Some(why),
-        Status::Measured | Status::Dropped(_) => None,
-    });
-    let reasons: BTreeSet<&String> = reasons.collect();
-    reasons
-        .into_iter()
-        .try_for_each(|reason| page.indented(DIM, "  ", 2, reason))
 }
 
 /// The most columns of a storage's name in a heading.

@@ -51,6 +51,33 @@ pub fn add_bars(rows: &mut [TableRow], figures: impl Iterator<Item = f64> + Clon
     }
 }
 
+/// The width of each column. A line may lack the last ones.
+pub fn widths_of<'l>(lines: impl IntoIterator<Item = &'l Vec<String>>) -> Vec<usize> {
+    let mut widths = Vec::new();
+    for line in lines {
+        widths.resize(line.len().max(widths.len()), 1);
+        for (width, cell) in widths.iter_mut().zip(line) {
+            *width = columns_of(cell).max(*width);
+        }
+    }
+    widths
+}
+
+/// The cells of a line, each with a gap after it: names, bars and words aligned to the left, figures to the right.
+pub fn aligned(cells: &[String], widths: &[usize], is_left: impl Fn(usize) -> bool) -> String {
+    let mut line = String::new();
+    for (index, (cell, width)) in cells.iter().zip(widths).enumerate() {
+        let blank = " ".repeat(width - columns_of(cell));
+        line += &if is_left(index) {
+            cell.clone() + &blank
+        } else {
+            blank + cell
+        };
+        line += &" ".repeat(GAP);
+    }
+    line
+}
+
 /// Heads, and rows with a cell below each of them.
 pub struct TextTable<'a> {
     /// Printed before the heads. Without a title, columns of figures alternate with columns of words.
@@ -64,7 +91,7 @@ const BARS: std::ops::RangeInclusive<usize> = 6..=16;
 /// The narrowest column of names, with room for the longest option and its indent.
 const NARROWEST_NAME: usize = 25;
 /// Between columns.
-const GAP: usize = 2;
+pub const GAP: usize = 2;
 /// Before the names.
 const INDENT: &str = "  ";
 
@@ -153,37 +180,21 @@ impl<'a> TextTable<'a> {
             lines.push((row, row.before, with_bar(first, bar(row.part, bar_width))));
             lines.extend(names.map(|name| (row, None, vec![name])));
         }
-        let width = |column: usize| {
-            let cells = lines.iter().filter_map(|(.., cells)| cells.get(column));
-            cells.fold(columns_of(&header[column]).max(1), |widest, cell| {
-                widest.max(columns_of(cell))
-            })
+        let widths = widths_of([&header].into_iter().chain(lines.iter().map(|(.., cells)| cells)));
+        let is_left = |index: usize| match self.title {
+            Some(_) => index == 0 || index + 1 == widths.len() || (bar_width > 0 && index == 2),
+            None => index.is_multiple_of(2),
         };
-        let widths: Vec<usize> = (0..header.len()).map(width).collect();
-        self.print_header(page, &self.aligned(&header, &widths, bar_width > 0))?;
+        let aligned = |cells: &[String]| aligned(cells, &widths, is_left).trim_end().to_owned();
+        self.print_header(page, &aligned(&header))?;
         for (row, before, cells) in &lines {
             if let Some(before) = before {
                 writeln!(page, "{DIM}{INDENT}{before}{DIM:#}")?;
             }
-            let (style, line) = (row.style, self.aligned(cells, &widths, bar_width > 0));
+            let (style, line) = (row.style, aligned(cells));
             writeln!(page, "{style}{line}{style:#}")?;
         }
         Ok(())
-    }
-
-    /// Aligns figures to the right; names, bars and words to the left.
-    fn aligned(&self, cells: &[String], widths: &[usize], has_bar: bool) -> String {
-        let mut line = String::new();
-        for (index, (cell, width)) in cells.iter().zip(widths).enumerate() {
-            let is_left = match self.title {
-                Some(_) => index == 0 || index + 1 == widths.len() || (has_bar && index == 2),
-                None => index % 2 == 0,
-            };
-            let blank = " ".repeat(width - columns_of(cell));
-            line += &if is_left { cell.clone() + &blank } else { blank + cell };
-            line += &" ".repeat(GAP);
-        }
-        line.trim_end().to_owned()
     }
 
     /// Prints the title before the heads, or above them if it is too long.

@@ -142,7 +142,7 @@ fn the_experiments_of_2009_and_2012_run_in_small() {
             ])
             .succeeded();
         let page = std::fs::read_to_string(place.path("page.html")).unwrap();
-        assert!(page.contains("published figures, and here"), "{name}");
+        assert!(page.contains("Published, and here"), "{name}");
         for run in place.saved() {
             let entries = run.contests.iter().flat_map(|contest| &contest.entries);
             let failed: Vec<_> = entries

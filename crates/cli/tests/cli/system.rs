@@ -78,7 +78,7 @@ fn a_trial_shows_the_columns_of_vmstat_beside_the_published_ones() {
             .expect("the published row");
         assert!(row.contains("48 %") && row.contains("3155"), "{row}");
     }
-    assert!(stdout.contains("the whole system meanwhile"), "{stdout}");
+    assert!(stdout.contains("The whole system meanwhile"), "{stdout}");
     assert!(csv.contains("system_switches_per_second"), "{csv}");
     let mode = run.contests[0].mode.expect("a mode");
     assert!(mode.byte == 0 && mode.count >= 7 << 20, "{mode:?}");

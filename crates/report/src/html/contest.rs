@@ -2,11 +2,10 @@
 
 use maud::{Markup, html};
 use seekless_method::Operation;
-use seekless_record::Conclusion;
-use seekless_results::{ContestView, Detail, View, mode_words, series, series_title, short_name};
+use seekless_results::{ContestView, Detail, View, mode_words, series, series_title};
 
 use super::words::{breaking, heading};
-use super::{drift, heatmap, latency, pairs, published, ranked, sustained, tables};
+use super::{drift, heatmap, latency, pairs, ranked, sustained, tables};
 
 /// An operation with at most this many contests has them all unfolded.
 const MOST_UNFOLDED: usize = 4;
@@ -41,8 +40,8 @@ fn summary(contest: &ContestView<'_>) -> Markup {
     html! {
         span.title { (contest.title) }
         span.winner {
-            @match contest.recommended() {
-                Some(method) => { span.m { (breaking(&short_name(method, contest.contest))) } },
+            @match contest.answer.as_ref().filter(|answer| answer.is_decided) {
+                Some(answer) => { span.m { (breaking(&answer.method)) } },
                 None if contest.contest.sustained => {},
                 None => { "undecided" },
             }
@@ -51,9 +50,12 @@ fn summary(contest: &ContestView<'_>) -> Markup {
 }
 
 fn body(view: &View<'_>, contest: &ContestView<'_>) -> Markup {
-    let conclusion = contest.contest.conclusion.as_ref();
+    let findings = contest.contest.mode.map(mode_words).into_iter().chain(contest.kinds());
     html! {
-        @if let Some(conclusion) = conclusion { (said(contest, conclusion)) }
+        @if let Some(conclusion) = &contest.contest.conclusion {
+            p.said { (conclusion.sentence) }
+            p.aside { @for finding in findings { (heading(&finding)) ". " } }
+        }
         @if contest.sustained.is_none() { (ranked::ranked(contest)) }
         (latency::latency(contest))
         (sustained::sustained(contest))
@@ -63,29 +65,6 @@ fn body(view: &View<'_>, contest: &ContestView<'_>) -> Markup {
             summary { "All figures" }
             @if !contest.rows.is_empty() { (tables::table(&contest.figures(Detail::Full), true)) }
         }
-        (published::published(contest))
-        (system(contest))
-        (tables::effects(contest))
-        (tables::left_out(contest))
-    }
-}
-
-/// The figures of the whole system for each entry; unfolded if the experiment is about them.
-fn system(contest: &ContestView<'_>) -> Markup {
-    html! {
-        @if !contest.system.rows.is_empty() {
-            details open[contest.asks_for_system] {
-                summary { "The whole system meanwhile, as vmstat shows it" }
-                (tables::table(&contest.system, false))
-            }
-        }
-    }
-}
-
-fn said(contest: &ContestView<'_>, conclusion: &Conclusion) -> Markup {
-    let mode = contest.contest.mode.map(mode_words);
-    html! {
-        p.said { (conclusion.sentence) }
-        p.aside { @for finding in mode.into_iter().chain(contest.kinds()) { (heading(&finding)) ". " } }
+        @for (sheet, is_open) in contest.details() { (tables::folded(&sheet, is_open)) }
     }
 }

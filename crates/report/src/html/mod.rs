@@ -4,7 +4,7 @@
 //! view. Conclusions are those of the run; only pairs of methods that the run does not compare are judged here. Not
 //! here: writing files.
 
-mod answers;
+mod across;
 mod columns;
 mod comparison;
 mod contest;
@@ -15,7 +15,6 @@ mod latency;
 mod page;
 mod pairs;
 mod plot;
-mod published;
 mod ranked;
 mod sustained;
 mod tables;

@@ -5,18 +5,21 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use maud::{DOCTYPE, Markup, PreEscaped, Render, html};
 use seekless_method::format_size;
-use seekless_record::{Run, Storage};
-use seekless_results::{ContestView, View, operations, rate_of, short_name, storage_setup, storage_words};
+use seekless_record::{Published, Run, Storage};
+use seekless_results::{ContestView, View, operations, storage_setup, storage_words};
 use sha2::{Digest, Sha256};
 
+use super::tables::list;
 use super::words::{breaking, heading};
-use super::{answers, columns, contest, published};
+use super::{across, columns, contest};
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
 
 /// With more contests, the recommendations are only methods, and the sentences are with the contests.
 const MOST_SENTENCES: usize = 12;
+/// More than any experiment gives.
+const MOST_SOURCES: usize = 20;
 
 /// The page, with the link to the document of its run.
 pub(super) fn page(view: &View<'_>, link: &Markup, left_out: usize) -> Markup {
@@ -27,9 +30,8 @@ pub(super) fn page(view: &View<'_>, link: &Markup, left_out: usize) -> Markup {
         main {
             (recommendations(view))
             (notes(run, left_out))
-            @if has_answers(view) { (answers::answers(view)) }
+            @if has_ranked(view) { (across::across(view)) }
             (columns::columns(view))
-            (published::sources(view))
             @for operation in operations(view.run) { (contest::operation(view, operation)) }
             (about(view))
             section id="run" { h2 { "The run itself" } (link) }
@@ -86,9 +88,8 @@ fn head(view: &View<'_>) -> Markup {
             @if let Some(sittings) = &view.sittings { p.facts { (sittings) } }
             nav aria-label="Parts of this page" {
                 a href="#recommendations" { "Use" }
-                @if has_answers(view) { a href="#answers" { "Answers" } }
+                @if has_ranked(view) { a href="#across" { "Across" } }
                 @if !view.columns.is_empty() { a href="#columns" { "By size" } }
-                @if !run.published.is_empty() { a href="#published" { "Published" } }
                 @for operation in operations(view.run) {
                     a href={"#op-" (operation.name())} { (heading(operation.name())) }
                 }
@@ -101,61 +102,55 @@ fn head(view: &View<'_>) -> Markup {
 
 fn recommendations(view: &View<'_>) -> Markup {
     let with_sentence = view.contests.len() <= MOST_SENTENCES;
-    let is_told = |contest: &&ContestView<'_>| contest.contest.conclusion.is_some();
     html! {
-        @if !view.storages.is_empty() {
-            section id="storages" {
-                h2 { "Which storage is faster" }
-                ul { @for answer in &view.storages { li { (answer) } } }
-            }
-        }
+        @if !view.storages.is_empty() { section id="storages" { (list("Which storage is faster", &view.storages)) } }
         section.recommendations id="recommendations" {
             h2 { "Use" }
-            @if !view.contests.iter().any(|contest| is_told(&contest)) { p { "Nothing was decided: the run ended before there was a valid trial." } }
+            @if !view.contests.iter().any(|contest| contest.answer.is_some()) {
+                p { "Nothing was decided: the run ended before there was a valid trial." }
+            }
             @for operation in operations(view.run) {
-                @let of_operation: Vec<&ContestView<'_>> = view.contests_of(operation).filter(is_told).collect();
-                @if !of_operation.is_empty() {
+                @let mut cards = view.contests_of(operation).filter_map(|contest| card(contest, with_sentence)).peekable();
+                @if cards.peek().is_some() {
                     h3 { (heading(operation.name())) }
-                    ul.cards.brief[!with_sentence] {
-                        @for contest in of_operation { (card(contest, with_sentence)) }
-                    }
+                    ul.cards.brief[!with_sentence] { @for card in cards { (card) } }
                 }
             }
         }
     }
 }
 
-fn card(contest: &ContestView<'_>, with_sentence: bool) -> Markup {
-    let conclusion = contest.contest.conclusion.as_ref();
-    let recommended = contest.recommended();
-    let leader = conclusion.and_then(|conclusion| conclusion.best.as_deref());
-    let at = recommended.and_then(|method| rate_of(contest.entry(method)?));
-    let is_open = recommended.is_none() && contest.sustained.is_none();
-    html! {
-        li.card.open[is_open] {
+/// The answer of a contest: the method, its rate, and how sure that is; its sentence where there is room.
+fn card(contest: &ContestView<'_>, with_sentence: bool) -> Option<Markup> {
+    let answer = contest.answer.as_ref()?;
+    let sentence = contest.contest.conclusion.as_ref().filter(|_| with_sentence);
+    Some(html! {
+        li.card.open[!answer.is_decided && contest.sustained.is_none()] {
             a.task href={"#contest-" (contest.index)} { (contest.title) }
-            p.use {
-                @match recommended {
-                    Some(method) => { span.m { (breaking(method)) } },
-                    None if contest.sustained.is_some() => { "How long the rate lasts" },
-                    None => {
-                        @if leader.is_none() { "Nothing measured yet" } @else { "Undecided" }
-                        @if let Some(leader) = leader { span.leader { span.m { (breaking(&short_name(leader, contest.contest))) } " leads" } }
-                    },
+            @if answer.certainty.is_empty() {
+                p.sentence { (answer.method) }
+            } @else {
+                p.use {
+                    span.m { (breaking(&answer.method)) }
+                    @if let Some((_, rate)) = answer.figures.first() { span.at { (rate) } }
                 }
-                @if let Some(at) = at { span.at { (contest.speed(at)) } }
+                p.sentence {
+                    (heading(&answer.certainty)) ", " (answer.rests_on) ". "
+                    @if let Some(conclusion) = sentence { (conclusion.sentence) }
+                }
             }
-            @if with_sentence { @if let Some(conclusion) = conclusion { p.sentence { (conclusion.sentence) } } }
         }
-    }
+    })
 }
 
 /// Whether there are other contests than sustained writes, which have no best method.
-fn has_answers(view: &View<'_>) -> bool {
+fn has_ranked(view: &View<'_>) -> bool {
     view.contests.is_empty() || view.contests.iter().any(|contest| contest.sustained.is_none())
 }
 
 fn notes(run: &Run, left_out: usize) -> Markup {
+    let source = |source: &Published| format!("{}. {}", source.machine, source.source);
+    let sources: Vec<String> = run.published.iter().take(MOST_SOURCES).map(source).collect();
     html! {
         section id="notes" {
             @if !run.warnings.is_empty() {
@@ -165,10 +160,8 @@ fn notes(run: &Run, left_out: usize) -> Markup {
             @if left_out > 0 {
                 p.warnings { (left_out) " more contests are not shown; the run saved in this page has them." }
             }
-            @if !run.choices.is_empty() {
-                h3 { "Chosen for you" }
-                ul { @for choice in &run.choices { li { (choice) } } }
-            }
+            (list("Chosen for you", &run.choices))
+            (list("Sources of published figures", &sources))
         }
     }
 }
@@ -188,7 +181,8 @@ fn about(view: &View<'_>) -> Markup {
                  compare methods within rounds, so a slowdown of a whole round cancels. A tie is not shown to be more \
                  than 3 % slower than the best. The method to use is the simplest of those known to be within 5 % of \
                  the best; if there is none, the one with the smallest bound, if that is at most 10 %. An interval \
-                 contains the median with a probability of 95 %; with fewer than 6 rounds, only the range is shown."
+                 contains the median with a probability of 95 %; with fewer than 6 rounds, only the range is shown. Beside a \
+                 published figure stands the same method here, with its best block, compared with the best of its kind."
             }
         }
     }

@@ -10,7 +10,7 @@ use super::words::{class, clipped, sign, unit_in};
 /// More are in the table.
 const MOST_ROWS: usize = 16;
 const ROW: f64 = 24.0;
-const FIGURES: f64 = 175.0;
+const FIGURES: f64 = 190.0;
 
 /// The fastest of a contest; nothing where nothing was measured.
 pub(super) fn ranked(contest: &ContestView<'_>) -> Markup {

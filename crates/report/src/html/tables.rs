@@ -1,15 +1,9 @@
-//! Tables and the figures of a contest. The page's script turns headings of tables into buttons that sort.
-
-use std::collections::BTreeMap;
+//! Tables and lists. The page's script turns headings of tables into buttons that sort.
 
 use maud::{Markup, html};
-use seekless_record::Entry;
-use seekless_results::{ColumnKind, ContestView, Position, Sheet, SheetRow, short_name};
+use seekless_results::{ColumnKind, Position, Sheet, SheetRow};
 
 use super::words::{breaking, class, sign};
-
-/// The most methods to name for one reason; more are counted.
-const MOST_NAMED: usize = 12;
 
 /// A sortable table; `ranked` gives the rows their ranks, by which they are sorted.
 pub(super) fn table(sheet: &Sheet, ranked: bool) -> Markup {
@@ -60,38 +54,22 @@ fn sort_key(figure: f64) -> String {
     }
 }
 
-/// The effect of each option of a contest alone.
-pub(super) fn effects(contest: &ContestView<'_>) -> Markup {
-    let effects = contest.effects();
+/// A table that can be folded, under its title and the number of its rows.
+pub(super) fn folded(sheet: &Sheet, is_open: bool) -> Markup {
     html! {
-        @if !effects.rows.is_empty() {
-            details { summary { "Effect of each option alone (" (effects.rows.len()) ")" } (table(&effects, false)) }
+        details open[is_open] {
+            summary { (sheet.title) " (" (sheet.rows.len()) ")" }
+            (table(sheet, false))
         }
     }
 }
 
-/// The entries that are in no table, by reason.
-pub(super) fn left_out(contest: &ContestView<'_>) -> Markup {
-    let mut reasons: BTreeMap<&str, Vec<&Entry>> = BTreeMap::new();
-    for (entry, why) in &contest.left_out {
-        reasons.entry(why).or_default().push(entry);
-    }
-    let count = contest.left_out.len();
+/// A list under a heading; empty without items.
+pub(super) fn list(title: &str, items: &[String]) -> Markup {
     html! {
-        @if count > 0 {
-            details { summary { "Not in the ranking, and why (" (count) ")" }
-                ul {
-                    @for (reason, entries) in &reasons {
-                        li {
-                            span.m { @for (index, entry) in entries.iter().take(MOST_NAMED).enumerate() {
-                                @if index > 0 { "; " } (short_name(&entry.name(), contest.contest))
-                            } }
-                            @if entries.len() > MOST_NAMED { " and " (entries.len() - MOST_NAMED) " more" }
-                            ": " (reason)
-                        }
-                    }
-                }
-            }
+        @if !items.is_empty() {
+            h3 { (title) }
+            ul { @for item in items { li { (item) } } }
         }
     }
 }

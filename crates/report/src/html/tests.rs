@@ -141,7 +141,7 @@ fn a_published_method_is_held_against_the_best_of_its_kind_here() {
     large.contests[0].size_bytes = 256 << 20;
     large.published = vec![published("read_plain", FindingKind::Synchronous)];
     assert!(
-        !page(&concluded(large)).contains("published figures, and here"),
+        !page(&concluded(large)).contains("Published, and here"),
         "it is about smaller files"
     );
 }
@@ -199,10 +199,7 @@ fn the_columns_of_a_document_are_lines_with_what_was_published_beside() {
     let both = page(&run);
     assert!(both.contains("<title>Plain &amp; simple, 4 MB: 9 s, their server</title>"));
     assert!(both.contains("<title>Plain &amp; simple, 64M: 1 s</title>"));
-    assert!(
-        !both.contains("published figures, and here"),
-        "it is told with the columns"
-    );
+    assert!(!both.contains("Published, and here"), "it is told with the columns");
     elsewhere.findings[0].durability = Some(Durability::WriteThrough);
     run.published = vec![elsewhere];
     assert!(!page(&run).contains("class=\"hollow"), "it is about another durability");

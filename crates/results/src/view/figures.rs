@@ -1,13 +1,16 @@
 //! The table of a contest: the figures of its entries.
 
+use std::collections::BTreeMap;
+
 use seekless_method::{Durability, Operation};
-use seekless_record::{Interval, Latency, OptionEffect};
+use seekless_record::{Entry, Interval, Latency, OptionEffect, Status};
 
 use super::{ContestView, Row};
 use crate::compare::Change;
+use crate::position::Position;
 use crate::sheet::{ColumnKind, Sheet, SheetCell, SheetRow};
 use crate::units::{part, rate, seconds, signed, size, spread, times, times_with_bounds};
-use crate::words::short_name;
+use crate::words::{short_name, why_missing};
 
 /// How much of a table is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,6 +27,11 @@ use Detail::{Brief, Full, More};
 
 /// The least detail with which a figure is shown, its heading, and its cell.
 type Figure = (Detail, &'static str, SheetCell);
+
+/// The most methods to name for one reason; more are counted.
+const MOST_NAMED: usize = 12;
+/// Why an entry that was measured has no figures.
+pub(super) const NOT_VALID: &str = "no valid trial";
 
 impl ContestView<'_> {
     /// The figures of its entries, the best first: the method, its figures, and the verdict. In full detail, columns in which
@@ -66,7 +74,7 @@ impl ContestView<'_> {
             ("effect", ColumnKind::Figure),
             ("cpu time", ColumnKind::Figure),
         ];
-        let mut sheet = Sheet::new(format!("Effect of each option alone: {}", self.title), heads);
+        let mut sheet = Sheet::new("Effect of each option alone", heads);
         for effect in self.effects_recorded() {
             let cells = [
                 SheetCell::words(&effect.option),
@@ -84,6 +92,27 @@ impl ContestView<'_> {
     pub fn effects_recorded(&self) -> &'_ [OptionEffect] {
         let conclusion = self.contest.conclusion.as_ref();
         conclusion.map_or(&[], |conclusion| &conclusion.effects)
+    }
+
+    /// The entries without figures or that failed, by the reason. An entry that failed may have figures, too.
+    #[must_use]
+    pub fn left_out(&self) -> Sheet {
+        let mut reasons: BTreeMap<String, Vec<&Entry>> = BTreeMap::new();
+        let is_left_out = |entry: &&Entry| entry.summary.is_none() || matches!(entry.status, Status::Failed(_));
+        for entry in self.contest.entries.iter().filter(is_left_out) {
+            reasons.entry(why_missing(entry, NOT_VALID)).or_default().push(entry);
+        }
+        let heads = [("methods", ColumnKind::Method), ("why", ColumnKind::Words)];
+        let mut sheet = Sheet::new("Not in the ranking, and why", heads);
+        for (reason, entries) in reasons {
+            let first = entries.iter().take(MOST_NAMED);
+            let mut names: Vec<String> = first.map(|entry| short_name(&entry.name(), self.contest)).collect();
+            let more = entries.len() - names.len();
+            names.extend((more > 0).then(|| format!("{more} more")));
+            let position = Position::of(entries[0], self.contest);
+            sheet.push(Some(position), [names.join("; "), reason].map(SheetCell::words));
+        }
+        sheet
     }
 
     /// The rate of a sustained write over what was written, in at most this many parts; empty if it is not one.

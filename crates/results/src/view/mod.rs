@@ -3,10 +3,10 @@
 //!
 //! Not here: how a figure is printed, and which columns a renderer shows.
 
-mod answers;
 mod crossovers;
 mod facts;
 mod figures;
+mod options;
 mod published;
 mod sittings;
 mod storages;
@@ -34,8 +34,8 @@ use crate::ranking::{PairedRatio, Samples};
 use crate::samples::sorted;
 use crate::sheet::Sheet;
 use crate::sustained::Sustained;
-use crate::units::{bounds, seconds, sound};
-use crate::words::{is_told_in_times, place, rate_in, short_name, speed_in, title, title_in, why_missing};
+use crate::units::{bounds, seconds, sound, times_with_bounds};
+use crate::words::{is_told_in_times, place, rate_in, short_name, speed_in, title, title_in};
 
 /// A run to show.
 #[derive(Debug)]
@@ -46,8 +46,6 @@ pub struct View<'a> {
     pub facts: Vec<(&'static str, String)>,
     /// The contests, in the run's order.
     pub contests: Vec<ContestView<'a>>,
-    /// The answers of the contests that had a turn.
-    pub answers: Vec<ContestAnswer>,
     /// Times by file size, in the columns of a document.
     pub columns: Vec<Table<'a>>,
     /// Where the winner changes with the size of the files, one sentence each.
@@ -69,12 +67,12 @@ pub struct ContestView<'a> {
     pub name: String,
     /// The same, with the storage if the run has several.
     pub title: String,
+    /// The method to use, if anything was concluded.
+    pub answer: Option<ContestAnswer>,
     /// Whether its figures are times, because a rate over the size of its files would be meaningless.
     pub in_times: bool,
     /// The entries with figures: the best, then the others by their ratio to it, then unranked ones, and last the dropped ones.
     pub rows: Vec<Row<'a>>,
-    /// The entries without figures or that failed, and why. An entry that failed may have a row, too.
-    pub left_out: Vec<(&'a Entry, String)>,
     /// What others published of these files, each finding beside the same method here.
     pub published: Sheet,
     /// What the whole system did while each entry ran; without rows if nothing was measured.
@@ -116,9 +114,6 @@ impl<'a> View<'a> {
         Self {
             run,
             facts: facts(run),
-            answers: (run.contests.iter())
-                .filter_map(|contest| ContestAnswer::of(run, contest))
-                .collect(),
             columns,
             crossovers: crossovers(&contests, &run.storages),
             sittings: sittings::in_words(run),
@@ -148,9 +143,9 @@ impl<'a> ContestView<'a> {
             contest,
             name: title(contest),
             title: title_in(run, contest),
+            answer: ContestAnswer::of(run, contest),
             in_times: is_told_in_times(contest),
             rows: rows(contest, &trials),
-            left_out: left_out(contest),
             published: Sheet::default(),
             system: Sheet::default(),
             asks_for_system: asks_for_system(run, contest),
@@ -213,13 +208,29 @@ impl<'a> ContestView<'a> {
         speed_in(self.contest, bytes_per_second)
     }
 
-    /// The best synchronous and the best overlapping method, if there are both.
+    /// The best synchronous and the best overlapping method, if there are both, and their ratio.
     #[must_use]
     pub fn kinds(&self) -> Option<String> {
         let conclusion = self.contest.conclusion.as_ref()?;
-        let name = |method: &Option<String>| Some(short_name(method.as_ref()?, self.contest));
-        let (one, other) = (name(&conclusion.best_synchronous)?, name(&conclusion.best_overlapping)?);
-        Some(format!("best synchronous {one}; best overlapping {other}"))
+        let (one, other) = (
+            conclusion.best_synchronous.as_ref()?,
+            conclusion.best_overlapping.as_ref()?,
+        );
+        let ratio = self.compare(other, one).map(|PairedRatio { ratio, .. }| ratio);
+        let ratio = ratio.map_or_else(String::new, |ratio| format!(": {} the time", times_with_bounds(&ratio)));
+        let [one, other] = [one, other].map(|method| short_name(method, self.contest));
+        Some(format!("best synchronous {one}; best overlapping {other}{ratio}"))
+    }
+
+    /// The tables that follow its figures, and whether each is shown unfolded.
+    pub fn details(&self) -> impl Iterator<Item = (Sheet, bool)> {
+        let tables = [
+            (self.published.clone(), true),
+            (self.system.clone(), self.asks_for_system),
+            (self.effects(), false),
+            (self.left_out(), false),
+        ];
+        tables.into_iter().filter(|(sheet, _)| !sheet.rows.is_empty())
     }
 }
 
@@ -326,14 +337,6 @@ impl Row<'_> {
         ];
         remarks.into_iter().flatten().collect()
     }
-}
-
-fn left_out(contest: &Contest) -> Vec<(&Entry, String)> {
-    let is_left_out = |entry: &&Entry| entry.summary.is_none() || matches!(entry.status, Status::Failed(_));
-    let entries = contest.entries.iter().filter(is_left_out);
-    entries
-        .map(|entry| (entry, why_missing(entry, "no valid trial")))
-        .collect()
 }
 
 #[cfg(test)]

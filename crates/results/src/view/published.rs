@@ -4,12 +4,13 @@ use seekless_method::differing_options;
 use seekless_method::{Choice, Method};
 use seekless_record::{Contest, Entry, Finding, FindingKind, Published, Run};
 
+use super::figures::NOT_VALID;
 use super::{ContestView, Row};
 use crate::position::{Position, is_range};
 use crate::ranking::{PairedRatio, TIE_RATIO};
 use crate::sheet::{ColumnKind, Sheet, SheetCell};
 use crate::units::{rate, seconds};
-use crate::words::ends_early;
+use crate::words::{ends_early, why_missing};
 
 /// More than any experiment has for the files of one contest; a run from elsewhere may have more.
 const MOST_ROWS: usize = 100;
@@ -40,7 +41,7 @@ pub(super) fn published(view: &ContestView<'_>, findings: &[(&Published, &Findin
         ("figures here", ColumnKind::Words),
         ("vs the best", ColumnKind::Verdict),
     ];
-    let mut sheet = Sheet::new(format!("{}: published figures, and here", view.title), heads);
+    let mut sheet = Sheet::new("Published, and here", heads);
     for (source, finding) in findings {
         let here = here(view, finding);
         let [name, figures, verdict] = match &here {
@@ -143,10 +144,10 @@ fn here<'a>(view: &ContestView<'a>, finding: &Finding) -> Result<Row<'a>, String
         };
         return Ok(Row { position, ..*row });
     }
-    let left_out = view.left_out.iter().find(|(entry, _)| is_meant(entry));
+    let left_out = view.contest.entries.iter().find(|entry| is_meant(entry));
     Err(left_out.map_or_else(
         || "not among the methods of this run".to_owned(),
-        |(_, why)| why.clone(),
+        |entry| why_missing(entry, NOT_VALID),
     ))
 }
 

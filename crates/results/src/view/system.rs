@@ -39,7 +39,7 @@ pub(super) fn asks_for_system(run: &Run, contest: &Contest) -> bool {
 /// position. Without rows where nothing was measured.
 pub(super) fn system(view: &ContestView<'_>, findings: &[(&Published, &Finding)]) -> Sheet {
     let heads = HEADS.map(|head| (head, ColumnKind::Figure));
-    let mut sheet = Sheet::new("the whole system meanwhile", [("method", ColumnKind::Method)]);
+    let mut sheet = Sheet::new("The whole system meanwhile", [("method", ColumnKind::Method)]);
     sheet.add_columns(heads);
     for (entry, trials) in view.contest.entries.iter().zip(&view.trials) {
         let Some(system) = entry.summary.as_ref().and_then(|summary| summary.system) else {
