@@ -101,7 +101,8 @@ fn show_tables(page: &mut Page<'_>, view: &View<'_>, all: bool) -> io::Result<()
     Ok(())
 }
 
-/// The largest budget that is worth a try.
+/// The smallest budget that is worth a try, and the largest.
+const SHORTEST_BUDGET_SECONDS: f64 = 10.0;
 const LONGEST_BUDGET_SECONDS: f64 = 3600.0;
 
 /// The command that would settle what is open, and what that is.
@@ -112,14 +113,10 @@ pub fn next_command(run: &Run) -> Option<String> {
         let left = counted(left, "contest");
         return Some(format!("seekless bench --resume {id}  ({left} not measured yet)"));
     }
-    let conclusions = run.contests.iter().filter_map(|contest| contest.conclusion.as_ref());
-    let times: Vec<f64> = conclusions
-        .filter_map(|conclusion| conclusion.decided_by_times)
-        .collect();
-    let most = times.iter().copied().fold(0.0, f64::max);
-    let seconds = (most * run.budget_seconds.unwrap_or(run.elapsed_seconds)).ceil();
-    if !times.is_empty() && seconds <= LONGEST_BUDGET_SECONDS {
-        let open = times.len();
+    let open = undecided(run);
+    let seconds: f64 = open.iter().sum();
+    if !open.is_empty() && seconds <= LONGEST_BUDGET_SECONDS {
+        let (seconds, open) = (seconds.ceil().max(SHORTEST_BUDGET_SECONDS), open.len());
         return Some(format!(
             "seekless bench --resume {id} --budget {seconds:.0}s  ({open} undecided)"
         ));
@@ -127,6 +124,24 @@ pub fn next_command(run: &Run) -> Option<String> {
     let sittings = sittings(run)?;
     let more = sittings.needed?.saturating_sub(sittings.count);
     (more > 0).then(|| format!("seekless bench --like {id} --sittings {more} --every 4h  (other times of the day)"))
+}
+
+/// The seconds that should decide each undecided contest: as many times those that it took as it needs more rounds.
+fn undecided(run: &Run) -> Vec<f64> {
+    let seconds = |contest: Option<usize>| -> f64 {
+        let trials = run
+            .trials
+            .iter()
+            .filter(|trial| contest.is_none_or(|contest| trial.contest == contest));
+        trials.map(|trial| trial.seconds).sum()
+    };
+    // Trials prepare and check, too.
+    let elapsed = run.elapsed_seconds / seconds(None);
+    let more = |(index, contest): (usize, &Contest)| {
+        let times = contest.conclusion.as_ref()?.decided_by_times?;
+        Some((times - 1.0).max(0.0) * seconds(Some(index)) * elapsed)
+    };
+    run.contests.iter().enumerate().filter_map(more).collect()
 }
 
 /// Whether the run ended before a contest was measured.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use seekless::Method;
 use seekless::method::{AccessPattern, Choice, Durability, Operation, Options, format_size};
 use seekless_record::{Cache, Contest, Drop, Entry, RandomAccess, Run, Status, Target};
-use seekless_results::{contending_time, has_small_files};
+use seekless_results::{contending_time, deciding_trials, has_small_files};
 
 use super::Bench;
 use super::existing::Tree;
@@ -79,15 +79,26 @@ impl Planner<'_> {
     pub fn list(&self, plans: &[ContestPlan]) -> Planned {
         let mut choices = Vec::new();
         let sizes = self.choose_sizes(plans, &mut choices);
+        let share = self.trial_share(plans);
         let mut groups = Vec::new();
         for (plan, auto_bytes) in plans.iter().zip(sizes) {
             for (layout, bytes) in laid_out(plan) {
-                for contest in self.contests(plan, &layout, bytes, auto_bytes) {
+                for contest in self.contests(plan, &layout, (bytes, auto_bytes), share) {
                     groups.push(self.on_storages(plan, &contest));
                 }
             }
         }
         Planned { groups, choices }
+    }
+
+    /// The time that the budget leaves each trial, if every method is to have a verdict.
+    fn trial_share(&self, plans: &[ContestPlan]) -> Option<Duration> {
+        let trials = |plan: &ContestPlan| {
+            self.caches_of(plan).len() * laid_out(plan).len() * deciding_trials(plan.common.entries.len())
+        };
+        let trials: usize = plans.iter().map(trials).sum();
+        let time = contending_time(self.bench.budget);
+        self.bench.rounds.is_none().then(|| time / trials.max(1) as u32)
     }
 
     /// For each plan, the size of its files that the lab chooses by the budget, where the plan names none.
@@ -155,7 +166,13 @@ impl Planner<'_> {
     }
 
     /// The contests for files of a size, for the first storage and without entries.
-    fn contests(&self, plan: &ContestPlan, layout: &Layout, bytes: Option<u64>, auto_bytes: u64) -> Vec<Contest> {
+    fn contests(
+        &self,
+        plan: &ContestPlan,
+        layout: &Layout,
+        (bytes, auto_bytes): (Option<u64>, u64),
+        share: Option<Duration>,
+    ) -> Vec<Contest> {
         let mut contests = Vec::new();
         for cache in self.caches_of(plan) {
             for &differ in &plan.differs {
@@ -173,7 +190,7 @@ impl Planner<'_> {
                             block_bytes,
                             depth,
                             reads_percent,
-                            requests: requests(depth, &contest, self.speeds),
+                            requests: requests(depth, &contest, share, self.speeds),
                         });
                         fit_appends(&mut contest, bytes);
                         contest.layout = (*layout != Layout::Dense).then(|| layout.to_string());

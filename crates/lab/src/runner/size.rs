@@ -142,7 +142,7 @@ fn sustained_files(bytes: u64) -> (u64, u32) {
     (size, (bytes / size) as u32)
 }
 
-/// The time that the random requests of a trial should take together: thousands of requests, if the latency is a tenth
+/// The most time that the random requests of a trial should take together: thousands of requests, if the latency is a tenth
 /// of a millisecond.
 const REQUESTS: Duration = Duration::from_millis(400);
 /// The numbers of requests to choose from. With fewer, the 99.9th percentile has no request; more show nothing new.
@@ -157,14 +157,17 @@ const PARALLEL: u32 = 8;
 const APPENDS: Duration = Duration::from_millis(300);
 const APPEND_LADDER: [u32; 4] = [1 << 7, 1 << 9, 1 << 11, 1 << 13];
 
-/// The number of random requests of a trial in each file, if it has as many blocks, or of its appends.
-pub(super) fn requests(depth: u32, contest: &Contest, speeds: &Speeds) -> u32 {
+/// The number of random requests of a trial in each file, if it has as many blocks, or of its appends: as many as fit into a trial's
+/// share of the budget, if there is one.
+pub(super) fn requests(depth: u32, contest: &Contest, share: Option<Duration>, speeds: &Speeds) -> u32 {
     let each = request_time(depth, contest, speeds);
     if contest.target == Target::Append {
         let fits = |appends: &u32| each * *appends <= APPENDS;
         return APPEND_LADDER.into_iter().rev().find(fits).unwrap_or(APPEND_LADDER[0]);
     }
-    let is_nearest = |requests: &u32| each * *requests * 2 > REQUESTS;
+    let besides = speeds.overhead + Duration::from_secs_f64(checking_seconds(contest, speeds));
+    let most = share.map_or(REQUESTS, |share| share.saturating_sub(besides).min(REQUESTS));
+    let is_nearest = |requests: &u32| each * *requests * 2 > most;
     REQUEST_LADDER.into_iter().find(is_nearest).unwrap_or(1 << 14)
 }
 
@@ -174,10 +177,20 @@ fn request_time(depth: u32, contest: &Contest, speeds: &Speeds) -> Duration {
         // Writers wait for one another.
         _ if contest.target == Target::Append => return speeds.append,
         (Cache::Warm, Durability::None) => return MEMORY_REQUEST,
-        (_, Durability::WriteThrough) => speeds.random_read.max(Duration::from_nanos(UPDATE_THROUGH_NS)),
+        // As an append, each waits for the device.
+        (_, Durability::WriteThrough) => speeds.random_read.max(speeds.append),
         _ => speeds.random_read,
     };
     alone / depth.clamp(1, PARALLEL)
+}
+
+/// The time of reading back what the requests of a trial wrote.
+fn checking_seconds(contest: &Contest, speeds: &Speeds) -> f64 {
+    if contest.operation == Operation::Write {
+        all_bytes(contest) as f64 / speeds.check
+    } else {
+        0.0
+    }
 }
 
 /// The time of one trial, including preparation and checks.
@@ -189,11 +202,10 @@ fn trial_cost(contest: &Contest, speeds: &Speeds) -> Duration {
         bytes / speeds.read
     };
     let seconds = match (contest.operation, contest.random) {
-        (operation, Some(random)) => {
+        (_, Some(random)) => {
             let requests = (u64::from(random.requests)).min(contest.size_bytes.div_ceil(random.block_bytes));
             let each = request_time(random.depth, contest, speeds);
-            let checked = if operation == Operation::Write { bytes } else { 0.0 };
-            requests as f64 * f64::from(contest.files) * each.as_secs_f64() + checked / speeds.check
+            requests as f64 * f64::from(contest.files) * each.as_secs_f64() + checking_seconds(contest, speeds)
         }
         (Operation::Read, None) => read,
         (Operation::Write, None) => bytes / speeds.write + bytes / speeds.check,
@@ -331,23 +343,26 @@ mod tests {
 
     #[test]
     fn a_slow_device_gets_fewer_requests_and_none_too_few_or_too_many() {
-        let made = |microseconds, depth, durability| {
+        let shared = |share, microseconds, depth, durability| {
             let random_read = Duration::from_micros(microseconds);
             let contest = Contest {
                 durability,
                 ..Contest::default()
             };
-            requests(depth, &contest, &Speeds { random_read, ..SPEEDS })
+            requests(depth, &contest, share, &Speeds { random_read, ..SPEEDS })
         };
+        let made = |microseconds, depth, durability| shared(None, microseconds, depth, durability);
         assert_eq!(made(10_000, 1, Durability::None), 1024);
         assert_eq!([60, 100, 190].map(|each| made(each, 1, Durability::Fsync)), [4096; 3]);
         assert_eq!(made(100, 32, Durability::None), 16_384);
-        assert_eq!([2, 60].map(|each| made(each, 1, Durability::WriteThrough)), [4096; 2]);
+        assert_eq!([2, 60].map(|each| made(each, 1, Durability::WriteThrough)), [1024; 2]);
+        let within = |share_ms| shared(Some(Duration::from_millis(share_ms)), 100, 1, Durability::None);
+        assert_eq!([1000, 300, 100, 1].map(within), [4096, 4096, 1024, 1024]);
         let warm = Contest {
             cache: Cache::Warm,
             ..Contest::default()
         };
-        assert_eq!(requests(1, &warm, &SPEEDS), 16_384);
+        assert_eq!(requests(1, &warm, None, &SPEEDS), 16_384);
         let appended = |microseconds| {
             let contest = Contest {
                 target: Target::Append,
@@ -355,7 +370,7 @@ mod tests {
                 ..Contest::default()
             };
             let append = Duration::from_micros(microseconds);
-            requests(1, &contest, &Speeds { append, ..SPEEDS })
+            requests(1, &contest, None, &Speeds { append, ..SPEEDS })
         };
         assert_eq!([10_000, 1000, 100, 5].map(appended), [128, 128, 2048, 8192]);
     }

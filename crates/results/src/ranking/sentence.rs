@@ -1,5 +1,7 @@
 //! The recommendation in words. It says only what the intervals support; it omits what is undecided.
 
+use std::collections::BTreeMap;
+
 use seekless_record::{Interval, Sittings};
 
 use super::TIE_RATIO;
@@ -55,21 +57,33 @@ pub(super) fn sentence(judged: &JudgedMethod<'_>, best: Option<usize>, effects: 
 
 fn too_few(judged: &JudgedMethod<'_>, best: Option<usize>) -> String {
     let Some(leader) = judged.leader() else {
-        let why = match best {
-            None => "no trial is valid; each method shows why",
+        return match best {
+            None => format!("Undecided: no trial is valid{}.", why_invalid(judged)),
             Some(_) if (0..judged.samples.len()).any(|entry| judged.is_method(entry)) => {
-                "only commands were measured; name a method to compare"
+                "Undecided: only commands were measured; name a method to compare.".to_owned()
             }
-            Some(_) => return "Commands are ranked, and none is recommended.".to_owned(),
+            Some(_) => "Commands are ranked, and none is recommended.".to_owned(),
         };
-        return format!("Undecided: {why}.");
     };
     let rounds = judged.samples[leader].by_round.len();
     let (rounds_are, leader) = (if rounds == 1 { "round is" } else { "rounds are" }, judged.name(leader));
-    format!(
-        "Undecided: {rounds} {rounds_are} too few, {FEWEST_SAMPLES} are needed ({leader} leads). Allow more time, or measure \
-         fewer methods."
-    )
+    let settled = settled_by(judged);
+    format!("Undecided: {rounds} {rounds_are} too few, {FEWEST_SAMPLES} are needed ({leader} leads){settled}.")
+}
+
+/// Why most trials are invalid.
+fn why_invalid(judged: &JudgedMethod<'_>) -> String {
+    let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
+    for reason in judged
+        .trials
+        .iter()
+        .flatten()
+        .filter_map(|trial| trial.invalid.as_deref())
+    {
+        *reasons.entry(reason).or_default() += 1;
+    }
+    let most = reasons.into_iter().max_by_key(|(_, count)| *count);
+    most.map_or_else(String::new, |(reason, _)| format!(": {reason}"))
 }
 
 /// The number of sittings with the same answer.

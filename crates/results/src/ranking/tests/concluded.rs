@@ -81,7 +81,25 @@ fn few_rounds_are_undecided() {
         "{}",
         conclusion.sentence
     );
-    assert!(sentence(&run(&[("read/mmap", 1.0)], 0)).contains("no trial is valid"));
+    let wanted = "6 are needed (read/sync,block=128K leads); 2 times the budget should decide it.";
+    assert!(conclusion.sentence.ends_with(wanted), "{}", conclusion.sentence);
+}
+
+#[test]
+fn without_a_valid_trial_the_sentence_says_why_most_are_invalid() {
+    assert_eq!(
+        sentence(&run(&[("read/mmap", 1.0)], 0)),
+        "Undecided: no trial is valid."
+    );
+    let mut invalid = run(&[("read/mmap", 1.0)], 3);
+    for (trial, why) in invalid
+        .trials
+        .iter_mut()
+        .zip(["it swapped", "12 % in memory", "it swapped"])
+    {
+        (trial.valid, trial.invalid) = (false, Some(why.to_owned()));
+    }
+    assert_eq!(sentence(&invalid), "Undecided: no trial is valid: it swapped.");
 }
 
 #[test]
