@@ -5,6 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use seekless_results::{ContestAnswer, pool};
 
 use super::place::{Place, wait_for};
 
@@ -87,6 +88,66 @@ fn a_bench_says_what_is_known_and_concludes_from_all_sittings() {
         "{}",
         alone.stdout
     );
+}
+
+/// The last screen, `runs show`, the report and the next bench say what all sittings conclude, `runs` what each run does.
+#[test]
+fn every_place_gives_the_same_answer_to_the_same_question() {
+    let place = Place::new();
+    let bench = [
+        "bench",
+        "read",
+        "--cache",
+        "warm",
+        "--rounds",
+        "8",
+        "--size",
+        "4M",
+        "--methods",
+        "read/sync,block=16K",
+        "--methods",
+        "read/sync,block=128K",
+    ];
+    place.run(&bench).succeeded();
+    yesterday(&place);
+    let id_before = place.only_run().id;
+    let screen = place.run(&bench).succeeded().stdout;
+    let directory = place.directory().join("../data/seekless/runs");
+    let mut runs: Vec<seekless_record::Run> = fs::read_dir(directory)
+        .unwrap()
+        .filter_map(|entry| {
+            Some(entry.unwrap().path()).filter(|path| path.extension().is_some_and(|end| end == "json"))
+        })
+        .map(|path| seekless_record::from_json(&fs::read(path).unwrap()).unwrap())
+        .collect();
+    runs.sort_by_key(|run| run.id != id_before);
+    let pooled = pool(&runs[1], &runs[..1]);
+    let answer = ContestAnswer::of(&pooled, &pooled.contests[0]).unwrap();
+    assert_eq!(answer.rests_on, "2 sittings");
+    let has_line = |text: &str| {
+        let mut lines = text.lines();
+        lines.any(|line| line.starts_with(&answer.question) && line.ends_with(&answer.method))
+    };
+    let shown = place.run(&["runs", "show", "latest"]).succeeded().stdout;
+    let listed = place.run(&["runs"]).succeeded().stdout;
+    place.run(&["report", "latest", "-o", "page.html"]).succeeded();
+    let page = fs::read_to_string(place.path("page.html")).unwrap();
+    let next = place.run(&bench).succeeded().stderr;
+    assert!(has_line(&screen), "{answer:?}: {screen}");
+    assert!(has_line(&shown), "{answer:?}: {shown}");
+    // The list has a run a line, so each answer rests on its run.
+    for run in &runs {
+        let own = ContestAnswer::of(run, &run.contests[0]).unwrap();
+        assert!(
+            own.rests_on == "this run" && listed.contains(&own.sentence()),
+            "{own:?}: {listed}"
+        );
+    }
+    assert!(next.contains(&answer.sentence()), "{answer:?}: {next}");
+    let (_, card) = page.split_once("class=\"cards").unwrap();
+    let (card, _) = card.split_once("</ul>").unwrap();
+    let sentence = &pooled.contests[0].conclusion.as_ref().unwrap().sentence;
+    assert!(card.contains(sentence), "{answer:?}: {card}");
 }
 
 #[test]
