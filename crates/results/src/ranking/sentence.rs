@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use seekless_record::{Interval, Sittings};
+use seekless_record::{Entry, Interval, Sittings, Status};
 
 use super::TIE_RATIO;
 use super::conclude::{CHEAP, JudgedMethod, Why};
@@ -58,6 +58,7 @@ pub(super) fn sentence(judged: &JudgedMethod<'_>, best: Option<usize>, effects: 
 fn too_few(judged: &JudgedMethod<'_>, best: Option<usize>) -> String {
     let Some(leader) = judged.leader() else {
         return match best {
+            None if judged.trials.iter().all(Vec::is_empty) => unmeasured(judged),
             None => format!("Undecided: no trial is valid{}.", why_invalid(judged)),
             Some(_) if (0..judged.samples.len()).any(|entry| judged.is_method(entry)) => {
                 "Undecided: only commands were measured; name a method to compare.".to_owned()
@@ -69,6 +70,19 @@ fn too_few(judged: &JudgedMethod<'_>, best: Option<usize>) -> String {
     let (rounds_are, leader) = (if rounds == 1 { "round is" } else { "rounds are" }, judged.name(leader));
     let settled = settled_by(judged);
     format!("Undecided: {rounds} {rounds_are} too few, {FEWEST_SAMPLES} are needed ({leader} leads){settled}.")
+}
+
+/// Why there is no trial: methods that work wait for their turn, or none works.
+fn unmeasured(judged: &JudgedMethod<'_>) -> String {
+    let why = |entry: &Entry| match &entry.status {
+        Status::Failed(why) | Status::Unavailable(why) => Some(why.clone()),
+        Status::Measured | Status::Dropped(_) | Status::Unmeasured(_) => None,
+    };
+    let reasons: Option<Vec<String>> = judged.contest.entries.iter().map(why).collect();
+    match reasons.and_then(|reasons| reasons.into_iter().next()) {
+        Some(why) => format!("No method works here: {why}."),
+        None => "Not measured yet.".to_owned(),
+    }
 }
 
 /// Why most trials are invalid.
