@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 const EXCEPTIONS: &[(&str, &str)] = &[
     ("lab/src/runner/session.rs", "`seekless bench --resume"),
     ("lab/src/runner/session.rs", "--methods and --size"),
-    ("report/src/html/answers.rs", "give several with --size"),
+    ("report/src/html/across.rs", "give several with --size"),
     ("results/src/warnings.rs", "Rerun with a larger --size"),
 ];
 
