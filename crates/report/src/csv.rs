@@ -4,75 +4,47 @@
 use seekless_record::Run;
 use serde_json::{Value, json};
 
-/// Columns: the part of the run that has their values, the fields in it, and what their names have before and behind those of the
-/// fields.
-type Columns = (&'static str, &'static str, [&'static str; 2]);
+/// The columns from left to right, a line for those with one form of name: that form, the part of the run that has their values, and
+/// the fields in it. First the conditions, then the results of a trial.
+const COLUMNS: &str = "\
+{} run: run
+{} contest: experiment
+{} trial: contest
+{} places: storage
+{} contest: operation size_bytes files cache target kernel work_ns_per_kib differ
+{} places: other_storage
+{} contest: read_ahead_kib
+update_{} updates: bytes every_bytes draw
+{} contest: layout memory_bytes shared_blocks holes_skipped durability
+{} entry: method label
+{} trial: round phase valid
+{}_because trial: invalid
+{} trial: at_seconds seconds fsync_seconds setup_seconds user_seconds system_seconds
+{} trial: voluntary_switches involuntary_switches minor_faults major_faults peak_memory_bytes
+{} trial: calls bytes hole_bytes source_bytes sink_bytes
+device_{} device: reads read_bytes read_merges writes write_bytes reliable
+system_{}_part system: user system idle wait stolen
+system_{} system: switches_per_second interrupts_per_second blocks_in_kib_per_second cache_growth_bytes
+{}_part trial: resident_before resident_after
+{} trial: extents
+{} updated: writes requested_bytes written_bytes
+{} trial: planned predicted_seconds
+random_{} random: block_bytes depth
+{} latency: requests
+latency_{} latency: mean_ns p50_ns p90_ns p99_ns p99_9_ns max_ns
+{} contest: sustained
+{} trial: segment_seconds
+random_{} random: reads_percent
+read_latency_{} read_latency: mean_ns p50_ns p90_ns p99_ns p99_9_ns max_ns";
 
-const COLUMNS: [Columns; 29] = [
-    // The conditions.
-    ("run", "run", ["", ""]),
-    ("contest", "experiment", ["", ""]),
-    ("trial", "contest", ["", ""]),
-    ("places", "storage", ["", ""]),
-    (
-        "contest",
-        "operation size_bytes files cache target kernel work_ns_per_kib differ",
-        ["", ""],
-    ),
-    ("places", "other_storage", ["", ""]),
-    ("contest", "read_ahead_kib", ["", ""]),
-    ("updates", "bytes every_bytes draw", ["update_", ""]),
-    (
-        "contest",
-        "layout memory_bytes shared_blocks holes_skipped durability",
-        ["", ""],
-    ),
-    ("entry", "method label", ["", ""]),
-    // The results.
-    ("trial", "round phase valid", ["", ""]),
-    ("trial", "invalid", ["", "_because"]),
-    (
-        "trial",
-        "at_seconds seconds fsync_seconds setup_seconds user_seconds system_seconds",
-        ["", ""],
-    ),
-    (
-        "trial",
-        "voluntary_switches involuntary_switches minor_faults major_faults peak_memory_bytes",
-        ["", ""],
-    ),
-    ("trial", "calls bytes hole_bytes source_bytes sink_bytes", ["", ""]),
-    (
-        "device",
-        "reads read_bytes read_merges writes write_bytes reliable",
-        ["device_", ""],
-    ),
-    ("system", "user system idle wait stolen", ["system_", "_part"]),
-    (
-        "system",
-        "switches_per_second interrupts_per_second blocks_in_kib_per_second cache_growth_bytes",
-        ["system_", ""],
-    ),
-    ("trial", "resident_before resident_after", ["", "_part"]),
-    ("trial", "extents", ["", ""]),
-    ("updated", "writes requested_bytes written_bytes", ["", ""]),
-    ("trial", "planned predicted_seconds", ["", ""]),
-    ("random", "block_bytes depth", ["random_", ""]),
-    ("latency", "requests", ["", ""]),
-    (
-        "latency",
-        "mean_ns p50_ns p90_ns p99_ns p99_9_ns max_ns",
-        ["latency_", ""],
-    ),
-    ("contest", "sustained", ["", ""]),
-    ("trial", "segment_seconds", ["", ""]),
-    ("random", "reads_percent", ["random_", ""]),
-    (
-        "read_latency",
-        "mean_ns p50_ns p90_ns p99_ns p99_9_ns max_ns",
-        ["read_latency_", ""],
-    ),
-];
+/// The form of the name, the part and the field of each column.
+fn columns() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
+    let rows = COLUMNS.lines().filter_map(|line| line.split_once(": "));
+    rows.flat_map(|(head, fields)| {
+        let (form, part) = head.split_once(' ').unwrap_or(("{}", head));
+        fields.split(' ').map(move |field| (form, part, field))
+    })
+}
 
 /// All trials of a run, in the order they happened, under a line of column names. A damaged document may lack the contest, its
 /// storage or the entry of a trial; their fields are then empty.
@@ -81,11 +53,7 @@ const COLUMNS: [Columns; 29] = [
 /// None in practice: writing to memory does not fail.
 pub fn to_csv(run: &Run) -> Result<String, csv::Error> {
     let mut writer = csv::Writer::from_writer(Vec::new());
-    let columns = || {
-        let all = COLUMNS.into_iter();
-        all.flat_map(|(part, fields, around)| fields.split(' ').map(move |field| (part, field, around)))
-    };
-    writer.write_record(columns().map(|(_, field, [before, behind])| format!("{before}{field}{behind}")))?;
+    writer.write_record(columns().map(|(form, _, field)| form.replace("{}", field)))?;
     let contests: Vec<Value> = run.contests.iter().map(|contest| json!(contest)).collect();
     for trial in &run.trials {
         let contest = run.contests.get(trial.contest);
@@ -107,7 +75,7 @@ pub fn to_csv(run: &Run) -> Result<String, csv::Error> {
             "run" | "places" | "entry" | "trial" => &own[part],
             of_trial => &own["trial"][of_trial],
         };
-        writer.write_record(columns().map(|(of, field, _)| field_text(&part(of)[field])))?;
+        writer.write_record(columns().map(|(_, of, field)| field_text(&part(of)[field])))?;
     }
     text(writer)
 }

@@ -11,7 +11,7 @@ use seekless_method::{Choice, Durability, Options};
 use seekless_method::{format_size, parse_size};
 use seekless_record::{Cache, Column, Contest, Entry, Finding, Run, Trial};
 
-use crate::sheet::{ColumnKind, Sheet, SheetCell};
+use crate::sheet::{Sheet, SheetCell};
 use crate::statistics::median;
 use crate::units::sound;
 
@@ -104,20 +104,19 @@ impl Table<'_> {
     /// published, if something was.
     #[must_use]
     pub fn sheet(&self, title: &str) -> Sheet {
-        let names = self.columns.iter().map(|column| column.name.as_str());
-        let figures = ["Bytes"].into_iter().chain(names).chain(["Extents"]);
-        let mut sheet = Sheet::new(title, figures.map(|head| (head, ColumnKind::Figure)));
-        let published = self.has_published().then_some(("Published", ColumnKind::Words));
-        sheet.add_columns(published);
+        let mut sheet = Sheet::new(title);
         for line in &self.lines {
             let size = SheetCell::figure(Some(line.size_bytes as f64), |_| document_size(line.size_bytes));
-            let time = |cell: &Option<Cell>| {
-                SheetCell::figure(cell.map(|cell| cell.seconds), |seconds| format!("{:.3}", seconds * 1e3))
-            };
+            let times = self.columns.iter().zip(&line.cells).map(|(column, cell)| {
+                let seconds = cell.map(|cell| cell.seconds);
+                let time = SheetCell::figure(seconds, |seconds| format!("{:.3}", seconds * 1e3));
+                (column.name.as_str(), time)
+            });
             let extents = SheetCell::figure(line.extents(), |extents| extents.to_string());
-            let machine = published.map(|_| SheetCell::words(line.published.unwrap_or_default()));
-            let cells = [size].into_iter().chain(line.cells.iter().map(time));
-            sheet.push(None, cells.chain([extents]).chain(machine));
+            let machine = SheetCell::words(line.published.unwrap_or_default());
+            let published = self.has_published().then_some(("Published", machine));
+            let cells = [("Bytes", size)].into_iter().chain(times).chain([("Extents", extents)]);
+            sheet.push(None, cells.chain(published));
         }
         sheet
     }

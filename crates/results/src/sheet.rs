@@ -55,37 +55,41 @@ pub struct SheetCell {
     pub text: String,
     /// Its figure.
     pub figure: f64,
+    /// What it holds.
+    pub kind: ColumnKind,
 }
 
 impl Sheet {
     /// A table without rows.
-    pub(crate) fn new<H: Into<String>>(
-        title: impl Into<String>,
-        columns: impl IntoIterator<Item = (H, ColumnKind)>,
-    ) -> Self {
-        let mut sheet = Self {
+    pub(crate) fn new(title: impl Into<String>) -> Self {
+        Self {
             title: title.into(),
             ..Self::default()
-        };
-        sheet.add_columns(columns);
-        sheet
+        }
     }
 
-    /// Adds columns on the right.
-    pub(crate) fn add_columns<H: Into<String>>(&mut self, columns: impl IntoIterator<Item = (H, ColumnKind)>) {
-        self.columns.extend(columns.into_iter().map(|(head, kind)| SheetColumn {
-            head: head.into(),
-            kind,
-        }));
-    }
-
-    /// Adds a row.
-    pub(crate) fn push(&mut self, position: Option<Position>, cells: impl IntoIterator<Item = SheetCell>) {
+    /// Adds a row: each cell with the heading of its column. The first row says which columns there are.
+    pub(crate) fn push<H: Into<String>>(
+        &mut self,
+        position: Option<Position>,
+        cells: impl IntoIterator<Item = (H, SheetCell)>,
+    ) -> &mut SheetRow {
+        let (heads, cells): (Vec<H>, Vec<SheetCell>) = cells.into_iter().unzip();
+        if self.rows.is_empty() {
+            let columns = heads.into_iter().zip(&cells);
+            let column = |(head, cell): (H, &SheetCell)| SheetColumn {
+                head: head.into(),
+                kind: cell.kind,
+            };
+            self.columns = columns.map(column).collect();
+        }
         self.rows.push(SheetRow {
-            cells: cells.into_iter().collect(),
+            cells,
             remarks: Vec::new(),
             position,
         });
+        let last = self.rows.len() - 1;
+        &mut self.rows[last]
     }
 
     /// Omits the columns in which no row has anything.
@@ -110,9 +114,24 @@ impl SheetCell {
 
     /// A cell with words.
     pub(crate) fn words(text: impl Into<String>) -> Self {
+        Self::of(ColumnKind::Words, text)
+    }
+
+    /// A cell with the name of a method.
+    pub(crate) fn method(text: impl Into<String>) -> Self {
+        Self::of(ColumnKind::Method, text)
+    }
+
+    /// A cell with the verdict on its row.
+    pub(crate) fn verdict(text: impl Into<String>) -> Self {
+        Self::of(ColumnKind::Verdict, text)
+    }
+
+    fn of(kind: ColumnKind, text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
             figure: f64::NAN,
+            kind,
         }
     }
 
@@ -121,6 +140,7 @@ impl SheetCell {
         Self {
             text: figure.map(text).unwrap_or_default(),
             figure: figure.unwrap_or(f64::NAN),
+            kind: ColumnKind::Figure,
         }
     }
 }

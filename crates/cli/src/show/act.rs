@@ -16,7 +16,7 @@ use super::objects::{JsonForm, Objects};
 use super::page::{Page, Width};
 use super::progress::buffered_stdout;
 use super::units::{files, subjects};
-use super::visible::{visible_path, with_path};
+use super::visible::{object, visible_path, with_path};
 use super::{BOLD, DIM, PLAIN, WARNING};
 
 /// Writes a plan, and what came of its steps.
@@ -87,8 +87,8 @@ impl Acts {
         let place = (!refused.place.is_empty()).then(|| refused.place.clone());
         let words: Vec<String> = [place, path].into_iter().flatten().collect();
         say(&format!("refused: {}: {}", words.join(", "), visible(&refused.why)));
-        let object = json!({"kind": "refused", "place": refused.place, "reason": refused.why});
-        self.object(&with_path(object, "path", refused.path.as_deref()))
+        let json = json!({"place": refused.place, "reason": refused.why});
+        self.object(&object("refused", json, refused.path.as_deref()))
     }
 
     /// Writes what stays, why, and what will be done, except for steps with an outcome in `left`.
@@ -166,48 +166,40 @@ impl Acts {
         if choice.directories.is_empty() && outcomes.iter().all(is_needless) {
             return Ok(());
         }
-        let (word, each) = (self.action.word(), bytes(choice.bytes));
-        let end = if choice.files.is_some() { "/" } else { "" };
+        let each = bytes(choice.bytes);
         match choice.files {
             Some(number) => writeln!(page, "{BOLD}Equal directories of {}, {each}{BOLD:#}", files(number))?,
             None if choice.kept.is_empty() => writeln!(page, "{BOLD}Directories to remove if left empty{BOLD:#}")?,
             None => writeln!(page, "{BOLD}Equal files of {each}{BOLD:#}")?,
         }
+        let mut line = |word: &str, path: &Path, is_directory: bool, notes: [Option<&str>; 2]| {
+            let (path, end) = (self.shown(path), if is_directory { "/" } else { "" });
+            let style = if word == "leave" { WARNING } else { PLAIN };
+            write!(page, "  {style}{word:WORD$}{style:#}  {path}{end}")?;
+            for note in notes.into_iter().flatten() {
+                write!(page, "{DIM}  ({}){DIM:#}", visible(note))?;
+            }
+            writeln!(page)
+        };
+        let word = |why: Option<&str>| if why.is_some() { "leave" } else { self.action.word() };
+        let same = |index: usize| (index > 0).then_some("same file");
         for kept in &choice.kept {
             for (index, path) in kept.paths.iter().enumerate() {
-                let why = if index > 0 { "same file" } else { &kept.why };
-                let (path, why) = (self.shown(path), visible(why));
-                writeln!(page, "  {:WORD$}  {path}{end}{DIM}  ({why}){DIM:#}", "keep")?;
+                let why = same(index).unwrap_or(&kept.why);
+                line("keep", path, choice.files.is_some(), [Some(why), None])?;
             }
         }
-        let leave = |page: &mut Page<'_>, path: &str, why: &str| {
-            let (word, why) = ("leave", visible(why));
-            writeln!(page, "  {WARNING}{word:WORD$}{WARNING:#}  {path}{DIM}  ({why}){DIM:#}")
-        };
         for (path, why) in &choice.directories {
-            let path = format!("{}/", self.shown(path));
-            match why {
-                Some(why) => leave(page, &path, why)?,
-                None => writeln!(page, "  {word:WORD$}  {path}")?,
-            }
+            line(word(why.as_deref()), path, true, [why.as_deref(), None])?;
         }
         for (step, outcome) in choice.steps.iter().zip(outcomes) {
             let why = outcome.as_ref().and_then(StepOutcome::why);
             if is_needless(outcome) || choice.files.is_some() && why.is_none() {
                 continue;
             }
+            let why = why.as_deref();
             for (index, path) in step.file.paths.iter().enumerate() {
-                let same = if index > 0 {
-                    format!("{DIM}  (same file){DIM:#}")
-                } else {
-                    String::new()
-                };
-                let end = if step.file.is_directory { "/" } else { "" };
-                let path = format!("{}{end}{same}", self.shown(path));
-                match &why {
-                    Some(why) => leave(page, &path, why)?,
-                    None => writeln!(page, "  {word:WORD$}  {path}")?,
-                }
+                line(word(why), path, step.file.is_directory, [same(index), why])?;
             }
         }
         writeln!(page)
@@ -221,17 +213,13 @@ impl Acts {
     ) -> io::Result<()> {
         for (path, why) in &choice.directories {
             if let Some(why) = why {
-                let object = json!({"kind": "directory", "outcome": "left", "reason": why});
-                self.object(&with_path(object, "path", Some(path)))?;
+                let left = json!({"outcome": "left", "reason": why});
+                self.object(&object("directory", left, Some(path)))?;
             }
         }
         for (step, outcome) in choice.steps.iter().zip(outcomes) {
-            let object = match outcome {
-                Some(outcome) => Some(self.step_json(step, outcome)),
-                None => is_dry_run.then(|| self.object_of(step, "planned", None)),
-            };
-            if let Some(object) = object {
-                self.object(&object)?;
+            if outcome.is_some() || is_dry_run {
+                self.object(&self.step_json(step, outcome.as_ref()))?;
             }
         }
         Ok(())
@@ -239,11 +227,8 @@ impl Acts {
 
     /// Says how many files are left out because nothing would be gained: a line for each reason.
     pub fn needless(&self) -> io::Result<()> {
-        let mut page = page();
-        for (needless, count) in self.needless.iter().filter(|_| self.objects.is_none()) {
-            page.say(PLAIN, &format!("{} left out: {needless}.", files(*count)))?;
-        }
-        page.flush()
+        let mut told = self.needless.iter().filter(|_| self.objects.is_none());
+        told.try_for_each(|(needless, count)| tell(&format!("{} left out: {needless}.", files(*count))))
     }
 
     /// Writes what came of a step: to standard error if it was not done.
@@ -273,8 +258,7 @@ impl Acts {
                 visible(why)
             ));
         }
-        let object = self.step_json(step, outcome);
-        self.object(&object)
+        self.object(&self.step_json(step, Some(outcome)))
     }
 
     /// Says what became of a file, or of the journal, of a run that was killed before, on standard error.
@@ -308,10 +292,8 @@ impl Acts {
 
     /// Says that the answer was no.
     pub fn nothing_done(&mut self) -> io::Result<()> {
-        let mut page = page();
         self.left += self.planned.iter().sum::<u64>();
-        page.say(PLAIN, "Nothing was done.")?;
-        page.flush()
+        tell("Nothing was done.")
     }
 
     /// The question whether to do it.
@@ -330,23 +312,17 @@ impl Acts {
     /// Says where a plan is, and what it does.
     pub fn plan_written(&mut self, file: &Path, planned: [u64; 2]) -> io::Result<()> {
         self.planned = planned;
-        let mut page = page();
-        let shown = visible_path(file);
-        let words = format!(
-            "{}; the plan is {shown}. To act: seekless dupes act --plan {shown}",
-            self.to_do()
-        );
-        page.say(PLAIN, &words)?;
-        page.flush()
+        let (shown, to_do) = (visible_path(file), self.to_do());
+        tell(&format!(
+            "{to_do}; the plan is {shown}. To act: seekless dupes act --plan {shown}"
+        ))
     }
 
     /// Writes the sum of what was done.
     pub fn finish(&mut self) -> io::Result<()> {
-        let mut page = page();
         let ran = self.ran.clone().unwrap_or_default();
         if let Some(objects) = &self.objects {
             let summary = json!({
-                "kind": "summary",
                 "action": self.action.word(),
                 "planned": self.planned.iter().sum::<u64>(),
                 "planned_bytes": self.planned_bytes,
@@ -357,41 +333,40 @@ impl Acts {
                 "failed": self.failed,
                 "refused": self.refused,
                 "stopped": ran.is_stopped,
+                "kind": "summary",
             });
-            objects.finish(&mut page, &with_path(summary, "journal", ran.journal.as_deref()))?;
-        } else if self.ran.is_some() {
-            let word = match self.action {
-                Action::Remove => "removed",
-                Action::Hardlink => "replaced with hard links",
-                Action::Symlink { .. } => "replaced with symbolic links",
-                Action::Reflink if ran.done == 1 => "now shares blocks",
-                Action::Reflink => "now share blocks",
-                Action::Move { .. } => "moved",
-            };
-            let done = subjects(ran.done.saturating_sub(self.directories_done), self.directories_done);
-            let mut words = format!("{done} {word}");
-            if !matches!(self.action, Action::Move { .. }) {
-                let _ = write!(words, ", {} gained", bytes(ran.gained_bytes));
-            }
-            let needless = (ran.needless, "with nothing to gain");
-            for (number, what) in [needless, (ran.left, "left alone"), (ran.failed, "failed")] {
-                if number > 0 {
-                    let _ = write!(words, ", {number} {what}");
-                }
-            }
-            words += if ran.is_stopped {
-                "; stopped before the end."
-            } else {
-                "."
-            };
-            if ran.is_journal_lost {
-                words += " It cannot be undone: another program removed or renamed the journal";
-            } else if ran.done > 0 && ran.journal.is_some() && self.action != Action::Reflink {
-                words += " To undo: seekless dupes undo";
-            }
-            page.say(PLAIN, &words)?;
+            let (mut page, journal) = (page(), ran.journal.as_deref());
+            objects.finish(&mut page, &with_path(summary, "journal", journal))?;
+            return page.flush();
         }
-        page.flush()
+        if self.ran.is_none() {
+            return Ok(());
+        }
+        let word = match self.action {
+            Action::Remove => "removed",
+            Action::Hardlink => "replaced with hard links",
+            Action::Symlink { .. } => "replaced with symbolic links",
+            Action::Reflink if ran.done == 1 => "now shares blocks",
+            Action::Reflink => "now share blocks",
+            Action::Move { .. } => "moved",
+        };
+        let done = subjects(ran.done.saturating_sub(self.directories_done), self.directories_done);
+        let is_moved = matches!(self.action, Action::Move { .. });
+        let gained = (!is_moved).then(|| format!(", {} gained", bytes(ran.gained_bytes)));
+        let needless = (ran.needless, "with nothing to gain");
+        let counts = [needless, (ran.left, "left alone"), (ran.failed, "failed")];
+        let counts = counts.into_iter().filter(|(number, _)| *number > 0);
+        let mut words = format!("{done} {word}{}", gained.unwrap_or_default());
+        for (number, what) in counts {
+            let _ = write!(words, ", {number} {what}");
+        }
+        let stopped = if ran.is_stopped { "; stopped before the end" } else { "" };
+        let undo = match &ran.journal {
+            _ if ran.is_journal_lost => " It cannot be undone: another program removed or renamed the journal",
+            Some(_) if ran.done > 0 && self.action != Action::Reflink => " To undo: seekless dupes undo",
+            _ => "",
+        };
+        tell(&format!("{words}{stopped}.{undo}"))
     }
 
     fn object(&mut self, object: &Value) -> io::Result<()> {
@@ -403,35 +378,30 @@ impl Acts {
         page.flush()
     }
 
-    fn step_json(&self, step: &Step, outcome: &StepOutcome) -> Value {
-        let word = match outcome {
-            StepOutcome::Done { .. } => "done",
-            StepOutcome::Needless { .. } => "needless",
-            StepOutcome::Left { .. } => "left",
-            StepOutcome::Failed { .. } => "failed",
-        };
-        let mut object = self.object_of(step, word, outcome.why().as_deref());
-        if let StepOutcome::Done { gained_bytes } = outcome {
-            object["gained_bytes"] = (*gained_bytes).into();
+    /// A step, planned or with its outcome.
+    fn step_json(&self, step: &Step, outcome: Option<&StepOutcome>) -> Value {
+        let mut json = written(step);
+        json.as_object_mut().map(|fields| fields.remove("own_bytes"));
+        json["kind"] = "step".into();
+        json["action"] = self.action.word().into();
+        json["outcome"] = outcome.map_or("planned".into(), |outcome| json!(outcome)["outcome"].take());
+        json["reason"] = outcome.and_then(StepOutcome::why).into();
+        if let Some(StepOutcome::Done { gained_bytes }) = outcome {
+            json["gained_bytes"] = (*gained_bytes).into();
         }
-        object
-    }
-
-    fn object_of(&self, step: &Step, outcome: &str, why: Option<&str>) -> Value {
-        let mut object = written(step);
-        if let Some(fields) = object.as_object_mut() {
-            fields.remove("own_bytes");
-        }
-        object["kind"] = "step".into();
-        object["action"] = self.action.word().into();
-        object["outcome"] = outcome.into();
-        object["reason"] = why.into();
-        object
+        json
     }
 }
 
 fn page() -> Page<'static> {
     Page::new(buffered_stdout(), Width::of_stdout())
+}
+
+/// Writes a line of words.
+fn tell(words: &str) -> io::Result<()> {
+    let mut page = page();
+    page.say(PLAIN, words)?;
+    page.flush()
 }
 
 /// Standard error may be gone.

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use seekless_results::{Change, Comparison, ContestChange};
 
 use super::page::Page;
-use super::table::{TextTable, heads_of, rows_of};
+use super::table::TextTable;
 use super::{DIM, GOOD, PLAIN, WARNING};
 
 /// Shows what changed from one run to another.
@@ -39,8 +39,8 @@ const INDENT: usize = 9;
 
 fn show_change(page: &mut Page<'_>, contest: &ContestChange, all: bool) -> io::Result<()> {
     let sheet = contest.sheet(all);
-    let mut rows = rows_of(&sheet);
-    for (row, method) in rows.iter_mut().zip(contest.shown(all)) {
+    let mut table = TextTable::of(&sheet);
+    for (row, method) in table.rows.iter_mut().zip(contest.shown(all)) {
         row.style = match method.change {
             Change::Faster => GOOD,
             Change::Slower => WARNING,
@@ -48,7 +48,7 @@ fn show_change(page: &mut Page<'_>, contest: &ContestChange, all: bool) -> io::R
             Change::TooFewRounds => DIM,
         };
     }
-    TextTable::new(Some(&sheet.title), &heads_of(&sheet), rows).print(page, &[0, 1, 2])?;
+    table.print(page, &[0, 1, 2])?;
     for aside in contest.asides(all, " (--all shows them)") {
         page.aside(DIM, &aside)?;
     }

@@ -7,7 +7,7 @@ use seekless_record::{Entry, Status};
 use seekless_results::{Change, ContestView, Detail, Position, Row, SheetRow};
 
 use super::page::Page;
-use super::table::{TextTable, add_bars, heads_of, rows_of};
+use super::table::TextTable;
 use super::{DIM, GOOD, PLAIN, WARNING};
 
 /// The number of rows to show, even if most methods were dropped.
@@ -45,28 +45,27 @@ const COMMITS: &str = " commits/s";
 /// Shows the table, with the methods behind published names and plans, and the notes of commands.
 fn show_figures(page: &mut Page<'_>, view: &ContestView<'_>, shown: &[Row<'_>], all: bool) -> io::Result<()> {
     let sheet = view.figures(if all { Detail::More } else { Detail::Brief });
-    let mut heads = heads_of(&sheet);
+    let mut table = TextTable::of(&sheet);
     // A rate and a verdict tell what they are.
-    if let [speed, .., verdict] = heads.as_mut_slice() {
+    if let [speed, .., verdict] = table.heads.as_mut_slice() {
         (*speed, *verdict) = ("", "");
     }
-    let mut rows = rows_of(&sheet);
-    rows.truncate(shown.len());
+    table.rows.truncate(shown.len());
     // A long unit leaves no room for percentiles in 80 columns, so it stands once, in the head.
-    if rows.iter().all(|row| row.cells[0].ends_with(COMMITS)) {
-        heads[0] = COMMITS.trim_start();
-        for row in &mut rows {
+    if table.rows.iter().all(|row| row.cells[0].ends_with(COMMITS)) {
+        table.heads[0] = COMMITS.trim_start();
+        for row in &mut table.rows {
             let digits = row.cells[0].len() - COMMITS.len();
             row.cells[0].truncate(digits);
         }
     }
-    add_bars(&mut rows, shown.iter().map(|row| row.summary.bytes_per_second));
+    table.add_bars(shown.iter().map(|row| row.summary.bytes_per_second));
     let first_dropped = shown.iter().position(Row::is_dropped);
-    for (index, (line, row)) in rows.iter_mut().zip(shown).enumerate() {
+    for (index, (line, row)) in table.rows.iter_mut().zip(shown).enumerate() {
         line.style = style_of(row);
         line.before = (first_dropped == Some(index)).then_some("no longer measured:");
     }
-    TextTable::new(Some(&view.title), &heads, rows).print_ranking(page)?;
+    table.print_ranking(page)?;
     for (about, remark) in sheet.rows.iter().take(shown.len()).flat_map(|row| &row.remarks) {
         page.aside(DIM, &format!("{about}: {remark}"))?;
     }
@@ -82,14 +81,12 @@ fn show_stretches(page: &mut Page<'_>, view: &ContestView<'_>) -> io::Result<()>
     if sheet.rows.is_empty() {
         return Ok(());
     }
-    let (mut heads, mut rows) = (heads_of(&sheet), rows_of(&sheet));
-    add_bars(&mut rows, sheet.rows.iter().map(|row| row.cells[1].figure));
+    let mut table = TextTable::of(&sheet);
+    table.add_bars(sheet.rows.iter().map(|row| row.cells[1].figure));
     // Parts of a write have no verdict.
-    heads.push("");
-    for row in &mut rows {
-        row.cells.push(String::new());
-    }
-    TextTable::new(Some(&sheet.columns[0].head), &heads, rows).print_ranking(page)
+    table.heads.push("");
+    table.rows.iter_mut().for_each(|row| row.cells.push(String::new()));
+    table.print_ranking(page)
 }
 
 /// Shows what options gained or cost; what was not shown only if all is asked for.

@@ -5,7 +5,7 @@ use std::io::Write;
 use seekless_results::{ContestView, mode_words};
 
 use super::page::Page;
-use super::table::{TextTable, heads_of, rows_of};
+use super::table::TextTable;
 use super::{BOLD, DIM, PLAIN};
 
 /// The columns that a narrow terminal omits, in this order, as indices of the heads: steal time, interrupts, residency
@@ -16,11 +16,11 @@ const GO_FIRST: [usize; 8] = [4, 6, 9, 10, 3, 7, 2, 8];
 pub fn show_system(page: &mut Page<'_>, view: &ContestView<'_>) -> std::io::Result<()> {
     let sheet = &view.system;
     if !sheet.rows.is_empty() {
-        let mut rows = rows_of(sheet);
-        for (row, measured) in rows.iter_mut().zip(&sheet.rows) {
+        let mut table = TextTable::of(sheet);
+        for (row, measured) in table.rows.iter_mut().zip(&sheet.rows) {
             row.style = if measured.position.is_none() { DIM } else { PLAIN };
         }
-        TextTable::new(Some(&sheet.title), &heads_of(sheet), rows).print(page, &GO_FIRST)?;
+        table.print(page, &GO_FIRST)?;
         if sheet.rows.iter().any(|row| row.cells[1].text.is_empty()) {
             let sentence = "  Trials of less than 0.1 s are too short for the system's clock.";
             page.indented(DIM, "", 2, sentence)?;

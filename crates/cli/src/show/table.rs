@@ -24,33 +24,6 @@ pub struct TableRow {
     pub before: Option<&'static str>,
 }
 
-/// The headings of a table behind that of its first column, which has the names.
-pub fn heads_of(sheet: &Sheet) -> Vec<&str> {
-    let heads = sheet.columns.iter().skip(1);
-    heads.map(|column| column.head.as_str()).collect()
-}
-
-/// The rows of a table, without a bar or style.
-pub fn rows_of(sheet: &Sheet) -> Vec<TableRow> {
-    let row = |row: &SheetRow| {
-        let mut cells = row.cells.iter().map(|cell| cell.text.clone());
-        TableRow {
-            name: cells.next().unwrap_or_default(),
-            cells: cells.collect(),
-            ..TableRow::default()
-        }
-    };
-    sheet.rows.iter().map(row).collect()
-}
-
-/// Gives each row its bar.
-pub fn add_bars(rows: &mut [TableRow], figures: impl Iterator<Item = f64> + Clone) {
-    let best = figures.clone().fold(f64::MIN_POSITIVE, f64::max);
-    for (row, figure) in rows.iter_mut().zip(figures) {
-        row.part = figure / best;
-    }
-}
-
 /// The width of each column. A line may lack the last ones.
 pub fn widths_of<'l>(lines: impl IntoIterator<Item = &'l Vec<String>>) -> Vec<usize> {
     let mut widths = Vec::new();
@@ -82,8 +55,10 @@ pub fn aligned(cells: &[String], widths: &[usize], is_left: impl Fn(usize) -> bo
 pub struct TextTable<'a> {
     /// Printed before the heads. Without a title, columns of figures alternate with columns of words.
     title: Option<&'a str>,
-    heads: &'a [&'a str],
-    rows: Vec<TableRow>,
+    /// Those behind the first column, which has the names.
+    pub heads: Vec<&'a str>,
+    /// The rows.
+    pub rows: Vec<TableRow>,
 }
 
 /// The shortest useful bar, and the longest.
@@ -97,9 +72,36 @@ const INDENT: &str = "  ";
 
 impl<'a> TextTable<'a> {
     /// A table to be printed.
-    pub fn new(title: Option<&'a str>, heads: &'a [&'a str], rows: impl IntoIterator<Item = TableRow>) -> Self {
-        let rows = rows.into_iter().collect();
+    pub fn new(title: Option<&'a str>, heads: &[&'a str], rows: impl IntoIterator<Item = TableRow>) -> Self {
+        let (heads, rows) = (heads.to_vec(), rows.into_iter().collect());
         Self { title, heads, rows }
+    }
+
+    /// A sheet with its title, without bars or styles.
+    pub fn of(sheet: &'a Sheet) -> Self {
+        let heads: Vec<&str> = sheet
+            .columns
+            .iter()
+            .skip(1)
+            .map(|column| column.head.as_str())
+            .collect();
+        let row = |row: &SheetRow| {
+            let mut cells = row.cells.iter().map(|cell| cell.text.clone());
+            TableRow {
+                name: cells.next().unwrap_or_default(),
+                cells: cells.collect(),
+                ..TableRow::default()
+            }
+        };
+        Self::new(Some(&sheet.title), &heads, sheet.rows.iter().map(row))
+    }
+
+    /// Gives each row its bar.
+    pub fn add_bars(&mut self, figures: impl Iterator<Item = f64> + Clone) {
+        let best = figures.clone().fold(f64::MIN_POSITIVE, f64::max);
+        for (row, figure) in self.rows.iter_mut().zip(figures) {
+            row.part = figure / best;
+        }
     }
 
     /// Prints it. If there is no room, it first omits columns, in the order of these indices, then wraps names.

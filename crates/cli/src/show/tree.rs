@@ -264,30 +264,28 @@ fn attribute_words(attribute: &Attribute) -> String {
 }
 
 fn summary_sentence(summary: &TreeSummary, elapsed_seconds: f64) -> String {
-    let (files, directories) = (
-        files(summary.files),
+    let (size, directories) = (
+        bytes(summary.bytes),
         plural(summary.directories, "directory", "directories"),
     );
-    let mut sentence = format!("{files}, {} on each side, in {directories}", bytes(summary.bytes));
-    if summary.others > 0 {
-        let others = plural(summary.others, "link or device", "links and devices");
-        sentence = format!("{sentence}, {others}");
-    }
+    let others = plural(summary.others, "link or device", "links and devices");
     let differences = plural(summary.differences, "difference", "differences");
-    let (took, rate) = (
-        seconds(elapsed_seconds),
-        rate(summary.bytes as f64 / elapsed_seconds.max(1e-9)),
-    );
-    sentence = format!("{sentence}: {differences} in {took} ({rate})");
-    if summary.failures > 0 {
-        sentence = format!("{sentence}; {} could not be compared", thousands(summary.failures));
-    }
-    let end = if summary.is_stopped { "; stopped" } else { "" };
-    format!("{sentence}{end}.")
+    let rate = rate(summary.bytes as f64 / elapsed_seconds.max(1e-9));
+    let words = [
+        Some(format!(
+            "{}, {size} on each side, in {directories}",
+            files(summary.files)
+        )),
+        (summary.others > 0).then(|| format!(", {others}")),
+        Some(format!(": {differences} in {} ({rate})", seconds(elapsed_seconds))),
+        (summary.failures > 0).then(|| format!("; {} could not be compared", thousands(summary.failures))),
+        summary.is_stopped.then(|| "; stopped".to_owned()),
+    ];
+    words.into_iter().flatten().chain([".".to_owned()]).collect()
 }
 
 fn difference_json(difference: &EntryDifference, [one, other]: &[PathBuf; 2]) -> Value {
-    let object = match difference {
+    let json = match difference {
         EntryDifference::OnlyIn(side, kind) => {
             let path = [one, other][*side as usize];
             let figures = json!({"what": "only_in", "side": side, "type": kind_words(*kind).1});
@@ -299,19 +297,21 @@ fn difference_json(difference: &EntryDifference, [one, other]: &[PathBuf; 2]) ->
             json!({"what": "contents", "offset": after, "shorter": side})
         }
         EntryDifference::Contents(ContentsDiffer::Sizes(sizes)) => json!({"what": "contents", "bytes": sizes}),
-        EntryDifference::Targets([one, other]) => {
-            let object = with_path(json!({"what": "target"}), "target_one", Some(one));
-            with_path(object, "target_other", Some(other))
+        EntryDifference::Targets(targets) => {
+            let paths = ["target_one", "target_other"].into_iter().zip(targets);
+            paths.fold(json!({"what": "target"}), |json, (name, path)| {
+                with_path(json, name, Some(path))
+            })
         }
         EntryDifference::Devices(_, numbers) => json!({"what": "device", "numbers": numbers}),
-        EntryDifference::Metadata(attributes) => {
-            let attributes: Value = attributes.iter().map(attribute_json).collect();
-            json!({"what": "metadata", "attributes": attributes})
-        }
+        EntryDifference::Metadata(attributes) => json!({
+            "what": "metadata",
+            "attributes": attributes.iter().map(attribute_json).collect::<Value>(),
+        }),
     };
-    let mut object = with_path(object, "path_one", Some(one));
-    object["kind"] = "difference".into();
-    with_path(object, "path_other", Some(other))
+    let mut json = with_path(json, "path_one", Some(one));
+    json["kind"] = "difference".into();
+    with_path(json, "path_other", Some(other))
 }
 
 fn attribute_json(attribute: &Attribute) -> Value {

@@ -51,30 +51,30 @@ impl UndoneFiles {
         *count += 1;
         let end = if step.file.is_directory { "/" } else { "" };
         let is_dry_run = page.is_some();
+        let told = |done, planned| if is_dry_run { planned } else { done };
         for (path, undone) in step.names() {
             let shown = visible_path(path) + end;
-            let (what, why) = match undone {
-                Undone::Restored => ("", String::new()),
+            // Standard error may be gone.
+            let tell = |what: &str, why: &str| drop(writeln!(stderr(), "seekless dupes: {shown}: {what}: {why}"));
+            match undone {
+                Undone::Restored => {}
                 Undone::Nothing { why } => {
                     self.unneeded.clone_from(why);
                     continue;
                 }
-                Undone::Apart { names } => (
-                    if is_dry_run {
-                        "would be restored as a file of its own"
-                    } else {
-                        "restored as a file of its own"
-                    },
-                    format!("it had {} outside the search", counted(*names, "hard link")),
+                Undone::Apart { names } => tell(
+                    told(
+                        "restored as a file of its own",
+                        "would be restored as a file of its own",
+                    ),
+                    &format!("it had {} outside the search", counted(*names, "hard link")),
                 ),
-                Undone::Failed { why } if is_dry_run => ("would not be restored", visible(why).into_owned()),
-                Undone::Failed { why } => ("not restored", visible(why).into_owned()),
-            };
-            if !what.is_empty() {
-                // Standard error may be gone.
-                let _ = writeln!(stderr(), "seekless dupes: {shown}: {what}: {why}");
+                Undone::Failed { why } => {
+                    tell(told("not restored", "would not be restored"), &visible(why));
+                    continue;
+                }
             }
-            if let Some(page) = page.as_mut().filter(|_| !matches!(undone, Undone::Failed { .. })) {
+            if let Some(page) = &mut page {
                 writeln!(page, "  restore  {shown}")?;
             }
         }
@@ -85,26 +85,19 @@ impl UndoneFiles {
     pub fn finish(&self, page: &mut Page<'_>, is_dry_run: bool) -> io::Result<()> {
         let [restored, directories] = self.restored;
         let subjects = subjects(restored, directories);
+        let told = |done, planned| if is_dry_run { planned } else { done };
         let mut words = match (is_dry_run, restored + directories) {
             (false, _) => format!("{subjects} restored"),
             (true, 0) => "Nothing to restore".to_owned(),
             (true, _) => format!("{subjects} to restore"),
         };
         if self.failed > 0 {
-            let what = if is_dry_run {
-                "that would not be restored"
-            } else {
-                "not restored"
-            };
+            let what = told("not restored", "that would not be restored");
             let _ = write!(words, ", {} {what}", self.failed);
         }
         if self.nothing > 0 {
-            let _ = write!(
-                words,
-                ", {} with nothing to undo: {}",
-                files(self.nothing),
-                self.unneeded
-            );
+            let (count, why) = (files(self.nothing), &self.unneeded);
+            let _ = write!(words, ", {count} with nothing to undo: {why}");
         }
         page.say(PLAIN, &(words + "."))?;
         page.flush()

@@ -21,7 +21,7 @@ pub(super) fn table(sheet: &Sheet, ranked: bool) -> Markup {
                     @for (rank, row) in (1_u32..).zip(&sheet.rows) {
                         tr {
                             @if ranked { td.n data-v=(rank) { (rank) } }
-                            @for (column, of_column) in sheet.columns.iter().enumerate() { (cell(row, column, of_column.kind)) }
+                            @for column in 0..row.cells.len() { (cell(row, column)) }
                         }
                     }
                 }
@@ -30,11 +30,11 @@ pub(super) fn table(sheet: &Sheet, ranked: bool) -> Markup {
     }
 }
 
-fn cell(row: &SheetRow, column: usize, kind: ColumnKind) -> Markup {
+fn cell(row: &SheetRow, column: usize) -> Markup {
     let cell = &row.cells[column];
     let position = row.position.unwrap_or(Position::Unranked);
     html! {
-        @match kind {
+        @match cell.kind {
             ColumnKind::Method => { td.m {
                 (breaking(cell.known()))
                 @if column == 0 { @for (_, remark) in &row.remarks { br; small { (breaking(remark)) } } }

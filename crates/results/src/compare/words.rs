@@ -4,7 +4,6 @@ use seekless_method::visible;
 use seekless_record::Interval;
 
 use super::{Availability, Change, Comparison, ContestChange, MethodChange};
-use crate::sheet::ColumnKind::{Figure, Method};
 use crate::sheet::{Sheet, SheetCell};
 use crate::units::{rate, times_with_bounds};
 
@@ -118,22 +117,21 @@ impl ContestChange {
     pub fn sheet(&self, all: bool) -> Sheet {
         let storage = self.storage.as_ref().map(|storage| format!(": {}", visible(storage)));
         let title = format!("{}{}", visible(&self.title), storage.unwrap_or_default());
-        let figures = ["before", "now", "vs reference", "change"].map(|head| (head, Figure));
-        let mut sheet = Sheet::new(title, [("method", Method)]);
-        sheet.add_columns(figures);
+        let mut sheet = Sheet::new(title);
         for method in self.shown(all) {
             let [before, now] = method
                 .bytes_per_second
                 .map(|speed| SheetCell::figure(Some(speed), rate));
             let (beside, time) = (method.beside_reference.as_ref(), &method.time);
+            let median = beside.map(|ratio| ratio.median);
+            let beside = SheetCell::figure(median, |_| beside.map_or_else(String::new, times_with_bounds));
+            let change = SheetCell::figure(Some(time.median), |_| method.change.with_bounds(time));
             let cells = [
-                SheetCell::words(short(&method.method)),
-                before,
-                now,
-                SheetCell::figure(beside.map(|ratio| ratio.median), |_| {
-                    beside.map_or_else(String::new, times_with_bounds)
-                }),
-                SheetCell::figure(Some(time.median), |_| method.change.with_bounds(time)),
+                ("method", SheetCell::method(short(&method.method))),
+                ("before", before),
+                ("now", now),
+                ("vs reference", beside),
+                ("change", change),
             ];
             sheet.push(None, cells);
         }

@@ -8,7 +8,7 @@ use seekless_record::{Entry, Interval, Latency, OptionEffect, Status};
 use super::{ContestView, Row};
 use crate::compare::Change;
 use crate::position::Position;
-use crate::sheet::{ColumnKind, Sheet, SheetCell, SheetRow};
+use crate::sheet::{Sheet, SheetCell};
 use crate::units::{part, rate, seconds, signed, size, spread, times, times_with_bounds};
 use crate::words::{short_name, why_missing};
 
@@ -38,26 +38,19 @@ impl ContestView<'_> {
     /// nothing is known are omitted. Empty if nothing was measured.
     #[must_use]
     pub fn figures(&self, detail: Detail) -> Sheet {
-        let mut sheet = Sheet::new(&self.title, [("method", ColumnKind::Method)]);
+        let mut sheet = Sheet::new(&self.title);
         let has = |figure: fn(&Row<'_>) -> bool| self.rows.iter().any(figure);
         let syncs = has(|row| row.summary.fsync_seconds > 0.0) && self.contest.updates.is_none();
         let has_p90 = has(|row| row.summary.p90_seconds.is_some());
         for row in &self.rows {
-            let mut figures = self.figures_of(row, syncs, has_p90);
-            figures.retain(|(least, ..)| *least <= detail);
-            if sheet.rows.is_empty() {
-                let heads = figures.iter().map(|(_, head, _)| (*head, ColumnKind::Figure));
-                sheet.add_columns(heads.chain([("verdict", ColumnKind::Verdict)]));
-            }
+            let figures = self.figures_of(row, syncs, has_p90).into_iter();
+            let figures = figures.filter(|(least, ..)| *least <= detail);
+            let figures = figures.map(|(_, head, cell)| (head, cell));
             let is_told = detail == Full && row.is_dropped();
             let verdict = row.position.word() + if is_told { ", dropped" } else { "" };
-            let name = [SheetCell::words(row.name())].into_iter();
-            let figures = figures.into_iter().map(|(.., cell)| cell);
-            sheet.rows.push(SheetRow {
-                cells: name.chain(figures).chain([SheetCell::words(verdict)]).collect(),
-                remarks: row.remarks(),
-                position: Some(row.position),
-            });
+            let name = [("method", SheetCell::method(row.name()))].into_iter();
+            let cells = name.chain(figures).chain([("verdict", SheetCell::verdict(verdict))]);
+            sheet.push(Some(row.position), cells).remarks = row.remarks();
         }
         if detail == Full {
             sheet.omit_empty_columns();
@@ -68,19 +61,17 @@ impl ContestView<'_> {
     /// What each option gained or cost alone.
     #[must_use]
     pub fn effects(&self) -> Sheet {
-        let heads = [
-            ("option", ColumnKind::Method),
-            ("added to", ColumnKind::Method),
-            ("effect", ColumnKind::Figure),
-            ("cpu time", ColumnKind::Figure),
-        ];
-        let mut sheet = Sheet::new("Effect of each option alone", heads);
+        let mut sheet = Sheet::new("Effect of each option alone");
         for effect in self.effects_recorded() {
+            let (ratio, cpu) = (effect.ratio, effect.cpu_seconds_difference);
             let cells = [
-                SheetCell::words(&effect.option),
-                SheetCell::words(short_name(&effect.without, self.contest)),
-                SheetCell::figure(Some(effect.ratio.median), |_| effect_words(&effect.ratio)),
-                SheetCell::figure(Some(effect.cpu_seconds_difference), signed),
+                ("option", SheetCell::method(&effect.option)),
+                ("added to", SheetCell::method(short_name(&effect.without, self.contest))),
+                (
+                    "effect",
+                    SheetCell::figure(Some(ratio.median), |_| effect_words(&ratio)),
+                ),
+                ("cpu time", SheetCell::figure(Some(cpu), signed)),
             ];
             sheet.push(None, cells);
         }
@@ -102,15 +93,15 @@ impl ContestView<'_> {
         for entry in self.contest.entries.iter().filter(is_left_out) {
             reasons.entry(why_missing(entry, NOT_VALID)).or_default().push(entry);
         }
-        let heads = [("methods", ColumnKind::Method), ("why", ColumnKind::Words)];
-        let mut sheet = Sheet::new("Not in the ranking, and why", heads);
+        let mut sheet = Sheet::new("Not in the ranking, and why");
         for (reason, entries) in reasons {
             let first = entries.iter().take(MOST_NAMED);
             let mut names: Vec<String> = first.map(|entry| short_name(&entry.name(), self.contest)).collect();
             let more = entries.len() - names.len();
             names.extend((more > 0).then(|| format!("{more} more")));
             let position = Position::of(entries[0], self.contest);
-            sheet.push(Some(position), [names.join("; "), reason].map(SheetCell::words));
+            let methods = ("methods", SheetCell::method(names.join("; ")));
+            sheet.push(Some(position), [methods, ("why", SheetCell::words(reason))]);
         }
         sheet
     }
@@ -118,13 +109,15 @@ impl ContestView<'_> {
     /// The rate of a sustained write over what was written, in at most this many parts; empty if it is not one.
     #[must_use]
     pub fn stretches(&self, most: usize) -> Sheet {
-        let heads = ["written up to", "rate", "slowest file"];
-        let mut sheet = Sheet::new("", heads.map(|head| (head, ColumnKind::Figure)));
+        let mut sheet = Sheet::new("written up to");
         for stretch in self.sustained.iter().flat_map(|sustained| sustained.stretches(most)) {
             let cells = [
-                SheetCell::figure(Some(stretch.to_bytes), size),
-                SheetCell::figure(Some(stretch.bytes_per_second), rate),
-                SheetCell::figure(Some(stretch.slowest_bytes_per_second), rate),
+                ("written up to", SheetCell::figure(Some(stretch.to_bytes), size)),
+                ("rate", SheetCell::figure(Some(stretch.bytes_per_second), rate)),
+                (
+                    "slowest file",
+                    SheetCell::figure(Some(stretch.slowest_bytes_per_second), rate),
+                ),
             ];
             sheet.push(None, cells);
         }

@@ -7,7 +7,6 @@ use seekless_record::OptionEffect;
 
 use super::View;
 use crate::compare::Change;
-use crate::sheet::ColumnKind::{Figure, Method, Words};
 use crate::sheet::{Sheet, SheetCell};
 use crate::statistics::median;
 use crate::units::{sound, three_digits, times};
@@ -24,27 +23,26 @@ impl View<'_> {
             }
         }
         let counted = [Change::Faster, Change::Slower, Change::NoneShown, Change::TooFewRounds];
-        let heads = [("task", Words), ("option", Method)].into_iter();
-        let heads = heads.chain(counted.map(|change| (change.word(), Figure)));
-        let heads = heads.chain(["median ratio", "from", "to"].map(|head| (head, Figure)));
-        let mut sheet = Sheet::new("What each option gained or cost alone", heads);
+        let mut sheet = Sheet::new("What each option gained or cost alone");
         for ((operation, option), effects) in options {
-            let count = |change| {
-                effects
-                    .iter()
-                    .filter(|effect| Change::of(&effect.ratio) == change)
-                    .count()
-            };
-            let counts = counted.map(|change| SheetCell::figure(Some(count(change) as f64), |count| count.to_string()));
-            let ratios: Vec<f64> = effects.iter().filter_map(|effect| sound(effect.ratio.median)).collect();
-            let ends = [
-                ratios.iter().copied().reduce(f64::min),
-                ratios.iter().copied().reduce(f64::max),
+            let counts = counted.map(|change| {
+                let alike = effects.iter().filter(|effect| Change::of(&effect.ratio) == change);
+                let count = SheetCell::figure(Some(alike.count() as f64), |count| count.to_string());
+                (change.word(), count)
+            });
+            let mut ratios: Vec<f64> = effects.iter().filter_map(|effect| sound(effect.ratio.median)).collect();
+            ratios.sort_by(f64::total_cmp);
+            let end = |ratio: Option<&f64>| SheetCell::figure(ratio.copied(), three_digits);
+            let names = [
+                ("task", SheetCell::words(operation.name())),
+                ("option", SheetCell::method(option)),
             ];
-            let names = [operation.name(), option].map(SheetCell::words).into_iter();
-            let ratio = [SheetCell::figure(median(&ratios), times)];
-            let ends = ends.map(|end| SheetCell::figure(end, three_digits));
-            sheet.push(None, names.chain(counts).chain(ratio).chain(ends));
+            let figures = [
+                ("median ratio", SheetCell::figure(median(&ratios), times)),
+                ("from", end(ratios.first())),
+                ("to", end(ratios.last())),
+            ];
+            sheet.push(None, names.into_iter().chain(counts).chain(figures));
         }
         sheet
     }

@@ -8,7 +8,7 @@ use super::figures::NOT_VALID;
 use super::{ContestView, Row};
 use crate::position::{Position, is_range};
 use crate::ranking::{PairedRatio, TIE_RATIO};
-use crate::sheet::{ColumnKind, Sheet, SheetCell};
+use crate::sheet::{Sheet, SheetCell};
 use crate::units::{rate, seconds};
 use crate::words::{ends_early, why_missing};
 
@@ -33,15 +33,7 @@ pub(super) fn findings<'a>(run: &'a Run, contest: &Contest) -> Vec<(&'a Publishe
 
 /// Each finding beside the same method here, with its best block, compared with the best of its kind; or why it has no figures.
 pub(super) fn published(view: &ContestView<'_>, findings: &[(&Published, &Finding)]) -> Sheet {
-    let heads = [
-        ("source", ColumnKind::Words),
-        ("published as", ColumnKind::Method),
-        ("published", ColumnKind::Words),
-        ("here", ColumnKind::Method),
-        ("figures here", ColumnKind::Words),
-        ("vs the best", ColumnKind::Verdict),
-    ];
-    let mut sheet = Sheet::new("Published, and here", heads);
+    let mut sheet = Sheet::new("Published, and here");
     for (source, finding) in findings {
         let here = here(view, finding);
         let [name, figures, verdict] = match &here {
@@ -52,13 +44,15 @@ pub(super) fn published(view: &ContestView<'_>, findings: &[(&Published, &Findin
             ],
             Err(why) => [String::new(), String::new(), why.clone()],
         };
-        let published = [
-            short_machine(source).to_owned(),
-            finding.method.clone(),
-            as_published(finding),
+        let cells = [
+            ("source", SheetCell::words(short_machine(source))),
+            ("published as", SheetCell::method(&finding.method)),
+            ("published", SheetCell::words(as_published(finding))),
+            ("here", SheetCell::method(name)),
+            ("figures here", SheetCell::words(figures)),
+            ("vs the best", SheetCell::verdict(verdict)),
         ];
-        let cells = published.into_iter().chain([name, figures, verdict]);
-        sheet.push(here.ok().map(|row| row.position), cells.map(SheetCell::words));
+        sheet.push(here.ok().map(|row| row.position), cells);
     }
     sheet
 }

@@ -6,26 +6,10 @@ use seekless_record::{Contest, Finding, Mode, Published, Run, SystemUse, Trial};
 use super::ContestView;
 use super::published::short_machine;
 use crate::position::Position;
-use crate::sheet::{ColumnKind, Sheet, SheetCell};
+use crate::sheet::{Sheet, SheetCell};
 use crate::statistics::median;
 use crate::units::part;
 use crate::words::short_name;
-
-/// The headings: parts of all processors' time; figures per second of the trial; the growth of the page cache; the residency of
-/// the files before and after the trial.
-const HEADS: [&str; 11] = [
-    "user",
-    "system",
-    "idle",
-    "wait",
-    "steal",
-    "switches/s",
-    "interrupts/s",
-    "KiB in/s",
-    "cache growth",
-    "resident before",
-    "after",
-];
 
 /// Whether the contest's experiment quotes published figures of this kind.
 pub(super) fn asks_for_system(run: &Run, contest: &Contest) -> bool {
@@ -38,16 +22,14 @@ pub(super) fn asks_for_system(run: &Run, contest: &Contest) -> bool {
 /// The table of a contest: medians over each entry's valid trials, then what was published of the same files, which has no
 /// position. Without rows where nothing was measured.
 pub(super) fn system(view: &ContestView<'_>, findings: &[(&Published, &Finding)]) -> Sheet {
-    let heads = HEADS.map(|head| (head, ColumnKind::Figure));
-    let mut sheet = Sheet::new("The whole system meanwhile", [("method", ColumnKind::Method)]);
-    sheet.add_columns(heads);
+    let mut sheet = Sheet::new("The whole system meanwhile");
     for (entry, trials) in view.contest.entries.iter().zip(&view.trials) {
         let Some(system) = entry.summary.as_ref().and_then(|summary| summary.system) else {
             continue;
         };
         let part = |of: fn(&Trial) -> Option<f64>| {
             let valid = trials.iter().filter(|trial| trial.valid);
-            SheetCell::figure(median(&valid.filter_map(|trial| of(trial)).collect::<Vec<_>>()), part)
+            median(&valid.filter_map(|trial| of(trial)).collect::<Vec<_>>())
         };
         let resident = [part(|trial| trial.resident_before), part(|trial| trial.resident_after)];
         let name = short_name(&entry.name(), view.contest);
@@ -57,8 +39,7 @@ pub(super) fn system(view: &ContestView<'_>, findings: &[(&Published, &Finding)]
         for (source, finding) in findings {
             if let Some(system) = &finding.system {
                 let name = format!("{}, {}", short_machine(source), finding.method);
-                let unknown = [SheetCell::words(""), SheetCell::words("")];
-                sheet.push(None, cells(name, system, unknown));
+                sheet.push(None, cells(name, system, [None; 2]));
             }
         }
     }
@@ -71,23 +52,27 @@ pub fn mode_words(mode: Mode) -> String {
     format!("most frequent byte {}, {} times", mode.byte, mode.count)
 }
 
-fn cells(name: String, system: &SystemUse, resident: [SheetCell; 2]) -> impl Iterator<Item = SheetCell> {
-    let parts = [system.user, system.system, system.idle, system.wait, system.stolen];
-    let rates = [
-        system.switches_per_second,
-        system.interrupts_per_second,
-        system.blocks_in_kib_per_second,
-    ];
-    let parts = parts.map(|figure| SheetCell::figure(figure, part));
-    let rates = rates.map(|figure| SheetCell::figure(figure, |rate| format!("{rate:.0}")));
+/// Parts of all processors' time; figures per second of the trial; the growth of the page cache; the residency of the files before and
+/// after the trial.
+fn cells(name: String, system: &SystemUse, resident: [Option<f64>; 2]) -> [(&'static str, SheetCell); 12] {
+    let part = |figure| SheetCell::figure(figure, part);
+    let count = |figure| SheetCell::figure(figure, |rate| format!("{rate:.0}"));
     let bytes = system.cache_growth_bytes;
     let growth = SheetCell::figure(bytes.map(|bytes| bytes as f64), |_| growth(bytes.unwrap_or(0)));
-    [SheetCell::words(name)]
-        .into_iter()
-        .chain(parts)
-        .chain(rates)
-        .chain([growth])
-        .chain(resident)
+    [
+        ("method", SheetCell::method(name)),
+        ("user", part(system.user)),
+        ("system", part(system.system)),
+        ("idle", part(system.idle)),
+        ("wait", part(system.wait)),
+        ("steal", part(system.stolen)),
+        ("switches/s", count(system.switches_per_second)),
+        ("interrupts/s", count(system.interrupts_per_second)),
+        ("KiB in/s", count(system.blocks_in_kib_per_second)),
+        ("cache growth", growth),
+        ("resident before", part(resident[0])),
+        ("after", part(resident[1])),
+    ]
 }
 
 /// A change in bytes, in MiB, or in KiB if it is small.
