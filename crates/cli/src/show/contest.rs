@@ -52,7 +52,7 @@ fn show_figures(page: &mut Page<'_>, view: &ContestView<'_>, shown: &[Row<'_>], 
     }
     table.rows.truncate(shown.len());
     // A long unit leaves no room for percentiles in 80 columns, so it stands once, in the head.
-    if table.rows.iter().all(|row| row.cells[0].ends_with(COMMITS)) {
+    if !table.rows.is_empty() && table.rows.iter().all(|row| row.cells[0].ends_with(COMMITS)) {
         table.heads[0] = COMMITS.trim_start();
         for row in &mut table.rows {
             let digits = row.cells[0].len() - COMMITS.len();

@@ -38,7 +38,7 @@ fn external_commands_are_timed_beside_methods_and_fail_alone() {
         .run(&["bench", "--tables", "--notes", "mine.toml", "--rounds", "2"])
         .succeeded();
     assert!(ended.stdout.contains("  cat "), "{}", ended.stdout);
-    assert!(ended.stdout.contains("failing failed: "), "{}", ended.stdout);
+    assert!(ended.stdout.contains("failing: failed: "), "{}", ended.stdout);
     let run = place.only_run();
     assert_eq!(run.experiments, ["cat-or-us"]);
     let status = |name: &str| {
