@@ -56,6 +56,9 @@ pub struct Activity {
     pub amount: Amount,
 }
 
+/// Makes words of a figure.
+type Words<T> = fn(T) -> String;
+
 /// An amount of work.
 #[derive(Clone, Debug)]
 pub enum Amount {
@@ -253,18 +256,12 @@ impl Activity {
             let left = of.saturating_sub(done) as f64 / per_second;
             whole_time(Duration::from_secs_f64(left.min(1e9)))
         });
-        let amounts = if is_files {
-            of.map_or_else(|| files(done), |of| format!("{} of {}", thousands(done), files(of)))
+        let (part, whole, rate): (Words<u64>, Words<u64>, Words<f64>) = if is_files {
+            (thousands, files, |per_second| format!("{per_second:.0} files/s"))
         } else {
-            of.map_or_else(|| bytes(done), |of| format!("{} of {}", bytes(done), bytes(of)))
+            (bytes, bytes, rate)
         };
-        let rate = |per_second| {
-            if is_files {
-                format!("{per_second:.0} files/s")
-            } else {
-                rate(per_second)
-            }
-        };
+        let amounts = of.map_or_else(|| whole(done), |of| format!("{} of {}", part(done), whole(of)));
         let figures = [
             Some(amounts),
             per_second.map(|per_second| format!(", {}", rate(per_second))),

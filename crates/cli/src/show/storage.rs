@@ -223,26 +223,20 @@ fn device_words(device: &BlockDevice) -> String {
     // Only for disks: partitions and volumes repeat what their disk reports.
     if device.below.is_empty() {
         words.extend(device.model.as_deref().map(|model| visible(model).into_owned()));
-        let is_virtual = device.is_virtual == Some(true);
-        words.push(
-            if is_virtual {
-                "virtual"
-            } else {
-                "not known to be virtual"
-            }
-            .to_owned(),
-        );
+        let known = match device.is_virtual {
+            Some(true) => "virtual",
+            _ => "not known to be virtual",
+        };
+        words.push(known.to_owned());
         words.extend(device.claims_rotational.map(rotation_claim));
     }
     words.join(", ")
 }
 
 fn queue_words(device: &BlockDevice) -> String {
+    let scheduler = device.scheduler.as_deref().map(visible);
     let words = [
-        device
-            .scheduler
-            .as_ref()
-            .map(|name| format!("scheduler {}", visible(name))),
+        scheduler.map(|name| format!("scheduler {name}")),
         device.read_ahead_kib.map(|kib| format!("read-ahead {kib} KiB")),
         device.max_request_kib.map(|kib| format!("requests up to {kib} KiB")),
         device.write_cache.as_deref().map(|cache| visible(cache).into_owned()),

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use maud::{Markup, html};
 use seekless_results::{Line, Table, View, document_size, sound, unit};
 
-use super::plot::{Scale, at, level_lines, path, picture, short};
+use super::plot::{Scale, at, key, level_lines, path, picture, short};
 use super::tables::table;
 
 /// The width of a plot; two fit side by side.
@@ -42,7 +42,7 @@ pub(super) fn columns(view: &View<'_>) -> Markup {
             }
             p.legend {
                 @for (index, column) in tables[0].columns.iter().enumerate() {
-                    span.key-name { svg.key width="16" height="14" aria-hidden="true" { (mark(index, 8.0, 7.0, true)) } " " (column.name) }
+                    span.key-name { (key(&mark(index, 7.0, 7.0, true))) " " (column.name) }
                 }
             }
             div.beside { @for (index, table) in tables.iter().enumerate() { div { (plot(view, index, table, &axes)) } } }

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use seekless_record::{Entry, Status, Trial};
 use seekless_results::{ContestView, Position, View, duration, short_name, sound};
 
-use super::plot::{Scale, WIDTH, at, level_lines, path, picture, short};
+use super::plot::{Scale, WIDTH, at, axis, level_lines, path, picture, short};
 use super::words::{clipped, unit_in};
 
 /// The most points of a line; more would not be visible.
@@ -28,26 +28,18 @@ pub(super) fn drift(view: &View<'_>, contest: &ContestView<'_>) -> Markup {
     if points().count() < 3 {
         return html! {};
     }
-    let (start, end) = points().fold((f64::MAX, f64::MIN), |(start, end), (at, _, _)| {
-        (start.min(*at), end.max(*at))
-    });
+    let times = || points().map(|(at, ..)| *at);
+    let (start, end) = (times().fold(f64::MAX, f64::min), times().fold(f64::MIN, f64::max));
     let fastest = points().map(|(_, rate, _)| *rate).fold(0.0, f64::max);
     let (unit, unit_bytes) = unit_in(contest.contest, fastest);
     let across = Scale::linear(start, end, LEFT, WIDTH - LEFT - 20.0);
     let up = Scale::linear(0.0, fastest * 1.05 / unit_bytes, TOP + HEIGHT, -HEIGHT);
-    let resumed: Vec<f64> = view
-        .run
-        .resumed_at_seconds
-        .iter()
-        .copied()
-        .filter(|at| (start..=end).contains(at))
-        .take(MOST_RESUMED)
-        .collect();
+    let resumed = view.run.resumed_at_seconds.iter().copied();
+    let resumed = resumed.filter(|at| (start..=end).contains(at));
+    let resumed: Vec<f64> = resumed.take(MOST_RESUMED).collect();
     let drawing = html! {
         (level_lines(&up, 4, (LEFT, WIDTH - 20.0), short))
-        @for tick in across.ticks(8) {
-            text.tick x=(at(across.place(tick))) y=(at(TOP + HEIGHT + 17.0)) text-anchor="middle" { (short(tick)) " s" }
-        }
+        (axis(&across, 8, ("s", 1.0), TOP, TOP + HEIGHT))
         @for at_seconds in &resumed {
             @let x = across.place(*at_seconds);
             path.resumed d={"M" (at(x)) " " (at(TOP)) "V" (at(TOP + HEIGHT))} {}

@@ -4,8 +4,8 @@ use maud::{Markup, html};
 use seekless_record::Latency;
 use seekless_results::{ContestView, Row, seconds, sound, unit};
 
-use super::plot::{LONGEST_LABEL, Scale, WIDTH, at, axis, label_width, picture};
-use super::words::{class, clipped};
+use super::plot::{LONGEST_LABEL, Scale, WIDTH, at, axis, key, label_width, picture};
+use super::words::{clipped, look};
 
 /// More are in the table.
 const MOST_ROWS: usize = 16;
@@ -39,14 +39,16 @@ pub(super) fn latency(contest: &ContestView<'_>) -> Markup {
     html! {
         (picture(&format!("latency-{}", contest.index), &title, about, (WIDTH, bottom + 22.0), &drawing))
         p.legend {
-            (key(0)) " p50, half of the requests are faster " (key(1)) " p90 " (key(2)) " p99 " (key(3)) " p99.9 "
-            (key(4)) " the longest of all rounds; the others are medians over the rounds."
+            @for (which, name) in ["p50, half of the requests are faster", "p90", "p99", "p99.9"].iter().enumerate() {
+                (key(&mark(which, 7.0, 7.0))) " " (name) " "
+            }
+            (key(&mark(4, 7.0, 7.0))) " the longest of all rounds; the others are medians over the rounds."
         }
     }
 }
 
 fn percentiles(row: &Row<'_>, latency: &Latency, scale: &Scale, y: f64) -> Markup {
-    let class = class(row.position);
+    let (class, _) = look(row.position);
     let percentiles = latency.percentiles();
     let told = percentiles.map(|(name, ns)| format!("{name} {}", seconds(ns as f64 / 1e9)));
     let places = percentiles.map(|(_, ns)| scale.place(ns as f64));
@@ -74,9 +76,4 @@ fn mark(which: usize, x: f64, y: f64) -> Markup {
             }
         }
     }
-}
-
-/// A mark for the legend.
-fn key(which: usize) -> Markup {
-    html! { svg.key width="16" height="16" aria-hidden="true" { (mark(which, 8.0, 8.0)) } }
 }

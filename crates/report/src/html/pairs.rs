@@ -5,7 +5,7 @@ use seekless_method::Operation;
 use seekless_record::{Cache, Contest};
 use seekless_results::{ContestView, RATES, Row, View, rate, rate_of, task, times, unit};
 
-use super::plot::{LONGEST_LABEL, Scale, WIDTH, at, axis, label_width, picture};
+use super::plot::{LONGEST_LABEL, Scale, WIDTH, at, axis, key, label_width, picture};
 use super::words::clipped;
 
 /// The most rows; more are in the tables.
@@ -76,8 +76,7 @@ fn draw(contest: &ContestView<'_>, pairs: &[Pair<'_>]) -> Markup {
                     (clipped(&pair.row.name(), LONGEST_LABEL))
                 }
                 path.whisker d={"M" (at(cold)) " " (at(y)) "H" (at(warm))} {}
-                rect.cold x=(at(cold - 4.5)) y=(at(y - 4.5)) width="9" height="9" {}
-                circle.warm cx=(at(warm)) cy=(at(y)) r="5" {}
+                (cold_mark(cold, y)) (warm_mark(warm, y))
                 text.figure x=(at(WIDTH - 4.0)) y=(at(y + 4.0)) text-anchor="end" {
                     (rate(pair.cold)) " → " (rate(pair.warm)) ", " (times(pair.warm / pair.cold))
                 }
@@ -89,9 +88,16 @@ fn draw(contest: &ContestView<'_>, pairs: &[Pair<'_>]) -> Markup {
     html! {
         (picture(&id, &format!("Cold and warm: {title}"), about, (WIDTH, bottom + 22.0), &drawing))
         p.legend {
-            svg.key width="14" height="14" aria-hidden="true" { rect.cold x="2.5" y="2.5" width="9" height="9" {} }
-            " cold " svg.key width="14" height="14" aria-hidden="true" { circle.warm cx="7" cy="7" r="5" {} }
+            (key(&cold_mark(7.0, 7.0))) " cold " (key(&warm_mark(7.0, 7.0)))
             " warm, the same methods; logarithmic scale. In the order of the cold ranking."
         }
     }
+}
+
+fn cold_mark(x: f64, y: f64) -> Markup {
+    html! { rect.cold x=(at(x - 4.5)) y=(at(y - 4.5)) width="9" height="9" {} }
+}
+
+fn warm_mark(x: f64, y: f64) -> Markup {
+    html! { circle.warm cx=(at(x)) cy=(at(y)) r="5" {} }
 }

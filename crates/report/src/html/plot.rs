@@ -178,6 +178,11 @@ pub(super) fn mark(class: &str, x: f64, y: f64) -> Markup {
     }
 }
 
+/// A mark of a legend, around 7, 7.
+pub(super) fn key(mark: &Markup) -> Markup {
+    html! { svg.key width="14" height="14" aria-hidden="true" { (mark) } }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,8 +4,8 @@ use maud::{Markup, html};
 use seekless_record::Interval;
 use seekless_results::{ContestView, Row};
 
-use super::plot::{LONGEST_LABEL, Scale, WIDTH, at, axis, label_width, mark, picture};
-use super::words::{class, clipped, sign, unit_in};
+use super::plot::{LONGEST_LABEL, Scale, WIDTH, at, axis, key, label_width, mark, picture};
+use super::words::{clipped, look, unit_in};
 
 /// More are in the table.
 const MOST_ROWS: usize = 16;
@@ -43,7 +43,8 @@ pub(super) fn ranked(contest: &ContestView<'_>) -> Markup {
     html! {
         (picture(&format!("ranked-{}", contest.index), &format!("Ranking: {}", contest.title), &about, (WIDTH, bottom + 22.0), &drawing))
         p.legend {
-            (key("best")) " best or leads " (key("tie")) " not shown to be slower " (key("slow"))
+            (key(&mark("best", 7.0, 7.0))) " best or leads " (key(&mark("tie", 7.0, 7.0))) " not shown to be slower "
+            (key(&mark("slow", 7.0, 7.0)))
             " slower; lines are 95 % intervals, dashed lines the ranges of fewer than 6 rounds."
             @if left_out > 0 { " " (left_out) " more are in the table." }
         }
@@ -51,8 +52,7 @@ pub(super) fn ranked(contest: &ContestView<'_>) -> Markup {
 }
 
 fn row(contest: &ContestView<'_>, row: &Row<'_>, rates: &Interval, place: impl Fn(f64) -> f64, y: f64) -> Markup {
-    let class = class(row.position);
-    let (sign, word) = (sign(row.position), row.position.word());
+    let (class, sign) = look(row.position);
     let (zero, median) = (place(0.0), place(rates.median));
     let (low, high) = (place(rates.low), place(rates.high));
     let range = if rates.coverage.is_some() {
@@ -70,12 +70,7 @@ fn row(contest: &ContestView<'_>, row: &Row<'_>, rates: &Interval, place: impl F
             path class=(range) d={"M" (at(low)) " " (at(y)) "H" (at(high))} {}
             (mark(class, median, y))
             text.figure x=(at(WIDTH - FIGURES + 88.0)) y=(at(y + 4.0)) text-anchor="end" { (contest.speed(rates.median)) }
-            text class={"figure " (class)} x=(at(WIDTH - FIGURES + 102.0)) y=(at(y + 4.0)) { (sign) " " (word) }
+            text class={"figure " (class)} x=(at(WIDTH - FIGURES + 102.0)) y=(at(y + 4.0)) { (sign) " " (row.position.word()) }
         }
     }
-}
-
-/// A mark for a legend.
-fn key(class: &str) -> Markup {
-    html! { svg.key width="14" height="14" aria-hidden="true" { (mark(class, 7.0, 7.0)) } }
 }

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use seekless_results::{ColumnKind, Position, Sheet, SheetRow};
 
-use super::words::{breaking, class, sign};
+use super::words::{breaking, look};
 
 /// A sortable table; `ranked` gives the rows their ranks, by which they are sorted.
 pub(super) fn table(sheet: &Sheet, ranked: bool) -> Markup {
@@ -32,7 +32,7 @@ pub(super) fn table(sheet: &Sheet, ranked: bool) -> Markup {
 
 fn cell(row: &SheetRow, column: usize) -> Markup {
     let cell = &row.cells[column];
-    let position = row.position.unwrap_or(Position::Unranked);
+    let (class, sign) = look(row.position.unwrap_or(Position::Unranked));
     html! {
         @match cell.kind {
             ColumnKind::Method => { td.m {
@@ -41,7 +41,7 @@ fn cell(row: &SheetRow, column: usize) -> Markup {
             } },
             ColumnKind::Figure => { td.n data-v=(sort_key(cell.figure)) { (cell.known()) } },
             ColumnKind::Words => { td.w { (cell.known()) } },
-            ColumnKind::Verdict => { td class=(class(position)) { (sign(position)) " " (cell.text) } },
+            ColumnKind::Verdict => { td class=(class) { (sign) " " (cell.text) } },
         }
     }
 }

@@ -41,22 +41,13 @@ pub(super) fn heading(words: &str) -> String {
     first.unwrap_or_default() + characters.as_str()
 }
 
-/// The sign of a verdict, which is a shape and not only a colour.
-pub(super) fn sign(position: Position) -> &'static str {
+/// The class of a verdict, for its colour, and its sign, which is a shape.
+pub(super) fn look(position: Position) -> (&'static str, &'static str) {
     match position {
-        Position::Best | Position::Leading => "◆",
-        Position::Tie | Position::Open => "○",
-        Position::Failed => "×",
-        Position::Slower(_) | Position::Unranked => "",
-    }
-}
-
-/// The class of a verdict, for its colour.
-pub(super) fn class(position: Position) -> &'static str {
-    match position {
-        Position::Best | Position::Leading => "best",
-        Position::Tie | Position::Open => "tie",
-        Position::Slower(_) | Position::Failed | Position::Unranked => "slow",
+        Position::Best | Position::Leading => ("best", "◆"),
+        Position::Tie | Position::Open => ("tie", "○"),
+        Position::Failed => ("slow", "×"),
+        Position::Slower(_) | Position::Unranked => ("slow", ""),
     }
 }
 

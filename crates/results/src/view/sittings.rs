@@ -1,6 +1,8 @@
 //! The sittings that a run's conclusions rest on.
 
-use seekless_record::{Conclusion, Run, Sittings};
+use seekless_record::{Run, Sittings};
+
+use crate::units::plural;
 
 /// The largest number of sittings that a contest of a run rests on, and the largest that one needs; `None` if each was
 /// concluded from its run alone.
@@ -18,28 +20,25 @@ pub fn sittings(run: &Run) -> Option<Sittings> {
 
 pub(super) fn in_words(run: &Run) -> Option<String> {
     let Sittings { count, needed, .. } = sittings(run)?;
-    let s = |number: u32| if number == 1 { "" } else { "s" };
     let more = needed.map_or(0, |needed| needed.saturating_sub(count));
+    let more_sittings = |more: u32| plural(more.into(), "more sitting", "more sittings");
     if count == 1 {
-        let more = more.max(1);
-        let s = s(more);
         return Some(format!(
-            "These verdicts hold for the hour of the run. {more} more sitting{s}, hours apart, should show what holds at other times."
+            "These verdicts hold for the hour of the run. {}, hours apart, should show what holds at other times.",
+            more_sittings(more.max(1))
         ));
     }
     let conclusions = run.contests.iter().filter_map(|contest| contest.conclusion.as_ref());
-    let of_several = conclusions.filter_map(|conclusion| Some((conclusion, conclusion.sittings?)));
+    let of_several = conclusions.filter_map(|conclusion| Some((&conclusion.recommended, conclusion.sittings?)));
     let of_several: Vec<_> = of_several.filter(|(_, sittings)| sittings.count > 1).collect();
     let all = of_several.len();
-    let is_decided = |conclusion: &Conclusion| conclusion.recommended.is_some();
-    let decided = of_several
+    let decided = of_several.iter().filter(|(used, _)| used.is_some()).count();
+    let same = of_several
         .iter()
-        .filter(|(conclusion, _)| is_decided(conclusion))
-        .count();
-    let is_same = |sittings: &Sittings| sittings.agreeing == sittings.count;
-    let same = of_several.iter().filter(|(_, sittings)| is_same(sittings)).count();
+        .filter(|(_, sittings)| sittings.agreeing == sittings.count);
+    let same = same.count();
     let rest = if decided < all && more > 0 {
-        format!(" {more} more sitting{} should decide the rest.", s(more))
+        format!(" {} should decide the rest.", more_sittings(more))
     } else {
         String::new()
     };
