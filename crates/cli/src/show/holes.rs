@@ -290,25 +290,19 @@ fn shown_words(shown: &Shown) -> String {
 }
 
 fn dug_words(dug: &Dug, how: Dig) -> String {
-    let freed = dug.allocated_before_bytes.saturating_sub(dug.allocated_bytes);
-    if dug.holes == 0 && how.past_end && freed > 0 {
-        return format!(
-            "past its end: {}",
-            freed_words(dug.allocated_before_bytes, dug.allocated_bytes)
-        );
-    }
-    if dug.holes == 0 {
-        let end = if how.min_bytes > 0 { " are as long as --min" } else { "" };
-        return format!("no zeros that take space{end}");
-    }
+    let freed = freed_words(dug.allocated_before_bytes, dug.allocated_bytes);
     let zeros = match (dug.holes, bytes(dug.zero_bytes)) {
+        (0, _) if how.past_end && dug.allocated_before_bytes > dug.allocated_bytes => {
+            return format!("past its end: {freed}");
+        }
+        (0, _) if how.min_bytes > 0 => return "no zeros that take space are as long as --min".to_owned(),
+        (0, _) => return "no zeros that take space".to_owned(),
         (1, length) => format!("1 hole of {length}"),
         (holes, length) => format!("{holes} holes, {length} in total"),
     };
     if how.dry_run {
         return format!("would make {zeros}");
     }
-    let freed = freed_words(dug.allocated_before_bytes, dug.allocated_bytes);
     format!("{zeros}; {freed}")
 }
 

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use maud::{Markup, html};
 use seekless_method::format_size;
-use seekless_record::{Contest, Status};
-use seekless_results::{ContestView, Position, RATES, family, rate, rate_of, sound, three_digits, unit};
+use seekless_record::Contest;
+use seekless_results::{ContestView, Position, RATES, family, rate, rate_of, three_digits, unit, why_missing};
 
 use super::plot::{LONGEST_LABEL, WIDTH, at, label_width, picture};
 use super::words::{block_of, clipped};
@@ -67,11 +67,8 @@ impl Grid {
             if !self.cells.get(&place).is_none_or(gives_way) {
                 continue;
             }
-            let told = match (&entry.status, rate_here) {
-                (Status::Unavailable(why) | Status::Failed(why) | Status::Unmeasured(why), _) => why.clone(),
-                (_, Some(rate_here)) => format!("{}, {}", rate(rate_here), position.word()),
-                _ => "no valid trial".to_owned(),
-            };
+            let measured = rate_here.map(|rate_here| format!("{}, {}", rate(rate_here), position.word()));
+            let told = why_missing(entry, measured.as_deref().unwrap_or("no valid trial"));
             let cell = Cell {
                 rate: rate_here,
                 position,
@@ -89,15 +86,12 @@ impl Grid {
 
     /// The fastest first. Methods without figures are in the contest's list of reasons.
     fn rows(&self) -> Vec<(&str, f64)> {
-        let mut rows: Vec<(&str, f64)> = Vec::new();
+        let mut fastest: BTreeMap<&str, f64> = BTreeMap::new();
         for ((name, _), cell) in &self.cells {
-            let rate = cell.rate.unwrap_or(0.0);
-            match rows.last_mut() {
-                Some((last, fastest)) if last == name => *fastest = fastest.max(rate),
-                _ => rows.push((name, rate)),
-            }
+            let rate = fastest.entry(name).or_default();
+            *rate = rate.max(cell.rate.unwrap_or(0.0));
         }
-        rows.retain(|(_, fastest)| *fastest > 0.0);
+        let mut rows: Vec<(&str, f64)> = fastest.into_iter().filter(|(_, rate)| *rate > 0.0).collect();
         rows.sort_by(|one, other| other.1.total_cmp(&one.1));
         rows
     }
@@ -162,16 +156,15 @@ fn is_framed(position: Position) -> bool {
 }
 
 fn draw_cell(cell: &Cell, fastest: f64, unit: f64, (x, y, width): (f64, f64, f64)) -> Markup {
-    let part = cell
-        .rate
-        .zip(sound(fastest))
-        .map(|(rate, fastest)| (rate / fastest).clamp(0.0, 1.0));
-    let colour = |part| format!("q{}", COLOURS.iter().filter(|&&next| part >= next).count());
-    let class = part.map_or_else(|| "none".to_owned(), colour);
+    let (class, figure) = match cell.rate {
+        Some(rate) => {
+            let part = rate / fastest;
+            let colour = COLOURS.iter().filter(|&&next| part >= next).count();
+            (format!("q{colour}"), three_digits(rate / unit))
+        }
+        None => ("none".to_owned(), "·".to_owned()),
+    };
     let position = cell.rate.map(|_| cell.position);
-    let figure = cell
-        .rate
-        .map_or_else(|| "·".to_owned(), |rate| three_digits(rate / unit));
     html! {
         g class=(class) {
             title { (cell.about) }
