@@ -66,7 +66,7 @@ documents! {
         pub noise: NoiseFloor,
         /// Choices the lab made for its user and why, such as a smaller size on a small disk.
         pub choices: Vec<String> => Text::Private,
-        /// What a reader should know before believing the figures, each with what to do next.
+        /// Caveats of the figures, each with what to do next.
         pub warnings: Vec<String> => Text::Private,
         /// When it was resumed, in seconds of measuring since its start; empty if it never was.
         #[serde(default)]

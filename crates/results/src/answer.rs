@@ -5,8 +5,11 @@ use seekless_method::Choice;
 use seekless_record::{Conclusion, Contest, Entry, Run};
 
 use crate::position::Position;
-use crate::units::{percent, plural, seconds, sound, times};
+use crate::units::{percent, plural, seconds, slower, sound, times};
 use crate::words::{short_name, speed_in, title_in};
+
+/// The sentence of a contest that had no turn.
+pub const NOT_MEASURED: &str = "Not measured yet.";
 
 /// An answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,9 +81,9 @@ fn certainty(contest: &Contest, conclusion: &Conclusion, used: &Entry) -> String
         (true, Some(0.0)) => "best".to_owned(),
         (true, Some(cost)) => match finite(conclusion.equal_within) {
             Some(within) => format!("equal within {}", percent(within)),
-            None => format!("≤ {} slower", percent(cost)),
+            None => format!("≤ {}", slower(cost)),
         },
-        (false, Some(cost)) => format!("open, ≤ {} slower", percent(cost)),
+        (false, Some(cost)) => format!("open, ≤ {}", slower(cost)),
     }
 }
 
@@ -138,7 +141,7 @@ mod tests {
     #[test]
     fn an_answer_names_the_method_its_gain_over_the_plain_loop_and_what_it_rests_on() {
         let found = answer(&[("read/sync,block=128K", 2.0), ("read/sync,direct,block=4M", 1.0)], 8);
-        assert_eq!((found.question.as_str(), found.is_decided), ("read 64M, cold", true));
+        assert_eq!((found.question.as_str(), found.is_decided), ("read 64 MiB, cold", true));
         assert_eq!(found.words(), "sync direct,block=4M (best, this run)");
         assert_eq!(found.figures[1], ("vs plain", "0.50x".to_owned()));
     }

@@ -89,7 +89,7 @@ impl Answer {
 pub struct ContestChange {
     /// The index of the contest in each run.
     pub contests: [usize; 2],
-    /// What was compared, as in `read 64M, cold`.
+    /// What was compared, as in `read 64 MiB, cold`.
     pub title: String,
     /// The storage's path, where there are several.
     pub storage: Option<String>,

@@ -34,7 +34,7 @@ mod warnings;
 mod words;
 
 pub use anonymous::{Given, Known, anonymous};
-pub use answer::ContestAnswer;
+pub use answer::{ContestAnswer, NOT_MEASURED};
 pub use columns::{Cell, Line, Table, document_size};
 pub use compare::{Answer, Availability, Change, Comparison, ContestChange, MethodChange, compare, short};
 pub use decider::{
@@ -49,8 +49,8 @@ pub use sheet::{ColumnKind, Sheet, SheetCell, SheetColumn, SheetRow};
 pub use sustained::{RateStretch, Sustained, has_settled};
 pub use table::{Origin, Place, Ranked, Ranking, first_two_numbers, size_class, table};
 pub use units::{
-    RATES, Unit, bytes, duration, files, part, percent, plural, rate, request_units, seconds, size, sound, thousands,
-    three_digits, times, times_with_bounds, unit,
+    RATES, Unit, bytes, chosen_size, duration, files, part, percent, plural, rate, request_units, seconds, size, sound,
+    thousands, three_digits, times, times_with_bounds, unit,
 };
 pub use view::{
     ContestView, Detail, Row, View, Visible, mode_words, rate_of, rotation_claim, series, sittings, storage_words,

@@ -236,6 +236,6 @@ mod tests {
         other.contests[0].size_bytes *= 2;
         let (pairs, rest) = contest_pairs(&run(), &other);
         assert_eq!(pairs, [(1, 1), (2, 2), (3, 3), (4, 4), (5, 5)]);
-        assert!(rest.only_first[0].contains("64M") && rest.only_second[0].contains("128M"));
+        assert!(rest.only_first[0].contains("64 MiB") && rest.only_second[0].contains("128 MiB"));
     }
 }

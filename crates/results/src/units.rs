@@ -1,5 +1,6 @@
 //! Figures for people: three digits, rates in units of 1000, sizes in units of 1024.
 
+use seekless_method::format_size;
 use seekless_record::{Interval, Target};
 
 /// A unit: its name and its size.
@@ -75,6 +76,16 @@ pub fn bytes(bytes: u64) -> String {
         _ if whole >= 100_000 => size(bytes as f64),
         0 => format!("{whole} {unit}"),
         digits => format!("{whole}.{part:0width$} {unit}", width = digits as usize),
+    }
+}
+
+/// A size that was chosen, such as that of a file: a whole number of its unit, as in `64 MiB`.
+#[must_use]
+pub fn chosen_size(bytes: u64) -> String {
+    let text = format_size(bytes);
+    match text.strip_suffix(['K', 'M', 'G', 'T']) {
+        Some(number) => format!("{number} {}iB", &text[number.len()..]),
+        None => self::bytes(bytes),
     }
 }
 
@@ -160,6 +171,15 @@ pub fn percent(part: f64) -> String {
     format!("{:.0} %", (part * 100.0 - 1e-9).ceil().max(1.0))
 }
 
+/// At most how much slower: in per cent, rounded up, or as a ratio from double the time on.
+pub(crate) fn slower(part: f64) -> String {
+    if part < 1.0 {
+        format!("{} slower", percent(part))
+    } else {
+        format!("{:.2}x the time", (part * 100.0).ceil() / 100.0 + 1.0)
+    }
+}
+
 /// A number with three digits; no wider than 8 characters whatever it is.
 #[must_use]
 pub fn three_digits(number: f64) -> String {
@@ -213,6 +233,15 @@ mod tests {
                 assert_eq!(bytes(number), size(number as f64), "{number}");
             }
         }
+    }
+
+    #[test]
+    fn a_chosen_size_is_whole_and_a_slow_method_has_a_ratio() {
+        assert_eq!(
+            [64 << 20, 96 << 10, 512, 5_000_000, 1 << 30].map(chosen_size),
+            ["64 MiB", "96 KiB", "512 B", "4.77 MiB", "1 GiB"]
+        );
+        assert_eq!([0.031, 4.466].map(slower), ["4 % slower", "5.47x the time"]);
     }
 
     #[test]

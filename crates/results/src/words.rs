@@ -2,11 +2,11 @@
 
 use std::hash::Hash;
 
-use crate::units::{bytes, files, rate, requests_in, seconds, thousands};
-use seekless_method::{Durability, Operation, format_size, parse_size};
+use crate::units::{bytes, chosen_size, files, rate, requests_in, seconds, thousands};
+use seekless_method::{Durability, Operation, parse_size};
 use seekless_record::{Cache, Contest, Differ, Entry, ExitCode, RandomAccess, Run, Status, Target};
 
-/// What is compared, in a few words, as in `read 64M, cold` and `read /usr, 131,375 files, 4.94 GiB, warm`.
+/// What is compared, in a few words, as in `read 64 MiB, cold` and `read /usr, 131,375 files, 4.94 GiB, warm`.
 #[must_use]
 pub fn title(contest: &Contest) -> String {
     let has_durability =
@@ -17,19 +17,19 @@ pub fn title(contest: &Contest) -> String {
         Some(tree) if contest.size_bytes == 0 => tree.clone(),
         Some(tree) => format!("{tree}, {}, {}", files(contest.files.into()), bytes(all_bytes)),
         None if let Some(whole) = contest.part_of_bytes => {
-            format!("{} of {}", format_size(contest.size_bytes), bytes(whole))
+            format!("{} of {}", chosen_size(contest.size_bytes), bytes(whole))
         }
         None if contest.target == Target::Append => {
             let count = contest.random.map_or(0, |random| random.requests);
             format!("{} appends", thousands(count.into()))
         }
-        None if contest.files > 1 => format!("{} x {}", contest.files, format_size(contest.size_bytes)),
-        None => format_size(contest.size_bytes),
+        None if contest.files > 1 => format!("{} x {}", contest.files, chosen_size(contest.size_bytes)),
+        None => chosen_size(contest.size_bytes),
     };
     let words = [
         contest
             .sustained
-            .then(|| format!("{} sustained in ", format_size(all_bytes))),
+            .then(|| format!("{} sustained in ", chosen_size(all_bytes))),
         Some(read),
         Some(format!(", {}", state_words(contest.cache, contest.target))),
         contest.cold_metadata.then(|| " with their metadata".to_owned()),
@@ -161,7 +161,7 @@ pub fn pair_words(contest: &Contest) -> String {
         format!("{bytes} of every {every_bytes} bytes, {}", updates.draw.name())
     });
     let random = contest.random.map(|random| {
-        let block = format_size(random.block_bytes);
+        let block = chosen_size(random.block_bytes);
         match (contest.target, random.depth) {
             (Target::Append, 1) => format!("{block} by 1 writer"),
             (Target::Append, writers) => format!("{block} by {writers} writers"),
@@ -179,7 +179,7 @@ pub fn pair_words(contest: &Contest) -> String {
         updated,
         contest.holes_skipped.then(|| "holes skipped".to_owned()),
         contest.read_ahead_kib.map(|kib| format!("read-ahead {kib} KiB")),
-        contest.memory_bytes.map(|bytes| format!("in {}", format_size(bytes))),
+        contest.memory_bytes.map(|bytes| format!("in {}", chosen_size(bytes))),
     ];
     words.iter().flatten().flat_map(|words| [", ", words]).collect()
 }
@@ -338,7 +338,7 @@ mod tests {
         };
         let method = "write/io_uring,depth=32,direct,block=4K,access=random,fsync";
         assert_eq!(short_name(method, &contest), "io_uring direct");
-        assert_eq!(title(&contest), "read 1M, cold, 4K at random, depth 32");
+        assert_eq!(title(&contest), "read 1 MiB, cold, 4 KiB at random, depth 32");
     }
 
     #[test]

@@ -187,7 +187,7 @@ impl Drop for Mounted {
 
 /// Runs a command for a mount point, which begins with an image that is empty.
 fn run_at(point: &Path, command: &str) -> Result<()> {
-    let place = point.to_str().context("the path of a mount point is no text")?;
+    let place = point.to_str().context("the path of a mount point is not valid text")?;
     let mut words = command.split(' ').map(|word| word.replace("POINT", place));
     let program = words.next().unwrap_or_default();
     ensure!(is_installed(&program), "{program} is not installed");

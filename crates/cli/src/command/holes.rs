@@ -149,7 +149,7 @@ struct Punch {
     /// Where the hole starts
     #[arg(value_parser = parse_size)]
     offset: u64,
-    /// Length of the hole, which must end in the file
+    /// Length of the hole, which must end within the file
     #[arg(value_parser = parse_size)]
     length: u64,
     /// Punch without asking

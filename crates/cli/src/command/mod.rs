@@ -109,7 +109,7 @@ impl<E: Into<anyhow::Error>> From<E> for Failure {
     }
 }
 
-/// Walks hold at most about so many descriptors.
+/// The number of descriptors that a walk holds at most, roughly.
 const DESCRIPTORS_MAX: u64 = 1 << 16;
 
 /// Standard input, if it was open when the program was started.

@@ -37,7 +37,8 @@ pub struct Arguments {
     /// Ignore earlier runs on this storage: conclude from this run alone
     #[arg(long)]
     alone: bool,
-    /// Write times by file size instead, in the columns of the document that the experiment repeats, separated by tabs
+    /// Write times by file size instead, tab-separated, with the columns that the repeated document has, such as that of
+    /// saving-2008
     #[arg(long, value_name = "FILE.tsv", conflicts_with = "output")]
     columns: Option<PathBuf>,
 }
@@ -69,7 +70,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The times of a run, in the columns of the document that its experiment repeats.
+/// The times of a run, with the columns that the document has which its experiment repeats.
 pub(super) fn columns(run: &Run) -> anyhow::Result<String> {
     let text = to_columns(run)?;
     if text.is_empty() {
@@ -100,13 +101,14 @@ pub(super) fn beside(run: &Path) -> anyhow::Result<Output> {
     Ok(Output::prepare(&path)?.with_mode(mode))
 }
 
-/// The characters of a path that a URL keeps: the unreserved ones of RFC 3986, and slashes.
+/// The characters of a path that a URL keeps: the unreserved ones of RFC 3986, slashes, and the plus of the names of runs.
 const KEPT: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'/')
     .remove(b'-')
     .remove(b'.')
     .remove(b'_')
-    .remove(b'~');
+    .remove(b'~')
+    .remove(b'+');
 
 /// The URL of a file, which terminals make clickable.
 pub(super) fn file_url(path: &Path) -> String {
@@ -122,8 +124,8 @@ mod tests {
 
     #[test]
     fn an_address_keeps_no_byte_that_has_a_meaning() {
-        let path = Path::new(OsStr::from_bytes(b"/a b/%41#?\xff\x1b;~x.html"));
-        assert_eq!(file_url(path), "file:///a%20b/%2541%23%3F%FF%1B%3B~x.html");
+        let path = Path::new(OsStr::from_bytes(b"/a b/%41#?\xff\x1b;~x+y.html"));
+        assert_eq!(file_url(path), "file:///a%20b/%2541%23%3F%FF%1B%3B~x+y.html");
     }
 
     #[test]

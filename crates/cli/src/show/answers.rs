@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use seekless_results::ContestAnswer;
+use seekless_results::{ContestAnswer, NOT_MEASURED};
 
 use super::page::{Page, columns_of};
 use super::table::{GAP, aligned, widths_of};
@@ -15,16 +15,21 @@ const NARROWEST_METHOD: usize = 20;
 
 /// Shows what was asked and what to use. Where there is no room for methods behind percentiles, they stand before them.
 pub fn show_answers<'a>(page: &mut Page<'_>, answers: impl Iterator<Item = &'a ContestAnswer>) -> io::Result<()> {
-    let answers: Vec<&ContestAnswer> = answers.collect();
+    // What to do next says how many had no turn.
+    let answers: Vec<&ContestAnswer> = answers.filter(|answer| answer.method != NOT_MEASURED).collect();
     let heads = |answer: &ContestAnswer| answer.figures.iter().map(|(head, _)| *head).collect::<Vec<_>>();
     let is_alike =
         |one: &&ContestAnswer, other: &&ContestAnswer| heads(one) == heads(other) && one.rests_on == other.rests_on;
     for alike in answers.chunk_by(is_alike) {
         let heads = heads(alike[0]);
-        let omitted = if heads == ["rate", "vs plain"] { 0..=1 } else { 0..=0 };
+        let has_gain = heads == ["rate", "vs plain"];
         let are_short = alike.iter().any(|answer| is_short(answer));
-        let mut found = omitted.map(|omitted| lines(alike, omitted, are_short));
-        match found.find(|lines| !heads.is_empty() && page.width().columns() >= at_of(lines) + NARROWEST_METHOD) {
+        let found = (0..=usize::from(has_gain)).map(|omitted| lines(alike, omitted, are_short));
+        let shorter = has_gain.then(|| slower_in_head(lines(alike, 1, are_short)));
+        match found
+            .chain(shorter)
+            .find(|lines| !heads.is_empty() && page.width().columns() >= at_of(lines) + NARROWEST_METHOD)
+        {
             Some(lines) => show_alike(page, alike, &lines, true)?,
             None if heads.len() > 2 => show_alike(page, alike, &lines(alike, 0, false), false)?,
             None => (alike.iter()).try_for_each(|answer| page.say(PLAIN, &answer.sentence()))?,
@@ -57,6 +62,16 @@ fn lines(answers: &[&ContestAnswer], omitted: usize, with_questions: bool) -> Ve
         let figures = answer.figures.iter().map(|(_, text)| text.as_str()).collect();
         line(question, figures, &answer.certainty)
     }));
+    lines
+}
+
+/// The same with "slower" in the heading only.
+fn slower_in_head(mut lines: Vec<Vec<String>>) -> Vec<Vec<String>> {
+    for (index, line) in lines.iter_mut().enumerate() {
+        let last = line.pop().unwrap_or_default();
+        let shorter = last.strip_suffix(" slower").unwrap_or(&last);
+        line.push(if index == 0 { "slower by" } else { shorter }.to_owned());
+    }
     lines
 }
 
@@ -109,13 +124,37 @@ mod tests {
             ("p99.9", "104.6 ms"),
         ];
         ContestAnswer {
-            question: "write 512 appends, each durable, 4K by 4 writers".to_owned(),
+            question: "write 512 appends, each durable, 4 KiB by 4 writers".to_owned(),
             method: method.to_owned(),
             figures: figures.map(|(head, text)| (head, text.to_owned())).to_vec(),
             certainty: certainty.to_owned(),
             rests_on: "this run".to_owned(),
             is_decided: true,
         }
+    }
+
+    #[test]
+    fn the_gain_over_the_plain_loop_is_shown_in_80_columns() {
+        let answer = |question: &str, certainty: &str| ContestAnswer {
+            question: question.to_owned(),
+            figures: [("rate", "1.07 GB/s"), ("vs plain", "0.43x")]
+                .map(|(head, text)| (head, text.to_owned()))
+                .to_vec(),
+            ..commit("sync direct,preallocate=allocate,block=4M", certainty)
+        };
+        let answers = [
+            answer("write 8 x 1 MiB, new file, fsync", "open, ≤ 53 % slower"),
+            answer("read 16 MiB, cold", "best"),
+        ];
+        let mut out = Vec::new();
+        show_answers(&mut Page::new(&mut out, Width::of(80)), answers.iter()).unwrap();
+        let text = String::from_utf8(anstream::adapter::strip_bytes(&out).into_vec()).unwrap();
+        assert!(
+            text.contains("slower by") && text.contains("open, ≤ 53 %  sync"),
+            "{text}"
+        );
+        assert_eq!(text.matches("0.43x").count(), 2, "{text}");
+        assert!(text.lines().all(|line| columns_of(line) <= 80), "{text}");
     }
 
     #[test]

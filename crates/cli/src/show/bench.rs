@@ -8,7 +8,7 @@ use seekless::full_text;
 use seekless_lab::store::{Document, RunDocument, StoreError};
 use seekless_lab::{Event, RunWatch};
 use seekless_record::{Phase, Run};
-use seekless_results::{bytes, visible};
+use seekless_results::{bytes, plural, visible};
 
 use super::PLAIN;
 use super::page::Page;
@@ -93,8 +93,10 @@ impl RunWatch for BenchProgress {
                 }
                 if *one_by_one {
                     self.say(&format!(
-                        "{contests} contests with {entries} methods need about {needed_time}. They are measured one after \
-                         the other, smallest files first; `seekless bench --resume latest` measures the rest."
+                        "{} with {} need about {needed_time}. They are measured one after the other, smallest files first; \
+                         `seekless bench --resume latest` measures the rest.",
+                        plural(*contests as u64, "contest", "contests"),
+                        plural(*entries as u64, "method", "methods"),
                     ));
                 } else if needed.as_secs_f64() > TOO_LITTLE * expected.as_secs_f64() {
                     self.say(&format!(

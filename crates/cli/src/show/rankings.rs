@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
-use seekless::method::{Operation, format_size};
-use seekless_results::{Place, Ranked, Ranking, short, size_class, state_words, visible};
+use seekless::method::Operation;
+use seekless_results::{Place, Ranked, Ranking, chosen_size, short, size_class, state_words, visible};
 
 use super::page::Page;
 use super::table::{TableRow, TextTable};
@@ -62,13 +62,13 @@ fn show_ranking(page: &mut Page<'_>, ranking: &Ranking, all: bool) -> io::Result
     Ok(())
 }
 
-/// What was measured, as in `read, 1M to 16M, cold`.
+/// What was measured, as in `read, 1 MiB to 16 MiB, cold`.
 fn place_title(place: &Place) -> String {
     let (least, most) = size_class(place.at_least_bytes + 1);
     let size = match (least, most) {
-        (0, most) => format!("up to {}", format_size(most)),
-        (least, u64::MAX) => format!("more than {}", format_size(least)),
-        (least, most) => format!("{} to {}", format_size(least), format_size(most)),
+        (0, most) => format!("up to {}", chosen_size(most)),
+        (least, u64::MAX) => format!("more than {}", chosen_size(least)),
+        (least, most) => format!("{} to {}", chosen_size(least), chosen_size(most)),
     };
     let state = state_words(place.cache, place.target);
     let mut words = vec![place.operation.to_string(), size, state.to_owned()];

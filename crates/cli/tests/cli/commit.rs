@@ -13,7 +13,7 @@ fn appends_of_each_block_and_number_of_writers_are_ranked_apart_timed_and_checke
             "bench", "--tables", "--notes", "commit", "--size", "256K", "--rounds", "1",
         ])
         .succeeded();
-    let title = "write 64 appends, each durable, 4K by 4 writers";
+    let title = "write 64 appends, each durable, 4 KiB by 4 writers";
     assert!(ended.stdout.contains(title), "{}", ended.stdout);
     for shown in [
         "commits/s",

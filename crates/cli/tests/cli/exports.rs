@@ -68,8 +68,12 @@ fn a_budget_is_kept_and_a_seed_is_recorded() {
     assert!(start.elapsed().as_secs() < 10, "{:?}", start.elapsed());
     assert!(ended.stderr.contains("Writes at most"), "{}", ended.stderr);
     // On a slow machine two seconds are not enough for all: then it says what is left.
-    let has_copy = ended.stdout.contains("copy 4M, cold") || ended.stdout.contains("not measured yet");
-    assert!(ended.stdout.contains("read 4M, cold") && has_copy, "{}", ended.stdout);
+    let has_copy = ended.stdout.contains("copy 4 MiB, cold") || ended.stdout.contains("not measured yet");
+    assert!(
+        ended.stdout.contains("read 4 MiB, cold") && has_copy,
+        "{}",
+        ended.stdout
+    );
     assert_eq!(place.saved()[0].seed, 7);
     assert!(place.content().is_empty());
 }
@@ -104,6 +108,6 @@ fn a_run_that_cannot_be_saved_is_shown_and_counts_as_failed() {
     command.args(SMALL_BENCH).arg("*/sync*");
     let ended = super::place::Ended::of(command.spawn().unwrap());
     assert_eq!(ended.code, Some(2));
-    assert!(ended.stdout.contains("1M, cold"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("1 MiB, cold"), "{}", ended.stdout);
     assert!(ended.stderr.contains("cannot save the run"), "{}", ended.stderr);
 }

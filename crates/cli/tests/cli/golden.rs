@@ -57,6 +57,38 @@ fn the_help_of_every_command_is_as_reviewed() {
 }
 
 #[test]
+fn counts_ratios_and_sizes_have_one_form() {
+    let wrong = [
+        (
+            r"\b1 (contests|files|methods|rounds|trials|sittings|notes|runs|directories|names|holes|groups|pairs|times)\b",
+            "plural",
+        ),
+        (r"[0-9]{3,} % slower", "a ratio from double the time on"),
+        (r"\b[0-9.]+ [kKMGT]B\b[^/]", "KiB, MiB, GiB"),
+        (r"-[0-9.]+ (s|ms|µs) more", "a negative difference"),
+        (
+            r"(read|write|copy|compare|update) ([0-9,]+ x )?[0-9.]+[KMGT]\b",
+            "KiB, MiB, GiB in titles",
+        ),
+    ];
+    let folders = ["help", "runs"].map(|folder| fs::read_dir(golden(folder)).unwrap());
+    let files = folders.into_iter().flatten().map(|entry| entry.unwrap().path());
+    for file in files.filter(|file| file.extension().is_some_and(|ending| ending == "txt" || ending == "md")) {
+        let text = fs::read_to_string(&file).unwrap();
+        // Sentences of saved runs are as they were written.
+        let now = text
+            .lines()
+            .filter(|line| !line.contains("Use ") && !line.starts_with("Note") && !line.starts_with("- "));
+        for line in now {
+            for (pattern, form) in wrong {
+                let found = regex::bytes::Regex::new(pattern).unwrap().is_match(line.as_bytes());
+                assert!(!found, "{}: {form}: {line}", file.display());
+            }
+        }
+    }
+}
+
+#[test]
 fn commands_and_options_are_as_promised() {
     fn walk(command: &Command, words: &str, text: &mut String) {
         writeln!(text, "{words}").unwrap();

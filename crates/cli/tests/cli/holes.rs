@@ -388,7 +388,7 @@ fn ranges_and_kinds_that_make_no_sense_are_refused() {
     place.file("file", b"bytes");
     for (words, expected) in [
         (&["punch", "file", "5", "1"][..], "cannot punch 1 B at byte 5 of 5"),
-        (&["punch", "--yes", "file", "3", "3"], "must end in the file"),
+        (&["punch", "--yes", "file", "3", "3"], "must end within the file"),
         (&["punch", "file", "0", "0"], "not be empty"),
         (&["punch", "file", "-1", "1"], "unexpected argument"),
         (&["punch", "file", "x", "1"], "invalid value 'x'"),

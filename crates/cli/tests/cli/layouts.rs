@@ -99,7 +99,7 @@ fn files_get_their_layout_and_holes_come_from_no_device() {
         ])
         .succeeded();
     assert!(
-        ended.stdout.contains("read 8M, cold, 7M hole, 1M data"),
+        ended.stdout.contains("read 8 MiB, cold, 7M hole, 1M data"),
         "{}",
         ended.stdout
     );
@@ -136,7 +136,7 @@ fn files_get_their_layout_and_holes_come_from_no_device() {
     let csv = std::fs::read_to_string(csv).unwrap();
     assert!(csv.contains("\"7M hole, 1M data\""), "{csv}");
     let page = std::fs::read_to_string(place.path("run.md")).unwrap();
-    assert!(page.contains("## read 8M, warm, 7M hole, 1M data"), "{page}");
+    assert!(page.contains("## read 8 MiB, warm, 7M hole, 1M data"), "{page}");
 }
 
 #[test]

@@ -125,7 +125,7 @@ fn a_dash_is_standard_output_and_nothing_else_goes_there() {
         assert!(ended.stdout.starts_with(begins), "{option}: {}", ended.stdout);
         assert!(!ended.stdout.contains("Saved   "), "{option}: {}", ended.stdout);
         assert!(
-            ended.stderr.contains("Saved   ") && ended.stderr.contains("1M, cold"),
+            ended.stderr.contains("Saved   ") && ended.stderr.contains("1 MiB, cold"),
             "{}",
             ended.stderr
         );

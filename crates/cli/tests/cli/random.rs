@@ -50,7 +50,7 @@ fn blocks_at_random_are_ranked_apart_timed_one_by_one_and_checked() {
         "run.html",
     ];
     let ended = place.run(&arguments).succeeded();
-    let title = "4K at random, depth 1";
+    let title = "4 KiB at random, depth 1";
     assert!(
         ended.stdout.contains(title) && ended.stdout.contains("p99.9"),
         "{}",
@@ -93,11 +93,11 @@ fn blocks_at_random_are_ranked_apart_timed_one_by_one_and_checked() {
         }
     }
     let report = std::fs::read_to_string(place.path("run.html")).unwrap();
-    assert!(report.contains("Latency of requests: read 5M"));
+    assert!(report.contains("Latency of requests: read 5 MiB"));
     let again = place
         .run(&["bench", "--tables", "--notes", "--like", "latest", "--rounds", "1"])
         .succeeded();
-    assert!(again.stdout.contains("4K at random, depth 8"), "{}", again.stdout);
+    assert!(again.stdout.contains("4 KiB at random, depth 8"), "{}", again.stdout);
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn block_depth_threads_and_mix_replace_what_the_experiment_has() {
     ];
     let ended = place.run(&[&bench[..], &["--mix", "70/30"]].concat()).succeeded();
     for shown in [
-        "8K at random, 70 % reads, depth 4",
+        "8 KiB at random, 70 % reads, depth 4",
         "read p50",
         "write p99.9",
         "threads=4",

@@ -399,7 +399,7 @@ fn the_table_ranks_methods_over_own_and_imported_runs() {
     place.run(&["runs", "import", "theirs.json"]).succeeded();
     let table = place.run(&["runs", "table"]).succeeded().stdout;
     for word in [
-        "cold, count, 63M hole, 1M data, holes skipped, in 32M; nvme, ext4, Linux 6.18\n",
+        "cold, count, 63M hole, 1M data, holes skipped, in 32 MiB; nvme, ext4, Linux 6.18\n",
         "Linux 7.0\n",
         "2 machines, 2 runs (1 imported)",
     ] {

@@ -179,7 +179,7 @@ fn sizes_that_the_lab_chose_stay_and_damaged_runs_are_named() {
     assert!(
         second
             .stdout
-            .contains("read: files of 16M, as in the first run on this storage"),
+            .contains("read: files of 16 MiB, as in the first run on this storage"),
         "{}",
         second.stdout
     );

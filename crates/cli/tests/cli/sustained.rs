@@ -59,7 +59,9 @@ fn all_is_written_once_checked_told_and_removed() {
         ended.stderr
     );
     assert!(
-        ended.stdout.contains("write 64M sustained in 64 x 1M, new file, fsync"),
+        ended
+            .stdout
+            .contains("write 64 MiB sustained in 64 x 1 MiB, new file, fsync"),
         "{}",
         ended.stdout
     );
@@ -81,14 +83,14 @@ fn all_is_written_once_checked_told_and_removed() {
             .is_some_and(|bytes| (16 << 20..32 << 20).contains(&bytes))
     );
     let page = fs::read_to_string(place.path("run.html")).unwrap();
-    assert!(page.contains("Rate over what was written: write 64M sustained"));
+    assert!(page.contains("Rate over what was written: write 64 MiB sustained"));
     fs::remove_file(place.path("run.html")).unwrap();
     assert!(place.content().is_empty(), "{:?}", place.content().keys());
     // A second run is shown beside it, and the two are not combined.
     let again = place
         .run(&["bench", "--tables", "--notes", "--like", "latest", "--name", "again"])
         .succeeded();
-    assert!(again.stdout.contains("write 64M sustained in 64 x 1M") && !again.stdout.contains("sittings"));
+    assert!(again.stdout.contains("write 64 MiB sustained in 64 x 1 MiB") && !again.stdout.contains("sittings"));
     let saved = place.saved();
     let names = [0, 1].map(|at: usize| saved[at].id.as_str());
     let compared = place.run(&["runs", "compare", names[0], names[1]]).succeeded().stdout;

@@ -152,7 +152,7 @@ fn measuring_needs_no_privilege() {
         "*/sync,block=1M*",
     ];
     let ended = common.run(&[&small[..], &["--dir", "open"]].concat()).succeeded();
-    assert!(ended.stdout.contains("1M, cold"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("1 MiB, cold"), "{}", ended.stdout);
 }
 
 #[test]

@@ -82,7 +82,7 @@ struct Way {
     directories: Vec<Directory>,
     /// The path without links, and without the name.
     path: PathBuf,
-    /// The last name, if it is no directory. Nothing may have it.
+    /// The last name, if it is not a directory. Nothing may have it.
     name: Option<OsString>,
     exposed: Option<Exposed>,
 }

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use rustix::io::Errno;
 use seekless_sys::{self as sys, Access, Directory, Opening};
 
-use super::StatFacts;
+use super::{StatFacts, make_new};
 
 /// A name in a directory, for a new file or one that will be replaced.
 #[derive(Debug)]
@@ -78,13 +78,20 @@ impl WholeFile {
     /// The system's; the file is then unchanged.
     pub fn write(self, bytes: &[u8]) -> io::Result<()> {
         let old = self.replaced()?;
-        let mode = if old.is_some() { 0o600 } else { self.mode };
-        let (beside, mut file) = with_new_name(BESIDE, |name| self.directory.create_file(name, mode))?;
+        // A process that is killed leaves nothing where the new version of a file has no name until it is complete. A new file
+        // has one, because its mode depends on the umask.
+        let (beside, (mut file, unnamed)) = with_new_name(BESIDE, |name| match &old {
+            Some(_) => make_new(&self.directory, name),
+            None => Ok((self.directory.create_file(name, self.mode)?, None)),
+        })?;
         let written = old
             .map_or(Ok(()), |old| keep_owner_and_mode(&old, &file))
             .and_then(|()| {
                 file.write_all(bytes)?;
                 file.sync_all()?;
+                if let Some(unnamed) = unnamed {
+                    sys::name_file(&unnamed, &self.directory, &beside)?;
+                }
                 self.directory.rename(&beside, &self.name)
             });
         if written.is_err() {

@@ -80,7 +80,7 @@ impl SeekFacts {
     }
 }
 
-/// The plan for files on these devices, with so much memory to be had.
+/// The plan for files on these devices, with this much available memory.
 #[must_use]
 pub fn duplicates(process: &ProcessFacts, devices: &[SeekFacts], memory_bytes: u64) -> DuplicatesPlan {
     let open_files = process.open_files_max.saturating_sub(OWN_FILES);

@@ -44,7 +44,7 @@ impl<'a> Pattern<'a> {
 /// without a match are left out. An empty list of globs chooses everything.
 ///
 /// # Errors
-/// [`ExperimentError::NoMatch`] where a glob matches nothing, [`ExperimentError::Glob`] where it is none.
+/// [`ExperimentError::NoMatch`] where a glob matches nothing, [`ExperimentError::Glob`] where it is not valid.
 pub fn filter(experiments: &[Experiment], globs: &[String]) -> Result<Vec<Experiment>, ExperimentError> {
     if globs.is_empty() {
         return Ok(experiments.to_vec());

@@ -7,7 +7,6 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
 use seekless::files::{allocated_bytes, data_ranges};
-use seekless::method::format_size;
 use seekless_sys::{self as sys, Support};
 
 use super::fragments::verify_fragmented;
@@ -72,8 +71,8 @@ pub fn verify(path: &Path, pieces: &Layout) -> io::Result<Result<(), String>> {
     if holes > 0 && taken.saturating_sub(data) > holes / 2 {
         return Ok(Err(format!(
             "{} of data take {}: the file system makes no holes",
-            format_size(data),
-            format_size(taken)
+            seekless_results::chosen_size(data),
+            seekless_results::chosen_size(taken)
         )));
     }
     Ok(Ok(()))

@@ -132,7 +132,7 @@ pub enum Event<'a> {
     },
     /// A trial begins.
     Trial {
-        /// What is compared, as in `read 64M, cold`.
+        /// What is compared, as in `read 64 MiB, cold`.
         contest: String,
         /// The method.
         method: &'a str,

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use seekless::Method;
-use seekless::method::{AccessPattern, Choice, Durability, Operation, Options, format_size};
+use seekless::method::{AccessPattern, Choice, Durability, Operation, Options};
 use seekless_record::{Cache, Contest, Drop, Entry, RandomAccess, Run, Status, Target};
-use seekless_results::{contending_time, deciding_trials, has_small_files};
+use seekless_results::{chosen_size, contending_time, deciding_trials, has_small_files};
 
 use super::Bench;
 use super::existing::Tree;
@@ -131,9 +131,9 @@ impl Planner<'_> {
     /// The size of a plan's files for a share of the time, and a sentence about it.
     fn choose(&self, plan: &ContestPlan, share: Option<Duration>) -> (u64, String) {
         if plan.common.sustained {
-            let (bytes, most) = (choose_sustained(share, self.speeds), format_size(SUSTAINED_BYTES));
+            let (bytes, most) = (choose_sustained(share, self.speeds), chosen_size(SUSTAINED_BYTES));
             let why = format!("as much as the budget and a quarter of the free space allow, up to {most}");
-            return (bytes, format!("writes at most {}, {why}", format_size(bytes)));
+            return (bytes, format!("writes at most {}, {why}", chosen_size(bytes)));
         }
         if let Some(whole) = self.given_bytes() {
             let caches = self.caches_of(plan).into_iter();
@@ -142,7 +142,7 @@ impl Planner<'_> {
                 return (whole, "all of the file".to_owned());
             }
             let part = choose_size(plan, &self.caches_of(plan), share, self.speeds);
-            let (shown, of) = (format_size(part), seekless_results::bytes(whole));
+            let (shown, of) = (chosen_size(part), seekless_results::bytes(whole));
             return (
                 part,
                 format!("each round reads another {shown} of the file ({of}), as much as the budget allows"),
@@ -157,7 +157,7 @@ impl Planner<'_> {
             Some(_) => "as in the first run on this storage, so that results can be combined",
             None => "the largest size that the budget, and a quarter of the free space and memory, allow",
         };
-        (bytes, format!("files of {}, {why}", format_size(bytes)))
+        (bytes, format!("files of {}, {why}", chosen_size(bytes)))
     }
 
     /// The size of the existing file to read instead of test files.

@@ -1,8 +1,9 @@
 //! Why an entry of a contest is not measured.
 
 use seekless::Method;
-use seekless::method::{CachePolicy, Choice, Durability, Operation, format_size};
+use seekless::method::{CachePolicy, Choice, Durability, Operation};
 use seekless_record::{Cache, Contest, Differ};
+use seekless_results::chosen_size;
 
 use super::size::all_bytes;
 use super::storage::MeasuredStorage;
@@ -30,7 +31,7 @@ pub(super) enum Skip {
     WarmDirect,
     #[error(
         "the files ({}) do not exceed the memory allowed ({})",
-        format_size(*read_bytes), format_size(*memory_bytes)
+        chosen_size(*read_bytes), chosen_size(*memory_bytes)
     )]
     FitsMemory { read_bytes: u64, memory_bytes: u64 },
     #[error("it skips holes, so it is ranked apart from methods that read them")]

@@ -5,10 +5,10 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use seekless::method::{Operation, format_size};
+use seekless::method::Operation;
 use seekless::{Visits, full_text};
 use seekless_record::{self as record, Cache, Contest, Differ, Entry, Phase, Status, Target, Trial};
-use seekless_results::{Decider, Turn, has_settled, title};
+use seekless_results::{Decider, Turn, chosen_size, has_settled, title};
 
 use super::apart::Apart;
 use super::check::{Invalid, STRAY_PART, mode_of};
@@ -266,7 +266,7 @@ impl BenchSession<'_> {
         } else {
             "the time or the free space was used up"
         };
-        let written = format_size(contest.size_bytes * seconds.len() as u64);
+        let written = chosen_size(contest.size_bytes * seconds.len() as u64);
         let name = &contest.experiment;
         self.run.choices.push(format!("{name}: ended after {written}: {why}"));
     }

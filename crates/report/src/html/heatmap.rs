@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use maud::{Markup, html};
-use seekless_method::format_size;
 use seekless_record::Contest;
-use seekless_results::{ContestView, Position, RATES, family, rate, rate_of, three_digits, unit, why_missing};
+use seekless_results::{
+    ContestView, Position, RATES, chosen_size, family, rate, rate_of, three_digits, unit, why_missing,
+};
 
 use super::plot::{LONGEST_LABEL, WIDTH, at, label_width, picture};
 use super::words::{block_of, clipped};
@@ -47,7 +48,7 @@ pub(super) fn by_block(contest: &ContestView<'_>) -> Markup {
 pub(super) fn by_size(id: &str, title: &str, series: &[&ContestView<'_>]) -> Markup {
     let mut grid = Grid::default();
     for contest in series.iter().map(|contest| contest.contest) {
-        let size = format_size(contest.size_bytes);
+        let size = chosen_size(contest.size_bytes);
         let at_size = |name: &str| format!("{name} at {size}");
         grid.add(contest, |_| Some(contest.size_bytes), at_size);
     }
@@ -126,7 +127,7 @@ impl Grid {
             text.tick x=(at(label - 10.0)) y="15" text-anchor="end" { (axis) }
             @for (index, column) in columns.iter().enumerate() {
                 text.tick x=(at(label + width * (index as f64 + 0.5))) y="15" text-anchor="middle" {
-                    @match column { Some(bytes) => { (format_size(*bytes)) }, None => { (no_column) } }
+                    @match column { Some(bytes) => { (chosen_size(*bytes)) }, None => { (no_column) } }
                 }
             }
             @for (line, (name, _)) in rows.iter().enumerate() {

@@ -4,7 +4,6 @@
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use maud::{DOCTYPE, Markup, PreEscaped, Render, html};
-use seekless_method::format_size;
 use seekless_record::{Published, Run, Storage};
 use seekless_results::{ContestView, View, operations, storage_setup, storage_words};
 use sha2::{Digest, Sha256};
@@ -193,7 +192,7 @@ fn storage_facts(storage: &Storage) -> Markup {
     html! {
         h3 { "Storage " span.m { (storage.path) } }
         dl {
-            (fact("Block size", storage.block_bytes.map(format_size)))
+            (fact("Block size", storage.block_bytes.map(seekless_results::chosen_size)))
             @for (name, value) in storage_setup(storage) { (fact(&heading(name), value)) }
             @for (name, value) in &storage.facts { (fact(name, Some(value))) }
         }

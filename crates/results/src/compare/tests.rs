@@ -211,7 +211,7 @@ fn runs_with_nothing_in_common_are_refused_with_what_each_has() {
     second.contests[0].size_bytes = 1 << 20;
     let refusal = compare(&first, &second).unwrap_err().to_string();
     assert!(
-        refusal.contains("read 64M, cold") && refusal.contains("read 1M, cold"),
+        refusal.contains("read 64 MiB, cold") && refusal.contains("read 1 MiB, cold"),
         "{refusal}"
     );
 }

@@ -7,10 +7,11 @@ use seekless_record::{Entry, Interval, Sittings, Status};
 use super::TIE_RATIO;
 use super::conclude::{CHEAP, JudgedMethod, Why};
 use super::effects::MethodEffect;
+use crate::answer::NOT_MEASURED;
 use crate::samples::{is_faster, is_slower};
 use crate::statistics::FEWEST_SAMPLES;
 use crate::sustained::Sustained;
-use crate::units::percent;
+use crate::units::{percent, slower};
 
 /// The smallest difference in processor use that is reported: five percentage points of one processor.
 const CPU_POINTS_TOLD: f64 = 5.0;
@@ -81,7 +82,7 @@ fn unmeasured(judged: &JudgedMethod<'_>) -> String {
     let reasons: Option<Vec<String>> = judged.contest.entries.iter().map(why).collect();
     match reasons.and_then(|reasons| reasons.into_iter().next()) {
         Some(why) => format!("No method works here: {why}."),
-        None => "Not measured yet.".to_owned(),
+        None => NOT_MEASURED.to_owned(),
     }
 }
 
@@ -117,6 +118,7 @@ fn settled_by(judged: &JudgedMethod<'_>) -> String {
     }
     let times = judged.decided_by_times().map(f64::ceil);
     times.map_or_else(String::new, |times| {
+        let times = times.max(2.0);
         format!("; {times} times the budget should decide it")
     })
 }
@@ -129,7 +131,10 @@ fn behind(judged: &JudgedMethod<'_>, costs_at_most: f64) -> String {
     if judged.contenders().len() == 1 {
         return format!("the best{over}");
     }
-    format!("at most {} slower than the best{over}", percent(costs_at_most))
+    match slower(costs_at_most) {
+        words if words.ends_with("time") => format!("at most {words} of the best{over}"),
+        words => format!("at most {words} than the best{over}"),
+    }
 }
 
 /// The fastest of the other methods, all of which are slower.

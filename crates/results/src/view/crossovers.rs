@@ -1,15 +1,15 @@
 //! The file sizes at which the winner changes.
 
-use seekless_method::format_size;
 use seekless_record::Storage;
 
 use super::ContestView;
 use crate::ranking::PairedRatio;
 use crate::samples::is_slower;
+use crate::units::chosen_size;
 use crate::words::{series_title, task};
 
-/// Where the winner of one size is slower at the next, in words: `read, cold, /data: read/mmap up to 64M, read/sync,block=1M
-/// from 128M (where read/mmap takes 1.21x as long)`. The storages are given by their paths.
+/// Where the winner of one size is slower at the next, in words: `read, cold, /data: read/mmap up to 64 MiB,
+/// read/sync,block=1M from 128 MiB (where read/mmap takes 1.21x as long)`. The storages are given by their paths.
 ///
 /// The winners are the recommended methods. Undecided sizes are skipped. A winner remains the winner until it is slower than the
 /// winner of a larger size, by the rule by which methods are dropped: two ties are no change.
@@ -30,8 +30,8 @@ pub(super) fn crossovers(contests: &[ContestView<'_>], storages: &[Storage]) -> 
                 format!(
                     "{}: {champion} up to {}, {winner} from {} (where {champion} takes {:.2}x as long)",
                     series_title(contest, storage),
-                    format_size(up_to),
-                    format_size(contest.size_bytes),
+                    chosen_size(up_to),
+                    chosen_size(contest.size_bytes),
                     ratio.median
                 )
             }));
@@ -99,7 +99,7 @@ mod tests {
         assert_eq!(
             crossovers_of(&run),
             [
-                "read, cold, /data: read/mmap up to 16M, read/sync,block=1M from 32M (where read/mmap takes 1.20x as long)"
+                "read, cold, /data: read/mmap up to 16 MiB, read/sync,block=1M from 32 MiB (where read/mmap takes 1.20x as long)"
             ]
         );
         let undecided_between = {
@@ -107,7 +107,7 @@ mod tests {
             run.contests[2].conclusion.as_mut().unwrap().recommended = None;
             run
         };
-        assert!(crossovers_of(&undecided_between)[0].contains("up to 16M, read/sync,block=1M from 64M"));
+        assert!(crossovers_of(&undecided_between)[0].contains("up to 16 MiB, read/sync,block=1M from 64 MiB"));
     }
 
     #[test]

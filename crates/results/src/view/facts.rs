@@ -1,10 +1,9 @@
 //! The circumstances of a run, a line each: storages, machine, what measuring costs, processor, and the run itself.
 
-use seekless_method::format_size;
 use seekless_record::{Ended, Run, Storage};
 
 use crate::statistics::median;
-use crate::units::{duration, plural, rate, seconds};
+use crate::units::{chosen_size, duration, plural, rate, seconds};
 
 /// What each line is about, and the line.
 pub(super) fn facts(run: &Run) -> Vec<(&'static str, String)> {
@@ -69,7 +68,7 @@ fn machine(run: &Run) -> String {
     let words = [
         Some(plural(machine.processors.into(), "core", "cores")),
         memory.map(|memory| format!("{memory:.0} GiB")),
-        caches.map(|(one, two)| format!("caches of {} and {}", format_size(one), format_size(two))),
+        caches.map(|(one, two)| format!("caches of {} and {}", chosen_size(one), chosen_size(two))),
         Some(format!("{} {}", machine.system, machine.kernel)),
     ];
     let percent = |name: &str, part: Option<f64>| {

@@ -204,7 +204,13 @@ fn effect_words(ratio: &Interval) -> String {
     let range = format!("({} to {} the time)", times(ratio.low), times(ratio.high));
     match Change::of(ratio) {
         Change::Faster => format!("{} less time {range}", part(1.0 - ratio.median)),
-        Change::Slower => format!("{} slower {range}", part(ratio.median - 1.0)),
+        Change::Slower if ratio.median < 2.0 => format!("{} slower {range}", part(ratio.median - 1.0)),
+        Change::Slower => format!(
+            "{} the time ({} to {})",
+            times(ratio.median),
+            times(ratio.low),
+            times(ratio.high)
+        ),
         change => format!("{} {range}", change.word()),
     }
 }
@@ -241,6 +247,7 @@ mod tests {
         };
         assert!(words(0.8, 0.9, 0.95, Some(0.97)).starts_with("10 % less time"));
         assert!(words(1.05, 1.2, 1.3, Some(0.97)).starts_with("20 % slower"));
+        assert_eq!(words(4.9, 5.47, 6.1, Some(0.97)), "5.47x the time (4.90x to 6.10x)");
         assert!(words(0.9, 1.0, 1.1, Some(0.97)).starts_with("inconclusive"));
         assert!(words(0.5, 0.5, 0.5, None).starts_with("too few rounds"));
     }

@@ -63,7 +63,7 @@ pub struct ContestView<'a> {
     pub index: usize,
     /// The contest.
     pub contest: &'a Contest,
-    /// What is compared, as in `read 64M, cold`.
+    /// What is compared, as in `read 64 MiB, cold`.
     pub name: String,
     /// The same, with the storage if the run has several.
     pub title: String,

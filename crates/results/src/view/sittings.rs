@@ -42,8 +42,10 @@ pub(super) fn in_words(run: &Run) -> Option<String> {
     } else {
         String::new()
     };
+    let contests = plural(all as u64, "contest", "contests");
+    let are = if all == 1 { "is" } else { "are" };
     Some(format!(
-        "Verdicts rest on {count} sittings on this storage; {decided} of {all} contests are decided. In {same} of {all}, the \
+        "Verdicts rest on {count} sittings on this storage; {decided} of {contests} {are} decided. In {same} of {all}, the \
          method to use was among the best in every sitting.{rest}"
     ))
 }

@@ -7,7 +7,7 @@ use crate::compare::Change;
 use crate::same::subject;
 
 /// How long each storage takes beside the first one of the same contest, in words: `/mnt2 takes 0.61x as long as /d1 to copy
-/// 64M, cold (0.55 to 0.66)`. With fewer than 6 shared rounds, there is no answer.
+/// 64 MiB, cold (0.55 to 0.66)`. With fewer than 6 shared rounds, there is no answer.
 pub(super) fn storages(contests: &[ContestView<'_>], storages: &[Storage]) -> Vec<String> {
     let mut firsts: Vec<&ContestView<'_>> = Vec::new();
     let mut sentences = Vec::new();
@@ -81,7 +81,7 @@ mod tests {
     fn storages_are_compared_by_their_fastest_methods_in_shared_rounds() {
         assert_eq!(
             told(&on_two(0.6, 8)),
-            ["/other takes 0.60x as long as /data to read 64M, cold (0.60 to 0.60)"]
+            ["/other takes 0.60x as long as /data to read 64 MiB, cold (0.60 to 0.60)"]
         );
         assert!(told(&on_two(1.0, 8))[0].starts_with("No difference is shown: "));
         assert!(told(&on_two(0.6, 5)).is_empty(), "5 rounds show nothing");

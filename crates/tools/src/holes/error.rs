@@ -88,7 +88,7 @@ pub enum HoleErrorKind {
     #[error("another process changed it meanwhile; no byte was changed. Run it again")]
     Changed,
     /// The range to punch is not in the file.
-    #[error("cannot punch {length} B at byte {offset} of {bytes}: the range must end in the file and not be empty")]
+    #[error("cannot punch {length} B at byte {offset} of {bytes}: the range must end within the file and not be empty")]
     Range {
         /// Where the hole was to begin.
         offset: u64,

@@ -202,7 +202,7 @@ pub struct Arguments {
     /// Write all trials as CSV
     #[arg(long, value_name = "FILE", help_heading = OUTPUT, hide_short_help = true)]
     export_csv: Option<PathBuf>,
-    /// Write times by file size, in the columns of the document that the experiment repeats, separated by tabs
+    /// Write times by file size, tab-separated, with the columns that the repeated document has, such as that of saving-2008
     #[arg(long, value_name = "FILE.tsv", help_heading = OUTPUT, hide_short_help = true)]
     export_columns: Option<PathBuf>,
     /// Write the tables as Markdown

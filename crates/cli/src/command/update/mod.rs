@@ -206,7 +206,7 @@ fn timed<T>(seconds: &mut f64, work: impl FnOnce() -> anyhow::Result<T>) -> anyh
     done
 }
 
-/// The file's size. Fails if there is no regular file, before the updates are read, which may take long.
+/// The file's size. Fails if it is not a regular file, before the updates are read, which may take long.
 fn require_file(path: &Path) -> anyhow::Result<u64> {
     let shown = visible_path(path);
     let found = std::fs::metadata(path).with_context(|| format!("{shown}: cannot stat"))?;
