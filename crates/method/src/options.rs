@@ -104,8 +104,8 @@ const ROW: OptionRow = OptionRow {
     tried: Tried::No,
 };
 
-const fn count(key: &'static str) -> Number {
-    number(key, false, 1, 4096)
+const fn count(key: &'static str, max: u64) -> Number {
+    number(key, false, 1, max)
 }
 
 const fn size(key: &'static str, min: u64, max: u64) -> Number {
@@ -129,13 +129,14 @@ options! {
     /// Threads that share the blocks of a file.
     Threads {
         key: "threads",
-        number: Some(count("threads")),
+        // The pool of threads takes time that grows with their square: 1,024 on two processors took 26 s.
+        number: Some(count("threads", 256)),
         plain: Some(Value::Number(1)),
         operations: &[Operation::Read, Operation::Write, Operation::Compare],
         tried: Tried::Alone,
     }
     /// Requests in flight.
-    Depth { key: "depth", number: Some(count("depth")) }
+    Depth { key: "depth", number: Some(count("depth", 4096)) }
     /// How the page cache takes part: [`CachePolicy`].
     Cache {
         key: "cache",

@@ -118,7 +118,7 @@ pub struct Arguments {
     /// Threads that make requests, one at a time each
     ///
     /// Repeat it for several numbers. Each experiment has its own default.
-    #[arg(long = "threads", value_name = "N", help_heading = DATA, value_parser = clap::value_parser!(u32).range(1..=4096),
+    #[arg(long = "threads", value_name = "N", help_heading = DATA, value_parser = clap::value_parser!(u32).range(1..=256),
         conflicts_with_all = ["like", "resume"])]
     threads: Vec<u32>,
     /// Reads and writes at random, in per cent, as in 70/30
