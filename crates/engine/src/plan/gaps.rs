@@ -14,13 +14,19 @@ pub(crate) struct Blocks {
 }
 
 impl Blocks {
-    const BYTES: u64 = 4096;
+    pub(crate) const BYTES: u64 = 4096;
 
     /// Counts the blocks of the next piece, which the piece before it is not in.
     pub(crate) fn add(&mut self, offset: u64, length: u64) {
         let first = (offset / Self::BYTES).max(self.met);
         self.met = offset.saturating_add(length).div_ceil(Self::BYTES).max(first);
         self.count += self.met - first;
+    }
+
+    /// How many blocks a piece begins or ends in the middle of.
+    pub(crate) fn cut(offset: u64, length: u64) -> u64 {
+        let [first, last] = [offset, offset + length].map(|at| (at % Self::BYTES > 0).then_some(at / Self::BYTES));
+        u64::from(first.is_some()) + u64::from(last.is_some() && last != first)
     }
 
     /// Their bytes. A device writes at least these, however few bytes change in each.
@@ -38,8 +44,9 @@ pub struct Gaps {
     pub(crate) requested_bytes: u64,
     /// Where the last of them ends.
     pub(crate) end: u64,
-    /// The blocks that they are in.
+    /// The blocks that they are in, and how many of these pieces begin or end in the middle of.
     pub(crate) blocks: Blocks,
+    cut_blocks: u64,
     /// By the number of bits of a gap's size: how many gaps, and their bytes.
     by_bits: Box<[(u64, u64); 65]>,
 }
@@ -51,6 +58,7 @@ impl Gaps {
             requested_bytes: 0,
             end: 0,
             blocks: Blocks::default(),
+            cut_blocks: 0,
             by_bits: Box::new([(0, 0); 65]),
         }
     }
@@ -69,6 +77,7 @@ impl Gaps {
         self.requested_bytes += length;
         self.end = offset + length;
         self.blocks.add(offset, length);
+        self.cut_blocks += Blocks::cut(offset, length);
     }
 
     /// Whether there are gaps of at most this many bytes, as far as sizes are distinguished.
@@ -100,6 +109,7 @@ impl Gaps {
             written_bytes,
             reads: reads_first * writes,
             read_bytes: reads_first * written_bytes,
+            cut_blocks: (1 - reads_first) * self.cut_blocks.min(self.blocks.count),
         }
     }
 }

@@ -80,7 +80,12 @@ pub struct Work {
     pub reads: u64,
     /// Bytes read.
     pub read_bytes: u64,
+    /// Blocks of 4 KiB that writes without gaps begin or end in: those not in memory are read first.
+    pub cut_blocks: u64,
 }
+
+/// How many blocks are read at once before writes into the middle of them, by the hint that such writes have.
+const BLOCKS_AT_ONCE: f64 = 8.0;
 
 /// The cost of some work. Each read of data that is not in memory waits for the device, and each direct call does. The
 /// latency of a device read is assumed to be that of a write.
@@ -92,12 +97,13 @@ pub(crate) fn amounts(work: &Work, durability: Durability, absent_part: f64, is_
         Durability::Fsync => 1 + direct_writes,
         Durability::None => direct_writes,
     };
+    let waits = work.reads as f64 + work.cut_blocks as f64 / BLOCKS_AT_ONCE;
     Amounts::of([
         (Of::WriteCalls, work.writes as f64),
         (bytes_of(durability != Durability::None), work.written_bytes as f64),
         (Of::ReadCalls, work.reads as f64),
         (Of::ReadBytes, work.read_bytes as f64),
-        (Of::Flushes, flushes as f64 + waiting_part * work.reads as f64),
+        (Of::Flushes, flushes as f64 + waiting_part * waits),
     ])
 }
 

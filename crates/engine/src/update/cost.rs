@@ -79,10 +79,13 @@ pub(super) fn counted(
             if write.has_gaps() {
                 work.reads += 1;
                 work.read_bytes += write.length;
+            } else {
+                work.cut_blocks += Blocks::cut(write.offset, write.length);
             }
         }
         Ok(())
     })?;
+    work.cut_blocks = work.cut_blocks.min(blocks.bytes() / Blocks::BYTES);
     let options = method.options();
     let is_direct = options.cache() == CachePolicy::Direct;
     let requested_bytes = updates.requested_bytes();
