@@ -95,6 +95,7 @@ fn show_alike(
         _ => String::new(),
     };
     let header = aligned(&lines[0]);
+    let header = if is_behind { &header } else { header.trim_end() };
     writeln!(page, "{DIM}{header}{DIM:#}{BOLD}{used}{BOLD:#}{DIM}{rests_on}{DIM:#}")?;
     for (answer, line) in answers.iter().zip(&lines[1..]) {
         let style = if answer.is_decided { GOOD } else { PLAIN };
