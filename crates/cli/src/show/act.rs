@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::objects::{JsonForm, Objects};
 use super::page::{Page, Width};
 use super::progress::buffered_stdout;
-use super::units::{files, subjects};
+use super::units::{and_also, files, subjects};
 use super::visible::{object, visible_path, with_path};
 use super::{BOLD, DIM, PLAIN, WARNING};
 
@@ -129,16 +129,24 @@ impl Acts {
 
     /// What is to be done with how many files.
     fn to_do(&self) -> String {
-        let what = match self.action {
-            Action::Remove => "to remove",
-            Action::Hardlink => "to replace with hard links",
-            Action::Symlink { .. } => "to replace with symbolic links",
-            Action::Reflink => "to reflink",
-            Action::Move { .. } => "to move",
-        };
+        let [verb, _, how] = self.words();
         match self.planned {
             [0, 0] => "Nothing to do".to_owned(),
-            [files, directories] => format!("{} {what}", subjects(files, directories)),
+            [files, directories] => format!("{} to {verb}{how}", subjects(files, directories)),
+        }
+    }
+
+    /// The verb of the action, what is said of what was done, and what follows both.
+    fn words(&self) -> [&'static str; 3] {
+        match self.action {
+            Action::Remove => ["remove", "removed", ""],
+            Action::Hardlink => ["replace", "replaced", " with hard links"],
+            Action::Symlink { .. } => ["replace", "replaced", " with symbolic links"],
+            Action::Reflink if self.ran.as_ref().is_some_and(|ran| ran.done == 1) => {
+                ["reflink", "now shares blocks", ""]
+            }
+            Action::Reflink => ["reflink", "now share blocks", ""],
+            Action::Move { .. } => ["move", "moved", ""],
         }
     }
 
@@ -265,14 +273,8 @@ impl Acts {
     pub fn settled(&self, path: &Path, settled: &Settled) {
         let words = match settled {
             Settled::Run { done, left, failed } => {
-                let mut words = format!(
-                    "earlier run was killed: {} done, {left} put back or not begun",
-                    files(*done)
-                );
-                if *failed > 0 {
-                    let _ = write!(words, ", {failed} not settled");
-                }
-                words
+                let (done, failed) = (files(*done), and_also(*failed, "not settled"));
+                format!("earlier run was killed: {done} done, {left} put back or not begun{failed}")
             }
             Settled::PutBack => "put back after an earlier run was killed".to_owned(),
             Settled::Failed { why } => format!("not settled after an earlier run was killed: {}", visible(why)),
@@ -302,10 +304,9 @@ impl Acts {
         let subjects = subjects(files, directories);
         match &self.action {
             Action::Remove => format!("Remove {subjects}?"),
-            Action::Hardlink => format!("Replace {subjects} with hard links?"),
-            Action::Symlink { .. } => format!("Replace {subjects} with symbolic links?"),
             Action::Reflink => format!("Let {subjects} share blocks?"),
             Action::Move { to } => format!("Move {subjects} to {}?", self.shown(to)),
+            _ => format!("Replace {subjects}{}?", self.words()[2]),
         }
     }
 
@@ -342,31 +343,21 @@ impl Acts {
         if self.ran.is_none() {
             return Ok(());
         }
-        let word = match self.action {
-            Action::Remove => "removed",
-            Action::Hardlink => "replaced with hard links",
-            Action::Symlink { .. } => "replaced with symbolic links",
-            Action::Reflink if ran.done == 1 => "now shares blocks",
-            Action::Reflink => "now share blocks",
-            Action::Move { .. } => "moved",
-        };
+        let [_, word, how] = self.words();
         let done = subjects(ran.done.saturating_sub(self.directories_done), self.directories_done);
         let is_moved = matches!(self.action, Action::Move { .. });
         let gained = (!is_moved).then(|| format!(", {} gained", bytes(ran.gained_bytes)));
         let needless = (ran.needless, "with nothing to gain");
         let counts = [needless, (ran.left, "left alone"), (ran.failed, "failed")];
-        let counts = counts.into_iter().filter(|(number, _)| *number > 0);
-        let mut words = format!("{done} {word}{}", gained.unwrap_or_default());
-        for (number, what) in counts {
-            let _ = write!(words, ", {number} {what}");
-        }
+        let counts = counts.map(|(number, what)| and_also(number, what)).concat();
+        let gained = gained.unwrap_or_default();
         let stopped = if ran.is_stopped { "; stopped before the end" } else { "" };
         let undo = match &ran.journal {
             _ if ran.is_journal_lost => " It cannot be undone: another program removed or renamed the journal",
             Some(_) if ran.done > 0 && self.action != Action::Reflink => " To undo: seekless dupes undo",
             _ => "",
         };
-        tell(&format!("{words}{stopped}.{undo}"))
+        tell(&format!("{done} {word}{how}{gained}{counts}{stopped}.{undo}"))
     }
 
     fn object(&mut self, object: &Value) -> io::Result<()> {

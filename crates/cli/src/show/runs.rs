@@ -10,7 +10,7 @@ use seekless_results::{ContestAnswer, DeviceKind, Origin, bytes, operations, tit
 use serde_json::{Value, json};
 
 use super::page::{Page, columns_of};
-use super::units::counted;
+use super::units::{and_also, counted};
 use super::{BOLD, DIM, PLAIN};
 
 /// The bytes that these documents take.
@@ -53,10 +53,7 @@ pub fn list_runs(page: &mut Page<'_>, runs: &[(&Document, Run)], documents: &[Do
         writeln!(page)?;
     }
     let imported = runs.iter().filter(|(document, _)| is_imported(document)).count();
-    let others = match imported {
-        0 => String::new(),
-        _ => format!(", {imported} of them imported"),
-    };
+    let others = and_also(imported as u64, "of them imported");
     let count = match runs.len() {
         0 => "No runs yet: `seekless bench` measures one".to_owned(),
         count => counted(count as u64, "run"),

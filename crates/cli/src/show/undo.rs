@@ -13,7 +13,7 @@ use super::PLAIN;
 use super::page::Page;
 use super::progress::stderr;
 use super::table::{TableRow, TextTable};
-use super::units::{counted, files, subjects};
+use super::units::{and_also, counted, files, subjects};
 use super::visible::{visible_path, with_path};
 
 /// What comes of files whose steps are undone, or would be. A file counts once, whatever its names.
@@ -38,20 +38,18 @@ impl UndoneFiles {
     /// Counts a step. What is not as before is told on standard error; `page` gets what would be restored.
     pub fn add(&mut self, step: &UndoneStep<'_>, mut page: Option<&mut Page<'_>>) -> io::Result<()> {
         self.steps += 1;
-        let is_any = |is_it: fn(&Undone) -> bool| step.names().any(|(_, undone)| is_it(undone));
-        let count = if is_any(|undone| matches!(undone, Undone::Failed { .. })) {
-            &mut self.failed
-        } else if is_any(|undone| matches!(undone, Undone::Nothing { .. })) {
-            &mut self.nothing
-        } else if is_any(|_| true) {
-            &mut self.restored[usize::from(step.file.is_directory)]
-        } else {
-            return Ok(());
-        };
-        *count += 1;
+        *match step.names().map(|(_, undone)| undone).max() {
+            Some(Undone::Failed { .. }) => &mut self.failed,
+            Some(Undone::Nothing { .. }) => &mut self.nothing,
+            Some(_) => &mut self.restored[usize::from(step.file.is_directory)],
+            None => return Ok(()),
+        } += 1;
         let end = if step.file.is_directory { "/" } else { "" };
-        let is_dry_run = page.is_some();
-        let told = |done, planned| if is_dry_run { planned } else { done };
+        let [would, not] = if page.is_some() {
+            ["would be ", "would not be "]
+        } else {
+            ["", "not "]
+        };
         for (path, undone) in step.names() {
             let shown = visible_path(path) + end;
             // Standard error may be gone.
@@ -63,14 +61,11 @@ impl UndoneFiles {
                     continue;
                 }
                 Undone::Apart { names } => tell(
-                    told(
-                        "restored as a file of its own",
-                        "would be restored as a file of its own",
-                    ),
+                    &format!("{would}restored as a file of its own"),
                     &format!("it had {} outside the search", counted(*names, "hard link")),
                 ),
                 Undone::Failed { why } => {
-                    tell(told("not restored", "would not be restored"), &visible(why));
+                    tell(&format!("{not}restored"), &visible(why));
                     continue;
                 }
             }
@@ -85,16 +80,17 @@ impl UndoneFiles {
     pub fn finish(&self, page: &mut Page<'_>, is_dry_run: bool) -> io::Result<()> {
         let [restored, directories] = self.restored;
         let subjects = subjects(restored, directories);
-        let told = |done, planned| if is_dry_run { planned } else { done };
+        let not = if is_dry_run {
+            "that would not be restored"
+        } else {
+            "not restored"
+        };
         let mut words = match (is_dry_run, restored + directories) {
             (false, _) => format!("{subjects} restored"),
             (true, 0) => "Nothing to restore".to_owned(),
             (true, _) => format!("{subjects} to restore"),
         };
-        if self.failed > 0 {
-            let what = told("not restored", "that would not be restored");
-            let _ = write!(words, ", {} {what}", self.failed);
-        }
+        words += &and_also(self.failed, not);
         if self.nothing > 0 {
             let (count, why) = (files(self.nothing), &self.unneeded);
             let _ = write!(words, ", {count} with nothing to undo: {why}");

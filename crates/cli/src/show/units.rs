@@ -26,6 +26,14 @@ pub fn subjects(files: u64, directories: u64) -> String {
     }
 }
 
+/// A comma, a number, and what it counts; nothing if that is 0.
+pub fn and_also(number: u64, what: &str) -> String {
+    match number {
+        0 => String::new(),
+        _ => format!(", {number} {what}"),
+    }
+}
+
 /// A number without commas, and a word whose plural ends in s.
 pub fn counted(number: u64, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })

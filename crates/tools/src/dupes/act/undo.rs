@@ -33,7 +33,7 @@ use crate::Stop;
 use crate::visible::visible_path;
 
 /// The outcome of undoing a step for one name.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Undone {
     /// It is what it was.
     Restored,
