@@ -13,12 +13,8 @@ use seekless_results::{Table, View, Visible};
 pub fn to_columns(run: &Run) -> Result<String, csv::Error> {
     let shown = Visible::of(run);
     let view = View::of(&shown);
-    let blocks = view
-        .columns
-        .iter()
-        .map(|table| block(view.run, table))
-        .collect::<Result<Vec<_>, _>>()?;
-    Ok(blocks.join("\n"))
+    let blocks = view.columns.iter().map(|table| block(view.run, table));
+    Ok(blocks.collect::<Result<Vec<_>, _>>()?.join("\n"))
 }
 
 fn block(run: &Run, table: &Table<'_>) -> Result<String, csv::Error> {

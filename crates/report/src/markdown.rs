@@ -13,10 +13,8 @@ pub fn to_markdown(run: &Run) -> String {
     let shown = Visible::of(run);
     let view = View::of(&shown);
     let mut page = format!("# Run {}\n", escaped(&view.run.id));
-    list(
-        &mut page,
-        view.facts.iter().map(|(about, line)| format!("{about}: {line}")),
-    );
+    let facts = view.facts.iter().map(|(about, line)| format!("{about}: {line}"));
+    list(&mut page, facts);
     chapter(&mut page, "Which storage is faster", &view.storages);
     for contest in &view.contests {
         section(&mut page, contest);

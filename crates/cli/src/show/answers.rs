@@ -26,10 +26,9 @@ pub fn show_answers<'a>(page: &mut Page<'_>, answers: impl Iterator<Item = &'a C
         let are_short = alike.iter().any(|answer| is_short(answer));
         let found = (0..=usize::from(has_gain)).map(|omitted| lines(alike, omitted, are_short));
         let shorter = has_gain.then(|| slower_in_head(lines(alike, 1, are_short)));
-        match found
-            .chain(shorter)
-            .find(|lines| !heads.is_empty() && page.width().columns() >= at_of(lines) + NARROWEST_METHOD)
-        {
+        let columns = page.width().columns();
+        let fits = |lines: &Vec<_>| !heads.is_empty() && columns >= at_of(lines) + NARROWEST_METHOD;
+        match found.chain(shorter).find(fits) {
             Some(lines) => show_alike(page, alike, &lines, true)?,
             None if heads.len() > 2 => show_alike(page, alike, &lines(alike, 0, false), false)?,
             None => (alike.iter()).try_for_each(|answer| page.say(PLAIN, &answer.sentence()))?,
@@ -54,11 +53,8 @@ fn lines(answers: &[&ContestAnswer], omitted: usize, with_questions: bool) -> Ve
     let first = if with_questions { &answers[0].rests_on } else { "" };
     let mut lines = vec![line(first, heads, "how sure")];
     lines.extend(answers.iter().map(|answer| {
-        let question = if with_questions && is_short(answer) {
-            &answer.question
-        } else {
-            ""
-        };
+        let is_here = with_questions && is_short(answer);
+        let question = if is_here { &answer.question } else { "" };
         let figures = answer.figures.iter().map(|(_, text)| text.as_str()).collect();
         line(question, figures, &answer.certainty)
     }));

@@ -26,10 +26,7 @@ pub struct BenchProgress {
 impl BenchProgress {
     /// For a new run, or a resumed one, which already has a document.
     pub fn new(quiet: bool, document: Option<&Document>) -> Self {
-        let preparing = Activity {
-            doing: "preparing",
-            ..Activity::default()
-        };
+        let preparing = Activity::new("preparing", String::new(), Amount::default());
         if LINE.begin(!quiet, preparing) {
             LINE.keep_drawn();
         }
@@ -57,11 +54,8 @@ impl BenchProgress {
 
     fn show(&self, doing: &'static str, name: &str, words: String) {
         let part = self.started.elapsed().as_secs_f64() / self.expected.as_secs_f64();
-        LINE.set(Activity {
-            doing,
-            name: visible(name).into_owned(),
-            amount: Amount::Words(words, part.is_finite().then_some(part)),
-        });
+        let amount = Amount::Words(words, part.is_finite().then_some(part));
+        LINE.set(Activity::new(doing, visible(name).into_owned(), amount));
     }
 }
 
@@ -84,19 +78,19 @@ impl RunWatch for BenchProgress {
                 self.expected = *expected;
                 let (expected_time, needed_time) = (whole_time(*expected), whole_time(*needed));
                 if *write_bytes > 0 {
+                    let sizes = [write_bytes, expected_write_bytes.min(write_bytes), space_bytes];
+                    let [most, about, space] = sizes.map(|size| bytes(*size));
                     self.say(&format!(
-                        "Writes at most {} in total (about {} expected), {} at a time. Takes about {expected_time}.",
-                        bytes(*write_bytes),
-                        bytes(*expected_write_bytes.min(write_bytes)),
-                        bytes(*space_bytes)
+                        "Writes at most {most} in total (about {about} expected), {space} at a time. \
+                         Takes about {expected_time}."
                     ));
                 }
                 if *one_by_one {
+                    let contests = plural(*contests as u64, "contest", "contests");
+                    let methods = plural(*entries as u64, "method", "methods");
                     self.say(&format!(
-                        "{} with {} need about {needed_time}. They are measured one after the other, smallest files first; \
-                         `seekless bench --resume latest` measures the rest.",
-                        plural(*contests as u64, "contest", "contests"),
-                        plural(*entries as u64, "method", "methods"),
+                        "{contests} with {methods} need about {needed_time}. They are measured one after the other, \
+                         smallest files first; `seekless bench --resume latest` measures the rest."
                     ));
                 } else if needed.as_secs_f64() > TOO_LITTLE * expected.as_secs_f64() {
                     self.say(&format!(

@@ -16,11 +16,8 @@ pub fn show_comparison(
     all: bool,
 ) -> io::Result<()> {
     for (label, note) in comparison.notes(objections) {
-        let style = if matches!(label, "Differs" | "Note") {
-            WARNING
-        } else {
-            PLAIN
-        };
+        let is_warning = matches!(label, "Differs" | "Note");
+        let style = if is_warning { WARNING } else { PLAIN };
         page.labelled(style, label, INDENT, &note)?;
     }
     for contest in &comparison.contests {
@@ -52,10 +49,8 @@ fn show_change(page: &mut Page<'_>, contest: &ContestChange, all: bool) -> io::R
     for aside in contest.asides(all, " (--all shows them)") {
         page.aside(DIM, &aside)?;
     }
-    contest
-        .sentences()
-        .iter()
-        .try_for_each(|sentence| page.say(PLAIN, sentence))
+    let sentences = contest.sentences();
+    sentences.iter().try_for_each(|sentence| page.say(PLAIN, sentence))
 }
 
 #[cfg(test)]

@@ -94,11 +94,10 @@ pub fn show_duplicates(
     })?;
     let sum = found.sum();
     if let Some(objects) = &objects {
-        let summary = summary_json(found, &sum);
-        let summary = match &origin {
-            Some(origin) => origin.write(summary),
-            None => summary,
-        };
+        let mut summary = summary_json(found, &sum);
+        if let Some(origin) = &origin {
+            summary = origin.write(summary);
+        }
         objects.finish(&mut out, &summary)?;
     } else if form == DuplicatesForm::Text {
         out.flush()?;
@@ -230,14 +229,9 @@ fn summary(out: &mut impl Write, found: &FoundDuplicates, sum: &DuplicatesSum) -
     let mut page = Page::new(out, Width::of_stdout());
     let groups = plural(sum.groups, "group", "groups");
     let duplicates = plural(sum.duplicates, "duplicate", "duplicates");
-    page.say(
-        PLAIN,
-        &format!(
-            "{}, {groups} of equal files, {duplicates}, {} to gain.",
-            files(found.files()),
-            bytes(sum.gain_bytes)
-        ),
-    )?;
+    let (files, gain) = (files(found.files()), bytes(sum.gain_bytes));
+    let sentence = format!("{files}, {groups} of equal files, {duplicates}, {gain} to gain.");
+    page.say(PLAIN, &sentence)?;
     let left = &found.left;
     page.left_out(&[
         (

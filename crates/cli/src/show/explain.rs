@@ -31,11 +31,8 @@ pub fn explained(method: &str, why: &str, plan: Option<&Plan>, took: Option<Dura
 /// Writes an explanation to standard error.
 pub fn tell_why(command: &str, explanation: &str) {
     // If this fails, there is nowhere to report it.
-    let _ = writeln!(
-        stderr(),
-        "seekless {command}: {}",
-        visible_lines(explanation.trim_end())
-    );
+    let explanation = visible_lines(explanation.trim_end());
+    let _ = writeln!(stderr(), "seekless {command}: {explanation}");
 }
 
 /// Explains a job on the files at or below a path.
@@ -64,11 +61,8 @@ fn fact_text(unit: Unit, fact: &Fact) -> String {
         Unit::Times => " times",
         _ => "",
     };
-    let bounds = if fact.low < fact.high {
-        format!(" ({} to {})", shown(fact.low), shown(fact.high))
-    } else {
-        String::new()
-    };
+    let bounds = (fact.low < fact.high).then(|| format!(" ({} to {})", shown(fact.low), shown(fact.high)));
+    let bounds = bounds.unwrap_or_default();
     let source = match fact.source {
         Source::Measured(at) => format!("measured {} ago", seconds(at.elapsed().as_secs_f64())),
         Source::Claimed => "from the system".to_owned(),

@@ -166,11 +166,10 @@ impl<'a> HoleLines<'a> {
         let digits = shown.bytes.to_string().len();
         for HoleStretch { kind, range } in picture.map.into_iter().flatten() {
             let (name, start, length) = (kind.name(), range.start, range.end - range.start);
-            let size = bytes(length);
+            let (size, indent) = (bytes(length), " ".repeat(INDENT));
             writeln!(
                 self.page,
-                "{:INDENT$}{name:<8}  {start:>digits$}  {length:>digits$}  {size:>7}",
-                ""
+                "{indent}{name:<8}  {start:>digits$}  {length:>digits$}  {size:>7}"
             )?;
         }
         Ok(())
@@ -260,11 +259,8 @@ pub fn show_punched(page: &mut Page<'_>, punched: &Punched, json: bool) -> io::R
         0 => String::new(),
         data => format!("{} of data lost, ", bytes(data)),
     };
-    let (path, length) = (visible_path(&punched.path), bytes(punched.length));
-    let words = format!(
-        "{path}: {length} from byte {} read as zeros now; {lost}{freed}",
-        punched.offset
-    );
+    let (path, offset, length) = (visible_path(&punched.path), punched.offset, bytes(punched.length));
+    let words = format!("{path}: {length} from byte {offset} read as zeros now; {lost}{freed}");
     page.say(PLAIN, &words)
 }
 

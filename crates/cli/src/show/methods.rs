@@ -22,14 +22,11 @@ fn tried(mechanism: &'static Mechanism, probe: &mut Probe) -> Vec<(Method, Avail
 /// one.
 fn single_option(method: &Method) -> Option<String> {
     let plain = Method::plain(method.mechanism());
-    let text = method.to_string();
-    let departures = seekless::method::differing_options(&plain, method);
-    match departures.as_slice() {
-        [] => Some(String::new()),
-        [_] => text
-            .split(',')
-            .find(|option| !plain.to_string().split(',').any(|other| other == *option))
-            .map(str::to_owned),
+    let (text, plain_text) = (method.to_string(), plain.to_string());
+    let is_own = |option: &&str| !plain_text.split(',').any(|other| other == *option);
+    match seekless::method::differing_options(&plain, method).len() {
+        0 => Some(String::new()),
+        1 => text.split(',').find(is_own).map(str::to_owned),
         _ => None,
     }
 }
@@ -39,16 +36,14 @@ fn platforms(mechanism: &Mechanism) -> Vec<&'static str> {
 }
 
 fn mechanisms_of(operation: Operation) -> impl Iterator<Item = &'static Mechanism> {
-    MECHANISMS
-        .iter()
-        .filter(move |mechanism| mechanism.operation == operation)
+    let mechanisms = MECHANISMS.iter();
+    mechanisms.filter(move |mechanism| mechanism.operation == operation)
 }
 
 /// The names of the 2014 document, with the methods they stand for.
 fn aliases() -> impl Iterator<Item = (&'static Alias, Method)> {
-    ALIASES
-        .iter()
-        .filter_map(|alias| Some((alias, alias.method.parse().ok()?)))
+    let aliases = ALIASES.iter();
+    aliases.filter_map(|alias| Some((alias, alias.method.parse().ok()?)))
 }
 
 /// Lists the mechanisms of the operations, which of their options work here, and the names of 2014.
@@ -62,10 +57,7 @@ pub fn list_methods(page: &mut Page<'_>, operations: &[Operation], probe: &mut P
         }
     }
     writeln!(page, "\n{BOLD}Names of the 2014 document{BOLD:#}")?;
-    let aliases: Vec<_> = aliases()
-        .filter(|(_, method)| operations.contains(&method.operation()))
-        .collect();
-    for (alias, method) in aliases {
+    for (alias, method) in aliases().filter(|(_, method)| operations.contains(&method.operation())) {
         let availability = probe.availability(&method);
         list_method(page, alias.name, &method, &availability)?;
     }
@@ -131,17 +123,10 @@ pub fn summarize_methods(page: &mut Page<'_>, probe: &mut Probe) -> io::Result<(
         }
     }
     writeln!(page)?;
-    for (command, what) in [
-        (
-            "seekless methods --all",
-            "each mechanism with its options, and what is missing",
-        ),
-        ("seekless methods --direct", "the methods with an option"),
-        ("seekless methods read/mmap", "one method"),
-    ] {
-        page.labelled(PLAIN, command, 28, what)?;
-    }
-    Ok(())
+    let all = "each mechanism with its options, and what is missing";
+    page.labelled(PLAIN, "seekless methods --all", 28, all)?;
+    page.labelled(PLAIN, "seekless methods --direct", 28, "the methods with an option")?;
+    page.labelled(PLAIN, "seekless methods read/mmap", 28, "one method")
 }
 
 /// The column in which names and options begin.
@@ -188,11 +173,8 @@ fn list_mechanism(page: &mut Page<'_>, mechanism: &'static Mechanism, probe: &mu
     if let Some(reason) = availability.reason() {
         return detail(WARNING, "because", reason);
     }
-    detail(
-        DIM,
-        "default",
-        &format!("{plain} ({})", platforms(mechanism).join(", ")),
-    )?;
+    let default = format!("{plain} ({})", platforms(mechanism).join(", "));
+    detail(DIM, "default", &default)?;
     let mut works = Vec::new();
     let mut missing = BTreeMap::<&str, Vec<String>>::new();
     for (method, availability) in &tried[1..] {
@@ -234,21 +216,18 @@ pub fn methods_json(operations: &[Operation], probe: &mut Probe) -> Value {
             "methods": tried.iter().map(|(method, tried)| method_json(method, tried)).collect::<Vec<_>>(),
         })
     };
-    let all = MECHANISMS
-        .iter()
-        .filter(|mechanism| operations.contains(&mechanism.operation));
-    all.map(listed).collect()
+    let asked = |mechanism: &&Mechanism| operations.contains(&mechanism.operation);
+    MECHANISMS.iter().filter(asked).map(listed).collect()
 }
 
 /// The documentation page on methods, from the same tables.
 pub fn methods_page() -> String {
     let mut page = include_str!("methods-head.md").to_owned();
     for operation in Operation::ALL {
-        let _ = write!(
-            page,
-            "\n## {operation}\n\n| mechanism | what it does | options | default | overlaps | where |\n"
+        let _ = writeln!(page, "\n## {operation}\n");
+        page.push_str(
+            "| mechanism | what it does | options | default | overlaps | where |\n|---|---|---|---|---|---|\n",
         );
-        page.push_str("|---|---|---|---|---|---|\n");
         for mechanism in mechanisms_of(operation) {
             let default = Method::plain(mechanism);
             let _ = writeln!(

@@ -33,10 +33,8 @@ impl<'a> Page<'a> {
     /// Writes to standard error, as wide as the terminal there.
     #[must_use]
     pub fn stderr() -> Self {
-        Self::new(
-            stderr(),
-            Width::of_terminal(terminal_size::terminal_size_of(io::stderr())),
-        )
+        let size = terminal_size::terminal_size_of(io::stderr());
+        Self::new(stderr(), Width::of_terminal(size))
     }
 
     /// How wide its lines may be.
@@ -75,9 +73,8 @@ impl<'a> Page<'a> {
     /// Writes what was left out: for each kind the number, and its singular and plural.
     pub fn left_out(&mut self, all: &[(u64, &str, &str)]) -> io::Result<()> {
         let found = all.iter().filter(|(number, ..)| *number > 0);
-        let words: Vec<String> = found
-            .map(|&(number, one, several)| plural(number, one, several))
-            .collect();
+        let found = found.map(|&(number, one, several)| plural(number, one, several));
+        let words: Vec<String> = found.collect();
         if words.is_empty() {
             return Ok(());
         }

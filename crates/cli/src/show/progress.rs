@@ -189,9 +189,8 @@ impl State {
         }
         let width = terminal_size::terminal_size_of(io::stderr()).map_or(80, |(width, _)| width.0);
         // The last column stays empty, because a cursor there would wrap.
-        let (part, text) = self
-            .work
-            .fitted(self.done, self.rate(), usize::from(width).saturating_sub(1));
+        let room = usize::from(width).saturating_sub(1);
+        let (part, text) = self.work.fitted(self.done, self.rate(), room);
         let bar = part.map_or_else(String::new, |part| bar(part) + " ");
         write(&format!("\r{bar}{text}\x1b[K"));
         self.is_drawn = true;
@@ -313,10 +312,8 @@ pub fn stdout() -> Cleared<AutoStream<StdoutLock<'static>>, Stdout> {
 
 /// Standard output, for much text: styles are removed, where they are, before lines are gathered, not after.
 pub fn buffered_stdout() -> impl Write {
-    AutoStream::new(
-        Box::new(plain_stdout()) as Box<dyn Write>,
-        AutoStream::choice(&io::stdout()),
-    )
+    let plain: Box<dyn Write> = Box::new(plain_stdout());
+    AutoStream::new(plain, AutoStream::choice(&io::stdout()))
 }
 
 /// The same, for text without styles, and for what no adapter is to change.

@@ -25,10 +25,8 @@ pub fn show_rankings(page: &mut Page<'_>, rankings: &[Ranking], all: bool) -> io
 const BEST_SHOWN: usize = 5;
 
 fn show_ranking(page: &mut Page<'_>, ranking: &Ranking, all: bool) -> io::Result<()> {
-    let (machines, runs) = (
-        counted(ranking.machines as u64, "machine"),
-        counted(ranking.runs as u64, "run"),
-    );
+    let machines = counted(ranking.machines as u64, "machine");
+    let runs = counted(ranking.runs as u64, "run");
     let on = match ranking.imported {
         0 => format!("{machines}, {runs}"),
         imported => format!("{machines}, {runs} ({imported} imported)"),

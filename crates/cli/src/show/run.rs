@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io::{self, Write};
 
 use clap::Args;
-use seekless_record::{Contest, Ended, Entry, Run, Status};
+use seekless_record::{Contest, Ended, Entry, Run, Status, Trial};
 use seekless_results::{ContestView, Row, View, Visible, short_name, sittings, visible};
 
 use super::answers::show_answers;
@@ -75,9 +75,9 @@ fn show_notes(page: &mut Page<'_>, view: &View<'_>) -> io::Result<()> {
     }
     for (label, lines) in notes(view) {
         let style = if label == "Note" { WARNING } else { BOLD };
-        lines
-            .iter()
-            .try_for_each(|line| page.labelled(style, label, INDENT, line))?;
+        for line in lines {
+            page.labelled(style, label, INDENT, line)?;
+        }
     }
     writeln!(page)
 }
@@ -129,11 +129,8 @@ pub fn next_command(run: &Run) -> Option<String> {
 /// The seconds that should decide each undecided contest: as many times those that it took as it needs more rounds.
 fn undecided(run: &Run) -> Vec<f64> {
     let seconds = |contest: Option<usize>| -> f64 {
-        let trials = run
-            .trials
-            .iter()
-            .filter(|trial| contest.is_none_or(|contest| trial.contest == contest));
-        trials.map(|trial| trial.seconds).sum()
+        let is_meant = |trial: &&Trial| contest.is_none_or(|contest| trial.contest == contest);
+        run.trials.iter().filter(is_meant).map(|trial| trial.seconds).sum()
     };
     // Trials prepare and check, too.
     let elapsed = run.elapsed_seconds / seconds(None);
@@ -177,10 +174,8 @@ fn show_group(page: &mut Page<'_>, run: &Run, group: &[&ContestView<'_>], all: b
 /// for that.
 fn show_side_by_side(page: &mut Page<'_>, run: &Run, contests: &[&ContestView<'_>], all: bool) -> io::Result<bool> {
     let path = |contest: &ContestView<'_>| run.storages[contest.contest.storage].path.as_str();
-    let tails: Vec<String> = contests
-        .iter()
-        .map(|contest| tail(path(contest), LONGEST_HEAD))
-        .collect();
+    let tails = contests.iter().map(|contest| tail(path(contest), LONGEST_HEAD));
+    let tails: Vec<String> = tails.collect();
     let heads: Vec<&str> = tails.iter().flat_map(|tail| [tail.as_str(), ""]).collect();
     let mut methods = Vec::new();
     for row in contests.iter().flat_map(|contest| cut(&contest.rows, all)) {
@@ -190,10 +185,8 @@ fn show_side_by_side(page: &mut Page<'_>, run: &Run, contests: &[&ContestView<'_
     }
     let cells = |contest: &&ContestView<'_>, method: &str| {
         let row = contest.rows.iter().find(|row| row.entry.name() == method);
-        [
-            row.map_or_else(|| "-".to_owned(), Row::speed),
-            contest.position(method).word(),
-        ]
+        let speed = row.map_or_else(|| "-".to_owned(), Row::speed);
+        [speed, contest.position(method).word()]
     };
     let rows = methods.iter().map(|method| TableRow {
         name: short_name(method, contests[0].contest),

@@ -21,13 +21,11 @@ pub fn held_bytes(documents: &[Document]) -> u64 {
 /// The warning if the store holds more than its limit.
 pub fn too_large(documents: &[Document]) -> Option<String> {
     let held = held_bytes(documents);
-    (held > LIMIT_BYTES).then(|| {
-        format!(
-            "The saved runs take {}, more than {}: `seekless runs remove --down-to 500M` removes the oldest.",
-            bytes(held),
-            bytes(LIMIT_BYTES)
-        )
-    })
+    let (taken, most) = (bytes(held), bytes(LIMIT_BYTES));
+    let sentence = format!(
+        "The saved runs take {taken}, more than {most}: `seekless runs remove --down-to 500M` removes the oldest."
+    );
+    (held > LIMIT_BYTES).then_some(sentence)
 }
 
 /// Lists runs, three lines each, and the size of the store.

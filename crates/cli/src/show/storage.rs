@@ -63,9 +63,8 @@ const TEXT_AT: usize = 15;
 
 /// Shows all of them, except those that failed.
 pub fn show_storage(page: &mut Page<'_>, all: &[(PathBuf, FoundStorage)]) -> io::Result<()> {
-    let shown = all
-        .iter()
-        .filter(|(_, found)| !matches!(found, FoundStorage::Failed { .. }));
+    let is_shown = |found: &FoundStorage| !matches!(found, FoundStorage::Failed { .. });
+    let shown = all.iter().filter(|(_, found)| is_shown(found));
     for (index, (path, found)) in shown.enumerate() {
         if index > 0 {
             writeln!(page)?;
@@ -98,12 +97,8 @@ fn show_facts(page: &mut Page<'_>, described: &Described) -> io::Result<()> {
         // Spaces after the commas, so that the list can be wrapped.
         label(page, "Options", &visible(options).replace(',', ", "))?;
     }
-    let space = format!(
-        "{} free of {}, in blocks of {} B",
-        bytes(facts.free_bytes),
-        bytes(facts.total_bytes),
-        facts.block_bytes
-    );
+    let (free, total) = (bytes(facts.free_bytes), bytes(facts.total_bytes));
+    let space = format!("{free} free of {total}, in blocks of {} B", facts.block_bytes);
     label(page, "Space", &space)?;
     let alignment = match described.alignment {
         Some((memory, offset)) => format!("memory aligned to {memory} B, offsets and lengths to {offset} B"),
@@ -157,24 +152,15 @@ fn show_device(page: &mut Page<'_>, device: &BlockDevice) -> io::Result<()> {
 
 /// Shows the users of a device: mounted file systems, and devices made of it.
 fn show_uses(page: &mut Page<'_>, device: &DeviceUse) -> io::Result<()> {
-    let mounts = mounts_words(&device.mounts);
-    if mounts.is_empty() && device.above.is_empty() {
-        return label(page, "On it", "nothing is mounted");
-    }
-    let text = if mounts.is_empty() {
-        "not mounted itself"
-    } else {
-        &mounts
+    let text = match mounts_words(&device.mounts) {
+        none if none.is_empty() && device.above.is_empty() => "nothing is mounted".to_owned(),
+        none if none.is_empty() => "not mounted itself".to_owned(),
+        mounts => mounts,
     };
-    label(page, "On it", text)?;
-    let words = |used: &DeviceUse| {
-        let device = device_words(&used.device);
-        let mounts = mounts_words(&used.mounts);
-        if mounts.is_empty() {
-            device
-        } else {
-            format!("{device}: {mounts}")
-        }
+    label(page, "On it", &text)?;
+    let words = |used: &DeviceUse| match (device_words(&used.device), mounts_words(&used.mounts)) {
+        (device, mounts) if mounts.is_empty() => device,
+        (device, mounts) => format!("{device}: {mounts}"),
     };
     show_tree(page, &device.above, &words, |used| &used.above, "")
 }
@@ -197,10 +183,10 @@ fn show_tree<T>(
 ) -> io::Result<()> {
     for (index, item) in items.iter().enumerate() {
         let is_last = index + 1 == items.len();
-        let (branch, under) = if is_last {
-            ("└─ ", "   ")
+        let [branch, under] = if is_last {
+            ["└─ ", "   "]
         } else {
-            ("├─ ", "│  ")
+            ["├─ ", "│  "]
         };
         let branch = format!("{lines}{branch}");
         let text = wrapped(TEXT_AT + columns_of(&branch), &words(item), page.width());
@@ -281,10 +267,8 @@ fn show_features(page: &mut Page<'_>, features: &Result<Vec<Feature>, String>) -
 
 /// The same as JSON, with those that failed.
 pub fn storage_json(all: &[(PathBuf, FoundStorage)]) -> Value {
-    let objects = all
-        .iter()
-        .map(|(path, found)| with_path(written(found), "path", Some(path)));
-    objects.collect()
+    let object = |(path, found): &(PathBuf, FoundStorage)| with_path(written(found), "path", Some(path));
+    all.iter().map(object).collect()
 }
 
 /// Serialises all features; if they could not be tested, each with the reason.

@@ -79,12 +79,8 @@ impl<'a> TextTable<'a> {
 
     /// A sheet with its title, without bars or styles.
     pub fn of(sheet: &'a Sheet) -> Self {
-        let heads: Vec<&str> = sheet
-            .columns
-            .iter()
-            .skip(1)
-            .map(|column| column.head.as_str())
-            .collect();
+        let heads = sheet.columns.iter().skip(1);
+        let heads: Vec<&str> = heads.map(|column| column.head.as_str()).collect();
         let row = |row: &SheetRow| {
             let mut cells = row.cells.iter().map(|cell| cell.text.clone());
             TableRow {

@@ -70,13 +70,9 @@ impl TreeWatch for Differences<'_> {
         let (seconds, large) = (self.begun.elapsed().as_secs_f64(), so_far.now.as_ref());
         let done_bytes = so_far.bytes + large.map_or(0, |pair| pair.done_bytes);
         let part = large.map(|pair| pair.done_bytes as f64 / pair.bytes.max(1) as f64);
-        let words = format!(
-            "{}, {}, {}, {} differ",
-            files(so_far.files),
-            bytes(done_bytes),
-            rate(done_bytes as f64 / seconds),
-            thousands(so_far.differences)
-        );
+        let (files, size) = (files(so_far.files), bytes(done_bytes));
+        let (rate, differences) = (rate(done_bytes as f64 / seconds), thousands(so_far.differences));
+        let words = format!("{files}, {size}, {rate}, {differences} differ");
         let name = visible_path(large.map_or(self.roots[0], |pair| &pair.path));
         LINE.set(Activity::new("comparing", name, Amount::Words(words, part)));
         // Flush, so that a reader sees the differences found so far.
@@ -188,8 +184,7 @@ fn line(difference: &EntryDifference, paths: &[PathBuf; 2]) -> (String, Option<S
         EntryDifference::OnlyIn(side, _) => {
             let path = &paths[*side as usize];
             let directory = path.parent().unwrap_or(Path::new(""));
-            let name = Path::new(path.file_name().unwrap_or(OsStr::new("")));
-            let name = visible_path(name);
+            let name = visible_path(Path::new(path.file_name().unwrap_or(OsStr::new(""))));
             return (format!("Only in {}: {name}", visible_path(directory)), None);
         }
         EntryDifference::Kinds(kinds) => {
@@ -217,12 +212,10 @@ fn line(difference: &EntryDifference, paths: &[PathBuf; 2]) -> (String, Option<S
             (differ("Symbolic links"), format!("{left} and {right}"))
         }
         EntryDifference::Devices(kind, numbers) => {
-            let what = match kind {
-                FileType::BlockDevice => "Block special files",
-                _ => "Character special files",
-            };
+            let is_block = *kind == FileType::BlockDevice;
+            let what = if is_block { "Block" } else { "Character" };
             let [left, right] = numbers.map(|(major, minor)| format!("{major}:{minor}"));
-            (differ(what), format!("{left} and {right}"))
+            (differ(&format!("{what} special files")), format!("{left} and {right}"))
         }
         EntryDifference::Metadata(attributes) => {
             let attributes: Vec<String> = attributes.iter().map(attribute_words).collect();
@@ -264,18 +257,13 @@ fn attribute_words(attribute: &Attribute) -> String {
 }
 
 fn summary_sentence(summary: &TreeSummary, elapsed_seconds: f64) -> String {
-    let (size, directories) = (
-        bytes(summary.bytes),
-        plural(summary.directories, "directory", "directories"),
-    );
+    let (files, size) = (files(summary.files), bytes(summary.bytes));
+    let directories = plural(summary.directories, "directory", "directories");
     let others = plural(summary.others, "link or device", "links and devices");
     let differences = plural(summary.differences, "difference", "differences");
     let rate = rate(summary.bytes as f64 / elapsed_seconds.max(1e-9));
     let words = [
-        Some(format!(
-            "{}, {size} on each side, in {directories}",
-            files(summary.files)
-        )),
+        Some(format!("{files}, {size} on each side, in {directories}")),
         (summary.others > 0).then(|| format!(", {others}")),
         Some(format!(": {differences} in {} ({rate})", seconds(elapsed_seconds))),
         (summary.failures > 0).then(|| format!("; {} could not be compared", thousands(summary.failures))),

@@ -47,10 +47,9 @@ pub(super) fn drift(view: &View<'_>, contest: &ContestView<'_>) -> Markup {
         }
         @for series in &series { (line(series, |at, rate| (across.place(at), up.place(rate / unit_bytes)))) }
     };
-    let about = format!(
-        "Rates of single trials over {} of the run. A level line means that the machine stayed the same.",
-        duration(end - start)
-    );
+    let time = duration(end - start);
+    let about =
+        format!("Rates of single trials over {time} of the run. A level line means that the machine stayed the same.");
     html! {
         (picture(&format!("drift-{}", contest.index), &format!("Over time: {}", contest.title), &about, (WIDTH, TOP + HEIGHT + 24.0), &drawing))
         p.legend {
@@ -70,9 +69,8 @@ fn series(contest: &ContestView<'_>) -> Vec<Series> {
     let entries = &contest.contest.entries;
     let is_reference = |entry: &Entry| entry.status == Status::Measured && entry.command().is_none();
     let reference = entries.iter().position(is_reference);
-    let best = entries
-        .iter()
-        .position(|entry| Position::of(entry, contest.contest).leads());
+    let is_best = |entry: &Entry| Position::of(entry, contest.contest).leads();
+    let best = entries.iter().position(is_best);
     let make = |class, word: &str, entry: Option<usize>| {
         let name = short_name(&entries[entry?].name(), contest.contest);
         Some(Series {

@@ -21,29 +21,24 @@ struct Pair<'a> {
 
 /// A plot for each cold contest of the operation that has a warm one beside it.
 pub(super) fn cold_and_warm(view: &View<'_>, operation: Operation) -> Markup {
-    let found: Vec<(&ContestView<'_>, Vec<Pair<'_>>)> = view
-        .contests_of(operation)
-        .filter(|contest| contest.contest.cache == Cache::Cold)
-        .filter_map(|cold| {
-            let warm = view
-                .contests_of(operation)
-                .find(|warm| is_warm_twin(cold.contest, warm.contest))?;
-            let pairs = pairs(cold, warm);
-            (!pairs.is_empty()).then_some((cold, pairs))
-        })
-        .collect();
+    let found = view.contests_of(operation).filter_map(|cold| {
+        let mut contests = view.contests_of(operation);
+        let warm = contests.find(|warm| are_twins(cold.contest, warm.contest))?;
+        Some((cold, pairs(cold, warm))).filter(|(_, pairs)| !pairs.is_empty())
+    });
+    let mut found = found.peekable();
     html! {
-        @if !found.is_empty() {
+        @if found.peek().is_some() {
             h3 { "Cold and warm" }
             @for (contest, pairs) in found { (draw(contest, &pairs)) }
         }
     }
 }
 
-fn is_warm_twin(cold: &Contest, other: &Contest) -> bool {
-    other.cache == Cache::Warm
-        && task(cold) == task(other)
-        && (cold.size_bytes, cold.files) == (other.size_bytes, other.files)
+fn are_twins(cold: &Contest, warm: &Contest) -> bool {
+    (cold.cache, warm.cache) == (Cache::Cold, Cache::Warm)
+        && task(cold) == task(warm)
+        && (cold.size_bytes, cold.files) == (warm.size_bytes, warm.files)
 }
 
 fn pairs<'a>(cold: &'a ContestView<'a>, warm: &ContestView<'_>) -> Vec<Pair<'a>> {

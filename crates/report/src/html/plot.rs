@@ -27,11 +27,8 @@ pub(super) fn picture(id: &str, title: &str, about: &str, size: (f64, f64), cont
 
 /// A coordinate as text, limited to a range.
 pub(super) fn at(coordinate: f64) -> String {
-    let bounded = if coordinate.is_finite() {
-        coordinate.clamp(-1e5, 1e5)
-    } else {
-        0.0
-    };
+    let coordinate = if coordinate.is_finite() { coordinate } else { 0.0 };
+    let bounded = coordinate.clamp(-1e5, 1e5);
     let text = format!("{bounded:.1}");
     text.strip_suffix(".0").map_or(text.clone(), str::to_owned)
 }
@@ -44,10 +41,8 @@ pub(super) const LONGEST_LABEL: usize = 56;
 
 /// The width of a column of labels.
 pub(super) fn label_width(names: impl IntoIterator<Item = impl AsRef<str>>) -> f64 {
-    let lengths = names
-        .into_iter()
-        .map(|name| name.as_ref().chars().count().min(LONGEST_LABEL));
-    lengths.max().unwrap_or(0).max(10) as f64 * CHARACTER + 14.0
+    let lengths = names.into_iter().map(|name| name.as_ref().chars().count());
+    lengths.max().unwrap_or(0).clamp(10, LONGEST_LABEL) as f64 * CHARACTER + 14.0
 }
 
 /// A scale from figures to pixels.
@@ -110,11 +105,8 @@ impl Scale {
     /// Ones, twos and fives; only ones where there are more powers of ten than asked for.
     fn decades(&self, about: usize) -> Vec<f64> {
         let (low, high) = (self.from.floor().max(-30.0) as i32, self.to.ceil().min(30.0) as i32);
-        let factors: &[f64] = if self.to - self.from > about as f64 {
-            &[1.0]
-        } else {
-            &[1.0, 2.0, 5.0]
-        };
+        let count = if self.to - self.from > about as f64 { 1 } else { 3 };
+        let factors = &[1.0, 2.0, 5.0][..count];
         let ticks = (low..=high).flat_map(|power| factors.iter().map(move |factor| factor * 10_f64.powi(power)));
         let inside = |tick: &f64| (self.from..=self.to).contains(&tick.log10());
         ticks.filter(inside).take(24).collect()

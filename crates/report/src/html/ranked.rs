@@ -55,11 +55,6 @@ fn row(contest: &ContestView<'_>, row: &Row<'_>, rates: &Interval, place: impl F
     let (class, sign) = look(row.position);
     let (zero, median) = (place(0.0), place(rates.median));
     let (low, high) = (place(rates.low), place(rates.high));
-    let range = if rates.coverage.is_some() {
-        "whisker"
-    } else {
-        "whisker range"
-    };
     html! {
         g {
             title { (row.entry.name()) ": " (contest.speed(rates.low)) " to " (contest.speed(rates.high)) }
@@ -67,7 +62,7 @@ fn row(contest: &ContestView<'_>, row: &Row<'_>, rates: &Interval, place: impl F
                 (clipped(&row.name(), LONGEST_LABEL))
             }
             rect class={"bar " (class)} x=(at(zero)) y=(at(y - 7.0)) width=(at(median - zero)) height="14" rx="2" {}
-            path class=(range) d={"M" (at(low)) " " (at(y)) "H" (at(high))} {}
+            path.whisker.range[rates.coverage.is_none()] d={"M" (at(low)) " " (at(y)) "H" (at(high))} {}
             (mark(class, median, y))
             text.figure x=(at(WIDTH - FIGURES + 88.0)) y=(at(y + 4.0)) text-anchor="end" { (contest.speed(rates.median)) }
             text class={"figure " (class)} x=(at(WIDTH - FIGURES + 102.0)) y=(at(y + 4.0)) { (sign) " " (row.position.word()) }

@@ -64,13 +64,11 @@ impl ContestView<'_> {
         let mut sheet = Sheet::new("Effect of each option alone");
         for effect in self.effects_recorded() {
             let (ratio, cpu) = (effect.ratio, effect.cpu_seconds_difference);
+            let told = SheetCell::figure(Some(ratio.median), |_| effect_words(&ratio));
             let cells = [
                 ("option", SheetCell::method(&effect.option)),
                 ("added to", SheetCell::method(short_name(&effect.without, self.contest))),
-                (
-                    "effect",
-                    SheetCell::figure(Some(ratio.median), |_| effect_words(&ratio)),
-                ),
+                ("effect", told),
                 ("cpu time", SheetCell::figure(Some(cpu), signed)),
             ];
             sheet.push(None, cells);
@@ -111,14 +109,10 @@ impl ContestView<'_> {
     pub fn stretches(&self, most: usize) -> Sheet {
         let mut sheet = Sheet::new("written up to");
         for stretch in self.sustained.iter().flat_map(|sustained| sustained.stretches(most)) {
-            let cells = [
-                ("written up to", SheetCell::figure(Some(stretch.to_bytes), size)),
-                ("rate", SheetCell::figure(Some(stretch.bytes_per_second), rate)),
-                (
-                    "slowest file",
-                    SheetCell::figure(Some(stretch.slowest_bytes_per_second), rate),
-                ),
-            ];
+            let [mean, slowest] = [stretch.bytes_per_second, stretch.slowest_bytes_per_second]
+                .map(|speed| SheetCell::figure(Some(speed), rate));
+            let written = SheetCell::figure(Some(stretch.to_bytes), size);
+            let cells = [("written up to", written), ("rate", mean), ("slowest file", slowest)];
             sheet.push(None, cells);
         }
         sheet
@@ -132,18 +126,14 @@ impl ContestView<'_> {
         let latency = |figure: fn(Latency) -> u64| summary.latency.map(|latency| figure(latency) as f64);
         let read = |figure: fn(Latency) -> u64| summary.read_latency.map(|latency| figure(latency) as f64);
         let is_mixed = contest.random.is_some_and(|random| random.reads_percent > 0);
-        let heads = if is_mixed {
+        let [p50, p99, p99_9] = if is_mixed {
             ["write p50", "write p99", "write p99.9"]
         } else {
             ["p50", "p99", "p99.9"]
         };
-        let [p50, p99, p99_9] = heads;
         let only = |is_asked: bool| if is_asked { Brief } else { Full };
-        let [compares, updates, requests] = [
-            contest.operation == Operation::Compare,
-            contest.updates.is_some(),
-            contest.random.is_some(),
-        ];
+        let compares = contest.operation == Operation::Compare;
+        let (updates, requests) = (contest.updates.is_some(), contest.random.is_some());
         let is_plain = only(!(compares || updates || requests));
         let [compares, updates, requests] = [compares, updates, requests].map(only);
         let mixed = only(is_mixed);
@@ -201,16 +191,12 @@ fn figure(least: Detail, head: &'static str, figure: Option<f64>, text: impl Fn(
 
 /// What an option gained or cost.
 fn effect_words(ratio: &Interval) -> String {
-    let range = format!("({} to {} the time)", times(ratio.low), times(ratio.high));
+    let [low, median, high] = [ratio.low, ratio.median, ratio.high].map(times);
+    let range = format!("({low} to {high} the time)");
     match Change::of(ratio) {
         Change::Faster => format!("{} less time {range}", part(1.0 - ratio.median)),
         Change::Slower if ratio.median < 2.0 => format!("{} slower {range}", part(ratio.median - 1.0)),
-        Change::Slower => format!(
-            "{} the time ({} to {})",
-            times(ratio.median),
-            times(ratio.low),
-            times(ratio.high)
-        ),
+        Change::Slower => format!("{median} the time ({low} to {high})"),
         change => format!("{} {range}", change.word()),
     }
 }

@@ -107,10 +107,8 @@ impl<'a> View<'a> {
         let run = run.run();
         let trials = sorted(run);
         let columns = tables(run, &trials);
-        let contests = trials.into_iter().enumerate();
-        let contests: Vec<_> = contests
-            .map(|(index, trials)| ContestView::of(run, index, trials))
-            .collect();
+        let contest = |(index, trials)| ContestView::of(run, index, trials);
+        let contests: Vec<_> = trials.into_iter().enumerate().map(contest).collect();
         Self {
             run,
             facts: facts(run),
@@ -212,10 +210,8 @@ impl<'a> ContestView<'a> {
     #[must_use]
     pub fn kinds(&self) -> Option<String> {
         let conclusion = self.contest.conclusion.as_ref()?;
-        let (one, other) = (
-            conclusion.best_synchronous.as_ref()?,
-            conclusion.best_overlapping.as_ref()?,
-        );
+        let one = conclusion.best_synchronous.as_ref()?;
+        let other = conclusion.best_overlapping.as_ref()?;
         let ratio = self.compare(other, one).map(|PairedRatio { ratio, .. }| ratio);
         let ratio = ratio.map_or_else(String::new, |ratio| format!(": {} the time", times_with_bounds(&ratio)));
         let [one, other] = [one, other].map(|method| short_name(method, self.contest));
@@ -251,16 +247,14 @@ fn rows<'a>(contest: &'a Contest, trials: &[Vec<&Trial>]) -> Vec<Row<'a>> {
         })
     });
     let mut rows: Vec<Row<'_>> = with_figures.collect();
-    let is_best = |row: &Row<'_>| row.position.leads();
+    let class = |row: &Row<'_>| (row.is_dropped(), !row.position.leads());
     // What has no ratio was not ranked, and comes after what was.
     let ratio = |row: &Row<'_>| row.ratio().map_or(f64::INFINITY, |ratio| ratio.median);
     let seconds = |row: &Row<'_>| row.summary.seconds.median;
     rows.sort_by(|one, other| {
-        let dropped = one.is_dropped().cmp(&other.is_dropped());
-        let best = is_best(other).cmp(&is_best(one));
         let by_ratio = ratio(one).total_cmp(&ratio(other));
         let by_seconds = seconds(one).total_cmp(&seconds(other));
-        dropped.then(best).then(by_ratio).then(by_seconds)
+        class(one).cmp(&class(other)).then(by_ratio).then(by_seconds)
     });
     rows
 }
@@ -327,12 +321,10 @@ impl Row<'_> {
     fn remarks(&self) -> Vec<(String, String)> {
         let note = self.entry.command().and_then(|command| command.note.clone());
         let label = self.entry.label.clone();
+        let planned = self.summary.planned.clone();
         let remarks = [
             note.map(|note| (self.name(), note)),
-            self.summary
-                .planned
-                .clone()
-                .map(|method| ("planned".to_owned(), method)),
+            planned.map(|method| ("planned".to_owned(), method)),
             label.map(|label| (label, self.entry.name().into_owned())),
         ];
         remarks.into_iter().flatten().collect()

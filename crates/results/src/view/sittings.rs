@@ -33,10 +33,8 @@ pub(super) fn in_words(run: &Run) -> Option<String> {
     let of_several: Vec<_> = of_several.filter(|(_, sittings)| sittings.count > 1).collect();
     let all = of_several.len();
     let decided = of_several.iter().filter(|(used, _)| used.is_some()).count();
-    let same = of_several
-        .iter()
-        .filter(|(_, sittings)| sittings.agreeing == sittings.count);
-    let same = same.count();
+    let is_same = |(_, sittings): &&(_, Sittings)| sittings.agreeing == sittings.count;
+    let same = of_several.iter().filter(is_same).count();
     let rest = if decided < all && more > 0 {
         format!(" {} should decide the rest.", more_sittings(more))
     } else {

@@ -16,10 +16,8 @@ pub(super) fn storages(contests: &[ContestView<'_>], storages: &[Storage]) -> Ve
             firsts.push(view);
             continue;
         };
-        let paths = storages
-            .get(view.contest.storage)
-            .zip(storages.get(first.contest.storage));
-        if let (Some((own, other)), Some(ratio)) = (paths, view.over(first)) {
+        let paths = [view, first].map(|view| storages.get(view.contest.storage));
+        if let ([Some(own), Some(other)], Some(ratio)) = (paths, view.over(first)) {
             sentences.extend(sentence([&own.path, &other.path], &view.name, &ratio));
         }
     }

@@ -49,11 +49,8 @@ pub(super) fn system(view: &ContestView<'_>, findings: &[(&Published, &Finding)]
 /// The most frequent byte of the files.
 #[must_use]
 pub fn mode_words(mode: Mode) -> String {
-    format!(
-        "most frequent byte {}, {}",
-        mode.byte,
-        plural(mode.count, "time", "times")
-    )
+    let times = plural(mode.count, "time", "times");
+    format!("most frequent byte {}, {times}", mode.byte)
 }
 
 /// Parts of all processors' time; figures per second of the trial; the growth of the page cache; the residency of the files before and
