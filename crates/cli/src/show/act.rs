@@ -241,30 +241,21 @@ impl Acts {
 
     /// Writes what came of a step: to standard error if it was not done.
     pub fn outcome(&mut self, step: &Step, outcome: &StepOutcome) -> io::Result<()> {
-        let told = match outcome {
-            StepOutcome::Done { .. } => {
-                self.directories_done += u64::from(step.file.is_directory);
-                None
-            }
-            StepOutcome::Needless { why } => {
-                *self.needless.entry(*why).or_default() += 1;
-                None
-            }
+        let tell = |told: &str, why: &str| {
+            let shown = self.shown(&step.file.paths[0]);
+            say(&format!("{shown}: {told}: {}", visible(why)));
+        };
+        match outcome {
+            StepOutcome::Done { .. } => self.directories_done += u64::from(step.file.is_directory),
+            StepOutcome::Needless { why } => *self.needless.entry(*why).or_default() += 1,
             StepOutcome::Left { why } => {
+                tell("left alone", why);
                 self.left += 1;
-                Some(("left alone", why))
             }
             StepOutcome::Failed { why } => {
+                tell("failed", why);
                 self.failed += 1;
-                Some(("failed", why))
             }
-        };
-        if let Some((told, why)) = told {
-            say(&format!(
-                "{}: {told}: {}",
-                self.shown(&step.file.paths[0]),
-                visible(why)
-            ));
         }
         self.object(&self.step_json(step, Some(outcome)))
     }
