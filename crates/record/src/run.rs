@@ -435,6 +435,9 @@ documents! {
     pub struct Sittings {
         /// How many.
         pub count: u32,
+        /// How many runs they are: those within an hour are one sitting.
+        #[serde(default)]
+        pub runs: u32,
         /// In how many of them the method to use was not slower than the best.
         pub agreeing: u32,
         /// How many in all should decide it; `None` if it is decided.

@@ -2,7 +2,7 @@
 //! names a method to use says it by this.
 
 use seekless_method::Choice;
-use seekless_record::{Conclusion, Contest, Entry, Run};
+use seekless_record::{Conclusion, Contest, Entry, Run, Sittings};
 
 use crate::position::Position;
 use crate::units::{percent, plural, seconds, slower, sound, times};
@@ -23,7 +23,7 @@ pub struct ContestAnswer {
     pub figures: Vec<(&'static str, String)>,
     /// How sure it is, as in `≤ 4 % slower` than the best; empty if there is no method.
     pub certainty: String,
-    /// What that rests on: `this run`, or `3 sittings`.
+    /// What that rests on: `this run`, `2 runs of an hour` or `3 sittings`.
     pub rests_on: String,
     /// Whether the method is recommended.
     pub is_decided: bool,
@@ -88,9 +88,10 @@ fn certainty(contest: &Contest, conclusion: &Conclusion, used: &Entry) -> String
 }
 
 fn rests_on(conclusion: &Conclusion) -> String {
-    match conclusion.sittings.map_or(1, |sittings| sittings.count) {
-        1 => "this run".to_owned(),
-        count => plural(count.into(), "sitting", "sittings"),
+    match conclusion.sittings {
+        Some(Sittings { count, .. }) if count > 1 => plural(count.into(), "sitting", "sittings"),
+        Some(Sittings { runs, .. }) if runs > 1 => format!("{runs} runs of an hour"),
+        _ => "this run".to_owned(),
     }
 }
 

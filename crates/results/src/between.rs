@@ -18,6 +18,8 @@ const LEAST_BETWEEN: f64 = 0.005;
 const STEPS: usize = 20;
 /// One sitting of a contest, and its weight.
 pub(crate) struct Sitting {
+    /// How many runs it is.
+    pub runs: u32,
     pub effects: Vec<Option<Effect>>,
     /// The methods that were not slower than its leader.
     pub contenders: Vec<usize>,

@@ -144,7 +144,7 @@ impl Merged {
         };
         let mut rounds = 0;
         for together in sittings {
-            let first_round = rounds;
+            let (first_round, mut runs) = (rounds, 0);
             for &other in &together.runs {
                 let is_own = std::ptr::eq(run, other);
                 let same = || same_contest(run, contest, other);
@@ -157,10 +157,11 @@ impl Merged {
                     rounds = rounds.max(trial.round.saturating_add(1));
                     merged.trials[entry].push(trial);
                 }
+                runs += u32::from(rounds > begin);
                 merged.has_others |= rounds > begin && !is_own;
             }
             if rounds > first_round {
-                merged.add_sitting(first_round, together.days);
+                merged.add_sitting(first_round, runs, together.days);
             }
         }
         // Entries that this run dropped or did not measure are ranked by the other sittings.
@@ -174,14 +175,15 @@ impl Merged {
         (rounds > 0).then_some(merged)
     }
 
-    /// The rounds from this one on are those of one sitting.
-    fn add_sitting(&mut self, first_round: u32, days: f64) {
+    /// The rounds from this one on are those of one sitting, of this many runs.
+    fn add_sitting(&mut self, first_round: u32, runs: u32, days: f64) {
         let judged = JudgedMethod::of(&self.contest, self.trials_since(first_round));
         let (effects, contenders) = match judged.all() {
             Some(field) => (field.model.effects.clone(), judged.contenders().to_vec()),
             None => (vec![None; self.trials.len()], Vec::new()),
         };
         self.sittings.push(Sitting {
+            runs,
             effects,
             contenders,
             weight: 0.5_f64.powf(days / HALF_LIFE_DAYS),

@@ -16,7 +16,9 @@ const NARROWEST_METHOD: usize = 20;
 /// Shows what was asked and what to use. Where there is no room for methods behind percentiles, they stand before them.
 pub fn show_answers<'a>(page: &mut Page<'_>, answers: impl Iterator<Item = &'a ContestAnswer>) -> io::Result<()> {
     // What to do next says how many had no turn.
-    let answers: Vec<&ContestAnswer> = answers.filter(|answer| answer.method != NOT_MEASURED).collect();
+    let mut answers: Vec<&ContestAnswer> = answers.filter(|answer| answer.method != NOT_MEASURED).collect();
+    // What has no method does not interrupt the table of the others.
+    answers.sort_by_key(|answer| answer.figures.is_empty());
     let heads = |answer: &ContestAnswer| answer.figures.iter().map(|(head, _)| *head).collect::<Vec<_>>();
     let is_alike =
         |one: &&ContestAnswer, other: &&ContestAnswer| heads(one) == heads(other) && one.rests_on == other.rests_on;

@@ -2,8 +2,8 @@
 
 use std::io;
 
-use seekless_record::Run;
-use seekless_results::{ContestAnswer, ContestView, View, Visible, pool, storage_words, visible};
+use seekless_record::{Contest, Run, Storage};
+use seekless_results::{ContestAnswer, View, Visible, pool, storage_words, visible};
 
 use super::page::Page;
 use super::runs::when;
@@ -11,22 +11,26 @@ use super::{BOLD, DIM};
 
 /// Shows what earlier runs, the newest first, conclude for the storages of a new run.
 pub fn show_known(page: &mut Page<'_>, new: &Run, earlier: &[Run]) -> io::Result<()> {
-    let Some((last, before)) = earlier.split_first() else {
-        return Ok(());
-    };
-    let pooled = Visible::of(&pool(last, before));
-    let view = View::of(&pooled);
-    let is_here = |contest: &&ContestView<'_>| {
-        let storage = view.run.storages.get(contest.contest.storage);
-        (new.storages.iter()).any(|new| storage.is_some_and(|storage| storage.id == new.id))
-    };
-    let contests = view.contests.iter().filter(is_here);
-    let answers = contests.filter_map(|contest| contest.answer.as_ref());
-    let decided = answers.filter(|answer| !answer.certainty.is_empty());
-    let lines: Vec<String> = decided.map(ContestAnswer::sentence).collect();
-    if lines.is_empty() {
-        return Ok(());
+    // The newest run that asked a question answers it, from all up to it.
+    let mut answers: Vec<ContestAnswer> = Vec::new();
+    for (index, run) in earlier.iter().enumerate() {
+        let pooled = Visible::of(&pool(run, &earlier[index + 1..]));
+        let pooled = View::of(&pooled).run;
+        let is_here = |contest: &&Contest| {
+            let storage = pooled.storages.get(contest.storage);
+            let is_same = |new: &Storage| storage.is_some_and(|storage| storage.id == new.id);
+            is_asked(contest, new) && new.storages.iter().any(is_same)
+        };
+        let contests = pooled.contests.iter().filter(is_here);
+        for answer in contests.filter_map(|contest| ContestAnswer::of(pooled, contest)) {
+            if !answer.certainty.is_empty() && answers.iter().all(|known| known.question != answer.question) {
+                answers.push(answer);
+            }
+        }
     }
+    let Some(last) = earlier.first().filter(|_| !answers.is_empty()) else {
+        return Ok(());
+    };
     let storages: Vec<String> = new.storages.iter().map(storage_words).collect();
     let sentence = format!(
         "{}, last measured {}; this run will be combined with it (--alone: ignore it).",
@@ -34,5 +38,12 @@ pub fn show_known(page: &mut Page<'_>, new: &Run, earlier: &[Run]) -> io::Result
         when(&last.started)
     );
     page.labelled(BOLD, "Known", 9, &sentence)?;
-    lines.iter().try_for_each(|line| page.aside(DIM, line))
+    answers
+        .iter()
+        .try_for_each(|answer| page.aside(DIM, &answer.sentence()))
+}
+
+/// Whether a new run asks about the same: its experiments, and reading, writing, copying and comparing whole files.
+fn is_asked(contest: &Contest, new: &Run) -> bool {
+    contest.random.is_none() || new.experiments.contains(&contest.experiment)
 }

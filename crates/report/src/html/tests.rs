@@ -293,6 +293,7 @@ prop_compose! {
                 decided_by_times: Some(rate),
                 sittings: Some(Sittings {
                     count: 2,
+                    runs: 2,
                     agreeing: 1,
                     needed: Some(3),
                     deviation: rate,

@@ -166,6 +166,7 @@ fn the_fit_is_exact_without_noise_and_an_old_sitting_counts_less() {
         })
     };
     let hours = |ratios: [f64; 2], weight| Sitting {
+        runs: 1,
         effects: vec![effect(ratios[0]), effect(ratios[1]), None],
         contenders: Vec::new(),
         weight,
@@ -194,6 +195,7 @@ fn intervals_over_sittings_hold_the_truth() {
     for _ in 0..100 {
         let sittings: Vec<Sitting> = (0..4)
             .map(|_| Sitting {
+                runs: 1,
                 effects: (0..12)
                     .map(|_| {
                         Some(Effect {

@@ -278,6 +278,7 @@ impl<'a> JudgedMethod<'a> {
         let times = self.decided_by_times().or((count == 1).then_some(1.0));
         Some(Sittings {
             count,
+            runs: over.sittings.iter().map(|sitting| sitting.runs).sum(),
             agreeing: over.sittings.iter().filter(agree).count() as u32,
             needed: times.map(|times| sittings_for(count, times * f64::from(count))),
             deviation: over.pooled.deviation,

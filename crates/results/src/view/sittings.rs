@@ -12,6 +12,7 @@ pub fn sittings(run: &Run) -> Option<Sittings> {
     let all = conclusions.filter_map(|conclusion| conclusion.sittings);
     all.reduce(|one, other| Sittings {
         count: one.count.max(other.count),
+        runs: one.runs.max(other.runs),
         agreeing: one.agreeing.min(other.agreeing),
         needed: one.needed.max(other.needed),
         deviation: one.deviation.max(other.deviation),

@@ -11,7 +11,7 @@ use clap::{Args, Subcommand};
 use seekless_lab::store::{Document, Store};
 use seekless_record::Run;
 use seekless_report::comparison_to_html;
-use seekless_results::{Origin, bytes, compare, objections, table, visible};
+use seekless_results::{Origin, bytes, compare, objections, pool, table, visible};
 
 use super::sittings::over_sittings;
 use super::{Failure, unless_failed};
@@ -166,6 +166,16 @@ fn list(store: &Store, json: bool) -> Result<(), Failure> {
     let documents = store.documents()?;
     let (mut runs, failed) = read_all(&documents);
     runs.sort_by(|one, other| other.1.started.cmp(&one.1.started).then(other.0.id.cmp(&one.0.id)));
+    // Each answers from all sittings up to it, as when it is shown.
+    let is_own = |document: &Document| document.origin == Origin::Own;
+    let own: Vec<Run> = runs
+        .iter()
+        .filter(|(document, _)| is_own(document))
+        .map(|(_, run)| run.clone())
+        .collect();
+    for (at, (_, run)) in runs.iter_mut().filter(|(document, _)| is_own(document)).enumerate() {
+        *run = pool(run, &own[at + 1..]);
+    }
     let mut page = Page::stdout();
     if json {
         write!(page, "{}", json_text(&runs_json(&runs))?)?;
