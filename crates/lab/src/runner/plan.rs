@@ -141,7 +141,10 @@ impl Planner<'_> {
             if share.is_none_or(|share| cost.unwrap_or_default() <= share) {
                 return (whole, "all of the file".to_owned());
             }
-            let part = choose_size(plan, &self.caches_of(plan), share, self.speeds);
+            let part = choose_size(plan, &self.caches_of(plan), share, self.speeds).min(whole);
+            if part == whole {
+                return (whole, "all of the file".to_owned());
+            }
             let (shown, of) = (chosen_size(part), seekless_results::bytes(whole));
             return (
                 part,

@@ -155,6 +155,10 @@ impl MeasuredStorage {
     ) -> Result<&mut Vec<TestFile>, Unrecorded> {
         self.forget_changed(wanted);
         if !self.files.contains_key(wanted) {
+            if self.scratch.is_none() {
+                let why = "it needs test files, and here only existing files are read".to_owned();
+                return Err(Unrecorded::Retired(Status::Unavailable(why)));
+            }
             if let Some(Some(why)) = self.layouts.get(&wanted.layout) {
                 return Err(Unrecorded::Retired(Status::Unavailable(why.clone())));
             }
