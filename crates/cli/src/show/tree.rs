@@ -117,7 +117,7 @@ impl<'a> Differences<'a> {
                 objects.write(&mut self.out, &failed)
             }
             (TreeFinding::Difference(difference), Form::Lines | Form::Brief) => {
-                let (line, more) = line(difference, &paths);
+                let (line, more) = line(difference, &paths, self.roots);
                 let more = more.filter(|_| self.form == Form::Lines);
                 let more = more.map_or_else(String::new, |more| format!(": {more}"));
                 writeln!(self.out, "{line}{more}")
@@ -167,23 +167,29 @@ impl<'a> Differences<'a> {
     }
 }
 
-/// A path below a root, which may be the root itself.
+/// A path below a root, which may be the root itself. As in diff, slashes at the end of the root count as one.
 fn below(root: &Path, path: &Path) -> PathBuf {
     if path.as_os_str().is_empty() {
         root.to_owned()
     } else {
-        root.join(path)
+        let bytes = root.as_os_str().as_bytes();
+        let slashes = bytes.iter().rev().take_while(|byte| **byte == b'/').count();
+        Path::new(OsStr::from_bytes(&bytes[..bytes.len() - slashes.saturating_sub(1)])).join(path)
     }
 }
 
 /// A difference in the words of `diff -rq`, and the place or values that diff omits.
-fn line(difference: &EntryDifference, paths: &[PathBuf; 2]) -> (String, Option<String>) {
+fn line(difference: &EntryDifference, paths: &[PathBuf; 2], roots: [&Path; 2]) -> (String, Option<String>) {
     let [one, other] = paths.each_ref().map(|path| visible_path(path));
     let differ = |what: &str| format!("{what} {one} and {other} differ");
     let (line, more) = match difference {
         EntryDifference::OnlyIn(side, _) => {
             let path = &paths[*side as usize];
-            let directory = path.parent().unwrap_or(Path::new(""));
+            let parent = path.parent().unwrap_or(Path::new(""));
+            // A root is named as it was given, such as `a/`.
+            let directory = Some(roots[*side as usize])
+                .filter(|root| *root == parent)
+                .unwrap_or(parent);
             let name = visible_path(Path::new(path.file_name().unwrap_or(OsStr::new(""))));
             return (format!("Only in {}: {name}", visible_path(directory)), None);
         }

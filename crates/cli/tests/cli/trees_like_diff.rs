@@ -146,11 +146,82 @@ fn is_of_one_kind(line: &str) -> bool {
     kind(one) == kind(other)
 }
 
+fn has_gnu_diff() -> bool {
+    let version = Command::new("diff").arg("--version").output();
+    let is_there = version.is_ok_and(|version| version.stdout.starts_with(b"diff (GNU diffutils)"));
+    if !is_there {
+        println!("skipped: there is no GNU diff");
+    }
+    is_there
+}
+
+/// Asserts that both print the same lines and have the same code; whether the trees are equal.
+fn assert_as_diff(common: &Common, words: &[&str]) -> bool {
+    let theirs = common.command("diff").args(words).env("LC_ALL", "C").output().unwrap();
+    let ours = common.run(&[&["cmp"], words].concat());
+    assert_eq!(ours.stdout, shown(&theirs.stdout), "{words:?}");
+    assert_eq!(ours.code, theirs.status.code(), "{words:?}: {}", ours.stderr);
+    ours.code == Some(0)
+}
+
+fn make_files(common: &Common, names: &[&str]) {
+    for name in names {
+        let path = common.directory().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, name).unwrap();
+    }
+}
+
+#[test]
+fn patterns_exclude_the_names_that_they_do_in_diff() {
+    if !has_gnu_diff() {
+        return;
+    }
+    let common = Common::new();
+    let names = r"a b Z 5 c5 x.o {a,b} [ ] \ .hid a*b { } - ! ^ ~ sub/a sub/n [a] [:digit:]".split(' ');
+    let names: Vec<String> = names.map(|name| format!("one/{name}")).collect();
+    make_files(&common, &names.iter().map(String::as_str).collect::<Vec<_>>());
+    make_files(&common, &["one/d e", "other/sub/z"]);
+    let parts: Vec<&str> = r"a b * ? [ ] ! ^ - \ { } , [:digit:] [:alpha:] [:x:] : 5 . ~"
+        .split(' ')
+        .collect();
+    let known = r"{a,b} */ a/ sub/ sub// [[:digit:]] *[[:digit:]] [[:alpha:]]* [ { } \ \\ [b-a] [!b-a] * ? .* []] []-a] [!]a] [^a]
+        [a-] [[] [\]] [[:punct:]] [[:space:]] *[[:blank:]]* [[:upper:][:digit:]] [[:x:]] [[:digit:] ~";
+    let mut patterns: Vec<String> = known.split_whitespace().chain([""]).map(str::to_owned).collect();
+    let mut random = Rng::with_seed(7);
+    patterns.extend((0..150).map(|_| {
+        (0..random.usize(1..7))
+            .map(|_| parts[random.usize(..parts.len())])
+            .collect()
+    }));
+    let mut equal = 0;
+    for pattern in patterns {
+        equal += u32::from(assert_as_diff(&common, &["-rq", "-x", &pattern, "one", "other"]));
+    }
+    assert!(equal > 0, "`*` excludes all");
+}
+
+#[test]
+fn trees_are_named_as_they_were_given() {
+    if !has_gnu_diff() {
+        return;
+    }
+    let common = Common::new();
+    make_files(
+        &common,
+        &["one/top", "one/sub/file", "other/sub/more", "one/both", "other/both"],
+    );
+    for ending in ["", "/", "//", "/.", "/./"] {
+        for beginning in ["", "./", ".//"] {
+            let roots = ["one", "other"].map(|name| format!("{beginning}{name}{ending}"));
+            assert!(!assert_as_diff(&common, &["-rq", &roots[0], &roots[1]]));
+        }
+    }
+}
+
 #[test]
 fn random_trees_differ_in_the_lines_of_diff() {
-    let version = Command::new("diff").arg("--version").output();
-    if !version.is_ok_and(|version| version.stdout.starts_with(b"diff (GNU diffutils)")) {
-        println!("skipped: there is no GNU diff");
+    if !has_gnu_diff() {
         return;
     }
     let common = Common::new();

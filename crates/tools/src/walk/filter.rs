@@ -1,12 +1,16 @@
 //! Which files a walk is to find, and which directories it is to enter.
 
+use std::io;
 use std::ops::RangeInclusive;
 use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+use regex::RegexSet;
 use regex::bytes::Regex;
 use seekless::walk::StatFacts;
+
+use super::pattern::regex_of;
 
 /// Which files are wanted: all conditions must hold.
 #[derive(Debug)]
@@ -55,6 +59,8 @@ impl Default for Filter {
 pub struct Globs {
     names: GlobSet,
     paths: GlobSet,
+    /// Patterns of names as those of diff.
+    diff_names: RegexSet,
     /// As they were written: those of names, then those of paths; and whether each has matched.
     written: Vec<(String, AtomicBool)>,
     /// Whether all have.
@@ -96,8 +102,24 @@ impl Globs {
         Ok(Self {
             names: names.build()?,
             paths: paths.build()?,
+            diff_names: RegexSet::empty(),
             written: of_names,
             have_matched: AtomicBool::new(false),
+        })
+    }
+
+    /// The same, but patterns without a slash match the names that those of `diff -x` do. As there, one with a slash at its
+    /// end alone matches nothing: `*/` does not skip all files.
+    ///
+    /// # Errors
+    /// What is wrong with one.
+    pub fn as_diff(patterns: &[impl AsRef<str>], roots: &[PathBuf]) -> io::Result<Self> {
+        let is_path = |pattern: &&str| pattern.trim_end_matches('/').contains('/');
+        let (of_paths, of_names): (Vec<&str>, Vec<&str>) = patterns.iter().map(AsRef::as_ref).partition(is_path);
+        let of_names = of_names.into_iter().filter(|pattern| !pattern.ends_with('/'));
+        Ok(Self {
+            diff_names: RegexSet::new(of_names.map(regex_of)).map_err(io::Error::other)?,
+            ..Self::new(&of_paths, roots).map_err(io::Error::other)?
         })
     }
 
@@ -117,11 +139,14 @@ impl Globs {
     /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.names.is_empty() && self.paths.is_empty()
+        self.names.is_empty() && self.paths.is_empty() && self.diff_names.is_empty()
     }
 
     /// Whether one of them matches.
     pub(crate) fn match_any(&self, entry: &Named<'_>) -> bool {
+        if !self.diff_names.is_empty() && self.diff_names.is_match(&entry.name.to_string_lossy()) {
+            return true;
+        }
         let path = || (!self.paths.is_empty()).then(|| (entry.path)());
         if self.have_matched.load(Ordering::Relaxed) {
             return self.names.is_match(entry.name) || path().is_some_and(|path| self.paths.is_match(path));

@@ -8,6 +8,7 @@ mod each;
 mod files;
 mod filter;
 mod ignored;
+mod pattern;
 mod selection;
 
 pub(crate) use all::{GONE, Unlisted, Visited, WalkFound};

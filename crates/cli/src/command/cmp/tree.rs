@@ -65,7 +65,7 @@ pub struct Arguments {
     #[arg(long, short = 'N')]
     new_file: bool,
     /// Skip files and directories whose name matches GLOB, or whose path below a tree does if GLOB has a slash
-    #[arg(long, short = 'x', value_name = "GLOB")]
+    #[arg(long, short = 'x', value_name = "GLOB", allow_hyphen_values = true)]
     exclude: Vec<String>,
     /// Skip what matches a line of FILE; `-` is standard input
     #[arg(long, short = 'X', value_name = "FILE")]
@@ -109,7 +109,7 @@ fn compare(arguments: &Arguments, roots: [&Path; 2], stop: &Stop, caught: &Caugh
         None if arguments.brief => Form::Brief,
         None => Form::Lines,
     };
-    let exclude = Globs::new(&excluded(arguments)?, &roots.map(Path::to_owned)).context("--exclude")?;
+    let exclude = Globs::as_diff(&excluded(arguments)?, &roots.map(Path::to_owned)).context("--exclude")?;
     let options = TreeOptions {
         metadata: arguments.metadata,
         brief: arguments.brief || arguments.null || arguments.quiet,
