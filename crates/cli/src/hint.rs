@@ -80,6 +80,7 @@ fn of_bench(error: &BenchError) -> Option<&'static str> {
         BenchError::ReadOnly { .. } => "use --file to read a file on it",
         BenchError::NoTestFiles { .. } => "choose another directory with --dir",
         BenchError::NoSpace { .. } => "free some space, or choose a smaller --size",
+        BenchError::MostWritten { .. } => "use a larger --most-written, or a smaller --size",
         BenchError::NothingToRead => "only read experiments take --file and --first-touch",
         BenchError::SeveralContests => "name one experiment, such as read",
         BenchError::TooFewFiles { .. } => {

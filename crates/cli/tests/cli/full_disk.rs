@@ -145,3 +145,44 @@ fn what_was_allocated_before_the_disk_was_full_is_free_again_and_nothing_is_said
         }
     });
 }
+
+#[test]
+fn no_more_is_written_than_allowed_and_what_cannot_fit_is_refused_first() {
+    let place = Place::new();
+    for operation in ["read", "write"] {
+        let too_much = [
+            "bench",
+            operation,
+            "--size",
+            "1G",
+            "--budget",
+            "1s",
+            "--most-written",
+            "100M",
+        ];
+        let refusal = place.run(&too_much).refused();
+        let is_told = refusal.contains("at most 100 MiB may be written") && refusal.contains("larger --most-written");
+        assert!(is_told, "{refusal}");
+        assert!(place.saved().is_empty());
+    }
+    let words = [
+        "bench",
+        "write",
+        "--size",
+        "8M",
+        "--budget",
+        "3s",
+        "--most-written",
+        "60M",
+        "--notes",
+    ];
+    let ended = place.run(&words).succeeded();
+    let run = place.only_run();
+    let written: u64 = run.trials.iter().map(|trial| trial.bytes).sum();
+    assert!((8 << 20..=36 << 20).contains(&written), "{written}: {}", ended.stderr);
+    assert!(
+        run.warnings.iter().any(|note| note.starts_with("Writing ended after")),
+        "{:?}",
+        run.warnings
+    );
+}

@@ -35,8 +35,8 @@ impl BenchSession<'_> {
             random_read: Duration::ZERO,
             append: Duration::ZERO,
             overhead: trial_overhead * 3 / 2 + Duration::from_millis(5),
-            limit_bytes: memory / 4,
-            sustained_bytes: SUSTAINED_BYTES,
+            limit_bytes: (memory / 4).min(self.fitting_bytes()),
+            sustained_bytes: SUSTAINED_BYTES.min(self.fitting_bytes()),
             most_written: u64::MAX,
         };
         let suits = self
@@ -51,18 +51,16 @@ impl BenchSession<'_> {
             .flat_map(|experiment| &experiment.contests);
         let writing = contests.filter(|plan| has_target(&plan.common)).count();
         speeds.most_written = most_written / writing.max(1) as u64;
-        let is_made = |storage: &&MeasuredStorage| storage.given().is_none();
-        let made = self.storages.iter().filter(is_made).count() as u64;
-        if made > 0 {
-            self.watch.event(&Event::Calibrating {
-                write_bytes: made * CALIBRATION_BYTES,
-            });
+        let write_bytes = self.calibration_bytes();
+        if write_bytes > 0 {
+            self.watch.event(&Event::Calibrating { write_bytes });
         }
+        let each_bytes = self.calibration_bytes_of_each();
         let (seed, lab_cost) = (self.bench.seed, &self.run.lab_cost);
         for (storage, record) in self.storages.iter().zip(&mut self.run.storages) {
             match storage.given() {
                 Some((bytes, _)) => speeds.of_given(storage, bytes, seed, lab_cost),
-                None => speeds.of_new_file(storage, seed, record)?,
+                None => speeds.of_new_file(storage, each_bytes, seed, record)?,
             }
         }
         speeds.warm_read = speeds.warm_read.max(speeds.read);
@@ -72,7 +70,59 @@ impl BenchSession<'_> {
         speeds.random_read = speeds.random_read.max(MEMORY_REQUEST);
         Ok(speeds)
     }
+
+    /// Speeds for the least sizes: nothing is written before it is known that these are allowed.
+    pub(super) fn slowest(&self) -> Speeds {
+        let (rate, time) = (1.0, Duration::from_secs(1));
+        Speeds {
+            read: rate,
+            write: rate,
+            write_bytes_per_ms: 1,
+            warm_read: rate,
+            check: rate,
+            random_read: time,
+            append: time,
+            overhead: time,
+            limit_bytes: self.fitting_bytes(),
+            sustained_bytes: self.fitting_bytes(),
+            most_written: 0,
+        }
+    }
+
+    /// The largest files to choose, if what may be written is limited: a power of two, for some trials and test files.
+    fn fitting_bytes(&self) -> u64 {
+        let most = self.bench.most_written.map(|most| 1 << (most / 8).max(1).ilog2());
+        most.map_or(u64::MAX, |most: u64| most.max(LEAST_FITTING))
+    }
+
+    fn made_storages(&self) -> u64 {
+        let made = self.storages.iter().filter(|storage| storage.given().is_none());
+        made.count() as u64
+    }
+
+    fn calibration_bytes_of_each(&self) -> u64 {
+        let most = self.bench.most_written.unwrap_or(u64::MAX);
+        CALIBRATION_BYTES
+            .min(most / 8 / self.made_storages().max(1))
+            .max(1 << 20)
+    }
+
+    /// The bytes to write for measuring the speed of all storages, appends included.
+    fn calibration_bytes(&self) -> u64 {
+        self.made_storages() * (self.calibration_bytes_of_each() + APPENDS as u64 * 4096)
+    }
+
+    /// The same with what is written to try what works.
+    pub(super) fn bytes_before_trials(&self) -> u64 {
+        self.calibration_bytes() + self.made_storages() * TRIED_BYTES
+    }
 }
+
+/// More than is written on a storage to try which methods work there: 1 MiB for each kind of call.
+const TRIED_BYTES: u64 = 16 << 20;
+
+/// Below it, a trial has several files.
+const LEAST_FITTING: u64 = 4 << 20;
 
 /// How fast the middle of a file is read: 32 MiB of it, or as much as a quarter of a second allows.
 fn read_rate(path: &Path, bytes: u64) -> std::io::Result<f64> {
@@ -118,11 +168,17 @@ impl Speeds {
     }
 
     /// Writes and reads a file on a storage, and records what only a file shows.
-    fn of_new_file(&mut self, storage: &MeasuredStorage, seed: u64, record: &mut Storage) -> Result<(), BenchError> {
+    fn of_new_file(
+        &mut self,
+        storage: &MeasuredStorage,
+        most_bytes: u64,
+        seed: u64,
+        record: &mut Storage,
+    ) -> Result<(), BenchError> {
         let free_bytes = storage.facts.free_bytes;
         self.limit_bytes = self.limit_bytes.min(free_bytes / 4);
         self.sustained_bytes = self.sustained_bytes.min(free_bytes / 4);
-        let bytes = CALIBRATION_BYTES.min(free_bytes / 8).max(1 << 20);
+        let bytes = most_bytes.min(free_bytes / 8).max(1 << 20);
         let path = storage.path("calibration");
         let mut reader = Reader::prepare(&plan::usual(Operation::Read))?;
         let start = Instant::now();

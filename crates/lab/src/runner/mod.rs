@@ -197,6 +197,14 @@ pub enum BenchError {
         /// The bytes free.
         free_bytes: u64,
     },
+    /// A trial would write more than was allowed.
+    #[error("one trial and its test files write {}, and at most {} may be written", bytes(*needed_bytes), bytes(*most_bytes))]
+    MostWritten {
+        /// What it writes, with what is written to learn how fast the storage is.
+        needed_bytes: u64,
+        /// What may be written.
+        most_bytes: u64,
+    },
     /// No experiment measures an existing file, which is only read.
     #[error("none of these experiments can measure an existing file, which is only read")]
     NothingToRead,

@@ -9,6 +9,7 @@ use seekless_record::{Contest, Entry, Run, Target};
 use seekless_results::{CONFIRMING_ROUNDS, Decider, Group, has_target, planned_trials};
 
 use super::storage::MeasuredStorage;
+use super::trial::is_small_and_warm;
 use super::{Bench, BenchError, Event};
 use crate::testfile::TestFileSet;
 
@@ -19,6 +20,8 @@ pub(super) struct Needs<'a> {
     pub storages: &'a [MeasuredStorage],
     /// How fast the slowest storage is written.
     pub write_bytes_per_ms: u64,
+    /// What was written to learn that.
+    pub calibrated_bytes: u64,
 }
 
 /// The needs on a storage, in bytes.
@@ -67,13 +70,13 @@ impl Needs<'_> {
                 });
             }
         }
+        let reached_contests = || reached.iter().flat_map(|group| self.contests(group));
         // Trials only write within the budget, however fast they are. A sustained write checks the time itself, and may
         // be faster than measured before.
         if let Some(budget) = budget {
             let most = (budget.as_millis() as u64).saturating_mul(self.write_bytes_per_ms);
             let most = most.saturating_mul(self.storages.len() as u64);
-            let contests = reached.iter().flat_map(|group| self.contests(group));
-            let sustained = contests.filter(|contest| contest.sustained);
+            let sustained = reached_contests().filter(|contest| contest.sustained);
             let sustained = sustained.map(|contest| written_bytes(contest).saturating_mul(writers(contest) as u64));
             let sustained_bytes = sustained.fold(0, u64::saturating_add);
             expected_write_bytes = expected_write_bytes.min(most);
@@ -88,7 +91,13 @@ impl Needs<'_> {
             let suitable = suits.filter(|_| self.bench.sizes.is_empty() && sustained_bytes == 0);
             write_bytes = write_bytes.min(suitable.unwrap_or(u64::MAX));
         }
-        write_bytes = write_bytes.min(self.bench.most_written.unwrap_or(u64::MAX));
+        // The test files and each trial are written, however large they are, unless a limit was given: then what does
+        // not fit is refused.
+        let largest = reached_contests().map(turn_bytes).max().unwrap_or_default();
+        let made = (0..self.storages.len()).map(|index| self.made_bytes(reached, index));
+        write_bytes = write_bytes.max(made.fold(largest, u64::saturating_add));
+        let most = self.bench.most_written.unwrap_or(u64::MAX);
+        write_bytes = write_bytes.min(most.saturating_sub(self.calibrated_bytes));
         expected_write_bytes = expected_write_bytes.min(write_bytes);
         Ok(Event::Planned {
             write_bytes,
@@ -118,9 +127,11 @@ impl Needs<'_> {
                 if contest.random.is_none() || contest.target == Target::Append {
                     needs.space_bytes = needs.space_bytes.max(made_bytes.saturating_add(bytes));
                 }
-                let with = |written: u64, trials: usize| written.saturating_add(bytes.saturating_mul(trials as u64));
-                needs.expected_written = with(needs.expected_written, expected);
-                needs.most_written = with(needs.most_written, most);
+                let with = |written: u64, bytes: u64, trials: usize| {
+                    written.saturating_add(bytes.saturating_mul(trials as u64))
+                };
+                needs.expected_written = with(needs.expected_written, trial_bytes(contest), expected);
+                needs.most_written = with(needs.most_written, turn_bytes(contest), most);
             }
         }
         needs
@@ -180,6 +191,47 @@ pub(super) fn written_bytes(contest: &Contest) -> u64 {
         (u64::from(random.requests) * random.block_bytes).min(contest.size_bytes)
     });
     of_one.saturating_mul(u64::from(contest.files))
+}
+
+/// The same with the file that is made for the trial, if it is overwritten; one with random overwrites is made only once.
+pub(super) fn trial_bytes(contest: &Contest) -> u64 {
+    let is_made = contest.target == Target::Overwrite && contest.random.is_none();
+    written_bytes(contest).saturating_mul(if is_made { 2 } else { 1 })
+}
+
+/// The most that a turn of a contest writes, with a trial before it that is discarded.
+pub(super) fn turn_bytes(contest: &Contest) -> u64 {
+    let has_discarded = is_small_and_warm(contest) || contest.entries.iter().any(|entry| entry.command().is_some());
+    let trials = if has_discarded { 2 } else { 1 };
+    if writers(contest) == 0 {
+        0
+    } else {
+        trial_bytes(contest).saturating_mul(trials)
+    }
+}
+
+/// Refuses contests of which one, with its test files, writes more than was allowed.
+///
+/// # Errors
+/// [`BenchError::MostWritten`].
+pub(super) fn check_most_written<'a>(
+    most_bytes: u64,
+    calibrated_bytes: u64,
+    contests: impl IntoIterator<Item = &'a Contest>,
+) -> Result<(), BenchError> {
+    let needed = |contest: &Contest| {
+        let made = TestFileSet::of(contest).map(|(_, files)| files.written_bytes());
+        made.fold(turn_bytes(contest), u64::saturating_add)
+    };
+    let largest = contests.into_iter().map(needed).max().unwrap_or_default();
+    let needed_bytes = largest.saturating_add(calibrated_bytes);
+    if needed_bytes > most_bytes {
+        return Err(BenchError::MostWritten {
+            needed_bytes,
+            most_bytes,
+        });
+    }
+    Ok(())
 }
 
 /// The groups that begin within a budget, one after the other; all of them without one.

@@ -1,14 +1,15 @@
 //! A run in progress: planning it, and running the trials that the [`Decider`] asks for.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use seekless::method::Operation;
-use seekless_record::{Ended, NoiseFloor, Run, Status};
+use seekless_record::{Contest, Ended, NoiseFloor, Run, Status};
 use seekless_results::{Decider, Group, Next, bytes, conclude_now, other_io, planned_trials, warnings};
 
 use super::first_touch::FirstTouch;
-use super::needs::{Needs, writers};
+use super::needs::{Needs, check_most_written, turn_bytes};
 use super::plan::{Planner, plans};
 use super::size::{Speeds, expected};
 use super::storage::MeasuredStorage;
@@ -33,6 +34,8 @@ pub(super) struct BenchSession<'a> {
     pub clock: RunClock,
     /// The announced limit on bytes written in all trials, and the bytes written so far.
     write_limit_bytes: u64,
+    /// Whether a trial was left out because of it.
+    is_write_limited: Cell<bool>,
     pub written_bytes: u64,
     pub before: TrialsBefore,
 }
@@ -95,6 +98,7 @@ impl<'a> BenchSession<'a> {
             },
             run,
             write_limit_bytes: u64::MAX,
+            is_write_limited: Cell::new(false),
             written_bytes: 0,
             before: TrialsBefore::default(),
         })
@@ -131,6 +135,7 @@ impl<'a> BenchSession<'a> {
             run: &self.run,
             storages: &self.storages,
             write_bytes_per_ms: speeds.write_bytes_per_ms,
+            calibrated_bytes: self.bytes_before_trials(),
         };
         let planned = needs.planned(&decider)?;
         if let Event::Planned {
@@ -170,14 +175,22 @@ impl<'a> BenchSession<'a> {
         if plans.is_empty() {
             return Err(BenchError::NothingToRead);
         }
-        let speeds = self.calibrate(trial_overhead)?;
-        let planner = Planner {
-            bench: self.bench,
-            storages: &self.storages,
-            speeds: &speeds,
-            may_drop_system: seekless::cache::may_drop_system().is_ok(),
+        let may_drop_system = seekless::cache::may_drop_system().is_ok();
+        let list = |session: &Self, speeds: &Speeds| {
+            let planner = Planner {
+                bench: session.bench,
+                storages: &session.storages,
+                speeds,
+                may_drop_system,
+            };
+            planner.list(&plans)
         };
-        let list = planner.list(&plans);
+        if let Some(most) = self.bench.most_written.filter(|_| self.storages[0].given().is_none()) {
+            let least = list(self, &self.slowest());
+            check_most_written(most, self.bytes_before_trials(), least.groups.iter().flatten())?;
+        }
+        let speeds = self.calibrate(trial_overhead)?;
+        let list = list(self, &speeds);
         self.run.choices.extend(list.choices);
         let first_touch = self.storages[0].first_touch.as_ref();
         let rounds = first_touch.map(FirstTouch::rounds);
@@ -251,6 +264,14 @@ impl<'a> BenchSession<'a> {
         if groups.is_empty() {
             return Err(BenchError::AllMeasured(self.run.id.clone()));
         }
+        if let Some(most) = self.bench.most_written.filter(|_| self.storages[0].given().is_none()) {
+            let left = groups.iter().flat_map(|group| &group.contests);
+            check_most_written(
+                most,
+                self.bytes_before_trials(),
+                left.map(|&contest| &self.run.contests[contest]),
+            )?;
+        }
         let speeds = self.calibrate(trial_overhead)?;
         for group in &mut groups {
             let is_of_group = |trial: &&seekless_record::Trial| group.contests.contains(&trial.contest);
@@ -296,8 +317,23 @@ impl<'a> BenchSession<'a> {
             self.clock.started.elapsed()
         };
         let is_unlimited = self.bench.rounds.is_some() && self.bench.most_written.is_none();
-        let may_write = is_unlimited || self.written_bytes < self.write_limit_bytes;
-        decider.next(&mut self.run, elapsed, |contest| may_write || writers(contest) == 0)
+        let left = self.left_to_write();
+        let (storages, is_limited) = (&self.storages, &self.is_write_limited);
+        decider.next(&mut self.run, elapsed, |contest| {
+            let fits = is_unlimited || missing_bytes(storages, contest).saturating_add(turn_bytes(contest)) <= left;
+            is_limited.set(is_limited.get() || !fits);
+            fits
+        })
+    }
+
+    /// The bytes written so far, without those that measure the speed.
+    fn all_written(&self) -> u64 {
+        let made = self.storages.iter().map(|storage| storage.made_bytes);
+        made.sum::<u64>() + self.written_bytes
+    }
+
+    fn left_to_write(&self) -> u64 {
+        self.write_limit_bytes.saturating_sub(self.all_written())
     }
 
     /// Makes the test files of contests.
@@ -306,6 +342,11 @@ impl<'a> BenchSession<'a> {
             let contest = &self.run.contests[contest];
             let wanted: Vec<_> = TestFileSet::of(contest).collect();
             if wanted.is_empty() || self.storages[contest.storage].given().is_some() || self.stop.is_requested() {
+                continue;
+            }
+            let is_limited = self.bench.rounds.is_none() || self.bench.most_written.is_some();
+            if is_limited && missing_bytes(&self.storages, contest) > self.left_to_write() {
+                self.is_write_limited.set(true);
                 continue;
             }
             self.watch.event(&Event::Making {
@@ -325,9 +366,9 @@ impl<'a> BenchSession<'a> {
         if self.stop.is_requested() {
             self.run.ended = Ended::Interrupted;
         }
-        if self.written_bytes > 0 && self.written_bytes >= self.write_limit_bytes && self.bench.rounds.is_none() {
-            let most = bytes(self.write_limit_bytes);
-            let note = format!("Writing ended after {most}, the most that was allowed.");
+        if self.is_write_limited.get() {
+            let [written, most] = [self.all_written(), self.write_limit_bytes].map(bytes);
+            let note = format!("Writing ended after {written}: at most {most} were allowed.");
             self.run.warnings.push(note);
         }
         let clock = &self.clock;
@@ -381,6 +422,15 @@ impl<'a> BenchSession<'a> {
         self.run = run;
         self.clock.checkpoint = Instant::now();
     }
+}
+
+/// The bytes to write for the test files of a contest that do not exist yet.
+fn missing_bytes(storages: &[MeasuredStorage], contest: &Contest) -> u64 {
+    if storages[contest.storage].given().is_some() {
+        return 0;
+    }
+    let sets = TestFileSet::of(contest).filter(|(storage, files)| storages[*storage].made(files).is_empty());
+    sets.fold(0, |all, (_, files)| all.saturating_add(files.written_bytes()))
 }
 
 /// A note about a file that has holes.

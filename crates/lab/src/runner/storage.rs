@@ -38,6 +38,8 @@ pub(super) struct MeasuredStorage {
     files: BTreeMap<TestFileSet, Vec<TestFile>>,
     /// How often files were made, used for unique names.
     times_made: u32,
+    /// The bytes written for all of them.
+    pub made_bytes: u64,
     /// For each tested layout, why it is unavailable here; `None` if it is available.
     layouts: BTreeMap<Layout, Option<String>>,
     /// Files of the user that are read once.
@@ -127,6 +129,7 @@ impl MeasuredStorage {
             across: None,
             files: BTreeMap::new(),
             times_made: 0,
+            made_bytes: 0,
             layouts: BTreeMap::new(),
             first_touch: None,
             trees: BTreeMap::new(),
@@ -171,6 +174,7 @@ impl MeasuredStorage {
                 }
                 let path = self.path(&wanted.name(&prefix, index));
                 // Each file has its own bytes, because some storages de-duplicate blocks.
+                self.made_bytes += wanted.written_bytes() / u64::from(wanted.count);
                 let seed = seed.wrapping_add(wanted.bytes).wrapping_add(u64::from(index));
                 match wanted.create(&path, seed)? {
                     Ok(file) => made.push(file),
@@ -272,7 +276,8 @@ impl MeasuredStorage {
     }
 
     /// How much a run with this budget may write here if nothing is asked for: 8 GiB a minute, 1 GiB on flash memory that
-    /// wears out early, as SD cards do, and at most a tenth of the file system.
+    /// wears out early, as SD cards do, and at most a tenth of the file system, but 256 MiB on
+    /// small ones.
     pub fn suitable_writes(&self, budget: Duration) -> u64 {
         let is_card = DeviceKind::of(&self.record()) == DeviceKind::Card;
         let each_minute: u64 = if is_card { 1 << 30 } else { 8 << 30 };

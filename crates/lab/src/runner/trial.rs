@@ -13,7 +13,7 @@ use seekless_results::{Decider, Turn, chosen_size, has_settled, title};
 use super::apart::Apart;
 use super::check::{Invalid, STRAY_PART, mode_of};
 use super::existing::UserFile;
-use super::needs::{writes, written_bytes};
+use super::needs::{trial_bytes, writes};
 use super::size::{SEVERAL_BYTES, all_bytes};
 use super::storage::MeasuredStorage;
 use super::{BenchError, BenchSession, Event};
@@ -226,9 +226,7 @@ impl BenchSession<'_> {
     /// Counts the bytes that a trial writes.
     fn count_written(&mut self, contest: &Contest, entry: &Entry) {
         if writes(contest, entry) {
-            // A file to overwrite is made first; a file with random overwrites is made only once.
-            let is_made = contest.target == Target::Overwrite && contest.random.is_none();
-            self.written_bytes += written_bytes(contest) * if is_made { 2 } else { 1 };
+            self.written_bytes += trial_bytes(contest);
         }
     }
 
@@ -497,7 +495,7 @@ impl BenchSession<'_> {
 /// Whether the first trial of a round is slower than the rest, because the previous trial was of another group: by 14 %
 /// for 8 files of 1M in memory (standard error 4 %), by 5 % for a file of 16M or 64M (4 %), but not if the trial waits
 /// for a device.
-fn is_small_and_warm(contest: &Contest) -> bool {
+pub(super) fn is_small_and_warm(contest: &Contest) -> bool {
     contest.cache == Cache::Warm && all_bytes(contest) <= SEVERAL_BYTES
 }
 

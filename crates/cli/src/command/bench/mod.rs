@@ -128,7 +128,7 @@ pub struct Arguments {
     /// Write at most this much in all
     ///
     /// By default, this is what the budget allows, at most 8G per minute (1G on memory cards) and a tenth of the file system,
-    /// unless --size or --rounds is given.
+    /// but 256M on small ones, unless --size or --rounds is given. What cannot fit is refused before it begins.
     #[arg(long, value_name = "SIZE", help_heading = TRIALS, hide_short_help = true, value_parser = parse_file_size, conflicts_with = "file",
         allow_hyphen_values = true)]
     most_written: Option<u64>,
