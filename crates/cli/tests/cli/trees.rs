@@ -207,7 +207,7 @@ fn what_is_excluded_is_left_out_and_a_bad_pattern_named() {
     ]);
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), ""), "{}", ended.stderr);
     for (words, expected) in [
-        (["-x", "[a"], "--exclude: "),
+        (["-x", "inner/[a"], "--exclude: "),
         (["-X", "gone"], "--exclude-from: gone: cannot read"),
     ] {
         let sentence = place
