@@ -61,9 +61,11 @@ fn body(view: &View<'_>, contest: &ContestView<'_>) -> Markup {
         (sustained::sustained(contest))
         (heatmap::by_block(contest))
         (drift::drift(view, contest))
-        details open[contest.contest.entries.len() <= 24] {
-            summary { "All figures" }
-            @if !contest.rows.is_empty() { (tables::table(&contest.figures(Detail::Full), true)) }
+        @if !contest.rows.is_empty() {
+            details open[contest.contest.entries.len() <= 24] {
+                summary { "All figures" }
+                (tables::table(&contest.figures(Detail::Full), true))
+            }
         }
         @for (sheet, is_open) in contest.details() { (tables::folded(&sheet, is_open)) }
     }
