@@ -41,7 +41,7 @@ pub use decider::{
     CONFIRMING_ROUNDS, Decider, Group, Next, Turn, conclude_now, contending_time, deciding_trials, planned_trials,
 };
 pub use kind::DeviceKind;
-pub use pool::{HALF_LIFE_DAYS, ONE_SITTING, is_alike, pool};
+pub use pool::{HALF_LIFE_DAYS, ONE_SITTING, is_alike, pool, pool_newest};
 pub use position::Position;
 pub use same::{NotComparable, fingerprint, objections};
 pub use setup::storage_setup;

@@ -7,14 +7,15 @@
 //! windows, and ways of emptying the cache.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use jiff::{SignedDuration, Timestamp};
-use seekless_record::{Contest, Entry, Run, Standing, Status, Storage, Trial, Verdict};
+use seekless_record::{Contest, Entry, Run, Standing, Status, Storage, StorageId, Trial, Verdict};
 
 use crate::between::Sitting;
 use crate::ranking::{JudgedMethod, conclude_judged, tell_other_sizes, write_down};
 use crate::same::{is_same_machine, subject};
+use crate::words::title;
 
 /// A sitting's weight halves after this many days.
 pub const HALF_LIFE_DAYS: f64 = 30.0;
@@ -51,6 +52,22 @@ pub fn pool(run: &Run, others: &[Run]) -> Run {
         }
     }
     pooled
+}
+
+/// Runs, the newest first: each that asks a question that no newer one asks, as concluded from all sittings up to it. The others
+/// would take the time of all sittings again for each, and are `None`.
+#[must_use]
+pub fn pool_newest(runs: &[Run]) -> Vec<Option<Run>> {
+    let mut asked: HashSet<(Option<&StorageId>, String)> = HashSet::new();
+    let pooled = runs.iter().enumerate().map(|(at, run)| {
+        let mut is_newest = false;
+        for contest in &run.contests {
+            let storage = run.storages.get(contest.storage);
+            is_newest |= asked.insert((storage.and_then(|storage| storage.id.as_ref()), title(contest)));
+        }
+        is_newest.then(|| pool(run, &runs[at + 1..]))
+    });
+    pooled.collect()
 }
 
 /// Whether a run may be combined with another, which is not one of its own: measured in the same way on the same machine, with a common

@@ -3,7 +3,7 @@
 use std::io;
 
 use seekless_record::{Contest, Run, Storage};
-use seekless_results::{ContestAnswer, View, Visible, pool, storage_words, visible};
+use seekless_results::{ContestAnswer, pool_newest, storage_words, visible};
 
 use super::page::Page;
 use super::runs::when;
@@ -11,11 +11,8 @@ use super::{BOLD, DIM};
 
 /// Shows what earlier runs, the newest first, conclude for the storages of a new run.
 pub fn show_known(page: &mut Page<'_>, new: &Run, earlier: &[Run]) -> io::Result<()> {
-    // The newest run that asked a question answers it, from all up to it.
     let mut answers: Vec<ContestAnswer> = Vec::new();
-    for (index, run) in earlier.iter().enumerate() {
-        let pooled = Visible::of(&pool(run, &earlier[index + 1..]));
-        let pooled = View::of(&pooled).run;
+    for pooled in pool_newest(earlier).iter().flatten() {
         let is_here = |contest: &&Contest| {
             let storage = pooled.storages.get(contest.storage);
             let is_same = |new: &Storage| storage.is_some_and(|storage| storage.id == new.id);
@@ -40,7 +37,7 @@ pub fn show_known(page: &mut Page<'_>, new: &Run, earlier: &[Run]) -> io::Result
     page.labelled(BOLD, "Known", 9, &sentence)?;
     answers
         .iter()
-        .try_for_each(|answer| page.aside(DIM, &answer.sentence()))
+        .try_for_each(|answer| page.aside(DIM, &visible(&answer.sentence())))
 }
 
 /// Whether a new run asks about the same: its experiments, and reading, writing, copying and comparing whole files.

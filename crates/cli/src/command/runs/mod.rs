@@ -11,7 +11,7 @@ use clap::{Args, Subcommand};
 use seekless_lab::store::{Document, Store};
 use seekless_record::Run;
 use seekless_report::comparison_to_html;
-use seekless_results::{Origin, bytes, compare, objections, pool, table, visible};
+use seekless_results::{Origin, bytes, compare, objections, pool_newest, table, visible};
 
 use super::sittings::over_sittings;
 use super::{Failure, unless_failed};
@@ -166,15 +166,13 @@ fn list(store: &Store, json: bool) -> Result<(), Failure> {
     let documents = store.documents()?;
     let (mut runs, failed) = read_all(&documents);
     runs.sort_by(|one, other| other.1.started.cmp(&one.1.started).then(other.0.id.cmp(&one.0.id)));
-    // Each answers from all sittings up to it, as when it is shown.
     let is_own = |document: &Document| document.origin == Origin::Own;
-    let own: Vec<Run> = runs
-        .iter()
-        .filter(|(document, _)| is_own(document))
-        .map(|(_, run)| run.clone())
-        .collect();
-    for (at, (_, run)) in runs.iter_mut().filter(|(document, _)| is_own(document)).enumerate() {
-        *run = pool(run, &own[at + 1..]);
+    let own = runs.iter().filter(|(document, _)| is_own(document));
+    let own: Vec<Run> = own.map(|(_, run)| run.clone()).collect();
+    let shown = runs.iter_mut().filter(|(document, _)| is_own(document));
+    for ((_, run), pooled) in shown.zip(pool_newest(&own)) {
+        // An older run of the same answers for itself.
+        *run = pooled.unwrap_or_else(|| std::mem::take(run));
     }
     let mut page = Page::stdout();
     if json {

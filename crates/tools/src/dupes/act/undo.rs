@@ -32,7 +32,7 @@ use super::{ActedOn, Action, BATCH, BATCH_BYTES, Error, Refused, Unwatched, cann
 use crate::Stop;
 use crate::visible::visible_path;
 
-/// The outcome of undoing a step for one name.
+/// The outcome of undoing a step for one name, the better first: they compare by that.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Undone {
     /// It is what it was.
