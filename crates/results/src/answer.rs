@@ -5,11 +5,14 @@ use seekless_method::Choice;
 use seekless_record::{Conclusion, Contest, Entry, Run, Sittings};
 
 use crate::position::Position;
-use crate::units::{percent, plural, seconds, slower, sound, times};
+use crate::units::{duration, percent, plural, seconds, slower, sound, times};
 use crate::words::{short_name, speed_in, title_in};
 
 /// The sentence of a contest that had no turn.
 pub const NOT_MEASURED: &str = "Not measured yet.";
+
+/// The heading of the time of the method to use over that of the plain loop.
+pub const VS_PLAIN: &str = "vs plain";
 
 /// An answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,12 +21,12 @@ pub struct ContestAnswer {
     pub question: String,
     /// The method to use; if there is none, why.
     pub method: String,
-    /// Its figures: a heading and a text each. For single requests, percentiles of their latency; else its time over that of the plain
+    /// Its figures: a heading and a text each. Single requests have percentiles of their latency before the time over that of the plain
     /// loop.
     pub figures: Vec<(&'static str, String)>,
     /// How sure it is, as in `≤ 4 % slower` than the best; empty if there is no method.
     pub certainty: String,
-    /// What that rests on: `this run`, `2 runs of an hour` or `3 sittings`.
+    /// What that rests on: `this run of 40 s`, `2 runs of an hour` or `3 sittings`.
     pub rests_on: String,
     /// Whether the method is recommended.
     pub is_decided: bool,
@@ -53,12 +56,12 @@ impl ContestAnswer {
             method: short_name(&used.name(), contest),
             figures: figures(contest, used),
             certainty: certainty(contest, conclusion, used),
-            rests_on: rests_on(conclusion),
+            rests_on: rests_on(run, conclusion),
             is_decided: conclusion.recommended.is_some(),
         })
     }
 
-    /// The question and the answer, as in `read 64M, cold: mmap (best, this run)`.
+    /// The question and the answer, as in `read 64M, cold: mmap (best, this run of 40 s)`.
     #[must_use]
     pub fn sentence(&self) -> String {
         format!("{}: {}", self.question, self.words())
@@ -77,7 +80,10 @@ impl ContestAnswer {
 fn certainty(contest: &Contest, conclusion: &Conclusion, used: &Entry) -> String {
     let finite = |cost: Option<f64>| cost.filter(|cost| (cost * 100.0).is_finite());
     match (conclusion.recommended.is_some(), finite(conclusion.costs_at_most)) {
-        (_, None) => Position::of(used, contest).word(),
+        (_, None) => match Position::of(used, contest) {
+            Position::Leading => "few rounds".to_owned(),
+            position => position.word(),
+        },
         (true, Some(0.0)) => "best".to_owned(),
         (true, Some(cost)) => match finite(conclusion.equal_within) {
             Some(within) => format!("equal within {}", percent(within)),
@@ -87,11 +93,11 @@ fn certainty(contest: &Contest, conclusion: &Conclusion, used: &Entry) -> String
     }
 }
 
-fn rests_on(conclusion: &Conclusion) -> String {
+fn rests_on(run: &Run, conclusion: &Conclusion) -> String {
     match conclusion.sittings {
         Some(Sittings { count, .. }) if count > 1 => plural(count.into(), "sitting", "sittings"),
         Some(Sittings { runs, .. }) if runs > 1 => format!("{runs} runs of an hour"),
-        _ => "this run".to_owned(),
+        _ => format!("this run of {}", duration(run.elapsed_seconds)),
     }
 }
 
@@ -100,21 +106,21 @@ fn figures(contest: &Contest, used: &Entry) -> Vec<(&'static str, String)> {
         return Vec::new();
     };
     let rate = sound(summary.bytes_per_second).map_or_else(String::new, |rate| speed_in(contest, rate));
-    let rate = ("rate", rate);
+    let mut figures = vec![("rate", rate)];
     if let Some(latency) = summary.latency {
         let percentiles = [
             ("p50", latency.p50_ns),
             ("p99", latency.p99_ns),
             ("p99.9", latency.p99_9_ns),
         ];
-        let percentiles = percentiles.map(|(head, ns)| (head, seconds(ns as f64 / 1e9)));
-        return [rate].into_iter().chain(percentiles).collect();
+        figures.extend(percentiles.map(|(head, ns)| (head, seconds(ns as f64 / 1e9))));
     }
     let plain = plain_loop(contest).and_then(|plain| plain.summary.as_ref());
     let gain = plain.map_or_else(String::new, |plain| {
         times(summary.seconds.median / plain.seconds.median)
     });
-    vec![rate, ("vs plain", gain)]
+    figures.push((VS_PLAIN, gain));
+    figures
 }
 
 /// The simplest loop that was measured: the first if there are several.
@@ -143,7 +149,7 @@ mod tests {
     fn an_answer_names_the_method_its_gain_over_the_plain_loop_and_what_it_rests_on() {
         let found = answer(&[("read/sync,block=128K", 2.0), ("read/sync,direct,block=4M", 1.0)], 8);
         assert_eq!((found.question.as_str(), found.is_decided), ("read 64 MiB, cold", true));
-        assert_eq!(found.words(), "sync direct,block=4M (best, this run)");
+        assert_eq!(found.words(), "sync direct,block=4M (best, this run of 1 s)");
         assert_eq!(found.figures[1], ("vs plain", "0.50x".to_owned()));
     }
 
@@ -152,10 +158,10 @@ mod tests {
         let found = answer(&[("read/mmap", 1.0), ("read/sync,block=4K", 1.0)], 3);
         assert_eq!(
             (found.words().as_str(), found.is_decided),
-            ("mmap (leads, this run)", false)
+            ("mmap (few rounds, this run of 1 s)", false)
         );
         let commands = answer(&[("command/one", 1.0), ("command/other", 2.0)], 8);
-        assert_eq!(commands.words(), "one (best, this run)");
+        assert_eq!(commands.words(), "one (best, this run of 1 s)");
         let nothing = answer(&[("read/mmap", 0.0)], 8);
         assert_eq!(nothing.words(), "Undecided: no trial is valid.");
     }

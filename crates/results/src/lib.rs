@@ -34,7 +34,7 @@ mod warnings;
 mod words;
 
 pub use anonymous::{Given, Known, anonymous};
-pub use answer::{ContestAnswer, NOT_MEASURED};
+pub use answer::{ContestAnswer, NOT_MEASURED, VS_PLAIN};
 pub use columns::{Cell, Line, Table, document_size};
 pub use compare::{Answer, Availability, Change, Comparison, ContestChange, MethodChange, compare, short};
 pub use decider::{

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use seekless_results::{ContestAnswer, NOT_MEASURED};
+use seekless_results::{ContestAnswer, NOT_MEASURED, VS_PLAIN};
 
 use super::page::{Page, columns_of};
 use super::table::{GAP, aligned, widths_of};
@@ -20,23 +20,41 @@ pub fn show_answers<'a>(page: &mut Page<'_>, answers: impl Iterator<Item = &'a C
     // What has no method does not interrupt the table of the others.
     answers.sort_by_key(|answer| answer.figures.is_empty());
     let heads = |answer: &ContestAnswer| answer.figures.iter().map(|(head, _)| *head).collect::<Vec<_>>();
-    let is_alike =
-        |one: &&ContestAnswer, other: &&ContestAnswer| heads(one) == heads(other) && one.rests_on == other.rests_on;
-    for alike in answers.chunk_by(is_alike) {
-        let heads = heads(alike[0]);
-        let has_gain = heads == ["rate", "vs plain"];
-        let are_short = alike.iter().any(|answer| is_short(answer));
-        let found = (0..=usize::from(has_gain)).map(|omitted| lines(alike, omitted, are_short));
-        let shorter = has_gain.then(|| slower_in_head(lines(alike, 1, are_short)));
-        let columns = page.width().columns();
-        let fits = |lines: &Vec<_>| !heads.is_empty() && columns >= at_of(lines) + NARROWEST_METHOD;
-        match found.chain(shorter).find(fits) {
-            Some(lines) => show_alike(page, alike, &lines, true)?,
-            None if heads.len() > 2 => show_alike(page, alike, &lines(alike, 0, false), false)?,
-            None => (alike.iter()).try_for_each(|answer| page.say(PLAIN, &answer.sentence()))?,
+    for resting in answers.chunk_by(|one, other| one.rests_on == other.rests_on) {
+        if let Some(legend) = legend(resting) {
+            page.say(DIM, &legend)?;
+        }
+        for alike in resting.chunk_by(|one, other| heads(one) == heads(other)) {
+            let has_percentiles = heads(alike[0]).len() > 2;
+            let are_short = alike.iter().any(|answer| is_short(answer));
+            let found = (0..=usize::from(!has_percentiles)).map(|omitted| lines(alike, omitted, are_short));
+            let columns = page.width().columns();
+            let fits = |lines: &Vec<_>| columns >= at_of(lines) + NARROWEST_METHOD;
+            match found.into_iter().find(fits) {
+                _ if alike[0].figures.is_empty() => {
+                    (alike.iter()).try_for_each(|answer| page.say(PLAIN, &answer.sentence()))?;
+                }
+                Some(lines) => show_alike(page, alike, &lines, true)?,
+                None if has_percentiles => show_alike(page, alike, &lines(alike, 0, false), false)?,
+                None => (alike.iter()).try_for_each(|answer| page.say(PLAIN, &answer.sentence()))?,
+            }
         }
     }
     Ok(())
+}
+
+/// What the answers rest on, and what their figures mean; `None` if no answer has a method.
+fn legend(answers: &[&ContestAnswer]) -> Option<String> {
+    let rests_on = &answers.first().filter(|answer| !answer.rests_on.is_empty())?.rests_on;
+    let mut legend = format!("From {rests_on}");
+    let is_gain = |(head, text): &(&str, String)| *head == VS_PLAIN && !text.is_empty();
+    if answers.iter().any(|answer| answer.figures.iter().any(is_gain)) {
+        legend += "; vs plain: time over a plain loop's";
+    }
+    if answers.iter().any(|answer| answer.certainty.contains('≤')) {
+        legend += "; ≤ 9 %: slower than the best by at most that";
+    }
+    Some(legend)
 }
 
 /// Whether a question has room in the line of its figures.
@@ -44,32 +62,24 @@ fn is_short(answer: &ContestAnswer) -> bool {
     columns_of(&answer.question) <= LONGEST_QUESTION
 }
 
-/// The cells before the methods, without the first figures and perhaps without questions; the first line has the headings.
+/// The cells before the methods, without the first figures and perhaps without questions; the first line has the headings. A figure
+/// that no answer has gets no column.
 fn lines(answers: &[&ContestAnswer], omitted: usize, with_questions: bool) -> Vec<Vec<String>> {
-    let line = |first: &str, figures: Vec<&str>, last: &str| {
-        let figures = figures.into_iter().skip(omitted);
-        let cells = [first].into_iter().chain(figures).chain([last]);
-        cells.map(str::to_owned).collect()
+    let is_told = |at: usize| answers.iter().any(|answer| !answer.figures[at].1.is_empty());
+    let told: Vec<usize> = (omitted..answers[0].figures.len()).filter(|&at| is_told(at)).collect();
+    let line = |first: &str, figure: &dyn Fn(usize) -> String, last: &str| {
+        let figures = told.iter().map(|&at| figure(at));
+        let cells = [first.to_owned()].into_iter().chain(figures);
+        cells.chain([last.to_owned()]).collect()
     };
-    let heads = answers[0].figures.iter().map(|(head, _)| *head).collect();
-    let first = if with_questions { &answers[0].rests_on } else { "" };
-    let mut lines = vec![line(first, heads, "how sure")];
+    let mut lines = vec![line("", &|at| answers[0].figures[at].0.to_owned(), "how sure")];
     lines.extend(answers.iter().map(|answer| {
         let is_here = with_questions && is_short(answer);
         let question = if is_here { &answer.question } else { "" };
-        let figures = answer.figures.iter().map(|(_, text)| text.as_str()).collect();
-        line(question, figures, &answer.certainty)
+        let certainty = &answer.certainty;
+        let certainty = certainty.strip_suffix(" slower").unwrap_or(certainty);
+        line(question, &|at| answer.figures[at].1.clone(), certainty)
     }));
-    lines
-}
-
-/// The same with "slower" in the heading only.
-fn slower_in_head(mut lines: Vec<Vec<String>>) -> Vec<Vec<String>> {
-    for (index, line) in lines.iter_mut().enumerate() {
-        let last = line.pop().unwrap_or_default();
-        let shorter = last.strip_suffix(" slower").unwrap_or(&last);
-        line.push(if index == 0 { "slower by" } else { shorter }.to_owned());
-    }
     lines
 }
 
@@ -88,13 +98,9 @@ fn show_alike(
     let widths = widths_of(lines);
     let aligned = |line: &[String]| aligned(line, &widths, |column| column == 0 || column + 1 == widths.len());
     let used = if is_behind { "use" } else { "" };
-    let rests_on = match lines[0][0].as_str() {
-        "" => format!(" ({})", answers[0].rests_on),
-        _ => String::new(),
-    };
     let header = aligned(&lines[0]);
     let header = if is_behind { &header } else { header.trim_end() };
-    writeln!(page, "{DIM}{header}{DIM:#}{BOLD}{used}{BOLD:#}{DIM}{rests_on}{DIM:#}")?;
+    writeln!(page, "{DIM}{header}{DIM:#}{BOLD}{used}{BOLD:#}")?;
     for (answer, line) in answers.iter().zip(&lines[1..]) {
         let style = if answer.is_decided { GOOD } else { PLAIN };
         if !is_behind {
@@ -121,13 +127,14 @@ mod tests {
             ("p50", "218.8 µs"),
             ("p99", "12.4 ms"),
             ("p99.9", "104.6 ms"),
+            ("vs plain", "0.43x"),
         ];
         ContestAnswer {
             question: "write 512 appends, each durable, 4 KiB by 4 writers".to_owned(),
             method: method.to_owned(),
             figures: figures.map(|(head, text)| (head, text.to_owned())).to_vec(),
             certainty: certainty.to_owned(),
-            rests_on: "this run".to_owned(),
+            rests_on: "this run of 40 s".to_owned(),
             is_decided: true,
         }
     }
@@ -149,7 +156,7 @@ mod tests {
         show_answers(&mut Page::new(&mut out, Width::of(80)), answers.iter()).unwrap();
         let text = String::from_utf8(anstream::adapter::strip_bytes(&out).into_vec()).unwrap();
         assert!(
-            text.contains("slower by") && text.contains("open, ≤ 53 %  sync"),
+            text.contains("how sure") && text.contains("open, ≤ 53 %  sync"),
             "{text}"
         );
         assert_eq!(text.matches("0.43x").count(), 2, "{text}");
@@ -158,7 +165,7 @@ mod tests {
 
     #[test]
     fn percentiles_of_commits_are_shown_in_80_columns() {
-        for certainty in ["best", "leads", "open, ≤ 19 % slower", "equal within 12 %"] {
+        for certainty in ["best", "few rounds", "open, ≤ 19 % slower", "equal within 12 %"] {
             let answers = [
                 commit("sync direct,preallocate=allocate,write-through", certainty),
                 commit("threads=4 fdatasync-each", certainty),
@@ -167,7 +174,15 @@ mod tests {
             show_answers(&mut Page::new(&mut out, Width::of(80)), answers.iter()).unwrap();
             let text = anstream::adapter::strip_bytes(&out).into_vec();
             let text = String::from_utf8(text).unwrap();
-            for word in ["p99.9", "104.6 ms", "(this run)", "threads=4", certainty] {
+            let shown = certainty.trim_end_matches(" slower");
+            for word in [
+                "p99.9",
+                "104.6 ms",
+                "From this run of 40 s",
+                "0.43x",
+                "threads=4",
+                shown,
+            ] {
                 assert!(text.contains(word), "{word}: {text}");
             }
             assert!(text.lines().all(|line| columns_of(line) <= 80), "{text}");

@@ -2,7 +2,7 @@
 
 use seekless_record::{Run, Sittings};
 
-use crate::units::plural;
+use crate::units::{duration, plural};
 
 /// The largest number of sittings that a contest of a run rests on, and the largest that one needs; `None` if each was
 /// concluded from its run alone.
@@ -20,12 +20,19 @@ pub fn sittings(run: &Run) -> Option<Sittings> {
 }
 
 pub(super) fn in_words(run: &Run) -> Option<String> {
-    let Sittings { count, needed, .. } = sittings(run)?;
+    let Sittings {
+        count, runs, needed, ..
+    } = sittings(run)?;
     let more = needed.map_or(0, |needed| needed.saturating_sub(count));
     let more_sittings = |more: u32| plural(more.into(), "more sitting", "more sittings");
     if count == 1 {
+        let time = if runs > 1 {
+            "hour of the runs".to_owned()
+        } else {
+            format!("{} of the run", duration(run.elapsed_seconds))
+        };
         return Some(format!(
-            "These verdicts hold for the hour of the run. {}, hours apart, should show what holds at other times.",
+            "These verdicts hold for the {time}. {}, hours apart, should show what holds at other times.",
             more_sittings(more.max(1))
         ));
     }

@@ -92,7 +92,10 @@ fn without_a_valid_trial_the_sentence_says_why_most_are_invalid() {
     none.contests[0].entries[0].status = Status::Unavailable("no ring".to_owned());
     assert_eq!(sentence(&none), "Not measured yet.");
     none.contests[0].entries[1].status = Status::Failed("Input/output error".to_owned());
-    assert_eq!(sentence(&none), "No method works here: no ring.");
+    assert_eq!(
+        sentence(&none),
+        "Left out: none of its methods is available here: no ring."
+    );
     let mut invalid = run(&[("read/mmap", 1.0)], 3);
     for (trial, why) in invalid
         .trials
