@@ -3,13 +3,11 @@
 //! Pages, screenshots and the packages of npm lie in `target/browser`. Where the browser or the packages cannot be had,
 //! that is a reason to skip, and not a failure.
 
-use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use anyhow::{Context, Result, bail};
-use clap::Args;
+use anyhow::{Context, Result};
 
 use crate::built::{self, beside, root};
 use crate::process::{check_interrupt, find_program, is_installed, run};
@@ -23,16 +21,6 @@ const FILES: [(&str, &str); 3] = [
     ("package-lock.json", include_str!("../browser/package-lock.json")),
     ("report.mjs", include_str!("../browser/report.mjs")),
 ];
-
-/// The picture of a report, for the README.
-#[derive(Args)]
-pub struct Picture {
-    /// The run: its ID, the beginning of it, `latest`, or the path of its JSON
-    run: OsString,
-    /// The picture
-    #[arg(long, short, default_value = "docs/report.png")]
-    output: PathBuf,
-}
 
 /// A short run whose methods are ranked, and a long one of hundreds of methods.
 const RUNS: [(&str, &str); 2] = [
@@ -63,25 +51,13 @@ pub fn test() -> Result<Vec<String>> {
         command.current_dir(self::directory()).envs(variables);
         run(command.args(bench.split(' ')).stdout(Stdio::null()))?;
     }
-    let [ranked, long] = RUNS.map(|(name, _)| name.as_ref());
-    drive(["test".as_ref(), browser.as_ref(), ranked, long])?;
+    let mut node = Command::new("node");
+    node.args(["report.mjs", "test"])
+        .arg(browser)
+        .args(RUNS.map(|(name, _)| name));
+    run(node.current_dir(self::directory()))?;
     println!("screenshots and PDF: target/browser/");
     Ok(Vec::new())
-}
-
-/// Takes the picture.
-pub fn picture(arguments: &Picture) -> Result<()> {
-    let browser = match prepared()? {
-        Ok(browser) => browser,
-        Err(reason) => bail!("no picture without a browser: {reason}"),
-    };
-    built::build(&[])?;
-    let page = directory().join("picture.html");
-    let mut report = Command::new(beside("debug/seekless")?);
-    run(report.arg("report").arg(&arguments.run).arg("--output").arg(&page))?;
-    let output = std::path::absolute(&arguments.output).context("the picture has no path")?;
-    let (picture, page) = ("picture".as_ref(), "picture.html".as_ref());
-    drive([picture, browser.as_ref(), page, output.as_ref()])
 }
 
 fn directory() -> PathBuf {
@@ -114,11 +90,4 @@ fn prepared() -> Result<Result<PathBuf, String>> {
         fs::write(directory.join("node_modules/.seekless-lock"), lock).context("cannot write what was installed")?;
     }
     Ok(Ok(browser))
-}
-
-fn drive(arguments: [&OsStr; 4]) -> Result<()> {
-    run(Command::new("node")
-        .current_dir(directory())
-        .arg("report.mjs")
-        .args(arguments))
 }

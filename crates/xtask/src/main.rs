@@ -33,8 +33,6 @@ enum Chore {
     /// Run random commands on real file systems, disturb them, and check the results (Linux, root)
     #[cfg(target_os = "linux")]
     Torture(torture::Arguments),
-    /// Take the picture of a report for the README
-    ReportPicture(browser::Picture),
 }
 
 fn main() -> ExitCode {
@@ -46,7 +44,6 @@ fn main() -> ExitCode {
         Chore::Rule(arguments) => rule::run(&arguments),
         #[cfg(target_os = "linux")]
         Chore::Torture(arguments) => torture::run(&arguments),
-        Chore::ReportPicture(arguments) => browser::picture(&arguments),
     });
     match result {
         Ok(()) => ExitCode::SUCCESS,

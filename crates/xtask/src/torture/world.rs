@@ -3,7 +3,6 @@
 //! Not here: which of them there are, and what they draw from (`disturb`).
 
 use std::collections::HashSet;
-use std::fmt::Write as _;
 use std::fs::{self, File, FileTimes, OpenOptions, Permissions};
 use std::io::{self, Seek, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, chown, symlink};
@@ -16,6 +15,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use fastrand::Rng;
 use rustix::fs::{CWD, OFlags, RenameFlags, XattrFlags, renameat_with, setxattr};
+use seekless::files::hexadecimal;
 
 use super::disturb::{Act, Disturber, Injection, Interference, MARK_BYTES};
 use super::plan::TrialPlan;
@@ -256,7 +256,7 @@ impl<'a> World<'a> {
         } else {
             let mut python = Command::new("python3");
             python.args(["-c", WRITE_MAPPED]).arg(path);
-            python.args([offset.to_string(), hex(wanted), hex(mark)]);
+            python.args([offset.to_string(), hexadecimal(wanted), hexadecimal(mark)]);
             python
         };
         act.wrote = mark.to_vec();
@@ -351,12 +351,5 @@ fn put_back(file: &File, times: &fs::Metadata) -> io::Result<()> {
 
 /// A line of the text form of updates.
 pub fn update_line(offset: usize, bytes: &[u8]) -> String {
-    format!("{{\"offset\": {offset}, \"hex\": \"{}\"}}\n", hex(bytes))
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    format!("{{\"offset\": {offset}, \"hex\": \"{}\"}}\n", hexadecimal(bytes))
 }
