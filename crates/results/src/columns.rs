@@ -174,7 +174,7 @@ fn of_experiment<'a>(run: &'a Run, trials: &[Vec<Vec<&Trial>>], experiment: &str
         let here: Vec<&Point> = here.collect();
         tables.extend(ways(&here).into_iter().map(|way| {
             let mut lines = lines(&here, &way, columns.len());
-            lines.extend(published(run, experiment, (durability, way), &columns));
+            lines.extend(published(run, experiment, durability, way, &columns));
             Table {
                 storage,
                 columns: columns.clone(),
@@ -192,7 +192,8 @@ fn of_experiment<'a>(run: &'a Run, trials: &[Vec<Vec<&Trial>>], experiment: &str
 fn published<'a>(
     run: &'a Run,
     experiment: &str,
-    (durability, way): (Durability, Way),
+    durability: Durability,
+    way: Way,
     columns: &[&Column],
 ) -> Vec<Line<'a>> {
     let is_here = |finding: &Finding| {

@@ -333,7 +333,9 @@ fn contest([first, second]: [&Run; 2], contests: [usize; 2], [one, other]: [Vec<
     let reference = reference(&sides, &common);
     let seconds = |(_, entry): &(usize, usize)| median(&now.seconds(*entry)).unwrap_or(f64::INFINITY);
     common.sort_by(|one, other| seconds(one).total_cmp(&seconds(other)));
-    let methods = common.iter().filter_map(|&pair| method(&sides, pair, reference));
+    let methods = common
+        .iter()
+        .filter_map(|&(one, other)| method(&sides, one, other, reference));
     let storages = &second.storages;
     let storage = &storages[now.judged.contest.storage];
     ContestChange {
@@ -376,11 +378,7 @@ fn reference(sides: &[Side<'_>; 2], common: &[(usize, usize)]) -> Option<(usize,
     methods.copied().rev().max_by_key(rounds)
 }
 
-fn method(
-    sides: &[Side<'_>; 2],
-    (one, other): (usize, usize),
-    reference: Option<(usize, usize)>,
-) -> Option<MethodChange> {
+fn method(sides: &[Side<'_>; 2], one: usize, other: usize, reference: Option<(usize, usize)>) -> Option<MethodChange> {
     let [before, now] = sides;
     let (old, new) = (before.seconds(one), now.seconds(other));
     let time = unpaired_ratio(&new, &old)?;

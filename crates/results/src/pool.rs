@@ -37,7 +37,8 @@ pub fn pool(run: &Run, others: &[Run]) -> Run {
     for (merged, judged) in all.iter().zip(&judged) {
         let contest = &mut pooled.contests[merged.index];
         if merged.has_others {
-            write_down(contest, conclude_judged(judged));
+            let (judgements, conclusion) = conclude_judged(judged);
+            write_down(contest, judgements, conclusion);
             for entry in &mut contest.entries {
                 let is_left_out = matches!(entry.status, Status::Failed(_) | Status::Unavailable(_));
                 let is_slower = |standing: &Standing| standing.verdict == Verdict::Slower;

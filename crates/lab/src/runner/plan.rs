@@ -83,7 +83,7 @@ impl Planner<'_> {
         let mut groups = Vec::new();
         for (plan, auto_bytes) in plans.iter().zip(sizes) {
             for (layout, bytes) in laid_out(plan) {
-                for contest in self.contests(plan, &layout, (bytes, auto_bytes), share) {
+                for contest in self.contests(plan, &layout, bytes, auto_bytes, share) {
                     groups.push(self.on_storages(plan, &contest));
                 }
             }
@@ -173,7 +173,8 @@ impl Planner<'_> {
         &self,
         plan: &ContestPlan,
         layout: &Layout,
-        (bytes, auto_bytes): (Option<u64>, u64),
+        bytes: Option<u64>,
+        auto_bytes: u64,
         share: Option<Duration>,
     ) -> Vec<Contest> {
         let mut contests = Vec::new();

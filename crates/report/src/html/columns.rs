@@ -80,7 +80,7 @@ fn plot(view: &View<'_>, index: usize, told: &Table<'_>, axes: &Axes) -> Markup 
     let at_place = |line: &Line<'_>, seconds| (axes.sizes.place(line.size_bytes as f64), axes.seconds.place(seconds));
     let measured = told.lines.iter().filter(|line| line.published.is_none());
     let drawing = html! {
-        (level_lines(&axes.seconds, 3, (LEFT - 4.0, WIDTH - RIGHT + 4.0), time))
+        (level_lines(&axes.seconds, 3, LEFT - 4.0, WIDTH - RIGHT + 4.0, time))
         @for &bytes in &axes.size_ticks {
             @let x = axes.sizes.place(bytes as f64);
             path.grid d={"M" (at(x)) " " (at(TOP)) "V" (at(HEIGHT - BOTTOM))} {}

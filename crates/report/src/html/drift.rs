@@ -38,7 +38,7 @@ pub(super) fn drift(view: &View<'_>, contest: &ContestView<'_>) -> Markup {
     let resumed = resumed.filter(|at| (start..=end).contains(at));
     let resumed: Vec<f64> = resumed.take(MOST_RESUMED).collect();
     let drawing = html! {
-        (level_lines(&up, 4, (LEFT, WIDTH - 20.0), short))
+        (level_lines(&up, 4, LEFT, WIDTH - 20.0, short))
         (axis(&across, 8, ("s", 1.0), TOP, TOP + HEIGHT))
         @for at_seconds in &resumed {
             @let x = across.place(*at_seconds);

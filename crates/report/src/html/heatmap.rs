@@ -135,7 +135,7 @@ impl Grid {
                 text.label x=(at(label - 10.0)) y=(at(y + 17.0)) text-anchor="end" { (clipped(name, LONGEST_LABEL)) }
                 @for (index, column) in columns.iter().enumerate() {
                     @if let Some(cell) = self.cells.get(&((*name).to_owned(), *column)) {
-                        (draw_cell(cell, fastest[index], unit.1, (label + width * index as f64, y, width)))
+                        (draw_cell(cell, fastest[index], unit.1, label + width * index as f64, y, width))
                     }
                 }
             }
@@ -156,7 +156,7 @@ fn is_framed(position: Position) -> bool {
     position.leads() || matches!(position, Position::Tie | Position::Open)
 }
 
-fn draw_cell(cell: &Cell, fastest: f64, unit: f64, (x, y, width): (f64, f64, f64)) -> Markup {
+fn draw_cell(cell: &Cell, fastest: f64, unit: f64, x: f64, y: f64, width: f64) -> Markup {
     let (class, figure) = match cell.rate {
         Some(rate) => {
             let part = rate / fastest;

@@ -132,7 +132,8 @@ pub(super) fn axis(scale: &Scale, about: usize, unit: (&str, f64), top: f64, bot
 pub(super) fn level_lines(
     scale: &Scale,
     about: usize,
-    (left, right): (f64, f64),
+    left: f64,
+    right: f64,
     figure: impl Fn(f64) -> String,
 ) -> Markup {
     html! {

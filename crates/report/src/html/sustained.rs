@@ -29,7 +29,7 @@ pub(super) fn sustained(contest: &ContestView<'_>) -> Markup {
         [point.from_bytes, point.to_bytes].map(|bytes| (across.place(bytes / GIB), y))
     });
     let drawing = html! {
-        (level_lines(&up, 4, (LEFT, RIGHT), short))
+        (level_lines(&up, 4, LEFT, RIGHT, short))
         (axis(&across, 8, ("GiB", 1.0), TOP, TOP + HEIGHT))
         path.line.winner d=(path(steps)) {}
     };

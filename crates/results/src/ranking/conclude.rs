@@ -439,13 +439,13 @@ pub fn conclude_all(run: &mut Run) {
     tell_other_sizes(&mut judged);
     let concluded: Vec<_> = judged.iter().map(conclude_judged).collect();
     drop(judged);
-    for (contest, concluded) in run.contests.iter_mut().zip(concluded) {
-        write_down(contest, concluded);
+    for (contest, (judgements, conclusion)) in run.contests.iter_mut().zip(concluded) {
+        write_down(contest, judgements, conclusion);
     }
 }
 
 /// Records the conclusion of a contest.
-pub(crate) fn write_down(contest: &mut Contest, (judgements, conclusion): (Vec<Judgement>, Conclusion)) {
+pub(crate) fn write_down(contest: &mut Contest, judgements: Vec<Judgement>, conclusion: Conclusion) {
     for (entry, (summary, standing)) in contest.entries.iter_mut().zip(judgements) {
         (entry.summary, entry.standing) = (summary, standing);
     }
