@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use seekless_results::{bytes, visible};
 use seekless_tools::dupes::act::choose::{Chosen, GroupChoice};
 use seekless_tools::dupes::act::report::RefusedPart;
-use seekless_tools::dupes::act::{Action, Needless, Ran, Settled, Step, StepOutcome};
+use seekless_tools::dupes::act::{Action, Needless, Ran, RefusalReason, Settled, Step, StepOutcome};
 use seekless_tools::json::written;
 use serde_json::{Value, json};
 
@@ -86,8 +86,9 @@ impl Acts {
         let path = refused.path.as_deref().map(|path| self.shown(path));
         let place = (!refused.place.is_empty()).then(|| refused.place.clone());
         let words: Vec<String> = [place, path].into_iter().flatten().collect();
-        say(&format!("refused: {}: {}", words.join(", "), visible(&refused.why)));
-        let json = json!({"place": refused.place, "reason": refused.why});
+        let why = refused.why.to_string();
+        say(&format!("refused: {}: {}", words.join(", "), visible(&why)));
+        let json = json!({"place": refused.place, "reason": why});
         self.object(&object("refused", json, refused.path.as_deref()))
     }
 
@@ -193,15 +194,16 @@ impl Acts {
         let same = |index: usize| (index > 0).then_some("same file");
         for kept in &choice.kept {
             for (index, path) in kept.paths.iter().enumerate() {
-                let why = same(index).unwrap_or(&kept.why);
-                line("keep", path, choice.files.is_some(), [Some(why), None])?;
+                let why = same(index).map_or_else(|| kept.why.to_string(), str::to_owned);
+                line("keep", path, choice.files.is_some(), [Some(&why), None])?;
             }
         }
         for (path, why) in &choice.directories {
+            let why = why.as_ref().map(ToString::to_string);
             line(word(why.as_deref()), path, true, [why.as_deref(), None])?;
         }
         for (step, outcome) in choice.steps.iter().zip(outcomes) {
-            let why = outcome.as_ref().and_then(StepOutcome::why);
+            let why = outcome.as_ref().and_then(StepOutcome::why).map(String::from);
             if is_needless(outcome) || choice.files.is_some() && why.is_none() {
                 continue;
             }
@@ -241,9 +243,9 @@ impl Acts {
 
     /// Writes what came of a step: to standard error if it was not done.
     pub fn outcome(&mut self, step: &Step, outcome: &StepOutcome) -> io::Result<()> {
-        let tell = |told: &str, why: &str| {
+        let tell = |told: &str, why: &RefusalReason| {
             let shown = self.shown(&step.file.paths[0]);
-            say(&format!("{shown}: {told}: {}", visible(why)));
+            say(&format!("{shown}: {told}: {}", visible(&why.to_string())));
         };
         match outcome {
             StepOutcome::Done { .. } => self.directories_done += u64::from(step.file.is_directory),
@@ -268,7 +270,10 @@ impl Acts {
                 format!("earlier run was killed: {done} done, {left} put back or not begun{failed}")
             }
             Settled::PutBack => "put back after an earlier run was killed".to_owned(),
-            Settled::Failed { why } => format!("not settled after an earlier run was killed: {}", visible(why)),
+            Settled::Failed { why } => format!(
+                "not settled after an earlier run was killed: {}",
+                visible(&why.to_string())
+            ),
         };
         say(&format!("{}: {words}", self.shown(path)));
     }
@@ -367,7 +372,7 @@ impl Acts {
         json["kind"] = "step".into();
         json["action"] = self.action.word().into();
         json["outcome"] = outcome.map_or("planned".into(), |outcome| json!(outcome)["outcome"].take());
-        json["reason"] = outcome.and_then(StepOutcome::why).into();
+        json["reason"] = outcome.and_then(StepOutcome::why).map(String::from).into();
         if let Some(StepOutcome::Done { gained_bytes }) = outcome {
             json["gained_bytes"] = (*gained_bytes).into();
         }

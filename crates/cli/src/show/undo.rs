@@ -22,8 +22,6 @@ pub struct UndoneFiles {
     /// Files, and directories.
     restored: [u64; 2],
     nothing: u64,
-    /// Why there is nothing to undo, which is the same for all.
-    unneeded: String,
     failed: u64,
     /// Steps that were told.
     pub steps: u64,
@@ -40,7 +38,7 @@ impl UndoneFiles {
         self.steps += 1;
         *match step.names().map(|(_, undone)| undone).max() {
             Some(Undone::Failed { .. }) => &mut self.failed,
-            Some(Undone::Nothing { .. }) => &mut self.nothing,
+            Some(Undone::Nothing) => &mut self.nothing,
             Some(_) => &mut self.restored[usize::from(step.file.is_directory)],
             None => return Ok(()),
         } += 1;
@@ -56,16 +54,13 @@ impl UndoneFiles {
             let tell = |what: &str, why: &str| drop(writeln!(stderr(), "seekless dupes: {shown}: {what}: {why}"));
             match undone {
                 Undone::Restored => {}
-                Undone::Nothing { why } => {
-                    self.unneeded.clone_from(why);
-                    continue;
-                }
+                Undone::Nothing => continue,
                 Undone::Apart { names } => tell(
                     &format!("{would}restored as a file of its own"),
                     &format!("it had {} outside the search", counted(*names, "hard link")),
                 ),
                 Undone::Failed { why } => {
-                    tell(&format!("{not}restored"), &visible(why));
+                    tell(&format!("{not}restored"), &visible(&why.to_string()));
                     continue;
                 }
             }
@@ -92,7 +87,10 @@ impl UndoneFiles {
         };
         words += &and_also(self.failed, not);
         if self.nothing > 0 {
-            let (count, why) = (files(self.nothing), &self.unneeded);
+            let (count, why) = (
+                files(self.nothing),
+                "files that share blocks have their own bytes and metadata",
+            );
             let _ = write!(words, ", {count} with nothing to undo: {why}");
         }
         page.say(PLAIN, &(words + "."))?;

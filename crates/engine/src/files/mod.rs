@@ -13,6 +13,7 @@ mod held;
 mod holes;
 mod identity;
 mod kind;
+mod name;
 mod path_text;
 mod read;
 mod watch;
@@ -34,9 +35,9 @@ pub(crate) use kind::{
     directory_of, open_regular, open_without_waiting, require_regular, stat_open_regular, stat_regular,
 };
 pub use kind::{kind_of, with_article};
+pub use name::NameInDirectory;
 pub(crate) use path_text::serialize_optional_path;
 pub use path_text::{PATH_BYTES, hexadecimal, serialize_path};
 pub use read::{read_full, read_some};
-pub(crate) use watch::Unwatched;
-pub use watch::{StepKind, Watch, WatchedStep};
+pub use watch::{StepKind, Unwatched, Watch, WatchedStep};
 pub use whole::{WholeFile, with_new_name};

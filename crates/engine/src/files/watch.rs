@@ -76,7 +76,8 @@ impl dyn Watch + '_ {
 }
 
 /// A watch that does nothing.
-pub(crate) struct Unwatched;
+#[derive(Debug)]
+pub struct Unwatched;
 
 impl Watch for Unwatched {
     fn before(&self, _step: &WatchedStep<'_>) -> io::Result<()> {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use seekless_sys::{self as sys, Access};
 
 use super::grown::{cut_padding, cut_zeros, extend};
-use super::place::{PlaceBeside, with_protection};
+use super::place::with_protection;
 use super::planned::planned;
 use super::resolved::Updates;
 use super::target::{Going, Others, Target, exclude_others, not_exclusive, sync};
@@ -18,7 +18,7 @@ use super::updater::Updater;
 use super::writes::reach;
 use super::{UpdateTarget, journal, replace};
 use crate::error::{Error, Result, UpdateErrorKind, full_text};
-use crate::files::{FileId, Held, Unwatched, Watch};
+use crate::files::{FileId, Held, NameInDirectory, Unwatched, Watch};
 use crate::log;
 use crate::plan::done::Done;
 use crate::plan::{PlanLimits, Safety};
@@ -127,7 +127,7 @@ pub fn commit_watched(path: &Path, updates: &Updates, commit: &Commit, watch: &d
 
 /// The same, with the method, and why it was chosen.
 pub(crate) fn commit_done(path: &Path, updates: &Updates, commit: &Commit, watch: &dyn Watch) -> Result<Done<Updated>> {
-    let place = &PlaceBeside::of(path)?;
+    let place = &NameInDirectory::of(path)?;
     let done = |is_exact| {
         let plan = |durability| {
             let limits = PlanLimits {
@@ -147,7 +147,7 @@ pub(crate) fn commit_done(path: &Path, updates: &Updates, commit: &Commit, watch
 }
 
 fn commit_by(
-    place: &PlaceBeside,
+    place: &NameInDirectory,
     updates: &Updates,
     method: &Method,
     commit: &Commit,
@@ -165,7 +165,7 @@ fn commit_by(
 
 /// Updates the file in place, by a prepared mechanism or one that is prepared here.
 pub(super) fn in_place(
-    place: &PlaceBeside,
+    place: &NameInDirectory,
     updates: &Updates,
     method: &Method,
     commit: &Commit,
@@ -193,7 +193,7 @@ pub(super) fn in_place(
     };
     let journal = match commit.safety {
         Safety::Journal if !updates.is_empty() => {
-            Some(journal::write(place, &side, (bytes_before, updates), commit, watch)?)
+            Some(journal::write(place, &side, bytes_before, updates, commit, watch)?)
         }
         _ => None,
     };
@@ -275,10 +275,10 @@ const LINGERING: Duration = Duration::from_millis(500);
 /// Fails if another update of the file is running, before the file is opened for writing, which would end the lease of
 /// a replacement. An update in place may lose its lease here, and then writes only the bytes of its updates. Reading
 /// `/proc/locks` each time would take longer than a small update, because the kernel waits for all processors.
-pub(super) fn refuse_second(place: &PlaceBeside) -> Result<()> {
+pub(super) fn refuse_second(place: &NameInDirectory) -> Result<()> {
     let started = Instant::now();
     loop {
-        match place.open(Access::Read) {
+        match place.open_with(Access::Read) {
             Ok(file) => return hold(Arc::new(file), place).map(drop),
             // Another process has a lease.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -297,12 +297,12 @@ pub(super) fn refuse_second(place: &PlaceBeside) -> Result<()> {
     }
 }
 
-fn running(place: &PlaceBeside) -> Error {
+fn running(place: &NameInDirectory) -> Error {
     place.failed(UpdateErrorKind::Running)
 }
 
 /// Locks the file. Fails if another update of the file is running, or the name belongs to another file by now.
-pub(super) fn hold(file: Arc<File>, place: &PlaceBeside) -> Result<Held> {
+pub(super) fn hold(file: Arc<File>, place: &NameInDirectory) -> Result<Held> {
     let held = Held::lock(file, LINGERING).map_err(|error| place.system("lock", error))?;
     let held = held.ok_or_else(|| running(place))?;
     place.require_is(held.facts().id())?;

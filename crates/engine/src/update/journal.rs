@@ -16,12 +16,11 @@ use seekless_sys::{self as sys, Support};
 use super::commit::Commit;
 use super::form::{EMPTY_BYTES, Header, JournalWriter, Read, Record, records_bytes};
 use super::grown;
-use super::place::PlaceBeside;
 use super::resolved::Updates;
 use super::target::Going;
 use super::writes::{WriteLayout, Writes};
 use crate::error::{Beside, Error, Result, UpdateErrorKind};
-use crate::files::{StepKind, Watch, read_full};
+use crate::files::{NameInDirectory, StepKind, Watch, read_full};
 use crate::transfer::Side;
 use seekless_method::UpdateOrder;
 
@@ -40,19 +39,14 @@ pub(super) fn journal_name(of: &OsStr) -> OsString {
 }
 
 /// Fails where an update was interrupted and nobody has recovered the file yet.
-pub(super) fn refuse_left(place: &PlaceBeside) -> Result<()> {
+pub(super) fn refuse_left(place: &NameInDirectory) -> Result<()> {
     let name = journal_name(&place.name);
     let journal = place.beside(&name);
     match place.facts_of(&name) {
-        Err(error) if can_have_none(&error) => Ok(()),
+        Ok(None) => Ok(()),
+        Ok(Some(_)) => Err(place.failed(UpdateErrorKind::Interrupted(journal))),
         Err(error) => Err(Error::system(&journal, "stat", error)),
-        Ok(_) => Err(place.failed(UpdateErrorKind::Interrupted(journal))),
     }
-}
-
-/// Whether there is no journal by the error of looking for it: the name of the file may leave no room for that of one.
-pub(super) fn can_have_none(error: &io::Error) -> bool {
-    [io::ErrorKind::NotFound, io::ErrorKind::InvalidFilename].contains(&error.kind())
 }
 
 const WRITING: &str = "write the journal";
@@ -60,7 +54,7 @@ const UNDOING: &str = "undo the update";
 
 /// A journal that is whole and on the device.
 pub(super) struct Journal<'a> {
-    place: &'a PlaceBeside,
+    place: &'a NameInDirectory,
     path: PathBuf,
     file: File,
     reserve: Option<File>,
@@ -69,9 +63,10 @@ pub(super) struct Journal<'a> {
 
 /// Writes the journal of an update, and brings it and its name to the device.
 pub(super) fn write<'a>(
-    place: &'a PlaceBeside,
+    place: &'a NameInDirectory,
     side: &Side<'_>,
-    (bytes_before, updates): (u64, &Updates),
+    bytes_before: u64,
+    updates: &Updates,
     commit: &Commit,
     watch: &dyn Watch,
 ) -> Result<Journal<'a>> {
@@ -103,7 +98,7 @@ pub(super) fn write<'a>(
         bytes_before,
         bytes_after: side.bytes,
     };
-    let written = fill((&journal, &path), &header, side, updates).and_then(|bytes| {
+    let written = fill(&journal, &path, &header, side, updates).and_then(|bytes| {
         let reserve = reserve_for_undo(place, side, updates).map_err(failed)?;
         watch.step(StepKind::Sync, &path, WRITING, || sys::sync(&journal))?;
         place.sync_directory(&path, watch)?;
@@ -127,7 +122,7 @@ const COPIES_ON_WRITE: [&str; 4] = ["btrfs", "zfs", "bcachefs", "nilfs2"];
 
 /// Allocates what undoing may take where the disk is full by then, in a file without a name: what such a file takes can be
 /// given back even when a truncation finds no room. None where undoing takes nothing.
-fn reserve_for_undo(place: &PlaceBeside, side: &Side<'_>, updates: &Updates) -> io::Result<Option<File>> {
+fn reserve_for_undo(place: &NameInDirectory, side: &Side<'_>, updates: &Updates) -> io::Result<Option<File>> {
     if !COPIES_ON_WRITE.contains(&sys::file_system(side.path)?.type_name.as_str()) {
         return Ok(None);
     }
@@ -175,7 +170,7 @@ pub(super) fn bytes(updates: &Updates) -> Result<u64> {
     Ok(*updates.journal_bytes.get_or_init(|| all))
 }
 
-fn fill((journal, path): (&File, &Path), header: &Header, side: &Side<'_>, updates: &Updates) -> Result<u64> {
+fn fill(journal: &File, path: &Path, header: &Header, side: &Side<'_>, updates: &Updates) -> Result<u64> {
     let failed = |error| Error::system(path, WRITING, error);
     let mut writer = JournalWriter::new(journal, header);
     let mut before = vec![0; READ_BYTES];
@@ -307,7 +302,7 @@ fn changed<'a>(found: &'a [u8], record: &'a Record) -> impl Iterator<Item = (usi
     })
 }
 
-pub(super) fn remove(place: &PlaceBeside, watch: &dyn Watch) -> Result<()> {
+pub(super) fn remove(place: &NameInDirectory, watch: &dyn Watch) -> Result<()> {
     let name = journal_name(&place.name);
     let path = place.beside(&name);
     watch.step(StepKind::Remove, &path, "remove the journal", || {

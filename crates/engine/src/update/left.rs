@@ -2,15 +2,13 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
-use std::io;
 use std::os::unix::fs::MetadataExt;
 
-use seekless_sys::{self as sys, Access};
+use seekless_sys as sys;
 
-use super::place::PlaceBeside;
 use super::state::WatchedState;
 use crate::error::{Other, Result, UpdateErrorKind};
-use crate::files::{StepKind, Watch, is_name_of_empty};
+use crate::files::{NameInDirectory, StepKind, Watch, is_name_of_empty};
 
 /// The prefix of the names of new files. Behind it are the inodes of the old and the new file, and the old one's mtime
 /// in seconds and nanoseconds: these identify a file as one of ours.
@@ -47,7 +45,7 @@ impl Told {
 /// # Errors
 /// The system's; [`UpdateErrorKind::TwoFiles`] for a file under such a name that holds, or may hold, what other
 /// processes wrote or saved.
-pub(super) fn recover(place: &PlaceBeside, file: &File, watch: &dyn Watch) -> Result<()> {
+pub(super) fn recover(place: &NameInDirectory, file: &File, watch: &dyn Watch) -> Result<()> {
     let found = &place.metadata(file)?;
     let failed = |error| place.system("search its directory for files of a killed update", error);
     let trusted = [0, sys::effective_user(), found.uid()];
@@ -56,9 +54,8 @@ pub(super) fn recover(place: &PlaceBeside, file: &File, watch: &dyn Watch) -> Re
         if !name.as_encoded_bytes().starts_with(b".seekless-") {
             continue;
         }
-        let left = match place.facts_of(&name) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-            left => left.map_err(failed)?,
+        let Some(left) = place.facts_of(&name).map_err(failed)? else {
+            continue;
         };
         if !left.is_file() || !trusted.contains(&left.owner) {
             continue;
@@ -95,8 +92,10 @@ pub(super) fn recover(place: &PlaceBeside, file: &File, watch: &dyn Watch) -> Re
 }
 
 /// Whether a file beside another has its owner, mode and attributes.
-fn is_like(place: &PlaceBeside, name: &OsStr, file: &File) -> bool {
-    let states = open_to_read(place, name).and_then(|left| Ok((WatchedState::of(&left)?, WatchedState::of(file)?)));
+fn is_like(place: &NameInDirectory, name: &OsStr, file: &File) -> bool {
+    let states = place
+        .open_of(name)
+        .and_then(|left| Ok((WatchedState::of(&left)?, WatchedState::of(file)?)));
     states.is_ok_and(|(left, file)| {
         let rights = |state: &WatchedState| (state.facts.mode, state.facts.owner, state.facts.group);
         rights(&left) == rights(&file) && left.attributes == file.attributes
@@ -104,10 +103,6 @@ fn is_like(place: &PlaceBeside, name: &OsStr, file: &File) -> bool {
 }
 
 /// Whether no replacement is using a file: one that does has locked the old and the new file.
-fn is_abandoned(place: &PlaceBeside, name: &OsStr) -> bool {
-    open_to_read(place, name).is_ok_and(|file| file.try_lock().is_ok())
-}
-
-fn open_to_read(place: &PlaceBeside, name: &OsStr) -> io::Result<File> {
-    place.directory.open_plain(name, Access::Read)
+fn is_abandoned(place: &NameInDirectory, name: &OsStr) -> bool {
+    place.open_of(name).is_ok_and(|file| file.try_lock().is_ok())
 }

@@ -6,11 +6,10 @@ use std::path::Path;
 
 use super::commit::refuse_second;
 use super::cost::{UpdateCost, cost, counted, safety_bytes};
-use super::place::PlaceBeside;
 use super::resolved::Updates;
 use crate::error::{Error, Result, full_text};
 use crate::facts::{Costs, FileFacts, costs_in, has_holes, shares_blocks};
-use crate::files::{data_ranges, directory_of, open_without_waiting};
+use crate::files::{NameInDirectory, data_ranges, directory_of, open_without_waiting};
 use crate::log;
 use crate::plan::{self, Gaps, Plan, PlanLimits, Safety, UpdateFacts};
 use seekless_method::{CachePolicy, Durability, Method};
@@ -67,7 +66,7 @@ impl Look {
     /// The system's; [`crate::error::UpdateErrorKind::Running`] if another update of the file is running, whose lease
     /// opening would end.
     pub fn assuming(path: &Path, limits: &PlanLimits) -> Result<Self> {
-        refuse_second(&PlaceBeside::of(path)?)?;
+        refuse_second(&NameInDirectory::of(path)?)?;
         let metadata = fs::metadata(path).map_err(|error| Error::system(path, "stat", error))?;
         let file = open_without_waiting(path).ok();
         let mut found = FileFacts::of(&metadata, file.as_ref());
@@ -159,14 +158,14 @@ fn of_file(updates: &Updates, facts: &UpdateFacts, limits: &PlanLimits) -> Resul
 
 /// Measures the costs of writing in the directory of a file.
 fn measured_costs(path: &Path, with_device: bool) -> Result<Costs> {
-    let place = PlaceBeside::of(path)?;
+    let place = NameInDirectory::of(path)?;
     let measured = costs_in(&place.directory, with_device);
     measured.map_err(|error| place.system("measure writing in its directory", error))
 }
 
 /// Bytes that a copy of the file takes: its data, or nothing if blocks can be shared in its directory.
 fn copied_bytes(path: &Path) -> Result<u64> {
-    let path = &PlaceBeside::of(path)?.path;
+    let path = &NameInDirectory::of(path)?.path;
     if shares_blocks(directory_of(path)) {
         return Ok(0);
     }

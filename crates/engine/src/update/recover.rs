@@ -13,11 +13,10 @@ use seekless_sys::{self as sys, Access};
 
 use super::commit::{hold, refuse_second};
 use super::form::{Header, Read, Record};
-use super::journal::{can_have_none, journal_name, read_or_zeros, remove};
+use super::journal::{journal_name, read_or_zeros, remove};
 use super::left;
-use super::place::PlaceBeside;
 use crate::error::{Beside, Doubt, Error, RecoverError, Result};
-use crate::files::{Exposed, StepKind, Unwatched, Watch, WatchedStep};
+use crate::files::{Exposed, NameInDirectory, StepKind, Unwatched, Watch, WatchedStep};
 
 /// What recovering a file did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +45,7 @@ pub fn recover(path: impl AsRef<Path>) -> Result<Recovered> {
 /// As [`recover`], and those of the watch.
 #[doc(hidden)]
 pub fn recover_watched(path: &Path, watch: &dyn Watch) -> Result<Recovered> {
-    let place = &PlaceBeside::of(path)?;
+    let place = &NameInDirectory::of(path)?;
     refuse_second(place)?;
     let file = Arc::new(place.open_for_writing()?);
     place.require_findable(&file, Beside::Journal)?;
@@ -71,7 +70,7 @@ pub fn recover_watched(path: &Path, watch: &dyn Watch) -> Result<Recovered> {
 
 /// A file with an interrupted update, and the journal.
 struct Interrupted<'a> {
-    place: &'a PlaceBeside,
+    place: &'a NameInDirectory,
     file: &'a File,
     journal: File,
     journal_path: PathBuf,
@@ -79,16 +78,15 @@ struct Interrupted<'a> {
 
 impl<'a> Interrupted<'a> {
     /// Opens the journal, if there is one; only this user, the file's owner or root can have written it.
-    fn find(place: &'a PlaceBeside, file: &'a File) -> Result<Option<Self>> {
+    fn find(place: &'a NameInDirectory, file: &'a File) -> Result<Option<Self>> {
         let name = journal_name(&place.name);
         let journal_path = place.beside(&name);
         let failed = |error| Error::system(&journal_path, "open the journal", error);
         let doubted = |doubt| Err(doubted(&journal_path, place, doubt));
-        match place.facts_of(&name) {
-            Err(error) if can_have_none(&error) => return Ok(None),
-            Err(error) => return Err(failed(error)),
-            Ok(found) if !found.is_file() => return doubted(Doubt::NotRegular),
-            Ok(_) => {}
+        match place.facts_of(&name).map_err(failed)? {
+            None => return Ok(None),
+            Some(found) if !found.is_file() => return doubted(Doubt::NotRegular),
+            Some(_) => {}
         }
         let journal = place.directory.open_plain(&name, Access::Read).map_err(failed)?;
         let looked = journal.metadata().and_then(|found| Ok((found, file.metadata()?)));
@@ -209,7 +207,7 @@ impl<'a> Interrupted<'a> {
     }
 }
 
-fn doubted(journal: &Path, place: &PlaceBeside, doubt: Doubt) -> Error {
+fn doubted(journal: &Path, place: &NameInDirectory, doubt: Doubt) -> Error {
     let (journal, file) = (journal.to_owned(), place.path.clone());
     RecoverError { journal, file, doubt }.into()
 }

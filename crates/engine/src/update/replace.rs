@@ -18,7 +18,6 @@ use super::attributes;
 use super::commit::{Commit, Updated, fill, harden, hold, refuse_second, written};
 use super::journal::refuse_left;
 use super::left;
-use super::place::PlaceBeside;
 use super::resolved::Updates;
 use super::state::WatchedState;
 use super::target::{Going, Others};
@@ -26,7 +25,7 @@ use super::updater::Updater;
 use super::writes::reach;
 use crate::copy::Copier;
 use crate::error::{Beside, Error, Other, Result, UpdateErrorKind};
-use crate::files::{Exchange, NotExchanged, StepKind, Watch, make_beside};
+use crate::files::{Exchange, NameInDirectory, NotExchanged, StepKind, Watch, make_beside};
 use crate::log;
 use crate::part::Part;
 use crate::plan;
@@ -34,14 +33,14 @@ use crate::transfer::{Destination, Side};
 use seekless_method::{Method, Operation};
 
 pub(super) fn replace(
-    place: &PlaceBeside,
+    place: &NameInDirectory,
     updates: &Updates,
     method: &Method,
     commit: &Commit,
     watch: &dyn Watch,
 ) -> Result<Updated> {
     refuse_second(place)?;
-    let old = place.open(Access::Read).map(Arc::new);
+    let old = place.open_with(Access::Read).map(Arc::new);
     let old = old.map_err(|error| place.system("open", error))?;
     let mut held = hold(Arc::clone(&old), place)?;
     // A user who may not write to the file may not replace it either. This is checked after locking, because opening
@@ -68,7 +67,7 @@ pub(super) fn replace(
     let new = NewFile::make(place, &found, watch)?;
     let prepared = attributes::keep_flags(&old, &new.file, &place.path);
     let made = prepared
-        .and_then(|()| copy((&old, &place.path), &new))
+        .and_then(|()| copy(&old, &place.path, &new))
         .and_then(|copied_bytes| {
             let done = update(&new, found.len(), updates, method, watch)?;
             attributes::keep(&old, &new.file, &place.path)?;
@@ -102,7 +101,7 @@ pub(super) fn replace(
 }
 
 /// The error of a call on the new file: the update was undone, and the old file is unchanged.
-fn unmade(place: &PlaceBeside, cause: Error) -> Error {
+fn unmade(place: &NameInDirectory, cause: Error) -> Error {
     let is_lost = matches!(cause.update_kind(), Some(UpdateErrorKind::NotKept { .. }));
     if !is_lost && !matches!(cause, Error::System { .. }) {
         return cause;
@@ -134,7 +133,7 @@ fn update(
 }
 
 /// Shares the blocks if the file system can, otherwise copies them; returns the bytes copied.
-fn copy((from, old_path): (&File, &Path), new: &NewFile<'_>) -> Result<u64> {
+fn copy(from: &File, old_path: &Path, new: &NewFile<'_>) -> Result<u64> {
     let failed = |error: io::Error| Error::system(&new.path, "copy the file into it", error);
     match sys::clone_file(from, &new.file).map_err(failed)? {
         Support::Available(()) => Ok(0),
@@ -157,7 +156,7 @@ fn sync(new: &NewFile, watch: &dyn Watch) -> Result<()> {
 /// A new file that is removed unless it has taken the old one's name. If the file system supports that, it has no name
 /// until it is complete, so that a kill leaves nothing behind.
 struct NewFile<'a> {
-    place: &'a PlaceBeside,
+    place: &'a NameInDirectory,
     file: File,
     /// Its temporary name beside the old one.
     name: OsString,
@@ -169,7 +168,7 @@ struct NewFile<'a> {
 
 impl<'a> NewFile<'a> {
     /// Creates the file that will replace another.
-    fn make(place: &'a PlaceBeside, old: &Metadata, watch: &dyn Watch) -> Result<Self> {
+    fn make(place: &'a NameInDirectory, old: &Metadata, watch: &dyn Watch) -> Result<Self> {
         let failed = |error| place.system("create a new file in its directory", error);
         watch.announce(StepKind::Make, &place.path).map_err(failed)?;
         // Syncs the directory first, so that an error of that is found before anything is done.
@@ -185,15 +184,15 @@ impl<'a> NewFile<'a> {
     }
 
     /// Creates it with a name, on file systems without unnamed files.
-    fn make_named(place: &'a PlaceBeside, old: &Metadata) -> io::Result<Self> {
+    fn make_named(place: &'a NameInDirectory, old: &Metadata) -> io::Result<Self> {
         let (file, first_name) = make_beside(&place.directory)?;
         // By renaming, not by linking: FUSE treats file and link as two files, each with a page cache. The target name
         // contains our inode, so no other file has it.
         let renamed = || {
             let name = left::name_of(old, &file.metadata()?);
             match place.facts_of(&name) {
-                Ok(_) => Err(io::ErrorKind::AlreadyExists.into()),
-                Err(_) => place.directory.rename(&first_name, &name).map(|()| name),
+                Ok(Some(_)) => Err(io::ErrorKind::AlreadyExists.into()),
+                _ => place.directory.rename(&first_name, &name).map(|()| name),
             }
         };
         let name = renamed().inspect_err(|_| {
@@ -202,7 +201,7 @@ impl<'a> NewFile<'a> {
         Ok(Self::of(place, file, name, None))
     }
 
-    fn of(place: &'a PlaceBeside, file: File, name: OsString, unnamed: Option<PathBuf>) -> Self {
+    fn of(place: &'a NameInDirectory, file: File, name: OsString, unnamed: Option<PathBuf>) -> Self {
         Self {
             place,
             file,
@@ -239,7 +238,7 @@ impl<'a> NewFile<'a> {
         let place = self.place;
         let ours = WatchedState::of(&self.file).map_err(|error| place.system("stat", error))?;
         let synced = OnceCell::new();
-        let is = |name: &OsStr, file: &Metadata| place.facts_of(name).is_ok_and(|entry| entry.is(file));
+        let is = |name: &OsStr, file: &Metadata| matches!(place.facts_of(name), Ok(Some(entry)) if entry.is(file));
         let exchanged = Exchange {
             directory: &place.directory,
             name: &place.name,
@@ -251,7 +250,7 @@ impl<'a> NewFile<'a> {
                 let _ = synced.set(place.sync_directory(&place.path, watch));
                 (is(&self.name, old) && is_unchanged()).then_some(()).ok_or(())
             },
-            is_new: &|name| place.facts_of(name).is_ok_and(|entry| entry.id() == ours.facts.id()),
+            is_new: &|name| matches!(place.facts_of(name), Ok(Some(entry)) if entry.id() == ours.facts.id()),
         }
         .run();
         let two = |what| {
@@ -293,7 +292,7 @@ impl<'a> NewFile<'a> {
 
     /// Removes the temporary name, if this file has it.
     fn remove(&self, file: &Metadata) -> io::Result<()> {
-        if !self.place.facts_of(&self.name)?.is(file) {
+        if !self.place.facts_of(&self.name)?.is_some_and(|entry| entry.is(file)) {
             return Err(io::Error::other("another file has that name"));
         }
         self.place.directory.remove_file(&self.name)
@@ -318,11 +317,11 @@ mod tests {
     use super::*;
     use crate::files::Unwatched;
 
-    fn place() -> (tempfile::TempDir, PlaceBeside) {
+    fn place() -> (tempfile::TempDir, NameInDirectory) {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("file");
         fs::write(&path, "old").unwrap();
-        let place = PlaceBeside::of(&path).unwrap();
+        let place = NameInDirectory::of(&path).unwrap();
         (directory, place)
     }
 

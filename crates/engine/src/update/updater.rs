@@ -4,10 +4,9 @@ use std::path::Path;
 
 use super::UpdateTarget;
 use super::commit::{Commit, Updated, in_place};
-use super::place::PlaceBeside;
 use super::resolved::Updates;
 use crate::error::Result;
-use crate::files::Unwatched;
+use crate::files::{NameInDirectory, Unwatched};
 use crate::setup::Prepared;
 use seekless_method::{Choice, MechanismId, Method, Operation};
 
@@ -37,7 +36,7 @@ impl Updater {
         let method = self.0.setup.method;
         let commit = Commit::by(Choice::Method(method));
         in_place(
-            &PlaceBeside::of(path.as_ref())?,
+            &NameInDirectory::of(path.as_ref())?,
             updates,
             &method,
             &commit,

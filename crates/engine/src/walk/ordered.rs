@@ -1,5 +1,6 @@
 //! Walking one tree: depth first, in the order in which the system lists directories.
 
+use std::ffi::CStr;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -16,10 +17,10 @@ pub type FoundFile = Result<FileAt, (PathBuf, String)>;
 /// What a walk enters, and when it ends.
 pub trait WalkRules {
     /// Whether a directory below the root is entered. If it cannot be opened, `at` is the directory above.
-    fn enters(&mut self, at: BorrowedFd<'_>, facts: &StatFacts) -> bool;
+    fn enters(&mut self, directory: &Directory<1>, at: BorrowedFd<'_>, facts: &StatFacts) -> bool;
 
-    /// Something was met that is neither a regular file nor a directory.
-    fn pass(&mut self, _kind: FileType) {}
+    /// A directory has something with this name that is neither a regular file nor a directory.
+    fn pass(&mut self, _directory: &Directory<1>, _name: &CStr, _kind: FileType) {}
 
     /// Whether to end the walk.
     fn is_stopped(&self) -> bool {
@@ -106,7 +107,7 @@ impl<R: WalkRules> Walk<R> {
     fn enter(&mut self, child: Arc<Directory<1>>) -> io::Result<()> {
         let mut failure = io::Error::from(io::ErrorKind::Other);
         match child.open(&mut |_, _, error| failure = error) {
-            Some((handles, [facts])) if self.rules.enters(handles.borrowed()[0], &facts) => {
+            Some((handles, [facts])) if self.rules.enters(&child, handles.borrowed()[0], &facts) => {
                 self.levels.push(Level::new(child));
             }
             Some(_) => child.release(1),
@@ -121,7 +122,7 @@ impl<R: WalkRules> Walk<R> {
         let above = child.parent().and_then(|above| above.handles().ok());
         let facts = above.map(|above| (StatFacts::at(above.borrowed()[0], child.name()), above));
         match facts {
-            Some((Ok(facts), above)) => self.rules.enters(above.borrowed()[0], &facts),
+            Some((Ok(facts), above)) => self.rules.enters(child, above.borrowed()[0], &facts),
             _ => true,
         }
     }
@@ -204,7 +205,7 @@ impl<R: WalkRules> Iterator for Walk<R> {
                         return Some(Err(unlisted(path(), &error)));
                     }
                 }
-                kind => self.rules.pass(kind),
+                kind => self.rules.pass(directory, name, kind),
             }
         }
         None

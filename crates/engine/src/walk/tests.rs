@@ -1,7 +1,7 @@
 //! The walk through one tree, compared with a walk that is as simple as possible, also while the tree changes.
 
 use std::collections::BTreeSet;
-use std::ffi::{CString, OsStr};
+use std::ffi::{CStr, CString, OsStr};
 use std::fs::{self, File};
 use std::io::Read;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -44,11 +44,11 @@ struct Everything {
 }
 
 impl WalkRules for Everything {
-    fn enters(&mut self, _at: BorrowedFd<'_>, _facts: &StatFacts) -> bool {
+    fn enters(&mut self, _directory: &Directory<1>, _at: BorrowedFd<'_>, _facts: &StatFacts) -> bool {
         true
     }
 
-    fn pass(&mut self, kind: FileType) {
+    fn pass(&mut self, _directory: &Directory<1>, _name: &CStr, kind: FileType) {
         if kind == FileType::Symlink {
             self.links += 1;
         } else {

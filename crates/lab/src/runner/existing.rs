@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 use seekless::cache::CachedFile;
 use seekless::files::{FileId, FileState};
-use seekless::walk::{StatFacts, Walk, WalkRules};
+use seekless::walk::{Directory, StatFacts, Walk, WalkRules};
 use seekless::{StorageFacts, full_text};
 use seekless_results::files;
 
@@ -116,7 +116,7 @@ struct OneFileSystem<'a> {
 }
 
 impl WalkRules for OneFileSystem<'_> {
-    fn enters(&mut self, _at: BorrowedFd<'_>, facts: &StatFacts) -> bool {
+    fn enters(&mut self, _directory: &Directory<1>, _at: BorrowedFd<'_>, facts: &StatFacts) -> bool {
         facts.device == self.device
     }
 

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use seekless::files::FileId;
 
-use super::{Refused, Step};
+use super::{RefusalReason, Step};
 
 /// Steps that do not contradict each other.
 #[derive(Debug, Default)]
@@ -23,28 +23,28 @@ impl Agreed {
     ///
     /// # Errors
     /// How it contradicts an earlier one. It is not added.
-    pub fn add(&mut self, step: &Step) -> Result<(), Refused> {
+    pub fn add(&mut self, step: &Step) -> Result<(), RefusalReason> {
         let (file, keep) = (step.file.state.id(), step.keep.state.id());
         let paths = step.file.paths.iter().map(|path| (path, file));
         let named = paths.chain([(&step.keep.path, keep)]);
         let is_other = |(path, id): (&PathBuf, FileId)| self.paths.get(path).is_some_and(|known| *known != id);
         let why = if file == keep {
-            "it is the file that is kept"
+            RefusalReason::KeepsItself
         } else if self.acted_on.contains(&file) {
-            "it is already acted on"
+            RefusalReason::ActedOn
         } else if self.kept.contains(&file) {
-            "it is already kept for another file"
+            RefusalReason::KeptForAnother
         } else if self.acted_on.contains(&keep) {
-            "the file that is kept is already acted on"
+            RefusalReason::KeptActedOn
         } else if named.clone().any(is_other) {
-            "one of its paths already belongs to another file"
+            RefusalReason::PathOfAnother
         } else {
             self.acted_on.insert(file);
             self.kept.insert(keep);
             self.paths.extend(named.map(|(path, id)| (path.clone(), id)));
             return Ok(());
         };
-        Err(why.to_owned())
+        Err(why)
     }
 }
 
@@ -52,7 +52,7 @@ impl Agreed {
 mod tests {
     use seekless::files::FileState;
 
-    use super::super::{ActedOn, KeptFile};
+    use super::super::{ActedOn, KeepReason, KeptFile};
     use super::*;
 
     fn step(file: u64, keep: u64) -> Step {
@@ -73,7 +73,7 @@ mod tests {
                 path: format!("/{keep}").into(),
                 state: state(keep),
             },
-            why: String::new(),
+            why: KeepReason::LastCopy,
             own_bytes: 9,
         }
     }
@@ -90,7 +90,7 @@ mod tests {
             (2, 1, "kept for another"),
             (4, 3, "the file that is kept is already acted on"),
         ] {
-            let refused = agreed.add(&step(file, keep)).unwrap_err();
+            let refused = agreed.add(&step(file, keep)).unwrap_err().to_string();
             assert!(refused.contains(why), "{file} {keep}: {refused}");
         }
         let mut other = step(6, 2);

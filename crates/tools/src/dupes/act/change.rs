@@ -6,26 +6,26 @@
 use std::ffi::OsStr;
 use std::fs::FileTimes;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use seekless::files::{Exchange, NotExchanged};
 use seekless::update::{StepKind, Watch};
 use seekless_sys::{Support, share_range};
 
-use super::held::{HeldFile, HeldKept, IN_USE};
-use super::place::{Directories, NameInDirectory};
+use super::held::{HeldFile, HeldKept};
+use super::place::{Directories, ExaminedName};
 use super::prepare::{ProvenFiles, ProvenStep};
 use super::record::NameOf;
 use super::session::Session;
-use super::{Action, Refused, STOPPED, StepOutcome, cannot, of_kept};
+use super::{Action, RefusalReason, StepOutcome, cannot, of_kept};
 use crate::visible::visible_path;
 use crate::walk::StatFacts;
 
 /// Why a name was not, or not fully, acted on: [`StepOutcome::Left`] if it is as it was, else [`StepOutcome::Failed`].
 type Changed = Result<(), StepOutcome>;
 
-fn failed(why: String) -> StepOutcome {
+fn failed(why: RefusalReason) -> StepOutcome {
     StepOutcome::Failed { why }
 }
 
@@ -76,15 +76,18 @@ pub(super) fn act(
             }
         };
         let changed = acted(done).change(session, directories).and_then(|()| renew());
-        let Err(outcome) = changed else { continue };
-        if done == 0 {
-            return outcome;
-        }
-        let (path, why) = (visible_path(&proven.places[done].path), outcome.why());
-        return failed(format!(
-            "done for {done} of {names} names; {path}: {}",
-            why.unwrap_or_default()
-        ));
+        return match changed {
+            Ok(()) => continue,
+            Err(StepOutcome::Left { why } | StepOutcome::Failed { why }) if done > 0 => {
+                failed(RefusalReason::PartlyDone {
+                    done,
+                    of: names,
+                    next: proven.places[done].path.clone(),
+                    why: why.into(),
+                })
+            }
+            Err(outcome) => outcome,
+        };
     }
     let is_gone = !matches!(session.action, Action::Move { .. }) && names_before <= names as u64;
     StepOutcome::Done {
@@ -94,7 +97,7 @@ pub(super) fn act(
 
 /// A name of a file that is acted on.
 struct ActedName<'a> {
-    place: &'a NameInDirectory,
+    place: &'a ExaminedName,
     of: &'a NameOf,
     held: &'a HeldFile,
     kept: &'a HeldKept,
@@ -113,7 +116,7 @@ impl ActedName<'_> {
                 let renewed = self.kept.held.renew();
                 session.remember(&self.kept.held);
                 linked?;
-                renewed.map_err(|why| failed(format!("the kept file: {why}")))
+                renewed.map_err(|why| failed(of_kept(&self.kept.place.path)(why)))
             }
             Action::Symlink { .. } => self.symlink(),
             Action::Move { .. } => self.relocate(session, directories),
@@ -122,25 +125,25 @@ impl ActedName<'_> {
     }
 
     /// Fails unless it still leads to the file that was compared, and that and the kept file are unchanged.
-    fn require_unchanged(&self) -> Result<(), Refused> {
+    fn require_unchanged(&self) -> Result<(), RefusalReason> {
         self.held.require_unchanged()?;
         let kept = self.kept.held.require_unchanged();
         kept.map_err(of_kept(&self.kept.place.path))?;
         match self.place.facts().map_err(cannot("stat"))? {
             Some(found) if found.id() == self.held.facts().id() => Ok(()),
-            _ => Err("another program replaced or removed it since it was compared".into()),
+            _ => Err(RefusalReason::Replaced),
         }
     }
 
     /// Checks that the renamed file is the one that was compared, and that nobody writes to it.
-    fn look(&self, place: &NameInDirectory, called: &OsStr) -> Result<(), Refused> {
+    fn look(&self, place: &ExaminedName, called: &OsStr) -> Result<(), RefusalReason> {
         let expected = self.held.facts();
         match place.facts_of(called).map_err(cannot("stat"))? {
-            Some(found) if found.id() != expected.id() => Err("another program replaced it at that moment".into()),
-            Some(found) if !found.is_but_for_names(&expected) => Err("it was changed at that moment".into()),
+            Some(found) if found.id() != expected.id() => Err(RefusalReason::ReplacedNow),
+            Some(found) if !found.is_but_for_names(&expected) => Err(RefusalReason::ChangedNow),
             Some(_) if self.held.is_alone() => Ok(()),
-            Some(_) => Err(IN_USE.into()),
-            None => Err("another program renamed or removed it at that moment".into()),
+            Some(_) => Err(RefusalReason::Opening),
+            None => Err(RefusalReason::RemovedNow),
         }
     }
 
@@ -153,7 +156,7 @@ impl ActedName<'_> {
     /// Changes between this check and the removal go unnoticed. If another program renames or removes the kept file then, the
     /// result is the same as if it did so right after. If a program looked up the file before the rename and opens it then, it
     /// waits for the lease, and writes to a file without a name.
-    fn unlink(&self, is_right: &dyn Fn() -> Result<(), Refused>) -> Result<(), Refused> {
+    fn unlink(&self, is_right: &dyn Fn() -> Result<(), RefusalReason>) -> Result<(), RefusalReason> {
         let failed = cannot("remove it");
         let told = self
             .watch
@@ -173,7 +176,7 @@ impl ActedName<'_> {
         };
         match rename(self.temporary(), &self.place.name) {
             // Somebody may have removed it.
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(not_put_back(&why, &aside, &error)),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(not_put_back(why, aside, &error)),
             _ => Err(why.into()),
         }
     }
@@ -191,13 +194,13 @@ impl ActedName<'_> {
         linked.map_err(unchanged("make a symbolic link"))?;
         let made = self.place.facts_of(self.temporary()).map_err(|error| {
             let aside = visible_path(&self.place.beside(self.temporary()));
-            failed(format!("cannot stat the symbolic link, which is {aside}: {error}"))
+            failed(cannot(format!("stat the symbolic link, which is {aside}"))(error))
         })?;
         let is_link = |found: &StatFacts| made.is_some_and(|made| made.id() == found.id());
         // Its path was proven before: directories may have been renamed since.
         let leads = |called: &OsStr| match self.place.facts_behind(called) {
             Ok(Some(found)) if found.id() == self.kept.held.facts().id() => Ok(()),
-            _ => Err("the link would not lead to the kept file: a directory was renamed or replaced".to_owned()),
+            _ => Err(RefusalReason::LinkLeadsElsewhere),
         };
         self.take_place(&is_link, &leads)
     }
@@ -214,7 +217,7 @@ impl ActedName<'_> {
     fn take_place(
         &self,
         is_link: &dyn Fn(&StatFacts) -> bool,
-        leads: &dyn Fn(&OsStr) -> Result<(), Refused>,
+        leads: &dyn Fn(&OsStr) -> Result<(), RefusalReason>,
     ) -> Changed {
         let replacement = Replacement {
             place: self.place,
@@ -241,7 +244,7 @@ impl ActedName<'_> {
             });
         let there = moved.map_err(|error| {
             session.unmake_later(self.of, &unmake(self.of, directories));
-            StepOutcome::from(format!("cannot move it to {}: {error}", visible_path(to)))
+            StepOutcome::from(cannot(format!("move it to {}", visible_path(to)))(error))
         })?;
         let Err(why) = self.look(&there, &there.name) else {
             return Ok(());
@@ -249,52 +252,49 @@ impl ActedName<'_> {
         match there.rename(&there.name, self.place, &self.place.name, self.watch) {
             Ok(()) => session.unmake_later(self.of, &unmake(self.of, directories)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(not_put_back(&why, to, &error)),
+            Err(error) => return Err(not_put_back(why, to.to_owned(), &error)),
         }
         Err(why.into())
     }
 
     /// Makes a file share the blocks of the kept one.
-    fn reflink(&self, session: &Session<'_>) -> Result<(), Refused> {
+    fn reflink(&self, session: &Session<'_>) -> Result<(), RefusalReason> {
         let held = self.held;
         self.require_unchanged()?;
         let bytes = held.facts().bytes;
         let mut at = 0;
         while at < bytes {
             if session.stop.is_stopped() {
-                return Err(STOPPED.into());
+                return Err(RefusalReason::Stopped);
             }
             let length = SHARED_AT_ONCE_BYTES.min(bytes - at);
             let told = self.watch.announce(StepKind::Write, &self.place.path);
             let shared = told.and_then(|()| share_range(&self.kept.held.file, &held.file, at, length));
             match shared.map_err(cannot("share blocks"))? {
                 Support::Available(Some(shared)) if shared > 0 => at += shared,
-                Support::Available(Some(_)) => return Err("the file system shared no blocks".into()),
-                Support::Available(None) => {
-                    return Err("the file system reports that it differs from the kept file".into());
-                }
-                Support::Unavailable(reason) => return Err(reason.into()),
+                Support::Available(Some(_)) => return Err(RefusalReason::SharedNothing),
+                Support::Available(None) => return Err(RefusalReason::DiffersThere),
+                Support::Unavailable(reason) => return Err(RefusalReason::Unavailable(reason.into())),
             }
         }
         let now = StatFacts::of(&held.file).map_err(cannot("stat"))?;
         if now.modified != held.facts().modified && held.is_alone() {
             let modified = time(held.facts().modified).ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput));
             let set = modified.and_then(|modified| held.file.set_times(FileTimes::new().set_modified(modified)));
-            set.map_err(|error| format!("blocks are shared, but its time cannot be restored: {error}"))?;
+            set.map_err(|error| RefusalReason::TimeNotRestored(error.to_string()))?;
         }
         // All blocks are now those of the kept file. This is not checked: btrfs takes longer the more files share them.
         Ok(())
     }
 }
 
-fn not_put_back(why: &str, aside: &Path, error: &io::Error) -> StepOutcome {
-    let aside = visible_path(aside);
-    failed(format!("{why}; cannot restore its name ({error}); it is now {aside}"))
+fn not_put_back(why: RefusalReason, aside: PathBuf, error: &io::Error) -> StepOutcome {
+    failed(RefusalReason::NotPutBack(why.into(), error.to_string(), aside))
 }
 
 /// What was made beside a name, under a temporary name, to replace what the name leads to.
 pub(super) struct Replacement<'a> {
-    pub place: &'a NameInDirectory,
+    pub place: &'a ExaminedName,
     pub temporary: &'a OsStr,
     pub watch: &'a dyn Watch,
     /// Whether these are the facts of what was made.
@@ -306,8 +306,8 @@ impl Replacement<'_> {
     /// what was made is removed.
     pub fn take_name(
         &self,
-        is_ready: &dyn Fn() -> Result<(), Refused>,
-        remove: &dyn Fn() -> Result<(), Refused>,
+        is_ready: &dyn Fn() -> Result<(), RefusalReason>,
+        remove: &dyn Fn() -> Result<(), RefusalReason>,
     ) -> Changed {
         let exchange = Exchange {
             directory: &self.place.directory,
@@ -327,8 +327,8 @@ impl Replacement<'_> {
             NotExchanged::Unavailable(reason) => self.discard(cannot(action)(reason)),
             NotExchanged::Refused(error) => self.discard(cannot(action)(error)),
             NotExchanged::Removed(why) => why.into(),
-            NotExchanged::Saved(why) => saved(&why, &aside),
-            NotExchanged::Aside(why, error) => not_put_back(&why, &aside, &error),
+            NotExchanged::Saved(why) => failed(RefusalReason::SavedAside(why.into(), aside)),
+            NotExchanged::Aside(why, error) => not_put_back(why, aside, &error),
         })
     }
 
@@ -337,29 +337,21 @@ impl Replacement<'_> {
     }
 
     /// Removes what was made.
-    fn discard(&self, why: Refused) -> StepOutcome {
+    fn discard(&self, why: RefusalReason) -> StepOutcome {
         let aside = self.place.beside(self.temporary);
         if !self.has(self.temporary) {
-            return saved(&why, &aside);
+            return failed(RefusalReason::SavedAside(why.into(), aside));
         }
         match self.place.remove(self.temporary, self.watch) {
             Ok(()) => why.into(),
-            Err(error) => failed(format!("{why}; cannot remove {}: {error}", visible_path(&aside))),
+            Err(error) => failed(RefusalReason::NotRemoved(why.into(), aside, error.to_string())),
         }
     }
 }
 
-fn saved(why: &str, aside: &Path) -> StepOutcome {
-    failed(format!("{why}; what another program saved is {}", visible_path(aside)))
-}
-
 /// Opens the place that a file or directory is moved to. Makes missing directories for this user only (mode 0700): a file that its
 /// directories protected stays protected.
-pub(super) fn destination(
-    name: &NameOf,
-    session: &Session<'_>,
-    directories: &Directories,
-) -> io::Result<NameInDirectory> {
+pub(super) fn destination(name: &NameOf, session: &Session<'_>, directories: &Directories) -> io::Result<ExaminedName> {
     let path = name.moved_to.as_deref().unwrap_or(Path::new("/"));
     let above: Vec<&Path> = path.ancestors().skip(1).take(name.made as usize).collect();
     for directory in above.into_iter().rev() {

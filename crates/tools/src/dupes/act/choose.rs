@@ -12,6 +12,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use seekless::files::FileState;
+use serde::{Deserialize, Serialize};
 
 use super::agreed::Agreed;
 use super::copies::CopyPlaces;
@@ -19,7 +20,7 @@ use super::directory::steps_of;
 use super::origin::SearchOrigin;
 use super::report::RefusedPart;
 use super::rules::{CopyName, KeepOrder, Rule};
-use super::{ActedOn, Action, KeptFile, Refused, Step};
+use super::{ActedOn, Action, KeptFile, RefusalReason, Step};
 use crate::dupes::EqualFiles;
 
 /// A file of a group.
@@ -52,20 +53,23 @@ pub enum Fixed {
     Target,
 }
 
-/// Why a file stays.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reason {
+/// Why a file stays. Reports and journals have the words, which no program reads.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "String", from = "String")]
+pub enum KeepReason {
     /// It is not acted on at all.
     Fixed(Fixed),
-    /// A rule, as it was written.
+    /// A rule, as it was written; or what a journal that was read says.
     Rule(String),
+    /// A plan says so.
+    Planned,
     /// No other rule keeps a copy that counts.
     LastCopy,
     /// No other copy stays on its file system, and links cannot cross file systems.
     LastThere,
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for KeepReason {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         to.write_str(match self {
             Self::Fixed(Fixed::Reference) => "reference",
@@ -74,9 +78,22 @@ impl fmt::Display for Reason {
             Self::Fixed(Fixed::Whole) => "in a directory that stays",
             Self::Fixed(Fixed::Target) => "holds the directory to move to",
             Self::Rule(rule) => rule,
+            Self::Planned => "as planned",
             Self::LastCopy => "last copy",
             Self::LastThere => "last copy on this file system",
         })
+    }
+}
+
+impl From<KeepReason> for String {
+    fn from(reason: KeepReason) -> Self {
+        reason.to_string()
+    }
+}
+
+impl From<String> for KeepReason {
+    fn from(words: String) -> Self {
+        Self::Rule(words)
     }
 }
 
@@ -88,7 +105,7 @@ pub struct KeptCopy {
     /// What it was.
     pub state: FileState,
     /// Why it stays.
-    pub why: String,
+    pub why: KeepReason,
     /// Whether it stays whatever the rules are.
     pub is_fixed: bool,
 }
@@ -103,7 +120,7 @@ pub struct GroupChoice {
     /// Files that stay, those that others rely on first.
     pub kept: Vec<KeptCopy>,
     /// Directories that do not stay as they are, and why one is left alone.
-    pub directories: Vec<(PathBuf, Option<Refused>)>,
+    pub directories: Vec<(PathBuf, Option<RefusalReason>)>,
     /// The steps, those for the files of directories included.
     pub steps: Vec<Step>,
 }
@@ -178,7 +195,7 @@ impl Chosen {
         self.choices.iter().flat_map(|choice| &choice.steps)
     }
 
-    fn refuse(&mut self, path: &Path, why: Refused) {
+    fn refuse(&mut self, path: &Path, why: RefusalReason) {
         self.refused.push(RefusedPart {
             place: String::new(),
             path: Some(path.to_owned()),
@@ -238,10 +255,10 @@ pub fn choose(copies: &[Copy], rules: &[Rule], is_linked: bool) -> GroupChoice {
     let protected = |copy: &Copy| {
         let rule = rules.iter().find(|rule| rule.protects(&copy.names));
         copy.fixed
-            .map(Reason::Fixed)
-            .or_else(|| rule.map(|rule| Reason::Rule(rule.to_string())))
+            .map(KeepReason::Fixed)
+            .or_else(|| rule.map(|rule| KeepReason::Rule(rule.to_string())))
     };
-    let mut reasons: Vec<Option<Reason>> = copies.iter().map(protected).collect();
+    let mut reasons: Vec<Option<KeepReason>> = copies.iter().map(protected).collect();
     let mut order: Vec<usize> = (0..copies.len()).collect();
     order.sort_by(|&one, &other| {
         by_rules(rules, &copies[one], &copies[other])
@@ -250,13 +267,13 @@ pub fn choose(copies: &[Copy], rules: &[Rule], is_linked: bool) -> GroupChoice {
     });
     let first = rules.iter().find(|rule| matches!(rule, Rule::Order(_)));
     if let (Some(first), Some(&best)) = (first, order.first()) {
-        reasons[best].get_or_insert_with(|| Reason::Rule(first.to_string()));
+        reasons[best].get_or_insert_with(|| KeepReason::Rule(first.to_string()));
     }
     let least = rules.iter().filter_map(Rule::at_least).max().unwrap_or(1);
     // Copies that count come first. The others are taken only if there are too few of those.
     order.sort_by_key(|number| copies[*number].is_poor());
     let poor = order.partition_point(|number| !copies[*number].is_poor());
-    let staying = |reasons: &[Option<Reason>], among: &[usize]| {
+    let staying = |reasons: &[Option<KeepReason>], among: &[usize]| {
         let stays = |number: &&usize| reasons[**number].is_some();
         among.iter().filter(stays).count()
     };
@@ -266,8 +283,8 @@ pub fn choose(copies: &[Copy], rules: &[Rule], is_linked: bool) -> GroupChoice {
             if missing > 0 && reasons[number].is_none() {
                 missing -= 1;
                 reasons[number] = Some(match least {
-                    1 => Reason::LastCopy,
-                    least => Reason::Rule(Rule::AtLeast(least).to_string()),
+                    1 => KeepReason::LastCopy,
+                    least => KeepReason::Rule(Rule::AtLeast(least).to_string()),
                 });
             }
         }
@@ -281,7 +298,7 @@ pub fn choose(copies: &[Copy], rules: &[Rule], is_linked: bool) -> GroupChoice {
         }
         for &number in among {
             keepers.entry(device(number)).or_insert_with(|| {
-                reasons[number] = Some(Reason::LastThere);
+                reasons[number] = Some(KeepReason::LastThere);
                 number
             });
         }
@@ -299,7 +316,7 @@ pub fn choose(copies: &[Copy], rules: &[Rule], is_linked: bool) -> GroupChoice {
             choice.kept.push(KeptCopy {
                 paths,
                 state: copy.state,
-                why: reason.to_string(),
+                why: reason.clone(),
                 is_fixed: copy.fixed.is_some(),
             });
             continue;
@@ -321,7 +338,7 @@ pub fn choose(copies: &[Copy], rules: &[Rule], is_linked: bool) -> GroupChoice {
                     path: name.path.clone(),
                     state: kept.state,
                 },
-                why: reason.to_string(),
+                why: reason.clone(),
                 own_bytes: copy.own_bytes,
             });
         }

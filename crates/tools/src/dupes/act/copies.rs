@@ -12,10 +12,10 @@ use rustix::fs::{Access, AtFlags, CWD, accessat};
 use rustix::io::Errno;
 use seekless::files::FileState;
 
-use super::TEMPORARY;
 use super::choose::{Copy, Fixed};
 use super::origin::{GivenRoot, SearchOrigin};
 use super::rules::CopyName;
+use super::{RefusalReason, TEMPORARY, cannot};
 use crate::dupes::{Equal, EqualFiles};
 use crate::walk::is_in_trash;
 
@@ -55,7 +55,7 @@ impl<'a> CopyPlaces<'a> {
     }
 
     /// The files of a group; and those that can no longer be found, with the reason.
-    pub fn copies(&mut self, group: &EqualFiles) -> (Vec<Copy>, Vec<(PathBuf, String)>) {
+    pub fn copies(&mut self, group: &EqualFiles) -> (Vec<Copy>, Vec<(PathBuf, RefusalReason)>) {
         let (mut copies, mut gone) = (Vec::new(), Vec::new());
         for file in &group.files {
             match self.copy(file, group.bytes) {
@@ -66,7 +66,7 @@ impl<'a> CopyPlaces<'a> {
         (copies, gone)
     }
 
-    fn copy(&mut self, file: &Equal, bytes: u64) -> Result<Copy, (PathBuf, String)> {
+    fn copy(&mut self, file: &Equal, bytes: u64) -> Result<Copy, (PathBuf, RefusalReason)> {
         let mut copy = Copy {
             names: Vec::new(),
             state: FileState { bytes, ..file.state },
@@ -79,7 +79,7 @@ impl<'a> CopyPlaces<'a> {
             let mut path = self.absolute(&name.path).map_err(lost)?;
             let is_link = fs::symlink_metadata(&path).is_ok_and(|found| found.is_symlink());
             if is_link {
-                path = fs::canonicalize(&path).map_err(|error| lost(format!("cannot be found: {error}")))?;
+                path = fs::canonicalize(&path).map_err(|error| lost(cannot("find it")(error)))?;
             }
             if self.is_root_reference(name.root) || self.is_reference(&path) {
                 copy.fixed = Some(Fixed::Reference);
@@ -147,13 +147,12 @@ impl<'a> CopyPlaces<'a> {
     ///
     /// # Errors
     /// Why there is none.
-    pub fn absolute(&mut self, path: &Path) -> Result<PathBuf, String> {
+    pub fn absolute(&mut self, path: &Path) -> Result<PathBuf, RefusalReason> {
         let path = self.origin.directory.join(path);
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
-            return Err("is not the path of a file".to_owned());
+            return Err(RefusalReason::NotAFile);
         };
-        let place = self.place(parent);
-        let place = place.map_err(|error| format!("its directory cannot be found: {error}"))?;
+        let place = self.place(parent).map_err(cannot("find its directory"))?;
         Ok(place.path.join(name))
     }
 

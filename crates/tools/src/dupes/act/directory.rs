@@ -2,66 +2,96 @@
 //!
 //! Not here: finding equal directories (the search), and acting on their files.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
-use std::ffi::OsStr;
+use std::ffi::{CStr, OsStr};
 use std::fs::{self, File};
 use std::io;
-use std::os::fd::AsFd;
-use std::os::unix::ffi::OsStrExt;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::FileType;
-use seekless::files::{FileState, allocated_bytes, kind_of, own_bytes, with_article};
+use seekless::files::{FileState, allocated_bytes, own_bytes, with_article};
 use seekless::update::{StepKind, Watch};
+use seekless::walk::{Directory, Walk, WalkRules};
 use seekless_sys::Access;
-use walkdir::WalkDir;
 
 use super::change::{destination, unmake};
-use super::place::{Directories, NameInDirectory};
+use super::choose::KeepReason;
+use super::place::{Directories, ExaminedName};
 use super::prepare::{ProvenStep, missing, require_changeable, require_changeable_directory};
 use super::record::{NameOf, OldFile, StepRecord, moved_to};
-use super::session::{READ_ONLY, Session};
-use super::{ActedOn, Action, KeptFile, Refused, Step, StepOutcome, cannot};
+use super::session::Session;
+use super::{ActedOn, Action, KeptFile, RefusalReason, Step, StepOutcome, cannot};
 use crate::dupes::contents::{Contents, Inside, Inventory};
 use crate::visible::visible_path;
+use crate::walk::StatFacts;
 
 /// What is in a directory and below, by relative path.
 pub(super) struct ListedDirectory {
     path: PathBuf,
     state: FileState,
     entries: BTreeMap<PathBuf, (Inside, FileState)>,
+    /// Why it is left alone.
+    refused: Option<RefusalReason>,
+}
+
+impl WalkRules for ListedDirectory {
+    fn enters(&mut self, directory: &Directory<1>, _at: BorrowedFd<'_>, facts: &StatFacts) -> bool {
+        self.add(&directory.path_of(b""), Inside::Directory, facts.state);
+        true
+    }
+
+    fn pass(&mut self, directory: &Directory<1>, name: &CStr, kind: FileType) {
+        let path = directory.path_of(name.to_bytes());
+        let link = || Ok::<_, io::Error>((fs::read_link(&path)?, FileState::of(&fs::symlink_metadata(&path)?)));
+        match link() {
+            _ if kind != FileType::Symlink => self.refused = Some(RefusalReason::Special(path, with_article(kind))),
+            Ok((target, state)) => self.add(&path, Inside::Link(target.into_os_string().into_vec()), state),
+            Err(error) => self.refused = Some(cannot("list")(error)),
+        }
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.refused.is_some()
+    }
 }
 
 impl ListedDirectory {
     /// Lists a directory. Its path leads through no link.
-    pub fn of(path: &Path) -> Result<Self, Refused> {
+    pub fn of(path: &Path) -> Result<Self, RefusalReason> {
         let found = fs::symlink_metadata(path).map_err(cannot("stat"))?;
-        let mut listed = Self {
+        let listed = Self {
             path: path.to_owned(),
             state: FileState::of(&found),
             entries: BTreeMap::new(),
+            refused: None,
         };
-        for entry in WalkDir::new(path).min_depth(1) {
-            let entry = entry.map_err(cannot("list"))?;
-            let metadata = entry.metadata().map_err(cannot("list"))?;
-            let state = FileState::of(&metadata);
-            if state.device != listed.state.device {
-                return Err(format!("{} is a mount point", visible_path(entry.path())));
-            }
-            let inside = match kind_of(&metadata) {
-                FileType::RegularFile if state.bytes == 0 => Inside::Empty,
-                FileType::RegularFile => Inside::File(state),
-                FileType::Directory => Inside::Directory,
-                FileType::Symlink => {
-                    let target = fs::read_link(entry.path()).map_err(cannot("list"))?;
-                    Inside::Link(target.into_os_string().into_encoded_bytes())
-                }
-                kind => return Err(format!("{} is {}", visible_path(entry.path()), with_article(kind))),
+        let mut walk = Walk::below(path, listed);
+        while let Some(found) = walk.next() {
+            let unlisted = |(path, why)| RefusalReason::Of(path, RefusalReason::Unavailable(Cow::Owned(why)).into());
+            let file = found.map_err(unlisted)?;
+            let facts = file.facts().map_err(|(action, error)| cannot(action)(error))?;
+            let is_empty = facts.bytes == 0;
+            let inside = if is_empty {
+                Inside::Empty
+            } else {
+                Inside::File(facts.state)
             };
-            let below = entry.path().strip_prefix(path).unwrap_or(entry.path());
-            listed.entries.insert(below.to_owned(), (inside, state));
+            walk.rules.add(file.path(), inside, facts.state);
         }
-        Ok(listed)
+        let listed = walk.rules;
+        listed.refused.clone().map_or(Ok(listed), Err)
+    }
+
+    fn add(&mut self, path: &Path, inside: Inside, state: FileState) {
+        if state.device == self.state.device {
+            let below = path.strip_prefix(&self.path).unwrap_or(path);
+            self.entries.insert(below.to_owned(), (inside, state));
+        } else {
+            self.refused = Some(RefusalReason::MountPoint(path.to_owned()));
+        }
     }
 
     /// Its state and contents, as the search saw them.
@@ -88,14 +118,16 @@ impl ListedDirectory {
 ///
 /// # Errors
 /// Why the directory is left alone.
-pub(super) fn steps_of(path: &Path, keep: &Path, why: &str, action: &Action) -> Result<Vec<Step>, Refused> {
+pub(super) fn steps_of(
+    path: &Path,
+    keep: &Path,
+    why: &KeepReason,
+    action: &Action,
+) -> Result<Vec<Step>, RefusalReason> {
     let (own, kept) = (ListedDirectory::of(path)?, ListedDirectory::of(keep)?);
     let is_move = matches!(action, Action::Move { .. });
     if let Some(path) = first_difference(&own, &kept) {
-        let (path, keep) = (visible_path(&path), visible_path(keep));
-        return Err(format!(
-            "not equal to {keep}: {path} is only in one of them, or differs in kind or size"
-        ));
+        return Err(RefusalReason::DirectoriesDiffer(keep.to_owned(), path));
     }
     let link = own
         .entries
@@ -103,10 +135,7 @@ pub(super) fn steps_of(path: &Path, keep: &Path, why: &str, action: &Action) -> 
         .find(|(_, (inside, _))| matches!(inside, Inside::Link(_)));
     // A relative link may lead elsewhere from the new place.
     if let Some((link, _)) = link.filter(|_| is_move) {
-        let link = visible_path(&path.join(link));
-        return Err(format!(
-            "{link} is a symbolic link, which may lead elsewhere after a move"
-        ));
+        return Err(RefusalReason::MovedLink(path.join(link)));
     }
     let mut steps: Vec<Step> = Vec::new();
     let mut numbers = HashMap::new();
@@ -115,7 +144,7 @@ pub(super) fn steps_of(path: &Path, keep: &Path, why: &str, action: &Action) -> 
         let (path, keep) = (path.join(below), keep.join(below));
         if state.id() == twin.id() {
             if is_move {
-                return Err(format!("{}: {}", visible_path(&path), super::held::is_kept(&keep)));
+                return Err(RefusalReason::Of(path, RefusalReason::IsKept(keep).into()));
             }
             continue;
         }
@@ -131,23 +160,22 @@ pub(super) fn steps_of(path: &Path, keep: &Path, why: &str, action: &Action) -> 
         numbers.insert(state.id(), steps.len());
         steps.push(Step {
             own_bytes: unshared_bytes(&path),
-            ..step(path, *state, (keep, twin), why)
+            ..step(path, *state, keep, twin, why)
         });
     }
     let inner = own.entries.iter().rev();
     let inner = inner.filter(|(_, (inside, _))| *inside == Inside::Directory);
-    let emptied =
-        inner.map(|(below, (_, state))| (path.join(below), *state, (keep.join(below), kept.entries[below].1)));
-    let emptied = emptied.chain([(path.to_owned(), own.state, (keep.to_owned(), kept.state))]);
-    for (path, state, kept) in emptied.filter(|_| is_move) {
-        let mut step = step(path, state, kept, why);
+    let emptied = inner.map(|(below, (_, state))| (path.join(below), *state, keep.join(below), kept.entries[below].1));
+    let emptied = emptied.chain([(path.to_owned(), own.state, keep.to_owned(), kept.state)]);
+    for (path, state, keep, keep_state) in emptied.filter(|_| is_move) {
+        let mut step = step(path, state, keep, keep_state, why);
         step.file.is_directory = true;
         steps.push(step);
     }
     Ok(steps)
 }
 
-fn step(path: PathBuf, state: FileState, (keep, keep_state): (PathBuf, FileState), why: &str) -> Step {
+fn step(path: PathBuf, state: FileState, keep: PathBuf, keep_state: FileState, why: &KeepReason) -> Step {
     Step {
         file: ActedOn {
             paths: vec![path],
@@ -158,7 +186,7 @@ fn step(path: PathBuf, state: FileState, (keep, keep_state): (PathBuf, FileState
             path: keep,
             state: keep_state,
         },
-        why: why.to_owned(),
+        why: why.clone(),
         own_bytes: 0,
     }
 }
@@ -191,20 +219,20 @@ pub(super) fn examine(
     step: &Step,
     session: &Session<'_>,
     directories: &Directories,
-) -> Result<(NameInDirectory, File), Refused> {
+) -> Result<(ExaminedName, File), RefusalReason> {
     let [path] = &step.file.paths[..] else {
-        return Err("a directory has one path".into());
+        return Err(RefusalReason::SeveralPaths);
     };
     let place = directories.place(path).map_err(cannot("open its directory"))?;
-    let found = place.facts().map_err(cannot("stat"))?.ok_or("it is gone")?;
+    let found = place.facts().map_err(cannot("stat"))?.ok_or(RefusalReason::Gone)?;
     if found.kind != FileType::Directory || found.id() != step.file.state.id() {
-        return Err("it is not the directory that was searched".into());
+        return Err(RefusalReason::OtherInode);
     }
     session.require_owner(&place, &found)?;
     session.require_removable(&place, &[&found])?;
     let behind = session.systems.of(found.device, place.directory.as_fd());
     if behind.map_err(cannot("examine its file system"))?.is_read_only {
-        return Err(READ_ONLY.into());
+        return Err(RefusalReason::ReadOnly);
     }
     require_changeable(path)?;
     require_changeable_directory(path)?;
@@ -212,7 +240,7 @@ pub(super) fn examine(
     let file = opened.and_then(|directory| directory.open_plain(OsStr::new("."), Access::Read));
     let file = file.map_err(cannot("open"))?;
     if seekless_sys::is_mount_root(&file) {
-        return Err("it is a mount point".into());
+        return Err(RefusalReason::MountPoint(path.clone()));
     }
     Ok((place, file))
 }
@@ -224,7 +252,7 @@ pub(super) fn prepare(
     run: &str,
     session: &Session<'_>,
     directories: &Directories,
-) -> Result<ProvenStep, Refused> {
+) -> Result<ProvenStep, RefusalReason> {
     let (place, file) = examine(step, session, directories)?;
     let made = match session.action {
         Action::Move { to } => missing(&moved_to(to, &place.path), &place, session, directories)?,
@@ -247,7 +275,7 @@ pub(super) fn act(proven: &ProvenStep, session: &Session<'_>, directories: &Dire
     let (place, entry) = (&proven.places[0], &proven.entry);
     match place.facts() {
         Ok(Some(found)) if found.id() == entry.step.file.state.id() => {}
-        _ => return Refused::from("another program replaced or removed it").into(),
+        _ => return RefusalReason::Replaced.into(),
     }
     if let Err(why) = follow(entry, session, directories) {
         return why.into();
@@ -258,19 +286,19 @@ pub(super) fn act(proven: &ProvenStep, session: &Session<'_>, directories: &Dire
     };
     unfollow(&entry.names[0], directories);
     match error.kind() {
-        io::ErrorKind::DirectoryNotEmpty => Refused::from("it is not empty").into(),
+        io::ErrorKind::DirectoryNotEmpty => RefusalReason::NotEmpty.into(),
         _ => cannot("remove it")(error).into(),
     }
 }
 
 /// Gives the directory to which the files of one moved the owner, mode and times of that one.
-fn follow(entry: &StepRecord, session: &Session<'_>, directories: &Directories) -> Result<(), Refused> {
+fn follow(entry: &StepRecord, session: &Session<'_>, directories: &Directories) -> Result<(), RefusalReason> {
     let Some(to) = &entry.names[0].moved_to else {
         return Ok(());
     };
-    let failed = |error| format!("cannot make {}: {error}", visible_path(to));
-    session.watch.announce(StepKind::Make, to).map_err(failed)?;
-    let there = destination(&entry.names[0], session, directories).map_err(failed)?;
+    let failed = cannot(format!("make {}", visible_path(to)));
+    session.watch.announce(StepKind::Make, to).map_err(&failed)?;
+    let there = destination(&entry.names[0], session, directories).map_err(&failed)?;
     let made = match there.directory.create_directory(&there.name, 0o700) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => there.directory.open_directory(&there.name),
         made => made,
@@ -292,7 +320,7 @@ pub(super) fn unfollow(name: &NameOf, directories: &Directories) {
 }
 
 /// Makes a directory again that was removed, with a temporary name.
-pub(super) fn make_again(entry: &StepRecord, place: &NameInDirectory, watch: &dyn Watch) -> Result<File, Refused> {
+pub(super) fn make_again(entry: &StepRecord, place: &ExaminedName, watch: &dyn Watch) -> Result<File, RefusalReason> {
     let temporary = OsStr::new(&entry.names[0].temporary);
     let failed = cannot("make the directory");
     // A killed undo may have left it.
@@ -308,7 +336,7 @@ pub(super) fn make_again(entry: &StepRecord, place: &NameInDirectory, watch: &dy
 }
 
 /// Gives it its name.
-pub(super) fn name_again(entry: &StepRecord, place: &NameInDirectory, watch: &dyn Watch) -> Result<(), Refused> {
+pub(super) fn name_again(entry: &StepRecord, place: &ExaminedName, watch: &dyn Watch) -> Result<(), RefusalReason> {
     let temporary = OsStr::new(&entry.names[0].temporary);
     let named = place.rename(temporary, place, &place.name, watch);
     named.map_err(cannot("give the directory its name"))

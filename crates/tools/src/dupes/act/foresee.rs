@@ -9,14 +9,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::name_state::{NameState, Names};
-use super::place::{Directories, NameInDirectory};
+use super::place::{Directories, ExaminedName};
 use super::prepare::require_changeable_directory;
 use super::record::{NameOf, StepRecord};
 use super::run_record::RunRecord;
-use super::undo::{SHARED, TellUndone, Undone, UndoneStep, failed, opened};
-use super::{Action, Error, Refused, Unwatched, cannot};
+use super::undo::{TellUndone, Undone, UndoneStep, failed, opened};
+use super::{Action, Error, RefusalReason, Unwatched, cannot, of_kept};
 use crate::Stop;
-use crate::visible::visible_path;
 use crate::walk::StatFacts;
 
 /// Tells what undoing would do with each step, in its order.
@@ -49,7 +48,7 @@ pub fn foresee(journal: &Path, stop: &Stop, tell: TellUndone<'_>) -> Result<(), 
 }
 
 /// An outcome, and whether undoing would change something for it.
-type Foreseen = Result<(Undone, bool), Refused>;
+type Foreseen = Result<(Undone, bool), RefusalReason>;
 
 struct Foreseeing<'a> {
     lines: &'a RunRecord,
@@ -73,7 +72,7 @@ impl Foreseeing<'_> {
                 let is_there = place.is_some_and(|place| matches!(place.facts(), Ok(Some(_))));
                 Ok((Undone::Restored, !is_there))
             }
-            Action::Reflink => Ok((Undone::Nothing { why: SHARED.into() }, !was_undone)),
+            Action::Reflink => Ok((Undone::Nothing, !was_undone)),
             Action::Move { .. } => self.moved(entry, name, place.as_ref()),
             _ => self.made_again(entry, name, place.as_ref()),
         });
@@ -87,29 +86,28 @@ impl Foreseeing<'_> {
         path.parent().is_some_and(|above| self.remade.contains(above))
     }
 
-    fn moved(&self, entry: &StepRecord, name: &NameOf, place: Option<&NameInDirectory>) -> Foreseen {
+    fn moved(&self, entry: &StepRecord, name: &NameOf, place: Option<&ExaminedName>) -> Foreseen {
         let to = name.moved_to.as_deref().unwrap_or(Path::new("/"));
-        let shown = visible_path(to);
         let there = self
             .names
             .directories
             .place(to)
             .map_err(cannot("open its new directory"));
-        let is_at = |place: &NameInDirectory| entry.is_at(place, &place.name);
+        let is_at = |place: &ExaminedName| entry.is_at(place, &place.name);
         if place.is_some_and(is_at) {
             return Ok((Undone::Restored, false));
         }
         if !is_at(&there?) {
-            return Err(format!("{shown} is not what was moved there, or has changed since"));
+            return Err(RefusalReason::NotMoved(to.to_owned()));
         }
-        match place.map(NameInDirectory::facts) {
-            Some(Ok(Some(_))) => Err(format!("another file has its name now; it stays {shown}")),
+        match place.map(|place| place.facts()) {
+            Some(Ok(Some(_))) => Err(RefusalReason::StaysMoved(to.to_owned())),
             _ => Ok((Undone::Restored, true)),
         }
     }
 
-    fn made_again(&self, entry: &StepRecord, name: &NameOf, place: Option<&NameInDirectory>) -> Foreseen {
-        let place = place.ok_or("its directory is gone")?;
+    fn made_again(&self, entry: &StepRecord, name: &NameOf, place: Option<&ExaminedName>) -> Foreseen {
+        let place = place.ok_or_else(|| RefusalReason::OfDirectory(RefusalReason::Gone.into()))?;
         if self.names.action.makes_links() {
             require_changeable_directory(&name.path)?;
         }
@@ -119,15 +117,13 @@ impl Foreseeing<'_> {
             NameState::Other(why) | NameState::Aside(why) => return Err(why),
             NameState::Acted | NameState::Torn(_) => {}
         }
-        let keep = visible_path(&entry.step.keep.path);
+        let of_kept = of_kept(&entry.step.keep.path);
         let kept = self.names.kept(entry);
-        let kept = kept.map_err(|error| format!("cannot open the kept file {keep}: {error}"))?;
-        let found = StatFacts::of(&kept).map_err(cannot("stat the kept file"))?;
+        let kept = kept.map_err(|error| of_kept(cannot("open")(error)))?;
+        let found = StatFacts::of(&kept).map_err(|error| of_kept(cannot("stat")(error)))?;
         let was = &entry.step.keep.state;
         if (found.bytes, found.modified_ns) != (was.bytes, was.modified_ns) && !entry.has_digest(&found, &kept) {
-            return Err(format!(
-                "the kept file {keep} has changed since: its bytes differ from those of the file"
-            ));
+            return Err(RefusalReason::KeptChanged(entry.step.keep.path.clone()));
         }
         match entry.old.links.saturating_sub(entry.names.len() as u64) {
             0 => Ok((Undone::Restored, true)),

@@ -11,15 +11,14 @@ use std::time::Duration;
 
 use rustix::fs::FileType;
 use seekless::error::NotAlone;
-use seekless::files::{Attributes, DIGESTED_HOLE_BYTES_MAX, FileState, Held, Lease, read_full, with_article};
+use seekless::files::{Attributes, DIGESTED_HOLE_BYTES_MAX, FileState, Held, Lease, read_full};
 use seekless_sys::{LeaseKind, SharedMappings};
 
-use super::place::{Behind, Directories, NameInDirectory};
+use super::place::{Behind, Directories, ExaminedName};
 use super::session::Session;
 use super::twin::born_ns;
-use super::{Refused, Step, cannot, of_kept};
+use super::{RefusalReason, Step, cannot, of_kept};
 use crate::tree::TreeFinding;
-use crate::visible::visible_path;
 use crate::walk::StatFacts;
 
 /// Contents of kept files up to this size stay in memory, to be compared with several files.
@@ -28,12 +27,6 @@ const BLOCK_BYTES: usize = 1 << 20;
 
 /// How long to wait for a lock that another process holds, perhaps only while it starts a child process.
 const PATIENCE: Duration = Duration::from_millis(250);
-
-/// Why nothing is proven about files of some file systems.
-pub(super) const UNSURE: &str = "on its file system, inode numbers do not identify files";
-
-/// What a program is doing to a file that is being acted on.
-pub(super) const IN_USE: &str = "in use: another process is opening it for writing";
 
 /// A file that is open, locked and leased.
 pub(super) struct HeldFile {
@@ -52,7 +45,7 @@ impl Deref for HeldFile {
 /// A file that is kept.
 pub(super) struct HeldKept {
     pub held: HeldFile,
-    pub place: NameInDirectory,
+    pub place: ExaminedName,
     pub attributes: Attributes,
     /// When it was made, if its file system records this.
     pub born_ns: Option<i64>,
@@ -63,10 +56,10 @@ pub(super) struct HeldKept {
 
 impl HeldFile {
     /// Fails if the file is not what it was, or somebody wants to write to it.
-    pub fn require_unchanged(&self) -> Result<(), Refused> {
+    pub fn require_unchanged(&self) -> Result<(), RefusalReason> {
         match self.is_unchanged().map_err(cannot("stat"))? {
-            false => Err("changed since it was compared".into()),
-            true if !self.is_alone() => Err(IN_USE.into()),
+            false => Err(RefusalReason::ChangedSinceCompared),
+            true if !self.is_alone() => Err(RefusalReason::Opening),
             true => Ok(()),
         }
     }
@@ -75,22 +68,20 @@ impl HeldFile {
     ///
     /// # Errors
     /// Something else changed, too.
-    pub fn renew(&self) -> Result<(), Refused> {
+    pub fn renew(&self) -> Result<(), RefusalReason> {
         let is_ours = self.held.renew().map_err(cannot("stat"))?;
-        is_ours
-            .then_some(())
-            .ok_or_else(|| "changed while links were made".into())
+        is_ours.then_some(()).ok_or(RefusalReason::ChangedSinceLinked)
     }
 }
 
 impl HeldKept {
     /// Fails unless the file has a name and the bytes that were compared, and nobody wants to write to it.
-    pub fn require_bytes(&self) -> Result<(), Refused> {
+    pub fn require_bytes(&self) -> Result<(), RefusalReason> {
         let why = match StatFacts::of(&self.held.file) {
             Err(error) => cannot("stat")(error),
-            Ok(now) if now.names == 0 => "another program removed it at that moment".into(),
-            Ok(now) if !now.is_but_for_names(&self.held.facts()) => "it was changed at that moment".into(),
-            Ok(_) if !self.held.is_alone() => IN_USE.into(),
+            Ok(now) if now.names == 0 => RefusalReason::RemovedNow,
+            Ok(now) if !now.is_but_for_names(&self.held.facts()) => RefusalReason::ChangedNow,
+            Ok(_) if !self.held.is_alone() => RefusalReason::Opening,
             Ok(_) => return Ok(()),
         };
         Err(of_kept(&self.place.path)(why))
@@ -105,32 +96,39 @@ impl Session<'_> {
         kept: &HeldKept,
         held: &HeldFile,
         mappings: &mut Option<SharedMappings>,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), RefusalReason> {
         let is_blind = |held: &&HeldFile| held.lease().is_some_and(Lease::may_be_mapped);
         if self.options.is_busy || ![&kept.held, held].iter().any(is_blind) {
             return Ok(());
         }
         let of_kept = of_kept(&kept.place.path);
         let unmapped = |held: &HeldFile, mappings: &mut Option<SharedMappings>| match held.lease() {
-            Some(lease) => lease.require_unmapped(mappings).map_err(|why| format!("in use: {why}")),
+            Some(lease) => lease
+                .require_unmapped(mappings)
+                .map_err(|why| RefusalReason::InUse(why.to_string())),
             None => Ok(()),
         };
         unmapped(held, mappings)?;
         unmapped(&kept.held, mappings).map_err(&of_kept)?;
         if self.digest(&kept.held).map_err(&of_kept)?.1 != kept.digest {
-            return Err(of_kept("changed since it was compared".into()));
+            return Err(of_kept(RefusalReason::ChangedSinceCompared));
         }
         self.compare(kept, held)
     }
 
     /// Opens a file that was found with these facts, and keeps writers out. Fails if the file has changed.
-    pub fn hold(&self, place: &NameInDirectory, found: &StatFacts, expected: &FileState) -> Result<HeldFile, Refused> {
+    pub fn hold(
+        &self,
+        place: &ExaminedName,
+        found: &StatFacts,
+        expected: &FileState,
+    ) -> Result<HeldFile, RefusalReason> {
         // It was looked at before: opening a device may have effects, and opening a file breaks leases.
         if found.kind != FileType::RegularFile {
-            return Err(format!("it is {} now", with_article(found.kind)));
+            return Err(RefusalReason::NotRegular);
         }
         if !self.is_expected(expected, found) {
-            return Err("changed since the search".into());
+            return Err(RefusalReason::Changed);
         }
         let file = Arc::new(place.open().map_err(cannot("open"))?);
         let behind = self
@@ -139,33 +137,33 @@ impl Session<'_> {
             .map_err(cannot("examine its file system"))?;
         self.require_proof(&behind)?;
         let held = Held::lock(file, PATIENCE).map_err(cannot("lock"))?;
-        let mut held = held.ok_or("in use: another process has locked it")?;
+        let mut held = held.ok_or(RefusalReason::Locked)?;
         // Mappings are asked for in `require_unmapped`, for many files at once.
         let scope = behind.leases.as_ref().ok();
         let kept_out = scope.map(|scope| held.keep_out(LeaseKind::AgainstWriters, Some(*scope)));
         match kept_out.transpose() {
             Ok(_) => {}
             Err(_) if self.options.is_busy => {}
-            Err(why @ NotAlone::OpenForWriting) => return Err(format!("in use: {why}")),
+            Err(why @ NotAlone::OpenForWriting) => return Err(RefusalReason::InUse(why.to_string())),
             Err(why) => return Err(cannot("keep other processes out")(why)),
         }
         let facts = held.facts();
         if facts.kind != FileType::RegularFile || !self.is_expected(expected, &facts) {
-            return Err("changed since the search".into());
+            return Err(RefusalReason::Changed);
         }
         Ok(HeldFile { held, behind })
     }
 
     /// Opens the file that a step keeps.
-    pub fn keep(&self, step: &Step, directories: &Directories) -> Result<HeldKept, Refused> {
+    pub fn keep(&self, step: &Step, directories: &Directories) -> Result<HeldKept, RefusalReason> {
         self.keep_unnamed(step, directories).map_err(of_kept(&step.keep.path))
     }
 
-    fn keep_unnamed(&self, step: &Step, directories: &Directories) -> Result<HeldKept, Refused> {
+    fn keep_unnamed(&self, step: &Step, directories: &Directories) -> Result<HeldKept, RefusalReason> {
         let place = directories
             .place(&step.keep.path)
             .map_err(cannot("open its directory"))?;
-        let found = place.facts().map_err(cannot("stat"))?.ok_or("it is gone")?;
+        let found = place.facts().map_err(cannot("stat"))?.ok_or(RefusalReason::Gone)?;
         let held = self.hold(&place, &found, &step.keep.state)?;
         let attributes = Attributes::of(&held.file).map_err(cannot("read its attributes"))?;
         let (content, digest) = self.digest(&held)?;
@@ -180,7 +178,7 @@ impl Session<'_> {
     }
 
     /// The digest of a file, and its bytes if they are few.
-    fn digest(&self, held: &HeldFile) -> Result<(Option<Vec<u8>>, String), Refused> {
+    fn digest(&self, held: &HeldFile) -> Result<(Option<Vec<u8>>, String), RefusalReason> {
         let bytes = held.facts().bytes;
         let mut block = self.block.lock().unwrap_or_else(PoisonError::into_inner);
         if bytes <= IN_MEMORY_BYTES {
@@ -188,7 +186,7 @@ impl Session<'_> {
             return Ok((Some(content.to_vec()), blake3::hash(content).to_hex().to_string()));
         }
         if bytes.saturating_sub(held.facts().allocated_bytes) > DIGESTED_HOLE_BYTES_MAX {
-            return Err("has more than 1 TiB of holes, too many to digest".into());
+            return Err(RefusalReason::TooManyHoles);
         }
         let goes_on = || !self.stop.is_stopped() && held.is_alone();
         let digest = digest_of(&held.file, bytes, &mut block, &goes_on);
@@ -196,11 +194,11 @@ impl Session<'_> {
     }
 
     /// Fails unless the bytes of a file equal those of the kept one. Gives up if somebody wants to write to one of them.
-    pub fn compare(&self, kept: &HeldKept, held: &HeldFile) -> Result<(), Refused> {
+    pub fn compare(&self, kept: &HeldKept, held: &HeldFile) -> Result<(), RefusalReason> {
         let bytes = held.facts().bytes;
-        let differs = |at: u64| Err(format!("differs from the kept file at byte {at}"));
+        let differs = |at: u64| Err(RefusalReason::DiffersAt(at));
         if bytes != kept.held.facts().bytes {
-            return Err("differs from the kept file in size".into());
+            return Err(RefusalReason::DiffersInSize);
         }
         if let Some(content) = &kept.content {
             let mut block = self.block.lock().unwrap_or_else(PoisonError::into_inner);
@@ -217,32 +215,26 @@ impl Session<'_> {
         match self.large.compare(&files, bytes, &goes_on) {
             Ok(None) => Ok(()),
             Ok(Some(at)) => differs(at),
-            Err(None) => Err(self.interrupted()),
             Err(Some(TreeFinding::Failed { reason, .. })) => Err(cannot("compare")(reason)),
-            Err(Some(_)) => Err("cannot compare".into()),
+            Err(_) => Err(self.interrupted()),
         }
     }
 
-    fn interrupted(&self) -> Refused {
+    fn interrupted(&self) -> RefusalReason {
         if self.stop.is_stopped() {
-            return super::STOPPED.into();
+            return RefusalReason::Stopped;
         }
-        IN_USE.into()
+        RefusalReason::Opening
     }
 }
 
 /// Reads a small file.
-fn read_whole<'b>(file: &File, bytes: u64, block: &'b mut Vec<u8>) -> Result<&'b [u8], Refused> {
+fn read_whole<'b>(file: &File, bytes: u64, block: &'b mut Vec<u8>) -> Result<&'b [u8], RefusalReason> {
     block.resize(bytes as usize, 0);
     match read_full(file, block, 0).map_err(cannot("read"))? {
-        read if read < block.len() => Err("changed since the search".into()),
+        read if read < block.len() => Err(RefusalReason::Changed),
         _ => Ok(block),
     }
-}
-
-/// Why a file is left alone that is the kept one.
-pub(super) fn is_kept(keep: &Path) -> Refused {
-    format!("it is the kept file: {} is another name of it", visible_path(keep))
 }
 
 /// BLAKE3 of the first bytes of a file, as digits.
@@ -281,26 +273,18 @@ pub(super) fn digest_of(
 }
 
 /// Why two paths may show one file, whether or not their numbers differ.
-pub(super) fn one_file(one: &StatFacts, other: &StatFacts, is_overlay: bool, keep: &Path) -> Option<Refused> {
+pub(super) fn one_file(one: &StatFacts, other: &StatFacts, is_overlay: bool, keep: &Path) -> Option<RefusalReason> {
     if one.id() == other.id() {
-        return Some(is_kept(keep));
+        return Some(RefusalReason::IsKept(keep.to_owned()));
     }
     if one.device == other.device {
         return None;
     }
     // An overlay shows files of its layers, perhaps with metadata of its own.
     if is_overlay {
-        return Some(format!(
-            "it may be the kept file, shown by an overlay: {} is on another file system",
-            visible_path(keep)
-        ));
+        return Some(RefusalReason::MayBeKeptInOverlay(keep.to_owned()));
     }
     // One image may be mounted through two devices.
     let same = |facts: &StatFacts| (facts.inode, facts.bytes, facts.modified_ns, facts.changed_ns);
-    (same(one) == same(other)).then(|| {
-        format!(
-            "it may be the kept file, shown by another device: {} has the same number and times",
-            visible_path(keep)
-        )
-    })
+    (same(one) == same(other)).then(|| RefusalReason::MayBeKeptOnDevice(keep.to_owned()))
 }

@@ -22,7 +22,7 @@ use seekless::update::{StepKind, Watch};
 use seekless_sys::{self as sys, Access, Support};
 
 use super::origin::MACHINE_ID;
-use super::place::NameInDirectory;
+use super::place::ExaminedName;
 use super::run_record::{JournalHeader, JournalLine, RunRecord, machine};
 use super::{Action, Error};
 use crate::json;
@@ -49,7 +49,7 @@ pub(super) struct Written(BTreeMap<u64, (PathBuf, Option<File>)>);
 
 impl Written {
     /// Notes the file system of a place.
-    pub fn note(&mut self, place: &NameInDirectory) {
+    pub fn note(&mut self, place: &ExaminedName) {
         let device = StatFacts::of(&*place.directory).map_or(0, |facts| facts.device);
         if let Slot::Vacant(vacant) = self.0.entry(device) {
             // The handle of a directory is for lookups only, and cannot be synced.

@@ -21,6 +21,7 @@ mod place;
 pub mod plan;
 mod prepare;
 mod record;
+mod refusal;
 pub mod report;
 pub mod rules;
 mod run;
@@ -32,17 +33,18 @@ mod tests;
 mod twin;
 pub mod undo;
 
-use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use seekless::files::FileState;
-use seekless::update::{Watch, WatchedStep};
+use seekless::files::{FileState, Unwatched};
 use serde::{Deserialize, Serialize};
 
 use crate::json;
 use crate::visible::visible_path;
+use choose::KeepReason;
 pub use prepare::check;
+pub use refusal::RefusalReason;
+use refusal::{cannot, of_kept};
 pub use run::run;
 
 /// What is done with a file that equals another.
@@ -111,7 +113,7 @@ pub struct Step {
     /// What is kept for it.
     pub keep: KeptFile,
     /// Why that one is kept.
-    pub why: String,
+    pub why: KeepReason,
     /// The space that the file shares with no other.
     pub own_bytes: u64,
 }
@@ -171,7 +173,7 @@ pub enum StepOutcome {
     /// Nothing was changed.
     Left {
         /// Why.
-        why: String,
+        why: RefusalReason,
     },
     /// There is nothing to gain; nothing was changed.
     Needless {
@@ -181,17 +183,17 @@ pub enum StepOutcome {
     /// It could not be done, or not for all of its names.
     Failed {
         /// What failed, and where displaced files are now.
-        why: String,
+        why: RefusalReason,
     },
 }
 
 impl StepOutcome {
     /// Why it is not done.
     #[must_use]
-    pub fn why(&self) -> Option<String> {
+    pub fn why(&self) -> Option<RefusalReason> {
         match self {
             Self::Done { .. } => None,
-            Self::Needless { why } => Some(why.to_string()),
+            Self::Needless { why } => Some(RefusalReason::Needless(*why)),
             Self::Left { why } | Self::Failed { why } => Some(why.clone()),
         }
     }
@@ -209,23 +211,10 @@ impl StepOutcome {
     }
 }
 
-/// Why a file is left alone.
-type Refused = String;
-
-impl From<Refused> for StepOutcome {
-    fn from(why: Refused) -> Self {
+impl From<RefusalReason> for StepOutcome {
+    fn from(why: RefusalReason) -> Self {
         Self::Left { why }
     }
-}
-
-/// The reason for which a call failed.
-fn cannot<E: fmt::Display>(action: &str) -> impl Fn(E) -> Refused + '_ {
-    move |error| format!("cannot {action}: {error}")
-}
-
-/// The same, of the kept file.
-fn of_kept(path: &Path) -> impl Fn(Refused) -> Refused + '_ {
-    move |why| format!("the kept file {}: {why}", visible_path(path))
 }
 
 /// Why there is nothing to gain by a step.
@@ -260,7 +249,7 @@ pub enum Settled {
     /// A file, or all that a journal says, could not be put back.
     Failed {
         /// Why, and where files are now.
-        why: String,
+        why: RefusalReason,
     },
 }
 
@@ -330,14 +319,3 @@ const BATCH: usize = if cfg!(test) { 16 } else { 512 };
 const BATCH_BYTES: u64 = 64 << 20;
 /// What the temporary names of all runs begin with.
 const TEMPORARY: &str = ".seekless-dupes-";
-/// Why a step was not begun.
-const STOPPED: &str = "stopped before";
-
-/// A watch that does nothing.
-struct Unwatched;
-
-impl Watch for Unwatched {
-    fn before(&self, _step: &WatchedStep<'_>) -> io::Result<()> {
-        Ok(())
-    }
-}

@@ -13,11 +13,10 @@ use seekless::update::{StepKind, Watch};
 use seekless_sys::LeaseKind;
 
 use super::change::Replacement;
-use super::place::{Directories, NameInDirectory};
+use super::place::{Directories, ExaminedName};
 use super::record::{NameOf, StepRecord};
 use super::twin::{KnownFile, opened};
-use super::{Action, Refused, cannot};
-use crate::visible::visible_path;
+use super::{Action, RefusalReason, cannot};
 use crate::walk::StatFacts;
 
 /// What a name leads to.
@@ -31,9 +30,9 @@ pub(super) enum NameState {
     /// What the run made of it: nothing, or a link.
     Acted,
     /// Something else, and what.
-    Other(String),
+    Other(RefusalReason),
     /// Something else, while the temporary name leads to what had the name before.
-    Aside(String),
+    Aside(RefusalReason),
 }
 
 /// A file that a name leads to, as far as a journal knows it.
@@ -59,7 +58,7 @@ enum NamedFile {
 pub(super) struct WantedName {
     /// The number of the name.
     pub at: usize,
-    pub place: NameInDirectory,
+    pub place: ExaminedName,
     /// The file without its bytes that has the name now.
     pub torn: Option<Arc<File>>,
 }
@@ -80,7 +79,7 @@ impl Names<'_> {
         &self,
         entry: &StepRecord,
         name: &NameOf,
-        place: &NameInDirectory,
+        place: &ExaminedName,
         made: &[KnownFile],
     ) -> io::Result<(NameState, bool)> {
         match self.put_back(entry, name, place, made)? {
@@ -94,7 +93,7 @@ impl Names<'_> {
         &self,
         entry: &StepRecord,
         name: &NameOf,
-        place: &NameInDirectory,
+        place: &ExaminedName,
         called: &OsStr,
         made: &[KnownFile],
     ) -> io::Result<NamedFile> {
@@ -150,24 +149,24 @@ impl Names<'_> {
         &self,
         entry: &StepRecord,
         name: &NameOf,
-        place: &NameInDirectory,
+        place: &ExaminedName,
         made: &[KnownFile],
     ) -> io::Result<NameState> {
-        let other = |why: &str| Ok(NameState::Other(why.to_owned()));
+        let other = |why| Ok(NameState::Other(why));
         match self.look(entry, name, place, &place.name, made)? {
             NamedFile::Nothing if *self.action == Action::Remove => Ok(NameState::Acted),
-            NamedFile::Nothing => other("it is gone; the link that took its place was removed or renamed"),
+            NamedFile::Nothing => other(RefusalReason::LinkGone),
             NamedFile::ActedOn { is_as_old: true } => Ok(NameState::Old),
             NamedFile::Made(file) if entry.has_digest(&StatFacts::of(&file)?, &file) => Ok(NameState::Restored(file)),
             NamedFile::Made(file) if self.is_torn(entry, &file)? => Ok(NameState::Torn(file)),
-            NamedFile::Made(_) => other("it was restored, and has changed since"),
+            NamedFile::Made(_) => other(RefusalReason::RestoredChanged),
             NamedFile::Link { is_unchanged: true, .. } => Ok(NameState::Acted),
-            NamedFile::Link { .. } => other("the file that it was linked to has changed since"),
-            NamedFile::ActedOn { .. } | NamedFile::Other => other("another file has its name now"),
+            NamedFile::Link { .. } => other(RefusalReason::LinkedChanged),
+            NamedFile::ActedOn { .. } | NamedFile::Other => other(RefusalReason::NameTaken),
         }
     }
 
-    fn is_link(&self, entry: &StepRecord, name: &NameOf, place: &NameInDirectory, called: &OsStr) -> bool {
+    fn is_link(&self, entry: &StepRecord, name: &NameOf, place: &ExaminedName, called: &OsStr) -> bool {
         let found = self.look(entry, name, place, called, &[]);
         matches!(found, Ok(NamedFile::Link { is_unchanged: true, .. }))
     }
@@ -178,9 +177,9 @@ impl Names<'_> {
         &self,
         entry: &StepRecord,
         name: &NameOf,
-        place: &NameInDirectory,
+        place: &ExaminedName,
         made: &[KnownFile],
-    ) -> io::Result<Result<bool, String>> {
+    ) -> io::Result<Result<bool, RefusalReason>> {
         let temporary = OsStr::new(&name.temporary);
         let aside = place.beside(temporary);
         let is_surplus = match self.look(entry, name, place, temporary, made)? {
@@ -211,10 +210,8 @@ impl Names<'_> {
             place.rename(temporary, place, &place.name, self.watch)?;
             return Ok(Ok(true));
         }
-        let saved = |what| format!("{what} {}", visible_path(&aside));
         if !self.is_link(entry, name, place, &place.name) {
-            let what = "another program saved it meanwhile; what was there before is";
-            return Ok(Err(saved(what)));
+            return Ok(Err(RefusalReason::SavedMeanwhile(aside)));
         }
         let exchanged = Exchange {
             directory: &place.directory,
@@ -232,10 +229,7 @@ impl Names<'_> {
             Ok(()) => {}
             Err(NotExchanged::Refused(error)) => return Err(error),
             Err(NotExchanged::Unavailable(reason)) => return Err(io::Error::other(reason)),
-            Err(_) => {
-                let what = "put back, but another program had just replaced the link; its version is";
-                return Ok(Err(saved(what)));
-            }
+            Err(_) => return Ok(Err(RefusalReason::LinkReplaced(aside))),
         }
         place.remove(temporary, self.watch)?;
         Ok(Ok(true))
@@ -277,7 +271,7 @@ impl Names<'_> {
         wanted: &WantedName,
         file: &File,
         is_temporary: bool,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), RefusalReason> {
         let (place, name) = (&wanted.place, &entry.names[wanted.at]);
         let temporary = OsStr::new(&name.temporary);
         let link = |called: &OsStr| {
@@ -301,11 +295,11 @@ impl Names<'_> {
         };
         let remove = || {
             if !is_expected() {
-                return Err("another program replaced the link at that moment".into());
+                return Err(RefusalReason::ReplacedNow);
             }
             place.remove(temporary, self.watch).map_err(cannot("remove the link"))
         };
-        let made = StatFacts::of(file).map_err(|error| cannot("stat the new file")(error))?;
+        let made = StatFacts::of(file).map_err(cannot("stat the new file"))?;
         let replacement = Replacement {
             place,
             temporary,
@@ -314,6 +308,6 @@ impl Names<'_> {
             is_new: &|found| found.is_but_for_names(&made),
         };
         let taken = replacement.take_name(&|| Ok(()), &remove);
-        taken.map_err(|outcome| outcome.why().unwrap_or_default())
+        taken.or_else(|outcome| outcome.why().map_or(Ok(()), Err))
     }
 }

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::directory::ListedDirectory;
-use super::{Refused, cannot};
+use super::{RefusalReason, cannot};
 use crate::dupes::contents::Contents;
 use crate::json;
 
@@ -110,7 +110,7 @@ impl SearchOrigin {
     ///
     /// # Errors
     /// How it differs from what it was.
-    pub(super) fn prove(&self, path: &Path, was: &FileState) -> Result<FileState, Refused> {
+    pub(super) fn prove(&self, path: &Path, was: &FileState) -> Result<FileState, RefusalReason> {
         let found = self.found(path, was, false)?;
         unchanged(FileState::of(&found), was)
     }
@@ -121,11 +121,11 @@ impl SearchOrigin {
         path: &Path,
         was: &FileState,
         contents: &Contents,
-    ) -> Result<FileState, Refused> {
+    ) -> Result<FileState, RefusalReason> {
         self.found(path, was, true)?;
         let (now, inside) = ListedDirectory::of(path)?.seen();
         if inside != *contents {
-            return Err(CHANGED.to_owned());
+            return Err(RefusalReason::Changed);
         }
         unchanged(now, was)
     }
@@ -140,7 +140,7 @@ impl SearchOrigin {
         path: &Path,
         is_directory: bool,
         mut is_it: impl FnMut(FileState) -> bool,
-    ) -> Result<FileState, Refused> {
+    ) -> Result<FileState, RefusalReason> {
         let found = stat(path, is_directory)?;
         let now = FileState::of(&found);
         let here = self.file_systems.iter().filter(|system| system.is_of(path, &found));
@@ -153,23 +153,26 @@ impl SearchOrigin {
         };
         let is_elsewhere = here.is_empty();
         let Some(system) = here.into_iter().find(is_it) else {
-            let why = if is_elsewhere { ELSEWHERE } else { UNKNOWN };
-            return Err(why.to_owned());
+            return Err(if is_elsewhere {
+                RefusalReason::OtherFileSystem
+            } else {
+                RefusalReason::OtherMark
+            });
         };
         system.device_now.get_or_init(|| found.dev());
         Ok(now)
     }
 
-    fn found(&self, path: &Path, was: &FileState, is_directory: bool) -> Result<fs::Metadata, Refused> {
+    fn found(&self, path: &Path, was: &FileState, is_directory: bool) -> Result<fs::Metadata, RefusalReason> {
         let found = stat(path, is_directory)?;
         let mut named = self.file_systems.iter().filter(|system| system.device == was.device);
         let system = named.next();
-        let system = system.ok_or("the file system with its device number is not in the list")?;
+        let system = system.ok_or(RefusalReason::UnlistedFileSystem)?;
         if !system.is_of(path, &found) {
-            return Err(ELSEWHERE.to_owned());
+            return Err(RefusalReason::OtherFileSystem);
         }
         if found.ino() != was.inode {
-            return Err("is now another file (another inode number)".to_owned());
+            return Err(RefusalReason::OtherInode);
         }
         system.device_now.get_or_init(|| found.dev());
         Ok(found)
@@ -238,26 +241,22 @@ fn device_of(path: &Path) -> u64 {
     fs::metadata(path).map_or(0, |found| found.dev())
 }
 
-const CHANGED: &str = "changed since the search";
-const ELSEWHERE: &str = "is on another file system now";
-const UNKNOWN: &str = "its mark differs: it changed since the search, or it is another file or group";
-
-fn stat(path: &Path, is_directory: bool) -> Result<fs::Metadata, Refused> {
+fn stat(path: &Path, is_directory: bool) -> Result<fs::Metadata, RefusalReason> {
     let found = fs::symlink_metadata(path).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => "no longer exists".to_owned(),
+        io::ErrorKind::NotFound => RefusalReason::Gone,
         _ => cannot("stat")(error),
     })?;
     match found.file_type() {
-        kind if is_directory && !kind.is_dir() => Err("is not a directory".to_owned()),
-        kind if !is_directory && !kind.is_file() => Err("is not a regular file".to_owned()),
+        kind if is_directory && !kind.is_dir() => Err(RefusalReason::NotDirectory),
+        kind if !is_directory && !kind.is_file() => Err(RefusalReason::NotRegular),
         _ => Ok(found),
     }
 }
 
-fn unchanged(now: FileState, was: &FileState) -> Result<FileState, Refused> {
+fn unchanged(now: FileState, was: &FileState) -> Result<FileState, RefusalReason> {
     let device = now.device;
     let is_same = now == FileState { device, ..*was };
-    is_same.then_some(now).ok_or_else(|| CHANGED.to_owned())
+    is_same.then_some(now).ok_or(RefusalReason::Changed)
 }
 
 /// The type of a file system, and its identity on this machine, whatever its device number: statvfs(3), `f_fsid`.
@@ -352,9 +351,9 @@ mod tests {
         };
         let on = |device| origin.prove(&path, &FileState { device, ..seen });
         assert_eq!(on(7).is_ok(), name.contains(' '));
-        assert!(on(8).unwrap_err().contains("another file system"));
-        assert!(on(9).unwrap_err().contains("another file system"));
-        assert!(on(10).unwrap_err().contains("not in the list"));
+        assert_eq!(on(8), Err(RefusalReason::OtherFileSystem));
+        assert_eq!(on(9), Err(RefusalReason::OtherFileSystem));
+        assert_eq!(on(10), Err(RefusalReason::UnlistedFileSystem));
         let number = name.contains(' ').then_some(seen.device);
         assert_eq!(origin.write(json!({}))["file_systems"][0]["device"], json!(number));
     }
@@ -378,12 +377,7 @@ mod tests {
         }
         let link = place.path().join("link");
         std::os::unix::fs::symlink("file", &link).unwrap();
-        assert!(origin.prove(&link, &seen).unwrap_err().contains("regular"));
-        assert!(
-            origin
-                .prove(&place.path().join("no"), &seen)
-                .unwrap_err()
-                .contains("exists")
-        );
+        assert_eq!(origin.prove(&link, &seen), Err(RefusalReason::NotRegular));
+        assert_eq!(origin.prove(&place.path().join("no"), &seen), Err(RefusalReason::Gone));
     }
 }

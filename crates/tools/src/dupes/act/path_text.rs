@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use seekless_method::visible;
 
-use super::Refused;
+use super::RefusalReason;
 use crate::json;
 
 /// A path as it is written: what is not printable UTF-8, a backslash, and a space at an end are escaped. That of a directory ends with a
@@ -42,7 +42,7 @@ pub(super) fn written(path: &Path, is_directory: bool) -> Vec<u8> {
 }
 
 /// The reverse, without the slash.
-pub(super) fn path_of(text: &[u8]) -> Result<PathBuf, Refused> {
+pub(super) fn path_of(text: &[u8]) -> Result<PathBuf, RefusalReason> {
     let mut path = Vec::new();
     let mut rest = text;
     while let Some((first, more)) = rest.split_first() {
@@ -56,11 +56,11 @@ pub(super) fn path_of(text: &[u8]) -> Result<PathBuf, Refused> {
         match (more.first(), byte.as_deref()) {
             (Some(b'\\'), _) => (path.push(b'\\'), rest = &more[1..]),
             (_, Some(&[byte])) if byte != 0 => (path.push(byte), rest = &more[3..]),
-            _ => return Err("a backslash in its path begins no escape: write `\\\\` or `\\xHH`".to_owned()),
+            _ => return Err(RefusalReason::WrongEscape),
         };
     }
     if path.is_empty() || path.contains(&0) {
-        return Err("it has no path".to_owned());
+        return Err(RefusalReason::NoPath);
     }
     Ok(OsString::from_vec(path).into())
 }

@@ -3,26 +3,36 @@
 //! Not here: what is done with the files in them.
 
 use std::collections::HashMap;
-use std::ffi::{OsStr, OsString};
-use std::fs::File;
+use std::ffi::OsStr;
 use std::io;
+use std::ops::Deref;
 use std::os::fd::AsFd;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rustix::io::Errno;
-use seekless::files::{Exposed, Lease};
-use seekless::update::{StepKind, Watch};
-use seekless_sys::{self as sys, Access, Directory, LeaseScope, Opening, descriptor_path, file_system_of, name_file};
+use seekless::files::{Exposed, Lease, NameInDirectory};
+use seekless_sys::{self as sys, Access, Directory, LeaseScope, file_system_of};
 
 use crate::walk::{StatFacts, System};
 
-/// A name in an open directory.
+/// A name in a directory of which is known who else may change it, and what it gives to new files.
 #[derive(Clone)]
-pub(super) struct NameInDirectory {
-    pub directory: Arc<Directory>,
-    pub name: OsString,
-    pub path: PathBuf,
+pub(super) struct ExaminedName {
+    of: NameInDirectory,
+    pub limits: DirectoryLimits,
+}
+
+impl Deref for ExaminedName {
+    type Target = NameInDirectory;
+
+    fn deref(&self) -> &NameInDirectory {
+        &self.of
+    }
+}
+
+/// What bounds the changes of names in a directory.
+#[derive(Clone)]
+pub(super) struct DirectoryLimits {
     /// The first directory of its path in which users other than root and this one decide what names lead to.
     pub exposed: Option<Arc<Exposed>>,
     /// The mount that shows the directory.
@@ -31,67 +41,6 @@ pub(super) struct NameInDirectory {
     pub project: Option<u32>,
     /// The owner of the directory, if it has the sticky bit.
     pub sticky_of: Option<u32>,
-}
-
-impl NameInDirectory {
-    /// Stats a name in the directory; `None` if nothing has that name.
-    pub fn facts_of(&self, name: &OsStr) -> io::Result<Option<StatFacts>> {
-        match StatFacts::at(self.directory.as_fd(), name) {
-            Err(Errno::NOENT) => Ok(None),
-            found => Ok(Some(found?)),
-        }
-    }
-
-    /// Stats what a name leads to, through links; `None` if it leads to nothing.
-    pub fn facts_behind(&self, name: &OsStr) -> io::Result<Option<StatFacts>> {
-        match StatFacts::behind(self.directory.as_fd(), name) {
-            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(None),
-            found => Ok(Some(found?)),
-        }
-    }
-
-    /// Stats the file.
-    pub fn facts(&self) -> io::Result<Option<StatFacts>> {
-        self.facts_of(&self.name)
-    }
-
-    /// Opens the file for reading, which does not change its time of access. It may be of another kind by now.
-    pub fn open(&self) -> io::Result<File> {
-        self.open_of(&self.name)
-    }
-
-    /// The same with a name in the directory.
-    pub fn open_of(&self, name: &OsStr) -> io::Result<File> {
-        let how = Opening {
-            keeps_atime: true,
-            ..Opening::plain(Access::Read)
-        };
-        self.directory.open_file(name, how)?.required()
-    }
-
-    /// Gives what has one name in the directory another, here or elsewhere, that leads to nothing.
-    pub fn rename(&self, from: &OsStr, there: &Self, to: &OsStr, watch: &dyn Watch) -> io::Result<()> {
-        watch.announce(StepKind::Rename, &self.beside(from))?;
-        self.directory.rename_new(from, &there.directory, to)?.required()
-    }
-
-    /// Gives an open file, or one without a name, another name in the directory.
-    pub fn link(&self, file: &File, called: &OsStr) -> io::Result<()> {
-        let path = descriptor_path(file);
-        let path = path.ok_or_else(|| io::Error::other("this system cannot give a name to an open file"))?;
-        name_file(&path, &self.directory, called)
-    }
-
-    /// Removes a file.
-    pub fn remove(&self, called: &OsStr, watch: &dyn Watch) -> io::Result<()> {
-        watch.announce(StepKind::Remove, &self.beside(called))?;
-        self.directory.remove_file(called)
-    }
-
-    /// The path of another name in the directory.
-    pub fn beside(&self, name: &OsStr) -> PathBuf {
-        self.path.with_file_name(name)
-    }
 }
 
 /// What a file system is like.
@@ -105,7 +54,7 @@ pub(super) struct Behind {
 
 /// Open directories, each opened once.
 pub(super) struct Directories {
-    open: Mutex<HashMap<PathBuf, Opened>>,
+    open: Mutex<HashMap<PathBuf, (Arc<Directory>, DirectoryLimits)>>,
     /// How many files this process may open.
     open_files_max: usize,
 }
@@ -119,15 +68,6 @@ impl Default for Directories {
     }
 }
 
-#[derive(Clone)]
-struct Opened {
-    directory: Arc<Directory>,
-    exposed: Option<Arc<Exposed>>,
-    mount: Option<u64>,
-    project: Option<u32>,
-    sticky_of: Option<u32>,
-}
-
 /// What file systems are like, by their `st_dev`.
 #[derive(Default)]
 pub(super) struct Systems(Mutex<HashMap<u64, Behind>>);
@@ -137,23 +77,20 @@ impl Directories {
     ///
     /// # Errors
     /// The system's; `ENOTDIR` or `ELOOP` for a path that leads through a link.
-    pub fn place(&self, path: &Path) -> io::Result<NameInDirectory> {
+    pub fn place(&self, path: &Path) -> io::Result<ExaminedName> {
         let (Some(above), Some(name)) = (path.parent(), path.file_name()) else {
             return Err(not_plain());
         };
-        let opened = self.opened(above)?;
-        Ok(NameInDirectory {
-            directory: opened.directory,
-            name: name.to_owned(),
+        let (directory, limits) = self.opened(above)?;
+        let of = NameInDirectory {
             path: path.to_owned(),
-            exposed: opened.exposed,
-            mount: opened.mount,
-            project: opened.project,
-            sticky_of: opened.sticky_of,
-        })
+            directory,
+            name: name.to_owned(),
+        };
+        Ok(ExaminedName { of, limits })
     }
 
-    fn opened(&self, path: &Path) -> io::Result<Opened> {
+    fn opened(&self, path: &Path) -> io::Result<(Arc<Directory>, DirectoryLimits)> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(opened) = open.get(path) {
             return Ok(opened.clone());
@@ -174,17 +111,16 @@ impl Directories {
         }
         let directory = Arc::new(directory.ok_or_else(not_plain)?);
         let readable = directory.open_plain(OsStr::new("."), Access::Read);
-        let opened = Opened {
+        let limits = DirectoryLimits {
             mount: sys::mount_id(&*directory),
             sticky_of: Some(StatFacts::of(&*directory)?)
                 .filter(|facts| facts.mode & 0o1000 != 0)
                 .map(|facts| facts.owner),
             project: readable.ok().and_then(|readable| sys::inherited_project(&readable)),
-            directory,
             exposed,
         };
-        open.insert(path.to_owned(), opened.clone());
-        Ok(opened)
+        open.insert(path.to_owned(), (Arc::clone(&directory), limits.clone()));
+        Ok((directory, limits))
     }
 
     /// The number of open directories.

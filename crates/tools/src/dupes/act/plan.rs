@@ -20,13 +20,13 @@ use seekless_method::visible;
 use serde_json::Value;
 
 use super::agreed::Agreed;
-use super::choose::{Chosen, GroupChoice, KeptCopy};
+use super::choose::{Chosen, GroupChoice, KeepReason, KeptCopy};
 use super::copies::CopyPlaces;
 use super::directory::unshared_bytes;
 use super::origin::SearchOrigin;
 use super::path_text::{path_of, written};
 use super::report::RefusedPart;
-use super::{ActedOn, Action, KeptFile, Refused, Step, StepOutcome};
+use super::{ActedOn, Action, KeptFile, RefusalReason, Step, StepOutcome};
 use crate::json;
 
 /// What the header begins with, before its JSON.
@@ -214,7 +214,7 @@ struct PlanLine {
 }
 
 impl PlanLine {
-    fn of(line: &[u8], action: &Action) -> Result<Self, Refused> {
+    fn of(line: &[u8], action: &Action) -> Result<Self, RefusalReason> {
         let part = |text: &mut &[u8]| {
             let trimmed = text.trim_ascii();
             let end = trimmed
@@ -229,17 +229,13 @@ impl PlanLine {
         let (word, mark) = (part(&mut rest), part(&mut rest));
         let is_kept = word == KEEP;
         if !is_kept && word != action.word() {
-            let word = visible(&word);
-            return Err(format!(
-                "it begins with `{word}`; write `{KEEP}` or `{}`",
-                action.word()
-            ));
+            return Err(RefusalReason::WrongWord(visible(&word).into_owned(), action.word()));
         }
         let group = mark.split_once('-').and_then(|(group, _)| group.parse().ok());
         let text = rest.trim_ascii();
         Ok(Self {
             is_kept,
-            group: group.ok_or("it has no mark after the word")?,
+            group: group.ok_or(RefusalReason::NoMark)?,
             mark,
             path: path_of(text.strip_suffix(b"/").unwrap_or(text))?,
             is_directory: text.ends_with(b"/"),
@@ -301,7 +297,7 @@ pub fn read(text: &[u8]) -> Result<ReadPlan, String> {
             let proven = reading.prove(number, line).map_err(|why| (Some(path.clone()), why))?;
             let before = *paths.entry((path.clone(), proven.is_kept)).or_insert(number);
             if before != number {
-                return Err((Some(path), format!("it is on line {before}, too")));
+                return Err((Some(path), RefusalReason::OnLine(before)));
             }
             Ok((group, proven))
         });
@@ -351,7 +347,7 @@ struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    fn refuse(&mut self, line: usize, path: Option<PathBuf>, why: Refused) {
+    fn refuse(&mut self, line: usize, path: Option<PathBuf>, why: RefusalReason) {
         self.chosen.refused.push(RefusedPart {
             place: format!("line {line}"),
             path,
@@ -360,10 +356,9 @@ impl Reading<'_> {
     }
 
     /// Proves that the file of a line is the one that was found.
-    fn prove(&mut self, number: usize, line: PlanLine) -> Result<ProvenLine, Refused> {
+    fn prove(&mut self, number: usize, line: PlanLine) -> Result<ProvenLine, RefusalReason> {
         if self.places.absolute(&line.path)?.as_os_str() != line.path.as_os_str() {
-            let why = "is not absolute, or its directory is a symbolic link, or has `.`, `..` or empty names in it";
-            return Err(why.to_owned());
+            return Err(RefusalReason::NotPlain);
         }
         let (group, is_directory, is_fixed) = (line.group, line.is_directory, Cell::new(false));
         let is_it = |state: FileState| {
@@ -409,7 +404,7 @@ impl Reading<'_> {
                 None => choice.kept.push(KeptCopy {
                     paths: vec![kept.path],
                     state: kept.state,
-                    why: IN_PLAN.to_owned(),
+                    why: KeepReason::Planned,
                     is_fixed: kept.is_fixed,
                 }),
             }
@@ -418,10 +413,10 @@ impl Reading<'_> {
     }
 
     /// The step for a file that is acted on.
-    fn step(&mut self, file: Vec<ProvenLine>, kept: &[ProvenLine]) -> Result<Step, Refused> {
+    fn step(&mut self, file: Vec<ProvenLine>, kept: &[ProvenLine]) -> Result<Step, RefusalReason> {
         let (state, is_directory) = (file[0].state, file[0].is_directory);
         if let Some(line) = self.kept.get(&state.id()) {
-            return Err(format!("line {line} keeps this file"));
+            return Err(RefusalReason::KeptByLine(*line));
         }
         let places = &mut self.places;
         let mut is_poor = |line: &ProvenLine| !line.is_directory && places.is_poor(&line.path, line.state.device);
@@ -431,20 +426,16 @@ impl Reading<'_> {
         };
         let fitting = || kept.iter().filter(fits);
         let keep = fitting().find(|keep| !is_poor(keep)).or_else(|| fitting().next());
-        let Some(keep) = keep else {
-            return Err(
-                "no line keeps a file of its group with the same size, and, for links, on its file system".to_owned(),
-            );
-        };
+        let keep = keep.ok_or(RefusalReason::NothingKept)?;
         let is_keep_poor = is_poor(keep);
         let why = if is_keep_poor && !file.iter().all(is_poor) {
-            "the file that is kept is in the trash, in a snapshot, or not on a file system that was searched"
+            RefusalReason::PoorKept
         } else if is_directory && !self.action.takes_directories() {
-            "a directory can only be moved"
+            RefusalReason::OnlyMoved
         } else if file.iter().any(|line| line.is_fixed || places.is_reference(&line.path)) {
-            "it always stays: it is in a reference, behind a symbolic link, or where files are moved to"
+            RefusalReason::AlwaysStays
         } else if !file.iter().all(|line| places.is_below_a_root(&line.path)) {
-            "is not below a path that was searched"
+            RefusalReason::NotSearched
         } else {
             let paths: Vec<PathBuf> = file.into_iter().map(|line| line.path).collect();
             return Ok(Step {
@@ -458,15 +449,12 @@ impl Reading<'_> {
                     path: keep.path.clone(),
                     state: keep.state,
                 },
-                why: IN_PLAN.to_owned(),
+                why: KeepReason::Planned,
             });
         };
-        Err(why.to_owned())
+        Err(why)
     }
 }
-
-/// Why a file is kept.
-const IN_PLAN: &str = "as planned";
 
 /// The space that is free if all names are removed.
 fn own_bytes(paths: &[PathBuf]) -> u64 {

@@ -16,10 +16,10 @@ use seekless::files::{self, Attributes, shared_bytes};
 use seekless_sys::{self as sys, Support};
 
 use super::held::{HeldFile, HeldKept, one_file};
-use super::place::{Directories, NameInDirectory};
+use super::place::{Directories, ExaminedName};
 use super::record::{OldFile, StepRecord, moved_to};
-use super::session::{READ_ONLY, Session, require_project};
-use super::{ActingOptions, Action, Needless, Refused, Step, StepOutcome, Unwatched, cannot, directory, of_kept};
+use super::session::{Session, require_project};
+use super::{ActingOptions, Action, Needless, RefusalReason, Step, StepOutcome, Unwatched, cannot, directory, of_kept};
 use crate::Stop;
 use crate::threads::in_parts;
 use crate::visible::visible_path;
@@ -56,17 +56,15 @@ fn refused(step: &Step, session: &Session<'_>, directories: &Directories) -> Res
     }
     let examined = examine(step, None, session, directories)?;
     if !session.is_expected(&step.keep.state, &examined.kept_facts) {
-        return Err(of_kept(&step.keep.path)("changed since the search".into()).into());
+        return Err(of_kept(&step.keep.path)(RefusalReason::Changed).into());
     }
     let is_reflink = *session.action == Action::Reflink;
     if *session.action == Action::Hardlink {
         require_changeable(&step.keep.path).map_err(of_kept(&step.keep.path))?;
     }
     match session.systems.known(examined.facts.device) {
-        Some(behind) if behind.is_read_only => return Err(READ_ONLY.to_owned().into()),
-        Some(behind) if is_reflink && !behind.system.may_share => {
-            return Err("its file system cannot share blocks between files".to_owned().into());
-        }
+        Some(behind) if behind.is_read_only => return Err(RefusalReason::ReadOnly.into()),
+        Some(behind) if is_reflink && !behind.system.may_share => return Err(RefusalReason::CannotShare.into()),
         _ => {}
     }
     for place in &examined.places {
@@ -104,11 +102,11 @@ fn refused(step: &Step, session: &Session<'_>, directories: &Directories) -> Res
 
 /// The names of a step, and what they lead to: the file that was found, and the kept one.
 struct Examined {
-    places: Vec<NameInDirectory>,
+    places: Vec<ExaminedName>,
     /// How many directories are made for each.
     made: Vec<u64>,
     facts: StatFacts,
-    kept: NameInDirectory,
+    kept: ExaminedName,
     kept_facts: StatFacts,
 }
 
@@ -123,10 +121,10 @@ fn examine(
     let action = session.action;
     let found = |path: &Path| {
         let place = directories.place(path).map_err(cannot("open its directory"))?;
-        let facts = place.facts().map_err(cannot("stat"))?.ok_or("it is gone")?;
+        let facts = place.facts().map_err(cannot("stat"))?.ok_or(RefusalReason::Gone)?;
         let behind = session.systems.of(facts.device, place.directory.as_fd());
         session.require_proof(&behind.map_err(cannot("examine its file system"))?)?;
-        Ok::<_, Refused>((place, facts))
+        Ok::<_, RefusalReason>((place, facts))
     };
     let of_kept = of_kept(&step.keep.path);
     let (kept, kept_facts) = match open.filter(|open| open.place.path == step.keep.path) {
@@ -146,7 +144,7 @@ fn examine(
     for path in &step.file.paths {
         let (place, facts) = found(path)?;
         if !session.is_expected(&step.file.state, &facts) {
-            return Err("changed since the search".to_owned().into());
+            return Err(RefusalReason::Changed.into());
         }
         session.require_owner(&place, &facts)?;
         session.require_lease(&facts)?;
@@ -157,14 +155,7 @@ fn examine(
         };
         session.require_removable(&place, touched)?;
         if action.is_on_one_file_system() && facts.device != kept_facts.device {
-            let what = if *action == Action::Hardlink {
-                "hard links"
-            } else {
-                "shared blocks"
-            };
-            return Err(
-                format!("is on another file system than the kept file, and {what} cannot cross file systems").into(),
-            );
+            return Err(RefusalReason::KeptOnOtherFileSystem.into());
         }
         let made_for = match action {
             Action::Move { to } => {
@@ -179,11 +170,10 @@ fn examine(
         places.push(place);
         first.get_or_insert(facts);
     }
-    let facts = first.ok_or("it has no path".to_owned())?;
+    let facts = first.ok_or(RefusalReason::NoPath)?;
     let is_broken_up = |facts: &StatFacts| facts.names > 1 && session.is_overlay(facts);
     if is_broken_up(&facts) || *action == Action::Hardlink && is_broken_up(&kept_facts) {
-        let why = "an overlay may break up its hard links, or those of the kept file, when one is changed";
-        return Err(why.to_owned().into());
+        return Err(RefusalReason::OverlayLinks.into());
     }
     let is_overlay = session.is_overlay(&facts) || session.is_overlay(&kept_facts);
     if let Some(why) = one_file(&kept_facts, &facts, is_overlay, &step.keep.path) {
@@ -206,7 +196,7 @@ fn examine(
 }
 
 /// The attributes of a file that is not open.
-fn attributes(place: &NameInDirectory, facts: &StatFacts) -> Attributes {
+fn attributes(place: &ExaminedName, facts: &StatFacts) -> Attributes {
     let name = CString::new(place.name.as_bytes()).unwrap_or_default();
     let extended = sys::extended_attributes_at(place.directory.as_fd(), &name);
     Attributes {
@@ -218,25 +208,23 @@ fn attributes(place: &NameInDirectory, facts: &StatFacts) -> Attributes {
 }
 
 /// Fails if undo would have to link names of a file across mounts, or a hard link would cross them.
-fn require_one_mount(action: &Action, places: &[NameInDirectory], kept: &NameInDirectory) -> Result<(), Refused> {
-    let is_elsewhere = |place: &NameInDirectory| place.mount != places[0].mount;
-    let entry = |place: &NameInDirectory| Some((StatFacts::of(&*place.directory).ok()?.id(), place.name.clone()));
+fn require_one_mount(action: &Action, places: &[ExaminedName], kept: &ExaminedName) -> Result<(), RefusalReason> {
+    let is_elsewhere = |place: &ExaminedName| place.limits.mount != places[0].limits.mount;
+    let entry = |place: &ExaminedName| Some((StatFacts::of(&*place.directory).ok()?.id(), place.name.clone()));
     // A bind mount may show one name twice.
-    let is_known = |place: &&NameInDirectory| {
+    let is_known = |place: &&ExaminedName| {
         let mut others = places.iter().filter(|other| !is_elsewhere(other));
         others.any(|other| entry(other) == entry(place))
     };
     match action {
-        Action::Hardlink if is_elsewhere(kept) => {
-            Err("is on another mount than the kept file, and hard links cannot cross mounts".into())
-        }
+        Action::Hardlink if is_elsewhere(kept) => Err(RefusalReason::KeptOnOtherMount),
         _ if action.is_undone_by_copying()
             && !places
                 .iter()
                 .filter(|place| is_elsewhere(place))
                 .all(|place| is_known(&place)) =>
         {
-            Err("its hard links are on several mounts; undo cannot link across mounts".into())
+            Err(RefusalReason::SeveralMounts)
         }
         _ => Ok(()),
     }
@@ -244,7 +232,7 @@ fn require_one_mount(action: &Action, places: &[NameInDirectory], kept: &NameInD
 
 /// A step that is proven, and not done yet.
 pub(super) struct ProvenStep {
-    pub places: Vec<NameInDirectory>,
+    pub places: Vec<ExaminedName>,
     pub entry: StepRecord,
     /// Its files; none if it removes a directory that is left empty.
     pub files: Option<ProvenFiles>,
@@ -270,7 +258,7 @@ pub(super) fn prepare(
     let action = session.action;
     let examined = examine(step, Some(kept), session, directories)?;
     if examined.kept_facts.id() != kept.held.facts().id() {
-        return Err(of_kept(&step.keep.path)("changed since the search".into()).into());
+        return Err(of_kept(&step.keep.path)(RefusalReason::Changed).into());
     }
     let first = &examined.places[0];
     let held = session.hold(first, &examined.facts, &step.file.state)?;
@@ -311,40 +299,26 @@ pub(super) fn prepare(
 
 /// Fails if a file, once it is a name of the kept one or a link to it, would have other attributes, or would let somebody do
 /// more with its path.
-pub(super) fn keeps_rights(action: &Action, own: &Attributes, kept: &Attributes) -> Result<(), Refused> {
-    let of_hardlink = |what: &str| {
-        Err(format!(
-            "its {what} from that of the kept file, and hard links have only one"
-        ))
-    };
-    let of_symlink = |what: &str| {
-        Err(format!(
-            "its {what}, and a symbolic link would give the rights of that file"
-        ))
-    };
+pub(super) fn keeps_rights(action: &Action, own: &Attributes, kept: &Attributes) -> Result<(), RefusalReason> {
     let owners = |file: &Attributes| (file.owner, file.group);
     match action {
-        Action::Hardlink if owners(own) != owners(kept) => of_hardlink("owner or group differs"),
-        Action::Hardlink if own.mode != kept.mode => of_hardlink("mode differs"),
-        Action::Hardlink if own.extended != kept.extended => {
-            of_hardlink("access control list or another extended attribute differs")
-        }
-        Action::Symlink { .. } if own.owner != kept.owner => of_symlink("owner is not that of the kept file"),
-        Action::Symlink { .. } if gives_more(own, kept) => {
-            of_symlink("mode or access control list gives less than that of the kept file")
-        }
+        Action::Hardlink if owners(own) != owners(kept) => Err(RefusalReason::LinkChangesOwner),
+        Action::Hardlink if own.mode != kept.mode => Err(RefusalReason::LinkChangesMode),
+        Action::Hardlink if own.extended != kept.extended => Err(RefusalReason::LinkChangesAttributes),
+        Action::Symlink { .. } if own.owner != kept.owner => Err(RefusalReason::LinkGivesOwner),
+        Action::Symlink { .. } if gives_more(own, kept) => Err(RefusalReason::LinkGivesMode),
         _ => Ok(()),
     }
 }
 
 /// Fails if a symbolic link would lead from a mount where programs get no privileges to one where they do.
-fn keeps_mount(action: &Action, own: &NameInDirectory, kept: &NameInDirectory) -> Result<(), Refused> {
-    let is_limited = |place: &NameInDirectory| {
+fn keeps_mount(action: &Action, own: &ExaminedName, kept: &ExaminedName) -> Result<(), RefusalReason> {
+    let is_limited = |place: &ExaminedName| {
         let found = fstatvfs(&*place.directory);
         found.is_ok_and(|found| found.f_flag.contains(StatVfsMountFlags::NOSUID))
     };
     if matches!(action, Action::Symlink { .. }) && is_limited(own) && !is_limited(kept) {
-        return Err("its mount gives programs no privileges (nosuid), and that of the kept file does".into());
+        return Err(RefusalReason::LinkGivesPrivileges);
     }
     Ok(())
 }
@@ -382,28 +356,27 @@ fn gives_more(own: &Attributes, kept: &Attributes) -> bool {
 /// decides what names lead to.
 pub(super) fn missing(
     path: &Path,
-    from: &NameInDirectory,
+    from: &ExaminedName,
     session: &Session<'_>,
     directories: &Directories,
-) -> Result<u64, Refused> {
-    let device = |place: &NameInDirectory| StatFacts::of(&*place.directory).map(|facts| facts.device);
+) -> Result<u64, RefusalReason> {
+    let device = |place: &ExaminedName| StatFacts::of(&*place.directory).map(|facts| facts.device);
     let mut count = 0;
     for (path, above) in path.ancestors().zip(path.ancestors().skip(1)) {
-        let shown = visible_path(above);
         match directories.place(path) {
             Ok(place) => {
-                let failed = |error| format!("cannot stat {shown}: {error}");
-                if device(&place).map_err(failed)? != device(from).map_err(failed)? {
-                    return Err(format!("is on another file system than {shown}"));
+                let failed = cannot(format!("stat {}", visible_path(above)));
+                if device(&place).map_err(&failed)? != device(from).map_err(failed)? {
+                    return Err(RefusalReason::TargetOnOtherFileSystem(above.to_owned()));
                 }
-                if place.mount != from.mount {
-                    return Err(format!("is on another mount than {shown}"));
+                if place.limits.mount != from.limits.mount {
+                    return Err(RefusalReason::TargetOnOtherMount(above.to_owned()));
                 }
                 session.require_private(&place)?;
                 return Ok(count);
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => count += 1,
-            Err(error) => return Err(format!("cannot open {shown}: {error}")),
+            Err(error) => return Err(cannot(format!("open {}", visible_path(above)))(error)),
         }
     }
     Ok(count)
@@ -412,20 +385,20 @@ pub(super) fn missing(
 /// Fails if a file cannot get the name to which it is moved.
 fn require_room(
     path: &Path,
-    place: &NameInDirectory,
+    place: &ExaminedName,
     made: u64,
     session: &Session<'_>,
     directories: &Directories,
-) -> Result<(), Refused> {
+) -> Result<(), RefusalReason> {
     let existing = path.ancestors().nth(made as usize).unwrap_or(path);
     let there = directories.place(existing).map_err(cannot("open its new directory"))?;
     if made == 0 && there.facts().map_err(cannot("stat"))?.is_some() {
-        return Err(format!("{} exists", visible_path(path)));
+        return Err(RefusalReason::Exists(path.to_owned()));
     }
     require_project(place, &there)?;
     session
         .require_access(&there)
-        .map_err(|why| format!("{}: {why}", visible_path(path)))
+        .map_err(|why| RefusalReason::Of(path.to_owned(), why.into()))
 }
 
 /// Whether sharing may free other bytes than the search says: small files may be stored with their metadata, and a file may have
@@ -454,17 +427,17 @@ pub(super) fn require_own_blocks(file: &File, kept: &File) -> Result<u64, StepOu
 }
 
 /// Fails for what is immutable or append-only.
-pub(super) fn require_changeable(path: &Path) -> Result<(), Refused> {
+pub(super) fn require_changeable(path: &Path) -> Result<(), RefusalReason> {
     match sys::protection(path) {
-        Ok(Support::Available(Some(protection))) => Err(protection.to_owned()),
+        Ok(Support::Available(Some(protection))) => Err(RefusalReason::Protected(protection)),
         _ => Ok(()),
     }
 }
 
 /// The same for the directory of a path, in which names are made and removed.
-pub(super) fn require_changeable_directory(path: &Path) -> Result<(), Refused> {
+pub(super) fn require_changeable_directory(path: &Path) -> Result<(), RefusalReason> {
     let above = path.parent().unwrap_or(Path::new("/"));
-    require_changeable(above).map_err(|why| format!("its directory: {why}"))
+    require_changeable(above).map_err(|why| RefusalReason::OfDirectory(why.into()))
 }
 
 #[cfg(test)]

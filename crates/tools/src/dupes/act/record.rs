@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::change::time;
 use super::place::relative;
 use super::twin::{KnownFile, born_ns_of};
-use super::{Action, Refused, Step, TEMPORARY, cannot};
+use super::{Action, RefusalReason, Step, TEMPORARY, cannot};
 
 /// A step, and what is known of it before it is done.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -96,7 +96,7 @@ impl NameOf {
 
 impl OldFile {
     /// What an open file has.
-    pub fn of(file: &File) -> Result<Self, Refused> {
+    pub fn of(file: &File) -> Result<Self, RefusalReason> {
         let found = file.metadata().map_err(cannot("stat"))?;
         let time = |seconds, more: i64| (seconds, u32::try_from(more).unwrap_or(0));
         Ok(Self {
@@ -126,7 +126,7 @@ impl OldFile {
     }
 
     /// Gives an empty file the flags, some of which only an empty file takes.
-    pub fn give_flags(&self, new: &File) -> Result<(), Refused> {
+    pub fn give_flags(&self, new: &File) -> Result<(), RefusalReason> {
         if let Some(flags) = self.flags {
             sys::set_inode_flags(new, flags).map_err(cannot("restore its flags (lsattr)"))?;
         }
@@ -137,16 +137,16 @@ impl OldFile {
     }
 
     /// Gives a file the owner, mode, attributes and times.
-    pub fn give_attributes(&self, new: &File) -> Result<(), Refused> {
+    pub fn give_attributes(&self, new: &File) -> Result<(), RefusalReason> {
         let given = self.attributes.give(new);
-        given.map_err(|(attribute, error)| format!("cannot restore its {attribute}: {error}"))?;
+        given.map_err(|(attribute, error)| cannot(format!("restore its {attribute}"))(error))?;
         self.give_times(new)
     }
 
     /// Gives a file the times.
-    pub fn give_times(&self, new: &File) -> Result<(), Refused> {
+    pub fn give_times(&self, new: &File) -> Result<(), RefusalReason> {
         let (Some(modified), Some(accessed)) = (time(self.modified), time(self.accessed)) else {
-            return Err("cannot restore its times: those in the journal are not valid".into());
+            return Err(cannot("restore its times")("those in the journal are not valid"));
         };
         let times = FileTimes::new().set_modified(modified).set_accessed(accessed);
         new.set_times(times).map_err(cannot("restore its times"))

@@ -9,6 +9,7 @@ use std::path::{Component, Path, PathBuf};
 
 use serde_json::Value;
 
+use super::RefusalReason;
 use super::copies::CopyPlaces;
 use super::origin::{GivenRoot, SearchOrigin};
 use crate::dupes::{Equal, EqualFiles, FoundName, Proof, ReportedGroup};
@@ -33,11 +34,11 @@ pub struct RefusedPart {
     /// The file, if the part names one.
     pub path: Option<PathBuf>,
     /// Why.
-    pub why: String,
+    pub why: RefusalReason,
 }
 
 /// Where an object of a report is; and the object, or why there is none.
-type Part = (String, Result<Value, String>);
+type Part = (String, Result<Value, RefusalReason>);
 
 /// Reads the report of `seekless dupes --json` or `--jsonl`. Groups of equal directories are refused if they are not wanted.
 ///
@@ -91,7 +92,8 @@ fn split(text: &[u8]) -> Result<(Vec<Part>, Option<Value>), String> {
         if line.trim_ascii().is_empty() {
             continue;
         }
-        let part = serde_json::from_slice::<Value>(line).map_err(|error| format!("not JSON: {error}"));
+        let part = serde_json::from_slice::<Value>(line)
+            .map_err(|error| RefusalReason::NotAnEntry(format!("not JSON: {error}")));
         match part {
             Ok(part) if part.get("kind").is_some_and(|kind| kind == "summary") => {
                 if summary.replace(part).is_some() {
@@ -105,21 +107,19 @@ fn split(text: &[u8]) -> Result<(Vec<Part>, Option<Value>), String> {
 }
 
 /// A group with the names of each file together.
-fn group(part: &Value, origin: &SearchOrigin, with_directories: bool) -> Result<EqualFiles, String> {
+fn group(part: &Value, origin: &SearchOrigin, with_directories: bool) -> Result<EqualFiles, RefusalReason> {
     let is_directory = match part.get("kind").and_then(Value::as_str) {
         Some("group") => false,
         Some("directories") if with_directories => true,
-        Some("directories") => {
-            return Err("whole directories cannot be acted on this way: search for files".to_owned());
-        }
-        _ => return Err("it is not a group of files".to_owned()),
+        Some("directories") => return Err(RefusalReason::WholeDirectory),
+        _ => return Err(RefusalReason::NotAnEntry("it is not a group of files".to_owned())),
     };
-    let reported: ReportedGroup = json::read(part.clone())?;
+    let reported: ReportedGroup = json::read(part.clone()).map_err(RefusalReason::NotAnEntry)?;
     let mut files: Vec<Equal> = Vec::new();
     let mut names = HashSet::new();
     let mut numbers = HashMap::new();
     for (at, entry) in reported.paths.into_iter().enumerate() {
-        let wrong = |what: &str| format!("path {} {what}", at + 1);
+        let wrong = |what| RefusalReason::WrongPath(at + 1, what);
         let own = origin.roots.get(entry.root as usize);
         let own = own.ok_or_else(|| wrong("has a root that is not in the list of roots"))?;
         let (path, root) = (entry.path.clone(), entry.root);
@@ -161,7 +161,7 @@ fn proven(
     mut group: EqualFiles,
     origin: &SearchOrigin,
     places: &mut CopyPlaces<'_>,
-) -> (Option<EqualFiles>, Vec<(PathBuf, String)>) {
+) -> (Option<EqualFiles>, Vec<(PathBuf, RefusalReason)>) {
     let mut refused = Vec::new();
     let mut is_reference_lost = false;
     group.files.retain_mut(|file| {

@@ -15,15 +15,15 @@ use seekless::files::FileId;
 use seekless::update::{StepKind, Watch};
 use seekless_sys as sys;
 
-use super::held::{self, HeldKept};
+use super::held::HeldKept;
 use super::journal::{self, RunJournal, Written, sync_file_system};
 use super::place::Directories;
 use super::prepare::ProvenStep;
 use super::run_record::JournalLine;
 use super::session::Session;
 use super::{
-    ActingOptions, Action, BATCH, BATCH_BYTES, Error, Ran, Refused, RunEvent, STOPPED, Step, StepOutcome, Tell,
-    Unwatched, cannot, change, directory, past, prepare, settle,
+    ActingOptions, Action, BATCH, BATCH_BYTES, Error, Ran, RefusalReason, RunEvent, Step, StepOutcome, Tell, Unwatched,
+    cannot, change, directory, past, prepare, settle,
 };
 use crate::Stop;
 use crate::threads::in_threads;
@@ -93,7 +93,7 @@ pub(crate) fn run_watched(
     }
     let next = next?;
     for number in next..steps.len() {
-        run.count(number, &StepOutcome::Left { why: STOPPED.into() });
+        run.count(number, &RefusalReason::Stopped.into());
     }
     run.end(&written)
 }
@@ -129,7 +129,7 @@ fn close(batch: Vec<ProvenStep>) {
 struct Proving {
     directories: Directories,
     /// Kept files, or why they cannot be relied on.
-    kept: HashMap<FileId, Result<Arc<HeldKept>, Refused>>,
+    kept: HashMap<FileId, Result<Arc<HeldKept>, RefusalReason>>,
     /// Kept files that may still be held by the batch that is being done.
     before: HashMap<FileId, Weak<HeldKept>>,
     /// The file systems that were synced.
@@ -193,7 +193,7 @@ impl Run<'_> {
         }
         let id = step.keep.state.id();
         if step.file.state.id() == id {
-            return Err(held::is_kept(&step.keep.path).into());
+            return Err(RefusalReason::IsKept(step.keep.path.clone()).into());
         }
         let kept = proving.keep(id, |directories| self.session.keep(step, directories))?;
         let prepared = prepare::prepare(number, step, &kept, &self.name, &self.session, &proving.directories)?;
@@ -204,7 +204,7 @@ impl Run<'_> {
     }
 
     /// Syncs the file system of a kept file, unless that was done: a crash could lose a kept file that is not on its device yet.
-    fn sync_kept(&self, step: &Step, kept: &File, proving: &mut Proving) -> Result<(), Refused> {
+    fn sync_kept(&self, step: &Step, kept: &File, proving: &mut Proving) -> Result<(), RefusalReason> {
         if proving.synced.contains(&step.keep.state.device) {
             return Ok(());
         }
@@ -242,7 +242,7 @@ impl Run<'_> {
                 written.note(&one.places[0]);
             }
             let outcome = match one {
-                _ if session.stop.is_stopped() => StepOutcome::Left { why: STOPPED.into() },
+                _ if session.stop.is_stopped() => RefusalReason::Stopped.into(),
                 ProvenStep { files: Some(files), .. } => change::act(one, files, session, &directories),
                 ProvenStep { files: None, .. } => directory::act(one, session, &directories),
             };
@@ -293,8 +293,8 @@ impl Proving {
     fn keep(
         &mut self,
         id: FileId,
-        open: impl FnOnce(&Directories) -> Result<HeldKept, Refused>,
-    ) -> Result<Arc<HeldKept>, Refused> {
+        open: impl FnOnce(&Directories) -> Result<HeldKept, RefusalReason>,
+    ) -> Result<Arc<HeldKept>, RefusalReason> {
         let (before, directories) = (&self.before, &self.directories);
         let kept = self.kept.entry(id).or_insert_with(|| {
             let held = before.get(&id).and_then(Weak::upgrade);

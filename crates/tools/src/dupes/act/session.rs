@@ -14,17 +14,13 @@ use seekless::files::{Attributes, FileId, FileState, make_new};
 use seekless::update::Watch;
 use seekless_sys::{self as sys, IdMaps};
 
-use super::held::{HeldFile, UNSURE};
-use super::place::{Behind, NameInDirectory, Systems};
+use super::held::HeldFile;
+use super::place::{Behind, ExaminedName, Systems};
 use super::record::{NameOf, StepRecord};
-use super::{ActingOptions, Action, Refused, cannot};
+use super::{ActingOptions, Action, RefusalReason, cannot};
 use crate::Stop;
 use crate::tree::large::Large;
-use crate::visible::visible_path;
 use crate::walk::StatFacts;
-
-/// Why a file is left alone that nobody can change.
-pub(super) const READ_ONLY: &str = "its file system is mounted read-only";
 
 /// What all steps of a run share.
 pub(super) struct Session<'a> {
@@ -41,7 +37,7 @@ pub(super) struct Session<'a> {
     /// How IDs are mapped, unless every ID means what it means to the kernel.
     id_maps: Option<IdMaps>,
     /// What undo can give new files, by file system and attributes.
-    tried: Mutex<HashMap<(u64, String), Result<(), Refused>>>,
+    tried: Mutex<HashMap<(u64, String), Result<(), RefusalReason>>>,
     /// The facts of kept files after our own links changed them.
     renewed: Mutex<HashMap<FileId, StatFacts>>,
     /// Names for which directories were made that could not be removed again, perhaps because too many files are open.
@@ -73,30 +69,34 @@ impl<'a> Session<'a> {
 
     /// Fails if root would act on a file of another user, or below a directory in which another user decides what its path
     /// leads to.
-    pub fn require_owner(&self, place: &NameInDirectory, facts: &StatFacts) -> Result<(), Refused> {
+    pub fn require_owner(&self, place: &ExaminedName, facts: &StatFacts) -> Result<(), RefusalReason> {
         if !self.is_root || self.options.unsafe_owner {
             return Ok(());
         }
         if facts.owner != 0 {
-            return Err(format!("belongs to another user (ID {})", facts.owner));
+            return Err(RefusalReason::OtherUser(facts.owner));
         }
         self.require_private(place)
     }
 
     /// Fails if root would use a directory in which another user decides what names lead to.
-    pub fn require_private(&self, place: &NameInDirectory) -> Result<(), Refused> {
-        match &place.exposed {
-            Some(exposed) if self.is_root && !self.options.unsafe_owner => Err(exposed.to_string()),
+    pub fn require_private(&self, place: &ExaminedName) -> Result<(), RefusalReason> {
+        match &place.limits.exposed {
+            Some(exposed) if self.is_root && !self.options.unsafe_owner => {
+                Err(RefusalReason::Exposed(exposed.to_string()))
+            }
             _ => Ok(()),
         }
     }
 
     /// Fails if a file would become a symbolic link whose path leads through a directory in which another user decides what
     /// names lead to: that user would decide what its readers get.
-    pub fn require_own_target(&self, kept: &NameInDirectory) -> Result<(), Refused> {
+    pub fn require_own_target(&self, kept: &ExaminedName) -> Result<(), RefusalReason> {
         let is_symlink = matches!(self.action, Action::Symlink { .. });
-        match &kept.exposed {
-            Some(exposed) if is_symlink && !self.options.unsafe_owner => Err(exposed.to_string()),
+        match &kept.limits.exposed {
+            Some(exposed) if is_symlink && !self.options.unsafe_owner => {
+                Err(RefusalReason::Exposed(exposed.to_string()))
+            }
             _ => Ok(()),
         }
     }
@@ -107,7 +107,7 @@ impl<'a> Session<'a> {
     }
 
     /// Fails if only root could give a new file what this one has, or if that is not known, as far as this is known without trying.
-    pub fn require_restorable(&self, own: &Attributes) -> Result<(), Refused> {
+    pub fn require_restorable(&self, own: &Attributes) -> Result<(), RefusalReason> {
         if !self.restores() {
             return Ok(());
         }
@@ -119,12 +119,10 @@ impl<'a> Session<'a> {
         if let Some(maps) = &self.id_maps {
             let (owner, group) = maps.unmapped;
             if own.owner == owner || own.group == group {
-                return Err("its owner or group may be one that has no ID in this user namespace".into());
+                return Err(RefusalReason::UnmappedOwner);
             }
             if named(&|name| name == b"security.capability").is_some() {
-                return Err(
-                    "it has file capabilities, which undo cannot restore unchanged in this user namespace".into(),
-                );
+                return Err(RefusalReason::Capabilities);
             }
         }
         // Labels and digests are made by the kernel.
@@ -137,24 +135,22 @@ impl<'a> Session<'a> {
             ];
             name.starts_with(b"security.") && !kernels.contains(&name)
         };
-        let what = if self.is_root {
+        if self.is_root {
             return Ok(());
-        } else if own.owner != self.user {
-            format!("owner (ID {})", own.owner)
-        } else if !self.groups.contains(&own.group) {
-            format!("group (ID {}), which this user is not in", own.group)
-        } else {
-            match named(&is_roots) {
-                Some(name) => format!("extended attribute {name}"),
-                None => return Ok(()),
-            }
-        };
-        Err(format!("only root could restore its {what}"))
+        }
+        if own.owner != self.user {
+            return Err(RefusalReason::RootRestoresOwner(own.owner));
+        }
+        if !self.groups.contains(&own.group) {
+            return Err(RefusalReason::RootRestoresGroup(own.group));
+        }
+        let name = named(&is_roots).map(RefusalReason::RootRestoresAttribute);
+        name.map_or(Ok(()), Err)
     }
 
     /// Fails if undo could not give a new file all that this one has, which is tried on a file without a name, once for each kind
     /// of file.
-    pub fn require_trial(&self, place: &NameInDirectory, entry: &StepRecord) -> Result<(), Refused> {
+    pub fn require_trial(&self, place: &ExaminedName, entry: &StepRecord) -> Result<(), RefusalReason> {
         let old = &entry.old;
         let is_own = old.attributes.owner == self.user && self.groups.contains(&old.attributes.group);
         if !self.restores() || is_own && old.is_plain() {
@@ -170,51 +166,45 @@ impl<'a> Session<'a> {
             if unnamed.is_none() {
                 place.directory.remove_file(temporary).map_err(&failed)?;
             }
-            given.map_err(|why| format!("undo could not restore it: {why}"))
+            given.map_err(|why| RefusalReason::UndoFails(why.into()))
         });
         answer.clone()
     }
 
     /// Fails if this user may not take a lease on a file: only its owner may, and root.
-    pub fn require_lease(&self, facts: &StatFacts) -> Result<(), Refused> {
+    pub fn require_lease(&self, facts: &StatFacts) -> Result<(), RefusalReason> {
         let may = self.is_root || facts.owner == self.user || self.options.is_busy || sys::may_lease_all();
-        may.then_some(())
-            .ok_or_else(|| "cannot keep other processes out: cannot take a lease (owner or root only)".into())
+        may.then_some(()).ok_or(RefusalReason::NoLease)
     }
 
     /// Fails if this user may not make and remove names in a directory, or may not write to a file that is to share blocks.
-    pub fn require_access(&self, place: &NameInDirectory) -> Result<(), Refused> {
+    pub fn require_access(&self, place: &ExaminedName) -> Result<(), RefusalReason> {
         let (name, access) = match self.action {
             Action::Reflink => (place.name.as_os_str(), Access::WRITE_OK),
             _ => (OsStr::new("."), Access::WRITE_OK | Access::EXEC_OK),
         };
         match accessat(place.directory.as_fd(), name, access, AtFlags::EACCESS) {
-            Err(Errno::ROFS) => Err(READ_ONLY.into()),
-            Err(Errno::ACCESS | Errno::PERM) if *self.action == Action::Reflink => {
-                Err("this user may not write to it".into())
-            }
-            Err(Errno::ACCESS | Errno::PERM) => Err("this user may not change names in its directory".into()),
+            Err(Errno::ROFS) => Err(RefusalReason::ReadOnly),
+            Err(Errno::ACCESS | Errno::PERM) if *self.action == Action::Reflink => Err(RefusalReason::MayNotWrite),
+            Err(Errno::ACCESS | Errno::PERM) => Err(RefusalReason::MayNotRename),
             _ => Ok(()),
         }
     }
 
     /// Fails in a directory with the sticky bit if another user owns a file of this step: a link could be made, but not removed
     /// again.
-    pub fn require_removable(&self, place: &NameInDirectory, files: &[&StatFacts]) -> Result<(), Refused> {
-        let is_free = self.is_root || place.sticky_of.is_none_or(|owner| owner == self.user);
+    pub fn require_removable(&self, place: &ExaminedName, files: &[&StatFacts]) -> Result<(), RefusalReason> {
+        let is_free = self.is_root || place.limits.sticky_of.is_none_or(|owner| owner == self.user);
         match files.iter().find(|file| !is_free && file.owner != self.user) {
-            Some(file) => Err(format!(
-                "its directory has the sticky bit, so only owners may remove files, and the owner is another user (ID {})",
-                file.owner
-            )),
+            Some(file) => Err(RefusalReason::Sticky(file.owner)),
             None => Ok(()),
         }
     }
 
     /// Fails where nothing can be proven about files of a file system; without leases, unless the user takes the risk.
-    pub fn require_proof(&self, behind: &Behind) -> Result<(), Refused> {
+    pub fn require_proof(&self, behind: &Behind) -> Result<(), RefusalReason> {
         match &behind.leases {
-            _ if !behind.system.inodes_identify => Err(UNSURE.into()),
+            _ if !behind.system.inodes_identify => Err(RefusalReason::InodesDoNotIdentify),
             Err(why) if !self.options.is_busy => Err(cannot("keep other processes out")(why)),
             _ => Ok(()),
         }
@@ -258,17 +248,18 @@ impl<'a> Session<'a> {
 }
 
 /// Fails if the file of a name could not get a name in a directory, because that gives its files another project.
-pub(super) fn require_project(from: &NameInDirectory, directory: &NameInDirectory) -> Result<(), Refused> {
-    let Some(project) = directory.project else {
+pub(super) fn require_project(from: &ExaminedName, directory: &ExaminedName) -> Result<(), RefusalReason> {
+    let Some(project) = directory.limits.project else {
         return Ok(());
     };
     let file = from.open().map_err(cannot("open"))?;
     let own = sys::extended_flags(&file).map_err(cannot("read its extended flags"))?;
     match own.available() {
-        Some([.., own]) if own != project => Err(format!(
-            "it has project {own}, and {} gives its files project {project} (xfs_io, lsproj)",
-            visible_path(directory.path.parent().unwrap_or(&directory.path))
-        )),
+        Some([.., own]) if own != project => Err(RefusalReason::OtherProject {
+            own,
+            other: project,
+            directory: directory.path.parent().unwrap_or(&directory.path).to_owned(),
+        }),
         _ => Ok(()),
     }
 }

@@ -12,11 +12,11 @@ use super::change::unmake;
 use super::directory::unfollow;
 use super::journal::{self, Ending, RunJournal, Written};
 use super::name_state::{NameState, Names, WantedName};
-use super::place::{Directories, NameInDirectory};
+use super::place::{Directories, ExaminedName};
 use super::record::{NameOf, StepRecord};
 use super::run_record::{JournalLine, RunRecord};
 use super::undo::{Undone, UndoneStep, finish_undo};
-use super::{Action, Error, Ran, Settled, StepOutcome};
+use super::{Action, Error, Ran, RefusalReason, Settled, StepOutcome};
 
 /// Receives how a file or a journal was settled.
 pub(super) type TellSettled<'a> = &'a dyn Fn(&Path, &Settled);
@@ -48,7 +48,7 @@ pub(super) fn all(directory: &Path, tell: TellSettled<'_>, watch: &dyn Watch) ->
             }
             Ok(lines) => settle(&journal, &lines, tell, watch)?,
             Err(error) if error.source.kind() == io::ErrorKind::Unsupported => {
-                let why = error.source.to_string();
+                let why = RefusalReason::Journal(error.source.to_string());
                 tell(&path, &Settled::Failed { why });
             }
             Err(_) => {}
@@ -106,11 +106,7 @@ pub(super) fn settle(
     };
     if let [(entry, error), more @ ..] = &waiting[..] {
         let path = entry.names.first().map_or(journal.path.as_path(), |name| &name.path);
-        let more = match more.len() {
-            0 => String::new(),
-            more => format!(" (and {more} more of that run)"),
-        };
-        let why = format!("{error}{more}; the next run tries again");
+        let why = RefusalReason::NotSettled(error.to_string(), more.len());
         tell(path, &Settled::Failed { why });
         return journal.commit(&settling.written, watch, record);
     }
@@ -180,7 +176,7 @@ impl Settling<'_> {
         if troubles.is_empty() {
             return Ok(outcome(told, is_done));
         }
-        let why = troubles.join("; ");
+        let why = RefusalReason::Several(troubles);
         Ok(StepOutcome::Failed { why })
     }
 
@@ -196,7 +192,7 @@ impl Settling<'_> {
             && !entry.step.file.is_directory
         {
             // It may have been moved on since.
-            let is_at = |place: &NameInDirectory| entry.acted_on().is_at(place, &place.name);
+            let is_at = |place: &ExaminedName| entry.acted_on().is_at(place, &place.name);
             if found(to)?.as_ref().is_some_and(is_at)
                 || told.is_some() && !found(&name.path)?.as_ref().is_some_and(is_at)
             {
@@ -232,8 +228,6 @@ fn outcome(told: Option<&StepOutcome>, is_done: bool) -> StepOutcome {
             gained_bytes: *gained_bytes,
         },
         Some(StepOutcome::Failed { .. }) | None if is_done => StepOutcome::Done { gained_bytes: 0 },
-        _ => StepOutcome::Left {
-            why: "the run was killed before".into(),
-        },
+        _ => RefusalReason::Killed.into(),
     }
 }

@@ -17,7 +17,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use proptest::prelude::*;
 use rustix::fs::XattrFlags;
-use seekless::update::StepKind;
+use seekless::update::{StepKind, Watch, WatchedStep};
 use seekless_sys::{self as sys, Support};
 use tempfile::TempDir;
 
@@ -226,7 +226,7 @@ fn step<P: AsRef<Path>>(paths: &[P], keep: &Path) -> Step {
             path: keep.to_owned(),
             state: seen(keep),
         },
-        why: "first".into(),
+        why: KeepReason::Rule("first".into()),
         own_bytes: 0,
     }
 }
@@ -258,7 +258,7 @@ fn actions(tree: &Tree) -> [Action; 6] {
 /// Whether an outcome says that the file system lacks what an action needs.
 fn is_lacking(outcomes: &[StepOutcome]) -> bool {
     let lacks = outcomes.iter().any(|outcome| match outcome {
-        StepOutcome::Left { why } => why.contains("cannot share blocks"),
+        StepOutcome::Left { why } => why.to_string().contains("cannot share blocks"),
         _ => false,
     });
     if lacks {
@@ -270,27 +270,15 @@ fn is_lacking(outcomes: &[StepOutcome]) -> bool {
 /// What is said beforehand, in words.
 fn check(action: &Action, steps: &[Step], options: &ActingOptions) -> Vec<(usize, String)> {
     let found = super::check(action, steps, options).into_iter();
-    found
-        .map(|(number, outcome)| (number, why(&outcome).to_owned()))
-        .collect()
+    found.map(|(number, outcome)| (number, why(&outcome))).collect()
 }
 
 fn is_done(outcome: &StepOutcome) -> bool {
     matches!(outcome, StepOutcome::Done { .. })
 }
 
-fn why(outcome: &StepOutcome) -> &str {
-    match outcome {
-        StepOutcome::Done { .. } => panic!("it was done"),
-        StepOutcome::Needless { why: Needless::Shared } => "all blocks are shared",
-        StepOutcome::Needless {
-            why: Needless::NoBlocks,
-        } => "no blocks to share",
-        StepOutcome::Needless {
-            why: Needless::OtherNames,
-        } => "hard links outside",
-        StepOutcome::Left { why } | StepOutcome::Failed { why } => why,
-    }
+fn why(outcome: &StepOutcome) -> String {
+    outcome.why().expect("it was not done").to_string()
 }
 
 /// The temporary name of the first name of a step in a journal.
@@ -372,7 +360,7 @@ fn each_action_does_what_it_says_and_is_undone() {
             let undone = tree.undo();
             assert_eq!(undone.len(), 4);
             let is_restored = |(_, undone): &(PathBuf, Undone)| match action {
-                Action::Reflink => matches!(undone, Undone::Nothing { .. }),
+                Action::Reflink => matches!(undone, Undone::Nothing),
                 _ => *undone == Undone::Restored,
             };
             assert!(undone.iter().all(is_restored), "{action:?}: {undone:?}");
@@ -461,7 +449,9 @@ fn child_that_is_killed() {
                 goes_on: tree.directory.join("continued"),
             };
             let outcomes = tree.run_with(action, &sample_steps(&tree)[..1], &options, &stopping);
-            fs::write(tree.directory.join("outcome"), format!("{:?}", outcomes.unwrap()[0])).unwrap();
+            let outcome = &outcomes.unwrap()[0];
+            let words = outcome.why().map_or_else(String::new, String::from);
+            fs::write(tree.directory.join("outcome"), format!("{outcome:?} {words}")).unwrap();
         }
         "settle" => {
             run_watched(&Action::Remove, &[], &options, &Stop::default(), &|_| (), &killing).unwrap();
@@ -720,7 +710,8 @@ fn times_that_no_file_has_are_not_restored() {
     });
     fs::write(journal, lines.collect::<String>()).unwrap();
     let told = tree.undo_with(&Unwatched);
-    let is_failed = |(_, undone): &(PathBuf, Undone)| matches!(undone, Undone::Failed { why } if why.contains("times"));
+    let is_failed =
+        |(_, undone): &(PathBuf, Undone)| matches!(undone, Undone::Failed { why } if why.to_string().contains("times"));
     assert!(!told.is_empty() && told.iter().all(is_failed), "{told:?}");
 }
 
@@ -973,7 +964,7 @@ fn a_file_that_is_shown_twice_by_a_bind_mount_or_an_overlay_is_left_alone() {
             let before = tree.snapshot();
             let outcomes = tree.run(&action, &[step(&[shown.join("deep/er/one")], &keep)]);
             assert!(
-                matches!(&outcomes[0], StepOutcome::Left { why } if why.contains("the kept file") || why.contains("an overlay")),
+                matches!(&outcomes[0], StepOutcome::Left { why } if why.to_string().contains("the kept file") || why.to_string().contains("an overlay")),
                 "{outcomes:?}"
             );
             assert_eq!(tree.snapshot(), before);
@@ -1268,7 +1259,7 @@ fn root_leaves_files_and_directories_of_others_alone() {
             let steps = [step(&[tree.path("deep/er/one")], &tree.path("keep"))];
             let before = tree.snapshot();
             for why in [
-                why(&tree.run(&action, &steps)[0]).to_owned(),
+                why(&tree.run(&action, &steps)[0]),
                 check(&action, &steps, &tree.options())[0].1.clone(),
             ] {
                 assert!(why.contains("belongs to another user"), "{why}");
@@ -1438,7 +1429,7 @@ fn undoing_in_an_append_only_directory_leaves_nothing_there() {
                 let [(_, Undone::Failed { why })] = &undone[..] else {
                     panic!("{undone:?}")
                 };
-                assert!(why.contains("append-only"), "{why}");
+                assert!(why.to_string().contains("append-only"), "{why}");
             }
             assert_eq!(left, acted);
         }
@@ -2111,7 +2102,7 @@ fn root_relies_on_no_path_that_leads_through_a_directory_of_others() {
                     forget_all(&tree);
                     continue;
                 }
-                for why in [why(&outcomes[0]), &found[0].1] {
+                for why in [why(&outcomes[0]), found[0].1.clone()] {
                     assert!(why.contains(reason) && why.contains(name), "{action:?} {name}: {why}");
                 }
                 assert_eq!(tree.snapshot(), before);
@@ -2216,7 +2207,7 @@ fn root_moves_nothing_to_where_another_user_decides_what_names_lead_to() {
             assert!(steps[0].file.paths[0].exists());
             continue;
         }
-        for why in [why(&tree.run(&action, &steps)[0]), &found[0].1] {
+        for why in [why(&tree.run(&action, &steps)[0]), found[0].1.clone()] {
             assert!(why.contains("other user") && why.contains("/to"), "{number}: {why}");
         }
         assert_eq!(tree.snapshot(), before);
@@ -2281,6 +2272,7 @@ fn what_is_settled_of_a_killed_run_is_told_and_what_cannot_be() {
         panic!("{told:?}")
     };
     assert_eq!(*path, tree.path("deep/er/one"));
+    let why = why.to_string();
     assert!(
         why.contains("what was there before is") && why.contains(".seekless-dupes-"),
         "{why}"
@@ -2298,7 +2290,7 @@ fn what_is_settled_of_a_killed_run_is_told_and_what_cannot_be() {
             panic!("{told:?}")
         };
         assert_eq!(*path, tree.path("deep/er/one"));
-        assert!(why.contains("2 more of that run"), "{why}");
+        assert!(why.to_string().contains("2 more of that run"), "{why}");
     }
     fs::rename(tree.path("away"), tree.path("deep")).unwrap();
     assert_eq!(tree.settle().len(), 2);
@@ -2383,6 +2375,7 @@ fn a_journal_of_another_version_is_refused_and_neither_settled_nor_removed() {
             panic!("{told:?}")
         };
         assert_eq!(*of, path);
+        let why = why.to_string();
         assert!(
             why.contains(&format!("it has version {version}; this program reads version 1")),
             "{why}"
@@ -2391,7 +2384,7 @@ fn a_journal_of_another_version_is_refused_and_neither_settled_nor_removed() {
             undo::undo(&path, &Stop::default(), &|_| ()).unwrap_err(),
             past::forget(&path).unwrap_err(),
         ] {
-            assert!(error.to_string().contains(why), "{error}");
+            assert!(error.to_string().contains(&why), "{error}");
         }
         let state = tree.options().state_directory;
         let in_a_year = SystemTime::now() + Duration::from_hours(24 * 365);

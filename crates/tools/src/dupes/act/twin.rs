@@ -14,7 +14,7 @@ use seekless::files::{FileId, nanoseconds};
 use serde::{Deserialize, Serialize};
 
 use super::held::digest_of;
-use super::place::NameInDirectory;
+use super::place::ExaminedName;
 use super::record::StepRecord;
 use crate::walk::StatFacts;
 
@@ -70,7 +70,7 @@ impl KnownFile {
     }
 
     /// Whether a name leads to this file.
-    pub fn is_at(&self, place: &NameInDirectory, called: &OsStr) -> bool {
+    pub fn is_at(&self, place: &ExaminedName, called: &OsStr) -> bool {
         opened(place, called).is_some_and(|(found, file)| self.is(&found, file.as_deref()))
     }
 }
@@ -78,7 +78,7 @@ impl KnownFile {
 impl StepRecord {
     /// Whether a name leads to the file that was acted on, with the bytes and the time that it had, or to its copy that
     /// undoing another journal made.
-    pub fn is_at(&self, place: &NameInDirectory, called: &OsStr) -> bool {
+    pub fn is_at(&self, place: &ExaminedName, called: &OsStr) -> bool {
         let Some((found, Some(file))) = opened(place, called) else {
             return false;
         };
@@ -101,7 +101,7 @@ impl StepRecord {
 }
 
 /// Opens a regular file or a directory, which may be refused. Opening anything else may have effects.
-pub(super) fn opened(place: &NameInDirectory, called: &OsStr) -> Option<(StatFacts, Option<Arc<File>>)> {
+pub(super) fn opened(place: &ExaminedName, called: &OsStr) -> Option<(StatFacts, Option<Arc<File>>)> {
     let found = place.facts_of(called).ok()??;
     if !matches!(found.kind, FileType::RegularFile | FileType::Directory) {
         return None;

@@ -22,13 +22,13 @@ use super::held::digest_of;
 use super::journal::{RunJournal, Written};
 use super::name_state::{NameState, Names, WantedName};
 use super::past::own;
-use super::place::{Directories, NameInDirectory};
+use super::place::{Directories, ExaminedName};
 use super::prepare::require_changeable_directory;
 use super::record::{NameOf, OldFile, StepRecord};
 use super::run_record::{JournalLine, RunRecord};
 use super::settle::settle;
 use super::twin::KnownFile;
-use super::{ActedOn, Action, BATCH, BATCH_BYTES, Error, Refused, Unwatched, cannot};
+use super::{ActedOn, Action, BATCH, BATCH_BYTES, Error, RefusalReason, Unwatched, cannot, of_kept};
 use crate::Stop;
 use crate::visible::visible_path;
 
@@ -42,15 +42,12 @@ pub enum Undone {
         /// How many.
         names: u64,
     },
-    /// There is nothing to undo, and why.
-    Nothing {
-        /// Why.
-        why: String,
-    },
+    /// There is nothing to undo: files that share blocks have their own bytes and metadata.
+    Nothing,
     /// It could not be restored.
     Failed {
         /// Why, and where the content still is.
-        why: String,
+        why: RefusalReason,
     },
 }
 
@@ -189,10 +186,7 @@ struct Restoring<'e> {
     is_named: bool,
 }
 
-/// Why there is nothing to undo.
-pub(super) const SHARED: &str = "files that share blocks have their own bytes and metadata";
-
-pub(super) fn failed(why: Refused) -> Undone {
+pub(super) fn failed(why: RefusalReason) -> Undone {
     Undone::Failed { why }
 }
 
@@ -234,13 +228,7 @@ impl Undoing<'_> {
             is_named: false,
         };
         if !lines.outcomes.contains_key(&entry.number) {
-            let why = |name: &NameOf| {
-                format!(
-                    "the run was killed in this step, and its directory cannot be opened now; if the file is there as {}, the \
-                     next run puts it back",
-                    name.temporary
-                )
-            };
+            let why = |name: &NameOf| RefusalReason::KilledInStep(name.temporary.clone());
             restoring.told = entry.names.iter().map(|name| Some(failed(why(name)))).collect();
             return Some(restoring);
         }
@@ -254,7 +242,7 @@ impl Undoing<'_> {
             }
             Action::Reflink | Action::Move { .. } if restoring.was_undone && !self.is_moved(entry) => return None,
             Action::Reflink => {
-                restoring.told.fill(Some(Undone::Nothing { why: SHARED.into() }));
+                restoring.told.fill(Some(Undone::Nothing));
             }
             Action::Move { .. } => {}
             Action::Remove | Action::Hardlink | Action::Symlink { .. } => self.restore(&mut restoring, lines),
@@ -282,7 +270,7 @@ impl Undoing<'_> {
                     }
                     self.has_restored |= has_changed;
                 }
-                Undone::Nothing { .. } => {}
+                Undone::Nothing => {}
             }
         }
         tell(&UndoneStep {
@@ -304,7 +292,7 @@ impl Undoing<'_> {
     }
 
     /// Makes a directory again that was removed. Another one that has its name stays.
-    fn restore_directory(&mut self, entry: &StepRecord, lines: &RunRecord) -> Result<(), Refused> {
+    fn restore_directory(&mut self, entry: &StepRecord, lines: &RunRecord) -> Result<(), RefusalReason> {
         let name = &entry.names[0];
         let place = self
             .directories
@@ -339,10 +327,7 @@ impl Undoing<'_> {
         let to = name.moved_to.as_deref().unwrap_or(Path::new("/"));
         match unmake(name, &self.directories) {
             Ok(()) => Undone::Restored,
-            Err(error) => failed(format!(
-                "moved back, but a directory that was made for {} cannot be removed: {error}; run undo again to retry",
-                visible_path(to)
-            )),
+            Err(error) => failed(RefusalReason::DirectoryStays(to.to_owned(), error.to_string())),
         }
     }
 
@@ -360,17 +345,17 @@ impl Undoing<'_> {
             Ok(place) => place,
             Err(error) => return failed(cannot("open its directory")(error)),
         };
-        let is_target = |place: &NameInDirectory| entry.is_at(place, &place.name);
+        let is_target = |place: &ExaminedName| entry.is_at(place, &place.name);
         // A killed undo may have removed the directory.
         let there = match self.directories.place(to) {
             Ok(there) if is_target(&there) => there,
             _ if is_target(&place) => return self.unmake(name),
-            Ok(_) => return failed(format!("{shown} is not what was moved there, or has changed since")),
-            Err(error) => return failed(format!("cannot open the directory of {shown}: {error}")),
+            Ok(_) => return failed(RefusalReason::NotMoved(to.to_owned())),
+            Err(error) => return failed(cannot(format!("open the directory of {shown}"))(error)),
         };
         match there.rename(&there.name, &place, &place.name, self.watch) {
             Ok(()) => self.unmake(name),
-            Err(error) => failed(format!("cannot move it back from {shown}: {error}")),
+            Err(error) => failed(cannot(format!("move it back from {shown}"))(error)),
         }
     }
 
@@ -426,7 +411,7 @@ impl Undoing<'_> {
         &self,
         entry: &StepRecord,
         name: &NameOf,
-        place: &NameInDirectory,
+        place: &ExaminedName,
         made: &[KnownFile],
     ) -> io::Result<NameState> {
         // In an append-only directory, links can be made, but not removed again.
@@ -459,14 +444,12 @@ impl Undoing<'_> {
     }
 
     /// Makes a copy of the kept file with the metadata of the one that was removed. Returns whether it has the temporary name.
-    fn copy(&mut self, entry: &StepRecord, place: &NameInDirectory, name: &NameOf) -> Result<(File, bool), Refused> {
-        let keep = visible_path(&entry.step.keep.path);
+    fn copy(&mut self, entry: &StepRecord, place: &ExaminedName, name: &NameOf) -> Result<(File, bool), RefusalReason> {
+        let keep = &entry.step.keep.path;
         let kept = self.names().kept(entry);
-        let kept = kept.map_err(|error| format!("cannot open the kept file {keep}: {error}"))?;
-        let changed = || format!("the kept file {keep} has changed since: its bytes differ from those of the file");
-        let metadata = kept
-            .metadata()
-            .map_err(|error| format!("cannot stat {keep}: {error}"))?;
+        let kept = kept.map_err(|error| of_kept(keep)(cannot("open")(error)))?;
+        let changed = || RefusalReason::KeptChanged(keep.clone());
+        let metadata = kept.metadata().map_err(|error| of_kept(keep)(cannot("stat")(error)))?;
         if !metadata.is_file() || metadata.len() != entry.step.file.state.bytes {
             return Err(changed());
         }
@@ -488,17 +471,18 @@ impl Undoing<'_> {
     }
 
     /// Writes in the journal which file or directory is made to undo a step, before it has its name.
-    fn write_down(&mut self, entry: &StepRecord, new: &File) -> Result<(), Refused> {
+    fn write_down(&mut self, entry: &StepRecord, new: &File) -> Result<(), RefusalReason> {
         let made = KnownFile::of(new).map_err(cannot("stat the new file"))?;
         self.journal.add(&JournalLine::Restoring {
             step: entry.number,
             file: made,
         });
-        self.journal.write(self.watch).map_err(|error| error.to_string())
+        let written = self.journal.write(self.watch);
+        written.map_err(|error| RefusalReason::Journal(error.to_string()))
     }
 
     /// Fills a new file, after the journal says which it is; returns whether its bytes are those of the removed file.
-    fn fill(&mut self, entry: &StepRecord, kept: &File, new: &File) -> Result<bool, Refused> {
+    fn fill(&mut self, entry: &StepRecord, kept: &File, new: &File) -> Result<bool, RefusalReason> {
         self.write_down(entry, new)?;
         entry.old.give_flags(new)?;
         if !matches!(sys::clone_file(kept, new), Ok(Support::Available(()))) {

@@ -203,7 +203,7 @@ fn links_need_a_copy_on_each_file_system() {
     let mut copies = three();
     copies[2].state.device = 2;
     let choice = choose(&copies, &rules(&["oldest"]), true);
-    let kept: Vec<_> = choice.kept.iter().map(|kept| kept.why.as_str()).collect();
+    let kept: Vec<_> = choice.kept.iter().map(|kept| kept.why.to_string()).collect();
     assert_eq!(kept, ["oldest", "last copy on this file system"]);
     assert_eq!(choice.steps.len(), 1);
     assert_eq!(choice.steps[0].keep.path, Path::new("/work/b/long-name"));

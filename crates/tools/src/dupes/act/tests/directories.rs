@@ -27,8 +27,13 @@ fn write_directories(tree: &Tree) {
     tree.write("deep/other", b"precious");
 }
 
-fn steps(tree: &Tree, path: &str) -> Result<Vec<Step>, String> {
-    steps_of(&tree.path(path), &tree.path("keep"), "first", &to_moved(tree))
+fn steps(tree: &Tree, path: &str) -> Result<Vec<Step>, RefusalReason> {
+    steps_of(
+        &tree.path(path),
+        &tree.path("keep"),
+        &KeepReason::LastCopy,
+        &to_moved(tree),
+    )
 }
 
 pub(super) fn directory_steps(tree: &Tree) -> Vec<Step> {
@@ -158,7 +163,7 @@ fn more_directories_than_a_batch_has_are_moved_and_come_back() {
         steps_of(
             &tree.path(number.to_string()),
             &tree.path("0"),
-            "first",
+            &KeepReason::LastCopy,
             &to_moved(&tree),
         )
     };
@@ -187,8 +192,8 @@ fn a_directory_that_is_not_empty_by_then_stays_with_what_is_in_it() {
             let before = tree.snapshot();
             let outcomes = tree.run(&to_moved(&tree), &steps);
             let left = outcomes.iter().filter(|outcome| !is_done(outcome));
-            let reasons: Vec<&str> = left.map(why).collect();
-            assert!(reasons.contains(&"it is not empty"), "{stays}: {reasons:?}");
+            let reasons: Vec<String> = left.map(why).collect();
+            assert!(reasons.contains(&"it is not empty".to_owned()), "{stays}: {reasons:?}");
             assert!(tree.path(stays).symlink_metadata().is_ok(), "{stays}");
             tree.undo();
             require_same(&tree, &before, stays);
@@ -232,7 +237,7 @@ fn directories_that_are_not_equal_or_cannot_move_have_no_steps() {
     for (edit, reason) in edits {
         write_directories(&tree);
         edit(&tree);
-        let refused = steps(&tree, "two").unwrap_err();
+        let refused = steps(&tree, "two").unwrap_err().to_string();
         assert!(refused.contains(reason), "{refused}");
     }
     // Equal in size only: the file stays, and its directory.
@@ -327,7 +332,7 @@ fn the_files_of_a_directory_are_steps_with_their_twins() {
     write_directories(&tree);
     fs::hard_link(tree.path("two/sub/b"), tree.path("two/sub/bb")).unwrap();
     tree.write("keep/sub/bb", &vec![7; 100_000]);
-    let of = |action| steps_of(&tree.path("two"), &tree.path("keep"), "first", action).unwrap();
+    let of = |action| steps_of(&tree.path("two"), &tree.path("keep"), &KeepReason::LastCopy, action).unwrap();
     let paths: Vec<_> = of(&Action::Reflink)
         .into_iter()
         .map(|step| (step.file.paths, step.keep.path))
