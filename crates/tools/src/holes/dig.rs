@@ -109,7 +109,7 @@ fn look(file: &FileAt, how: Dig, stop: &Stop, moved: &(dyn Fn(u64) + Sync)) -> W
 }
 
 /// Frees blocks past the end of a file.
-fn free_past_end(held: &HeldFile) -> Worked<()> {
+fn free_past_end(held: &HeldFile<'_>) -> Worked<()> {
     let failed = cannot("free the blocks past its end");
     let blocks = || -> Worked<Range<u64>> {
         let extents = sys::extents(held.file(), sys::WHOLE_FILE).map_err(&failed)?;
@@ -133,7 +133,7 @@ fn free_past_end(held: &HeldFile) -> Worked<()> {
     Ok(())
 }
 
-pub(super) fn dig_held(held: &HeldFile, how: Dig, stop: &Stop, moved: &(dyn Fn(u64) + Sync)) -> Worked<Dug> {
+pub(super) fn dig_held(held: &HeldFile<'_>, how: Dig, stop: &Stop, moved: &(dyn Fn(u64) + Sync)) -> Worked<Dug> {
     let bytes = held.metadata.len();
     let before = held.allocated_before_bytes();
     let mut dug = Dug {
@@ -212,7 +212,7 @@ struct Punched {
 }
 
 fn punch_all(
-    held: &HeldFile,
+    held: &HeldFile<'_>,
     runs: &mut dyn Iterator<Item = Range<u64>>,
     block_bytes: u64,
     stop: &Stop,
@@ -236,7 +236,7 @@ fn punch_all(
 const SAMPLES: usize = 64;
 const SAMPLE_BYTES: u64 = 4096;
 
-fn check_samples(held: &HeldFile, runs: &[Range<u64>]) -> Worked<()> {
+fn check_samples(held: &HeldFile<'_>, runs: &[Range<u64>]) -> Worked<()> {
     let mut buffer = [0; SAMPLE_BYTES as usize];
     for run in runs {
         let length = SAMPLE_BYTES.min(run.end - run.start);
@@ -254,7 +254,7 @@ fn check_samples(held: &HeldFile, runs: &[Range<u64>]) -> Worked<()> {
 }
 
 /// The digest of all bytes, with `verify`.
-fn digest(held: &HeldFile, how: Dig, moved: &(dyn Fn(u64) + Sync)) -> Worked<Option<[u8; 32]>> {
+fn digest(held: &HeldFile<'_>, how: Dig, moved: &(dyn Fn(u64) + Sync)) -> Worked<Option<[u8; 32]>> {
     if !how.verify {
         return Ok(None);
     }

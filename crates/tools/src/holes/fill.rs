@@ -39,13 +39,16 @@ impl Filled {
 /// # Errors
 /// Where no lease is granted (unless `is_unsafe`), the file system cannot allocate or has no room; then the holes are as they were.
 pub fn fill(file: &FileAt, is_unsafe: bool) -> Result<Filled> {
-    fill_file(file, is_unsafe).map_err(|kind| kind.at(file.path()))
+    let filled = HeldFile::open(file, is_unsafe).and_then(|held| fill_held(&held));
+    let path = file.path().to_owned();
+    filled
+        .map(|filled| Filled { path, ..filled })
+        .map_err(|kind| kind.at(file.path()))
 }
 
-fn fill_file(file: &FileAt, is_unsafe: bool) -> Worked<Filled> {
-    let held = HeldFile::open(file, is_unsafe)?;
+pub(super) fn fill_held(held: &HeldFile<'_>) -> Worked<Filled> {
     let bytes = held.metadata.len();
-    let holes = holes(&held)?;
+    let holes = holes(held)?;
     let needed_bytes = match &holes {
         Some(holes) => holes.iter().map(|hole| hole.end - hole.start).sum(),
         None => bytes.saturating_sub(held.allocated_before_bytes()),
@@ -61,7 +64,7 @@ fn fill_file(file: &FileAt, is_unsafe: bool) -> Worked<Filled> {
         Ok(Support::Available(())) => held.sync().and_then(|()| held.allocated_bytes()),
         Ok(Support::Unavailable(reason)) => Err(HoleErrorKind::Unavailable(reason)),
         Err(source) => {
-            let is_undone = holes.is_some_and(|holes| undo(&held, &holes));
+            let is_undone = holes.is_some_and(|holes| undo(held, &holes));
             Err(HoleErrorKind::NotFilled { source, is_undone })
         }
     };
@@ -69,16 +72,16 @@ fn fill_file(file: &FileAt, is_unsafe: bool) -> Worked<Filled> {
     let allocated_bytes = done?;
     restored?;
     Ok(Filled {
-        path: file.path().to_owned(),
         bytes,
         allocated_before_bytes: held.allocated_before_bytes(),
         allocated_bytes,
+        ..Filled::default()
     })
 }
 
 /// The ranges without blocks, in whole blocks; `None` if the file system does not report extents. lseek(2) would also
 /// count allocated but unwritten blocks as holes.
-fn holes(held: &HeldFile) -> Worked<Option<Vec<Range<u64>>>> {
+fn holes(held: &HeldFile<'_>) -> Worked<Option<Vec<Range<u64>>>> {
     match sys::extents(held.file(), sys::WHOLE_FILE) {
         Ok(Support::Available(extents)) => {
             let end = held.metadata.len().next_multiple_of(held.block_bytes()?);
@@ -108,7 +111,7 @@ fn between(extents: &[Extent], end: u64) -> Vec<Range<u64>> {
 
 /// Frees what was allocated before the file system was full, and returns whether all of it is free. If another process
 /// opened the file meanwhile, or could without a lease, it may have written there, so nothing is freed.
-fn undo(held: &HeldFile, holes: &[Range<u64>]) -> bool {
+fn undo(held: &HeldFile<'_>, holes: &[Range<u64>]) -> bool {
     if held.held.lease().is_none() {
         return false;
     }

@@ -5,13 +5,13 @@
 //! anything.
 
 use std::fs::{File, FileTimes, Metadata};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::fs::{FileType, OFlags};
 use seekless::error::NotAlone;
-use seekless::files::{self, Held, kind_of, with_article};
+use seekless::files::{self, Held, StepKind, Unwatched, Watch, kind_of, with_article};
 use seekless_sys::{self as sys, FileSystem, LeaseKind, Support};
 
 use super::error::{HoleErrorKind, OPENING, Privilege, Worked, cannot};
@@ -19,17 +19,20 @@ use super::holders::holders;
 use crate::walk::{FileAt, StatFacts};
 
 /// A file that is held while it is changed.
-pub(super) struct HeldFile {
+pub(super) struct HeldFile<'w> {
+    pub path: PathBuf,
     pub held: Held,
     /// Its metadata before any change.
     pub metadata: Metadata,
+    /// Is called before each change.
+    pub watch: &'w dyn Watch,
 }
 
 /// From this size on, `/proc/locks` is read first to see whether another process works on the file. For smaller files that would
 /// take longer than the job.
 const ASKED_FROM_BYTES: u64 = 64 << 20;
 
-impl HeldFile {
+impl HeldFile<'_> {
     /// Opens a regular file for writing, locks it as updates do, and takes the lease. With `is_unsafe`, works without one where none
     /// can be had.
     pub fn open(file: &FileAt, is_unsafe: bool) -> Worked<Self> {
@@ -61,7 +64,12 @@ impl HeldFile {
             }
         }
         let metadata = held.file.metadata().map_err(cannot("stat"))?;
-        Ok(Self { held, metadata })
+        Ok(Self {
+            path: file.path().to_owned(),
+            held,
+            metadata,
+            watch: &Unwatched,
+        })
     }
 
     /// The open file.
@@ -91,7 +99,8 @@ impl HeldFile {
 
     /// Writes the changes to the device.
     pub fn sync(&self) -> Worked<()> {
-        sys::sync(self.file()).map_err(cannot("fsync"))
+        let told = self.watch.announce(StepKind::Sync, &self.path);
+        told.and_then(|()| sys::sync(self.file())).map_err(cannot("fsync"))
     }
 
     /// The space that the file takes now.
@@ -116,6 +125,8 @@ impl HeldFile {
 
     /// Makes a call that changes the file, if no other process has opened it.
     pub fn change<T>(&self, call: impl FnOnce(&File) -> T) -> Worked<T> {
+        let told = self.watch.announce(StepKind::Write, &self.path);
+        told.map_err(cannot("change it"))?;
         self.require_alone()?;
         let changed = self.held.change(|now| self.require_no_privilege(now), call);
         changed.map_err(cannot("stat"))?
@@ -138,11 +149,13 @@ impl HeldFile {
     /// consecutive calls, its times are lost. So they are between such a check and a call that changes the file, which overwrites
     /// the times anyway. A setxattr(2) there is not noticed, but its attribute is kept.
     pub fn restore_times(&self) -> Worked<()> {
+        let failed = cannot("restore its times");
+        self.watch.announce(StepKind::Write, &self.path).map_err(&failed)?;
         if let (Ok(modified), Ok(accessed)) = (self.metadata.modified(), self.metadata.accessed())
             && self.held.is_unchanged().map_err(cannot("stat"))?
         {
             let times = FileTimes::new().set_modified(modified).set_accessed(accessed);
-            self.file().set_times(times).map_err(cannot("restore its times"))?;
+            self.file().set_times(times).map_err(failed)?;
         }
         Ok(())
     }

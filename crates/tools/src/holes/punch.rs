@@ -71,12 +71,15 @@ fn range_of_file(file: &FileAt, offset: u64, length: u64, is_unsafe: bool) -> Wo
 /// Where the file has changed since the range was examined, no lease is granted (unless `is_unsafe`), or the file system
 /// cannot punch holes.
 pub fn punch(file: &FileAt, range: &PunchRange, is_unsafe: bool) -> Result<Punched> {
-    punch_file(file, range, is_unsafe).map_err(|kind| kind.at(file.path()))
+    let punched = HeldFile::open(file, is_unsafe).and_then(|held| punch_held(&held, range));
+    let path = file.path().to_owned();
+    punched
+        .map(|punched| Punched { path, ..punched })
+        .map_err(|kind| kind.at(file.path()))
 }
 
-fn punch_file(file: &FileAt, range: &PunchRange, is_unsafe: bool) -> Worked<Punched> {
+pub(super) fn punch_held(held: &HeldFile<'_>, range: &PunchRange) -> Worked<Punched> {
     let &PunchRange { offset, length, .. } = range;
-    let held = HeldFile::open(file, is_unsafe)?;
     if FileState::of(&held.metadata) != range.state {
         return Err(HoleErrorKind::Changed);
     }
@@ -90,7 +93,7 @@ fn punch_file(file: &FileAt, range: &PunchRange, is_unsafe: bool) -> Worked<Punc
     held.punch(offset, asked_end - offset)?;
     held.sync()?;
     Ok(Punched {
-        path: file.path().to_owned(),
+        path: PathBuf::new(),
         bytes,
         offset,
         length,

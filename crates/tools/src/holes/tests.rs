@@ -14,8 +14,10 @@ use seekless::update::{Batch, Commit, Safety, StepKind, Watch, WatchedStep, comm
 use tempfile::TempDir;
 
 use super::dig::dig_held;
+use super::fill::fill_held;
 use super::held::HeldFile;
 use super::punch as punch_examined;
+use super::punch::punch_held;
 use super::*;
 use crate::Stop;
 use crate::walk::{FileAt, Selection};
@@ -97,6 +99,59 @@ fn digging_that_is_stopped_ends_without_an_error_of_the_file() {
         let dug = dig(&named(&path), Dig::default(), &stop, &|_| stop.stop()).unwrap();
         assert!(dug.zero_bytes < 15 * MIB as u64, "{dug:?}");
         assert!(fs::read(&path).unwrap() == bytes);
+    }
+}
+
+/// Fails at a step and all later ones, as if the process had been killed before it.
+struct DyingAt(AtomicUsize);
+
+impl Watch for DyingAt {
+    fn before(&self, _step: &WatchedStep<'_>) -> io::Result<()> {
+        let left = self
+            .0
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+        left.map(drop).map_err(|_| io::Error::other("killed"))
+    }
+}
+
+#[test]
+fn after_a_death_before_any_step_no_byte_has_changed_but_those_that_were_to_be_punched() {
+    type Job<'a> = &'a dyn Fn(&HeldFile<'_>) -> bool;
+    const PUNCHED: std::ops::Range<usize> = 3000..20_000;
+    let how = Dig {
+        past_end: true,
+        verify: true,
+        ..Dig::default()
+    };
+    for directory in directories().iter().filter(|directory| has_holes(directory.path())) {
+        let path = directory.path().join("file");
+        let file = named(&path);
+        let range = |offset: usize, end: usize| punch_range(&file, offset as u64, (end - offset) as u64, false);
+        let digging: Job<'_> =
+            &|held| dig_held(held, how, &Stop::default(), &|_| ()).is_ok() && held.restore_times().is_ok();
+        let filling: Job<'_> = &|held| fill_held(held).is_ok();
+        for (name, job) in [("dig", Some(digging)), ("fill", Some(filling)), ("punch", None)] {
+            let mut steps = 0;
+            loop {
+                let before = make(&path, &[(0, 2), (1, 3), (0, 1), (2, 4), (1, 2), (0, 1)], 77);
+                let range = range(PUNCHED.start, PUNCHED.end).unwrap();
+                let watch = DyingAt(AtomicUsize::new(steps));
+                let held = HeldFile::open(&file, false).unwrap();
+                let held = HeldFile { watch: &watch, ..held };
+                let is_done = job.map_or_else(|| punch_held(&held, &range).is_ok(), |job| job(&held));
+                drop(held);
+                let now = fs::read(&path).unwrap();
+                let is_zero = |at: usize| job.is_none() && PUNCHED.contains(&at) && now[at] == 0;
+                assert_eq!(now.len(), before.len(), "{name}, step {steps}");
+                let wrong = (0..now.len()).find(|&at| now[at] != before[at] && !is_zero(at));
+                assert_eq!(wrong, None, "{name}, step {steps}");
+                if is_done {
+                    break;
+                }
+                steps += 1;
+            }
+            assert!(steps >= 2, "{name} has {steps} steps");
+        }
     }
 }
 
