@@ -71,8 +71,9 @@
 //! [`full_text`] makes one line of it.
 //!
 //! # Features
-//! On by default: `threads` (threads are started before the first file, by rayon), `suggestions` (errors about misspelt
-//! names suggest similar ones) and `tracing` (logs internal steps). Without them, the crate needs crc32fast, fastrand,
+//! On by default: `profile` (plans rest on what `seekless bench` measured on the storage, if anything), `threads` (threads are
+//! started before the first file, by rayon), `suggestions` (errors about misspelt names suggest similar ones) and `tracing`
+//! (logs internal steps). Without them, the crate needs crc32fast, fastrand,
 //! io-uring, libc, memchr, rustix, serde and thiserror.
 //!
 //! # Not here
@@ -107,6 +108,9 @@ pub mod files;
 #[doc(hidden)]
 pub mod walk;
 
+#[cfg(feature = "profile")]
+#[doc(hidden)]
+pub mod advice;
 mod chunk;
 mod compare;
 mod consumer;
@@ -116,6 +120,9 @@ mod log;
 mod part;
 mod probe;
 mod producer;
+#[cfg(feature = "profile")]
+#[doc(hidden)]
+pub mod profile;
 mod read;
 mod setup;
 mod storage;
@@ -143,6 +150,9 @@ pub use storage::cache;
 pub use storage::device::{BlockDevice, DeviceKind, DeviceMount, DeviceUse};
 pub use storage::direct::direct_alignment;
 pub use storage::facts::StorageFacts;
+#[cfg(feature = "profile")]
+#[doc(hidden)]
+pub use storage::identity::identity;
 #[doc(hidden)]
 pub use transfer::Visits;
 pub use transfer::{Destination, Progress, Transfer};

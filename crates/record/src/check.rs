@@ -35,14 +35,19 @@ fn problem(field: &str, why: impl Into<String>) -> Checked {
 
 /// Checks a run, without changing it.
 pub(crate) fn check(run: &mut Run) -> Checked {
-    let mut fields = Fields(Ok(()));
-    run.visit(&mut fields);
-    fields.0?;
+    fields(|fields| run.visit(fields))?;
     if run.id.is_empty() {
         return problem("id", "is empty");
     }
     each("contests", &run.contests, |one| contest(one, run))?;
     each("trials", &run.trials, |one| trial(one, run))
+}
+
+/// Checks all fields that `visit` passes to the visitor.
+pub(crate) fn fields<T>(visit: impl FnOnce(&mut dyn Visitor) -> T) -> Checked {
+    let mut fields = Fields(Ok(()));
+    visit(&mut fields);
+    fields.0
 }
 
 fn each<T>(list: &str, items: &[T], check: impl Fn(&T) -> Checked) -> Checked {

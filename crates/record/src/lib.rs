@@ -7,11 +7,13 @@
 mod visit;
 
 mod check;
+mod profile;
 mod run;
 mod versions;
 mod words;
 
 pub use check::Problem;
+pub use profile::{Conditions, Curve, CurvePoint, CurveTime, MAX_PROFILE_BYTES, PROFILE_VERSION, Profile};
 pub use run::{
     Column, Command, Conclusion, Contest, Device, DeviceId, DeviceUse, Entry, Finding, Interval, LabCost, Latency,
     Machine, Mode, NoiseFloor, OptionEffect, Published, RandomAccess, Revision, Run, Sittings, Standing, Status,

@@ -1,5 +1,7 @@
 //! Reading and writing documents: bounded, versioned, strict.
 
+use serde::de::DeserializeOwned;
+
 use crate::Run;
 use crate::check::{Problem, check};
 
@@ -21,12 +23,12 @@ pub enum DocumentError {
         most: usize,
     },
     /// It was written by a newer seekless.
-    #[error(
-        "the document has version {found}, but this seekless reads versions up to {CURRENT_VERSION}: use a newer seekless"
-    )]
+    #[error("the document has version {found}, but this seekless reads versions up to {newest}: use a newer seekless")]
     Newer {
         /// The version found.
         found: u64,
+        /// The newest that is read.
+        newest: u32,
     },
     /// It has no version, so it is not a document of seekless.
     #[error("not a seekless run: no `version` field")]
@@ -45,25 +47,28 @@ pub enum DocumentError {
 /// # Errors
 /// [`DocumentError`] if it is too large, newer, damaged, or has impossible values.
 pub fn from_json(text: &[u8]) -> Result<Run, DocumentError> {
+    let mut run: Run = read(text, MAX_DOCUMENT_BYTES, CURRENT_VERSION)?;
+    check(&mut run)?;
+    Ok(run)
+}
+
+/// Reads a document of at most `most` bytes, and of a version up to `newest`.
+pub(crate) fn read<T: DeserializeOwned>(text: &[u8], most: usize, newest: u32) -> Result<T, DocumentError> {
     #[derive(serde::Deserialize)]
     struct Versioned {
         version: Option<u64>,
     }
-    if text.len() > MAX_DOCUMENT_BYTES {
+    if text.len() > most {
         return Err(DocumentError::TooLarge {
             bytes: text.len(),
-            most: MAX_DOCUMENT_BYTES,
+            most,
         });
     }
     let Versioned { version } = serde_json::from_slice(text)?;
     match version {
         None => Err(DocumentError::NoVersion),
-        Some(found) if found > u64::from(CURRENT_VERSION) => Err(DocumentError::Newer { found }),
-        Some(_) => {
-            let mut run: Run = serde_json::from_slice(text)?;
-            check(&mut run)?;
-            Ok(run)
-        }
+        Some(found) if found > u64::from(newest) => Err(DocumentError::Newer { found, newest }),
+        Some(_) => Ok(serde_json::from_slice(text)?),
     }
 }
 
@@ -155,7 +160,7 @@ mod tests {
         let version = |version: u32| text.replacen("\"version\": 1", &format!("\"version\": {version}"), 1);
         assert!(matches!(
             from_json(version(2).as_bytes()),
-            Err(DocumentError::Newer { found: 2 })
+            Err(DocumentError::Newer { found: 2, newest: 1 })
         ));
         assert!(matches!(from_json(b"{}"), Err(DocumentError::NoVersion)));
         assert!(matches!(from_json(b"[1]"), Err(DocumentError::Damaged(_))));

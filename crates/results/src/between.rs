@@ -7,7 +7,7 @@ use crate::model::{Effect, Model, means};
 
 /// Prior standard deviation, between sittings, of the logarithm of a method's time. Measured on virtual disks: 0 to
 /// 13 %, most often 4 %.
-const BETWEEN: f64 = 0.05;
+pub(crate) const BETWEEN: f64 = 0.05;
 /// The degrees of freedom of the prior.
 const DEGREES_OF_PRIOR: f64 = 4.0;
 /// The degrees of freedom that the variance of all methods has as a prior for each method.

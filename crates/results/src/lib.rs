@@ -17,6 +17,7 @@ mod between;
 mod columns;
 mod compare;
 mod decider;
+mod digest;
 mod kind;
 mod model;
 mod pool;
@@ -40,6 +41,7 @@ pub use compare::{Answer, Availability, Change, Comparison, ContestChange, Metho
 pub use decider::{
     CONFIRMING_ROUNDS, Decider, Group, Next, Turn, conclude_now, contending_time, deciding_trials, planned_trials,
 };
+pub use digest::digest;
 pub use kind::DeviceKind;
 pub use pool::{HALF_LIFE_DAYS, ONE_SITTING, is_alike, pool, pool_newest};
 pub use position::Position;
@@ -47,7 +49,7 @@ pub use same::{NotComparable, fingerprint, objections};
 pub use setup::storage_setup;
 pub use sheet::{ColumnKind, Sheet, SheetCell, SheetColumn, SheetRow};
 pub use sustained::{RateStretch, Sustained, has_settled};
-pub use table::{Origin, Place, Ranked, Ranking, first_two_numbers, size_class, table};
+pub use table::{Origin, Place, Ranked, Ranking, size_class, table};
 pub use units::{
     RATES, Unit, bytes, chosen_size, duration, files, part, percent, plural, rate, request_units, seconds, size, sound,
     thousands, three_digits, times, times_with_bounds, unit,

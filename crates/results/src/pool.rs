@@ -31,7 +31,12 @@ pub fn pool(run: &Run, others: &[Run]) -> Run {
     let sittings = sittings(run, others);
     // Each sustained write changes the state of the device, so these are not combined.
     let contests = (0..run.contests.len()).filter(|&index| !run.contests[index].sustained);
-    let all: Vec<Merged> = contests.filter_map(|index| Merged::of(run, index, &sittings)).collect();
+    let merged = |index: usize| {
+        let contest = &run.contests[index];
+        let same = |other: &Run| same_contest(run, contest, other);
+        Merged::of(run, index, contest.clone(), &sittings, same)
+    };
+    let all: Vec<Merged> = contests.filter_map(merged).collect();
     let mut judged: Vec<_> = all.iter().map(Merged::judged).collect();
     tell_other_sizes(&mut judged);
     for (merged, judged) in all.iter().zip(&judged) {
@@ -84,7 +89,7 @@ pub fn is_alike(one: &Run, other: &Run) -> bool {
         && one.storages.iter().any(is_known)
 }
 
-fn is_same_storage(one: &Storage, other: &Storage) -> bool {
+pub(crate) fn is_same_storage(one: &Storage, other: &Storage) -> bool {
     let Some(id) = &one.id else { return false };
     // Without a UUID, as on tmpfs, the mount point identifies the storage; and mount options such as `sync` change its
     // behaviour.
@@ -94,13 +99,13 @@ fn is_same_storage(one: &Storage, other: &Storage) -> bool {
 }
 
 /// Runs that started within an hour of each other, and the days between them and the run in question.
-struct Together<'a> {
-    runs: Vec<&'a Run>,
+pub(crate) struct Together<'a> {
+    pub runs: Vec<&'a Run>,
     days: f64,
 }
 
 /// The sittings, the oldest first, including the run's own.
-fn sittings<'a>(run: &'a Run, others: &'a [Run]) -> Vec<Together<'a>> {
+pub(crate) fn sittings<'a>(run: &'a Run, others: &'a [Run]) -> Vec<Together<'a>> {
     let started = |run: &Run| run.started.parse::<Timestamp>().ok();
     let Some(own) = started(run) else { return Vec::new() };
     let others = others.iter().filter(|other| other.id != run.id && is_alike(run, other));
@@ -139,24 +144,30 @@ fn same_contest(run: &Run, contest: &Contest, other: &Run) -> Option<usize> {
 }
 
 /// A contest with its trials of all sittings, with consecutive rounds.
-struct Merged {
+pub(crate) struct Merged {
     /// Its index in the run.
     index: usize,
     contest: Contest,
     trials: Vec<Vec<Trial>>,
-    sittings: Vec<Sitting>,
+    pub sittings: Vec<Sitting>,
     /// Whether another run has trials of it.
     has_others: bool,
 }
 
 impl Merged {
-    /// A contest of a run, with its trials of other sittings; `None` if nothing was measured.
-    fn of(run: &Run, index: usize, sittings: &[Together<'_>]) -> Option<Self> {
-        let contest = &run.contests[index];
+    /// A contest of a run, which may have more entries here, with its trials of other sittings; `None` if nothing was measured.
+    /// `same` finds the contest of another run.
+    pub fn of(
+        run: &Run,
+        index: usize,
+        contest: Contest,
+        sittings: &[Together<'_>],
+        same: impl Fn(&Run) -> Option<usize>,
+    ) -> Option<Self> {
         let mut merged = Self {
             index,
-            contest: contest.clone(),
             trials: vec![Vec::new(); contest.entries.len()],
+            contest,
             sittings: Vec::new(),
             has_others: false,
         };
@@ -165,8 +176,7 @@ impl Merged {
             let (first_round, mut runs) = (rounds, 0);
             for &other in &together.runs {
                 let is_own = std::ptr::eq(run, other);
-                let same = || same_contest(run, contest, other);
-                let Some(found) = is_own.then_some(index).or_else(same) else {
+                let Some(found) = is_own.then_some(index).or_else(|| same(other)) else {
                     continue;
                 };
                 let begin = rounds;
@@ -222,7 +232,7 @@ impl Merged {
     }
 
     /// As above, but a single sitting is judged like a single run: for its hour only.
-    fn judged(&self) -> JudgedMethod<'_> {
+    pub fn judged(&self) -> JudgedMethod<'_> {
         match self.sittings.len() {
             1 => JudgedMethod::of(&self.contest, self.trials_since(0)),
             _ => self.over_sittings(),

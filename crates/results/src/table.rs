@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use seekless_method::{Durability, Operation};
-use seekless_record::{Cache, Contest, Machine, Run, Storage, Target, Verdict};
+use seekless_record::{Cache, Contest, Machine, Run, Storage, StorageId, Target, Verdict};
 use serde::Serialize;
 
 use crate::kind::DeviceKind;
@@ -189,7 +189,7 @@ impl Place {
         Self {
             device: DeviceKind::of(storage),
             file_system: storage.file_system.clone(),
-            kernel: format!("{} {}", run.machine.system, first_two_numbers(&run.machine.kernel)),
+            kernel: format!("{} {}", run.machine.system, StorageId::kernel_of(&run.machine.kernel)),
             operation: contest.operation,
             at_least_bytes: size_class(contest.size_bytes).0,
             cache: contest.cache,
@@ -199,17 +199,6 @@ impl Place {
             work: format!("{}, {} ns/KiB", contest.kernel, contest.work_ns_per_kib),
             pair: pair_words(contest),
         }
-    }
-}
-
-/// `6.18` of `6.18.44-amd64`; the whole where it does not begin with two numbers.
-#[must_use]
-pub fn first_two_numbers(kernel: &str) -> String {
-    let is_number = |part: &str| !part.is_empty() && part.chars().all(|c| c.is_ascii_digit());
-    let mut parts = kernel.split(['.', '-']);
-    match (parts.next(), parts.next()) {
-        (Some(major), Some(minor)) if is_number(major) && is_number(minor) => format!("{major}.{minor}"),
-        _ => kernel.to_owned(),
     }
 }
 
@@ -292,17 +281,5 @@ mod tests {
         assert_eq!(size_class(1 << 20), (64 << 10, 1 << 20));
         assert_eq!(size_class((1 << 20) + 1), (1 << 20, 16 << 20));
         assert_eq!(size_class(u64::MAX), (4 << 30, u64::MAX));
-    }
-
-    #[test]
-    fn a_kernel_is_known_by_two_numbers() {
-        for (kernel, short) in [
-            ("6.18.44-amd64", "6.18"),
-            ("25.1.0", "25.1"),
-            ("14.2-RELEASE", "14.2"),
-            ("odd", "odd"),
-        ] {
-            assert_eq!(first_two_numbers(kernel), short);
-        }
     }
 }

@@ -19,8 +19,9 @@ use crate::built::{cargo_command, root};
 use crate::process::{capture, check_interrupt, is_installed, run as run_program};
 
 /// The targets, each a file in `fuzz/targets/`.
-const TARGETS: [&str; 6] = [
+const TARGETS: [&str; 7] = [
     "run",
+    "profile",
     "experiment",
     "method",
     "journal",
@@ -155,6 +156,12 @@ fn seed(target: &str, corpus: &Path) -> Result<()> {
     let root = root();
     let seeds: Vec<Vec<u8>> = match target {
         "run" => runs(&root.join("crates/record/testdata"))?,
+        "profile" => {
+            let run = fs::read(root.join("crates/record/testdata/full-run.json"))?;
+            let profiles = seekless_results::digest(&[seekless_record::from_json(&run)?]);
+            let texts = profiles.iter().map(|profile| profile.to_json().map(String::into_bytes));
+            texts.collect::<std::result::Result<_, _>>()?
+        }
         "experiment" => {
             let [own, peers] = ["experiments", "experiments/peers"].map(|directory| files(&root.join(directory)));
             [own?, peers?].concat()

@@ -1,5 +1,6 @@
 //! The commands. The enum below is the only list of them.
 
+mod advise;
 mod bench;
 mod cache;
 pub mod cmp;
@@ -9,6 +10,7 @@ mod generate;
 mod holes;
 mod manual;
 mod methods;
+mod profile;
 mod report;
 mod runs;
 mod sittings;
@@ -46,6 +48,8 @@ const EXAMPLES: &str = "\
 Examples:
   seekless bench                      # measure the storage under this directory
   seekless bench read --file big.iso  # find the fastest way to read a file
+  seekless advise read big.iso        # how to read it, by what was measured
+  seekless profile                    # what is known of this storage
   seekless methods copy               # the ways to copy that work here
   seekless storage                    # devices and features of this directory
   seekless cache show .               # how much of its files is in memory
@@ -68,6 +72,8 @@ SEEKLESS_LOG=debug logs internal steps to standard error.";
 #[derive(Debug, Subcommand)]
 enum Command {
     Bench(Box<bench::Arguments>),
+    Advise(advise::Arguments),
+    Profile(profile::Arguments),
     Methods(methods::Arguments),
     Storage(storage::Arguments),
     Cache(cache::Arguments),
@@ -215,6 +221,8 @@ pub fn run(cli: Cli, configured: anyhow::Result<()>) -> Result<ExitCode, Failure
         Command::Dupes(arguments) => return dupes::run(&arguments),
         Command::Holes(arguments) => holes::run(&arguments)?,
         Command::Update(arguments) => update::run(&arguments)?,
+        Command::Advise(arguments) => advise::run(&arguments)?,
+        Command::Profile(arguments) => profile::run(&arguments)?,
         Command::Runs(arguments) => runs::run(&arguments)?,
         Command::Report(arguments) => report::run(&arguments)?,
         Command::Generate(arguments) => generate::run(&arguments)?,

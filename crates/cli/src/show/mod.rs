@@ -1,6 +1,7 @@
 //! Terminal output: tables, bars, sentences and JSON.
 
 mod act;
+mod advice;
 mod answers;
 mod bench;
 mod cache;
@@ -28,6 +29,7 @@ mod visible;
 use anstyle::{AnsiColor, Style};
 
 pub use act::Acts;
+pub use advice::{advice_json, profile_json, show_advice, show_profile};
 pub use bench::BenchProgress;
 pub use cache::{CacheLines, Format};
 pub use comparison::show_comparison;

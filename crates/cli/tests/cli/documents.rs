@@ -141,6 +141,7 @@ fn every_command_that_readme_and_guide_show_is_one_that_works() {
             bash.args(["-o", "pipefail", "-c", &line])
                 .stdin(fs::File::open(place.path("one")).unwrap())
                 .current_dir(place.directory())
+                .env_remove("SEEKLESS_PROFILE")
                 .envs(shell.get_envs().filter_map(|(name, value)| Some((name, value?))))
                 .env("HOME", place.path("user"))
                 .env("PATH", &path)

@@ -83,6 +83,7 @@ fn the_list_names_every_built_in_experiment() {
             "compare",
             "update",
             "plan",
+            "profile",
             "random",
             "commit",
             "sustained",

@@ -98,6 +98,7 @@ impl Place {
             .env("XDG_STATE_HOME", self.all.path().join("state"))
             .env("HOME", self.all.path().join("home"))
             .env_remove("SEEKLESS_LOG")
+            .env_remove("SEEKLESS_PROFILE")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());

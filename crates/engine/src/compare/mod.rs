@@ -132,8 +132,8 @@ impl Comparer {
             .map(|(file, metadata)| FileFacts::of(metadata, Some(file)));
         let mut facts = Facts::assumed(found, ProcessFacts::without_rings());
         let paths = parts.each_ref().map(Part::path_to_measure);
+        facts.claims(&paths[0]);
         if is_predicted {
-            facts.claims(&paths[0]);
             facts.measure_reading(&paths[0], &files[0].0);
         }
         if plan::depends_on_seeks(&request, &facts) {

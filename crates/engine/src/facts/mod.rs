@@ -24,6 +24,8 @@ use crate::error::{Error, Result};
 use crate::files::{directory_of, number_text};
 use crate::log;
 use crate::part::Part;
+#[cfg(feature = "profile")]
+use crate::profile::{self, StorageProfile};
 
 pub use costs::Costs;
 pub(crate) use costs::costs_in;
@@ -51,6 +53,9 @@ pub struct Facts {
     pub free_bytes: u64,
     /// Whether a copy can share the blocks of its source.
     pub can_share: bool,
+    /// What earlier runs of the lab measured on the storage.
+    #[cfg(feature = "profile")]
+    pub profile: Option<&'static StorageProfile>,
 }
 
 /// The kernel's default read-ahead window.
@@ -69,6 +74,8 @@ impl Facts {
             memory_bytes: u64::MAX,
             free_bytes: u64::MAX,
             can_share: false,
+            #[cfg(feature = "profile")]
+            profile: None,
         }
     }
 
@@ -145,7 +152,10 @@ impl Facts {
 
     /// Adds what the system reports about the device of a path, and about memory.
     pub(crate) fn claims(&mut self, path: &Path) {
-        // A profile of the storage would come first, here and in what is measured below.
+        #[cfg(feature = "profile")]
+        {
+            self.profile = profile::of_device(path, self.files[0].device);
+        }
         let device = number_text(self.files[0].device);
         let told = fs::read_to_string(format!("/sys/class/bdi/{device}/read_ahead_kb"));
         if let Some(kib) = told.ok().and_then(|text| text.trim().parse::<u64>().ok()) {

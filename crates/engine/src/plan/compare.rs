@@ -3,7 +3,7 @@
 use seekless_method::{CompareMechanism, MechanismId, Method, Operation};
 
 use super::cost::{Amounts, Of};
-use super::{NamedFact, Plan, SMALL_BYTES, Task, Unit, method, read, residency, usual};
+use super::{NamedFact, Plan, SMALL_BYTES, Task, Unit, from_profile, method, read, residency, usual};
 use crate::facts::{Fact, Facts, FileFacts};
 
 /// The first bytes of two files, which are compared before a method is chosen: a difference near the start then costs
@@ -23,7 +23,19 @@ fn is_one_device(facts: &Facts) -> bool {
 /// Whether the plan depends on the cost of alternating, and measuring it takes less time than it can save.
 pub(crate) fn depends_on_seeks(request: &Task, facts: &Facts) -> bool {
     let is_cold = |file: FileFacts| file.resident.is_some_and(|part| part < 0.5);
-    data_bytes(request, facts) >= MEASURED_FROM_BYTES && is_one_device(facts) && facts.files.into_iter().all(is_cold)
+    data_bytes(request, facts) >= MEASURED_FROM_BYTES
+        && is_one_device(facts)
+        && facts.files.into_iter().all(is_cold)
+        && by_profile(request, facts).is_none()
+}
+
+fn by_profile(request: &Task, facts: &Facts) -> Option<Plan> {
+    let data = Task {
+        bytes: data_bytes(request, facts),
+        ..*request
+    };
+    let plan = from_profile(Operation::Compare, &data, facts);
+    plan.filter(|_| is_one_device(facts))
 }
 
 /// For shorter files, measuring would take longer than it can save.
@@ -44,6 +56,9 @@ const THREADS_THAT_COUNT: u32 = 2;
 /// time follows from the costs.
 #[must_use]
 pub fn compare(request: &Task, facts: &Facts) -> Plan {
+    if let Some(plan) = by_profile(request, facts) {
+        return plan;
+    }
     let (method, otherwise, why) = chosen(request, facts);
     let amounts = amounts(request, facts, &method);
     let seeks = facts.seeks.map(|seeks| NamedFact {
@@ -178,6 +193,8 @@ mod tests {
         memory_bytes: u64::MAX,
         free_bytes: u64::MAX,
         can_share: false,
+        #[cfg(feature = "profile")]
+        profile: None,
     };
 
     fn request(bytes: u64) -> Task {

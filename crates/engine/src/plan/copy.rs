@@ -4,7 +4,8 @@ use seekless_method::{Durability, Operation};
 
 use super::cost::{Amounts, Of};
 use super::{
-    Candidate, DIRECT_FROM_ABSENT, Plan, SMALL_BYTES, Task, can_be_direct, choose, method, read, usual, write,
+    Candidate, DIRECT_FROM_ABSENT, Plan, SMALL_BYTES, Task, can_be_direct, choose, from_profile, method, read, usual,
+    write,
 };
 use crate::facts::Facts;
 
@@ -31,6 +32,10 @@ pub fn copy(request: &Task, facts: &Facts) -> Plan {
     let usual = usual(Operation::Copy);
     let usual = usual.with(request.durability).unwrap_or(usual);
     let data = data_of(request, facts);
+    let shares = facts.can_share && depends_on_sharing(request, facts);
+    if let Some(plan) = from_profile(Operation::Copy, &data, facts).filter(|_| !shares) {
+        return plan;
+    }
     let read_usual = super::usual(Operation::Read);
     let cached = Candidate {
         method: usual,
@@ -55,7 +60,7 @@ pub fn copy(request: &Task, facts: &Facts) -> Plan {
         });
     }
     let share = method("copy/reflink");
-    if facts.can_share && depends_on_sharing(request, facts) {
+    if shares {
         let flushes = f64::from(u8::from(request.durability == Durability::Fsync));
         candidates.push(Candidate {
             method: share.with(request.durability).unwrap_or(share),

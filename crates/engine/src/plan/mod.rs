@@ -16,6 +16,8 @@ mod cost;
 pub(crate) mod done;
 mod duplicates;
 mod gaps;
+#[cfg(feature = "profile")]
+mod known;
 mod lines;
 mod read;
 mod scan;
@@ -43,10 +45,13 @@ pub use duplicates::{DuplicatesPlan, FIRST_BYTES, SeekFacts, WHOLE_BYTES, duplic
 pub(crate) use gaps::Blocks;
 #[doc(hidden)]
 pub use gaps::Gaps;
+#[cfg(feature = "profile")]
+#[doc(hidden)]
+pub use known::{SizeChoice, alternatives, choices};
 #[doc(hidden)]
 pub use read::read;
 #[doc(hidden)]
-pub use scan::{SCAN, Scan, ScanPlan, WARMED_BYTES, scan};
+pub use scan::{SCAN, Scan, ScanPlan, scan};
 #[cfg(test)]
 pub(crate) use update::by_costs;
 #[doc(hidden)]
@@ -188,6 +193,21 @@ const SMALL_BYTES: u64 = 1 << 20;
 const DIRECT_FROM_ABSENT: f64 = 0.9;
 /// Buffers may take this part of the available memory.
 const BUFFERS_PART: u64 = 8;
+/// If less than this many times the bytes is free, all blocks are allocated first, so that a full disk causes an error
+/// at once and not after minutes.
+const SPARE: u64 = 2;
+
+/// The plan from what was measured on the storage; `None` if not enough was.
+#[cfg_attr(
+    not(feature = "profile"),
+    expect(unused_variables, reason = "without profiles, nothing was")
+)]
+fn from_profile(operation: Operation, task: &Task, facts: &Facts) -> Option<Plan> {
+    #[cfg(feature = "profile")]
+    return known::plan(operation, task, facts);
+    #[cfg(not(feature = "profile"))]
+    None
+}
 
 /// Whether the page cache can be bypassed with buffers of this many bytes.
 fn can_be_direct(facts: &Facts, file: usize, buffer_bytes: u64) -> bool {

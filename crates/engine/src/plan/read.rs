@@ -3,7 +3,7 @@
 use seekless_method::{Method, Operation};
 
 use super::cost::{Amounts, Of};
-use super::{Candidate, DIRECT_FROM_ABSENT, Plan, Task, can_be_direct, choose, method, usual};
+use super::{Candidate, DIRECT_FROM_ABSENT, Plan, Task, can_be_direct, choose, from_profile, method, usual};
 use crate::facts::Facts;
 
 /// From this size on, measuring direct reads, which reads up to 8 MiB, costs little compared with what it can save.
@@ -13,6 +13,9 @@ const DIRECT_FROM_BYTES: u64 = 128 << 20;
 /// faster.
 #[must_use]
 pub fn read(request: &Task, facts: &Facts) -> Plan {
+    if let Some(plan) = from_profile(Operation::Read, request, facts) {
+        return plan;
+    }
     let usual = usual(Operation::Read);
     let is_cold = facts.files[0].resident_part() <= 1.0 - DIRECT_FROM_ABSENT;
     let cached = Candidate {

@@ -75,9 +75,6 @@ fn amounts(scan: &Scan, resident: f64, facts: &Facts) -> Amounts {
     by_processors.times(1.0 / side_by_side).and(by_device)
 }
 
-/// Bytes per call for warming a file: enough that calls are few, and few enough to stop soon.
-pub const WARMED_BYTES: u64 = 1 << 20;
-
 /// How threads share the scanning of files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScanPlan {

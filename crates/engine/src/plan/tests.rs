@@ -59,6 +59,8 @@ const fn storage(wait_us: f64, fetch_ns: f64, device_ns: f64, flush_us: f64) -> 
         memory_bytes: 16 * GIB,
         free_bytes: 1024 * GIB,
         can_share: false,
+        #[cfg(feature = "profile")]
+        profile: None,
     }
 }
 

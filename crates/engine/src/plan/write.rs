@@ -3,16 +3,15 @@
 use seekless_method::{Durability, Method, Operation, Preallocate};
 
 use super::cost::{Amounts, Of};
-use super::{Candidate, Plan, SMALL_BYTES, Task, can_be_direct, choose, method, usual};
+use super::{Candidate, Plan, SMALL_BYTES, SPARE, Task, can_be_direct, choose, from_profile, method, usual};
 use crate::facts::Facts;
-
-/// If less than this many times the bytes is free, all blocks are allocated first, so that a full disk causes an error
-/// at once and not after minutes.
-const SPARE: u64 = 2;
 
 /// The plan for writing a file. Without durability, nothing waits for the device, so the page cache is used.
 #[must_use]
 pub fn write(request: &Task, facts: &Facts) -> Plan {
+    if let Some(plan) = from_profile(Operation::Write, request, facts) {
+        return plan;
+    }
     let usual = wanted(usual(Operation::Write), request, facts);
     let cached = Candidate {
         method: usual,

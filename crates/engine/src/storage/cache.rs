@@ -23,7 +23,9 @@ use seekless_sys::{self as sys, Support};
 use crate::error::{Error, Result};
 use crate::files::{open_regular, read_some, stat_open_regular};
 use crate::log;
-use crate::plan::WARMED_BYTES;
+
+/// Bytes per call for warming a file: enough that calls are few, and few enough to stop soon.
+const WARMED_BYTES: u64 = 1 << 20;
 
 /// How much of a file is in the page cache.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,4 +4,6 @@ pub mod cache;
 pub(crate) mod device;
 pub(crate) mod direct;
 pub(crate) mod facts;
+#[cfg(feature = "profile")]
+pub(crate) mod identity;
 mod mount;

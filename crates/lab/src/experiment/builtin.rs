@@ -14,6 +14,7 @@ pub(super) const TEXTS: &[(&str, &str)] = texts![
     "compare",
     "update",
     "plan",
+    "profile",
     "random",
     "commit",
     "sustained",

@@ -14,7 +14,7 @@ use seekless::walk::{Directory, StatFacts, Walk, WalkRules};
 use seekless::{StorageFacts, full_text};
 use seekless_results::files;
 
-use super::storage::{MeasuredStorage, storage_id};
+use super::storage::MeasuredStorage;
 use crate::experiment::MOST_FILES;
 use crate::testfile::TestFile;
 use crate::trial::LaunchStop;
@@ -191,7 +191,7 @@ impl MeasuredStorage {
             return because(&format!("test files are created in {}, inside it", own.display()));
         }
         let facts = StorageFacts::of(&path).map_err(|error| full_text(&error))?;
-        if storage_id(&path, &facts) != storage_id(&own, &self.facts) {
+        if seekless::identity(&path, &facts) != seekless::identity(&own, &self.facts) {
             return because(&format!("not on the storage of {}", own.display()));
         }
         let is_enough = |found| stop.is_requested() || found > MOST_FILES as usize;

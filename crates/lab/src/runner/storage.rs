@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use seekless::cache::{self, CachedFile, Resident};
 use seekless::method::Operation;
-use seekless::{BlockDevice, Method, Probe, StorageFacts};
-use seekless_record::{self as record, DeviceId, Status, StorageId};
-use seekless_results::{DeviceKind, first_two_numbers};
+use seekless::{Method, Probe, StorageFacts};
+use seekless_record::{self as record, Status};
+use seekless_results::DeviceKind;
 
 use super::existing::Tree;
 use super::first_touch::FirstTouch;
@@ -322,7 +322,7 @@ impl MeasuredStorage {
                 max_request_kib: device.max_request_kib,
                 write_cache: device.write_cache.clone(),
             }),
-            id: Some(storage_id(&self.directory, facts)),
+            id: Some(seekless::identity(&self.directory, facts)),
             ..record::Storage::default()
         }
     }
@@ -343,56 +343,4 @@ fn can_be_cold(directory: &Path) -> bool {
 /// Whether nothing of a file is known to be resident.
 fn is_cold(resident: &Resident) -> bool {
     resident.part().is_none_or(|part| part == 0.0)
-}
-
-/// The identity of a directory's storage; unknown parts are `None`.
-pub(super) fn storage_id(directory: &Path, facts: &StorageFacts) -> StorageId {
-    let mut devices = Vec::new();
-    if let Some(device) = &facts.device {
-        push_chain(device, &mut devices);
-    }
-    StorageId {
-        file_system: facts.file_system.clone(),
-        uuid: told_uuid(directory).or_else(|| uuid_of_device(&facts.device.as_ref()?.name)),
-        devices,
-        kernel: first_two_numbers(&seekless_sys::kernel_release()),
-        read_ahead_kib: facts.device.as_ref().and_then(|device| device.read_ahead_kib),
-    }
-}
-
-fn push_chain(device: &BlockDevice, chain: &mut Vec<DeviceId>) {
-    chain.push(DeviceId {
-        name: device.name.clone(),
-        model: device.model.clone(),
-        serial: device.serial.clone(),
-    });
-    for below in &device.below {
-        push_chain(below, chain);
-    }
-}
-
-/// The UUID that the file system reports.
-fn told_uuid(directory: &Path) -> Option<String> {
-    let directory = fs::File::open(directory).ok()?;
-    let bytes = seekless_sys::file_system_uuid(&directory).ok()?.available()?;
-    // FAT has 4 bytes, which udev writes in its own way; some images have zeros.
-    if bytes.len() != 16 || bytes.iter().all(|byte| *byte == 0) {
-        return None;
-    }
-    let dash = |at: usize| if matches!(at, 4 | 6 | 8 | 10) { "-" } else { "" };
-    let digits = bytes
-        .iter()
-        .enumerate()
-        .map(|(at, byte)| format!("{}{byte:02x}", dash(at)));
-    Some(digits.collect())
-}
-
-/// The UUID by which `/sys` and udev list a device: btrfs and older kernels do not answer.
-fn uuid_of_device(name: &str) -> Option<String> {
-    let entries = |directory: &str| fs::read_dir(directory).into_iter().flatten().flatten();
-    let is_of_btrfs = |entry: &fs::DirEntry| entry.path().join("devices").join(name).exists();
-    let is_link = |entry: &fs::DirEntry| fs::read_link(entry.path()).is_ok_and(|target| target.ends_with(name));
-    let btrfs = entries("/sys/fs/btrfs").find(is_of_btrfs);
-    let found = btrfs.or_else(|| entries("/dev/disk/by-uuid").find(is_link))?;
-    Some(found.file_name().to_string_lossy().into_owned())
 }

@@ -4,6 +4,7 @@
 //! document is overwritten. Documents that cannot be read are reported and left alone.
 
 mod error;
+mod profiles;
 mod run_document;
 mod sittings;
 mod turn;

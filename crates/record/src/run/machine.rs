@@ -114,3 +114,33 @@ documents! {
         pub write_cache: Option<String> => Text::WriteCache,
     }
 }
+
+impl StorageId {
+    /// The kernel's version of its release: `6.18` of `6.18.44-amd64`; the whole where it does not begin with two numbers.
+    #[must_use]
+    pub fn kernel_of(release: &str) -> String {
+        let is_number = |part: &str| !part.is_empty() && part.chars().all(|c| c.is_ascii_digit());
+        let mut parts = release.split(['.', '-']);
+        match (parts.next(), parts.next()) {
+            (Some(major), Some(minor)) if is_number(major) && is_number(minor) => format!("{major}.{minor}"),
+            _ => release.to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_is_known_by_two_numbers() {
+        for (kernel, short) in [
+            ("6.18.44-amd64", "6.18"),
+            ("25.1.0", "25.1"),
+            ("14.2-RELEASE", "14.2"),
+            ("odd", "odd"),
+        ] {
+            assert_eq!(StorageId::kernel_of(kernel), short);
+        }
+    }
+}

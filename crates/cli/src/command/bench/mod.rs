@@ -19,6 +19,7 @@ use seekless_results::{Origin, pool, visible};
 use serde_json::{Value, json};
 
 use self::asked::{bench, require_own_commands};
+use super::profile::renew_profiles;
 use super::report::{beside, columns, file_url};
 use super::sittings::{self, earlier};
 use super::values::{Word, one_of, size_of_at_least};
@@ -319,6 +320,9 @@ fn measure(arguments: &Arguments, stop: &LaunchStop, caught: &Caught) -> Result<
     };
     // Saved before anything is printed: a reader may close our output early.
     let saved = progress.save(&run).map(Path::to_owned);
+    if saved.is_ok() && !run.alone {
+        renew_profiles(&run.storages);
+    }
     tell_of_store();
     let run = Concluded {
         shown: if arguments.alone {

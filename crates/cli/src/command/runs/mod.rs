@@ -9,10 +9,11 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow, bail};
 use clap::{Args, Subcommand};
 use seekless_lab::store::{Document, Store};
-use seekless_record::Run;
+use seekless_record::{Run, Storage};
 use seekless_report::comparison_to_html;
 use seekless_results::{Origin, bytes, compare, objections, pool_newest, table, visible};
 
+use super::profile::renew_profiles;
 use super::sittings::over_sittings;
 use super::{Failure, unless_failed};
 use crate::config;
@@ -283,12 +284,16 @@ fn remove(store: &Store, ids: &[OsString], down_to: Option<u64>) -> Result<(), F
     };
     let mut page = Page::stdout();
     let mut failed = Vec::new();
+    let own = documents.iter().filter(|document| document.origin == Origin::Own);
+    let runs = own.filter_map(|document| document.read_own().ok());
+    let storages: Vec<Storage> = runs.flat_map(|run| run.storages).collect();
     for document in &documents {
         match store.remove(document) {
             Ok(()) => writeln!(page, "Removed  {}, {}", visible(&document.id), bytes(document.bytes))?,
             Err(error) => failed.push(error.into()),
         }
     }
+    renew_profiles(&storages);
     let left = store.documents()?;
     writeln!(page, "{} left, {}", left.len(), bytes(held_bytes(&left)))?;
     page.flush()?;

@@ -1,0 +1,105 @@
+//! `seekless advise`: the method to use for a file, its predicted time, and what that rests on.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use seekless::advice::{Question, advise};
+use seekless::method::{Durability, Operation};
+
+use super::Failure;
+use crate::code::LANGUAGES;
+use crate::show::{Page, advice_json, json_text, show_advice};
+
+/// Say which method to use for a file, how long it will take, and how sure that is.
+///
+/// The answer rests on what `seekless bench` measured on the storage (its profile), and otherwise on a measurement of at most 100
+/// ms and on what the system reports. Nothing is read, written or copied but for that.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  seekless advise read big.iso                  # as it lies, in memory or not
+  seekless advise read . --size 64M --cold      # a file that need not exist
+  seekless advise write /mnt/backup --size 1G --durability fsync
+  seekless advise copy big.iso --json | jq -r .method")]
+pub struct Arguments {
+    /// What is to be done
+    #[arg(value_enum)]
+    operation: Task,
+    /// A file, or a directory in which one is imagined
+    path: PathBuf,
+    /// The size of the file [default: that of PATH, or 64M in a directory]
+    #[arg(long, value_name = "SIZE", value_parser = seekless::method::parse_size)]
+    size: Option<u64>,
+    /// Nothing of it is in the page cache
+    #[arg(long, conflicts_with = "warm")]
+    cold: bool,
+    /// All of it is in the page cache
+    #[arg(long)]
+    warm: bool,
+    /// What is certain to be on the device at the end of a write or copy
+    #[arg(long, value_name = "WORD", value_enum, default_value = "none")]
+    durability: Promise,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+/// The operations on which there is advice.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Task {
+    Read,
+    Write,
+    Copy,
+    Compare,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Promise {
+    /// Nothing
+    None,
+    /// All of it, by fsync(2) at the end
+    Fsync,
+    /// Each write when it returns
+    WriteThrough,
+}
+
+/// The size of a file that is imagined.
+const IMAGINED_BYTES: u64 = 64 << 20;
+
+pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let operation = match arguments.operation {
+        Task::Read => Operation::Read,
+        Task::Write => Operation::Write,
+        Task::Copy => Operation::Copy,
+        Task::Compare => Operation::Compare,
+    };
+    let durability = match arguments.durability {
+        Promise::Fsync if matches!(operation, Operation::Write | Operation::Copy) => Durability::Fsync,
+        Promise::WriteThrough if matches!(operation, Operation::Write | Operation::Copy) => Durability::WriteThrough,
+        _ => Durability::None,
+    };
+    let imagined = arguments.path.is_dir().then_some(IMAGINED_BYTES);
+    let question = Question {
+        operation,
+        path: &arguments.path,
+        bytes: arguments.size.or(imagined),
+        resident: match (arguments.cold, arguments.warm) {
+            (true, _) => Some(0.0),
+            (_, true) => Some(1.0),
+            _ => None,
+        },
+        durability,
+    };
+    let advice = advise(&question)?;
+    let mut page = Page::stdout();
+    if arguments.json {
+        write!(page, "{}", json_text(&advice_json(&question, &advice))?)?;
+    } else {
+        let can_print = LANGUAGES
+            .iter()
+            .any(|language| language.program(&advice.plan.method).is_ok());
+        show_advice(&mut page, &question, &advice, can_print)?;
+    }
+    Ok(page.flush()?)
+}

@@ -1,0 +1,345 @@
+//! Plans from what was measured: the candidates are the curves of the storage's profile, asked before anything is called certain.
+//!
+//! The method to use has the least expected regret: what it takes longer than another one, over what is known of both. Of methods
+//! whose regret is nearly the same, one that leaves the file in the page cache is used, then the one that needs least processor
+//! time, then the simplest. The time is the sum of set-up, of the part that is in the page cache, and of the part that is not.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use seekless_method::{
+    CachePolicy, CompareMechanism, CopyMechanism, Durability, MechanismId, Method, Operation, Preallocate,
+    ReadMechanism, Setting, WriteMechanism,
+};
+use seekless_record::{Cache, Conditions, Target};
+
+use super::{BUFFERS_PART, Plan, Predicted, SPARE, Task, resident, usual};
+use crate::facts::{Facts, FileFacts, ProcessFacts};
+use crate::profile::StorageProfile;
+
+/// A regret smaller than this decides nothing.
+const SAME_REGRET: f64 = 0.02;
+/// Nor does so little more processor time.
+const SAME_CPU: f64 = 1.1;
+/// In a list of sizes, a method stays the one to use up to this much more regret.
+const STAYS_REGRET: f64 = 0.03;
+/// A part in the page cache smaller than this, or lacking less than this, does not count.
+const SMALL_PART: f64 = 0.02;
+/// Bounds are this many standard errors from the time.
+const ERRORS: f64 = 1.96;
+
+/// A method that was measured, with its time for this task.
+struct MeasuredMethod {
+    method: Method,
+    seconds: f64,
+    /// The standard error of the logarithm of the seconds.
+    error: f64,
+    cpu_seconds: f64,
+    /// Whether the size is among those that were measured, not beyond them.
+    is_within: bool,
+}
+
+/// The plan for a task, if enough was measured for it.
+pub(super) fn plan(operation: Operation, task: &Task, facts: &Facts) -> Option<Plan> {
+    let asked = Asked {
+        profile: facts.profile?,
+        operation,
+        task,
+        facts,
+    };
+    let part = asked.part();
+    let found = asked.measured(part);
+    let used = &found[best(&found)?];
+    Some(Plan {
+        method: used.method,
+        otherwise: usual(operation).with(task.durability).ok()?,
+        predicted: used.predicted(),
+        is_certain: true,
+        why: asked.why(&found, used, part),
+        facts: facts.files[0].resident.map(resident).into_iter().collect(),
+    })
+}
+
+/// The place of the method to use; `None` if there is no choice.
+fn best(found: &[MeasuredMethod]) -> Option<usize> {
+    let regrets: Vec<f64> = found.iter().map(|one| one.regret(found)).collect();
+    let least = regrets.iter().copied().reduce(f64::min).filter(|_| found.len() > 1)?;
+    let near: Vec<usize> = (0..found.len())
+        .filter(|&at| regrets[at] <= least + SAME_REGRET)
+        .collect();
+    let leaves_cached = |at: usize| found[at].method.options().cache() == CachePolicy::Cached;
+    let cached: Vec<usize> = near.iter().copied().filter(|&at| leaves_cached(at)).collect();
+    let near = if cached.is_empty() { near } else { cached };
+    let least_cpu = near.iter().map(|&at| found[at].cpu_seconds).fold(f64::MAX, f64::min);
+    let few = near
+        .into_iter()
+        .filter(|&at| found[at].cpu_seconds <= SAME_CPU * least_cpu);
+    few.min_by_key(|&at| found[at].method.simplicity_rank())
+}
+
+/// A method that is used from a size on, by a profile.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SizeChoice {
+    /// The smallest size, in bytes.
+    pub from_bytes: u64,
+    /// The method.
+    pub method: Method,
+    /// Its time at that size.
+    pub predicted: Predicted,
+    /// Its time there over that of the simplest method.
+    pub over_plain: f64,
+}
+
+/// The methods to use over all sizes that a profile covers, if everything works and there is memory; ascending. `part` of a file to
+/// read is in the page cache.
+#[must_use]
+pub fn choices(profile: &StorageProfile, operation: Operation, durability: Durability, part: f64) -> Vec<SizeChoice> {
+    let file = FileFacts {
+        direct_alignment: Some(4096),
+        ..FileFacts::default()
+    };
+    let process = ProcessFacts {
+        can_map: true,
+        ..ProcessFacts::without_rings()
+    };
+    let facts = Facts::assumed([file; 2], process);
+    let mut choices: Vec<SizeChoice> = Vec::new();
+    // Four sizes a doubling are as exact as what is measured.
+    let sizes = (10..40).flat_map(|doubling| [16, 19, 22, 27].map(|sixteenths| (sixteenths << doubling) >> 4));
+    for bytes in sizes {
+        let task = Task { bytes, durability };
+        let asked = Asked {
+            profile,
+            operation,
+            task: &task,
+            facts: &facts,
+        };
+        let mut found = asked.measured(part);
+        found.retain(|one| one.is_within);
+        let Some(used) = best(&found).map(|best| &found[best]) else {
+            continue;
+        };
+        // A method stays until another one is clearly better.
+        let before = choices
+            .last()
+            .and_then(|last| found.iter().find(|one| one.method == last.method));
+        if before.is_some_and(|before| before.regret(&found) <= used.regret(&found) + STAYS_REGRET) {
+            continue;
+        }
+        let plain = found.iter().min_by_key(|one| one.method.simplicity_rank());
+        choices.push(SizeChoice {
+            from_bytes: bytes,
+            method: used.method,
+            predicted: used.predicted(),
+            over_plain: plain.map_or(1.0, |plain| used.seconds / plain.seconds),
+        });
+    }
+    choices
+}
+
+/// All methods that were measured and can be used for a task, with their times, the fastest first.
+#[must_use]
+pub fn alternatives(operation: Operation, task: &Task, facts: &Facts) -> Vec<(Method, Predicted)> {
+    let Some(profile) = facts.profile else {
+        return Vec::new();
+    };
+    let asked = Asked {
+        profile,
+        operation,
+        task,
+        facts,
+    };
+    let mut found = asked.measured(asked.part());
+    found.sort_by(|one, other| one.seconds.total_cmp(&other.seconds));
+    found.iter().map(|one| (one.method, one.predicted())).collect()
+}
+
+/// A task on a storage with a profile.
+struct Asked<'a> {
+    profile: &'a StorageProfile,
+    operation: Operation,
+    task: &'a Task,
+    facts: &'a Facts,
+}
+
+impl Asked<'_> {
+    /// The part of what is read that is in the page cache.
+    fn part(&self) -> f64 {
+        let [one, other] = self.facts.files.map(|file| file.resident_part());
+        match self.operation {
+            Operation::Write | Operation::Update => 0.0,
+            Operation::Compare => one.midpoint(other),
+            Operation::Read | Operation::Copy => one,
+        }
+    }
+
+    fn conditions(&self, cache: Cache, cold_metadata: bool) -> Conditions {
+        Conditions {
+            operation: self.operation,
+            cache,
+            cold_metadata,
+            target: Target::Fresh,
+            durability: self.task.durability,
+        }
+    }
+
+    /// The methods that were measured and can be used, if `part` of the bytes to read is in the page cache.
+    fn measured(&self, part: f64) -> Vec<MeasuredMethod> {
+        let by = |conditions| self.measured_under(conditions, part);
+        match self.operation {
+            Operation::Write => by(self.conditions(Cache::None, false)),
+            _ if part >= 1.0 - SMALL_PART => by(self.conditions(Cache::Warm, false)),
+            _ => {
+                // The lab drops the metadata of small files, too, where it may.
+                let [data, all] = [false, true].map(|metadata| by(self.conditions(Cache::Cold, metadata)));
+                let within = |found: &[MeasuredMethod]| found.iter().filter(|one| one.is_within).count();
+                if within(&all) > within(&data) { all } else { data }
+            }
+        }
+    }
+
+    fn measured_under(&self, conditions: Conditions, part: f64) -> Vec<MeasuredMethod> {
+        let is_mixed = conditions.cache == Cache::Cold && part >= SMALL_PART;
+        let warm = self.conditions(Cache::Warm, false);
+        let found = self.profile.curves(conditions).filter_map(|(method, curve)| {
+            let time = curve.at(self.task.bytes)?;
+            let (mut seconds, mut error) = (time.log_seconds.exp(), time.error);
+            if is_mixed {
+                let mut cached = self.profile.curves(warm);
+                let cached = cached.find(|(found, _)| *found == method)?.1.at(self.task.bytes)?;
+                seconds = (1.0 - part) * seconds + part * cached.log_seconds.exp();
+                error = error.max(cached.error);
+            }
+            Some(MeasuredMethod {
+                method: self.fitting(*method)?,
+                error,
+                cpu_seconds: time.cpu_part * seconds,
+                seconds: seconds + time.setup_seconds,
+                is_within: time.is_within,
+            })
+        });
+        found.collect()
+    }
+
+    /// A method as it can be used for the task; `None` if it cannot.
+    fn fitting(&self, method: Method) -> Option<Method> {
+        let options = method.options();
+        let in_flight = u64::from(options.depth().unwrap_or(1).max(options.threads()).max(2));
+        let buffer_bytes = options.block_bytes().unwrap_or(0).saturating_mul(in_flight);
+        let [from, to] = self.facts.files;
+        let needed = match self.operation {
+            Operation::Read => [Some(from), None],
+            Operation::Write => [None, Some(to)],
+            _ => [Some(from), Some(to)],
+        };
+        let mut needed = needed.into_iter().flatten();
+        let is_possible = match options.cache() {
+            CachePolicy::Direct => needed.all(|file| file.direct_alignment.is_some()),
+            _ => !maps(&method) || self.facts.process.can_map,
+        };
+        if !is_possible || buffer_bytes > self.facts.memory_bytes / BUFFERS_PART {
+            return None;
+        }
+        match self.operation {
+            Operation::Copy => match method.with(Setting::holes_skipped(true)) {
+                Err(_) if from.is_sparse() => None,
+                skipping => Some(skipping.unwrap_or(method)),
+            },
+            // Mapping each data range takes longer.
+            Operation::Compare if maps(&method) && (from.is_sparse() || to.is_sparse()) => None,
+            Operation::Write if self.task.bytes.saturating_mul(SPARE) >= self.facts.free_bytes => {
+                Some(method.with(Preallocate::Allocate).unwrap_or(method))
+            }
+            _ => Some(method),
+        }
+    }
+
+    /// What was asked, what it says, and which fact would change the choice.
+    fn why(&self, found: &[MeasuredMethod], used: &MeasuredMethod, part: f64) -> String {
+        let sittings = match self.profile.profile.sittings {
+            1 => "1 sitting".to_owned(),
+            count => format!("{count} sittings"),
+        };
+        let mut why = format!(
+            "by {sittings} on this storage, the newest {} old",
+            in_words(self.profile.age())
+        );
+        let plain = found.iter().min_by_key(|one| one.method.simplicity_rank());
+        if let Some(plain) = plain.filter(|plain| plain.method != used.method) {
+            let ratio = used.seconds / plain.seconds;
+            let _ = write!(why, ", it takes {ratio:.2} times as long as {}", plain.method);
+        }
+        let (part, state) = if part < 0.5 {
+            (1.0, "in the page cache")
+        } else {
+            (0.0, "not in the page cache")
+        };
+        let others = if self.operation == Operation::Write {
+            Vec::new()
+        } else {
+            self.measured(part)
+        };
+        let other = best(&others).map(|best| others[best].method);
+        if let Some(other) = other.filter(|other| *other != used.method) {
+            let _ = write!(why, "; if the file were {state}, {other} would be used");
+        }
+        why
+    }
+}
+
+/// Whether a method maps files.
+fn maps(method: &Method) -> bool {
+    matches!(
+        method.mechanism().id,
+        MechanismId::Read(ReadMechanism::Mmap)
+            | MechanismId::Write(WriteMechanism::Mmap)
+            | MechanismId::Copy(CopyMechanism::Mmap)
+            | MechanismId::Compare(CompareMechanism::Mmap)
+    )
+}
+
+impl MeasuredMethod {
+    /// The expected part by which it takes longer than another one, the largest of all.
+    fn regret(&self, all: &[Self]) -> f64 {
+        let over = |other: &Self| {
+            let behind = (self.seconds / other.seconds).ln();
+            let error = self.error.hypot(other.error).max(1e-6);
+            // The mean of exp(x) - 1 above 0, for x of a normal distribution.
+            let above = normal((behind + error * error) / error);
+            (behind + error * error / 2.0).exp() * above - normal(behind / error)
+        };
+        let others = all.iter().filter(|other| other.method != self.method);
+        others.map(over).fold(0.0, f64::max)
+    }
+
+    fn predicted(&self) -> Predicted {
+        let time = |errors: f64| {
+            let seconds = self.seconds * (errors * self.error).exp();
+            Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
+        };
+        Predicted {
+            low: time(-ERRORS),
+            value: time(0.0),
+            high: time(ERRORS),
+        }
+    }
+}
+
+/// The probability that a normal variable is below `x`. Source: Bowling and others, "A logistic approximation to the cumulative
+/// normal distribution", 2009; it is off by less than 0.0002.
+fn normal(x: f64) -> f64 {
+    1.0 / (1.0 + (-(0.07056 * x.powi(3) + 1.5976 * x)).exp())
+}
+
+/// A length of time in words.
+fn in_words(time: Duration) -> String {
+    let minutes = time.as_secs() / 60;
+    match minutes {
+        0..120 => format!("{minutes} min"),
+        120..2880 => format!("{} hours", minutes / 60),
+        _ => format!("{} days", minutes / 1440),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,243 @@
+use std::path::PathBuf;
+
+use seekless_record::{Curve, CurvePoint, Interval, PROFILE_VERSION, Profile, Revision, StorageId};
+
+use super::super::{compare, copy, read, write};
+use super::*;
+
+/// A profile with these times for a MiB, in milliseconds; each method takes time in proportion to the size.
+fn profile(curves: &[(&str, Cache, f64)]) -> StorageProfile {
+    let point = |bytes: u64, seconds: f64| CurvePoint {
+        bytes,
+        seconds: Interval {
+            low: seconds / 1.05,
+            median: seconds,
+            high: seconds * 1.05,
+            coverage: Some(0.95),
+        },
+        deviation: 0.02,
+        setup_seconds: 0.0,
+        cpu_part: 1.0,
+        sittings: 3,
+        newest_unix_seconds: 0,
+    };
+    let curves = curves.iter().map(|&(text, cache, milliseconds)| {
+        let method: Method = text.parse().unwrap();
+        let seconds = milliseconds / 1e3;
+        Curve {
+            conditions: Conditions {
+                operation: method.operation(),
+                cache,
+                cold_metadata: false,
+                target: Target::Fresh,
+                durability: method.options().durability(),
+            },
+            method: text.to_owned(),
+            points: vec![point(1 << 10, seconds / 1024.0), point(1 << 30, seconds * 1024.0)],
+        }
+    });
+    let profile = Profile {
+        version: PROFILE_VERSION,
+        seekless: String::new(),
+        newest_unix_seconds: 0,
+        sittings: 3,
+        revision: Revision {
+            protocol: 1,
+            mechanisms: 1,
+        },
+        storage: StorageId::default(),
+        mount_point: None,
+        mount_options: None,
+        processors: 1,
+        memory_bytes: None,
+        alternating_ns: None,
+        curves: curves.collect(),
+    };
+    StorageProfile::new(profile, PathBuf::new())
+}
+
+fn facts(curves: &[(&str, Cache, f64)], resident: f64) -> Facts {
+    let file = FileFacts {
+        bytes: 1 << 20,
+        allocated_bytes: 1 << 20,
+        resident: Some(resident),
+        direct_alignment: Some(512),
+        ..FileFacts::default()
+    };
+    let process = ProcessFacts {
+        can_map: true,
+        ..ProcessFacts::without_rings()
+    };
+    Facts {
+        profile: Some(Box::leak(Box::new(profile(curves)))),
+        ..Facts::assumed([file; 2], process)
+    }
+}
+
+fn task(durability: Durability) -> Task {
+    Task {
+        bytes: 1 << 20,
+        durability,
+    }
+}
+
+const READS: [(&str, Cache, f64); 6] = [
+    ("read/sync,block=1M", Cache::Cold, 2.0),
+    ("read/sync,direct,block=4M", Cache::Cold, 1.0),
+    ("read/mmap", Cache::Cold, 3.0),
+    ("read/sync,block=1M", Cache::Warm, 0.5),
+    ("read/sync,direct,block=4M", Cache::Warm, 1.0),
+    ("read/mmap", Cache::Warm, 0.2),
+];
+
+#[test]
+fn the_method_that_was_measured_fastest_is_used_for_cold_and_warm_files() {
+    let plan = |resident| read(&task(Durability::None), &facts(&READS, resident));
+    let cold = plan(0.0);
+    assert_eq!(cold.method.to_string(), "read/sync,direct,block=4M");
+    assert_eq!(cold.otherwise.to_string(), "read/sync,block=1M");
+    assert!(
+        cold.is_certain && cold.why.contains("by 3 sittings on this storage"),
+        "{}",
+        cold.why
+    );
+    assert!(
+        cold.why.contains("0.50 times as long as read/sync,block=1M"),
+        "{}",
+        cold.why
+    );
+    assert!(
+        cold.why.contains("in the page cache, read/mmap would be used"),
+        "{}",
+        cold.why
+    );
+    assert!(
+        (cold.predicted.value.as_secs_f64() - 1e-3).abs() < 1e-6,
+        "{:?}",
+        cold.predicted
+    );
+    assert!(cold.predicted.low < cold.predicted.value && cold.predicted.value < cold.predicted.high);
+    assert_eq!(plan(1.0).method.to_string(), "read/mmap");
+    // Half of it in memory: 1.25, 1.0 and 1.6 ms.
+    assert_eq!(plan(0.5).method.to_string(), "read/sync,direct,block=4M");
+    // 0.8, 1.0 and 0.76 ms.
+    assert_eq!(plan(0.8).method.to_string(), "read/mmap");
+}
+
+#[test]
+fn what_cannot_be_used_here_is_no_candidate() {
+    let without = |change: fn(&mut Facts), resident| {
+        let mut facts = facts(&READS, resident);
+        change(&mut facts);
+        read(&task(Durability::None), &facts).method.to_string()
+    };
+    let no_map: fn(&mut Facts) = |facts| facts.process.can_map = false;
+    assert_eq!(without(no_map, 1.0), "read/sync,block=1M");
+    let no_direct: fn(&mut Facts) = |facts| facts.files[0].direct_alignment = None;
+    assert_eq!(without(no_direct, 0.0), "read/sync,block=1M");
+    let no_memory: fn(&mut Facts) = |facts| facts.memory_bytes = 32 << 20;
+    assert_eq!(without(no_memory, 0.0), "read/sync,block=1M");
+}
+
+#[test]
+fn of_methods_that_hardly_differ_the_simplest_is_used_that_leaves_the_file_cached() {
+    let curves = [
+        ("read/io_uring,depth=8,direct,block=512K", Cache::Cold, 0.99),
+        ("read/sync,block=1M", Cache::Cold, 1.0),
+        ("read/double-buffer,block=1M", Cache::Cold, 1.0),
+    ];
+    let plan = read(&task(Durability::None), &facts(&curves, 0.0));
+    assert_eq!(plan.method.to_string(), "read/sync,block=1M");
+}
+
+#[test]
+fn what_no_curve_covers_is_planned_as_without_a_profile() {
+    let mut facts = facts(&READS, 0.0);
+    let far = Task {
+        bytes: 1 << 40,
+        durability: Durability::None,
+    };
+    let plan = read(&far, &facts);
+    assert!(!plan.why.contains("sitting"), "{}", plan.why);
+    let written = write(&task(Durability::Fsync), &facts);
+    assert!(!written.why.contains("sitting"), "{}", written.why);
+    facts.profile = None;
+    assert_eq!(read(&far, &facts), plan);
+}
+
+#[test]
+fn a_copy_keeps_holes_and_a_full_disk_is_noticed_at_once() {
+    let copies = [
+        ("copy/sync,block=1M,fsync", Cache::Cold, 2.0),
+        ("copy/sync,block=1M,preallocate=allocate,fsync", Cache::Cold, 1.0),
+    ];
+    let mut dense = facts(&copies, 0.0);
+    let method = |facts: &Facts| copy(&task(Durability::Fsync), facts).method.to_string();
+    assert_eq!(method(&dense), "copy/sync,block=1M,preallocate=allocate,fsync");
+    dense.files[0].bytes = 2 << 20;
+    let sparse = method(&dense);
+    assert!(sparse.ends_with("holes=skip"), "{sparse}");
+    let writes = [
+        ("write/sync,block=1M,fsync", Cache::None, 2.0),
+        ("write/sync,direct,block=4M,fsync", Cache::None, 1.0),
+    ];
+    let full = Facts {
+        free_bytes: 1 << 20,
+        ..facts(&writes, 0.0)
+    };
+    let method = write(&task(Durability::Fsync), &full).method.to_string();
+    assert_eq!(method, "write/sync,direct,block=4M,preallocate=allocate,fsync");
+}
+
+#[test]
+fn comparing_asks_on_one_device_only() {
+    let compares = [
+        ("compare/sync,block=1M", Cache::Cold, 2.0),
+        ("compare/io_uring,depth=8,direct,block=512K", Cache::Cold, 1.0),
+    ];
+    let mut facts = facts(&compares, 0.0);
+    let method = |facts: &Facts| compare(&task(Durability::None), facts).method.to_string();
+    assert_eq!(method(&facts), "compare/io_uring,depth=8,direct,block=512K");
+    facts.files[1].device = 7;
+    assert_ne!(method(&facts), "compare/io_uring,depth=8,direct,block=512K");
+}
+
+#[test]
+fn the_regret_is_the_mean_of_what_a_method_takes_longer() {
+    let measured = |seconds: f64, error: f64| MeasuredMethod {
+        method: Method::known(if seconds > 1.0 {
+            "read/mmap"
+        } else {
+            "read/sync,block=1M"
+        }),
+        seconds,
+        error,
+        cpu_seconds: 0.0,
+        is_within: true,
+    };
+    for (behind, error) in [(1.3, 0.1), (1.02, 0.05), (1.02, 0.2), (1.5, 0.01)] {
+        let all = [measured(1.0, error), measured(behind, error)];
+        let mut random = fastrand::Rng::with_seed(1);
+        let mut normal = || (0..12).map(|_| random.f64()).sum::<f64>() - 6.0;
+        let draws = 200_000;
+        let regrets = (0..draws).map(|_| (behind.ln() + error * (normal() - normal())).exp_m1().max(0.0));
+        let mean = regrets.sum::<f64>() / f64::from(draws);
+        let found = all[1].regret(&all);
+        assert!((found - mean).abs() < 0.004, "{behind} {error}: {found} {mean}");
+    }
+}
+
+#[test]
+fn the_sizes_at_which_the_method_changes_are_told() {
+    let mut profile = profile(&READS[..2]);
+    // Direct reads cost a millisecond more for the smallest file.
+    let direct = &mut profile.profile.curves[1].points[0].seconds;
+    (direct.low, direct.median, direct.high) = (1e-3, 1.05e-3, 1.1e-3);
+    let found = choices(&profile, Operation::Read, Durability::None, 0.0);
+    let methods: Vec<String> = found.iter().map(|choice| choice.method.to_string()).collect();
+    assert_eq!(methods, ["read/sync,block=1M", "read/sync,direct,block=4M"]);
+    assert!(
+        found[0].from_bytes == 1 << 10 && found[1].from_bytes > 1 << 20,
+        "{found:?}"
+    );
+}

@@ -1,0 +1,63 @@
+//! The identity of a storage across starts of the machine: by it runs are combined, and a profile is found.
+
+use std::fs::{self, File};
+use std::path::Path;
+
+use seekless_record::{DeviceId, StorageId};
+use seekless_sys as sys;
+
+use super::device::BlockDevice;
+use crate::StorageFacts;
+
+/// The identity of a directory's storage; unknown parts are `None`.
+#[must_use]
+pub fn identity(directory: &Path, facts: &StorageFacts) -> StorageId {
+    let mut devices = Vec::new();
+    if let Some(device) = &facts.device {
+        push_chain(device, &mut devices);
+    }
+    StorageId {
+        file_system: facts.file_system.clone(),
+        uuid: told_uuid(directory).or_else(|| uuid_of_device(&facts.device.as_ref()?.name)),
+        devices,
+        kernel: StorageId::kernel_of(&sys::kernel_release()),
+        read_ahead_kib: facts.device.as_ref().and_then(|device| device.read_ahead_kib),
+    }
+}
+
+fn push_chain(device: &BlockDevice, chain: &mut Vec<DeviceId>) {
+    chain.push(DeviceId {
+        name: device.name.clone(),
+        model: device.model.clone(),
+        serial: device.serial.clone(),
+    });
+    for below in &device.below {
+        push_chain(below, chain);
+    }
+}
+
+/// The UUID that the file system reports.
+fn told_uuid(directory: &Path) -> Option<String> {
+    let directory = File::open(directory).ok()?;
+    let bytes = sys::file_system_uuid(&directory).ok()?.available()?;
+    // FAT has 4 bytes, which udev writes in its own way; some images have zeros.
+    if bytes.len() != 16 || bytes.iter().all(|byte| *byte == 0) {
+        return None;
+    }
+    let dash = |at: usize| if matches!(at, 4 | 6 | 8 | 10) { "-" } else { "" };
+    let digits = bytes
+        .iter()
+        .enumerate()
+        .map(|(at, byte)| format!("{}{byte:02x}", dash(at)));
+    Some(digits.collect())
+}
+
+/// The UUID by which `/sys` and udev list a device: btrfs and older kernels do not answer.
+fn uuid_of_device(name: &str) -> Option<String> {
+    let entries = |directory: &str| fs::read_dir(directory).into_iter().flatten().flatten();
+    let is_of_btrfs = |entry: &fs::DirEntry| entry.path().join("devices").join(name).exists();
+    let is_link = |entry: &fs::DirEntry| fs::read_link(entry.path()).is_ok_and(|target| target.ends_with(name));
+    let btrfs = entries("/sys/fs/btrfs").find(is_of_btrfs);
+    let found = btrfs.or_else(|| entries("/dev/disk/by-uuid").find(is_link))?;
+    Some(found.file_name().to_string_lossy().into_owned())
+}

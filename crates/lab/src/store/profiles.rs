@@ -1,0 +1,241 @@
+//! The profiles of storages, made again from the runs whenever one is saved or removed.
+//!
+//! An index says which runs are of which storage, so that a bench reads the documents of its own storage only. It is made again if it
+//! cannot be read.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, Permissions};
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
+
+use seekless::profile::{StorageProfile, Unfit, file_name};
+use seekless_record::{Run, Storage, StorageId};
+use seekless_results::{Origin, digest};
+use serde::{Deserialize, Serialize};
+
+use super::{Store, StoreError, list, make_directory, malformed, read, system};
+
+/// A profile rests on so many runs of its storage, the newest.
+const MOST_RUNS: usize = 64;
+/// The largest index that is read.
+const MAX_INDEX_BYTES: usize = 64 << 20;
+
+/// What is known of the saved runs without reading them, by ID.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+struct RunIndex(BTreeMap<String, IndexedRun>);
+
+/// The storages of a document that has this size and was modified at this time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct IndexedRun {
+    bytes: u64,
+    modified_ns: u64,
+    storages: Vec<StorageId>,
+}
+
+impl Store {
+    /// Makes the profiles of these storages in a directory again, after a run was saved or removed. Returns their files. A profile that
+    /// is damaged, or was written by a newer version, is an error and stays.
+    pub fn renew_profiles(&self, storages: &[Storage], directory: &Path) -> Result<Vec<PathBuf>, StoreError> {
+        make_directory(directory)?;
+        // Who lists the runs later writes later, too.
+        let lock = directory.join(".lock");
+        let locked = File::options().write(true).create(true).truncate(false).open(&lock);
+        let _lock = locked
+            .and_then(|file| file.lock().map(|()| file))
+            .map_err(system(&lock, "lock"))?;
+        let mut written = Vec::new();
+        for storage in storages {
+            let Some(id) = &storage.id else { continue };
+            let path = directory.join(file_name(id, storage.mount_point.as_deref()));
+            match StorageProfile::read(&path) {
+                Err(Unfit::Document(_, source)) => return Err(malformed(&path)(source)),
+                Err(Unfit::Unreadable(_, source)) => return Err(system(&path, "use")(source)),
+                _ if written.contains(&path) => continue,
+                _ => {}
+            }
+            let profiles = digest(&self.runs_of(id)?);
+            match profiles.iter().find(|profile| profile.storage == *id) {
+                Some(profile) => {
+                    write_over(&path, profile.to_json().map_err(malformed(&path))?.as_bytes())?;
+                    written.push(path);
+                }
+                None => remove_if_there(&path)?,
+            }
+        }
+        Ok(written)
+    }
+
+    /// The newest runs on a storage, the newest first, by the index, which is brought up to date.
+    fn runs_of(&self, id: &StorageId) -> Result<Vec<Run>, StoreError> {
+        let index_path = self.directory.join("index.json");
+        let known = read(&index_path, MAX_INDEX_BYTES).ok();
+        let mut known: RunIndex = known
+            .and_then(|text| serde_json::from_slice(&text).ok())
+            .unwrap_or_default();
+        let mut index = RunIndex::default();
+        let mut runs = Vec::new();
+        let mut documents = list(&self.directory_of(Origin::Own), Origin::Own)?;
+        documents.sort_by(|one, other| other.id.cmp(&one.id));
+        for document in documents {
+            let Some(now) = state(&document.path) else { continue };
+            let before = known.0.remove(&document.id);
+            let before = before.filter(|before| (before.bytes, before.modified_ns) == now);
+            let is_of_it = |indexed: &IndexedRun| indexed.storages.contains(id);
+            let is_wanted = before.as_ref().is_none_or(is_of_it) && runs.len() < MOST_RUNS;
+            // What cannot be read or may be of others is left alone.
+            let run = is_wanted.then(|| document.read_own().ok()).flatten();
+            let indexed = before.or_else(|| Some(IndexedRun::of(run.as_ref()?, now)));
+            let is_here = indexed.as_ref().is_some_and(is_of_it);
+            runs.extend(run.filter(|run| is_here && !run.alone));
+            index.0.extend(indexed.map(|indexed| (document.id, indexed)));
+        }
+        let text = serde_json::to_vec(&index).map_err(|error| malformed(&index_path)(error.into()))?;
+        write_over(&index_path, &text)?;
+        Ok(runs)
+    }
+}
+
+impl IndexedRun {
+    fn of(run: &Run, (bytes, modified_ns): (u64, u64)) -> Self {
+        let storages = run.storages.iter().filter_map(|storage: &Storage| storage.id.clone());
+        Self {
+            bytes,
+            modified_ns,
+            storages: storages.collect(),
+        }
+    }
+}
+
+/// The size of a file, and when it was modified.
+fn state(path: &Path) -> Option<(u64, u64)> {
+    let found = fs::metadata(path).ok()?;
+    let modified = found.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
+    Some((found.len(), modified.as_nanos().try_into().ok()?))
+}
+
+/// Writes a private file as a whole, over the one of this name.
+pub(super) fn write_over(path: &Path, text: &[u8]) -> Result<(), StoreError> {
+    let written = tempfile::Builder::new()
+        .prefix(".seekless-")
+        .permissions(Permissions::from_mode(0o600))
+        .tempfile_in(path.parent().unwrap_or(path))
+        .and_then(|mut beside| {
+            beside.write_all(text)?;
+            beside.as_file().sync_all()?;
+            beside.persist(path).map_err(|error| error.error)
+        });
+    written.map(drop).map_err(system(path, "write"))
+}
+
+fn remove_if_there(path: &Path) -> Result<(), StoreError> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(system(path, "remove")(error)),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use seekless_record::{PROFILE_VERSION, Revision};
+    use seekless_results::simulation;
+
+    use super::*;
+
+    fn run(number: u32) -> Run {
+        let mut run = simulation::run(&[("read/sync,block=1M", 2.0), ("read/mmap", 1.0)], 8);
+        (run.id, run.started) = (
+            format!("2026-{number:03}"),
+            format!("2026-11-20T{:02}:00:00Z", number % 24),
+        );
+        run.revision = Some(Revision {
+            protocol: 1,
+            mechanisms: 1,
+        });
+        run.storages[0].id = Some(StorageId {
+            uuid: Some("0-1".to_owned()),
+            ..StorageId::default()
+        });
+        for entry in &mut run.contests[0].entries {
+            entry.summary.clone_from(
+                &seekless_record::from_json(simulation::FULL.as_bytes())
+                    .unwrap()
+                    .contests[0]
+                    .entries[0]
+                    .summary,
+            );
+        }
+        run
+    }
+
+    fn sittings(path: &Path) -> u32 {
+        StorageProfile::read(path).unwrap().profile.sittings
+    }
+
+    #[test]
+    fn a_profile_follows_the_runs_that_are_saved_and_removed() {
+        let place = tempfile::tempdir().unwrap();
+        let store = Store::new(place.path().join("data"));
+        let directory = place.path().join("profiles");
+        let renew = |number| store.renew_profiles(&run(number).storages, &directory).unwrap();
+        store.save(&run(1)).unwrap();
+        let path = renew(1).remove(0);
+        assert_eq!(sittings(&path), 1);
+        store.save(&run(3)).unwrap();
+        renew(3);
+        assert_eq!(sittings(&path), 2);
+        let index = fs::read(place.path().join("data/index.json")).unwrap();
+        store.remove(&store.find("2026-003".as_ref()).unwrap()).unwrap();
+        renew(3);
+        assert_eq!(sittings(&path), 1);
+        assert_ne!(fs::read(place.path().join("data/index.json")).unwrap(), index);
+        store.remove(&store.find("2026-001".as_ref()).unwrap()).unwrap();
+        assert!(renew(1).is_empty() && !path.exists());
+    }
+
+    #[test]
+    fn a_profile_that_is_damaged_or_newer_is_named_and_stays() {
+        let place = tempfile::tempdir().unwrap();
+        let store = Store::new(place.path().join("data"));
+        let directory = place.path().join("profiles");
+        store.save(&run(1)).unwrap();
+        let path = store.renew_profiles(&run(1).storages, &directory).unwrap().remove(0);
+        let text = fs::read_to_string(&path).unwrap();
+        let version = format!("\"version\":{PROFILE_VERSION}");
+        for changed in ["{".to_owned(), text.replacen(&version, "\"version\":99", 1)] {
+            fs::write(&path, &changed).unwrap();
+            let refused = store.renew_profiles(&run(1).storages, &directory).unwrap_err();
+            assert!(refused.to_string().contains(path.to_str().unwrap()), "{refused}");
+            assert_eq!(fs::read_to_string(&path).unwrap(), changed);
+        }
+        // An index that cannot be read is made again.
+        fs::remove_file(&path).unwrap();
+        fs::write(place.path().join("data/index.json"), "{").unwrap();
+        store.renew_profiles(&run(1).storages, &directory).unwrap();
+        assert_eq!(sittings(&path), 1);
+    }
+
+    #[test]
+    fn of_benches_that_end_at_the_same_time_none_is_missing_in_the_profile() {
+        for _ in 0..10 {
+            let place = tempfile::tempdir().unwrap();
+            let store = Store::new(place.path().join("data"));
+            let directory = place.path().join("profiles");
+            let paths = std::thread::scope(|scope| {
+                let bench = |number: u32| {
+                    let (store, directory) = (&store, &directory);
+                    scope.spawn(move || {
+                        store.save(&run(number)).unwrap();
+                        store.renew_profiles(&run(number).storages, directory).unwrap()
+                    })
+                };
+                let benches = [1, 3, 5, 7].map(bench);
+                benches.map(|bench| bench.join().unwrap())
+            });
+            assert_eq!(sittings(&paths[0][0]), 4);
+        }
+    }
+}

@@ -1,0 +1,361 @@
+//! A profile of runs: for each method the times over the size of a file, by the one estimator over sittings ([`crate::pool`]).
+//!
+//! At each measured size, the logarithm of a method's time over that of the reference is shrunk towards the mean of its mechanism,
+//! because methods that differ in a block size alone differ little, and the luckiest of many looks better than it is.
+
+use std::collections::{BTreeMap, HashMap};
+
+use jiff::Timestamp;
+use seekless_method::{Choice, Method};
+use seekless_record::{
+    Conditions, Contest, Curve, CurvePoint, Entry, Interval, PROFILE_VERSION, Profile, Run, Status, Storage, StorageId,
+};
+
+use crate::between::BETWEEN;
+use crate::pool::{Merged, is_alike, is_same_storage, sittings};
+
+/// Bounds are this many standard errors from the value.
+const ERRORS: f64 = 1.96;
+/// Of fewer methods of a mechanism, nothing is known of how far apart they lie.
+const FEWEST_ALIKE: usize = 3;
+
+/// The profiles of all storages of these runs, which are the user's own, the newest first. Runs of other revisions, kernels,
+/// machines and devices than the newest of their storage are left out.
+#[must_use]
+pub fn digest(runs: &[Run]) -> Vec<Profile> {
+    let mut profiles: Vec<Profile> = Vec::new();
+    for (at, run) in runs.iter().enumerate() {
+        for storage in &run.storages {
+            let is_new = |id: &StorageId| profiles.iter().all(|profile| profile.storage != *id);
+            if storage.id.as_ref().is_some_and(is_new) {
+                profiles.extend(profile(run, storage, &runs[at..]));
+            }
+        }
+    }
+    profiles
+}
+
+/// The profile of a storage of a run and of older ones; `None` if nothing can be told from one sitting to another.
+fn profile(newest: &Run, storage: &Storage, runs: &[Run]) -> Option<Profile> {
+    let (id, revision) = (storage.id.clone()?, newest.revision?);
+    let alike = runs
+        .iter()
+        .filter(|run| run.id == newest.id && !run.alone || is_alike(newest, run));
+    let alike: Vec<Run> = alike.cloned().collect();
+    let first = alike.first()?;
+    let mut curves: HashMap<(Conditions, String), BTreeMap<u64, CurvePoint>> = HashMap::new();
+    let mut most_sittings = 0;
+    for (at, run) in alike.iter().enumerate() {
+        for (index, contest) in run.contests.iter().enumerate() {
+            let is_here = run
+                .storages
+                .get(contest.storage)
+                .is_some_and(|found| is_same_storage(storage, found));
+            let Some(conditions) = Conditions::of(contest).filter(|_| is_here) else {
+                continue;
+            };
+            let key = |entry: &Entry| (conditions, entry.name().into_owned());
+            let is_known = |entry: &Entry| {
+                let known = curves.get(&key(entry));
+                known.is_some_and(|points| points.contains_key(&contest.size_bytes))
+            };
+            // A newer run asked the same, and this one was combined with it.
+            if contest.entries.iter().filter(|entry| is_method(entry)).all(is_known) {
+                continue;
+            }
+            let size = SizeOfMethods::of(run, index, &alike[at + 1..], storage, conditions);
+            for (method, point) in size.into_iter().flat_map(|size| size.points()) {
+                most_sittings = most_sittings.max(point.sittings);
+                let points = curves.entry((conditions, method)).or_default();
+                points.entry(contest.size_bytes).or_insert(point);
+            }
+        }
+    }
+    let curves = curves.into_iter().map(|((conditions, method), points)| Curve {
+        conditions,
+        method,
+        points: points.into_values().collect(),
+    });
+    let mut curves: Vec<Curve> = curves.collect();
+    curves.sort_by_cached_key(|curve| (format!("{:?}", curve.conditions), curve.method.clone()));
+    Some(Profile {
+        version: PROFILE_VERSION,
+        seekless: first.seekless.clone(),
+        newest_unix_seconds: unix_seconds(&first.started),
+        sittings: most_sittings,
+        revision,
+        storage: id,
+        mount_point: storage.mount_point.clone(),
+        mount_options: storage.mount_options.clone(),
+        processors: first.machine.processors,
+        memory_bytes: first.machine.memory_bytes,
+        alternating_ns: storage.alternating_ns,
+        curves,
+    })
+}
+
+fn unix_seconds(started: &str) -> u64 {
+    let started = started.parse::<Timestamp>().map_or(0, Timestamp::as_second);
+    started.try_into().unwrap_or(0)
+}
+
+fn is_method(entry: &Entry) -> bool {
+    matches!(entry.choice(), Some(Choice::Method(_))) && entry.summary.is_some()
+}
+
+/// The methods of a contest at its size, over all sittings.
+struct SizeOfMethods<'a> {
+    run: &'a Run,
+    contest: Contest,
+    merged: Merged,
+}
+
+impl<'a> SizeOfMethods<'a> {
+    /// Those of a contest of a run, and those of older runs under the same conditions.
+    fn of(run: &'a Run, index: usize, older: &[Run], storage: &Storage, conditions: Conditions) -> Option<Self> {
+        let mut contest = run.contests[index].clone();
+        let (bytes, files) = (contest.size_bytes, contest.files);
+        let same = |other: &Run| {
+            other.contests.iter().position(|found| {
+                (found.size_bytes, found.files) == (bytes, files)
+                    && Conditions::of(found) == Some(conditions)
+                    && (other.storages.get(found.storage)).is_some_and(|found| is_same_storage(storage, found))
+            })
+        };
+        for other in older {
+            for entry in same(other).iter().flat_map(|&found| &other.contests[found].entries) {
+                if is_method(entry) && contest.entries.iter().all(|known| known.name() != entry.name()) {
+                    contest.entries.push(entry.clone());
+                }
+            }
+        }
+        for entry in &mut contest.entries {
+            if !matches!(entry.status, Status::Failed(_) | Status::Unavailable(_)) {
+                entry.status = Status::Measured;
+            }
+        }
+        let merged = Merged::of(run, index, contest.clone(), &sittings(run, older), same)?;
+        Some(Self { run, contest, merged })
+    }
+
+    fn points(&self) -> Vec<(String, CurvePoint)> {
+        let judged = self.merged.judged();
+        let Some(field) = judged.all() else { return Vec::new() };
+        let known = self.contest.entries.iter().enumerate().filter_map(|(at, entry)| {
+            let is_failed = matches!(entry.status, Status::Failed(_) | Status::Unavailable(_));
+            let Some(Choice::Method(method)) = entry.choice().filter(|_| !is_failed) else {
+                return None;
+            };
+            let (effect, bounds) = (field.model.effects[at]?, field.model.seconds(at)?);
+            Some(MethodEffect {
+                at,
+                method,
+                log_seconds: effect.log_seconds,
+                // Of few rounds, little is known of the variance, too.
+                error: (bounds.high / bounds.median).ln() / ERRORS,
+                deviation: if effect.between > 0.0 {
+                    effect.between.sqrt()
+                } else {
+                    BETWEEN
+                },
+            })
+        });
+        let known: Vec<MethodEffect> = known.collect();
+        let points = known.iter().filter_map(|own| {
+            let point = self.point(&own.shrunk(&known))?;
+            (point.bytes > 0 && point.seconds.high.is_finite()).then(|| (own.method.to_string(), point))
+        });
+        points.collect()
+    }
+
+    fn point(&self, effect: &MethodEffect) -> Option<CurvePoint> {
+        let summary = self.contest.entries[effect.at].summary.as_ref()?;
+        let errors = ERRORS * effect.error.hypot(effect.deviation);
+        let files = f64::from(self.contest.files.max(1));
+        let seconds = |errors: f64| (effect.log_seconds + errors).exp() / files;
+        Some(CurvePoint {
+            bytes: self.contest.size_bytes,
+            seconds: Interval {
+                low: seconds(-errors),
+                median: seconds(0.0),
+                high: seconds(errors),
+                coverage: Some(0.95),
+            },
+            deviation: effect.deviation,
+            setup_seconds: summary.setup_seconds,
+            cpu_part: summary.cpu_seconds / summary.seconds.median.max(f64::MIN_POSITIVE),
+            sittings: u32::try_from(self.merged.sittings.len()).unwrap_or(u32::MAX),
+            newest_unix_seconds: unix_seconds(&self.run.started),
+        })
+    }
+}
+
+/// The time of a method over all sittings.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct MethodEffect {
+    /// The place of its entry.
+    at: usize,
+    method: Method,
+    log_seconds: f64,
+    /// The standard error of the logarithm.
+    error: f64,
+    /// The standard deviation of the logarithm between sittings.
+    deviation: f64,
+}
+
+impl MethodEffect {
+    /// Shrunk towards the mean of its mechanism, as far as it is uncertain compared with how far apart its methods lie.
+    fn shrunk(self, all: &[Self]) -> Self {
+        let mechanism = self.method.mechanism().id;
+        let alike = all.iter().filter(|other| other.method.mechanism().id == mechanism);
+        let alike: Vec<&Self> = alike.collect();
+        let count = alike.len() as f64;
+        if alike.len() < FEWEST_ALIKE {
+            return self;
+        }
+        let mean = alike.iter().map(|one| one.log_seconds).sum::<f64>() / count;
+        let squares = alike.iter().map(|one| (one.log_seconds - mean).powi(2)).sum::<f64>() / (count - 1.0);
+        let noise = alike.iter().map(|one| one.error * one.error).sum::<f64>() / count;
+        // The variance of the methods themselves, by the method of moments.
+        let apart = (squares - noise).max(0.0);
+        let kept = apart / (apart + self.error * self.error).max(f64::MIN_POSITIVE);
+        Self {
+            log_seconds: mean + kept * (self.log_seconds - mean),
+            error: (kept * self.error * self.error + (1.0 - kept).powi(2) * noise / count).sqrt(),
+            ..self
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use seekless_record::{Cache, Revision};
+
+    use super::*;
+    use crate::simulation;
+
+    fn run(day: u32, methods: &[(&str, f64)]) -> Run {
+        let mut run = simulation::run(methods, 8);
+        crate::ranking::conclude_all(&mut run);
+        (run.id, run.started) = (format!("run-{day}"), format!("2026-11-{day:02}T10:00:00Z"));
+        run.revision = Some(Revision {
+            protocol: 1,
+            mechanisms: 1,
+        });
+        run.storages[0].id = Some(StorageId {
+            kernel: "6.18".to_owned(),
+            uuid: Some("0-1".to_owned()),
+            ..StorageId::default()
+        });
+        run
+    }
+
+    const METHODS: [(&str, f64); 2] = [("read/sync,block=1M", 2.0), ("read/mmap", 1.0)];
+
+    fn only(runs: &[Run]) -> Profile {
+        let mut profiles = digest(runs);
+        assert_eq!(profiles.len(), 1);
+        profiles.remove(0)
+    }
+
+    #[test]
+    fn a_profile_has_the_time_of_each_method_at_each_size() {
+        let mut other_size = run(2, &METHODS);
+        other_size.contests[0].size_bytes = 1 << 20;
+        let profile = only(&[run(3, &METHODS), other_size, run(1, &METHODS)]);
+        assert_eq!((profile.curves.len(), profile.sittings), (2, 2));
+        let mapped = &profile.curves[0];
+        assert_eq!(
+            (mapped.method.as_str(), mapped.conditions.cache),
+            ("read/mmap", Cache::Cold)
+        );
+        let sizes: Vec<(u64, u32)> = mapped
+            .points
+            .iter()
+            .map(|point| (point.bytes, point.sittings))
+            .collect();
+        assert_eq!(sizes, [(1 << 20, 1), (64 << 20, 2)]);
+        for curve in &profile.curves {
+            let seconds = if curve.method == "read/mmap" { 1.0 } else { 2.0 };
+            for Interval { low, median, high, .. } in curve.points.iter().map(|point| point.seconds) {
+                assert!(
+                    (median / seconds - 1.0).abs() < 1e-6 && low < seconds && seconds < high,
+                    "{median}"
+                );
+            }
+        }
+        assert_eq!(
+            Profile::from_json(profile.to_json().unwrap().as_bytes()).unwrap(),
+            profile
+        );
+    }
+
+    #[test]
+    fn what_is_not_comparable_is_left_out() {
+        let mut changes: Vec<(&str, Run)> = Vec::new();
+        for name in ["alone", "revision", "machine", "options", "work", "kernel", "shared"] {
+            changes.push((name, run(1, &METHODS)));
+        }
+        changes[0].1.alone = true;
+        changes[1].1.revision.as_mut().unwrap().mechanisms = 2;
+        changes[2].1.machine.processors = 99;
+        changes[3].1.storages[0].mount_options = Some("sync".to_owned());
+        changes[4].1.contests[0].work_ns_per_kib = 1;
+        changes[5].1.contests[0].kernel = "histogram".to_owned();
+        changes[6].1.contests[0].shared_blocks = true;
+        for (name, other) in changes {
+            let profile = only(&[run(3, &METHODS), other]);
+            assert_eq!(profile.sittings, 1, "{name}");
+        }
+        let mut other_kernel = run(1, &METHODS);
+        other_kernel.storages[0].id.as_mut().unwrap().kernel = "7.0".to_owned();
+        assert_eq!(
+            digest(&[run(3, &METHODS), other_kernel]).len(),
+            2,
+            "each has one of its own"
+        );
+        let mut alone = run(3, &METHODS);
+        alone.alone = true;
+        assert_eq!(digest(&[alone]).len(), 0);
+    }
+
+    #[test]
+    fn a_method_that_only_an_older_run_measured_is_known_too() {
+        let third = ("read/sync,block=16K", 3.0);
+        let profile = only(&[run(3, &METHODS), run(1, &[METHODS[0], METHODS[1], third])]);
+        assert_eq!(profile.curves.len(), 3);
+    }
+
+    #[test]
+    fn uncertain_methods_are_shrunk_towards_their_mechanism_and_certain_ones_are_not() {
+        let of = |error: f64| {
+            let effects = [
+                ("sync,block=16K", 0.0),
+                ("sync,block=128K", 0.1),
+                ("sync,block=1M", 0.2),
+                ("mmap", 9.0),
+            ];
+            let effects = effects.map(|(mechanism, log_seconds)| MethodEffect {
+                at: 0,
+                method: format!("read/{mechanism}").parse().unwrap(),
+                log_seconds,
+                error,
+                deviation: 0.05,
+            });
+            effects.map(|own| own.shrunk(&effects).log_seconds)
+        };
+        let certain = of(1e-4);
+        assert!(
+            certain[0].abs() < 1e-4 && (certain[2] - 0.2).abs() < 1e-4,
+            "{certain:?}"
+        );
+        let uncertain = of(1.0);
+        assert!(
+            uncertain[..3].iter().all(|log| (log - 0.1).abs() < 1e-9),
+            "{uncertain:?}"
+        );
+        assert!((uncertain[3] - 9.0).abs() < 1e-9, "of another mechanism");
+        let between = of(0.07);
+        assert!(between[0] > 0.01 && between[0] < 0.09, "{between:?}");
+    }
+}
