@@ -191,7 +191,8 @@ impl StorageProfile {
     }
 
     /// A profile that was read from a file.
-    pub(crate) fn new(profile: Profile, path: PathBuf) -> Self {
+    #[must_use]
+    pub fn new(profile: Profile, path: PathBuf) -> Self {
         let methods = profile.curves.iter().map(|curve| curve.method.parse().ok()).collect();
         Self {
             profile,

@@ -43,7 +43,7 @@ pub use decider::{
 };
 pub use digest::digest;
 pub use kind::DeviceKind;
-pub use pool::{HALF_LIFE_DAYS, ONE_SITTING, is_alike, pool, pool_newest};
+pub use pool::{HALF_LIFE_DAYS, ONE_SITTING, is_alike, is_one_sitting, pool, pool_newest};
 pub use position::Position;
 pub use same::{NotComparable, fingerprint, objections};
 pub use setup::storage_setup;

@@ -89,6 +89,14 @@ pub fn is_alike(one: &Run, other: &Run) -> bool {
         && one.storages.iter().any(is_known)
 }
 
+/// Whether two runs began so near each other that they are one sitting.
+#[must_use]
+pub fn is_one_sitting(one: &Run, other: &Run) -> bool {
+    let started = |run: &Run| run.started.parse::<Timestamp>().ok();
+    let both = started(one).zip(started(other));
+    both.is_some_and(|(one, other)| one.duration_since(other).abs() < ONE_SITTING)
+}
+
 pub(crate) fn is_same_storage(one: &Storage, other: &Storage) -> bool {
     let Some(id) = &one.id else { return false };
     // Without a UUID, as on tmpfs, the mount point identifies the storage; and mount options such as `sync` change its

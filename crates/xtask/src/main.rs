@@ -8,6 +8,7 @@ mod cost;
 mod filesystems;
 mod fuzz;
 mod process;
+mod regret;
 mod rule;
 mod setup;
 mod test;
@@ -30,6 +31,8 @@ enum Chore {
     Cost(cost::Arguments),
     /// Test the rule by which the lab decides, on a simulated machine
     Rule(rule::Arguments),
+    /// Tell what plans by profiles cost in saved runs
+    Regret(regret::Arguments),
     /// Run random commands on real file systems, disturb them, and check the results (Linux, root)
     #[cfg(target_os = "linux")]
     Torture(torture::Arguments),
@@ -42,6 +45,7 @@ fn main() -> ExitCode {
         Chore::Fuzz(arguments) => fuzz::run(&arguments),
         Chore::Cost(arguments) => cost::run(&arguments),
         Chore::Rule(arguments) => rule::run(&arguments),
+        Chore::Regret(arguments) => regret::run(&arguments),
         #[cfg(target_os = "linux")]
         Chore::Torture(arguments) => torture::run(&arguments),
     });

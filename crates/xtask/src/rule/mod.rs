@@ -19,6 +19,7 @@ use seekless_results::pool;
 use seekless_results::ranking::Samples;
 use seekless_results::statistics::{median, median_interval};
 
+pub use self::replay::read as read_runs;
 use self::world::{Chance, SCENARIOS, Scenario, Truth};
 use crate::process::check_interrupt;
 

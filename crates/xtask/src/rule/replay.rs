@@ -46,7 +46,7 @@ pub fn run(directory: &Path) -> Result<()> {
 }
 
 /// The documents of a directory; what is no run is named and left out.
-fn read(directory: &Path) -> Result<Vec<Run>> {
+pub fn read(directory: &Path) -> Result<Vec<Run>> {
     let entries = std::fs::read_dir(directory).with_context(|| format!("{}: cannot list", directory.display()))?;
     let mut runs = Vec::new();
     for entry in entries {
