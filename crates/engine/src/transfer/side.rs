@@ -2,6 +2,8 @@
 //!
 //! Not here: moving its bytes.
 
+mod errors;
+
 use std::fs::{File, Metadata};
 use std::io::{self, Seek, SeekFrom};
 use std::ops::Range;
@@ -16,7 +18,7 @@ use seekless_sys::{self as sys, Access, Opening, Support};
 
 use super::{Destination, Progress, TOLD_BYTES, Visits, pieces};
 use crate::Producer;
-use crate::error::{Action, Error, Result, UpdateErrorKind};
+use crate::error::{Error, Result};
 use crate::files::{FileId, Stretch, require_regular, stat_regular, stretches};
 use crate::log;
 use crate::part::{FileOf, Part};
@@ -461,47 +463,5 @@ impl<'a> Side<'a> {
 
     pub fn calls(&self) -> u64 {
         self.calls.load(Ordering::Relaxed)
-    }
-
-    /// The value of a call that the platform may lack.
-    pub fn support<T>(&self, action: impl Into<Action>, given: io::Result<Support<T>>) -> Result<T> {
-        match given {
-            Ok(Support::Available(value)) => Ok(value),
-            Ok(Support::Unavailable(reason)) => Err(self.unavailable(reason)),
-            Err(error) => Err(self.failed(action, error)),
-        }
-    }
-
-    #[cold]
-    pub fn failed(&self, action: impl Into<Action>, source: io::Error) -> Error {
-        Error::by(self.method, self.path, action, source)
-    }
-
-    /// An fsync that failed.
-    pub fn not_synced(&self, source: io::Error) -> Error {
-        let method = *self.method;
-        UpdateErrorKind::NotSynced { method, source }.at(self.path)
-    }
-
-    pub fn unavailable(&self, reason: &str) -> Error {
-        Error::unavailable(self.method, self.path, reason)
-    }
-
-    /// The error of a request that came back through a ring.
-    pub fn request_failed(&self, action: &'static str, offset: u64, error: io::Error) -> Error {
-        if self.method.options().cache() == CachePolicy::DontCache && error.kind() == io::ErrorKind::Unsupported {
-            return self.unavailable("the file system cannot bypass the page cache");
-        }
-        self.failed((action, offset), error)
-    }
-
-    #[cold]
-    pub fn resized(&self, found_bytes: u64) -> Error {
-        Error::Resized {
-            path: self.path.to_owned(),
-            method: *self.method,
-            expected_bytes: self.bytes,
-            found_bytes,
-        }
     }
 }

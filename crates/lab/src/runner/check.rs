@@ -11,9 +11,10 @@ use seekless_results::{has_target, may_read_less};
 
 use super::BenchSession;
 use super::apart::Apart;
+use super::setup::TrialSetup;
 use super::size::all_bytes;
 use super::storage::MeasuredStorage;
-use super::trial::{TrialSetup, target_seed};
+use super::trial::target_seed;
 use crate::cache_state::{self, CacheState};
 use crate::kernel::{Kernel, KernelAnswer};
 use crate::testfile::{TestFile, TestFileSet, TestPart, check_copy, check_updated};

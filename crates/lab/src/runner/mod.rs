@@ -9,6 +9,7 @@ mod needs;
 mod plan;
 mod resume;
 mod session;
+mod setup;
 mod size;
 mod skip;
 mod storage;

@@ -2,11 +2,10 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use seekless::full_text;
 use seekless::method::Operation;
-use seekless::{Visits, full_text};
 use seekless_record::{self as record, Cache, Contest, Differ, Entry, Phase, Status, Target, Trial};
 use seekless_results::{Decider, Turn, chosen_size, has_settled, title};
 
@@ -14,13 +13,14 @@ use super::apart::Apart;
 use super::check::{Invalid, STRAY_PART, mode_of};
 use super::existing::UserFile;
 use super::needs::{trial_bytes, writes};
+use super::setup::TrialSetup;
 use super::size::{SEVERAL_BYTES, all_bytes};
 use super::storage::MeasuredStorage;
 use super::{BenchError, BenchSession, Event};
 use crate::cache_state::{self, CacheState, Judged};
 use crate::cgroup::MemoryGroup;
 use crate::read_ahead::ReadAhead;
-use crate::testfile::{TestFile, TestFileRole, TestFileSet, write_stream};
+use crate::testfile::{TestFileRole, TestFileSet, write_stream};
 use crate::trial::account;
 use crate::trial::{Child, LaunchError, Report, Spec, TrialPaths, visits};
 
@@ -44,76 +44,6 @@ impl<E: Into<BenchError>> From<E> for Unrecorded {
 impl Unrecorded {
     fn unavailable(why: impl Into<String>) -> Self {
         Self::Retired(Status::Unavailable(why.into()))
-    }
-}
-
-/// What one trial measures, and its files.
-pub(super) struct TrialSetup {
-    pub contest: Contest,
-    pub entry: Entry,
-    pub sources: Vec<TestFile>,
-    /// The second files of a comparison.
-    pub others: Vec<TestFile>,
-    pub targets: Vec<PathBuf>,
-    /// The sources as they were when they were found, for files of the user that are read once.
-    pub chosen: Option<Vec<UserFile>>,
-    /// For random access, the blocks to move in each file, and the seed of their order.
-    pub visits: Vec<Visits>,
-    draw_seed: u64,
-    /// The seed of the written bytes.
-    pub seed: u64,
-}
-
-impl TrialSetup {
-    /// Whether a file of the user was changed or removed since it was found.
-    fn is_changed(&self) -> bool {
-        self.chosen.iter().flatten().any(|file| !file.is_unchanged())
-    }
-
-    /// The files that are read, each once.
-    pub fn read(&self) -> impl Iterator<Item = &TestFile> + Clone {
-        let pairs = self.others.iter().zip(&self.sources);
-        let distinct = pairs.filter(|(other, source)| other.path != source.path);
-        self.sources.iter().chain(distinct.map(|(other, _)| other))
-    }
-
-    /// The files that must be in the cache state of the trial: those that are read or overwritten.
-    pub fn held(&self, target: Target) -> impl Iterator<Item = &Path> + Clone {
-        let sources = self.read().map(|file| file.path.as_path());
-        let overwritten = self.targets.iter().filter(move |_| target == Target::Overwrite);
-        sources.chain(overwritten.map(PathBuf::as_path))
-    }
-
-    /// The paths for the child, in the order in which it takes them.
-    fn paths(&self) -> Vec<TrialPaths> {
-        let contest = &self.contest;
-        let path = |path: Option<&PathBuf>| path.map(OsString::from).unwrap_or_default();
-        let paths = |index: usize| TrialPaths {
-            source: path(self.sources.get(index).map(|file| &file.path)),
-            other: path(self.others.get(index).map(|file| &file.path)),
-            target: path(self.targets.get(index)),
-            bytes: contest.size_bytes,
-            part_start: self.sources.get(index).and_then(TestFile::part_start),
-        };
-        if !self.entry.command().is_some_and(record::Command::takes_tree) {
-            return (0..contest.files as usize).map(paths).collect();
-        }
-        let of_files = paths(0);
-        vec![TrialPaths {
-            source: contest.tree.as_ref().map_or(of_files.source, OsString::from),
-            bytes: self.sources.iter().map(|file| file.bytes).sum(),
-            ..of_files
-        }]
-    }
-}
-
-impl Drop for TrialSetup {
-    /// Removes what the trial wrote, except files with random overwrites, which are used again.
-    fn drop(&mut self) {
-        let is_kept = !self.visits.is_empty() && self.contest.target == Target::Overwrite;
-        for path in self.targets.iter().filter(|_| !is_kept) {
-            let _ = std::fs::remove_file(path);
-        }
     }
 }
 

@@ -1,30 +1,30 @@
 //! `seekless bench`: measures, shows and saves a run.
 
 mod asked;
+mod exports;
 
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{anyhow, bail};
 use clap::Args;
 use seekless_lab::Bench;
 use seekless_lab::experiment::Experiment;
 use seekless_lab::store::{Document, MeasuringLock};
 use seekless_lab::trial::LaunchStop;
 use seekless_record::{Cache, Drop, Run};
-use seekless_report::{to_csv, to_html, to_markdown};
 use seekless_results::{Origin, pool, visible};
 use serde_json::{Value, json};
 
 use self::asked::{bench, require_own_commands};
+use self::exports::{Concluded, exports, report_beside};
 use super::profile::renew_profiles;
-use super::report::{beside, columns, file_url};
+use super::report::file_url;
 use super::sittings::{self, earlier};
 use super::values::{Word, one_of, size_of_at_least};
 use super::{Failure, unless_failed, unless_stopped};
-use crate::output::Output;
 use crate::read_ahead;
 use crate::show::{
     BenchProgress, LINE, PLAIN, Page, RunParts, json_text, next_command, show_known, show_run, stderr, too_large,
@@ -469,14 +469,6 @@ fn show(
     page.flush()
 }
 
-/// Writes the page of a saved run beside it.
-fn report_beside(run: &Concluded, saved: &Path) -> anyhow::Result<PathBuf> {
-    let written = || -> anyhow::Result<()> { beside(saved)?.write(to_html(&run.shown, &run.alone)?.as_bytes()) };
-    written().context("cannot write the report")?;
-    let path = saved.with_extension("html");
-    Ok(std::fs::canonicalize(&path).unwrap_or(path))
-}
-
 fn list(json: bool) -> anyhow::Result<()> {
     let mut page = Page::stdout();
     if json {
@@ -489,41 +481,4 @@ fn list(json: bool) -> anyhow::Result<()> {
         page.labelled(PLAIN, &format!("{name:<14}"), 15, &about)?;
     }
     Ok(())
-}
-
-/// A run as it is saved, and the same run with conclusions from all sittings.
-struct Concluded {
-    alone: Run,
-    shown: Run,
-}
-
-/// Renders a run for export: samples come from the run alone, conclusions from all sittings.
-type Form = fn(&Concluded) -> anyhow::Result<String>;
-
-/// The exports of the run; all paths are checked before anything is measured.
-fn exports(arguments: &Arguments) -> anyhow::Result<Vec<(Output, Form)>> {
-    let stdout = arguments.json.then(|| PathBuf::from("-"));
-    let wanted: [(&Option<PathBuf>, Form); 6] = [
-        (&stdout, |run| Ok(json_text(&run.shown)?)),
-        (&arguments.export_json, |run| Ok(seekless_record::to_json(&run.alone)?)),
-        (&arguments.export_csv, |run| Ok(to_csv(&run.alone)?)),
-        (&arguments.export_columns, |run| columns(&run.alone)),
-        (&arguments.export_markdown, |run| Ok(to_markdown(&run.shown))),
-        (&arguments.report, |run| Ok(to_html(&run.shown, &run.alone)?)),
-    ];
-    let mut exports: Vec<(Output, Form)> = Vec::new();
-    for (path, form) in wanted {
-        let Some(path) = path else { continue };
-        let output = Output::prepare(path)?;
-        let experiments = arguments.experiments.iter().map(Path::new);
-        let mut inputs = experiments.chain(arguments.file.as_deref());
-        if inputs.any(|input| output.replaces(input)) {
-            bail!("{}: this run reads it; write to another file", path.display());
-        }
-        if exports.iter().any(|(other, _)| other.is_same(&output)) {
-            bail!("{}: is named twice; each export needs a file of its own", output.name());
-        }
-        exports.push((output, form));
-    }
-    Ok(exports)
 }

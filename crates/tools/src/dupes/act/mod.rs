@@ -32,6 +32,7 @@ mod settle;
 mod tests;
 mod twin;
 pub mod undo;
+mod undone;
 
 use std::io;
 use std::path::{Path, PathBuf};

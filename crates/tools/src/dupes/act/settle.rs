@@ -15,7 +15,8 @@ use super::name_state::{NameState, Names, WantedName};
 use super::place::{Directories, ExaminedName};
 use super::record::{NameOf, StepRecord};
 use super::run_record::{JournalLine, RunRecord};
-use super::undo::{Undone, UndoneStep, finish_undo};
+use super::undo::finish_undo;
+use super::undone::{Undone, UndoneStep};
 use super::{Action, Error, Ran, RefusalReason, Settled, StepOutcome};
 
 /// Receives how a file or a journal was settled.

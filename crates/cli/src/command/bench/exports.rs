@@ -1,0 +1,59 @@
+//! The files that a run is written to: exports and reports.
+//!
+//! Not here: how a run looks in them (`report`).
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use seekless_record::Run;
+use seekless_report::{to_csv, to_html, to_markdown};
+
+use super::super::report::{beside, columns};
+use super::Arguments;
+use crate::output::Output;
+use crate::show::json_text;
+
+/// A run as it is saved, and the same run with conclusions from all sittings.
+pub struct Concluded {
+    pub alone: Run,
+    pub shown: Run,
+}
+
+/// Renders a run for export: samples come from the run alone, conclusions from all sittings.
+pub type Form = fn(&Concluded) -> anyhow::Result<String>;
+
+/// The exports of the run; all paths are checked before anything is measured.
+pub fn exports(arguments: &Arguments) -> anyhow::Result<Vec<(Output, Form)>> {
+    let stdout = arguments.json.then(|| PathBuf::from("-"));
+    let wanted: [(&Option<PathBuf>, Form); 6] = [
+        (&stdout, |run| Ok(json_text(&run.shown)?)),
+        (&arguments.export_json, |run| Ok(seekless_record::to_json(&run.alone)?)),
+        (&arguments.export_csv, |run| Ok(to_csv(&run.alone)?)),
+        (&arguments.export_columns, |run| columns(&run.alone)),
+        (&arguments.export_markdown, |run| Ok(to_markdown(&run.shown))),
+        (&arguments.report, |run| Ok(to_html(&run.shown, &run.alone)?)),
+    ];
+    let mut exports: Vec<(Output, Form)> = Vec::new();
+    for (path, form) in wanted {
+        let Some(path) = path else { continue };
+        let output = Output::prepare(path)?;
+        let experiments = arguments.experiments.iter().map(Path::new);
+        let mut inputs = experiments.chain(arguments.file.as_deref());
+        if inputs.any(|input| output.replaces(input)) {
+            bail!("{}: this run reads it; write to another file", path.display());
+        }
+        if exports.iter().any(|(other, _)| other.is_same(&output)) {
+            bail!("{}: is named twice; each export needs a file of its own", output.name());
+        }
+        exports.push((output, form));
+    }
+    Ok(exports)
+}
+
+/// Writes the page of a saved run beside it.
+pub fn report_beside(run: &Concluded, saved: &Path) -> anyhow::Result<PathBuf> {
+    let written = || -> anyhow::Result<()> { beside(saved)?.write(to_html(&run.shown, &run.alone)?.as_bytes()) };
+    written().context("cannot write the report")?;
+    let path = saved.with_extension("html");
+    Ok(std::fs::canonicalize(&path).unwrap_or(path))
+}
