@@ -29,7 +29,7 @@ pub(super) fn first_difference(
                     pass(&one[..index]);
                     break CmpVerdict::Differ(ByteDifference {
                         offset: equal_bytes,
-                        newlines: lines.map(|lines| lines.newlines),
+                        line: lines.map(|lines| lines.newlines + 1),
                         bytes: [one[index], other[index]],
                     });
                 }

@@ -173,7 +173,7 @@ impl<'a> RestOfPair<'a> {
             seekless::Verdict::Equal => CmpVerdict::Equal,
             seekless::Verdict::Differ { offset } => CmpVerdict::Differ(ByteDifference {
                 offset: self.equal_bytes + offset,
-                newlines: self.all_lines(comparison)?.map(|lines| lines.newlines),
+                line: self.all_lines(comparison)?.map(|lines| lines.newlines + 1),
                 bytes: [one.byte_at(offset)?, other.byte_at(offset)?],
             }),
             seekless::Verdict::Ended { side, offset } => CmpVerdict::Ended(End::new(

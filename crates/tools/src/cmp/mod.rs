@@ -12,7 +12,7 @@
 //! # std::fs::write(&other, b"a\nc\n")?;
 //! let request = CmpRequest::new([one.into(), other.into()], WantedDifferences::Difference);
 //! let CmpVerdict::Differ(difference) = compare(&request, &mut std::io::sink())?.verdict else { panic!() };
-//! assert_eq!((difference.offset, difference.newlines, difference.bytes), (2, Some(1), *b"bc"));
+//! assert_eq!((difference.offset, difference.line, difference.bytes), (2, Some(2), *b"bc"));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
@@ -32,7 +32,9 @@ use std::time::Duration;
 
 use seekless::Method;
 use seekless::plan::{FIRST_LOOK_BYTES, Plan};
+use serde::Serialize;
 
+use crate::tree::TreeSide;
 pub use amount::parse_amount;
 pub use error::{CmpProblem, Error, reason};
 use first::first_difference;
@@ -108,51 +110,58 @@ pub enum WantedDifferences {
 }
 
 /// The result of a comparison.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "verdict", rename_all = "lowercase")]
 pub enum CmpVerdict {
     /// They are equal, within the limit if there is one.
     Equal,
     /// They differ.
     Differ(ByteDifference),
     /// They differ, and each byte that differs has a row.
+    #[serde(rename = "differ")]
     Listed {
         /// How many bytes differ.
+        #[serde(skip)]
         differences: u64,
     },
     /// One is shorter than the other; listed differences may precede.
     Ended(End),
     /// They have different sizes, and were not read.
+    #[serde(rename = "sizes differ")]
     SizesDiffer,
 }
 
 /// The first difference.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct ByteDifference {
     /// Its offset, counted after the skipped bytes.
     pub offset: u64,
-    /// The newlines before it, if they were requested.
-    pub newlines: Option<u64>,
+    /// The line in which it is, counted from 1, if that was requested.
+    pub line: Option<u64>,
     /// The byte of each file there.
     pub bytes: [u8; 2],
 }
 
 /// The end of the shorter one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct End {
-    /// Which is shorter, 0 or 1.
-    pub side: usize,
+    /// Which is shorter.
+    #[serde(rename = "shorter")]
+    pub side: TreeSide,
     /// Its end, counted after the skipped bytes.
     pub offset: u64,
     /// The newlines before it, if they were requested.
+    #[serde(skip)]
     pub newlines: Option<u64>,
     /// Whether it does not end with a newline.
+    #[serde(skip)]
     pub is_within_line: bool,
 }
 
 impl End {
     fn new(side: usize, offset: u64, lines: Option<LineCount>) -> Self {
         Self {
-            side,
+            side: TreeSide::BOTH[side],
             offset,
             newlines: lines.map(|lines| lines.newlines),
             is_within_line: lines.is_some_and(|lines| lines.is_within_line()),
@@ -161,28 +170,32 @@ impl End {
 }
 
 /// The result, and how it was found.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct CmpOutcome {
     /// The result.
+    #[serde(flatten)]
     pub verdict: CmpVerdict,
     /// How many bytes of each were compared: up to the first difference, unless all were requested.
     pub compared_bytes: u64,
     /// How many of these are known to be equal without reading them.
     pub unread_bytes: u64,
     /// How they were compared.
+    #[serde(flatten)]
     pub way: Way,
     /// The last rows, which are not written yet.
+    #[serde(skip)]
     pub rows: Vec<u8>,
 }
 
 /// How files were compared.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Way {
     /// The method, or a word such as `identity` if none was needed.
     pub method: String,
     /// Why.
     pub why: String,
     /// The plan that was carried out, if there was one, and the time that its method took.
+    #[serde(skip)]
     pub planned: Option<(Plan, Duration)>,
 }
 

@@ -48,7 +48,7 @@ fn line(parts: &[&[u8]]) -> Vec<u8> {
 
 fn differ(difference: &ByteDifference, print_bytes: bool) -> Vec<u8> {
     let unit = if print_bytes { "byte" } else { unit() };
-    let line_number = difference.newlines.unwrap_or(0) + 1;
+    let line_number = difference.line.unwrap_or(1);
     let mut text = format!(" differ: {unit} {}, line {line_number}", difference.offset + 1).into_bytes();
     if print_bytes {
         let [one, other] = difference
@@ -71,7 +71,7 @@ fn unit() -> &'static str {
 
 /// The message for the end of the shorter file.
 pub(super) fn ended(names: &[OsString; 2], end: &End, prefix: &OsStr) -> Vec<u8> {
-    let name = names[end.side].as_bytes();
+    let name = names[end.side as usize].as_bytes();
     let place = match (end.offset, end.newlines) {
         (0, _) => " which is empty".to_owned(),
         (bytes, None) => format!(" after byte {bytes}"),
@@ -97,31 +97,13 @@ pub(super) fn explanation(outcome: &CmpOutcome, prefix: &OsStr) -> Vec<u8> {
 
 /// The result as JSON.
 pub(super) fn object(arguments: &Arguments, result: Result<&CmpOutcome, &Error>, exit_code: u8) -> Vec<u8> {
-    let mut object = match result.map(|outcome| &outcome.verdict) {
+    let mut object = match result {
+        Ok(outcome) => json!(outcome),
         Err(error) => json!({"verdict": "failed", "reason": error.to_string()}),
-        Ok(CmpVerdict::Equal) => json!({"verdict": "equal"}),
-        Ok(CmpVerdict::Listed { .. }) => json!({"verdict": "differ"}),
-        Ok(CmpVerdict::SizesDiffer) => json!({"verdict": "sizes differ"}),
-        Ok(CmpVerdict::Differ(difference)) => json!({
-            "verdict": "differ",
-            "offset": difference.offset,
-            "line": difference.newlines.map(|newlines| newlines + 1),
-            "bytes": difference.bytes,
-        }),
-        Ok(CmpVerdict::Ended(end)) => json!({"verdict": "ended", "offset": end.offset, "shorter": SIDES[end.side]}),
     };
-    if let Ok(outcome) = result {
-        object["compared_bytes"] = outcome.compared_bytes.into();
-        object["unread_bytes"] = outcome.unread_bytes.into();
-        object["method"] = outcome.way.method.as_str().into();
-        object["why"] = outcome.way.why.as_str().into();
-    }
     object["exit_code"] = exit_code.into();
-    for (key, name) in SIDES.into_iter().zip(&arguments.request.names) {
+    for (key, name) in ["one", "other"].into_iter().zip(&arguments.request.names) {
         object = with_path(object, key, Some(name.as_ref()));
     }
     line(&[json_line(&object).as_bytes()])
 }
-
-/// The names of the two files in JSON.
-const SIDES: [&str; 2] = ["one", "other"];

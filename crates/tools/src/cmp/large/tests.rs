@@ -46,7 +46,7 @@ fn lines_are_counted_on_the_way_where_memory_holds_no_second_reading() {
             assert_eq!(plan.why.contains("counted meanwhile"), is_on_the_way, "{}", plan.why);
             let outcome = rest.compare_by_plan(plan).unwrap();
             let (offset, counted) = match outcome.verdict {
-                CmpVerdict::Differ(difference) => (difference.offset, difference.newlines),
+                CmpVerdict::Differ(difference) => (difference.offset, difference.line.map(|line| line - 1)),
                 CmpVerdict::Ended(end) => {
                     assert_eq!(end.is_within_line, equal.last() != Some(&b'\n'));
                     (end.offset, end.newlines)
