@@ -44,6 +44,15 @@ impl Opening {
     }
 }
 
+/// A flag that protects a file or directory from changes, whatever its mode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Protection {
+    /// Which it is, and how it is cleared.
+    pub about: &'static str,
+    /// Whether names can be made in a directory with it, but not removed: it is append-only.
+    pub takes_names: bool,
+}
+
 /// The alignment that direct I/O on a file requires, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Alignment {

@@ -101,6 +101,7 @@ pub(super) fn with_protection(place: &NameInDirectory, error: Error) -> Error {
         (Ok(Support::Available(Some(protection))), Error::System { path, source, .. })
             if source.kind() == io::ErrorKind::PermissionDenied =>
         {
+            let protection = protection.about;
             UpdateErrorKind::Protected { protection, source }.at(&path)
         }
         (_, error) => error,

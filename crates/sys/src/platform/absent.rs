@@ -27,7 +27,7 @@ use crate::directory::Directory;
 use crate::support::Support;
 use crate::types::{
     Advice, Alignment, Completed, ExtendedAttributes, Extent, IdMaps, LeaseKind, LeaseScope, Memory, ProcessIo,
-    Request, Residency,
+    Protection, Request, Residency,
 };
 
 /// getrusage(2) counts `ru_maxrss` in KiB on Linux and the BSDs.
@@ -73,7 +73,7 @@ unavailable! {
     pub fn drop_system_caches() -> ();
     pub fn may_drop_system_caches() -> ();
     pub fn allocate(&File, u64, u64) -> ();
-    pub fn protection(&Path) -> Option<&'static str>;
+    pub fn protection(&Path) -> Option<Protection>;
     pub fn extended_attributes(BorrowedFd<'_>) -> ExtendedAttributes;
     pub fn set_extended_attribute(BorrowedFd<'_>, &CStr, &[u8]) -> ();
     pub fn remove_extended_attribute(BorrowedFd<'_>, &CStr) -> ();

@@ -22,7 +22,7 @@ pub use crate::shared::{extended_attributes, remove_extended_attribute, set_exte
 
 use crate::mincore;
 use crate::support::{ABSENT, ABSENT_FOR_PAIR, Support, attempt, checked};
-use crate::types::{FileSystem, Memory, ProcessIo, Residency};
+use crate::types::{FileSystem, Memory, ProcessIo, Protection, Residency};
 
 /// getrusage(2) counts `ru_maxrss` in bytes here.
 pub(crate) const MAX_RSS_UNIT_BYTES: u64 = 1;
@@ -41,13 +41,19 @@ pub(crate) fn bypass_cache(file: &File) -> io::Result<Support<()>> {
 }
 
 /// The flag that protects the file at `path` from changes, whatever its mode; `None` without one: stat(2) `st_flags`.
-pub fn protection(path: &Path) -> io::Result<Support<Option<&'static str>>> {
+pub fn protection(path: &Path) -> io::Result<Support<Option<Protection>>> {
     let flags = std::fs::metadata(path)?.st_flags();
     Ok(Support::Available(
         if flags & (libc::UF_IMMUTABLE | libc::SF_IMMUTABLE) != 0 {
-            Some("it is immutable (`chflags nouchg` clears that)")
+            Some(Protection {
+                about: "it is immutable (`chflags nouchg` clears that)",
+                takes_names: false,
+            })
         } else if flags & (libc::UF_APPEND | libc::SF_APPEND) != 0 {
-            Some("it is append-only (`chflags nouappnd` clears that)")
+            Some(Protection {
+                about: "it is append-only (`chflags nouappnd` clears that)",
+                takes_names: true,
+            })
         } else {
             None
         },

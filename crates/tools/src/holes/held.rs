@@ -201,7 +201,7 @@ pub(super) fn open_regular(file: &FileAt) -> Worked<(File, Metadata)> {
 fn unopened(path: &Path, error: std::io::Error) -> HoleErrorKind {
     match sys::protection(path) {
         Ok(Support::Available(Some(protection))) if error.kind() == std::io::ErrorKind::PermissionDenied => {
-            HoleErrorKind::Protected(protection)
+            HoleErrorKind::Protected(protection.about)
         }
         _ => cannot(OPENING)(error),
     }

@@ -12,7 +12,7 @@ use rustix::ioctl::{Getter, Setter, opcode};
 
 use crate::directory::Directory;
 use crate::support::{ABSENT, Support, attempt};
-use crate::types::Alignment;
+use crate::types::{Alignment, Protection};
 
 /// statx(2) `STATX_DIOALIGN` (Linux 6.1), which rustix does not name.
 const STATX_DIOALIGN: StatxFlags = StatxFlags::from_bits_retain(0x2000);
@@ -58,13 +58,19 @@ pub fn name_file(unnamed: &Path, directory: &Directory, name: &OsStr) -> io::Res
 }
 
 /// The flag that protects the file at `path` from changes, whatever its mode; `None` without one: statx(2).
-pub fn protection(path: &Path) -> io::Result<Support<Option<&'static str>>> {
+pub fn protection(path: &Path) -> io::Result<Support<Option<Protection>>> {
     let found = rustix::fs::statx(rustix::fs::CWD, path, AtFlags::empty(), StatxFlags::TYPE)?;
     let set = found.stx_attributes & found.stx_attributes_mask;
     Ok(Support::Available(if set.contains(StatxAttributes::IMMUTABLE) {
-        Some("it is immutable (`chattr -i` clears that)")
+        Some(Protection {
+            about: "it is immutable (`chattr -i` clears that)",
+            takes_names: false,
+        })
     } else if set.contains(StatxAttributes::APPEND) {
-        Some("it is append-only (`chattr -a` clears that)")
+        Some(Protection {
+            about: "it is append-only (`chattr -a` clears that)",
+            takes_names: true,
+        })
     } else {
         None
     }))

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use super::name_state::{NameState, Names};
 use super::place::{Directories, ExaminedName};
-use super::prepare::require_changeable_directory;
+use super::prepare::{require_changeable_directory, require_undoable};
 use super::record::{NameOf, StepRecord};
 use super::run_record::RunRecord;
 use super::undo::opened;
@@ -69,9 +69,16 @@ impl Foreseeing<'_> {
         };
         let foreseen = place.and_then(|place| match self.names.action {
             _ if entry.step.file.is_directory => {
-                self.remade.insert(name.path.clone());
                 let is_there = place.is_some_and(|place| matches!(place.facts(), Ok(Some(_))));
-                Ok((Undone::Restored, !is_there))
+                let made = if is_there {
+                    Ok(())
+                } else {
+                    require_changeable_directory(&name.path)
+                };
+                made.map(|()| {
+                    self.remade.insert(name.path.clone());
+                    (Undone::Restored, !is_there)
+                })
             }
             Action::Reflink => Ok((Undone::Nothing, !was_undone)),
             Action::Move { .. } => self.moved(entry, name, place.as_ref()),
@@ -103,7 +110,7 @@ impl Foreseeing<'_> {
         }
         match place.map(|place| place.facts()) {
             Some(Ok(Some(_))) => Err(RefusalReason::StaysMoved(to.to_owned())),
-            _ => Ok((Undone::Restored, true)),
+            _ => require_undoable(self.names.action, name).map(|()| (Undone::Restored, true)),
         }
     }
 
@@ -116,7 +123,7 @@ impl Foreseeing<'_> {
         match self.names.settled(entry, name, place, made).map_err(cannot("stat"))? {
             NameState::Old | NameState::Restored(_) => return Ok((Undone::Restored, false)),
             NameState::Other(why) | NameState::Aside(why) => return Err(why),
-            NameState::Acted | NameState::Torn(_) => {}
+            NameState::Acted | NameState::Torn(_) => require_undoable(self.names.action, name)?,
         }
         let of_kept = of_kept(&entry.step.keep.path);
         let kept = self.names.kept(entry);

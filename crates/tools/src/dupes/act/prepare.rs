@@ -13,11 +13,11 @@ use std::sync::Arc;
 use rustix::fs::{StatVfsMountFlags, fstatvfs};
 use seekless::facts::ProcessFacts;
 use seekless::files::{self, Attributes, shared_bytes};
-use seekless_sys::{self as sys, Support};
+use seekless_sys::{self as sys, Protection, Support};
 
 use super::held::{HeldFile, HeldKept, one_file};
 use super::place::{Directories, ExaminedName};
-use super::record::{OldFile, StepRecord, moved_to};
+use super::record::{NameOf, OldFile, StepRecord, moved_to};
 use super::session::{Session, require_project};
 use super::{ActingOptions, Action, Needless, RefusalReason, Step, StepOutcome, Unwatched, cannot, directory, of_kept};
 use crate::Stop;
@@ -428,16 +428,42 @@ pub(super) fn require_own_blocks(file: &File, kept: &File) -> Result<u64, StepOu
 
 /// Fails for what is immutable or append-only.
 pub(super) fn require_changeable(path: &Path) -> Result<(), RefusalReason> {
-    match sys::protection(path) {
-        Ok(Support::Available(Some(protection))) => Err(RefusalReason::Protected(protection)),
-        _ => Ok(()),
-    }
+    require_unprotected(path, |_| false)
 }
 
 /// The same for the directory of a path, in which names are made and removed.
 pub(super) fn require_changeable_directory(path: &Path) -> Result<(), RefusalReason> {
+    require_unprotected_directory(path, |_| false)
+}
+
+fn require_unprotected_directory(path: &Path, may_be: impl Fn(&Protection) -> bool) -> Result<(), RefusalReason> {
     let above = path.parent().unwrap_or(Path::new("/"));
-    require_changeable(above).map_err(|why| RefusalReason::OfDirectory(why.into()))
+    require_unprotected(above, may_be).map_err(|why| RefusalReason::OfDirectory(why.into()))
+}
+
+fn require_unprotected(path: &Path, may_be: impl Fn(&Protection) -> bool) -> Result<(), RefusalReason> {
+    match sys::protection(path) {
+        Ok(Support::Available(Some(protection))) if !may_be(&protection) => {
+            Err(RefusalReason::Protected(protection.about))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Fails if flags keep a name from being given back. The directories of links are checked before.
+pub(super) fn require_undoable(action: &Action, name: &NameOf) -> Result<(), RefusalReason> {
+    if !action.makes_links() {
+        require_unprotected_directory(&name.path, |protection| protection.takes_names)?;
+    }
+    if *action == Action::Hardlink {
+        // A name of a protected file cannot be removed.
+        require_changeable(&name.path)?;
+    }
+    if let Some(to) = &name.moved_to {
+        let moved = require_changeable(to).and_then(|()| require_changeable_directory(to));
+        moved.map_err(|why| RefusalReason::Of(to.clone(), why.into()))?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -21,6 +21,7 @@ use seekless::update::{StepKind, Watch, WatchedStep};
 use seekless_sys::{self as sys, Support};
 use tempfile::TempDir;
 
+use super::record::moved_to;
 use super::run::run_watched;
 use super::undo::{Undone, UndoneStep, undo_watched};
 use super::*;
@@ -1436,6 +1437,58 @@ fn undoing_in_an_append_only_directory_leaves_nothing_there() {
         tree.undo();
         assert_eq!(tree.snapshot(), before);
         forget_all(&tree);
+    }
+}
+
+/// [`Tree::undo`] asserts that each was foreseen.
+#[test]
+fn what_flags_keep_from_being_undone_is_foreseen_and_stays() {
+    let tree = tree();
+    let elsewhere = tree.path("moved");
+    let flagged = |flag: &str, path: &Path| {
+        let mut command = Command::new("chattr");
+        let changed = command.arg(flag).arg(path).stderr(Stdio::null()).status();
+        changed.is_ok_and(|status| status.success())
+    };
+    let of_name: fn(&Step, &Path) -> PathBuf = |step, _| step.file.paths[0].clone();
+    let above: fn(&Step, &Path) -> PathBuf = |step, _| step.file.paths[0].parent().unwrap().to_owned();
+    let moved: fn(&Step, &Path) -> PathBuf = |step, to| moved_to(to, &step.file.paths[0]);
+    let moved_above: fn(&Step, &Path) -> PathBuf = |step, to| {
+        let moved = moved_to(to, &step.file.paths[0]);
+        moved.parent().unwrap().to_owned()
+    };
+    let to = || Action::Move { to: elsewhere.clone() };
+    for (action, flags, protected) in [
+        (Action::Remove, "i", above),
+        (Action::Hardlink, "ia", of_name),
+        (Action::Hardlink, "i", above),
+        (Action::Symlink { is_absolute: false }, "i", above),
+        (to(), "ia", moved),
+        (to(), "ia", moved_above),
+        (to(), "i", above),
+    ] {
+        for flag in flags.chars() {
+            let steps = sample(&tree);
+            let before = tree.snapshot();
+            tree.run(&action, &steps[..1]);
+            let (acted, path) = (tree.snapshot(), protected(&steps[0], &elsewhere));
+            if !flagged(&format!("+{flag}"), &path) {
+                return println!("skipped: no flags here");
+            }
+            let undone = [tree.undo(), tree.undo()];
+            let left = tree.snapshot();
+            flagged(&format!("-{flag}"), &path);
+            let word = if flag == 'i' { "immutable" } else { "append-only" };
+            for (_, undone) in undone.iter().flatten() {
+                let is_told = matches!(undone, Undone::Failed { why } if why.to_string().contains(word));
+                assert!(is_told, "{action:?} {flag}: {undone:?}");
+            }
+            assert!(undone.iter().all(|undone| !undone.is_empty()));
+            assert_eq!(left, acted, "{action:?} {flag}");
+            tree.undo();
+            assert_eq!(tree.snapshot(), before, "{action:?} {flag}");
+            forget_all(&tree);
+        }
     }
 }
 

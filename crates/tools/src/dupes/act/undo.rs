@@ -23,7 +23,7 @@ use super::journal::{RunJournal, Written};
 use super::name_state::{NameState, Names, WantedName};
 use super::past::own;
 use super::place::{Directories, ExaminedName};
-use super::prepare::require_changeable_directory;
+use super::prepare::{require_changeable_directory, require_undoable};
 use super::record::{NameOf, OldFile, StepRecord};
 use super::run_record::{JournalLine, RunRecord};
 use super::settle::settle;
@@ -258,6 +258,7 @@ impl Undoing<'_> {
         let made = lines.restored.get(&entry.number).map_or(&[][..], Vec::as_slice);
         let is_new = place.facts().map_err(cannot("stat"))?.is_none();
         if is_new {
+            require_changeable_directory(&name.path)?;
             let directory = make_again(entry, &place, self.watch)?;
             self.write_down(entry, &directory)?;
             name_again(entry, &place, self.watch)?;
@@ -310,6 +311,9 @@ impl Undoing<'_> {
             Ok(_) => return failed(RefusalReason::NotMoved(to.to_owned())),
             Err(error) => return failed(cannot(format!("open the directory of {shown}"))(error)),
         };
+        if let Err(why) = require_undoable(self.action, name) {
+            return failed(why);
+        }
         match there.rename(&there.name, &place, &place.name, self.watch) {
             Ok(()) => self.unmake(name),
             Err(error) => failed(cannot(format!("move it back from {shown}"))(error)),
@@ -377,7 +381,13 @@ impl Undoing<'_> {
         {
             return Ok(NameState::Other(why));
         }
-        Ok(self.names().state(entry, name, place, made)?.0)
+        let state = self.names().state(entry, name, place, made)?.0;
+        if matches!(state, NameState::Acted | NameState::Torn(_))
+            && let Err(why) = require_undoable(self.action, name)
+        {
+            return Ok(NameState::Other(why));
+        }
+        Ok(state)
     }
 
     /// Gives a file its names: they become names of one file again.
