@@ -72,8 +72,6 @@ impl Scratch {
         loop {
             let parent = Directory::open(&path)?;
             let (name, directory) = with_new_name(PREFIX, |name| parent.create_directory(name, 0o700))?;
-            // Sets the mode, ignoring the umask. Some file systems have no modes.
-            let _ = directory.set_mode(0o700);
             // Another start may remove the directory as stale before it is locked; then try again.
             let owned = own(&directory).inspect_err(|_| drop(remove_empty(&parent, &name, &directory)));
             if let Some(lock) = owned? {

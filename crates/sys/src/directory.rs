@@ -6,6 +6,7 @@ use std::fs::{File, Metadata};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::event::{PollFd, PollFlags};
@@ -169,13 +170,22 @@ impl Directory {
         Ok(file.into())
     }
 
-    /// Creates a directory with a mode, less the umask, and opens it.
+    /// Creates a directory with a mode, whatever the umask, and opens it.
     ///
     /// # Errors
     /// The system's; `EEXIST` where the name is taken.
     pub fn create_directory(&self, name: &OsStr, mode: u32) -> io::Result<Self> {
         rustix::fs::mkdirat(&self.file, name, Mode::from_raw_mode(mode as RawMode))?;
-        self.open_directory(name)
+        let directory = self.open_directory(name)?;
+        let given = directory.file.metadata()?.mode() & 0o7777;
+        if given & mode != mode
+            && let Some(path) = platform::descriptor_path(&directory.file)
+        {
+            // Without the right to search it, no path below it works, not even `.`. Some file systems have no modes.
+            let mode = Mode::from_raw_mode((given | mode) as RawMode);
+            let _ = rustix::fs::chmodat(rustix::fs::CWD, &path, mode, AtFlags::empty());
+        }
+        Ok(directory)
     }
 
     /// All names but `.` and `..`.
@@ -256,15 +266,6 @@ impl Directory {
     /// The system's.
     pub fn metadata(&self) -> io::Result<Metadata> {
         self.file.metadata()
-    }
-
-    /// Sets the mode of the directory, ignoring the umask.
-    ///
-    /// # Errors
-    /// The system's.
-    pub fn set_mode(&self, mode: u32) -> io::Result<()> {
-        let mode = Mode::from_raw_mode(mode as RawMode);
-        Ok(rustix::fs::chmodat(&self.file, ".", mode, AtFlags::empty())?)
     }
 
     /// Syncs the directory: fsync(2).

@@ -1883,3 +1883,16 @@ fn moving_with_few_open_files_leaves_no_empty_directories() {
         );
     }
 }
+
+#[test]
+fn directories_that_are_made_for_moved_files_are_usable_by_their_owner_whatever_the_umask() {
+    let place = three();
+    let line = "umask 0777; exec \"$0\" dupes --action move --to new/away --keep newest --yes .";
+    let mut command = place.command_of("sh");
+    let program = place.command();
+    command.args(["-c", line]).arg(program.get_program());
+    Ended::of(command.spawn().unwrap()).succeeded();
+    let modes = ["new", "new/away"].map(|name| fs::metadata(place.path(name)).unwrap().mode() & 0o7777);
+    assert_eq!(modes, [0o700; 2]);
+    assert_eq!(left(&place).len(), 3);
+}
