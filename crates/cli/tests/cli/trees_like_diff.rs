@@ -220,6 +220,30 @@ fn trees_are_named_as_they_were_given() {
 }
 
 #[test]
+fn a_file_that_is_missing_is_empty_with_new_file_as_in_diff() {
+    if !has_gnu_diff() {
+        return;
+    }
+    let common = Common::new();
+    make_files(&common, &["file", "tree/file"]);
+    fs::write(common.directory().join("empty"), "").unwrap();
+    let names = ["file", "empty", "tree", "missing", "missing/below", "file/below"];
+    let mut equal = 0;
+    for options in [&["-rNq"][..], &["-rq", "--new-file"], &["-qN"], &["-rq"]] {
+        for one in names {
+            for other in names {
+                // Ours compares a file with a directory, not with the file of its name in there.
+                if [one, other].contains(&"tree") && [one, other].iter().any(|name| ["file", "empty"].contains(name)) {
+                    continue;
+                }
+                equal += u32::from(assert_as_diff(&common, &[options, &[one, other]].concat()));
+            }
+        }
+    }
+    assert!(equal > 9, "{equal}");
+}
+
+#[test]
 fn random_trees_differ_in_the_lines_of_diff() {
     if !has_gnu_diff() {
         return;

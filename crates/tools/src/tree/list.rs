@@ -12,7 +12,7 @@ use seekless_sys::extended_attributes;
 
 use super::batch::Matched;
 use super::directory::{Directory, Item, ListProgress, ListState};
-use super::look::{compare_metadata, compare_with_none, failed, failures};
+use super::look::{compare_metadata, compare_with_none, failed, failures, is_empty};
 use super::queue::Shared;
 use super::{EntryDifference, TreeFinding, TreeSide};
 use crate::walk::Named;
@@ -146,7 +146,11 @@ impl Shared<'_> {
                     continue;
                 }
                 (Some(side), _) if self.options.new_files && entry.kind == FileType::RegularFile => {
-                    state.add(number, name, compare_with_none(directory, listing.c_str(entry), side));
+                    state.add(
+                        number,
+                        name,
+                        compare_with_none(side, is_empty(directory, listing.c_str(entry), side)),
+                    );
                     continue;
                 }
                 (Some(side), _) => EntryDifference::OnlyIn(side, entry.kind),

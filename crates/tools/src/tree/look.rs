@@ -83,26 +83,28 @@ fn names_that_differ(one: &ExtendedAttributes, other: &ExtendedAttributes) -> Ve
     names
 }
 
-/// Compares a file that only one side has with an empty one. A size of 0 may mean that it is unknown, as in /proc.
-pub(super) fn compare_with_none(directory: &Directory, name: &CStr, side: TreeSide) -> Vec<TreeFinding> {
-    let is_empty = || -> Result<bool, (usize, io::Error)> {
-        let handles = directory.handles()?;
-        let at = handles.borrowed()[side as usize];
-        let looked = || -> io::Result<bool> {
-            if StatFacts::at(at, name)?.bytes > 0 {
-                return Ok(false);
-            }
-            let file = File::from(openat(at, name, FOUND_FILE, Mode::empty())?);
-            Ok(read_some(&file, &mut [0], 0)? == 0)
-        };
-        looked().map_err(|error| (side as usize, error))
+/// Whether a file is empty, or the side that failed and why. A size of 0 may mean that it is unknown, as in /proc.
+pub(super) fn is_empty(directory: &Directory, name: &CStr, side: TreeSide) -> Result<bool, (usize, io::Error)> {
+    let handles = directory.handles()?;
+    let at = handles.borrowed()[side as usize];
+    let looked = || -> io::Result<bool> {
+        if StatFacts::at(at, name)?.bytes > 0 {
+            return Ok(false);
+        }
+        let file = File::from(openat(at, name, FOUND_FILE, Mode::empty())?);
+        Ok(read_some(&file, &mut [0], 0)? == 0)
     };
+    looked().map_err(|error| (side as usize, error))
+}
+
+/// Compares a file that only one side has with an empty one.
+pub(super) fn compare_with_none(side: TreeSide, is_empty: Result<bool, (usize, io::Error)>) -> Vec<TreeFinding> {
     let other = if side == TreeSide::One {
         TreeSide::Other
     } else {
         TreeSide::One
     };
-    match is_empty() {
+    match is_empty {
         Ok(true) => Vec::new(),
         Ok(false) => {
             let contents = EntryDifference::Contents(ContentsDiffer::Ends(other, 0));

@@ -15,7 +15,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use rustix::fs::FileType;
 use seekless::batch::Heads;
 use seekless::facts::ProcessFacts;
-use seekless::files::{FileId, kind_of};
+use seekless::files::{FileId, kind_of, read_some};
 use seekless::plan::{self, BATCH, BatchPlan};
 use seekless::walk::{Limit, Listing, open_root};
 
@@ -23,9 +23,10 @@ use super::batch::{Matched, PairBatch, PairPiece, Pairs};
 use super::directory::{Directory, ListProgress};
 use super::large::Large;
 use super::list::DIRECTORY_WEIGHT;
+use super::look::compare_with_none;
 use super::pair::{ComparedPair, Means, OpenedPair};
 use super::tell::Teller;
-use super::{EntryDifference, TreeError, TreeFinding, TreeOptions, TreeSummary, TreeWatch};
+use super::{EntryDifference, TreeError, TreeFinding, TreeOptions, TreeSide, TreeSummary, TreeWatch};
 use crate::Stop;
 
 /// The number of waiting pairs at which listing ahead pauses.
@@ -63,7 +64,7 @@ enum Job {
 /// are symbolic links are followed.
 ///
 /// # Errors
-/// If a root is not accessible, or neither is a directory and not both are files. Errors below the roots are reported, and the comparison
+/// If a root is not accessible (one that is missing is empty if new files count), or neither is a directory and not both are files. Errors below the roots are reported, and the comparison
 /// continues.
 pub fn compare(
     one: &Path,
@@ -83,7 +84,7 @@ pub(super) fn compare_by(
     stop: &Stop,
     watch: &mut dyn TreeWatch,
 ) -> Result<TreeSummary, TreeError> {
-    let is_there = |side: usize| fs::metadata(roots[side]).is_ok_and(|found| found.is_dir());
+    let is_there = |side: usize| fs::metadata(roots[side]).is_ok_and(|found| found.is_dir() || found.is_file());
     let is_gone = |side: usize| fs::metadata(roots[side]).is_err_and(|error| error.kind() == ErrorKind::NotFound);
     let only = [0, 1]
         .into_iter()
@@ -107,7 +108,11 @@ pub(super) fn compare_by(
     if kinds != [FileType::Directory; 2] {
         if kinds == [FileType::RegularFile; 2] {
             let mut compared = ComparedPair::default();
-            if let Some(opened) = OpenedPair::new(|side| fs::File::open(roots[side]), options, &mut compared) {
+            if let Some(only) = only {
+                let read = fs::File::open(one).and_then(|file| read_some(&file, &mut [0], 0));
+                let is_empty = read.map(|bytes| bytes == 0).map_err(|error| (only, error));
+                compared.found = compare_with_none(TreeSide::BOTH[only], is_empty);
+            } else if let Some(opened) = OpenedPair::new(|side| fs::File::open(roots[side]), options, &mut compared) {
                 opened.compare_alone(&mut shared.means(), &mut compared);
             }
             shared.count(|done| {

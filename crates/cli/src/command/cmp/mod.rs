@@ -62,15 +62,16 @@ pub fn called() -> ControlFlow<ExitCode, Option<Vec<OsString>>> {
     ControlFlow::Break(run(&program, words))
 }
 
-/// Whether an option selects trees: `-r`, alone or with other letters that trees accept.
+/// Whether an option selects trees: `-r`, or `-N`, which cmp lacks, alone or with other letters that trees accept.
 fn is_for_trees(word: &OsStr) -> bool {
     let word = word.as_bytes();
     // What follows `x` or `X` is its value.
     let letters = word
         .strip_prefix(b"-")
         .and_then(|word| word.split(|letter| b"xX".contains(letter)).next());
-    let letters = letters.filter(|letters| letters.contains(&b'r'));
+    let letters = letters.filter(|letters| letters.iter().any(|letter| b"rN".contains(letter)));
     word == b"--recursive"
+        || word == b"--new-file"
         || word.starts_with(b"--same-size")
         || letters.is_some_and(|letters| letters.iter().all(|letter| b"rsqNh0".contains(letter)))
 }

@@ -61,7 +61,7 @@ pub struct Arguments {
     /// Print nothing, and stop at the first difference; only set the exit code
     #[arg(long, short = 's', visible_alias = "silent", conflicts_with_all = ["brief", "stats", "json", "jsonl", "null"])]
     quiet: bool,
-    /// Treat a file or directory that only one tree has as empty in the other
+    /// Treat a file or directory that only one tree has as empty in the other, and a missing operand as empty
     #[arg(long, short = 'N')]
     new_file: bool,
     /// Skip files and directories whose name matches GLOB, or whose path below a tree does if GLOB has a slash
