@@ -78,6 +78,7 @@ fn of_bench(error: &BenchError) -> Option<&'static str> {
         BenchError::Look { .. } => "name an existing directory",
         BenchError::NotADirectory { .. } => "--dir takes a directory; --file takes a file to read",
         BenchError::ReadOnly { .. } => "use --file to read a file on it",
+        BenchError::FileChanged { .. } => "try again when nothing changes the file, or read a copy of it",
         BenchError::NoTestFiles { .. } => "choose another directory with --dir",
         BenchError::NoSpace { .. } => "free some space, or choose a smaller --size",
         BenchError::MostWritten { .. } => "use a larger --most-written, or a smaller --size",

@@ -225,6 +225,58 @@ fn an_interrupt_ends_the_warming_of_a_large_file_at_once() {
     assert!(started.elapsed().as_secs_f64() < 2.0, "{:?}", started.elapsed());
 }
 
+#[test]
+fn a_file_that_changes_during_the_run_ends_it_with_an_error_that_names_it() {
+    type Change = fn(&std::path::Path);
+    let shrunk: Change = |path| {
+        fs::File::options()
+            .write(true)
+            .open(path)
+            .unwrap()
+            .set_len(5000)
+            .unwrap();
+    };
+    let removed: Change = |path| fs::remove_file(path).unwrap();
+    let fifo: Change = |path| {
+        fs::remove_file(path).unwrap();
+        let mode = rustix::fs::Mode::from_raw_mode(0o644);
+        rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    };
+    for (change, told) in [
+        (shrunk, "it shrank from 3145728 B to 5000 B during the run"),
+        (removed, "it was removed during the run"),
+        (fifo, "it was replaced by a FIFO during the run"),
+    ] {
+        let place = Place::new();
+        let path = place.file("big", &vec![7; 3 << 20]);
+        let words = [
+            "bench",
+            "read",
+            "--file",
+            "big",
+            "--cache",
+            "warm",
+            "--methods",
+            "read/{sync,mmap}*",
+            "--rounds",
+            "900",
+        ];
+        let child = place.command().args(words).spawn().unwrap();
+        std::thread::sleep(std::time::Duration::from_secs(4));
+        change(&path);
+        let ended = super::place::Ended::of(child);
+        assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+        assert!(ended.stderr.contains(&format!("big: {told}")), "{}", ended.stderr);
+        assert!(
+            ended.stderr.contains("hint: try again when nothing changes the file"),
+            "{}",
+            ended.stderr
+        );
+        // What was measured before is kept.
+        assert!(place.only_run().trials.iter().any(|trial| trial.valid));
+    }
+}
+
 /// The names in the place's directory.
 fn names(place: &Place) -> Vec<OsString> {
     let entries = fs::read_dir(place.directory()).unwrap();

@@ -126,11 +126,11 @@ const LEAST_FITTING: u64 = 4 << 20;
 
 /// How fast the middle of a file is read: 32 MiB of it, or as much as a quarter of a second allows.
 fn read_rate(path: &Path, bytes: u64) -> std::io::Result<f64> {
-    let file = std::fs::File::open(path)?;
+    let file = cache::CachedFile::open(path).map_err(std::io::Error::other)?;
     let mut buffer = vec![0; 1 << 20];
     let (start, mut read) = (Instant::now(), 0_u64);
     while read < CALIBRATION_BYTES && start.elapsed() < Duration::from_millis(250) {
-        match file.read_at(&mut buffer, bytes / 2 + read)? {
+        match file.file().read_at(&mut buffer, bytes / 2 + read)? {
             0 => break,
             count => read += count as u64,
         }

@@ -48,6 +48,25 @@ impl UserFile {
     }
 }
 
+/// What became of a file of the user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FileChange {
+    /// It has no name any more.
+    #[error("it was removed")]
+    Removed,
+    /// Its name leads to something else.
+    #[error("it was replaced by {0}")]
+    Replaced(&'static str),
+    /// It has another size, in bytes.
+    #[error("it {} from {from} B to {to} B", if to < from { "shrank" } else { "grew" })]
+    Size {
+        /// When the run began.
+        from: u64,
+        /// Now.
+        to: u64,
+    },
+}
+
 seekless_record::words! {
     /// Why a file is left out.
     Unfit {

@@ -23,7 +23,7 @@ use std::time::Duration;
 use seekless_record::{Cache, Drop, Phase, Revision, Run, Status};
 use seekless_results::{bytes, why_missing};
 
-pub use self::existing::LeftOut;
+pub use self::existing::{FileChange, LeftOut};
 pub use self::resume::Obstacle;
 use self::session::BenchSession;
 use self::storage::MeasuredStorage;
@@ -185,6 +185,14 @@ pub enum BenchError {
     /// The file to read is empty.
     #[error("{}: the file is empty, so there is nothing to time", .0.display())]
     Empty(PathBuf),
+    /// The file to read is no longer what it was when the run began.
+    #[error("{}: {change} during the run", path.display())]
+    FileChanged {
+        /// The file.
+        path: PathBuf,
+        /// What became of it.
+        change: FileChange,
+    },
     /// There is no room for the test files.
     #[error(
         "{}: {} needed for the test files, {} free (a tenth of the free space is never used)",

@@ -293,10 +293,12 @@ impl<'a> BenchSession<'a> {
                     made => made?,
                 },
                 Next::Trial(turn) => {
-                    self.trial(&mut decider, turn)?;
-                    if self.clock.checkpoint.elapsed() >= self.bench.checkpoint {
+                    let tried = self.trial(&mut decider, turn);
+                    let is_due = self.clock.checkpoint.elapsed() >= self.bench.checkpoint;
+                    if is_due || tried.is_err() && !self.run.trials.is_empty() {
                         self.tell_checkpoint();
                     }
+                    tried?;
                 }
             }
         }

@@ -2,18 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
 use seekless::cache::{self, CachedFile, Resident};
+use seekless::files::{kind_of, with_article};
 use seekless::method::Operation;
 use seekless::{Method, Probe, StorageFacts};
 use seekless_record::{self as record, Status};
 use seekless_results::DeviceKind;
 
-use super::existing::Tree;
+use super::existing::{FileChange, Tree};
 use super::first_touch::FirstTouch;
 use super::trial::Unrecorded;
 use super::{Bench, BenchError};
@@ -252,6 +253,27 @@ impl MeasuredStorage {
     pub fn given_file(&self) -> Option<&TestFile> {
         let has_file = self.scratch.is_none() && self.first_touch.is_none();
         self.files.values().flatten().next().filter(|_| has_file)
+    }
+
+    /// Fails if the given file was removed, replaced by what is not a regular file, or has another size.
+    pub fn require_given(&self) -> Result<(), BenchError> {
+        let Some(TestFile { path, bytes, .. }) = self.given_file() else {
+            return Ok(());
+        };
+        let change = match fs::metadata(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => FileChange::Removed,
+            Ok(now) if !now.is_file() => FileChange::Replaced(with_article(kind_of(&now))),
+            Ok(now) if now.len() != *bytes => FileChange::Size {
+                from: *bytes,
+                to: now.len(),
+            },
+            // What cannot be examined, the next trial tells.
+            _ => return Ok(()),
+        };
+        Err(BenchError::FileChanged {
+            path: path.clone(),
+            change,
+        })
     }
 
     /// A part of the given file, drawn by a seed; the same for all trials of a round.

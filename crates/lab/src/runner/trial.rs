@@ -51,7 +51,14 @@ impl BenchSession<'_> {
     /// Runs one trial and records it, or the failure of its entry. After the first measurement, an error ends only its
     /// entry, not the run.
     pub(super) fn trial(&mut self, decider: &mut Decider, turn: Turn) -> Result<(), BenchError> {
-        match self.try_trial(decider, turn) {
+        let storage = self.run.contests[turn.contest].storage;
+        self.storages[storage].require_given()?;
+        let tried = self.try_trial(decider, turn);
+        let is_valid = tried.is_ok() && self.run.trials.last().is_some_and(|trial| trial.valid);
+        if !is_valid && !self.stop.is_requested() {
+            self.storages[storage].require_given()?;
+        }
+        match tried {
             Ok(()) | Err(Unrecorded::LeftOut) => {}
             Err(Unrecorded::Retired(status)) => self.retire(turn, status),
             // The entry did not fail.

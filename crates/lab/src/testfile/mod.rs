@@ -4,13 +4,13 @@ mod check;
 mod set;
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+use seekless::cache::CachedFile;
 use seekless::{Chunk, Consumer, Visits};
 
 use self::check::CHECK_BYTES;
@@ -171,9 +171,11 @@ impl TestFile {
             zeros,
         }) = &self.made_of
         else {
-            let file = File::open(&self.path)?;
+            let file = CachedFile::open(&self.path).map_err(io::Error::other)?;
             let start = self.part_start.unwrap_or(0);
-            return Ok(Box::new(move |offset, bytes| file.read_exact_at(bytes, start + offset)));
+            return Ok(Box::new(move |offset, bytes| {
+                file.file().read_exact_at(bytes, start + offset)
+            }));
         };
         let mut generators = BTreeMap::new();
         Ok(Box::new(move |offset, bytes| {

@@ -1,6 +1,6 @@
 //! Tests of test files.
 
-use std::fs;
+use std::fs::{self, File};
 
 use seekless_record::Differ;
 

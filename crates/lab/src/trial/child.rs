@@ -45,6 +45,8 @@ pub fn serve(input: &mut dyn BufRead, output: &mut dyn Write) -> io::Result<()> 
         }
     });
     let outcome: Outcome = match report {
+        // Nobody waits for an outcome any more.
+        Err(TrialError::System(error)) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
         Err(TrialError::System(error)) => return Err(error),
         other => other.map_err(|error| status_of(&error)),
     };
