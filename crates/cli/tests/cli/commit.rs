@@ -58,6 +58,35 @@ fn appends_of_each_block_and_number_of_writers_are_ranked_apart_timed_and_checke
 }
 
 #[test]
+fn large_blocks_are_appended_a_few_times_and_that_is_said() {
+    let place = Place::new();
+    let words = [
+        "bench",
+        "commit",
+        "--block",
+        "64M",
+        "--methods",
+        "write/sync,block=64M,write-through",
+        "--notes",
+        "--budget",
+        "1s",
+        "--most-written",
+        "2G",
+    ];
+    let ended = place.run(&words).succeeded();
+    let run = place.only_run();
+    let appends: Vec<_> = run.contests.iter().filter_map(|contest| contest.random).collect();
+    assert!(appends.iter().all(|appends| appends.requests == 1), "{appends:?}");
+    let choice = "128 to 8,192; of large blocks, fewer: at most 128 MiB in a trial";
+    assert!(
+        run.choices.iter().any(|made| made.contains(choice)),
+        "{:?}",
+        run.choices
+    );
+    assert!(ended.stderr.contains("Writes at most"), "{}", ended.stderr);
+}
+
+#[test]
 fn only_durable_sequential_writes_append() {
     let place = Place::new();
     for (operation, method) in [

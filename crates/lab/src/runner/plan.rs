@@ -9,7 +9,9 @@ use seekless_results::{chosen_size, contending_time, deciding_trials, has_small_
 
 use super::Bench;
 use super::existing::Tree;
-use super::size::{SUSTAINED_BYTES, Speeds, choose_size, choose_sustained, contest_of, group_cost, requests};
+use super::size::{
+    SUSTAINED_BYTES, Speeds, appended_bytes, choose_size, choose_sustained, contest_of, group_cost, requests,
+};
 use super::skip::{Skip, has_second, read_bytes};
 use super::storage::MeasuredStorage;
 use crate::cgroup;
@@ -152,7 +154,9 @@ impl Planner<'_> {
             );
         }
         if plan.common.target == Target::Append {
-            return (0, "as many appends as take at most 0.3 s, 128 to 8,192".to_owned());
+            let most = chosen_size(appended_bytes(self.speeds));
+            let choice = "as many appends as take at most 0.3 s, 128 to 8,192; of large blocks, fewer";
+            return (0, format!("{choice}: at most {most} in a trial"));
         }
         let known = known_size(self.bench, plan).filter(|bytes| (1..=self.speeds.limit_bytes).contains(bytes));
         let bytes = known.unwrap_or_else(|| choose_size(plan, &self.caches_of(plan), share, self.speeds));
@@ -194,7 +198,7 @@ impl Planner<'_> {
                             block_bytes,
                             depth,
                             reads_percent,
-                            requests: requests(depth, &contest, share, self.speeds),
+                            requests: requests((block_bytes, depth), &contest, share, self.speeds),
                         });
                         fit_appends(&mut contest, bytes);
                         contest.layout = (*layout != Layout::Dense).then(|| layout.to_string());

@@ -153,16 +153,33 @@ pub(super) const MEMORY_REQUEST: Duration = Duration::from_micros(2);
 /// Devices process about this many requests in parallel.
 const PARALLEL: u32 = 8;
 
-/// The most time that the appends of a trial should take, and their numbers: as many as fit, but at least the fewest.
+/// The most time that the appends of a trial should take, and their numbers: as many as fit. However long they take, there are
+/// some, but no more than may be written.
 const APPENDS: Duration = Duration::from_millis(300);
-const APPEND_LADDER: [u32; 4] = [1 << 7, 1 << 9, 1 << 11, 1 << 13];
+const APPEND_LADDER: [u32; 7] = [1, 1 << 3, 1 << 5, SOME_APPENDS, 1 << 9, 1 << 11, 1 << 13];
+const SOME_APPENDS: u32 = 1 << 7;
+/// The part of what the trials of a plan may write that the appends of one may.
+const APPENDS_PART: u64 = 16;
+
+/// The most bytes that the appends of a trial write.
+pub(super) fn appended_bytes(speeds: &Speeds) -> u64 {
+    speeds.most_written / APPENDS_PART
+}
 
 /// The number of random requests of a trial in each file, if it has as many blocks, or of its appends: as many as fit into a trial's
 /// share of the budget, if there is one.
-pub(super) fn requests(depth: u32, contest: &Contest, share: Option<Duration>, speeds: &Speeds) -> u32 {
-    let each = request_time(depth, contest, speeds);
+pub(super) fn requests(
+    (block_bytes, depth): (u64, u32),
+    contest: &Contest,
+    share: Option<Duration>,
+    speeds: &Speeds,
+) -> u32 {
+    let each = request_time(block_bytes, depth, contest, speeds);
     if contest.target == Target::Append {
-        let fits = |appends: &u32| each * *appends <= APPENDS;
+        let fits = |&appends: &u32| {
+            let is_allowed = u64::from(appends).saturating_mul(block_bytes) <= appended_bytes(speeds);
+            is_allowed && (appends <= SOME_APPENDS || each * appends <= APPENDS)
+        };
         return APPEND_LADDER.into_iter().rev().find(fits).unwrap_or(APPEND_LADDER[0]);
     }
     let besides = speeds.overhead + Duration::from_secs_f64(checking_seconds(contest, speeds));
@@ -172,10 +189,12 @@ pub(super) fn requests(depth: u32, contest: &Contest, share: Option<Duration>, s
 }
 
 /// The mean time of a request, over those in flight.
-fn request_time(depth: u32, contest: &Contest, speeds: &Speeds) -> Duration {
+fn request_time(block_bytes: u64, depth: u32, contest: &Contest, speeds: &Speeds) -> Duration {
     let alone = match (contest.cache, contest.durability) {
         // Writers wait for one another.
-        _ if contest.target == Target::Append => return speeds.append,
+        _ if contest.target == Target::Append => {
+            return speeds.append + Duration::from_secs_f64(block_bytes as f64 / speeds.write);
+        }
         (Cache::Warm, Durability::None) => return MEMORY_REQUEST,
         // As an append, each waits for the device.
         (_, Durability::WriteThrough) => speeds.random_read.max(speeds.append),
@@ -204,7 +223,7 @@ fn trial_cost(contest: &Contest, speeds: &Speeds) -> Duration {
     let seconds = match (contest.operation, contest.random) {
         (_, Some(random)) => {
             let requests = (u64::from(random.requests)).min(contest.size_bytes.div_ceil(random.block_bytes));
-            let each = request_time(random.depth, contest, speeds);
+            let each = request_time(random.block_bytes, random.depth, contest, speeds);
             requests as f64 * f64::from(contest.files) * each.as_secs_f64() + checking_seconds(contest, speeds)
         }
         (Operation::Read, None) => read,
@@ -349,7 +368,7 @@ mod tests {
                 durability,
                 ..Contest::default()
             };
-            requests(depth, &contest, share, &Speeds { random_read, ..SPEEDS })
+            requests((4096, depth), &contest, share, &Speeds { random_read, ..SPEEDS })
         };
         let made = |microseconds, depth, durability| shared(None, microseconds, depth, durability);
         assert_eq!(made(10_000, 1, Durability::None), 1024);
@@ -362,17 +381,21 @@ mod tests {
             cache: Cache::Warm,
             ..Contest::default()
         };
-        assert_eq!(requests(1, &warm, None, &SPEEDS), 16_384);
-        let appended = |microseconds| {
+        assert_eq!(requests((4096, 1), &warm, None, &SPEEDS), 16_384);
+        let appended = |(microseconds, block_bytes)| {
             let contest = Contest {
                 target: Target::Append,
                 durability: Durability::WriteThrough,
                 ..Contest::default()
             };
             let append = Duration::from_micros(microseconds);
-            requests(1, &contest, None, &Speeds { append, ..SPEEDS })
+            requests((block_bytes, 1), &contest, None, &Speeds { append, ..SPEEDS })
         };
-        assert_eq!([10_000, 1000, 100, 5].map(appended), [128, 128, 2048, 8192]);
+        let small = [10_000, 1000, 100, 5].map(|microseconds| (microseconds, 4096));
+        assert_eq!(small.map(appended), [128, 128, 2048, 8192]);
+        // A sixteenth of 8 GiB.
+        let large = [4 << 20, 16 << 20, 64 << 20, 1 << 30].map(|block_bytes| (1000, block_bytes));
+        assert_eq!(large.map(appended), [128, 32, 8, 1]);
     }
 
     #[test]
