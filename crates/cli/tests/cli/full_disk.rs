@@ -165,6 +165,9 @@ fn no_more_is_written_than_allowed_and_what_cannot_fit_is_refused_first() {
         assert!(is_told, "{refusal}");
         assert!(place.saved().is_empty());
     }
+    // Each of 10,000 updates changes a block.
+    let words = ["bench", "update", "--budget", "1s", "--most-written", "60M"];
+    assert!(place.run(&words).refused().contains("write 109 MiB"));
     let words = [
         "bench",
         "write",

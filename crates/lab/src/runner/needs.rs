@@ -4,14 +4,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use seekless::method::Operation;
-use seekless_record::{Contest, Entry, Run, Target};
+use seekless::method::{Durability, Operation};
+use seekless_record::{Contest, Entry, Run, Target, UpdateAccount};
 use seekless_results::{CONFIRMING_ROUNDS, Decider, Group, has_target, planned_trials};
 
 use super::storage::MeasuredStorage;
 use super::trial::is_small_and_warm;
 use super::{Bench, BenchError, Event};
 use crate::testfile::TestFileSet;
+use crate::updates;
 
 /// What is to be measured, and where.
 pub(super) struct Needs<'a> {
@@ -193,11 +194,37 @@ pub(super) fn written_bytes(contest: &Contest) -> u64 {
     of_one.saturating_mul(u64::from(contest.files))
 }
 
-/// The same with the file that is made for the trial, if it is overwritten; one with random overwrites is made only once.
+/// The most that a trial writes, with the file that is made for it if it is overwritten; one with random overwrites is made only
+/// once. A method of updating may write all of the file, or each update by itself.
 pub(super) fn trial_bytes(contest: &Contest) -> u64 {
+    let all = written_bytes(contest);
     let is_made = contest.target == Target::Overwrite && contest.random.is_none();
-    written_bytes(contest).saturating_mul(if is_made { 2 } else { 1 })
+    let written = contest.updates.map_or(all, |pattern| {
+        let count = updates::count(&pattern, contest.size_bytes).saturating_mul(u64::from(contest.files));
+        changed_bytes(contest, count, count.saturating_mul(pattern.bytes)).max(all)
+    });
+    written.saturating_add(if is_made { all } else { 0 })
 }
+
+/// The same once it is known what a trial of an update wrote.
+pub(super) fn trial_wrote(contest: &Contest, updated: &UpdateAccount) -> u64 {
+    changed_bytes(contest, updated.writes, updated.written_bytes).saturating_add(written_bytes(contest))
+}
+
+/// The bytes of the blocks that reach the device by a number of writes, of so many bytes together. Unless each write waits for the
+/// device, a block of the file is written once.
+fn changed_bytes(contest: &Contest, writes: u64, bytes: u64) -> u64 {
+    let of_each = bytes.saturating_add(writes.saturating_mul(BLOCK_BYTES));
+    let is_written_through = contest.durability == Durability::WriteThrough;
+    of_each.min(if is_written_through {
+        u64::MAX
+    } else {
+        written_bytes(contest)
+    })
+}
+
+/// The block of most file systems, and the page of the page cache.
+const BLOCK_BYTES: u64 = 4096;
 
 /// The most that a turn of a contest writes, with a trial before it that is discarded.
 pub(super) fn turn_bytes(contest: &Contest) -> u64 {
@@ -244,4 +271,44 @@ fn within_reach(groups: &[Group], budget: Option<Duration>) -> &[Group] {
         begins
     });
     &groups[..begin.count()]
+}
+
+#[cfg(test)]
+mod tests {
+    use seekless_record::{Draw, UpdatePattern};
+
+    use super::*;
+
+    #[test]
+    fn small_updates_write_the_blocks_that_they_change_each_time_if_written_through() {
+        let contest = |durability| Contest {
+            operation: Operation::Update,
+            target: Target::Overwrite,
+            size_bytes: 4 << 20,
+            files: 1,
+            durability,
+            updates: Some(UpdatePattern {
+                bytes: 4,
+                every_bytes: 512,
+                draw: Draw::Ascending,
+            }),
+            ..Contest::default()
+        };
+        let (through, at_end) = (contest(Durability::WriteThrough), contest(Durability::Fsync));
+        let each = 8192 * (4 + 4096);
+        assert_eq!([&through, &at_end].map(trial_bytes), [(4 << 20) + each, 8 << 20]);
+        let updated = |writes, written_bytes| UpdateAccount {
+            writes,
+            written_bytes,
+            ..UpdateAccount::default()
+        };
+        for (writes, bytes, of_through, of_end) in [
+            (8192, 8192 * 4, each, 4 << 20),
+            (1, 4 << 20, (4 << 20) + 4096, 4 << 20),
+            (10, 40, 41_000, 41_000),
+        ] {
+            let wrote = [&through, &at_end].map(|contest| trial_wrote(contest, &updated(writes, bytes)) - (4 << 20));
+            assert_eq!(wrote, [of_through, of_end], "{writes}");
+        }
+    }
 }

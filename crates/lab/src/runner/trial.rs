@@ -12,7 +12,7 @@ use seekless_results::{Decider, Turn, chosen_size, has_settled, title};
 use super::apart::Apart;
 use super::check::{Invalid, STRAY_PART, mode_of};
 use super::existing::UserFile;
-use super::needs::{trial_bytes, writes};
+use super::needs::{trial_bytes, trial_wrote, writes};
 use super::setup::TrialSetup;
 use super::size::{SEVERAL_BYTES, all_bytes};
 use super::storage::MeasuredStorage;
@@ -102,6 +102,10 @@ impl BenchSession<'_> {
         }
         self.note_written(&setup, measured.is_ok());
         let (report, state) = measured?;
+        if let Some(updated) = &report.trial.updated {
+            self.written_bytes =
+                self.written_bytes.saturating_sub(trial_bytes(&contest)) + trial_wrote(&contest, updated);
+        }
         let mut trial = Trial {
             contest: turn.contest,
             entry: turn.entry,
