@@ -71,6 +71,7 @@ impl RunWatch for BenchProgress {
                 space_bytes,
                 expected,
                 needed,
+                least,
                 contests,
                 entries,
                 one_by_one,
@@ -83,6 +84,13 @@ impl RunWatch for BenchProgress {
                     self.say(&format!(
                         "Writes at most {most} in total (about {about} expected), {space} at a time. \
                          Takes about {expected_time}."
+                    ));
+                }
+                if let Some(least) = least {
+                    let least_time = whole_time(*least);
+                    self.say(&format!(
+                        "Preparing the test files and one trial take about {least_time}, longer than the budget: \
+                         --size takes smaller files."
                     ));
                 }
                 if *one_by_one {

@@ -112,8 +112,10 @@ pub enum Event<'a> {
         space_bytes: u64,
         /// How long the run is expected to take.
         expected: Duration,
-        /// An estimate of the time that three rounds of everything, and the following rounds, need.
+        /// An estimate of the time that three rounds of everything, and the following rounds, need, with preparing the files.
         needed: Duration,
+        /// What preparing the files and one trial take, if that is more than the budget.
+        least: Option<Duration>,
         /// Contests that are not settled yet.
         contests: usize,
         /// Methods and commands in them that are still measured.

@@ -8,6 +8,7 @@ use seekless::method::{Durability, Operation};
 use seekless_record::{Contest, Entry, Run, Target, UpdateAccount};
 use seekless_results::{CONFIRMING_ROUNDS, Decider, Group, has_target, planned_trials};
 
+use super::size::{Speeds, expected};
 use super::storage::MeasuredStorage;
 use super::trial::is_small_and_warm;
 use super::{Bench, BenchError, Event};
@@ -19,8 +20,7 @@ pub(super) struct Needs<'a> {
     pub bench: &'a Bench,
     pub run: &'a Run,
     pub storages: &'a [MeasuredStorage],
-    /// How fast the slowest storage is written.
-    pub write_bytes_per_ms: u64,
+    pub speeds: &'a Speeds,
     /// What was written to learn that.
     pub calibrated_bytes: u64,
 }
@@ -42,7 +42,7 @@ impl Needs<'_> {
     /// [`BenchError::NoSpace`].
     pub fn planned(&self, decider: &Decider) -> Result<Event<'static>, BenchError> {
         let groups = &decider.groups;
-        let needed: Duration = groups.iter().map(|group| group.expected).sum();
+        let trials: Duration = groups.iter().map(|group| group.expected).sum();
         let budget = self.bench.rounds.is_none().then_some(self.bench.budget);
         let limit = budget.filter(|_| decider.one_by_one);
         let likely = within_reach(groups, limit);
@@ -75,7 +75,7 @@ impl Needs<'_> {
         // Trials only write within the budget, however fast they are. A sustained write checks the time itself, and may
         // be faster than measured before.
         if let Some(budget) = budget {
-            let most = (budget.as_millis() as u64).saturating_mul(self.write_bytes_per_ms);
+            let most = (budget.as_millis() as u64).saturating_mul(self.speeds.write_bytes_per_ms);
             let most = most.saturating_mul(self.storages.len() as u64);
             let sustained = reached_contests().filter(|contest| contest.sustained);
             let sustained = sustained.map(|contest| written_bytes(contest).saturating_mul(writers(contest) as u64));
@@ -96,7 +96,17 @@ impl Needs<'_> {
         // not fit is refused.
         let largest = reached_contests().map(turn_bytes).max().unwrap_or_default();
         let made = (0..self.storages.len()).map(|index| self.made_bytes(reached, index));
-        write_bytes = write_bytes.max(made.fold(largest, u64::saturating_add));
+        let made_bytes = made.fold(0, u64::saturating_add);
+        write_bytes = write_bytes.max(made_bytes.saturating_add(largest));
+        // The answers of a file that was made are found once.
+        let answering = Duration::from_secs_f64(made_bytes as f64 / self.speeds.check);
+        let preparing = Duration::from_millis(made_bytes / self.speeds.write_bytes_per_ms.max(1)) + answering;
+        let needed = trials.saturating_add(preparing);
+        let first = groups
+            .first()
+            .map(|group| expected(self.bench, &self.run.contests, group, self.speeds, 1));
+        let least = budget.map(|budget| preparing + first.unwrap_or_default().min(budget));
+        let least = least.filter(|least| budget.is_some_and(|budget| *least > budget));
         let most = self.bench.most_written.unwrap_or(u64::MAX);
         write_bytes = write_bytes.min(most.saturating_sub(self.calibrated_bytes));
         expected_write_bytes = expected_write_bytes.min(write_bytes);
@@ -104,8 +114,9 @@ impl Needs<'_> {
             write_bytes,
             expected_write_bytes,
             space_bytes,
-            expected: budget.unwrap_or(needed),
+            expected: least.or(budget).unwrap_or(needed),
             needed,
+            least,
             contests: groups.iter().map(|group| group.contests.len()).sum(),
             entries: groups.iter().map(|group| group.active(self.run).len()).sum(),
             one_by_one: decider.one_by_one,

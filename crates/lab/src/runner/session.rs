@@ -134,13 +134,12 @@ impl<'a> BenchSession<'a> {
             bench: self.bench,
             run: &self.run,
             storages: &self.storages,
-            write_bytes_per_ms: speeds.write_bytes_per_ms,
+            speeds: &speeds,
             calibrated_bytes: self.bytes_before_trials(),
         };
         let planned = needs.planned(&decider)?;
         if let Event::Planned {
             write_bytes,
-            expected,
             needed,
             one_by_one,
             ..
@@ -153,7 +152,7 @@ impl<'a> BenchSession<'a> {
                      the smallest files first. `seekless bench --resume {}` measures the rest; --methods and --size \
                      choose less.",
                     needed.as_secs().div_ceil(60),
-                    expected.as_secs(),
+                    self.bench.budget.as_secs(),
                     self.run.id,
                 ));
             }
