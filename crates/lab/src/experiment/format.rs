@@ -1,18 +1,22 @@
 //! The TOML form of an experiment: reading it, checking it, and saying where it is wrong.
 
+mod words;
+
 use std::fs;
 use std::ops::Range;
 use std::path::Path;
 
-use seekless::method::{AccessPattern, Choice, did_you_mean, format_size, parse_size};
+use seekless::method::{AccessPattern, Choice, format_size};
 use seekless::{Method, Operation};
 use seekless_record::{Cache, Command, Differ, Subject, Target};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use toml::Spanned;
 
+pub use self::words::one_of;
+use self::words::push_distinct;
+pub(super) use self::words::{distinct, operation, size_of, visible};
 use super::command::{CommandText, commands};
-use super::error::nearest;
 use super::published::{ColumnText, PublishedText, column, published};
 use super::updates::{UpdatesText, updates};
 use super::{ContestPlan, Experiment, ExperimentError, Size, entry, expand, syntax};
@@ -277,31 +281,6 @@ fn memory(caches: &[Cache], text: Option<&Spanned<String>>) -> Checked<Option<u6
     Ok(bytes)
 }
 
-pub(super) fn operation(word: &Spanned<String>) -> Checked<Operation> {
-    one_of(word, "operation", &Operation::ALL.map(|known| (known.name(), known)))
-}
-
-/// A name that a line of text can show.
-pub(super) fn visible<'a>(name: &'a Spanned<String>, of: &str) -> Checked<&'a String> {
-    let text = name.get_ref();
-    let is_invisible = text.trim().is_empty() || text.chars().any(char::is_control);
-    let must = format!("the name of a {of} must have visible characters only");
-    refuse(Some(name), is_invisible, must)?;
-    Ok(text)
-}
-
-/// The value of a word, or an error with the words there are.
-pub fn one_of<T: Copy>(word: &Spanned<String>, what: &str, known: &[(&str, T)]) -> Checked<T> {
-    let given = word.get_ref();
-    if let Some((_, value)) = known.iter().find(|(name, _)| name == given) {
-        return Ok(*value);
-    }
-    let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
-    let nearest = did_you_mean(&nearest(given, names.iter().copied()));
-    let names = names.join(", ");
-    problem(word, format!("invalid {what} `{given}`{nearest}; valid here: {names}"))
-}
-
 fn methods(operation: Operation, text: &ContestText) -> Checked<Vec<Choice>> {
     let blocks = text.blocks.iter().flat_map(Spanned::get_ref);
     let blocks = blocks
@@ -325,22 +304,6 @@ fn labels(text: &ContestText) -> Vec<(Method, String)> {
         .collect()
 }
 
-fn push_distinct<T: PartialEq>(list: &mut Vec<T>, items: impl IntoIterator<Item = T>) {
-    for item in items {
-        if !list.contains(&item) {
-            list.push(item);
-        }
-    }
-}
-
-pub(super) fn size_of(text: &Spanned<String>, what: &str) -> Checked<u64> {
-    match parse_size(text.get_ref()) {
-        Ok(0) => problem(text, format!("a {what} must have at least one byte")),
-        Ok(bytes) => Ok(bytes),
-        Err(message) => problem(text, message),
-    }
-}
-
 fn sizes(text: Option<&Words>) -> Checked<Vec<Size>> {
     let Some(text) = text else { return Ok(vec![Size::Auto]) };
     let size = |text: &Spanned<String>| match text.get_ref().as_str() {
@@ -358,25 +321,6 @@ fn files(text: Option<&Spanned<u32>>) -> Checked<Option<u32>> {
     let is_wrong = count.is_some_and(|count| !(1..=MOST_FILES).contains(&count));
     refuse(text, is_wrong, format!("a trial must have 1 to {MOST_FILES} files"))?;
     Ok(count)
-}
-
-/// The distinct values of a list that has at least one.
-pub(super) fn distinct<V, T: PartialEq>(
-    list: &Spanned<Vec<Spanned<V>>>,
-    what: &str,
-    read: impl Fn(&Spanned<V>) -> Checked<T>,
-) -> Checked<Vec<T>> {
-    let is_empty = list.get_ref().is_empty();
-    refuse(
-        Some(list),
-        is_empty,
-        format!("give at least one {what}, or omit the key"),
-    )?;
-    let mut values = Vec::new();
-    for item in list.get_ref() {
-        push_distinct(&mut values, [read(item)?]);
-    }
-    Ok(values)
 }
 
 /// A fresh write has no file that could be cached. A file that is written over may be left as it is.
