@@ -42,6 +42,8 @@ pub struct Cli {
     command: Command,
     #[command(flatten)]
     color: Color,
+    #[command(flatten)]
+    no_profile: profile::NoProfile,
 }
 
 const EXAMPLES: &str = "\
@@ -195,6 +197,7 @@ fn warn_unless(configured: anyhow::Result<()>) {
 
 /// Runs a command. If it needs the user's configuration, that must have been loaded.
 pub fn run(cli: Cli, configured: anyhow::Result<()>) -> Result<ExitCode, Failure> {
+    cli.no_profile.heed();
     match cli.command {
         Command::Bench(_) | Command::Runs(_) | Command::Report(_) => configured?,
         // The first two are started by a command that loaded it, and completion is silent.

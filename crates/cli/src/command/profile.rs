@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
 use clap::{Args, Subcommand};
-use seekless::profile::{StorageProfile, Unfit, directories};
+use seekless::profile::{StorageProfile, Unfit, directories, without_profiles};
 use seekless_record::Storage;
 use seekless_results::visible;
 
@@ -34,6 +34,23 @@ pub struct Arguments {
     command: Option<Command>,
     #[command(flatten)]
     show: Show,
+}
+
+/// The option, for every command.
+#[derive(Debug, Args)]
+pub struct NoProfile {
+    /// Plan without what was measured before
+    #[arg(id = "no-profile", long, global = true, display_order = 997, hide_short_help = true)]
+    is_given: bool,
+}
+
+impl NoProfile {
+    /// Makes all plans of this process do without.
+    pub fn heed(&self) {
+        if self.is_given {
+            without_profiles();
+        }
+    }
 }
 
 #[derive(Debug, Args)]

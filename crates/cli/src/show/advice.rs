@@ -9,7 +9,7 @@ use seekless::profile::StorageProfile;
 use seekless_results::{bytes, times, visible};
 use serde_json::{Value, json};
 
-use super::page::Page;
+use super::page::{Page, columns_of};
 use super::table::{aligned, widths_of};
 use super::units::seconds;
 use super::{BOLD, DIM, GOOD, PLAIN};
@@ -161,20 +161,14 @@ pub fn show_profile(page: &mut Page<'_>, found: &StorageProfile) -> io::Result<(
         writeln!(page)?;
         page.say(BOLD, &subject.title)?;
         let line = |choice: &SizeChoice| {
-            vec![
-                format!("from {}", bytes(choice.from_bytes)),
-                time_with_bounds(&choice.predicted),
-                times(choice.over_plain),
-                choice.method.to_string(),
-            ]
+            let from = format!("from {}", bytes(choice.from_bytes));
+            vec![from, time_with_bounds(&choice.predicted), times(choice.over_plain)]
         };
         let lines: Vec<Vec<String>> = subject.choices.iter().map(line).collect();
         let widths = widths_of(&lines);
-        for line in &lines {
-            page.say(
-                PLAIN,
-                &format!("  {}", aligned(line, &widths, |column| column != 2).trim_end()),
-            )?;
+        for (choice, line) in subject.choices.iter().zip(&lines) {
+            let head = format!("  {}", aligned(line, &widths, |column| column != 2));
+            page.indented(PLAIN, &head, columns_of(&head), &choice.method.to_string())?;
         }
     }
     Ok(())

@@ -129,6 +129,9 @@ fn run_comparison(arguments: &options::Arguments, prefix: &OsStr) -> u8 {
     // Allows methods that map files. If the signal handler cannot be installed, none of them is chosen.
     request.before_method = || drop(seekless::allow_mapping());
     request.is_predicted = arguments.has(Flag::Explain);
+    if arguments.has(Flag::NoProfile) {
+        seekless::profile::without_profiles();
+    }
     if !arguments.has(Flag::Silent) {
         request.progress = progress;
     }

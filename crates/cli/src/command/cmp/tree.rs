@@ -17,6 +17,7 @@ use seekless_tools::walk::Globs;
 
 use super::{EXIT_DIFFERENT, EXIT_TROUBLE};
 use crate::color::Color;
+use crate::command::profile::NoProfile;
 use crate::command::values::JsonOptions;
 use crate::command::{Failure, raise_open_files, standard_input, unless_stopped};
 use crate::show::{
@@ -87,10 +88,13 @@ pub struct Arguments {
     same_size: Option<PathBuf>,
     #[command(flatten)]
     color: Color,
+    #[command(flatten)]
+    no_profile: NoProfile,
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     raise_open_files();
+    arguments.no_profile.heed();
     let (stop, caught) = stopping(Stop::stop)?;
     if let Some(tree) = &arguments.same_size {
         return same_size(tree, arguments.json.form().is_some(), &stop, &caught);
