@@ -470,13 +470,14 @@ impl Group {
     }
 
     /// The entries to measure again in each contest: the three fastest, the one to use and the reference. None if there
-    /// is no recommendation.
+    /// is no recommendation, or nothing to compare with: only what won may have been lucky.
     fn winners(&self, run: &Run) -> Vec<(usize, usize)> {
         let mut winners = Vec::new();
         for &index in &self.contests {
             let contest = &run.contests[index];
             let judged = JudgedMethod::new(run, index);
-            let Some(all) = judged.all().filter(|_| !judged.has_commands_alone()) else {
+            let has_winner = !judged.has_commands_alone() && judged.by_speed().nth(1).is_some();
+            let Some(all) = judged.all().filter(|_| has_winner) else {
                 continue;
             };
             let measured = judged.by_speed().filter(|&entry| is_measured(&contest.entries[entry]));

@@ -101,6 +101,15 @@ fn rounds_of_all_groups_take_turns_and_the_winners_are_measured_again() {
 }
 
 #[test]
+fn a_method_alone_has_the_rounds_that_its_figure_needs_and_no_fresh_ones() {
+    let (mut run, groups) = contests(1, Duration::ZERO);
+    run.contests[0].entries[1].status = Status::Unavailable("not here".to_owned());
+    let mut decider = decider_for(&run, groups, 1000);
+    measure(&mut run, &mut decider, |_, _| 1.0, f64::MAX);
+    assert_eq!([0, 1].map(|entry| count(&run, 0, entry)), [DECIDING_ROUNDS as usize, 0]);
+}
+
+#[test]
 fn the_rows_of_a_latin_square_are_balanced() {
     for count in [1, 2, 5, 8, 16] {
         let items: Vec<usize> = (0..count).collect();
