@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 use std::fs;
-use std::io::{self, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::Command;
 
@@ -188,4 +188,26 @@ fn no_more_is_written_than_allowed_and_what_cannot_fit_is_refused_first() {
         "{:?}",
         run.warnings
     );
+}
+
+#[test]
+fn files_that_take_longer_to_prepare_than_the_budget_are_announced_before_they_are_made() {
+    let place = Place::new();
+    let words = [
+        "bench",
+        "read",
+        "--size",
+        "4G",
+        "--budget",
+        "1s",
+        "--methods",
+        "read/sync,block=1M",
+    ];
+    let mut child = place.command().args(words).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let is_told = lines.any(|line| line.contains("Preparing the test files and one trial take about"));
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert!(is_told);
 }
