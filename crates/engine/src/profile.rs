@@ -36,7 +36,7 @@ pub struct StorageProfile {
     pub path: PathBuf,
     /// Why it is not used for the cache states in which memory decides, if so.
     pub without_warm: Option<&'static str>,
-    /// By curve: its method; `None` for one that this version does not know.
+    /// By curve: its method; `None` for one that this version does not know, or that does something else.
     methods: Vec<Option<Method>>,
 }
 
@@ -117,9 +117,10 @@ pub fn directories() -> Vec<PathBuf> {
     of_user.into_iter().chain([OF_SYSTEM.into()]).collect()
 }
 
-/// The name of the file of a storage's profile. Two file systems with one UUID on different devices have different names.
+/// The name of the file of a storage's profile. Two file systems with one UUID on different devices have different names, and so have
+/// mounts with different options.
 #[must_use]
-pub fn file_name(id: &StorageId, mount_point: Option<&str>) -> String {
+pub fn file_name(id: &StorageId, mount_point: Option<&str>, mount_options: Option<&str>) -> String {
     let mut hash = crc32fast::Hasher::new();
     for device in &id.devices {
         for part in [device.serial.as_ref(), device.model.as_ref()] {
@@ -127,6 +128,7 @@ pub fn file_name(id: &StorageId, mount_point: Option<&str>) -> String {
             hash.update(b"\0");
         }
     }
+    hash.update(mount_options.unwrap_or_default().as_bytes());
     let uuid = id.uuid.clone().unwrap_or_else(|| {
         hash.update(mount_point.unwrap_or_default().as_bytes());
         "none".to_owned()
@@ -164,7 +166,8 @@ impl StorageProfile {
         let facts = StorageFacts::of(directory).map_err(Unfit::Unknown)?;
         let id = identity(directory, &facts);
         let mount_point = facts.mount_point.as_ref().map(|path| path.display().to_string());
-        let name = file_name(&id, mount_point.as_deref());
+        let options = facts.mount_options.as_deref();
+        let name = file_name(&id, mount_point.as_deref(), options);
         let of_name = || {
             directories
                 .iter()
@@ -172,8 +175,11 @@ impl StorageProfile {
                 .find(|path| path.exists())
         };
         let file = named.or_else(of_name).ok_or(Unfit::Missing)?;
-        let found = Self::read(&file)?;
-        found.fits(&id, mount_point.as_deref(), facts.mount_options.as_deref())
+        let found = Self::read(&file).map_err(|why| match why {
+            Unfit::Missing => Unfit::Unreadable(file.clone(), ErrorKind::NotFound.into()),
+            why => why,
+        })?;
+        found.fits(&id, mount_point.as_deref(), options)
     }
 
     /// Reads a profile that nobody else can have written.
@@ -193,7 +199,15 @@ impl StorageProfile {
     /// A profile that was read from a file.
     #[must_use]
     pub fn new(profile: Profile, path: PathBuf) -> Self {
-        let methods = profile.curves.iter().map(|curve| curve.method.parse().ok()).collect();
+        let known = |curve: &Curve| {
+            let method: Method = curve.method.parse().ok()?;
+            let Conditions {
+                operation, durability, ..
+            } = curve.conditions;
+            let is_its = method.operation() == operation && method.options().durability() == durability;
+            is_its.then_some(method)
+        };
+        let methods = profile.curves.iter().map(known).collect();
         Self {
             profile,
             path,
@@ -355,15 +369,17 @@ mod tests {
     fn two_devices_with_one_uuid_have_two_profiles_and_two_mounts_of_one_have_one() {
         let mut cloned = id();
         cloned.devices[0].serial = Some("B".to_owned());
-        assert_ne!(file_name(&id(), None), file_name(&cloned, None));
-        assert_eq!(file_name(&id(), Some("/a")), file_name(&id(), Some("/b")));
+        let name = |id: &StorageId, mount_point| file_name(id, Some(mount_point), Some("rw"));
+        assert_ne!(name(&id(), "/a"), name(&cloned, "/a"));
+        assert_eq!(name(&id(), "/a"), name(&id(), "/b"));
+        assert_ne!(name(&id(), "/a"), file_name(&id(), Some("/a"), Some("rw,sync")));
         let unnamed = StorageId { uuid: None, ..id() };
-        assert_ne!(file_name(&unnamed, Some("/a")), file_name(&unnamed, Some("/b")));
+        assert_ne!(name(&unnamed, "/a"), name(&unnamed, "/b"));
         let odd = StorageId {
             uuid: Some("../../x".to_owned()),
             ..id()
         };
-        assert!(!file_name(&odd, None).contains('/'));
+        assert!(!name(&odd, "/a").contains('/'));
     }
 
     #[test]

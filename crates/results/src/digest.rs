@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use jiff::Timestamp;
 use seekless_method::{Choice, Method};
 use seekless_record::{
-    Conditions, Contest, Curve, CurvePoint, Entry, Interval, PROFILE_VERSION, Profile, Run, Status, Storage, StorageId,
+    Conditions, Contest, Curve, CurvePoint, Entry, Interval, PROFILE_VERSION, Profile, Run, Status, Storage,
 };
 
 use crate::between::BETWEEN;
@@ -26,8 +26,13 @@ pub fn digest(runs: &[Run]) -> Vec<Profile> {
     let mut profiles: Vec<Profile> = Vec::new();
     for (at, run) in runs.iter().enumerate() {
         for storage in &run.storages {
-            let is_new = |id: &StorageId| profiles.iter().all(|profile| profile.storage != *id);
-            if storage.id.as_ref().is_some_and(is_new) {
+            // Without a UUID, the mount point identifies a storage.
+            let is_known = |profile: &Profile| {
+                Some(&profile.storage) == storage.id.as_ref()
+                    && profile.mount_options == storage.mount_options
+                    && (profile.storage.uuid.is_some() || profile.mount_point == storage.mount_point)
+            };
+            if storage.id.is_some() && !profiles.iter().any(is_known) {
                 profiles.extend(profile(run, storage, &runs[at..]));
             }
         }
@@ -229,7 +234,7 @@ impl MethodEffect {
 
 #[cfg(test)]
 mod tests {
-    use seekless_record::{Cache, Revision};
+    use seekless_record::{Cache, Revision, StorageId};
 
     use super::*;
     use crate::simulation;
@@ -291,18 +296,29 @@ mod tests {
     }
 
     #[test]
+    fn without_a_uuid_each_mount_point_has_a_profile_of_its_own() {
+        let at = |mount_point: &str, uuid: Option<&str>| {
+            let mut run = run(1, &METHODS);
+            run.storages[0].mount_point = Some(mount_point.to_owned());
+            run.storages[0].id.as_mut().unwrap().uuid = uuid.map(str::to_owned);
+            run
+        };
+        assert_eq!(digest(&[at("/a", None), at("/b", None)]).len(), 2);
+        assert_eq!(digest(&[at("/a", Some("0-1")), at("/b", Some("0-1"))]).len(), 1);
+    }
+
+    #[test]
     fn what_is_not_comparable_is_left_out() {
         let mut changes: Vec<(&str, Run)> = Vec::new();
-        for name in ["alone", "revision", "machine", "options", "work", "kernel", "shared"] {
+        for name in ["alone", "revision", "machine", "work", "kernel", "shared"] {
             changes.push((name, run(1, &METHODS)));
         }
         changes[0].1.alone = true;
         changes[1].1.revision.as_mut().unwrap().mechanisms = 2;
         changes[2].1.machine.processors = 99;
-        changes[3].1.storages[0].mount_options = Some("sync".to_owned());
-        changes[4].1.contests[0].work_ns_per_kib = 1;
-        changes[5].1.contests[0].kernel = "histogram".to_owned();
-        changes[6].1.contests[0].shared_blocks = true;
+        changes[3].1.contests[0].work_ns_per_kib = 1;
+        changes[4].1.contests[0].kernel = "histogram".to_owned();
+        changes[5].1.contests[0].shared_blocks = true;
         for (name, other) in changes {
             let profile = only(&[run(3, &METHODS), other]);
             assert_eq!(profile.sittings, 1, "{name}");
@@ -314,6 +330,9 @@ mod tests {
             2,
             "each has one of its own"
         );
+        let mut other_options = run(1, &METHODS);
+        other_options.storages[0].mount_options = Some("sync".to_owned());
+        assert_eq!(digest(&[run(3, &METHODS), other_options]).len(), 2);
         let mut alone = run(3, &METHODS);
         alone.alone = true;
         assert_eq!(digest(&[alone]).len(), 0);

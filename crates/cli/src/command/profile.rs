@@ -12,7 +12,7 @@ use seekless_results::visible;
 use super::{Failure, unless_failed};
 use crate::config;
 use crate::output::Output;
-use crate::show::{Page, json_text, profile_json, show_profile};
+use crate::show::{Page, json_text, profile_json, shortened, show_profile};
 
 /// Show, list, export and remove profiles: what all saved runs say about the methods on a storage.
 ///
@@ -142,7 +142,7 @@ fn found(path: &Path) -> anyhow::Result<StorageProfile> {
             Unfit::Document(..) => "; remove the file, and `seekless bench` makes it again",
             _ => "",
         };
-        anyhow!("{}: {why}{next}", path.display())
+        anyhow!("{}: {}{next}", path.display(), shortened(&why.to_string()))
     })
 }
 
@@ -166,7 +166,7 @@ fn list(json: bool) -> Result<(), Failure> {
         for path in paths.filter(|path| path.extension().is_some_and(|extension| extension == "json")) {
             match StorageProfile::read(&path) {
                 Ok(found) => all.push(found),
-                Err(why) => failed.push(anyhow!("left out: {why}")),
+                Err(why) => failed.push(anyhow!("left out: {}", shortened(&why.to_string()))),
             }
         }
     }
@@ -207,7 +207,7 @@ fn list(json: bool) -> Result<(), Failure> {
 fn export(path: &Path, output: &Path) -> Result<(), Failure> {
     let mut profile = found(path)?.profile;
     profile.storage.uuid = None;
-    profile.mount_point = None;
+    (profile.mount_point, profile.mount_options) = (None, None);
     for device in &mut profile.storage.devices {
         device.serial = None;
     }
@@ -223,6 +223,9 @@ fn remove(path: &Path) -> Result<(), Failure> {
         Err(_) if path.extension().is_some_and(|extension| extension == "json") => path.to_owned(),
         Err(error) => return Err(error.into()),
     };
+    if file.is_symlink() {
+        return Err(anyhow!("{}: is a symbolic link, not a profile", file.display()).into());
+    }
     let absolute = file.canonicalize().context("cannot find the profile")?;
     let is_of_ours = |directory: &PathBuf| {
         directory

@@ -1,6 +1,7 @@
 //! Advice on a terminal and as JSON, and profiles.
 
 use std::io::{self, Write};
+use std::path::Path;
 
 use seekless::advice::{FileAdvice, Question};
 use seekless::method::{Method, Operation};
@@ -12,6 +13,7 @@ use serde_json::{Value, json};
 use super::page::{Page, columns_of};
 use super::table::{aligned, widths_of};
 use super::units::seconds;
+use super::visible::{shortened, with_path};
 use super::{BOLD, DIM, GOOD, PLAIN};
 
 /// How many other methods are shown.
@@ -43,10 +45,24 @@ pub fn show_advice(page: &mut Page<'_>, asked: &Question<'_>, advice: &FileAdvic
     };
     page.labelled(BOLD, "By hand", 9, &format!("{about}{program}"))?;
     if let Err(why) = &advice.profile {
-        page.labelled(BOLD, "Measured", 9, &format!("no: {}", visible(&why.to_string())))?;
+        page.labelled(
+            BOLD,
+            "Measured",
+            9,
+            &format!("no: {}", visible(&shortened(&why.to_string()))),
+        )?;
     }
     if advice.alternatives.len() < 2 {
-        let measured = format!("seekless bench {} --dir {path} --budget 1m", asked.operation);
+        let directory = if asked.path.is_dir() {
+            Some(asked.path)
+        } else {
+            asked.path.parent()
+        };
+        let directory = directory
+            .filter(|path| !path.as_os_str().is_empty())
+            .unwrap_or(Path::new("."));
+        let directory = visible(&directory.display().to_string()).into_owned();
+        let measured = format!("seekless bench {} --dir {directory} --budget 1m", asked.operation);
         page.labelled(BOLD, "Next", 9, &format!("{measured}  (measures all methods here)"))?;
     }
     Ok(())
@@ -100,9 +116,8 @@ pub fn advice_json(asked: &Question<'_>, advice: &FileAdvice) -> Value {
     let sizes = advice.choices.iter().map(|choice| {
         json!({ "from_bytes": choice.from_bytes, "method": choice.method.to_string(), "over_plain": choice.over_plain })
     });
-    json!({
+    let object = json!({
         "operation": asked.operation.name(),
-        "path": asked.path.display().to_string(),
         "bytes": advice.bytes,
         "resident": advice.resident,
         "method": advice.plan.method.to_string(),
@@ -112,19 +127,20 @@ pub fn advice_json(asked: &Question<'_>, advice: &FileAdvice) -> Value {
         "measured": others.collect::<Value>(),
         "sizes": sizes.collect::<Value>(),
         "profile": advice.profile.as_ref().ok().map(profile_json),
-        "no_profile": advice.profile.as_ref().err().map(ToString::to_string),
-    })
+        "no_profile": advice.profile.as_ref().err().map(|why| shortened(&why.to_string()).into_owned()),
+    });
+    with_path(object, "path", Some(asked.path))
 }
 
 /// What a profile rests on, as JSON.
 pub fn profile_json(found: &StorageProfile) -> Value {
-    json!({
-        "file": found.path.display().to_string(),
+    let object = json!({
         "sittings": found.profile.sittings,
         "age_seconds": found.age().as_secs(),
         "kernel": found.profile.storage.kernel,
         "curves": found.profile.curves.len(),
-    })
+    });
+    with_path(object, "file", Some(&found.path))
 }
 
 /// Shows what a profile says: for each subject, which methods win from which size on.
@@ -140,12 +156,10 @@ pub fn show_profile(page: &mut Page<'_>, found: &StorageProfile) -> io::Result<(
     } else {
         format!("{days} days ago")
     };
-    let storage = format!(
-        "{} on {}; Linux {}",
-        profile.storage.file_system,
-        names.join(" on "),
-        profile.storage.kernel
-    );
+    let storage = [vec![profile.storage.file_system.as_str()], names]
+        .concat()
+        .join(" on ");
+    let storage = format!("{storage}; Linux {}", profile.storage.kernel);
     page.labelled(BOLD, "Storage", 9, &visible(&storage))?;
     page.labelled(
         BOLD,

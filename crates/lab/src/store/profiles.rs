@@ -4,14 +4,15 @@
 //! cannot be read.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, Permissions};
-use std::io::{ErrorKind, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::fs::{self, File, Permissions, TryLockError};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::time::UNIX_EPOCH;
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
+use rustix::fs::OFlags;
 use seekless::profile::{StorageProfile, Unfit, file_name};
-use seekless_record::{Run, Storage, StorageId};
+use seekless_record::{Profile, Run, Storage};
 use seekless_results::{Origin, digest};
 use serde::{Deserialize, Serialize};
 
@@ -27,13 +28,13 @@ const MAX_INDEX_BYTES: usize = 64 << 20;
 #[serde(transparent)]
 struct RunIndex(BTreeMap<String, IndexedRun>);
 
-/// The storages of a document that has this size and was modified at this time.
+/// The names of the profiles of a document that has this size and was modified at this time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct IndexedRun {
     bytes: u64,
     modified_ns: u64,
-    storages: Vec<StorageId>,
+    profiles: Vec<String>,
 }
 
 impl Store {
@@ -41,24 +42,25 @@ impl Store {
     /// is damaged, or was written by a newer version, is an error and stays.
     pub fn renew_profiles(&self, storages: &[Storage], directory: &Path) -> Result<Vec<PathBuf>, StoreError> {
         make_directory(directory)?;
-        // Who lists the runs later writes later, too.
         let lock = directory.join(".lock");
-        let locked = File::options().write(true).create(true).truncate(false).open(&lock);
-        let _lock = locked
-            .and_then(|file| file.lock().map(|()| file))
-            .map_err(system(&lock, "lock"))?;
+        let _lock = locked(&lock).map_err(system(&lock, "lock"))?;
         let mut written = Vec::new();
         for storage in storages {
-            let Some(id) = &storage.id else { continue };
-            let path = directory.join(file_name(id, storage.mount_point.as_deref()));
+            let Some(name) = name_of(storage) else { continue };
+            let path = directory.join(&name);
             match StorageProfile::read(&path) {
                 Err(Unfit::Document(_, source)) => return Err(malformed(&path)(source)),
                 Err(Unfit::Unreadable(_, source)) => return Err(system(&path, "use")(source)),
                 _ if written.contains(&path) => continue,
                 _ => {}
             }
-            let profiles = digest(&self.runs_of(id)?);
-            match profiles.iter().find(|profile| profile.storage == *id) {
+            let profiles = digest(&self.runs_of(&name)?);
+            // The newest comes first; older ones are of other kernels, for example.
+            let is_its = |profile: &&Profile| {
+                let options = profile.mount_options.as_deref();
+                file_name(&profile.storage, profile.mount_point.as_deref(), options) == name
+            };
+            match profiles.iter().find(is_its) {
                 Some(profile) => {
                     write_over(&path, profile.to_json().map_err(malformed(&path))?.as_bytes())?;
                     written.push(path);
@@ -69,8 +71,8 @@ impl Store {
         Ok(written)
     }
 
-    /// The newest runs on a storage, the newest first, by the index, which is brought up to date.
-    fn runs_of(&self, id: &StorageId) -> Result<Vec<Run>, StoreError> {
+    /// The newest runs on a storage, the newest first, by the name of its profile and the index, which is brought up to date.
+    fn runs_of(&self, name: &String) -> Result<Vec<Run>, StoreError> {
         let index_path = self.directory.join("index.json");
         let known = read(&index_path, MAX_INDEX_BYTES).ok();
         let mut known: RunIndex = known
@@ -84,7 +86,7 @@ impl Store {
             let Some(now) = state(&document.path) else { continue };
             let before = known.0.remove(&document.id);
             let before = before.filter(|before| (before.bytes, before.modified_ns) == now);
-            let is_of_it = |indexed: &IndexedRun| indexed.storages.contains(id);
+            let is_of_it = |indexed: &IndexedRun| indexed.profiles.contains(name);
             let is_wanted = before.as_ref().is_none_or(is_of_it) && runs.len() < MOST_RUNS;
             // What cannot be read or may be of others is left alone.
             let run = is_wanted.then(|| document.read_own().ok()).flatten();
@@ -101,11 +103,38 @@ impl Store {
 
 impl IndexedRun {
     fn of(run: &Run, (bytes, modified_ns): (u64, u64)) -> Self {
-        let storages = run.storages.iter().filter_map(|storage: &Storage| storage.id.clone());
         Self {
             bytes,
             modified_ns,
-            storages: storages.collect(),
+            profiles: run.storages.iter().filter_map(name_of).collect(),
+        }
+    }
+}
+
+/// The name of the profile of a storage that can be identified.
+fn name_of(storage: &Storage) -> Option<String> {
+    let options = storage.mount_options.as_deref();
+    Some(file_name(storage.id.as_ref()?, storage.mount_point.as_deref(), options))
+}
+
+/// How long another process may take to renew its profiles.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Takes the lock, so that who lists the runs later writes later, too. What is no regular file is neither waited for nor followed.
+fn locked(path: &Path) -> io::Result<File> {
+    let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW;
+    let mut open = File::options();
+    open.write(true).create(true).truncate(false).mode(0o600);
+    let file = open.custom_flags(flags.bits().cast_signed()).open(path)?;
+    let began = Instant::now();
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::Error(error)) => return Err(error),
+            Err(TryLockError::WouldBlock) if began.elapsed() < PATIENCE => std::thread::sleep(PATIENCE / 100),
+            Err(TryLockError::WouldBlock) => {
+                return Err(io::Error::new(ErrorKind::TimedOut, "another process holds it"));
+            }
         }
     }
 }
@@ -140,7 +169,7 @@ fn remove_if_there(path: &Path) -> Result<(), StoreError> {
 
 #[cfg(test)]
 mod tests {
-    use seekless_record::{PROFILE_VERSION, Revision};
+    use seekless_record::{PROFILE_VERSION, Revision, StorageId};
     use seekless_results::simulation;
 
     use super::*;
@@ -216,6 +245,47 @@ mod tests {
         fs::write(place.path().join("data/index.json"), "{").unwrap();
         store.renew_profiles(&run(1).storages, &directory).unwrap();
         assert_eq!(sittings(&path), 1);
+    }
+
+    #[test]
+    fn removing_older_runs_of_another_kernel_leaves_the_profile_of_the_newest() {
+        let place = tempfile::tempdir().unwrap();
+        let store = Store::new(place.path().join("data"));
+        let directory = place.path().join("profiles");
+        let of_kernel = |number: u32, kernel: &str| {
+            let mut run = run(number);
+            run.storages[0].id.as_mut().unwrap().kernel = kernel.to_owned();
+            run
+        };
+        let older = [1, 3].map(|number| of_kernel(number, "6.1"));
+        let newest = of_kernel(5, "6.18");
+        older
+            .iter()
+            .chain([&newest])
+            .for_each(|run| drop(store.save(run).unwrap()));
+        let path = store.renew_profiles(&newest.storages, &directory).unwrap().remove(0);
+        let before = fs::read(&path).unwrap();
+        store.remove(&store.find("2026-001".as_ref()).unwrap()).unwrap();
+        store.renew_profiles(&older[0].storages, &directory).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), before);
+    }
+
+    #[test]
+    fn nobody_waits_long_for_a_lock_or_for_what_is_none() {
+        let place = tempfile::tempdir().unwrap();
+        let lock = place.path().join(".lock");
+        let held = locked(&lock).unwrap();
+        assert_eq!(locked(&lock).unwrap_err().kind(), ErrorKind::TimedOut);
+        drop(held);
+        locked(&lock).unwrap();
+        fs::remove_file(&lock).unwrap();
+        let status = std::process::Command::new("mkfifo").arg(&lock).status();
+        assert!(status.unwrap().success());
+        locked(&lock).unwrap_err();
+        fs::remove_file(&lock).unwrap();
+        std::os::unix::fs::symlink(place.path().join("elsewhere"), &lock).unwrap();
+        locked(&lock).unwrap_err();
+        assert!(!place.path().join("elsewhere").exists());
     }
 
     #[test]

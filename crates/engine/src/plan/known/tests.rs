@@ -125,6 +125,21 @@ fn the_method_that_was_measured_fastest_is_used_for_cold_and_warm_files() {
 }
 
 #[test]
+fn a_curve_of_another_operation_than_its_method_is_ignored() {
+    let mut profile = profile(&READS).profile;
+    for curve in &mut profile.curves {
+        curve.conditions.operation = Operation::Compare;
+    }
+    let facts = Facts {
+        profile: Some(Box::leak(Box::new(StorageProfile::new(profile, PathBuf::new())))),
+        ..facts(&[], 0.0)
+    };
+    let plan = compare(&task(Durability::None), &facts);
+    assert_eq!(plan.method.operation(), Operation::Compare);
+    assert!(!plan.why.contains("sitting"), "{}", plan.why);
+}
+
+#[test]
 fn what_cannot_be_used_here_is_no_candidate() {
     let without = |change: fn(&mut Facts), resident| {
         let mut facts = facts(&READS, resident);
