@@ -61,12 +61,12 @@ impl fmt::Display for Unfit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Missing => f.write_str("nothing was measured on this storage"),
-            Self::Unwanted => f.write_str("profiles are not to be used"),
+            Self::Unwanted => f.write_str("profiles are turned off"),
             Self::Unknown(error) => write!(f, "{}", crate::full_text(error)),
             Self::Unreadable(path, error) => write!(f, "{}: {error}", path.display()),
             Self::Document(path, error) => write!(f, "{}: {}", path.display(), crate::full_text(error)),
             Self::Other(what, of_profile, here) => {
-                write!(f, "what was measured is of another {what} ({of_profile}; here {here})")
+                write!(f, "the profile is for another {what} ({of_profile}; here {here})")
             }
         }
     }
@@ -231,7 +231,7 @@ impl StorageProfile {
         let is_here = storage.uuid.is_some() || self.profile.mount_point.as_deref() == mount_point;
         let differing = [
             (
-                "revision",
+                "version of the methods",
                 revision.mechanisms.to_string(),
                 method::REVISION.to_string(),
             ),
@@ -267,9 +267,9 @@ impl StorageProfile {
         let memory = self.profile.memory_bytes.zip(memory.map(|memory| memory.total_bytes));
         let is_alike = |(one, other): (u64, u64)| one.abs_diff(other) as f64 <= MEMORY_PART * one.max(other) as f64;
         self.without_warm = if self.profile.processors as usize != processors {
-            Some("it is of another number of processors")
+            Some("measured with another number of processors")
         } else if !memory.is_none_or(is_alike) {
-            Some("it is of another size of memory")
+            Some("measured with another size of memory")
         } else {
             None
         };
@@ -279,8 +279,7 @@ impl StorageProfile {
     /// How long ago its newest sitting began.
     #[must_use]
     pub fn age(&self) -> Duration {
-        let newest = SystemTime::UNIX_EPOCH + Duration::from_secs(self.profile.newest_unix_seconds);
-        newest.elapsed().unwrap_or_default()
+        time_since(self.profile.newest_unix_seconds)
     }
 
     /// The curves of known methods under some conditions.
@@ -290,6 +289,12 @@ impl StorageProfile {
         let alike = curves.filter(move |(curve, _)| curve.conditions == conditions && !is_left_out);
         alike.filter_map(|(curve, method)| Some((method.as_ref()?, curve)))
     }
+}
+
+/// The time since a moment in seconds since 1970; none for one in the future.
+pub(crate) fn time_since(unix_seconds: u64) -> Duration {
+    let moment = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(unix_seconds));
+    moment.and_then(|moment| moment.elapsed().ok()).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! A profile: what all sittings kept for one storage say about each method, as curves over the size of a file. It is a digest,
 //! made again from the runs whenever one is saved or removed, and never edited.
 //!
-//! Its version is its own, and there is no conversion: a profile of another version is made again.
+//! Its version is its own. A profile of a newer version is left alone, and is an error.
 
 use seekless_method::{Durability, Operation};
 
@@ -136,6 +136,10 @@ pub struct CurveTime {
     pub setup_seconds: f64,
     /// Whether the size is among those that were measured, not beyond them.
     pub is_within: bool,
+    /// The sittings of the measured size with the fewest.
+    pub sittings: u32,
+    /// When the newest of them began, in seconds since 1970.
+    pub newest_unix_seconds: u64,
 }
 
 /// A curve is not asked about sizes more than this factor beyond those measured.
@@ -177,6 +181,8 @@ impl Curve {
             cpu_part: between(|point| point.cpu_part).max(0.0),
             setup_seconds: between(|point| point.setup_seconds).max(0.0),
             is_within: (first.bytes..=last.bytes).contains(&bytes),
+            sittings: left.sittings.min(right.sittings),
+            newest_unix_seconds: left.newest_unix_seconds.max(right.newest_unix_seconds),
         })
     }
 }

@@ -26,7 +26,7 @@ pub struct ContestAnswer {
     pub figures: Vec<(&'static str, String)>,
     /// How sure it is, as in `≤ 4 % slower` than the best; empty if there is no method.
     pub certainty: String,
-    /// What that rests on: `this run of 40 s`, `2 runs of an hour` or `3 sittings`.
+    /// What that rests on: `this run of 40 s`, `2 runs within an hour` or `3 sittings`.
     pub rests_on: String,
     /// Whether the method is recommended.
     pub is_decided: bool,
@@ -96,7 +96,7 @@ fn certainty(contest: &Contest, conclusion: &Conclusion, used: &Entry) -> String
 fn rests_on(run: &Run, conclusion: &Conclusion) -> String {
     match conclusion.sittings {
         Some(Sittings { count, .. }) if count > 1 => plural(count.into(), "sitting", "sittings"),
-        Some(Sittings { runs, .. }) if runs > 1 => format!("{runs} runs of an hour"),
+        Some(Sittings { runs, .. }) if runs > 1 => format!("{runs} runs within an hour"),
         _ => format!("this run of {}", duration(run.elapsed_seconds)),
     }
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask regret`: what plans by a profile cost in saved runs that the profile does not know.
+//! `cargo xtask regret`: the regret of plans that use a profile, on saved runs that are left out of the profile.
 //!
 //! For each contest of each run, the profile is made of the runs of other sittings, without the contest's size. The method that the
 //! plan then chooses is compared with the best one in the rounds of the run. The best one is picked in the odd rounds and the choice
@@ -24,7 +24,7 @@ use crate::rule::read_runs;
 pub struct Arguments {
     /// The directory of saved runs, such as ~/.local/share/seekless/runs
     runs: PathBuf,
-    /// Leave out the size only: also runs of the same sitting are known
+    /// Also use runs of the same sitting; leave out only the contest's size
     #[arg(long)]
     same_sitting: bool,
     /// Print a line for each contest, too
@@ -57,7 +57,7 @@ struct Regrets {
     predicted: f64,
 }
 
-/// Prints a table of Markdown.
+/// Prints a Markdown table.
 pub fn run(arguments: &Arguments) -> Result<()> {
     let mut runs = read_runs(&arguments.runs)?;
     runs.sort_by(|one, other| other.started.cmp(&one.started));
@@ -109,7 +109,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         bail!("{}: no contest of whole files has six rounds", arguments.runs.display());
     }
     println!(
-        "| operation | contests | decided | covered | within 10 % | within 5 % | mean | largest | nearest size | plain loop | oracle | predicted within 25 % |"
+        "| operation | contests | decided | decided and covered | regret ≤ 10 % | regret ≤ 5 % | mean regret | largest regret | mean: nearest size | mean: plain loop | mean: oracle | predicted within 25 % |"
     );
     println!("|---|{}", "---:|".repeat(11));
     for (operation, costs) in &all {

@@ -14,30 +14,30 @@ use crate::show::{Page, advice_json, json_text, show_advice};
 /// Say which method to use for a file, how long it will take, and how sure that is.
 ///
 /// The answer rests on what `seekless bench` measured on the storage (its profile), and otherwise on a measurement of at most 100
-/// ms and on what the system reports. Nothing is read, written or copied but for that.
+/// ms and on what the system reports. Apart from that, nothing is read, written or copied.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  seekless advise read big.iso                  # as it lies, in memory or not
+  seekless advise read big.iso                  # in its present cache state
   seekless advise read . --size 64M --cold      # a file that need not exist
   seekless advise write /mnt/backup --size 1G --durability fsync
   seekless advise copy big.iso --json | jq -r .method")]
 pub struct Arguments {
-    /// What is to be done
+    /// The operation
     #[arg(value_enum)]
     operation: Task,
-    /// A file, or a directory in which one is imagined
+    /// A file, or a directory for a file that need not exist
     path: PathBuf,
     /// The size of the file [default: that of PATH, or 64M in a directory]
     #[arg(long, value_name = "SIZE", value_parser = seekless::method::parse_size)]
     size: Option<u64>,
-    /// Nothing of it is in the page cache
+    /// Assume that none of the file is in the page cache
     #[arg(long, conflicts_with = "warm")]
     cold: bool,
-    /// All of it is in the page cache
+    /// Assume that the whole file is in the page cache
     #[arg(long)]
     warm: bool,
-    /// What is certain to be on the device at the end of a write or copy
+    /// What must be on the device when a write or copy ends
     #[arg(long, value_name = "WORD", value_enum, default_value = "none")]
     durability: Promise,
     /// Print one JSON document

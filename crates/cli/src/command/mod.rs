@@ -51,7 +51,7 @@ Examples:
   seekless bench                      # measure the storage under this directory
   seekless bench read --file big.iso  # find the fastest way to read a file
   seekless advise read big.iso        # how to read it, by what was measured
-  seekless profile                    # what is known of this storage
+  seekless profile                    # the methods to use on this storage
   seekless methods copy               # the ways to copy that work here
   seekless storage                    # devices and features of this directory
   seekless cache show .               # how much of its files is in memory

@@ -7,7 +7,7 @@ use anyhow::{Context, anyhow};
 use clap::{Args, Subcommand};
 use seekless::profile::{StorageProfile, Unfit, directories, without_profiles};
 use seekless_record::Storage;
-use seekless_results::visible;
+use seekless_results::{plural, visible};
 
 use super::{Failure, unless_failed};
 use crate::config;
@@ -16,16 +16,17 @@ use crate::show::{Page, json_text, profile_json, shortened, show_profile};
 
 /// Show, list, export and remove profiles: what all saved runs say about the methods on a storage.
 ///
-/// A profile is made of the saved runs whenever `seekless bench` saves one or `seekless runs remove` removes one. All commands plan
-/// by it. `SEEKLESS_PROFILE=FILE` makes them use another one, and none if it is empty.
+/// A profile is made again from the saved runs whenever `seekless bench` saves a run or `seekless runs remove` removes one. `cmp`,
+/// `cmp -r` and `dupes` choose methods from it. `SEEKLESS_PROFILE=FILE` uses another profile. An empty `SEEKLESS_PROFILE` or
+/// `--no-profile` uses none.
 #[derive(Debug, Args)]
 #[command(
     args_conflicts_with_subcommands = true,
     after_help = "\
 Examples:
-  seekless profile                       # that of this directory's storage
-  seekless profile show /mnt/backup      # which method wins from which size on
-  seekless profile list                  # all of them
+  seekless profile                       # that of the storage here
+  seekless profile show /mnt/backup      # the methods for ranges of sizes
+  seekless profile list                  # all profiles
   seekless profile export . -o p.json    # without serial numbers and paths
   seekless profile remove /mnt/backup    # the next bench makes it again"
 )]
@@ -39,7 +40,7 @@ pub struct Arguments {
 /// The option, for every command.
 #[derive(Debug, Args)]
 pub struct NoProfile {
-    /// Plan without what was measured before
+    /// Do not use the profile of the storage
     #[arg(id = "no-profile", long, global = true, display_order = 997, hide_short_help = true)]
     is_given: bool,
 }
@@ -65,7 +66,7 @@ struct Show {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Show which methods win from which size on.
+    /// Show the method to use for each range of file sizes.
     #[command(after_help = "\
 Examples:
   seekless profile show /mnt/backup
@@ -114,7 +115,7 @@ pub(super) fn renew_profiles(storages: &[Storage]) {
     let renewed = config::store().and_then(|store| store.renew_profiles(storages, &directory));
     if let Err(error) = renewed {
         let error = anyhow::Error::from(error);
-        crate::complain(&error.context("the profile of the storage stays as it was"));
+        crate::complain(&error.context("cannot update the profile of the storage"));
     }
 }
 
@@ -166,7 +167,7 @@ fn list(json: bool) -> Result<(), Failure> {
         for path in paths.filter(|path| path.extension().is_some_and(|extension| extension == "json")) {
             match StorageProfile::read(&path) {
                 Ok(found) => all.push(found),
-                Err(why) => failed.push(anyhow!("left out: {}", shortened(&why.to_string()))),
+                Err(why) => failed.push(anyhow!("skipped: {}", shortened(&why.to_string()))),
             }
         }
     }
@@ -177,20 +178,20 @@ fn list(json: bool) -> Result<(), Failure> {
             json_text(&all.iter().map(profile_json).collect::<serde_json::Value>())?
         )?;
     } else if all.is_empty() {
-        writeln!(page, "Nothing is known yet. `seekless bench` measures a storage.")?;
+        writeln!(page, "There are no profiles yet. `seekless bench` makes one.")?;
     } else {
         for found in &all {
             let profile = &found.profile;
             let place = profile.mount_point.as_deref().unwrap_or("?");
             let text = format!(
-                "{place}: {} of {}, {} sittings",
+                "{place}: {} on {}, {}",
                 profile.storage.file_system,
                 profile
                     .storage
                     .devices
                     .first()
                     .map_or("no device", |device| device.name.as_str()),
-                profile.sittings
+                plural(profile.sittings.into(), "sitting", "sittings")
             );
             writeln!(
                 page,

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use seekless::advice::{FileAdvice, Question};
-use seekless::method::{Method, Operation};
+use seekless::method::{Durability, Method, Operation};
 use seekless::plan::{Predicted, SizeChoice};
 use seekless::profile::StorageProfile;
 use seekless_results::{bytes, times, visible};
@@ -47,12 +47,15 @@ pub fn show_advice(page: &mut Page<'_>, asked: &Question<'_>, advice: &FileAdvic
     if let Err(why) = &advice.profile {
         page.labelled(
             BOLD,
-            "Measured",
+            "Profile",
             9,
-            &format!("no: {}", visible(&shortened(&why.to_string()))),
+            &format!("none: {}", visible(&shortened(&why.to_string()))),
         )?;
     }
-    if advice.alternatives.len() < 2 {
+    // The built-in experiments write and copy with fsync.
+    let is_measured =
+        asked.durability == Durability::Fsync || !matches!(asked.operation, Operation::Write | Operation::Copy);
+    if advice.alternatives.len() < 2 && is_measured {
         let directory = if asked.path.is_dir() {
             Some(asked.path)
         } else {
@@ -63,7 +66,7 @@ pub fn show_advice(page: &mut Page<'_>, asked: &Question<'_>, advice: &FileAdvic
             .unwrap_or(Path::new("."));
         let directory = visible(&directory.display().to_string()).into_owned();
         let measured = format!("seekless bench {} --dir {directory} --budget 1m", asked.operation);
-        page.labelled(BOLD, "Next", 9, &format!("{measured}  (measures all methods here)"))?;
+        page.labelled(BOLD, "Next", 9, &format!("{measured}  (measures this operation here)"))?;
     }
     Ok(())
 }
@@ -90,10 +93,9 @@ fn time_with_bounds(predicted: &Predicted) -> String {
 /// Which method is used from which size on.
 fn sizes_in_words(choices: &[SizeChoice]) -> String {
     let words = choices.iter().enumerate().map(|(index, choice)| {
-        let from = if index == 0 {
-            "at first".to_owned()
-        } else {
-            format!("from {}", bytes(choice.from_bytes))
+        let from = match choices.get(index + 1).filter(|_| index == 0) {
+            Some(next) => format!("below {}", bytes(next.from_bytes)),
+            None => format!("from {}", bytes(choice.from_bytes)),
         };
         format!("{from} {}", choice.method)
     });
@@ -138,7 +140,7 @@ pub fn profile_json(found: &StorageProfile) -> Value {
         "sittings": found.profile.sittings,
         "age_seconds": found.age().as_secs(),
         "kernel": found.profile.storage.kernel,
-        "curves": found.profile.curves.len(),
+        "curve_count": found.profile.curves.len(),
     });
     with_path(object, "file", Some(&found.path))
 }
@@ -154,7 +156,7 @@ pub fn show_profile(page: &mut Page<'_>, found: &StorageProfile) -> io::Result<(
     let age = if days == 0 {
         "today".to_owned()
     } else {
-        format!("{days} days ago")
+        format!("{} ago", seekless_results::plural(days, "day", "days"))
     };
     let storage = [vec![profile.storage.file_system.as_str()], names]
         .concat()
@@ -165,11 +167,11 @@ pub fn show_profile(page: &mut Page<'_>, found: &StorageProfile) -> io::Result<(
         BOLD,
         "Measured",
         9,
-        &format!("{counted}, the newest {age}, {} methods", profile.curves.len()),
+        &format!("{counted}, the newest {age}, {} curves", profile.curves.len()),
     )?;
     page.labelled(BOLD, "File", 9, &visible(&found.path.display().to_string()))?;
     if let Some(why) = found.without_warm {
-        page.labelled(BOLD, "Left out", 9, &format!("files in memory: {why}"))?;
+        page.labelled(BOLD, "Left out", 9, &format!("figures of cached files: {why}"))?;
     }
     for subject in subjects(found) {
         writeln!(page)?;
@@ -195,7 +197,6 @@ struct ProfileSubject {
 }
 
 fn subjects(found: &StorageProfile) -> Vec<ProfileSubject> {
-    use seekless::method::Durability;
     let mut subjects = Vec::new();
     for operation in [Operation::Read, Operation::Write, Operation::Copy, Operation::Compare] {
         for durability in Durability::ALL {

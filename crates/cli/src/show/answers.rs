@@ -49,10 +49,10 @@ fn legend(answers: &[&ContestAnswer]) -> Option<String> {
     let mut legend = format!("From {rests_on}");
     let is_gain = |(head, text): &(&str, String)| *head == VS_PLAIN && !text.is_empty();
     if answers.iter().any(|answer| answer.figures.iter().any(is_gain)) {
-        legend += "; vs plain: time over a plain loop's";
+        legend += "; vs plain: time relative to a plain loop";
     }
     if answers.iter().any(|answer| answer.certainty.contains('≤')) {
-        legend += "; ≤ 9 %: slower than the best by at most that";
+        legend += "; ≤ N %: at most N % slower than the best";
     }
     Some(legend)
 }

@@ -29,7 +29,7 @@ fn what_bench_measures_is_in_the_profile_and_advice_rests_on_it() {
         missing.stderr
     );
     let before = place.run(&["advise", "read", ".", "--size", "512K"]).succeeded().stdout;
-    assert!(before.contains("Measured no: nothing was measured"), "{before}");
+    assert!(before.contains("Profile  none: nothing was measured"), "{before}");
     assert!(before.contains("Next     seekless bench read"), "{before}");
     bench(&place);
     let profile = place.run(&["profile"]).succeeded().stdout;
@@ -67,7 +67,7 @@ fn what_bench_measures_is_in_the_profile_and_advice_rests_on_it() {
         .args(["advise", "read", ".", "--size", "512K"]);
     let unwanted = Ended::of(unwanted.spawn().unwrap()).succeeded().stdout;
     assert!(
-        unwanted.contains("Measured no: profiles are not to be used"),
+        unwanted.contains("Profile  none: profiles are turned off"),
         "{unwanted}"
     );
 }
@@ -111,7 +111,7 @@ fn a_damaged_profile_is_named_left_alone_and_planned_without() {
     fs::write(&file, "{").unwrap();
     let advice = place.run(&["advise", "read", ".", "--size", "512K"]).succeeded().stdout;
     assert!(
-        advice.contains("Measured no:") && advice.contains("the document is damaged"),
+        advice.contains("Profile  none:") && advice.contains("the document is damaged"),
         "{advice}"
     );
     let words = [
@@ -127,7 +127,7 @@ fn a_damaged_profile_is_named_left_alone_and_planned_without() {
     ];
     let again = place.run(&words).succeeded();
     assert!(
-        again.stderr.contains("the profile of the storage stays as it was"),
+        again.stderr.contains("cannot update the profile of the storage"),
         "{}",
         again.stderr
     );

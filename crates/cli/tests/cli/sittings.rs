@@ -43,7 +43,7 @@ fn a_bench_says_what_is_known_and_concludes_from_all_sittings() {
     let first = place.run(&[&BENCH[..], &small].concat()).succeeded();
     assert!(!first.stderr.contains("Known"), "{}", first.stderr);
     assert!(
-        first.stdout.contains("Sittings These verdicts hold for the "),
+        first.stdout.contains("Sittings These verdicts hold only for the "),
         "{}",
         first.stdout
     );

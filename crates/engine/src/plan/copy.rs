@@ -33,7 +33,9 @@ pub fn copy(request: &Task, facts: &Facts) -> Plan {
     let usual = usual.with(request.durability).unwrap_or(usual);
     let data = data_of(request, facts);
     let shares = facts.can_share && depends_on_sharing(request, facts);
-    if let Some(plan) = from_profile(Operation::Copy, &data, facts).filter(|_| !shares) {
+    let [source, target] = facts.files;
+    let is_known = !shares && source.device == target.device;
+    if let Some(plan) = from_profile(Operation::Copy, &data, facts).filter(|_| is_known) {
         return plan;
     }
     let read_usual = super::usual(Operation::Read);

@@ -15,7 +15,7 @@ use seekless_record::{Cache, Conditions, Target};
 
 use super::{BUFFERS_PART, Plan, Predicted, SPARE, Task, resident, usual};
 use crate::facts::{Facts, FileFacts, ProcessFacts};
-use crate::profile::StorageProfile;
+use crate::profile::{StorageProfile, time_since};
 
 /// A regret smaller than this decides nothing.
 const SAME_REGRET: f64 = 0.02;
@@ -37,6 +37,9 @@ struct MeasuredMethod {
     cpu_seconds: f64,
     /// Whether the size is among those that were measured, not beyond them.
     is_within: bool,
+    sittings: u32,
+    /// How long ago the newest of them began.
+    age: Duration,
 }
 
 /// The plan for a task, if enough was measured for it.
@@ -216,6 +219,8 @@ impl Asked<'_> {
                 cpu_seconds: time.cpu_part * seconds,
                 seconds: seconds + time.setup_seconds,
                 is_within: time.is_within,
+                sittings: time.sittings,
+                age: time_since(time.newest_unix_seconds),
             })
         });
         found.collect()
@@ -256,18 +261,15 @@ impl Asked<'_> {
 
     /// What was asked, what it says, and which fact would change the choice.
     fn why(&self, found: &[MeasuredMethod], used: &MeasuredMethod, part: f64) -> String {
-        let sittings = match self.profile.profile.sittings {
+        let sittings = match used.sittings {
             1 => "1 sitting".to_owned(),
             count => format!("{count} sittings"),
         };
-        let mut why = format!(
-            "by {sittings} on this storage, the newest {} old",
-            in_words(self.profile.age())
-        );
+        let mut why = format!("by {sittings} on this storage, the newest {} old", in_words(used.age));
         let plain = found.iter().min_by_key(|one| one.method.simplicity_rank());
         if let Some(plain) = plain.filter(|plain| plain.method != used.method) {
             let ratio = used.seconds / plain.seconds;
-            let _ = write!(why, ", it takes {ratio:.2} times as long as {}", plain.method);
+            let _ = write!(why, ": it takes {ratio:.2}x as long as {}", plain.method);
         }
         let (part, state) = if part < 0.5 {
             (1.0, "in the page cache")
@@ -335,7 +337,8 @@ fn normal(x: f64) -> f64 {
 fn in_words(time: Duration) -> String {
     let minutes = time.as_secs() / 60;
     match minutes {
-        0..120 => format!("{minutes} min"),
+        0 => "less than a minute".to_owned(),
+        1..120 => format!("{minutes} min"),
         120..2880 => format!("{} hours", minutes / 60),
         _ => format!("{} days", minutes / 1440),
     }

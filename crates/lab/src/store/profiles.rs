@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Store, StoreError, list, make_directory, malformed, read, system};
 
-/// A profile rests on so many runs of its storage, the newest.
+/// A profile uses at most this many runs of its storage, the newest ones.
 const MOST_RUNS: usize = 64;
 /// The largest index that is read.
 const MAX_INDEX_BYTES: usize = 64 << 20;
@@ -88,7 +88,7 @@ impl Store {
             let before = before.filter(|before| (before.bytes, before.modified_ns) == now);
             let is_of_it = |indexed: &IndexedRun| indexed.profiles.contains(name);
             let is_wanted = before.as_ref().is_none_or(is_of_it) && runs.len() < MOST_RUNS;
-            // What cannot be read or may be of others is left alone.
+            // Documents that cannot be read, or that others could have written, are skipped.
             let run = is_wanted.then(|| document.read_own().ok()).flatten();
             let indexed = before.or_else(|| Some(IndexedRun::of(run.as_ref()?, now)));
             let is_here = indexed.as_ref().is_some_and(is_of_it);
@@ -120,7 +120,8 @@ fn name_of(storage: &Storage) -> Option<String> {
 /// How long another process may take to renew its profiles.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Takes the lock, so that who lists the runs later writes later, too. What is no regular file is neither waited for nor followed.
+/// Takes the lock, so that the process that lists the runs last also writes last. Fails on a FIFO or a symbolic link
+/// instead of waiting for or following it.
 fn locked(path: &Path) -> io::Result<File> {
     let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW;
     let mut open = File::options();
@@ -133,7 +134,7 @@ fn locked(path: &Path) -> io::Result<File> {
             Err(TryLockError::Error(error)) => return Err(error),
             Err(TryLockError::WouldBlock) if began.elapsed() < PATIENCE => std::thread::sleep(PATIENCE / 100),
             Err(TryLockError::WouldBlock) => {
-                return Err(io::Error::new(ErrorKind::TimedOut, "another process holds it"));
+                return Err(io::Error::new(ErrorKind::TimedOut, "another process holds the lock"));
             }
         }
     }

@@ -81,7 +81,7 @@ fn unmeasured(judged: &JudgedMethod<'_>) -> String {
     };
     let reasons: Option<Vec<String>> = judged.contest.entries.iter().map(why).collect();
     match reasons.and_then(|reasons| reasons.into_iter().next()) {
-        Some(why) => format!("Left out: none of its methods is available here: {why}."),
+        Some(why) => format!("Not measured: every method is unavailable or failed; the first: {why}."),
         None => NOT_MEASURED.to_owned(),
     }
 }

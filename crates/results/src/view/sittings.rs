@@ -27,12 +27,12 @@ pub(super) fn in_words(run: &Run) -> Option<String> {
     let more_sittings = |more: u32| plural(more.into(), "more sitting", "more sittings");
     if count == 1 {
         let time = if runs > 1 {
-            "hour of the runs".to_owned()
+            "hour in which the runs were made".to_owned()
         } else {
             format!("{} of the run", duration(run.elapsed_seconds))
         };
         return Some(format!(
-            "These verdicts hold for the {time}. {}, hours apart, should show what holds at other times.",
+            "These verdicts hold only for the {time}. {}, hours apart, should show what holds at other times.",
             more_sittings(more.max(1))
         ));
     }

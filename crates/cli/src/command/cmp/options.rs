@@ -75,7 +75,7 @@ pub(super) const TABLE: &[OptionEntry] = table! {
     OWN None, Some("explain"), None, Explain, Some("Explain on standard error how the files were compared, and why");
     OWN None, Some("method"), Some("METHOD"), Method, Some("Compare regular files by METHOD, whatever their size");
     OWN None, Some("json"), None, Json, Some("Print the result as one JSON document, even with -s");
-    OWN None, Some("no-profile"), None, NoProfile, Some("Plan without what was measured before");
+    OWN None, Some("no-profile"), None, NoProfile, Some("Do not use the profile of the storage");
     OWN None, Some("color"), Some("WHEN"), Color, Some("When to use colors");
     GNU Some('v'), Some("version"), None, Version, Some("Print the version");
     GNU None, Some("help"), None, Help, Some("Print this help");

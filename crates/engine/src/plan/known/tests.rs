@@ -101,11 +101,7 @@ fn the_method_that_was_measured_fastest_is_used_for_cold_and_warm_files() {
         "{}",
         cold.why
     );
-    assert!(
-        cold.why.contains("0.50 times as long as read/sync,block=1M"),
-        "{}",
-        cold.why
-    );
+    assert!(cold.why.contains("0.50x as long as read/sync,block=1M"), "{}", cold.why);
     assert!(
         cold.why.contains("in the page cache, read/mmap would be used"),
         "{}",
@@ -189,6 +185,13 @@ fn a_copy_keeps_holes_and_a_full_disk_is_noticed_at_once() {
     let mut dense = facts(&copies, 0.0);
     let method = |facts: &Facts| copy(&task(Durability::Fsync), facts).method.to_string();
     assert_eq!(method(&dense), "copy/sync,block=1M,preallocate=allocate,fsync");
+    dense.files[1].device = 7;
+    let elsewhere = copy(&task(Durability::Fsync), &dense).why;
+    assert!(
+        !elsewhere.contains("sitting"),
+        "copies to another storage were not measured: {elsewhere}"
+    );
+    dense.files[1].device = dense.files[0].device;
     dense.files[0].bytes = 2 << 20;
     let sparse = method(&dense);
     assert!(sparse.ends_with("holes=skip"), "{sparse}");
@@ -229,6 +232,8 @@ fn the_regret_is_the_mean_of_what_a_method_takes_longer() {
         error,
         cpu_seconds: 0.0,
         is_within: true,
+        sittings: 1,
+        age: Duration::ZERO,
     };
     for (behind, error) in [(1.3, 0.1), (1.02, 0.05), (1.02, 0.2), (1.5, 0.01)] {
         let all = [measured(1.0, error), measured(behind, error)];

@@ -94,7 +94,7 @@ fn without_a_valid_trial_the_sentence_says_why_most_are_invalid() {
     none.contests[0].entries[1].status = Status::Failed("Input/output error".to_owned());
     assert_eq!(
         sentence(&none),
-        "Left out: none of its methods is available here: no ring."
+        "Not measured: every method is unavailable or failed; the first: no ring."
     );
     let mut invalid = run(&[("read/mmap", 1.0)], 3);
     for (trial, why) in invalid
