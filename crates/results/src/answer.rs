@@ -26,7 +26,7 @@ pub struct ContestAnswer {
     pub figures: Vec<(&'static str, String)>,
     /// How sure it is, as in `≤ 4 % slower` than the best; empty if there is no method.
     pub certainty: String,
-    /// What that rests on: `this run of 40 s`, `2 runs within an hour` or `3 sittings`.
+    /// What that rests on: `one run of 40 s`, `2 runs within an hour` or `3 sittings`.
     pub rests_on: String,
     /// Whether the method is recommended.
     pub is_decided: bool,
@@ -61,7 +61,7 @@ impl ContestAnswer {
         })
     }
 
-    /// The question and the answer, as in `read 64M, cold: mmap (best, this run of 40 s)`.
+    /// The question and the answer, as in `read 64M, cold: mmap (best, one run of 40 s)`.
     #[must_use]
     pub fn sentence(&self) -> String {
         format!("{}: {}", self.question, self.words())
@@ -97,7 +97,7 @@ fn rests_on(run: &Run, conclusion: &Conclusion) -> String {
     match conclusion.sittings {
         Some(Sittings { count, .. }) if count > 1 => plural(count.into(), "sitting", "sittings"),
         Some(Sittings { runs, .. }) if runs > 1 => format!("{runs} runs within an hour"),
-        _ => format!("this run of {}", duration(run.elapsed_seconds)),
+        _ => format!("one run of {}", duration(run.elapsed_seconds)),
     }
 }
 
@@ -149,7 +149,7 @@ mod tests {
     fn an_answer_names_the_method_its_gain_over_the_plain_loop_and_what_it_rests_on() {
         let found = answer(&[("read/sync,block=128K", 2.0), ("read/sync,direct,block=4M", 1.0)], 8);
         assert_eq!((found.question.as_str(), found.is_decided), ("read 64 MiB, cold", true));
-        assert_eq!(found.words(), "sync direct,block=4M (best, this run of 1 s)");
+        assert_eq!(found.words(), "sync direct,block=4M (best, one run of 1 s)");
         assert_eq!(found.figures[1], ("vs plain", "0.50x".to_owned()));
     }
 
@@ -158,10 +158,10 @@ mod tests {
         let found = answer(&[("read/mmap", 1.0), ("read/sync,block=4K", 1.0)], 3);
         assert_eq!(
             (found.words().as_str(), found.is_decided),
-            ("mmap (few rounds, this run of 1 s)", false)
+            ("mmap (few rounds, one run of 1 s)", false)
         );
         let commands = answer(&[("command/one", 1.0), ("command/other", 2.0)], 8);
-        assert_eq!(commands.words(), "one (best, this run of 1 s)");
+        assert_eq!(commands.words(), "one (best, one run of 1 s)");
         let nothing = answer(&[("read/mmap", 0.0)], 8);
         assert_eq!(nothing.words(), "Undecided: no trial is valid.");
     }

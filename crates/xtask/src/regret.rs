@@ -198,7 +198,7 @@ fn regrets(profile: &Profile, contest: &Contest, conditions: Conditions, rounds:
             .into_iter()
             .find(|name| rounds.contains_key(name))
     };
-    let scored = |name: &str| crossed(rounds, |_| name.to_owned());
+    let scored = |name: &str| crossed(rounds, name);
     let method = measured(&plan.method)?;
     let value = mean(&rounds[&method], |_| true)?;
     let found = Regrets {
@@ -209,9 +209,7 @@ fn regrets(profile: &Profile, contest: &Contest, conditions: Conditions, rounds:
             .flatten()
             .unwrap_or(f64::NAN),
         plain: measured(&simple).and_then(|name| scored(&name)).unwrap_or(f64::NAN),
-        oracle: crossed(rounds, |half| {
-            best(rounds, |round| round % 2 != half).unwrap_or_default()
-        })?,
+        oracle: oracle(rounds)?,
         predicted: plan.predicted.value.as_secs_f64() / value.exp(),
     };
     Some((found, plan.method))
@@ -265,13 +263,26 @@ fn planned(profile: Profile, contest: &Contest, conditions: Conditions) -> Optio
 
 /// The time of a method over that of the best, less one: the best is picked in one half of the rounds, and both are scored in the
 /// other; the mean of both ways.
-fn crossed(rounds: &Rounds, method: impl Fn(u32) -> String) -> Option<f64> {
+fn crossed(rounds: &Rounds, method: &str) -> Option<f64> {
     let over = |half: u32| {
         let best = best(rounds, |round| round % 2 != half)?;
-        let scored = |name: &str| mean(rounds.get(name)?, |round| round % 2 == half);
-        Some((scored(&method(half))? - scored(&best)?).exp_m1())
+        Some((scored(rounds, method, half)? - scored(rounds, &best, half)?).exp_m1())
     };
     Some(f64::midpoint(over(0)?, over(1)?))
+}
+
+/// What the best of one half of the rounds takes longer than the best of the other half there: no choice is better for certain.
+fn oracle(rounds: &Rounds) -> Option<f64> {
+    let over = |half: u32| {
+        let [picked, there] = [1 - half, half].map(|half| best(rounds, |round| round % 2 == half));
+        Some((scored(rounds, &picked?, half)? - scored(rounds, &there?, half)?).exp_m1())
+    };
+    Some(f64::midpoint(over(0)?, over(1)?))
+}
+
+/// A method's time in one half of the rounds.
+fn scored(rounds: &Rounds, method: &str, half: u32) -> Option<f64> {
+    mean(rounds.get(method)?, |round| round % 2 == half)
 }
 
 /// The fastest in some of the rounds.
@@ -304,11 +315,17 @@ mod tests {
         let slow = ("slow".to_owned(), rounds([2.0, 2.0, 2.0, 2.0]));
         let all = Rounds::from([steady, lucky, slow]);
         assert_eq!(best(&all, |round| round % 2 == 1).as_deref(), Some("lucky"));
-        let slow = crossed(&all, |_| "slow".to_owned()).unwrap();
+        let slow = crossed(&all, "slow").unwrap();
         // Even rounds: over the lucky one; odd rounds: over the steady one.
         assert!(
             (slow - f64::midpoint(1_f64.exp_m1(), 2_f64.exp_m1())).abs() < 1e-12,
             "{slow}"
+        );
+        // In even rounds the lucky one is picked and the steady one is best, and the reverse.
+        let floor = oracle(&all).unwrap();
+        assert!(
+            (floor - f64::midpoint(1_f64.exp_m1(), 2_f64.exp_m1())).abs() < 1e-12,
+            "{floor}"
         );
     }
 }

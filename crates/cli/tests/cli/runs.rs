@@ -52,7 +52,7 @@ fn runs_are_listed_the_last_first_with_what_came_of_them() {
     for word in [
         "read, write, compare, saving: ext4 on nvme dm-0; Linux 7.0.1",
         "2 runs; ",
-        "(best, this run of ",
+        "(best, one run of ",
     ] {
         assert!(list.contains(word), "{word}: {list}");
     }
