@@ -143,16 +143,21 @@ fn a_comparison_says_by_what_it_was_planned() {
     let place = Place::new();
     let methods = ["--methods", "compare/sync,block=1M", "--methods", "compare/mmap"];
     let how = [
-        "bench", "compare", "--size", "1M", "--cache", "warm", "--rounds", "3", "--quiet",
+        "bench", "compare", "--size", "16M", "--cache", "cold", "--rounds", "1", "--quiet",
     ];
     place.run(&[&how[..], &methods].concat()).succeeded();
     for name in ["one", "other"] {
-        fs::write(place.path(name), vec![7; 2 << 20]).unwrap();
+        fs::write(place.path(name), vec![7; 16 << 20]).unwrap();
     }
-    let explained = place.run(&["cmp", "--explain", "one", "other"]).succeeded();
-    assert!(
-        explained.stderr.contains("by 1 sitting on this storage"),
-        "{}",
-        explained.stderr
-    );
+    let explained = |flag: &str| {
+        place.run(&["cache", "drop", "one", "other"]).succeeded();
+        place
+            .run(&["cmp", "--explain", flag, "one", "other"])
+            .succeeded()
+            .stderr
+    };
+    let by_profile = explained("-s");
+    assert!(by_profile.contains("by 1 sitting on this storage"), "{by_profile}");
+    let without = explained("--no-profile");
+    assert!(!without.contains("sitting"), "{without}");
 }

@@ -132,7 +132,9 @@ impl Comparer {
             .map(|(file, metadata)| FileFacts::of(metadata, Some(file)));
         let mut facts = Facts::assumed(found, ProcessFacts::without_rings());
         let paths = parts.each_ref().map(Part::path_to_measure);
-        facts.claims(&paths[0]);
+        if is_predicted || plan::asks_profile(&request, &facts) {
+            facts.claims(&paths[0]);
+        }
         if is_predicted {
             facts.measure_reading(&paths[0], &files[0].0);
         }

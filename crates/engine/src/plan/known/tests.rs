@@ -214,7 +214,18 @@ fn comparing_asks_on_one_device_only() {
         ("compare/io_uring,depth=8,direct,block=512K", Cache::Cold, 1.0),
     ];
     let mut facts = facts(&compares, 0.0);
-    let method = |facts: &Facts| compare(&task(Durability::None), facts).method.to_string();
+    for file in &mut facts.files {
+        (file.bytes, file.allocated_bytes) = (64 << 20, 64 << 20);
+    }
+    let task = |bytes: u64| Task {
+        bytes,
+        durability: Durability::None,
+    };
+    let method = |facts: &Facts| compare(&task(64 << 20), facts).method.to_string();
+    assert!(
+        !compare(&task(1 << 20), &facts).why.contains("sitting"),
+        "reading the profile would take longer"
+    );
     assert_eq!(method(&facts), "compare/io_uring,depth=8,direct,block=512K");
     facts.files[1].device = 7;
     assert_ne!(method(&facts), "compare/io_uring,depth=8,direct,block=512K");
