@@ -238,9 +238,10 @@ fn a_file_that_changes_during_the_run_ends_it_with_an_error_that_names_it() {
     };
     let removed: Change = |path| fs::remove_file(path).unwrap();
     let fifo: Change = |path| {
-        fs::remove_file(path).unwrap();
-        let mode = rustix::fs::Mode::from_raw_mode(0o644);
-        rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        // By a rename: at no moment is there no file of this name.
+        let (beside, mode) = (path.with_extension("fifo"), rustix::fs::Mode::from_raw_mode(0o644));
+        rustix::fs::mknodat(rustix::fs::CWD, &beside, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        fs::rename(beside, path).unwrap();
     };
     for (change, told) in [
         (shrunk, "it shrank from 3145728 B to 5000 B during the run"),
