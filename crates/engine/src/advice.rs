@@ -40,7 +40,7 @@ pub struct FileAdvice {
     /// The methods to use for other sizes.
     pub choices: Vec<SizeChoice>,
     /// The profile that it rests on, or why it rests on none.
-    pub profile: std::result::Result<StorageProfile, Unfit>,
+    pub profile: std::result::Result<&'static StorageProfile, Unfit>,
 }
 
 /// Plans a task on a file that exists, or that is imagined. Without a profile, it measures for at most 100 ms.
@@ -69,7 +69,7 @@ pub fn advise(question: &Question<'_>) -> Result<FileAdvice> {
     };
     let bytes = question.bytes.unwrap_or(facts.files[0].bytes);
     let resident = question.resident.or(facts.files[0].resident).unwrap_or(0.0);
-    if file.is_none() || Some(bytes) != file.as_ref().map(|_| facts.files[0].bytes) {
+    if file.is_none() || bytes != facts.files[0].bytes {
         facts.files[0].allocated_bytes = bytes;
     }
     facts.files[0].bytes = bytes;
@@ -103,7 +103,8 @@ pub fn advise(question: &Question<'_>) -> Result<FileAdvice> {
             }
         }
     }
-    let profile = StorageProfile::of(path);
+    let missing = || StorageProfile::of(path).err().unwrap_or(Unfit::Missing);
+    let profile = facts.profile.ok_or_else(missing);
     let choices = profile
         .as_ref()
         .map(|profile| plan::choices(profile, operation, durability, resident));

@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 use std::{env, fmt, io};
 
 use seekless_method::{self as method, Method};
-use seekless_record::{Cache, Conditions, Curve, DocumentError, MAX_PROFILE_BYTES, Profile, StorageId};
+use seekless_record::{Cache, Conditions, Curve, DocumentError, MAX_PROFILE_BYTES, Profile, StorageId, is_same_memory};
 use seekless_sys::Access;
 
 use crate::StorageFacts;
@@ -24,8 +24,6 @@ use crate::storage::identity::identity;
 pub const VARIABLE: &str = "SEEKLESS_PROFILE";
 /// Where the system's profiles are, below `/var/lib`.
 const OF_SYSTEM: &str = "/var/lib/seekless/profiles";
-/// The memory that the system reports changes slightly with the kernel.
-const MEMORY_PART: f64 = 0.02;
 
 /// A profile, with its methods.
 #[derive(Debug, PartialEq)]
@@ -228,7 +226,8 @@ impl StorageProfile {
                 .map(|device| device.model.as_ref().unwrap_or(&device.name).as_str());
             names.collect::<Vec<_>>().join(" on ")
         };
-        let is_here = storage.uuid.is_some() || self.profile.mount_point.as_deref() == mount_point;
+        // A UUID identifies the storage wherever it is mounted.
+        let mounted = |point: Option<&str>| words(point.filter(|_| storage.uuid.is_none()));
         let differing = [
             (
                 "version of the methods",
@@ -239,12 +238,8 @@ impl StorageProfile {
             ("UUID", words(storage.uuid.as_deref()), words(id.uuid.as_deref())),
             (
                 "mount point",
-                if is_here {
-                    words(mount_point)
-                } else {
-                    words(self.profile.mount_point.as_deref())
-                },
-                words(mount_point),
+                mounted(self.profile.mount_point.as_deref()),
+                mounted(mount_point),
             ),
             ("device", devices(storage), devices(id)),
             ("kernel", storage.kernel.clone(), id.kernel.clone()),
@@ -265,10 +260,9 @@ impl StorageProfile {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let memory = seekless_sys::memory().ok().and_then(seekless_sys::Support::available);
         let memory = self.profile.memory_bytes.zip(memory.map(|memory| memory.total_bytes));
-        let is_alike = |(one, other): (u64, u64)| one.abs_diff(other) as f64 <= MEMORY_PART * one.max(other) as f64;
         self.without_warm = if self.profile.processors as usize != processors {
             Some("measured with another number of processors")
-        } else if !memory.is_none_or(is_alike) {
+        } else if memory.is_some_and(|(one, other)| !is_same_memory(one, other)) {
             Some("measured with another size of memory")
         } else {
             None

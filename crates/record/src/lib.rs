@@ -13,11 +13,13 @@ mod versions;
 mod words;
 
 pub use check::Problem;
-pub use profile::{Conditions, Curve, CurvePoint, CurveTime, MAX_PROFILE_BYTES, PROFILE_VERSION, Profile};
+pub use profile::{
+    Conditions, Curve, CurvePoint, CurveTime, ERRORS_OF_BOUNDS, MAX_PROFILE_BYTES, PROFILE_VERSION, Profile,
+};
 pub use run::{
     Column, Command, Conclusion, Contest, Device, DeviceId, DeviceUse, Entry, Finding, Interval, LabCost, Latency,
     Machine, Mode, NoiseFloor, OptionEffect, Published, RandomAccess, Revision, Run, Sittings, Standing, Status,
-    Storage, StorageId, Subject, Summary, SystemUse, Trial, UpdateAccount, UpdatePattern,
+    Storage, StorageId, Subject, Summary, SystemUse, Trial, UpdateAccount, UpdatePattern, is_same_memory,
 };
 pub use seekless_method::words;
 pub use versions::{CURRENT_VERSION, DocumentError, MAX_DOCUMENT_BYTES, from_json, to_json};

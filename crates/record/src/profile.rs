@@ -146,8 +146,8 @@ pub struct CurveTime {
 const BEYOND: f64 = 4.0;
 /// The standard error of interpolation between sizes that are a factor of two apart.
 const ERROR_OF_DOUBLING: f64 = 0.03;
-/// Bounds are this many standard errors apart from the value.
-const ERRORS_OF_BOUNDS: f64 = 1.96;
+/// The bounds of a curve's times, which hold with a probability of 95 %, are this many standard errors from the value.
+pub const ERRORS_OF_BOUNDS: f64 = 1.96;
 
 impl Curve {
     /// The time for a file of a size: a straight line between the nearest measured sizes, in logarithms. `None` far from all of them.

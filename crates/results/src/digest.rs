@@ -8,14 +8,12 @@ use std::collections::{BTreeMap, HashMap};
 use jiff::Timestamp;
 use seekless_method::{Choice, Method};
 use seekless_record::{
-    Conditions, Contest, Curve, CurvePoint, Entry, Interval, PROFILE_VERSION, Profile, Run, Status, Storage,
+    Conditions, Curve, CurvePoint, ERRORS_OF_BOUNDS, Entry, Interval, PROFILE_VERSION, Profile, Run, Status, Storage,
 };
 
 use crate::between::BETWEEN;
 use crate::pool::{Merged, is_alike, is_same_storage, sittings};
 
-/// Bounds are this many standard errors from the value.
-const ERRORS: f64 = 1.96;
 /// Of fewer methods of a mechanism, nothing is known of how far apart they lie.
 const FEWEST_ALIKE: usize = 3;
 
@@ -23,17 +21,15 @@ const FEWEST_ALIKE: usize = 3;
 /// machines and devices than the newest of their storage are left out.
 #[must_use]
 pub fn digest(runs: &[Run]) -> Vec<Profile> {
-    let mut profiles: Vec<Profile> = Vec::new();
+    let (mut profiles, mut digested) = (Vec::new(), Vec::<&Storage>::new());
     for (at, run) in runs.iter().enumerate() {
         for storage in &run.storages {
-            // Without a UUID, the mount point identifies a storage.
-            let is_known = |profile: &Profile| {
-                Some(&profile.storage) == storage.id.as_ref()
-                    && profile.mount_options == storage.mount_options
-                    && (profile.storage.uuid.is_some() || profile.mount_point == storage.mount_point)
-            };
-            if storage.id.is_some() && !profiles.iter().any(is_known) {
-                profiles.extend(profile(run, storage, &runs[at..]));
+            if digested.iter().any(|known| is_same_storage(known, storage)) {
+                continue;
+            }
+            if let Some(profile) = profile(run, storage, &runs[at..]) {
+                profiles.push(profile);
+                digested.push(storage);
             }
         }
     }
@@ -46,11 +42,11 @@ fn profile(newest: &Run, storage: &Storage, runs: &[Run]) -> Option<Profile> {
     let alike = runs
         .iter()
         .filter(|run| run.id == newest.id && !run.alone || is_alike(newest, run));
-    let alike: Vec<Run> = alike.cloned().collect();
-    let first = alike.first()?;
+    let alike: Vec<&Run> = alike.collect();
+    let first = *alike.first()?;
     let mut curves: HashMap<(Conditions, String), BTreeMap<u64, CurvePoint>> = HashMap::new();
     let mut most_sittings = 0;
-    for (at, run) in alike.iter().enumerate() {
+    for (at, &run) in alike.iter().enumerate() {
         for (index, contest) in run.contests.iter().enumerate() {
             let is_here = run
                 .storages
@@ -111,13 +107,12 @@ fn is_method(entry: &Entry) -> bool {
 /// The methods of a contest at its size, over all sittings.
 struct SizeOfMethods<'a> {
     run: &'a Run,
-    contest: Contest,
     merged: Merged,
 }
 
 impl<'a> SizeOfMethods<'a> {
     /// Those of a contest of a run, and those of older runs under the same conditions.
-    fn of(run: &'a Run, index: usize, older: &[Run], storage: &Storage, conditions: Conditions) -> Option<Self> {
+    fn of(run: &'a Run, index: usize, older: &[&Run], storage: &Storage, conditions: Conditions) -> Option<Self> {
         let mut contest = run.contests[index].clone();
         let (bytes, files) = (contest.size_bytes, contest.files);
         let same = |other: &Run| {
@@ -127,7 +122,7 @@ impl<'a> SizeOfMethods<'a> {
                     && (other.storages.get(found.storage)).is_some_and(|found| is_same_storage(storage, found))
             })
         };
-        for other in older {
+        for &other in older {
             for entry in same(other).iter().flat_map(|&found| &other.contests[found].entries) {
                 if is_method(entry) && contest.entries.iter().all(|known| known.name() != entry.name()) {
                     contest.entries.push(entry.clone());
@@ -139,32 +134,39 @@ impl<'a> SizeOfMethods<'a> {
                 entry.status = Status::Measured;
             }
         }
-        let merged = Merged::of(run, index, contest.clone(), &sittings(run, older), same)?;
-        Some(Self { run, contest, merged })
+        let together = sittings(run, older.iter().copied());
+        let merged = Merged::of(run, index, contest, &together, same)?;
+        Some(Self { run, merged })
     }
 
     fn points(&self) -> Vec<(String, CurvePoint)> {
         let judged = self.merged.judged();
         let Some(field) = judged.all() else { return Vec::new() };
-        let known = self.contest.entries.iter().enumerate().filter_map(|(at, entry)| {
-            let is_failed = matches!(entry.status, Status::Failed(_) | Status::Unavailable(_));
-            let Some(Choice::Method(method)) = entry.choice().filter(|_| !is_failed) else {
-                return None;
-            };
-            let (effect, bounds) = (field.model.effects[at]?, field.model.seconds(at)?);
-            Some(MethodEffect {
-                at,
-                method,
-                log_seconds: effect.log_seconds,
-                // Of few rounds, little is known of the variance, too.
-                error: (bounds.high / bounds.median).ln() / ERRORS,
-                deviation: if effect.between > 0.0 {
-                    effect.between.sqrt()
-                } else {
-                    BETWEEN
-                },
-            })
-        });
+        let known = self
+            .merged
+            .contest
+            .entries
+            .iter()
+            .enumerate()
+            .filter_map(|(at, entry)| {
+                let is_failed = matches!(entry.status, Status::Failed(_) | Status::Unavailable(_));
+                let Some(Choice::Method(method)) = entry.choice().filter(|_| !is_failed) else {
+                    return None;
+                };
+                let (effect, bounds) = (field.model.effects[at]?, field.model.seconds(at)?);
+                Some(MethodEffect {
+                    at,
+                    method,
+                    log_seconds: effect.log_seconds,
+                    // Of few rounds, little is known of the variance, too.
+                    error: (bounds.high / bounds.median).ln() / ERRORS_OF_BOUNDS,
+                    deviation: if effect.between > 0.0 {
+                        effect.between.sqrt()
+                    } else {
+                        BETWEEN
+                    },
+                })
+            });
         let known: Vec<MethodEffect> = known.collect();
         let points = known.iter().filter_map(|own| {
             let point = self.point(&own.shrunk(&known))?;
@@ -174,12 +176,12 @@ impl<'a> SizeOfMethods<'a> {
     }
 
     fn point(&self, effect: &MethodEffect) -> Option<CurvePoint> {
-        let summary = self.contest.entries[effect.at].summary.as_ref()?;
-        let errors = ERRORS * effect.error.hypot(effect.deviation);
-        let files = f64::from(self.contest.files.max(1));
+        let summary = self.merged.contest.entries[effect.at].summary.as_ref()?;
+        let errors = ERRORS_OF_BOUNDS * effect.error.hypot(effect.deviation);
+        let files = f64::from(self.merged.contest.files.max(1));
         let seconds = |errors: f64| (effect.log_seconds + errors).exp() / files;
         Some(CurvePoint {
-            bytes: self.contest.size_bytes,
+            bytes: self.merged.contest.size_bytes,
             seconds: Interval {
                 low: seconds(-errors),
                 median: seconds(0.0),

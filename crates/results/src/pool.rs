@@ -113,10 +113,12 @@ pub(crate) struct Together<'a> {
 }
 
 /// The sittings, the oldest first, including the run's own.
-pub(crate) fn sittings<'a>(run: &'a Run, others: &'a [Run]) -> Vec<Together<'a>> {
+pub(crate) fn sittings<'a>(run: &'a Run, others: impl IntoIterator<Item = &'a Run>) -> Vec<Together<'a>> {
     let started = |run: &Run| run.started.parse::<Timestamp>().ok();
     let Some(own) = started(run) else { return Vec::new() };
-    let others = others.iter().filter(|other| other.id != run.id && is_alike(run, other));
+    let others = others
+        .into_iter()
+        .filter(|other| other.id != run.id && is_alike(run, other));
     let mut runs: Vec<(Timestamp, &Run)> = others.filter_map(|other| Some((started(other)?, other))).collect();
     runs.push((own, run));
     // A run that two processes resumed has two documents; the one with more trials counts.
@@ -155,7 +157,7 @@ fn same_contest(run: &Run, contest: &Contest, other: &Run) -> Option<usize> {
 pub(crate) struct Merged {
     /// Its index in the run.
     index: usize,
-    contest: Contest,
+    pub contest: Contest,
     trials: Vec<Vec<Trial>>,
     pub sittings: Vec<Sitting>,
     /// Whether another run has trials of it.

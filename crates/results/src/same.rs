@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use seekless_record::{Contest, Machine, Run, Storage};
+use seekless_record::{Contest, Machine, Run, Storage, is_same_memory};
 
 use crate::kind::DeviceKind;
 use crate::words::{description, title};
@@ -71,12 +71,9 @@ fn another<T: PartialEq + fmt::Display>(what: &str, first: Option<T>, second: Op
     (first != second).then(|| format!("another {what} ({first}; {second})"))
 }
 
-/// The memory that the system reports changes slightly with the kernel.
-const MEMORY_PART: f64 = 0.02;
-
 fn machines(first: &Machine, second: &Machine) -> Vec<Option<String>> {
     let memory = first.memory_bytes.zip(second.memory_bytes);
-    let memory = memory.filter(|&(one, other)| one.abs_diff(other) as f64 > MEMORY_PART * one.max(other) as f64);
+    let memory = memory.filter(|&(one, other)| !is_same_memory(one, other));
     let sizes = |(one, other): (u64, u64)| format!("another size of memory ({} MiB; {} MiB)", one >> 20, other >> 20);
     vec![
         another("host", first.host.as_ref(), second.host.as_ref()),

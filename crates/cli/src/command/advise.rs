@@ -3,11 +3,13 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use seekless::advice::{Question, advise};
 use seekless::method::{Durability, Operation};
 
 use super::Failure;
+use super::values::{Word, one_of};
 use crate::code::LANGUAGES;
 use crate::show::{Page, advice_json, json_text, show_advice};
 
@@ -24,8 +26,8 @@ Examples:
   seekless advise copy big.iso --json | jq -r .method")]
 pub struct Arguments {
     /// The operation
-    #[arg(value_enum)]
-    operation: Task,
+    #[arg(value_parser = operations())]
+    operation: Operation,
     /// A file, or a directory for a file that need not exist
     path: PathBuf,
     /// The size of the file [default: that of PATH, or 64M in a directory]
@@ -38,47 +40,32 @@ pub struct Arguments {
     #[arg(long)]
     warm: bool,
     /// What must be on the device when a write or copy ends
-    #[arg(long, value_name = "WORD", value_enum, default_value = "none")]
-    durability: Promise,
+    #[arg(long, value_name = "WORD", value_parser = one_of(DURABILITIES), default_value = "none")]
+    durability: Durability,
     /// Print one JSON document
     #[arg(long)]
     json: bool,
 }
 
 /// The operations on which there is advice.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Task {
-    Read,
-    Write,
-    Copy,
-    Compare,
+const OPERATIONS: [&str; 4] = ["read", "write", "copy", "compare"];
+
+fn operations() -> impl TypedValueParser<Value = Operation> {
+    PossibleValuesParser::new(OPERATIONS).try_map(|word| Operation::named(&word).ok_or("no such word"))
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Promise {
-    /// Nothing
-    None,
-    /// All of it, by fsync(2) at the end
-    Fsync,
-    /// Each write when it returns
-    WriteThrough,
-}
+const DURABILITIES: [Word<Durability>; 3] = [
+    ("none", "Nothing", Durability::None),
+    ("fsync", "All of it, by fsync(2) at the end", Durability::Fsync),
+    ("write-through", "Each write when it returns", Durability::WriteThrough),
+];
 
 /// The size of a file that is imagined.
 const IMAGINED_BYTES: u64 = 64 << 20;
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let operation = match arguments.operation {
-        Task::Read => Operation::Read,
-        Task::Write => Operation::Write,
-        Task::Copy => Operation::Copy,
-        Task::Compare => Operation::Compare,
-    };
-    let durability = match arguments.durability {
-        Promise::Fsync if matches!(operation, Operation::Write | Operation::Copy) => Durability::Fsync,
-        Promise::WriteThrough if matches!(operation, Operation::Write | Operation::Copy) => Durability::WriteThrough,
-        _ => Durability::None,
-    };
+    let operation = arguments.operation;
+    let is_written = matches!(operation, Operation::Write | Operation::Copy);
     let imagined = arguments.path.is_dir().then_some(IMAGINED_BYTES);
     let question = Question {
         operation,
@@ -89,7 +76,11 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
             (_, true) => Some(1.0),
             _ => None,
         },
-        durability,
+        durability: if is_written {
+            arguments.durability
+        } else {
+            Durability::None
+        },
     };
     let advice = advise(&question)?;
     let mut page = Page::stdout();

@@ -129,10 +129,14 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
 }
 
+/// Whether a name is that of a document.
+fn is_document(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "json")
+}
+
 /// The profile of a path's storage, or the one in a file of this form.
 fn found(path: &Path) -> anyhow::Result<StorageProfile> {
-    let is_profile = path.extension().is_some_and(|extension| extension == "json") && path.is_file();
-    let found = if is_profile {
+    let found = if is_document(path) && path.is_file() {
         StorageProfile::read(path)
     } else {
         StorageProfile::of(path)
@@ -164,7 +168,7 @@ fn list(json: bool) -> Result<(), Failure> {
     for directory in directories() {
         let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
         let paths = entries.map(|entry| entry.path());
-        for path in paths.filter(|path| path.extension().is_some_and(|extension| extension == "json")) {
+        for path in paths.filter(|path| is_document(path)) {
             match StorageProfile::read(&path) {
                 Ok(found) => all.push(found),
                 Err(why) => failed.push(anyhow!("skipped: {}", shortened(&why.to_string()))),
@@ -221,7 +225,7 @@ fn remove(path: &Path) -> Result<(), Failure> {
         Ok(found) => found.path,
         // What is damaged can be removed by its name.
         Err(error) if !path.is_file() => return Err(error.into()),
-        Err(_) if path.extension().is_some_and(|extension| extension == "json") => path.to_owned(),
+        Err(_) if is_document(path) => path.to_owned(),
         Err(error) => return Err(error.into()),
     };
     if file.is_symlink() {

@@ -128,7 +128,7 @@ pub fn advice_json(asked: &Question<'_>, advice: &FileAdvice) -> Value {
         "because": advice.plan.why,
         "measured": others.collect::<Value>(),
         "sizes": sizes.collect::<Value>(),
-        "profile": advice.profile.as_ref().ok().map(profile_json),
+        "profile": advice.profile.as_ref().ok().map(|found| profile_json(found)),
         "no_profile": advice.profile.as_ref().err().map(|why| shortened(&why.to_string()).into_owned()),
     });
     with_path(object, "path", Some(asked.path))

@@ -29,11 +29,9 @@ pub fn show_answers<'a>(page: &mut Page<'_>, answers: impl Iterator<Item = &'a C
             let are_short = alike.iter().any(|answer| is_short(answer));
             let found = (0..=usize::from(!has_percentiles)).map(|omitted| lines(alike, omitted, are_short));
             let columns = page.width().columns();
-            let fits = |lines: &Vec<_>| columns >= at_of(lines) + NARROWEST_METHOD;
+            let has_figures = !alike[0].figures.is_empty();
+            let fits = |lines: &Vec<_>| has_figures && columns >= at_of(lines) + NARROWEST_METHOD;
             match found.into_iter().find(fits) {
-                _ if alike[0].figures.is_empty() => {
-                    (alike.iter()).try_for_each(|answer| page.say(PLAIN, &answer.sentence()))?;
-                }
                 Some(lines) => show_alike(page, alike, &lines, true)?,
                 None if has_percentiles => show_alike(page, alike, &lines(alike, 0, false), false)?,
                 None => (alike.iter()).try_for_each(|answer| page.say(PLAIN, &answer.sentence()))?,

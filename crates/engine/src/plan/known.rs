@@ -11,7 +11,7 @@ use seekless_method::{
     CachePolicy, CompareMechanism, CopyMechanism, Durability, MechanismId, Method, Operation, Preallocate,
     ReadMechanism, Setting, WriteMechanism,
 };
-use seekless_record::{Cache, Conditions, Target};
+use seekless_record::{Cache, Conditions, ERRORS_OF_BOUNDS, Target};
 
 use super::{BUFFERS_PART, Plan, Predicted, SPARE, Task, resident, usual};
 use crate::facts::{Facts, FileFacts, ProcessFacts};
@@ -25,8 +25,6 @@ const SAME_CPU: f64 = 1.1;
 const STAYS_REGRET: f64 = 0.03;
 /// A part in the page cache smaller than this, or lacking less than this, does not count.
 const SMALL_PART: f64 = 0.02;
-/// Bounds are this many standard errors from the time.
-const ERRORS: f64 = 1.96;
 
 /// A method that was measured, with its time for this task.
 struct MeasuredMethod {
@@ -80,6 +78,11 @@ fn best(found: &[MeasuredMethod]) -> Option<usize> {
     few.min_by_key(|&at| found[at].method.simplicity_rank())
 }
 
+/// The method with least to get wrong.
+fn simplest(found: &[MeasuredMethod]) -> Option<&MeasuredMethod> {
+    found.iter().min_by_key(|one| one.method.simplicity_rank())
+}
+
 /// A method that is used from a size on, by a profile.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SizeChoice {
@@ -129,7 +132,7 @@ pub fn choices(profile: &StorageProfile, operation: Operation, durability: Durab
         if before.is_some_and(|before| before.regret(&found) <= used.regret(&found) + STAYS_REGRET) {
             continue;
         }
-        let plain = found.iter().min_by_key(|one| one.method.simplicity_rank());
+        let plain = simplest(&found);
         choices.push(SizeChoice {
             from_bytes: bytes,
             method: used.method,
@@ -266,7 +269,7 @@ impl Asked<'_> {
             count => format!("{count} sittings"),
         };
         let mut why = format!("by {sittings} on this storage, the newest {} old", in_words(used.age));
-        let plain = found.iter().min_by_key(|one| one.method.simplicity_rank());
+        let plain = simplest(found);
         if let Some(plain) = plain.filter(|plain| plain.method != used.method) {
             let ratio = used.seconds / plain.seconds;
             let _ = write!(why, ": it takes {ratio:.2}x as long as {}", plain.method);
@@ -320,9 +323,9 @@ impl MeasuredMethod {
             Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
         };
         Predicted {
-            low: time(-ERRORS),
+            low: time(-ERRORS_OF_BOUNDS),
             value: time(0.0),
-            high: time(ERRORS),
+            high: time(ERRORS_OF_BOUNDS),
         }
     }
 }

@@ -21,6 +21,7 @@ use seekless_record::{DocumentError, MAX_DOCUMENT_BYTES, Run};
 use seekless_results::Origin;
 use seekless_sys::Access;
 use serde::de::IgnoredAny;
+use tempfile::NamedTempFile;
 
 use self::error::NAMES_TOLD;
 pub use self::error::StoreError;
@@ -184,11 +185,7 @@ impl Store {
     /// Removes a document and the report beside it.
     pub fn remove(&self, document: &Document) -> Result<(), StoreError> {
         fs::remove_file(&document.path).map_err(system(&document.path, "remove"))?;
-        let report = document.path.with_extension("html");
-        match fs::remove_file(&report) {
-            Err(error) if error.kind() != ErrorKind::NotFound => Err(system(&report, "remove")(error)),
-            _ => Ok(()),
-        }
+        remove_if_there(&document.path.with_extension("html"))
     }
 
     /// The directory of own or imported documents, which need not exist yet.
@@ -326,14 +323,7 @@ fn file_name(id: &str) -> String {
 fn write_new(directory: &Path, name: &str, run: &Run) -> Result<PathBuf, StoreError> {
     make_directory(directory)?;
     let text = document(directory, run)?;
-    let mut beside = tempfile::Builder::new()
-        .prefix(".seekless-")
-        .permissions(Permissions::from_mode(0o600))
-        .tempfile_in(directory)
-        .map_err(system(directory, "create a file"))?;
-    let written = beside.write_all(text.as_bytes());
-    let written = written.and_then(|()| beside.as_file().sync_all());
-    written.map_err(system(directory, "write a file"))?;
+    let mut beside = written_beside(directory, text.as_bytes())?;
     let (mut path, mut number) = (directory.join(format!("{name}.json")), 0_u64);
     while let Err(error) = beside.persist_noclobber(&path) {
         if error.error.kind() != ErrorKind::AlreadyExists {
@@ -344,6 +334,26 @@ fn write_new(directory: &Path, name: &str, run: &Run) -> Result<PathBuf, StoreEr
     }
     let synced = File::open(directory).and_then(|directory| directory.sync_all());
     synced.map(|()| path).map_err(system(directory, "sync"))
+}
+
+/// A private file with this text in a directory, synced, which has no name of its own yet.
+fn written_beside(directory: &Path, text: &[u8]) -> Result<NamedTempFile, StoreError> {
+    let mut beside = tempfile::Builder::new()
+        .prefix(".seekless-")
+        .permissions(Permissions::from_mode(0o600))
+        .tempfile_in(directory)
+        .map_err(system(directory, "create a file"))?;
+    let written = beside.write_all(text);
+    let written = written.and_then(|()| beside.as_file().sync_all());
+    written.map_err(system(directory, "write a file"))?;
+    Ok(beside)
+}
+
+fn remove_if_there(path: &Path) -> Result<(), StoreError> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(system(path, "remove")(error)),
+        _ => Ok(()),
+    }
 }
 
 /// Replaces a document; its owner and mode are kept.

@@ -4,9 +4,9 @@
 //! cannot be read.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, Permissions, TryLockError};
-use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::fs::{self, File, TryLockError};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
@@ -16,7 +16,7 @@ use seekless_record::{Profile, Run, Storage};
 use seekless_results::{Origin, digest};
 use serde::{Deserialize, Serialize};
 
-use super::{Store, StoreError, list, make_directory, malformed, read, system};
+use super::{Store, StoreError, list, make_directory, malformed, read, remove_if_there, system, written_beside};
 
 /// A profile uses at most this many runs of its storage, the newest ones.
 const MOST_RUNS: usize = 64;
@@ -74,29 +74,29 @@ impl Store {
     /// The newest runs on a storage, the newest first, by the name of its profile and the index, which is brought up to date.
     fn runs_of(&self, name: &String) -> Result<Vec<Run>, StoreError> {
         let index_path = self.directory.join("index.json");
-        let known = read(&index_path, MAX_INDEX_BYTES).ok();
-        let mut known: RunIndex = known
-            .and_then(|text| serde_json::from_slice(&text).ok())
-            .unwrap_or_default();
+        let before = read(&index_path, MAX_INDEX_BYTES).unwrap_or_default();
+        let mut known: RunIndex = serde_json::from_slice(&before).unwrap_or_default();
         let mut index = RunIndex::default();
         let mut runs = Vec::new();
         let mut documents = list(&self.directory_of(Origin::Own), Origin::Own)?;
         documents.sort_by(|one, other| other.id.cmp(&one.id));
         for document in documents {
             let Some(now) = state(&document.path) else { continue };
-            let before = known.0.remove(&document.id);
-            let before = before.filter(|before| (before.bytes, before.modified_ns) == now);
+            let indexed = known.0.remove(&document.id);
+            let indexed = indexed.filter(|indexed| (indexed.bytes, indexed.modified_ns) == now);
             let is_of_it = |indexed: &IndexedRun| indexed.profiles.contains(name);
-            let is_wanted = before.as_ref().is_none_or(is_of_it) && runs.len() < MOST_RUNS;
+            let is_wanted = indexed.as_ref().is_none_or(is_of_it) && runs.len() < MOST_RUNS;
             // Documents that cannot be read, or that others could have written, are skipped.
             let run = is_wanted.then(|| document.read_own().ok()).flatten();
-            let indexed = before.or_else(|| Some(IndexedRun::of(run.as_ref()?, now)));
+            let indexed = indexed.or_else(|| Some(IndexedRun::of(run.as_ref()?, now)));
             let is_here = indexed.as_ref().is_some_and(is_of_it);
             runs.extend(run.filter(|run| is_here && !run.alone));
             index.0.extend(indexed.map(|indexed| (document.id, indexed)));
         }
         let text = serde_json::to_vec(&index).map_err(|error| malformed(&index_path)(error.into()))?;
-        write_over(&index_path, &text)?;
+        if text != before {
+            write_over(&index_path, &text)?;
+        }
         Ok(runs)
     }
 }
@@ -148,24 +148,10 @@ fn state(path: &Path) -> Option<(u64, u64)> {
 }
 
 /// Writes a private file as a whole, over the one of this name.
-pub(super) fn write_over(path: &Path, text: &[u8]) -> Result<(), StoreError> {
-    let written = tempfile::Builder::new()
-        .prefix(".seekless-")
-        .permissions(Permissions::from_mode(0o600))
-        .tempfile_in(path.parent().unwrap_or(path))
-        .and_then(|mut beside| {
-            beside.write_all(text)?;
-            beside.as_file().sync_all()?;
-            beside.persist(path).map_err(|error| error.error)
-        });
-    written.map(drop).map_err(system(path, "write"))
-}
-
-fn remove_if_there(path: &Path) -> Result<(), StoreError> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(system(path, "remove")(error)),
-        _ => Ok(()),
-    }
+fn write_over(path: &Path, text: &[u8]) -> Result<(), StoreError> {
+    let beside = written_beside(path.parent().unwrap_or(path), text)?;
+    let persisted = beside.persist(path).map_err(|error| error.error);
+    persisted.map(drop).map_err(system(path, "write"))
 }
 
 #[cfg(test)]

@@ -115,6 +115,15 @@ documents! {
     }
 }
 
+/// The memory that the system reports changes slightly with the kernel.
+const MEMORY_PART: f64 = 0.02;
+
+/// Whether two sizes of memory, in bytes, may be those of one machine.
+#[must_use]
+pub fn is_same_memory(one: u64, other: u64) -> bool {
+    one.abs_diff(other) as f64 <= MEMORY_PART * one.max(other) as f64
+}
+
 impl StorageId {
     /// The kernel's version of its release: `6.18` of `6.18.44-amd64`; the whole where it does not begin with two numbers.
     #[must_use]
