@@ -5,16 +5,17 @@ use std::path::Path;
 
 use seekless_method::{Durability, Method, Operation};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, UpdateErrorKind};
 use crate::facts::{Facts, Seeks, shares_blocks};
 use crate::files::{directory_of, require_regular};
-use crate::plan::{self, Plan, Predicted, SizeChoice, Task};
+use crate::plan::{self, Gaps, Plan, PlanLimits, Predicted, Safety, SizeTimes, Task};
 use crate::profile::{StorageProfile, Unfit};
+use crate::update::Look;
 
 /// What is asked about a file, or about a file in a directory.
 #[derive(Clone, Copy, Debug)]
 pub struct Question<'a> {
-    /// What is to be done: read, write, copy or compare.
+    /// What is to be done.
     pub operation: Operation,
     /// The file or directory.
     pub path: &'a Path,
@@ -24,6 +25,8 @@ pub struct Question<'a> {
     pub resident: Option<f64>,
     /// What must be on the device at the end.
     pub durability: Durability,
+    /// How many updates at equal distances, and the bytes of each; only for updates.
+    pub updates: Option<(u64, u64)>,
 }
 
 /// The answer.
@@ -35,10 +38,13 @@ pub struct FileAdvice {
     pub resident: f64,
     /// The plan.
     pub plan: Plan,
-    /// All measured methods that can be used, with their times, the fastest first; empty without a profile.
+    /// All measured methods that can be used, with their times, the fastest first; of a plan that rests on costs, those that it chose
+    /// from.
     pub alternatives: Vec<(Method, Predicted)>,
+    /// Whether the profile covers the task.
+    pub is_measured: bool,
     /// The methods to use for other sizes.
-    pub choices: Vec<SizeChoice>,
+    pub curve: Vec<SizeTimes>,
     /// The profile that it rests on, or why it rests on none.
     pub profile: std::result::Result<&'static StorageProfile, Unfit>,
 }
@@ -46,7 +52,8 @@ pub struct FileAdvice {
 /// Plans a task on a file that exists, or that is imagined. Without a profile, it measures for at most 100 ms.
 ///
 /// # Errors
-/// The system's, if the path cannot be examined; [`Error::NotRegular`] for what is neither a file nor a directory.
+/// The system's, if the path cannot be examined; [`Error::NotRegular`] for what is neither a file nor a directory, and, of updates, for
+/// what is not a file; [`UpdateErrorKind::PastEnd`] if the updates do not fit into the file.
 pub fn advise(question: &Question<'_>) -> Result<FileAdvice> {
     let Question {
         operation,
@@ -54,6 +61,9 @@ pub fn advise(question: &Question<'_>) -> Result<FileAdvice> {
         durability,
         ..
     } = *question;
+    if let Some(updates) = question.updates {
+        return advise_updates(question, updates);
+    }
     let failed = |error| Error::system(path, "stat", error);
     let metadata = path.metadata().map_err(failed)?;
     let directory = if metadata.is_dir() { path } else { directory_of(path) };
@@ -84,14 +94,9 @@ pub fn advise(question: &Question<'_>) -> Result<FileAdvice> {
     let task = Task { bytes, durability };
     facts.can_share =
         operation == Operation::Copy && plan::depends_on_sharing(&task, &facts) && shares_blocks(directory);
-    let planned = |facts: &Facts| match operation {
-        Operation::Write => plan::write(&task, facts),
-        Operation::Copy => plan::copy(&task, facts),
-        Operation::Compare => plan::compare(&task, facts),
-        Operation::Read | Operation::Update => plan::read(&task, facts),
-    };
-    let alternatives = plan::alternatives(operation, &task, &facts);
-    if alternatives.len() < 2 {
+    let mut alternatives = plan::alternatives(operation, &task, &facts);
+    let is_measured = alternatives.len() > 1;
+    if !is_measured {
         let part = crate::Part::whole(&path);
         if matches!(operation, Operation::Write | Operation::Copy) {
             facts.measure_writing(&part);
@@ -105,15 +110,78 @@ pub fn advise(question: &Question<'_>) -> Result<FileAdvice> {
     }
     let missing = || StorageProfile::of(path).err().unwrap_or(Unfit::Missing);
     let profile = facts.profile.ok_or_else(missing);
-    let choices = profile
-        .as_ref()
-        .map(|profile| plan::choices(profile, operation, durability, resident));
+    let measured = profile.as_ref().ok().filter(|_| is_measured);
+    let curve = match measured {
+        Some(profile) => plan::curve(profile, operation, durability, resident),
+        None => by_costs(operation, durability, &facts),
+    };
+    if !is_measured {
+        alternatives = plan::considered(operation, &task, &facts);
+        alternatives.sort_by_key(|(_, predicted)| predicted.value);
+    }
     Ok(FileAdvice {
         bytes,
         resident,
-        plan: planned(&facts),
+        plan: plan::plan(operation, &task, &facts),
         alternatives,
-        choices: choices.unwrap_or_default(),
+        is_measured,
+        curve,
         profile,
     })
+}
+
+/// The same for updates, by the costs of writing in the directory of the file.
+fn advise_updates(question: &Question<'_>, (count, bytes): (u64, u64)) -> Result<FileAdvice> {
+    let Question { path, durability, .. } = *question;
+    let metadata = path.metadata().map_err(|error| Error::system(path, "stat", error))?;
+    require_regular(path, &metadata)?;
+    let limits = PlanLimits::new(durability, Safety::InPlace);
+    let mut facts = Look::measured(path, &limits)?.facts;
+    let resident = question.resident.unwrap_or(1.0 - facts.absent_part);
+    facts.absent_part = 1.0 - resident;
+    let gaps = Gaps::spread(count, bytes, facts.file_bytes).ok_or_else(|| {
+        let (end, file_bytes) = (count.saturating_mul(bytes), facts.file_bytes);
+        UpdateErrorKind::PastEnd { end, file_bytes }.at(path)
+    })?;
+    let mut alternatives = plan::extremes(&gaps, &facts, &limits);
+    alternatives.sort_by_key(|(_, predicted)| predicted.value);
+    Ok(FileAdvice {
+        bytes: facts.file_bytes,
+        resident,
+        plan: plan::update(&gaps, &facts, &limits),
+        alternatives,
+        is_measured: false,
+        curve: Vec::new(),
+        profile: Err(Unfit::WithoutUpdates),
+    })
+}
+
+/// The methods to use for files of 16 KiB to 1 GiB by the costs.
+fn by_costs(operation: Operation, durability: Durability, facts: &Facts) -> Vec<SizeTimes> {
+    let at = |bytes| {
+        let mut facts = Facts {
+            profile: None,
+            ..*facts
+        };
+        for file in &mut facts.files {
+            (file.bytes, file.allocated_bytes) = (bytes, bytes);
+        }
+        let task = Task { bytes, durability };
+        let plan = plan::plan(operation, &task, &facts);
+        let all = plan::considered(operation, &task, &facts);
+        let simplest = all[0].1.value.as_secs_f64().max(f64::MIN_POSITIVE);
+        let over_plain = all
+            .iter()
+            .map(|(method, time)| (*method, time.value.as_secs_f64() / simplest));
+        SizeTimes {
+            bytes,
+            method: plan.method,
+            predicted: plan.predicted,
+            over_plain: over_plain.collect(),
+        }
+    };
+    plan::sizes(14..31)
+        .take_while(|bytes| *bytes <= 1 << 30)
+        .map(at)
+        .collect()
 }

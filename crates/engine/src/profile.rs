@@ -45,6 +45,8 @@ pub enum Unfit {
     Missing,
     /// It was asked not to be used.
     Unwanted,
+    /// No profile has updates.
+    WithoutUpdates,
     /// The storage cannot be examined.
     Unknown(crate::Error),
     /// It cannot be read, or others can write it.
@@ -60,6 +62,7 @@ impl fmt::Display for Unfit {
         match self {
             Self::Missing => f.write_str("nothing was measured on this storage"),
             Self::Unwanted => f.write_str("profiles are turned off"),
+            Self::WithoutUpdates => f.write_str("no profile has updates; their plan rests on the costs of writing"),
             Self::Unknown(error) => write!(f, "{}", crate::full_text(error)),
             Self::Unreadable(path, error) => write!(f, "{}: {error}", path.display()),
             Self::Document(path, error) => write!(f, "{}: {}", path.display(), crate::full_text(error)),

@@ -1,16 +1,20 @@
 //! `seekless advise`: the method to use for a file, its predicted time, and what that rests on.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use anyhow::{Context, anyhow, bail};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use seekless::advice::{Question, advise};
 use seekless::method::{Durability, Operation};
 
+use seekless_results::bytes;
+
 use super::Failure;
-use super::values::{Word, one_of};
-use crate::code::LANGUAGES;
+use super::methods::languages;
+use super::values::{Word, one_of, size_of_at_least};
+use crate::code::{LANGUAGES, Language};
 use crate::show::{Page, advice_json, json_text, show_advice};
 
 /// Say which method to use for a file, how long it will take, and how sure that is.
@@ -23,6 +27,8 @@ Examples:
   seekless advise read big.iso                  # in its present cache state
   seekless advise read . --size 64M --cold      # a file that need not exist
   seekless advise write /mnt/backup --size 1G --durability fsync
+  seekless advise read big.iso --code python    # a program that does it
+  seekless advise update pages.db --count 5000 --size 8K
   seekless advise copy big.iso --json | jq -r .method")]
 pub struct Arguments {
     /// The operation
@@ -30,28 +36,32 @@ pub struct Arguments {
     operation: Operation,
     /// A file, or a directory for a file that need not exist
     path: PathBuf,
-    /// The size of the file [default: that of PATH, or 64M in a directory]
-    #[arg(long, value_name = "SIZE", value_parser = seekless::method::parse_size)]
+    /// The size of the file [default: that of PATH, or 64M in a directory], or of each update [default: 4K]
+    #[arg(long, value_name = "SIZE", value_parser = file_size)]
     size: Option<u64>,
+    /// How many updates, at equal distances in the file [default: 1000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MOST_UPDATES))]
+    count: Option<u64>,
     /// Assume that none of the file is in the page cache
     #[arg(long, conflicts_with = "warm")]
     cold: bool,
     /// Assume that the whole file is in the page cache
     #[arg(long)]
     warm: bool,
-    /// What must be on the device when a write or copy ends
-    #[arg(long, value_name = "WORD", value_parser = one_of(DURABILITIES), default_value = "none")]
-    durability: Durability,
+    /// What must be on the device when a write, copy or update ends [default: none; of an update: fsync]
+    #[arg(long, value_name = "WORD", value_parser = one_of(DURABILITIES))]
+    durability: Option<Durability>,
+    /// Print only a program that does it by hand, with its open flags, alignment and calls in a comment
+    #[arg(long, value_name = "LANGUAGE", value_parser = one_of(languages()), conflicts_with = "json")]
+    code: Option<&'static Language>,
     /// Print one JSON document
     #[arg(long)]
     json: bool,
 }
 
-/// The operations on which there is advice.
-const OPERATIONS: [&str; 4] = ["read", "write", "copy", "compare"];
-
 fn operations() -> impl TypedValueParser<Value = Operation> {
-    PossibleValuesParser::new(OPERATIONS).try_map(|word| Operation::named(&word).ok_or("no such word"))
+    PossibleValuesParser::new(Operation::ALL.map(Operation::name))
+        .try_map(|word| Operation::named(&word).ok_or("no such word"))
 }
 
 const DURABILITIES: [Word<Durability>; 3] = [
@@ -63,9 +73,28 @@ const DURABILITIES: [Word<Durability>; 3] = [
 /// The size of a file that is imagined.
 const IMAGINED_BYTES: u64 = 64 << 20;
 
+/// The updates that are imagined: how many, the bytes of each, and the most that are counted in a second.
+const UPDATES: u64 = 1000;
+const UPDATE_BYTES: u64 = 4 << 10;
+const MOST_UPDATES: u64 = 100_000_000;
+
+fn file_size(text: &str) -> Result<u64, String> {
+    size_of_at_least(1, "minimum is 1 byte", text)
+}
+
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let operation = arguments.operation;
-    let is_written = matches!(operation, Operation::Write | Operation::Copy);
+    let is_update = operation == Operation::Update;
+    if arguments.count.is_some() && !is_update {
+        return Err(anyhow!("--count is only for updates; give the size of a file by --size").into());
+    }
+    let updates = (
+        arguments.count.unwrap_or(UPDATES),
+        arguments.size.unwrap_or(UPDATE_BYTES),
+    );
+    if is_update {
+        refuse_too_many(&arguments.path, updates)?;
+    }
     let imagined = arguments.path.is_dir().then_some(IMAGINED_BYTES);
     let question = Question {
         operation,
@@ -76,21 +105,39 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
             (_, true) => Some(1.0),
             _ => None,
         },
-        durability: if is_written {
-            arguments.durability
-        } else {
-            Durability::None
+        durability: match (operation, arguments.durability) {
+            (Operation::Read | Operation::Compare, _) => Durability::None,
+            (Operation::Update, None) => Durability::Fsync,
+            (_, asked) => asked.unwrap_or_default(),
         },
+        updates: is_update.then_some(updates),
     };
     let advice = advise(&question)?;
+    let method = &advice.plan.method;
     let mut page = Page::stdout();
-    if arguments.json {
+    if let Some(language) = arguments.code {
+        write!(page, "{}", language.program(method)?)?;
+    } else if arguments.json {
         write!(page, "{}", json_text(&advice_json(&question, &advice))?)?;
     } else {
-        let can_print = LANGUAGES
-            .iter()
-            .any(|language| language.program(&advice.plan.method).is_ok());
-        show_advice(&mut page, &question, &advice, can_print)?;
+        let can_print = LANGUAGES.iter().filter(|language| language.program(method).is_ok());
+        let words: Vec<&str> = can_print.map(|language| language.word).collect();
+        show_advice(&mut page, &question, &advice, &words)?;
     }
     Ok(page.flush()?)
+}
+
+/// Fails if updates at equal distances would overlap.
+fn refuse_too_many(path: &Path, (count, each): (u64, u64)) -> anyhow::Result<()> {
+    let found = path
+        .metadata()
+        .with_context(|| format!("{}: cannot stat", path.display()))?;
+    if found.is_file() && count.saturating_mul(each) > found.len() {
+        let [all, file] = [each, found.len()].map(bytes);
+        bail!(
+            "{}: {count} updates of {all} do not fit into {file}; reduce --count or --size",
+            path.display()
+        );
+    }
+    Ok(())
 }

@@ -49,7 +49,8 @@ pub struct Arguments {
     code: Option<&'static Language>,
 }
 
-fn languages() -> impl Iterator<Item = Word<&'static Language>> {
+/// The words of `--code`.
+pub(super) fn languages() -> impl Iterator<Item = Word<&'static Language>> {
     LANGUAGES
         .iter()
         .map(|language| (language.word, language.name, language))

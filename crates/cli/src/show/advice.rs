@@ -4,12 +4,14 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use seekless::advice::{FileAdvice, Question};
+use seekless::method::format_size;
 use seekless::method::{Durability, Method, Operation};
-use seekless::plan::{Predicted, SizeChoice};
+use seekless::plan::{NamedFact, Plan, Predicted, SizeTimes, Source};
 use seekless::profile::StorageProfile;
-use seekless_results::{bytes, times, visible};
+use seekless_results::{bytes, plural, times, visible};
 use serde_json::{Value, json};
 
+use super::curve::show_curve;
 use super::page::{Page, columns_of};
 use super::table::{aligned, widths_of};
 use super::units::seconds;
@@ -19,8 +21,13 @@ use super::{BOLD, DIM, GOOD, PLAIN};
 /// How many other methods are shown.
 const OTHERS_SHOWN: usize = 4;
 
-/// Shows the answer: the method, its time, why, and what else there is.
-pub fn show_advice(page: &mut Page<'_>, asked: &Question<'_>, advice: &FileAdvice, can_print: bool) -> io::Result<()> {
+/// Shows the answer: the method, its time, why, and what else there is. `languages` have a program for the method.
+pub fn show_advice(
+    page: &mut Page<'_>,
+    asked: &Question<'_>,
+    advice: &FileAdvice,
+    languages: &[&str],
+) -> io::Result<()> {
     let method = advice.plan.method;
     let state = match asked.operation {
         Operation::Write => String::new(),
@@ -28,47 +35,81 @@ pub fn show_advice(page: &mut Page<'_>, asked: &Question<'_>, advice: &FileAdvic
         _ => format!(", {:.0} % in the page cache", 100.0 * advice.resident),
     };
     let path = visible(&asked.path.display().to_string()).into_owned();
-    let title = format!("{} {path}, {}{state}", asked.operation, bytes(advice.bytes));
+    let updates = asked.updates.map_or_else(String::new, |(count, each)| {
+        format!(", {} of {}", plural(count, "update", "updates"), bytes(each))
+    });
+    let title = format!("{} {path}, {}{state}{updates}", asked.operation, bytes(advice.bytes));
     page.say(DIM, &title)?;
     page.labelled(GOOD, "Use", 9, &method.to_string())?;
     page.labelled(BOLD, "Takes", 9, &time_with_bounds(&advice.plan.predicted))?;
     page.labelled(BOLD, "Because", 9, &visible(&advice.plan.why))?;
     show_others(page, method, advice)?;
-    if advice.choices.len() > 1 {
-        page.labelled(BOLD, "Sizes", 9, &sizes_in_words(&advice.choices))?;
+    if SizeTimes::changes(&advice.curve).nth(1).is_some() {
+        show_curve(page, 9, &advice.curve, advice.bytes)?;
     }
     let about = method.mechanism().about;
-    let program = if can_print {
-        format!("; a program: seekless methods {method} --code python")
-    } else {
-        String::new()
+    let program = match languages {
+        [] => String::new(),
+        [one] => format!("; a program: --code {one}"),
+        [first @ .., last] => format!("; a program: --code {} or {last}", first.join(", ")),
     };
     page.labelled(BOLD, "By hand", 9, &format!("{about}{program}"))?;
     if let Err(why) = &advice.profile {
-        page.labelled(
-            BOLD,
-            "Profile",
-            9,
-            &format!("none: {}", visible(&shortened(&why.to_string()))),
-        )?;
+        let why = format!("none: {}", visible(&shortened(&why.to_string())));
+        page.labelled(BOLD, "Profile", 9, &why)?;
     }
-    // The built-in experiments write and copy with fsync.
-    let is_measured =
-        asked.durability == Durability::Fsync || !matches!(asked.operation, Operation::Write | Operation::Copy);
-    if advice.alternatives.len() < 2 && is_measured {
-        let directory = if asked.path.is_dir() {
-            Some(asked.path)
-        } else {
-            asked.path.parent()
-        };
-        let directory = directory
-            .filter(|path| !path.as_os_str().is_empty())
-            .unwrap_or(Path::new("."));
-        let directory = visible(&directory.display().to_string()).into_owned();
-        let measured = format!("seekless bench {} --dir {directory} --budget 1m", asked.operation);
-        page.labelled(BOLD, "Next", 9, &format!("{measured}  (measures this operation here)"))?;
+    if advice.is_measured {
+        return Ok(());
     }
-    Ok(())
+    page.labelled(BOLD, "How sure", 9, &certainty(&advice.plan, advice.alternatives.len()))?;
+    page.labelled(BOLD, "Next", 9, &next_bench(asked, advice.bytes))
+}
+
+/// How sure a plan is that rests on costs, and of how many methods.
+fn certainty(plan: &Plan, considered: usize) -> String {
+    let method = match considered {
+        0 | 1 => {
+            "the method was not compared with others: without a profile, it is the only one for this size and cache state"
+        }
+        _ if plan.is_certain => "the method would be the same at every plausible cost",
+        _ => "the method is the best of these by the costs here",
+    };
+    let is_known = |known: &NamedFact| known.fact.source != Source::Assumed;
+    let time = if plan.facts.iter().all(is_known) {
+        "the time is computed from costs that were measured just now, for less than 100 ms"
+    } else {
+        "the time is only an order of magnitude, as not all costs were measured"
+    };
+    format!("{method}; {time}")
+}
+
+/// The command that measures the methods, and what it settles.
+fn next_bench(asked: &Question<'_>, size_bytes: u64) -> String {
+    let directory = if asked.path.is_dir() {
+        Some(asked.path)
+    } else {
+        asked.path.parent()
+    };
+    let directory = directory
+        .filter(|path| !path.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
+    let directory = visible(&directory.display().to_string()).into_owned();
+    let operation = asked.operation;
+    // The built-in experiments write and copy with fsync, and the profile has no updates.
+    let is_measured = match operation {
+        Operation::Write | Operation::Copy => asked.durability == Durability::Fsync,
+        Operation::Update => {
+            return format!("seekless bench update --dir {directory} --budget 1m  (compares orders of writing)");
+        }
+        Operation::Read | Operation::Compare => true,
+    };
+    let size = format_size(size_bytes);
+    let measure = format!("seekless bench {operation} --dir {directory} --size {size} --budget 1m");
+    if is_measured {
+        format!("{measure}  (times all methods; settles which is fastest here, and its time)")
+    } else {
+        format!("{measure}  (measures with fsync; ask with --durability fsync)")
+    }
 }
 
 fn show_others(page: &mut Page<'_>, method: Method, advice: &FileAdvice) -> io::Result<()> {
@@ -90,18 +131,6 @@ fn time_with_bounds(predicted: &Predicted) -> String {
     format!("{value} ({low} to {high})")
 }
 
-/// Which method is used from which size on.
-fn sizes_in_words(choices: &[SizeChoice]) -> String {
-    let words = choices.iter().enumerate().map(|(index, choice)| {
-        let from = match choices.get(index + 1).filter(|_| index == 0) {
-            Some(next) => format!("below {}", bytes(next.from_bytes)),
-            None => format!("from {}", bytes(choice.from_bytes)),
-        };
-        format!("{from} {}", choice.method)
-    });
-    words.collect::<Vec<_>>().join("; ")
-}
-
 /// The answer as JSON: times in seconds, sizes in bytes.
 pub fn advice_json(asked: &Question<'_>, advice: &FileAdvice) -> Value {
     let time = |predicted: &Predicted| {
@@ -111,12 +140,19 @@ pub fn advice_json(asked: &Question<'_>, advice: &FileAdvice) -> Value {
             "high_seconds": predicted.high.as_secs_f64(),
         })
     };
-    let others = advice
-        .alternatives
-        .iter()
-        .map(|(method, predicted)| json!({ "method": method.to_string(), "predicted": time(predicted) }));
-    let sizes = advice.choices.iter().map(|choice| {
-        json!({ "from_bytes": choice.from_bytes, "method": choice.method.to_string(), "over_plain": choice.over_plain })
+    let others = advice.alternatives.iter();
+    let others =
+        others.map(|(method, predicted)| json!({ "method": method.to_string(), "predicted": time(predicted) }));
+    let (measured, considered) = others.partition::<Vec<Value>, _>(|_| advice.is_measured);
+    let changes = SizeTimes::changes(&advice.curve);
+    let sizes = changes.map(|size| {
+        json!({ "from_bytes": size.bytes, "method": size.method.to_string(), "over_plain": size.of(&size.method) })
+    });
+    let used: Vec<Method> = SizeTimes::changes(&advice.curve).map(|size| size.method).collect();
+    let curve = advice.curve.iter().map(|size| {
+        let ratios = size.over_plain.iter().filter(|(method, _)| used.contains(method));
+        let ratios = ratios.map(|(method, ratio)| (method.to_string(), json!(ratio)));
+        json!({ "bytes": size.bytes, "over_plain": ratios.collect::<serde_json::Map<_, _>>() })
     });
     let object = json!({
         "operation": asked.operation.name(),
@@ -126,8 +162,11 @@ pub fn advice_json(asked: &Question<'_>, advice: &FileAdvice) -> Value {
         "otherwise": advice.plan.otherwise.to_string(),
         "predicted": time(&advice.plan.predicted),
         "because": advice.plan.why,
-        "measured": others.collect::<Value>(),
+        "measured": measured,
+        "considered": considered,
+        "updates": asked.updates.map(|(count, bytes)| json!({ "count": count, "bytes": bytes })),
         "sizes": sizes.collect::<Value>(),
+        "curve": curve.collect::<Value>(),
         "profile": advice.profile.as_ref().ok().map(|found| profile_json(found)),
         "no_profile": advice.profile.as_ref().err().map(|why| shortened(&why.to_string()).into_owned()),
     });
@@ -151,12 +190,12 @@ pub fn show_profile(page: &mut Page<'_>, found: &StorageProfile) -> io::Result<(
     let names: Vec<&str> = (profile.storage.devices.iter())
         .map(|device| device.model.as_ref().unwrap_or(&device.name).as_str())
         .collect();
-    let counted = seekless_results::plural(profile.sittings.into(), "sitting", "sittings");
+    let counted = plural(profile.sittings.into(), "sitting", "sittings");
     let days = found.age().as_secs() / 86400;
     let age = if days == 0 {
         "today".to_owned()
     } else {
-        format!("{} ago", seekless_results::plural(days, "day", "days"))
+        format!("{} ago", plural(days, "day", "days"))
     };
     let storage = [vec![profile.storage.file_system.as_str()], names]
         .concat()
@@ -176,13 +215,19 @@ pub fn show_profile(page: &mut Page<'_>, found: &StorageProfile) -> io::Result<(
     for subject in subjects(found) {
         writeln!(page)?;
         page.say(BOLD, &subject.title)?;
-        let line = |choice: &SizeChoice| {
-            let from = format!("from {}", bytes(choice.from_bytes));
-            vec![from, time_with_bounds(&choice.predicted), times(choice.over_plain)]
+        let changes: Vec<&SizeTimes> = SizeTimes::changes(&subject.curve).collect();
+        let line = |size: &&SizeTimes| {
+            let ratio = size.of(&size.method).map_or_else(String::new, times);
+            [
+                format!("from {}", bytes(size.bytes)),
+                time_with_bounds(&size.predicted),
+                ratio,
+            ]
+            .to_vec()
         };
-        let lines: Vec<Vec<String>> = subject.choices.iter().map(line).collect();
+        let lines: Vec<Vec<String>> = changes.iter().map(line).collect();
         let widths = widths_of(&lines);
-        for (choice, line) in subject.choices.iter().zip(&lines) {
+        for (choice, line) in changes.iter().zip(&lines) {
             let head = format!("  {}", aligned(line, &widths, |column| column != 2));
             page.indented(PLAIN, &head, columns_of(&head), &choice.method.to_string())?;
         }
@@ -193,7 +238,7 @@ pub fn show_profile(page: &mut Page<'_>, found: &StorageProfile) -> io::Result<(
 /// What is asked of a profile, with the methods that win.
 struct ProfileSubject {
     title: String,
-    choices: Vec<SizeChoice>,
+    curve: Vec<SizeTimes>,
 }
 
 fn subjects(found: &StorageProfile) -> Vec<ProfileSubject> {
@@ -205,7 +250,7 @@ fn subjects(found: &StorageProfile) -> Vec<ProfileSubject> {
                 if is_write && part > 0.0 {
                     continue;
                 }
-                let choices = seekless::plan::choices(found, operation, durability, part);
+                let curve = seekless::plan::curve(found, operation, durability, part);
                 let state = if is_write { "new file" } else { state };
                 let promise = if durability == Durability::None {
                     String::new()
@@ -213,8 +258,8 @@ fn subjects(found: &StorageProfile) -> Vec<ProfileSubject> {
                     format!(", {durability}")
                 };
                 let title = format!("{operation}, {state}{promise}");
-                if !choices.is_empty() {
-                    subjects.push(ProfileSubject { title, choices });
+                if !curve.is_empty() {
+                    subjects.push(ProfileSubject { title, curve });
                 }
             }
         }

@@ -7,6 +7,7 @@ mod bench;
 mod cache;
 mod comparison;
 mod contest;
+mod curve;
 mod dupes;
 mod explain;
 mod holes;

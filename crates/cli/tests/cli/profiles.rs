@@ -30,7 +30,14 @@ fn what_bench_measures_is_in_the_profile_and_advice_rests_on_it() {
     );
     let before = place.run(&["advise", "read", ".", "--size", "512K"]).succeeded().stdout;
     assert!(before.contains("Profile  none: nothing was measured"), "{before}");
-    assert!(before.contains("Next     seekless bench read"), "{before}");
+    assert!(
+        before.contains("Next     seekless bench read --dir . --size 512K"),
+        "{before}"
+    );
+    assert!(
+        before.contains("How sure the method was not compared with others"),
+        "{before}"
+    );
     bench(&place);
     let profile = place.run(&["profile"]).succeeded().stdout;
     assert!(
@@ -70,6 +77,84 @@ fn what_bench_measures_is_in_the_profile_and_advice_rests_on_it() {
         unwanted.contains("Profile  none: profiles are turned off"),
         "{unwanted}"
     );
+}
+
+#[test]
+fn without_a_profile_advice_says_how_sure_it_is_and_what_a_bench_settles() {
+    let place = Place::new();
+    place.file("file", &vec![7; 8 << 20]);
+    for (words, next) in [
+        (
+            "read file",
+            "bench read --dir . --size 8M --budget 1m  (times all methods",
+        ),
+        (
+            "compare file",
+            "bench compare --dir . --size 8M --budget 1m  (times all methods",
+        ),
+        (
+            "write . --durability fsync",
+            "bench write --dir . --size 64M --budget 1m  (times all methods",
+        ),
+        (
+            "copy file",
+            "bench copy --dir . --size 8M --budget 1m  (measures with fsync",
+        ),
+        ("update file", "bench update --dir . --budget 1m"),
+    ] {
+        let words: Vec<&str> = ["advise"].into_iter().chain(words.split(' ')).collect();
+        let advice = place.run(&words).succeeded().stdout;
+        assert!(advice.contains("\nHow sure the method "), "{advice}");
+        assert!(advice.contains(&format!("\nNext     seekless {next}")), "{advice}");
+    }
+}
+
+#[test]
+fn updates_are_planned_for_their_number_and_size() {
+    let place = Place::new();
+    place.file("file", &vec![7; 8 << 20]);
+    let advice = |words: &[&str]| {
+        json(
+            &place,
+            &[&["advise", "update", "file", "--warm", "--json"], words].concat(),
+        )
+    };
+    // Every byte of the file, and hardly any.
+    let all = advice(&["--count", "2048", "--size", "4K"]);
+    let few = advice(&["--count", "2", "--size", "1"]);
+    assert_eq!(few["method"], "update/sync,block=1M,fsync,gap=0", "{few}");
+    assert_eq!(all["updates"]["count"], 2048, "{all}");
+    let [all_seconds, few_seconds] = [&all, &few].map(|one| one["predicted"]["seconds"].as_f64().unwrap());
+    assert!(all_seconds > few_seconds, "{all} {few}");
+    let methods: Vec<&str> = few["considered"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|one| one["method"].as_str())
+        .collect();
+    assert!(methods.contains(&"update/sync,block=1M,fsync,order=rewrite"), "{few}");
+    let refused = |words: &[&str]| place.run(&[&["advise"], words].concat()).stderr;
+    assert!(refused(&["update", "file", "--count", "2049"]).contains("do not fit into 8.00 MiB"));
+    assert!(refused(&["update", "."]).contains("is a directory"));
+    assert!(refused(&["read", "file", "--count", "2"]).contains("--count is only for updates"));
+}
+
+#[test]
+fn advice_prints_a_program_of_its_method_or_says_why_not() {
+    let place = Place::new();
+    place.file("file", b"bytes");
+    let program = place
+        .run(&["advise", "read", "file", "--code", "python"])
+        .succeeded()
+        .stdout;
+    let of_method = place
+        .run(&["methods", "read/sync,block=1M", "--code", "python"])
+        .succeeded()
+        .stdout;
+    assert_eq!(program, of_method);
+    let refused = place.run(&["advise", "compare", "file", "--code", "c"]);
+    assert!(refused.code == Some(2) && refused.stdout.is_empty());
+    assert!(refused.stderr.contains("read, write or copy"), "{}", refused.stderr);
 }
 
 #[test]

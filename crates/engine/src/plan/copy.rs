@@ -29,15 +29,17 @@ fn data_of(request: &Task, facts: &Facts) -> Task {
 /// copy must be durable and the source is not in memory.
 #[must_use]
 pub fn copy(request: &Task, facts: &Facts) -> Plan {
+    let shares = facts.can_share && depends_on_sharing(request, facts);
+    let is_known = !shares && facts.files[0].device == facts.files[1].device;
+    let known = from_profile(Operation::Copy, &data_of(request, facts), facts).filter(|_| is_known);
+    known.unwrap_or_else(|| choose(&candidates(request, facts), facts))
+}
+
+/// The methods to choose from without a profile.
+pub(super) fn candidates(request: &Task, facts: &Facts) -> Vec<Candidate> {
     let usual = usual(Operation::Copy);
     let usual = usual.with(request.durability).unwrap_or(usual);
     let data = data_of(request, facts);
-    let shares = facts.can_share && depends_on_sharing(request, facts);
-    let [source, target] = facts.files;
-    let is_known = !shares && source.device == target.device;
-    if let Some(plan) = from_profile(Operation::Copy, &data, facts).filter(|_| is_known) {
-        return plan;
-    }
     let read_usual = super::usual(Operation::Read);
     let cached = Candidate {
         method: usual,
@@ -62,7 +64,7 @@ pub fn copy(request: &Task, facts: &Facts) -> Plan {
         });
     }
     let share = method("copy/reflink");
-    if shares {
+    if facts.can_share && depends_on_sharing(request, facts) {
         let flushes = f64::from(u8::from(request.durability == Durability::Fsync));
         candidates.push(Candidate {
             method: share.with(request.durability).unwrap_or(share),
@@ -70,5 +72,5 @@ pub fn copy(request: &Task, facts: &Facts) -> Plan {
             why: "the copy can share the blocks of its source",
         });
     }
-    choose(&candidates, facts)
+    candidates
 }

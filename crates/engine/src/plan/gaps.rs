@@ -63,6 +63,17 @@ impl Gaps {
         }
     }
 
+    /// Updates of so many bytes each, at equal distances in a file; `None` if they do not fit into it.
+    pub(crate) fn spread(count: u64, bytes: u64, file_bytes: u64) -> Option<Self> {
+        let mut gaps = Self::none();
+        let distance = file_bytes.checked_div(count)?;
+        if bytes == 0 || distance < bytes {
+            return None;
+        }
+        (0..count).for_each(|update| gaps.count(update * distance, bytes));
+        Some(gaps)
+    }
+
     /// Counts the next piece, by offset.
     pub(crate) fn count(&mut self, offset: u64, length: u64) {
         if self.pieces > 0 {

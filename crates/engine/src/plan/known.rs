@@ -13,7 +13,7 @@ use seekless_method::{
 };
 use seekless_record::{Cache, Conditions, ERRORS_OF_BOUNDS, Target};
 
-use super::{BUFFERS_PART, Plan, Predicted, SPARE, Task, resident, usual};
+use super::{BUFFERS_PART, Plan, Predicted, SPARE, SizeTimes, Task, resident, sizes, usual};
 use crate::facts::{Facts, FileFacts, ProcessFacts};
 use crate::profile::{StorageProfile, time_since};
 
@@ -83,23 +83,10 @@ fn simplest(found: &[MeasuredMethod]) -> Option<&MeasuredMethod> {
     found.iter().min_by_key(|one| one.method.simplicity_rank())
 }
 
-/// A method that is used from a size on, by a profile.
-#[derive(Clone, Debug, PartialEq)]
-pub struct SizeChoice {
-    /// The smallest size, in bytes.
-    pub from_bytes: u64,
-    /// The method.
-    pub method: Method,
-    /// Its time at that size.
-    pub predicted: Predicted,
-    /// Its time there over that of the simplest method.
-    pub over_plain: f64,
-}
-
 /// The methods to use over all sizes that a profile covers, if everything works and there is memory; ascending. `part` of a file to
 /// read is in the page cache.
 #[must_use]
-pub fn choices(profile: &StorageProfile, operation: Operation, durability: Durability, part: f64) -> Vec<SizeChoice> {
+pub fn curve(profile: &StorageProfile, operation: Operation, durability: Durability, part: f64) -> Vec<SizeTimes> {
     let file = FileFacts {
         direct_alignment: Some(4096),
         ..FileFacts::default()
@@ -109,10 +96,8 @@ pub fn choices(profile: &StorageProfile, operation: Operation, durability: Durab
         ..ProcessFacts::without_rings()
     };
     let facts = Facts::assumed([file; 2], process);
-    let mut choices: Vec<SizeChoice> = Vec::new();
-    // Four sizes a doubling are as exact as what is measured.
-    let sizes = (10..40).flat_map(|doubling| [16, 19, 22, 27].map(|sixteenths| (sixteenths << doubling) >> 4));
-    for bytes in sizes {
+    let mut curve: Vec<SizeTimes> = Vec::new();
+    for bytes in sizes(10..40) {
         let task = Task { bytes, durability };
         let asked = Asked {
             profile,
@@ -122,25 +107,25 @@ pub fn choices(profile: &StorageProfile, operation: Operation, durability: Durab
         };
         let mut found = asked.measured(part);
         found.retain(|one| one.is_within);
-        let Some(used) = best(&found).map(|best| &found[best]) else {
+        let Some(best) = best(&found).map(|best| &found[best]) else {
             continue;
         };
         // A method stays until another one is clearly better.
-        let before = choices
+        let before = curve
             .last()
             .and_then(|last| found.iter().find(|one| one.method == last.method));
-        if before.is_some_and(|before| before.regret(&found) <= used.regret(&found) + STAYS_REGRET) {
-            continue;
-        }
-        let plain = simplest(&found);
-        choices.push(SizeChoice {
-            from_bytes: bytes,
+        let used = before
+            .filter(|before| before.regret(&found) <= best.regret(&found) + STAYS_REGRET)
+            .unwrap_or(best);
+        let plain = simplest(&found).map_or(used.seconds, |plain| plain.seconds);
+        curve.push(SizeTimes {
+            bytes,
             method: used.method,
             predicted: used.predicted(),
-            over_plain: plain.map_or(1.0, |plain| used.seconds / plain.seconds),
+            over_plain: found.iter().map(|one| (one.method, one.seconds / plain)).collect(),
         });
     }
-    choices
+    curve
 }
 
 /// All methods that were measured and can be used for a task, with their times, the fastest first.

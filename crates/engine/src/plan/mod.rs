@@ -47,7 +47,7 @@ pub(crate) use gaps::Blocks;
 pub use gaps::Gaps;
 #[cfg(feature = "profile")]
 #[doc(hidden)]
-pub use known::{SizeChoice, alternatives, choices};
+pub use known::{alternatives, curve};
 #[doc(hidden)]
 pub use read::read;
 #[doc(hidden)]
@@ -55,7 +55,7 @@ pub use scan::{SCAN, Scan, ScanPlan, scan};
 #[cfg(test)]
 pub(crate) use update::by_costs;
 #[doc(hidden)]
-pub use update::{PlanLimits, UpdateFacts, Work, update};
+pub use update::{PlanLimits, UpdateFacts, Work, extremes, update};
 pub(crate) use update::{amounts, amounts_of_safety, is_certain, weighs_wear};
 #[doc(hidden)]
 pub use write::write;
@@ -169,6 +169,71 @@ fn choose(candidates: &[Candidate], facts: &Facts) -> Plan {
         why: (*why).to_owned(),
         facts: residency(facts).into_iter().chain(used).collect(),
     }
+}
+
+/// The plan for a task; for updates, [`update`] makes it.
+#[doc(hidden)]
+#[must_use]
+pub fn plan(operation: Operation, task: &Task, facts: &Facts) -> Plan {
+    match operation {
+        Operation::Write => write(task, facts),
+        Operation::Copy => copy(task, facts),
+        Operation::Compare => compare(task, facts),
+        Operation::Read | Operation::Update => read(task, facts),
+    }
+}
+
+/// The methods that a plan without a profile chooses from, the simplest first, with their predicted times.
+#[doc(hidden)]
+#[must_use]
+pub fn considered(operation: Operation, task: &Task, facts: &Facts) -> Vec<(Method, Predicted)> {
+    let candidates = match operation {
+        Operation::Write => write::candidates(task, facts),
+        Operation::Copy => copy::candidates(task, facts),
+        Operation::Read | Operation::Update => read::candidates(task, facts),
+        // Rules choose one.
+        Operation::Compare => {
+            let plan = compare(task, facts);
+            return vec![(plan.method, plan.predicted)];
+        }
+    };
+    let predicted = |one: &Candidate| (one.method, one.amounts.predicted(&facts.costs));
+    candidates.iter().map(predicted).collect()
+}
+
+/// The method to use for files of one size, and the times of all.
+#[doc(hidden)]
+#[derive(Clone, Debug, PartialEq)]
+pub struct SizeTimes {
+    /// The size, in bytes.
+    pub bytes: u64,
+    /// The method to use.
+    pub method: Method,
+    /// Its time.
+    pub predicted: Predicted,
+    /// The time of each method over that of the simplest one.
+    pub over_plain: Vec<(Method, f64)>,
+}
+
+impl SizeTimes {
+    /// The time of a method over that of the simplest one.
+    #[must_use]
+    pub fn of(&self, method: &Method) -> Option<f64> {
+        let found = self.over_plain.iter().find(|(other, _)| other == method);
+        found.map(|(_, ratio)| *ratio)
+    }
+
+    /// Of ascending sizes, those from which another method is used, the smallest included.
+    pub fn changes(all: &[Self]) -> impl Iterator<Item = &Self> {
+        all.chunk_by(|one, next| one.method == next.method)
+            .filter_map(<[Self]>::first)
+    }
+}
+
+/// Sizes between two powers of two. Four sizes a doubling are as exact as what is measured.
+#[doc(hidden)]
+pub fn sizes(powers: std::ops::Range<u32>) -> impl Iterator<Item = u64> {
+    powers.flat_map(|power| [16, 19, 22, 27].map(|sixteenths| (sixteenths << power) >> 4))
 }
 
 /// The residency of a file, as a named fact.

@@ -13,9 +13,11 @@ const DIRECT_FROM_BYTES: u64 = 128 << 20;
 /// faster.
 #[must_use]
 pub fn read(request: &Task, facts: &Facts) -> Plan {
-    if let Some(plan) = from_profile(Operation::Read, request, facts) {
-        return plan;
-    }
+    from_profile(Operation::Read, request, facts).unwrap_or_else(|| choose(&candidates(request, facts), facts))
+}
+
+/// The methods to choose from without a profile.
+pub(super) fn candidates(request: &Task, facts: &Facts) -> Vec<Candidate> {
     let usual = usual(Operation::Read);
     let is_cold = facts.files[0].resident_part() <= 1.0 - DIRECT_FROM_ABSENT;
     let cached = Candidate {
@@ -43,7 +45,7 @@ pub fn read(request: &Task, facts: &Facts) -> Plan {
     direct("read/sync,direct,block=4M", 1, why);
     let why = "hardly any of the file is in the page cache, and the device is faster with several requests in flight";
     direct("read/io_uring,depth=8,direct,block=512K", 8, why);
-    choose(&candidates, facts)
+    candidates
 }
 
 /// The work of reading this many bytes of one of the files through the page cache.

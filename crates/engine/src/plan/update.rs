@@ -6,7 +6,7 @@
 use seekless_method::{CachePolicy, Durability, Hint, Method, Operation, Options, Platform, Setting, UpdateOrder};
 
 use super::cost::{Amounts, Of};
-use super::{Gaps, Plan, Safety, resident, usual};
+use super::{Gaps, Plan, Predicted, Safety, resident, usual};
 use crate::facts::Costs;
 
 /// The costs of writing on a storage, and properties of the file.
@@ -149,6 +149,25 @@ pub fn update(gaps: &Gaps, facts: &UpdateFacts, limits: &PlanLimits) -> Plan {
         _ => "combining updates up to the method's gap apart pays off, whatever a write costs",
     };
     choice.plan(gaps, facts, limits, why.to_owned(), true)
+}
+
+/// The extremes, with their predicted times: only the updates are written, and the whole file.
+#[must_use]
+pub fn extremes(gaps: &Gaps, facts: &UpdateFacts, limits: &PlanLimits) -> Vec<(Method, Predicted)> {
+    let extremes =
+        orders(facts.has_holes).filter(|order| matches!(order, UpdateOrder::Coalesce(0) | UpdateOrder::Rewrite));
+    let plan = |order| {
+        let block_bytes = BLOCKS[0];
+        let choice = Choice {
+            order,
+            block_bytes,
+            work: gaps.work(order, facts.file_bytes, block_bytes),
+            bound: None,
+        };
+        let plan = choice.plan(gaps, facts, limits, String::new(), false);
+        (plan.method, plan.predicted)
+    };
+    extremes.map(plan).collect()
 }
 
 /// Whether the order is the same at every plausible cost. Of the facts, only the properties of the file are used.

@@ -9,9 +9,11 @@ use crate::facts::Facts;
 /// The plan for writing a file. Without durability, nothing waits for the device, so the page cache is used.
 #[must_use]
 pub fn write(request: &Task, facts: &Facts) -> Plan {
-    if let Some(plan) = from_profile(Operation::Write, request, facts) {
-        return plan;
-    }
+    from_profile(Operation::Write, request, facts).unwrap_or_else(|| choose(&candidates(request, facts), facts))
+}
+
+/// The methods to choose from without a profile.
+pub(super) fn candidates(request: &Task, facts: &Facts) -> Vec<Candidate> {
     let usual = wanted(usual(Operation::Write), request, facts);
     let cached = Candidate {
         method: usual,
@@ -32,7 +34,7 @@ pub fn write(request: &Task, facts: &Facts) -> Plan {
             why: "the data must reach the device, so copying it to the page cache would only cost time",
         });
     }
-    choose(&candidates, facts)
+    candidates
 }
 
 /// The method with the requested durability, and with preallocation if the disk is nearly full.

@@ -264,11 +264,13 @@ fn the_sizes_at_which_the_method_changes_are_told() {
     // Direct reads cost a millisecond more for the smallest file.
     let direct = &mut profile.profile.curves[1].points[0].seconds;
     (direct.low, direct.median, direct.high) = (1e-3, 1.05e-3, 1.1e-3);
-    let found = choices(&profile, Operation::Read, Durability::None, 0.0);
-    let methods: Vec<String> = found.iter().map(|choice| choice.method.to_string()).collect();
+    let curve = curve(&profile, Operation::Read, Durability::None, 0.0);
+    let found: Vec<&SizeTimes> = SizeTimes::changes(&curve).collect();
+    let methods: Vec<String> = found.iter().map(|size| size.method.to_string()).collect();
     assert_eq!(methods, ["read/sync,block=1M", "read/sync,direct,block=4M"]);
-    assert!(
-        found[0].from_bytes == 1 << 10 && found[1].from_bytes > 1 << 20,
-        "{found:?}"
-    );
+    assert!(found[0].bytes == 1 << 10 && found[1].bytes > 1 << 20, "{found:?}");
+    // The curve has the times of both, also where they are not used.
+    let direct = found[1].method;
+    assert!(curve[0].of(&direct).unwrap() > 1.0 && found[1].of(&direct).unwrap() < 1.0);
+    assert_eq!((curve[0].bytes, curve.last().unwrap().bytes), (1 << 10, 1 << 30));
 }
