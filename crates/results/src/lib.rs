@@ -32,6 +32,7 @@ mod table;
 mod units;
 mod view;
 mod warnings;
+mod windows;
 mod words;
 
 pub use anonymous::{Given, Known, anonymous};
@@ -59,6 +60,7 @@ pub use view::{
     visible,
 };
 pub use warnings::{other_io, warnings};
+pub use windows::{WindowGain, window_gain};
 pub use words::{
     description, ends_early, family, has_small_files, has_target, is_told_in_times, may_read_less, operations, rate_in,
     series_title, short_name, state_words, task, title, why_missing,

@@ -1,21 +1,28 @@
 //! `seekless advise`: the method to use for a file, its predicted time, and what that rests on.
 
+use std::ffi::OsStr;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
 use clap::Args;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::builder::{PossibleValue, TypedValueParser};
 use seekless::advice::{Question, advise};
 use seekless::method::{Durability, Operation};
+use seekless::profile::file_name;
+use seekless::{StorageFacts, identity};
 
-use seekless_results::bytes;
+use seekless_results::{bytes, window_gain};
 
 use super::Failure;
 use super::methods::languages;
 use super::values::{Word, one_of, size_of_at_least};
 use crate::code::{LANGUAGES, Language};
-use crate::show::{Page, advice_json, json_text, show_advice};
+use crate::config;
+use crate::show::{
+    Page, advice_json, directory_of, json_text, settings_json, show_advice, show_settings, storage_settings,
+    visible_path,
+};
 
 /// Say which method to use for a file, how long it will take, and how sure that is.
 ///
@@ -29,13 +36,19 @@ Examples:
   seekless advise write /mnt/backup --size 1G --durability fsync
   seekless advise read big.iso --code python    # a program that does it
   seekless advise update pages.db --count 5000 --size 8K
+  seekless advise . --settings                  # what may cost time here
   seekless advise copy big.iso --json | jq -r .method")]
 pub struct Arguments {
-    /// The operation
-    #[arg(value_parser = operations())]
-    operation: Operation,
+    /// The operation; omit it with --settings
+    #[arg(value_name = "OPERATION", value_parser = SubjectParser)]
+    subject: AdviceSubject,
     /// A file, or a directory for a file that need not exist
-    path: PathBuf,
+    #[arg(required_unless_present = "settings")]
+    path: Option<PathBuf>,
+    /// Show the read-ahead window, scheduler and mount options of the storage of PATH, what each does, and what another
+    /// read-ahead window gained in saved runs
+    #[arg(long, conflicts_with_all = ["size", "count", "cold", "warm", "durability", "code"])]
+    settings: bool,
     /// The size of the file [default: that of PATH, or 64M in a directory], or of each update [default: 4K]
     #[arg(long, value_name = "SIZE", value_parser = file_size)]
     size: Option<u64>,
@@ -59,9 +72,29 @@ pub struct Arguments {
     json: bool,
 }
 
-fn operations() -> impl TypedValueParser<Value = Operation> {
-    PossibleValuesParser::new(Operation::ALL.map(Operation::name))
-        .try_map(|word| Operation::named(&word).ok_or("no such word"))
+/// The first word: an operation, or the path of which the settings are asked.
+#[derive(Clone, Debug)]
+enum AdviceSubject {
+    Operation(Operation),
+    Path(PathBuf),
+}
+
+#[derive(Clone)]
+struct SubjectParser;
+
+impl TypedValueParser for SubjectParser {
+    type Value = AdviceSubject;
+
+    fn parse_ref(&self, _: &clap::Command, _: Option<&clap::Arg>, value: &OsStr) -> Result<AdviceSubject, clap::Error> {
+        let operation = value.to_str().and_then(Operation::named);
+        Ok(operation.map_or_else(|| AdviceSubject::Path(value.into()), AdviceSubject::Operation))
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new(
+            Operation::ALL.map(Operation::name).into_iter().map(PossibleValue::new),
+        ))
+    }
 }
 
 const DURABILITIES: [Word<Durability>; 3] = [
@@ -83,7 +116,17 @@ fn file_size(text: &str) -> Result<u64, String> {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let operation = arguments.operation;
+    let (operation, path) = match (&arguments.subject, &arguments.path) {
+        (AdviceSubject::Path(path), None) | (AdviceSubject::Operation(_), Some(path)) if arguments.settings => {
+            return settings(path, arguments.json);
+        }
+        (AdviceSubject::Operation(operation), Some(path)) => (*operation, path),
+        (AdviceSubject::Operation(operation), None) => return settings(Path::new(operation.name()), arguments.json),
+        (AdviceSubject::Path(word), _) => {
+            let words = Operation::ALL.map(Operation::name).join(", ");
+            return Err(anyhow!("{}: not an operation; the operations are {words}", word.display()).into());
+        }
+    };
     let is_update = operation == Operation::Update;
     if arguments.count.is_some() && !is_update {
         return Err(anyhow!("--count is only for updates; give the size of a file by --size").into());
@@ -93,12 +136,12 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         arguments.size.unwrap_or(UPDATE_BYTES),
     );
     if is_update {
-        refuse_too_many(&arguments.path, updates)?;
+        refuse_too_many(path, updates)?;
     }
-    let imagined = arguments.path.is_dir().then_some(IMAGINED_BYTES);
+    let imagined = path.is_dir().then_some(IMAGINED_BYTES);
     let question = Question {
         operation,
-        path: &arguments.path,
+        path,
         bytes: arguments.size.or(imagined),
         resident: match (arguments.cold, arguments.warm) {
             (true, _) => Some(0.0),
@@ -123,6 +166,30 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         let can_print = LANGUAGES.iter().filter(|language| language.program(method).is_ok());
         let words: Vec<&str> = can_print.map(|language| language.word).collect();
         show_advice(&mut page, &question, &advice, &words)?;
+    }
+    Ok(page.flush()?)
+}
+
+/// Shows the settings of the storage of a path that may cost time.
+fn settings(path: &Path, is_json: bool) -> Result<(), Failure> {
+    let facts = StorageFacts::of(path)?;
+    let directory = directory_of(path);
+    let gain = facts.read_ahead_kib.and_then(|kib| {
+        let point = facts.mount_point.as_ref().map(|point| point.display().to_string());
+        let name = file_name(
+            &identity(directory, &facts),
+            point.as_deref(),
+            facts.mount_options.as_deref(),
+        );
+        let runs = config::store().ok()?.runs_of(&name).ok()?;
+        runs.iter().find_map(|run| window_gain(run, kib))
+    });
+    let settings = storage_settings(&facts, gain);
+    let mut page = Page::stdout();
+    if is_json {
+        write!(page, "{}", json_text(&settings_json(&settings))?)?;
+    } else {
+        show_settings(&mut page, &settings, &visible_path(directory))?;
     }
     Ok(page.flush()?)
 }

@@ -83,16 +83,16 @@ fn certainty(plan: &Plan, considered: usize) -> String {
     format!("{method}; {time}")
 }
 
+/// The directory of a file, or the directory itself.
+pub fn directory_of(path: &Path) -> &Path {
+    let directory = if path.is_dir() { Some(path) } else { path.parent() };
+    let named = directory.filter(|path| !path.as_os_str().is_empty());
+    named.unwrap_or(Path::new("."))
+}
+
 /// The command that measures the methods, and what it settles.
 fn next_bench(asked: &Question<'_>, size_bytes: u64) -> String {
-    let directory = if asked.path.is_dir() {
-        Some(asked.path)
-    } else {
-        asked.path.parent()
-    };
-    let directory = directory
-        .filter(|path| !path.as_os_str().is_empty())
-        .unwrap_or(Path::new("."));
+    let directory = directory_of(asked.path);
     let directory = visible(&directory.display().to_string()).into_owned();
     let operation = asked.operation;
     // The built-in experiments write and copy with fsync, and the profile has no updates.

@@ -86,6 +86,7 @@ fn the_list_names_every_built_in_experiment() {
             "profile",
             "random",
             "commit",
+            "read-ahead",
             "sustained",
             "holes-2003",
             "saving-2008",

@@ -118,6 +118,7 @@ fn json_is_one_document_in_every_command() {
         "advise write . --size 1M",
         "advise copy gone",
         "advise update plain --count 3 --size 1",
+        "advise . --settings",
         "runs compare --anyway latest latest",
         "methods read/sync",
         "methods update",

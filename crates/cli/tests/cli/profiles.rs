@@ -158,6 +158,26 @@ fn advice_prints_a_program_of_its_method_or_says_why_not() {
 }
 
 #[test]
+fn settings_of_a_storage_are_told_with_what_measures_them() {
+    let place = Place::new();
+    let settings = json(&place, &["advise", ".", "--settings", "--json"]);
+    let settings = settings.as_array().unwrap();
+    assert!(
+        settings.iter().all(|setting| setting["gain"].is_null()),
+        "nothing was measured: {settings:?}"
+    );
+    let shown = place.run(&["advise", "read", ".", "--settings"]).succeeded().stdout;
+    assert!(
+        settings.is_empty() || shown.contains("not measured") && shown.contains("bench read-ahead --dir ."),
+        "{shown}"
+    );
+    let refused = |words: &[&str]| place.run(words).stderr;
+    assert!(refused(&["advise", "raed", "."]).contains("the operations are read, write"));
+    assert!(refused(&["advise", "gone", "--settings"]).contains("gone: cannot stat"));
+    assert!(refused(&["advise", "read"]).contains("<PATH>"));
+}
+
+#[test]
 fn a_profile_goes_with_its_runs_and_by_its_name() {
     let place = Place::new();
     bench(&place);

@@ -21,11 +21,12 @@ use std::time::Instant;
 use seekless_sys::{self as sys, Directory, Support};
 
 use crate::error::{Error, Result};
-use crate::files::{directory_of, number_text};
+use crate::files::directory_of;
 use crate::log;
 use crate::part::Part;
 #[cfg(feature = "profile")]
 use crate::profile::{self, StorageProfile};
+use crate::storage::facts::read_ahead_kib;
 
 pub use costs::Costs;
 pub(crate) use costs::costs_in;
@@ -156,10 +157,8 @@ impl Facts {
         {
             self.profile = profile::of_device(path, self.files[0].device);
         }
-        let device = number_text(self.files[0].device);
-        let told = fs::read_to_string(format!("/sys/class/bdi/{device}/read_ahead_kb"));
-        if let Some(kib) = told.ok().and_then(|text| text.trim().parse::<u64>().ok()) {
-            self.read_ahead_bytes = kib << 10;
+        if let Some(kib) = read_ahead_kib(self.files[0].device) {
+            self.read_ahead_bytes = kib.saturating_mul(1 << 10);
         }
         if let Ok(Support::Available(memory)) = sys::memory() {
             self.memory_bytes = memory.available_bytes;

@@ -49,8 +49,16 @@ pub struct StorageFacts {
     /// The file system's number (`st_dev`): two directories with one number share its space.
     #[serde(skip)]
     pub device_number: u64,
+    /// The read-ahead window of the file system, in KiB.
+    pub read_ahead_kib: Option<u64>,
     /// The block device, with the devices below it.
     pub device: Option<BlockDevice>,
+}
+
+/// The read-ahead window of the file system with a device number, in KiB: with a block device, that of the device.
+pub(crate) fn read_ahead_kib(device_number: u64) -> Option<u64> {
+    let told = fs::read_to_string(format!("/sys/class/bdi/{}/read_ahead_kb", number_text(device_number)));
+    told.ok()?.trim().parse().ok()
 }
 
 impl StorageFacts {
@@ -93,6 +101,7 @@ impl StorageFacts {
             is_network: system.is_network,
             has_block_device: device.is_some(),
             device_number: metadata.dev(),
+            read_ahead_kib: read_ahead_kib(metadata.dev()),
             device,
         })
     }

@@ -17,6 +17,7 @@ pub(super) const TEXTS: &[(&str, &str)] = texts![
     "profile",
     "random",
     "commit",
+    "read-ahead",
     "sustained",
     "holes-2003",
     "saving-2008",

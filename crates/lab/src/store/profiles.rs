@@ -72,7 +72,7 @@ impl Store {
     }
 
     /// The newest runs on a storage, the newest first, by the name of its profile and the index, which is brought up to date.
-    fn runs_of(&self, name: &String) -> Result<Vec<Run>, StoreError> {
+    pub fn runs_of(&self, name: &String) -> Result<Vec<Run>, StoreError> {
         let index_path = self.directory.join("index.json");
         let before = read(&index_path, MAX_INDEX_BYTES).unwrap_or_default();
         let mut known: RunIndex = serde_json::from_slice(&before).unwrap_or_default();
