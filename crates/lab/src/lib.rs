@@ -15,6 +15,7 @@ pub const PROTOCOL: u32 = 2;
 
 pub mod experiment;
 pub mod read_ahead;
+pub mod regret;
 pub mod store;
 pub mod trial;
 

@@ -50,11 +50,8 @@ documents! {
     pub struct Conditions {
         /// What is done with a file.
         pub operation: Operation,
-        /// The cache state.
+        /// The cache state. The metadata of small cold files is cold, too, where the lab may drop it.
         pub cache: Cache,
-        /// Whether the metadata of cold files was dropped, too.
-        #[serde(default)]
-        pub cold_metadata: bool,
         /// What is written to.
         pub target: Target,
         /// What is on the device at the end.
@@ -116,7 +113,6 @@ impl Conditions {
         is_plain.then_some(Self {
             operation: contest.operation,
             cache: contest.cache,
-            cold_metadata: contest.cold_metadata,
             target: contest.target,
             durability: contest.durability,
         })
@@ -150,7 +146,8 @@ const ERROR_OF_DOUBLING: f64 = 0.03;
 pub const ERRORS_OF_BOUNDS: f64 = 1.96;
 
 impl Curve {
-    /// The time for a file of a size: a straight line between the nearest measured sizes, in logarithms. `None` far from all of them.
+    /// The time for a file of a size: between the nearest measured sizes, so much for the file and so much for each byte; beyond
+    /// them, a straight line of logarithms. `None` far from all of them.
     #[must_use]
     pub fn at(&self, bytes: u64) -> Option<CurveTime> {
         let place = (bytes.max(1) as f64).ln();
@@ -166,21 +163,26 @@ impl Curve {
         let right = self.points.get(after).unwrap_or(left);
         let apart = at(right) - at(left);
         let part = if apart > 0.0 { (place - at(left)) / apart } else { 0.0 };
-        let between = |of: fn(&CurvePoint) -> f64| of(left) + part * (of(right) - of(left));
+        let between = |of: &dyn Fn(&CurvePoint) -> f64| of(left) + part * (of(right) - of(left));
         let nearest = (place - at(left)).abs().min((place - at(right)).abs());
         let interpolated = ERROR_OF_DOUBLING * nearest / 2_f64.ln();
-        let log_seconds = if apart > 0.0 {
-            between(|point| point.seconds.median.max(f64::MIN_POSITIVE).ln())
-        } else {
+        let seconds = |point: &CurvePoint| point.seconds.median.max(f64::MIN_POSITIVE);
+        let is_within = (first.bytes..=last.bytes).contains(&bytes);
+        let log_seconds = if apart <= 0.0 {
             // One size says nothing of the slope: as bytes do.
-            left.seconds.median.max(f64::MIN_POSITIVE).ln() + place - at(left)
+            seconds(left).ln() + place - at(left)
+        } else if is_within && seconds(left) <= seconds(right) {
+            let part = (bytes - left.bytes) as f64 / (right.bytes - left.bytes) as f64;
+            (seconds(left) + part * (seconds(right) - seconds(left))).ln()
+        } else {
+            between(&|point| seconds(point).ln())
         };
         Some(CurveTime {
             log_seconds,
-            error: between(CurvePoint::error).max(0.0).hypot(interpolated),
-            cpu_part: between(|point| point.cpu_part).max(0.0),
-            setup_seconds: between(|point| point.setup_seconds).max(0.0),
-            is_within: (first.bytes..=last.bytes).contains(&bytes),
+            error: between(&CurvePoint::error).max(0.0).hypot(interpolated),
+            cpu_part: between(&|point| point.cpu_part).max(0.0),
+            setup_seconds: between(&|point| point.setup_seconds).max(0.0),
+            is_within,
             sittings: left.sittings.min(right.sittings),
             newest_unix_seconds: left.newest_unix_seconds.max(right.newest_unix_seconds),
         })
@@ -266,7 +268,6 @@ mod tests {
                 conditions: Conditions {
                     operation: Operation::Read,
                     cache: Cache::Cold,
-                    cold_metadata: false,
                     target: Target::Fresh,
                     durability: Durability::None,
                 },
@@ -312,14 +313,19 @@ mod tests {
     }
 
     #[test]
-    fn between_measured_sizes_a_curve_is_a_straight_line_of_logarithms() {
-        // A power of the size is such a line.
-        let seconds = |bytes: u64| 1e-9 * (bytes as f64).powf(0.8);
+    fn between_measured_sizes_each_byte_takes_as_long_and_beyond_them_a_curve_goes_straight_on() {
+        let seconds = |bytes: u64| 1e-4 + 1e-9 * bytes as f64;
         let points = [1 << 14, 1 << 20, 1 << 26].map(|bytes| point(bytes, seconds(bytes)));
         let curve = profile(points.to_vec()).curves.remove(0);
+        let slope = |one: u64, other: u64| (seconds(other) / seconds(one)).ln() / (other as f64 / one as f64).ln();
+        let beyond = |bytes: u64| match bytes {
+            ..0x4000 => seconds(1 << 14).ln() + slope(1 << 14, 1 << 20) * (bytes as f64 / f64::from(1 << 14)).ln(),
+            0x400_0001.. => seconds(1 << 26).ln() + slope(1 << 20, 1 << 26) * (bytes as f64 / f64::from(1 << 26)).ln(),
+            _ => seconds(bytes).ln(),
+        };
         for bytes in [1 << 13, 1 << 14, 1 << 17, 3 << 20, 1 << 26, 1 << 27] {
             let found = curve.at(bytes).unwrap();
-            assert!((found.log_seconds - seconds(bytes).ln()).abs() < 1e-9, "{bytes}");
+            assert!((found.log_seconds - beyond(bytes)).abs() < 1e-9, "{bytes}");
             assert_eq!(found.is_within, ((1 << 14)..=(1 << 26)).contains(&bytes), "{bytes}");
         }
         assert!(curve.at(1 << 17).unwrap().error > curve.at(1 << 20).unwrap().error);

@@ -8,7 +8,8 @@ use std::collections::{BTreeMap, HashMap};
 use jiff::Timestamp;
 use seekless_method::{Choice, Method};
 use seekless_record::{
-    Conditions, Curve, CurvePoint, ERRORS_OF_BOUNDS, Entry, Interval, PROFILE_VERSION, Profile, Run, Status, Storage,
+    Conditions, Contest, Curve, CurvePoint, ERRORS_OF_BOUNDS, Entry, Interval, PROFILE_VERSION, Profile, Run, Status,
+    Storage, Trial,
 };
 
 use crate::between::BETWEEN;
@@ -16,6 +17,8 @@ use crate::pool::{Merged, is_alike, is_same_storage, sittings};
 
 /// Of fewer methods of a mechanism, nothing is known of how far apart they lie.
 const FEWEST_ALIKE: usize = 3;
+/// The deviation between sittings of all methods counts as much as that of a method at this many sizes.
+const SIZES_OF_ALL: f64 = 8.0;
 
 /// The profiles of all storages of these runs, which are the user's own, the newest first. Runs of other revisions, kernels,
 /// machines and devices than the newest of their storage are left out.
@@ -55,16 +58,15 @@ fn profile(newest: &Run, storage: &Storage, runs: &[Run]) -> Option<Profile> {
             let Some(conditions) = Conditions::of(contest).filter(|_| is_here) else {
                 continue;
             };
-            let key = |entry: &Entry| (conditions, entry.name().into_owned());
             let is_known = |entry: &Entry| {
-                let known = curves.get(&key(entry));
+                let known = curves.get(&(conditions, entry.name().into_owned()));
                 known.is_some_and(|points| points.contains_key(&contest.size_bytes))
             };
             // A newer run asked the same, and this one was combined with it.
             if contest.entries.iter().filter(|entry| is_method(entry)).all(is_known) {
                 continue;
             }
-            let size = SizeOfMethods::of(run, index, &alike[at + 1..], storage, conditions);
+            let size = SizeOfMethods::of(run, index, &alike[at + 1..], storage);
             for (method, point) in size.into_iter().flat_map(|size| size.points()) {
                 most_sittings = most_sittings.max(point.sittings);
                 let points = curves.entry((conditions, method)).or_default();
@@ -79,6 +81,9 @@ fn profile(newest: &Run, storage: &Storage, runs: &[Run]) -> Option<Profile> {
     });
     let mut curves: Vec<Curve> = curves.collect();
     curves.sort_by_cached_key(|curve| (format!("{:?}", curve.conditions), curve.method.clone()));
+    curves
+        .chunk_by_mut(|one, other| one.conditions == other.conditions)
+        .for_each(share_deviations);
     Some(Profile {
         version: PROFILE_VERSION,
         seekless: first.seekless.clone(),
@@ -95,9 +100,40 @@ fn profile(newest: &Run, storage: &Storage, runs: &[Run]) -> Option<Profile> {
     })
 }
 
+/// Widens the bounds of curves under the same conditions by the deviation between sittings. Two or three sittings say little about
+/// that of one method at one size, so all sizes of the method count, and all methods.
+fn share_deviations(curves: &mut [Curve]) {
+    let squares = |curve: &Curve| curve.points.iter().map(|point| point.deviation.powi(2)).sum::<f64>();
+    let sizes = curves.iter().map(|curve| curve.points.len()).sum::<usize>().max(1) as f64;
+    let of_all = curves.iter().map(squares).sum::<f64>() / sizes;
+    for curve in curves {
+        let variance = (squares(curve) + SIZES_OF_ALL * of_all) / (curve.points.len() as f64 + SIZES_OF_ALL);
+        for point in &mut curve.points {
+            point.deviation = variance.sqrt();
+            let error = (point.seconds.high / point.seconds.median).ln() / ERRORS_OF_BOUNDS;
+            point.seconds = bounds(point.seconds.median, error.hypot(point.deviation));
+        }
+    }
+}
+
+/// The bounds of seconds whose logarithm has this standard error.
+fn bounds(seconds: f64, error: f64) -> Interval {
+    let factor = (ERRORS_OF_BOUNDS * error).exp();
+    Interval {
+        low: seconds / factor,
+        median: seconds,
+        high: seconds * factor,
+        coverage: Some(0.95),
+    }
+}
+
 fn unix_seconds(started: &str) -> u64 {
     let started = started.parse::<Timestamp>().map_or(0, Timestamp::as_second);
     started.try_into().unwrap_or(0)
+}
+
+fn cpu_part(trial: &Trial) -> f64 {
+    (trial.user_seconds + trial.system_seconds) / trial.seconds.max(f64::MIN_POSITIVE)
 }
 
 fn is_method(entry: &Entry) -> bool {
@@ -112,13 +148,13 @@ struct SizeOfMethods<'a> {
 
 impl<'a> SizeOfMethods<'a> {
     /// Those of a contest of a run, and those of older runs under the same conditions.
-    fn of(run: &'a Run, index: usize, older: &[&Run], storage: &Storage, conditions: Conditions) -> Option<Self> {
+    fn of(run: &'a Run, index: usize, older: &[&Run], storage: &Storage) -> Option<Self> {
         let mut contest = run.contests[index].clone();
-        let (bytes, files) = (contest.size_bytes, contest.files);
+        let alike = |one: &Contest| (one.size_bytes, one.files, one.cold_metadata, Conditions::of(one));
+        let asked = alike(&contest);
         let same = |other: &Run| {
             other.contests.iter().position(|found| {
-                (found.size_bytes, found.files) == (bytes, files)
-                    && Conditions::of(found) == Some(conditions)
+                alike(found) == asked
                     && (other.storages.get(found.storage)).is_some_and(|found| is_same_storage(storage, found))
             })
         };
@@ -176,21 +212,13 @@ impl<'a> SizeOfMethods<'a> {
     }
 
     fn point(&self, effect: &MethodEffect) -> Option<CurvePoint> {
-        let summary = self.merged.contest.entries[effect.at].summary.as_ref()?;
-        let errors = ERRORS_OF_BOUNDS * effect.error.hypot(effect.deviation);
         let files = f64::from(self.merged.contest.files.max(1));
-        let seconds = |errors: f64| (effect.log_seconds + errors).exp() / files;
         Some(CurvePoint {
             bytes: self.merged.contest.size_bytes,
-            seconds: Interval {
-                low: seconds(-errors),
-                median: seconds(0.0),
-                high: seconds(errors),
-                coverage: Some(0.95),
-            },
+            seconds: bounds(effect.log_seconds.exp() / files, effect.error),
             deviation: effect.deviation,
-            setup_seconds: summary.setup_seconds,
-            cpu_part: summary.cpu_seconds / summary.seconds.median.max(f64::MIN_POSITIVE),
+            setup_seconds: self.merged.median_of(effect.at, |trial| trial.setup_seconds)?,
+            cpu_part: self.merged.median_of(effect.at, cpu_part)?,
             sittings: u32::try_from(self.merged.sittings.len()).unwrap_or(u32::MAX),
             newest_unix_seconds: unix_seconds(&self.run.started),
         })
@@ -338,6 +366,36 @@ mod tests {
         let mut alone = run(3, &METHODS);
         alone.alone = true;
         assert_eq!(digest(&[alone]).len(), 0);
+    }
+
+    #[test]
+    fn the_deviation_of_one_size_is_moderated_by_the_others_and_is_part_of_the_bounds() {
+        let point = |bytes: u64, deviation: f64| CurvePoint {
+            bytes,
+            seconds: bounds(1.0, 0.1),
+            deviation,
+            setup_seconds: 0.0,
+            cpu_part: 1.0,
+            sittings: 2,
+            newest_unix_seconds: 0,
+        };
+        let curve = |deviations: [f64; 2]| Curve {
+            conditions: Conditions::of(&run(1, &METHODS).contests[0]).unwrap(),
+            method: "read/mmap".to_owned(),
+            points: (1..)
+                .zip(deviations)
+                .map(|(bytes, deviation)| point(bytes, deviation))
+                .collect(),
+        };
+        let mut curves = [curve([0.0, 0.0]), curve([0.2, 0.0])];
+        share_deviations(&mut curves);
+        let [steady, moved] = curves.map(|curve| curve.points[0].clone());
+        // The mean of all squares is 0.01; of two sizes, those of one method are 0 and 0.02.
+        for (point, variance) in [(steady, 8.0 * 0.01 / 10.0), (moved, (0.04 + 8.0 * 0.01) / 10.0)] {
+            assert!((point.deviation.powi(2) - variance).abs() < 1e-12, "{point:?}");
+            let error = (point.seconds.high / point.seconds.median).ln() / ERRORS_OF_BOUNDS;
+            assert!((error - 0.1_f64.hypot(variance.sqrt())).abs() < 1e-12, "{point:?}");
+        }
     }
 
     #[test]

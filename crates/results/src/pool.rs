@@ -15,6 +15,7 @@ use seekless_record::{Contest, Entry, Run, Standing, Status, Storage, StorageId,
 use crate::between::Sitting;
 use crate::ranking::{JudgedMethod, conclude_judged, tell_other_sizes, write_down};
 use crate::same::{is_same_machine, subject};
+use crate::statistics::median;
 use crate::words::title;
 
 /// A sitting's weight halves after this many days.
@@ -234,6 +235,12 @@ impl Merged {
         entries
             .map(|trials| trials.iter().filter(|trial| trial.round >= round).collect())
             .collect()
+    }
+
+    /// The median of a figure of an entry's trials, over all sittings.
+    pub fn median_of(&self, entry: usize, figure: fn(&Trial) -> f64) -> Option<f64> {
+        let valid = self.trials[entry].iter().filter(|trial| trial.valid);
+        median(&valid.map(figure).collect::<Vec<f64>>())
     }
 
     /// The judgement over all sittings.

@@ -46,7 +46,11 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("xtask", &["seekless-results"]),
 ];
 
-const EXCEPTIONS: &[(&str, &str)] = &[("xtask", "seekless"), ("xtask", "seekless-record")];
+const EXCEPTIONS: &[(&str, &str)] = &[
+    ("xtask", "seekless"),
+    ("xtask", "seekless-lab"),
+    ("xtask", "seekless-record"),
+];
 
 /// The crates of the workspace, each with the ones that it depends on, for tests and builds too.
 fn arrows() -> BTreeMap<String, BTreeSet<String>> {

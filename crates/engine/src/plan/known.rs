@@ -164,11 +164,10 @@ impl Asked<'_> {
         }
     }
 
-    fn conditions(&self, cache: Cache, cold_metadata: bool) -> Conditions {
+    fn conditions(&self, cache: Cache) -> Conditions {
         Conditions {
             operation: self.operation,
             cache,
-            cold_metadata,
             target: Target::Fresh,
             durability: self.task.durability,
         }
@@ -176,22 +175,17 @@ impl Asked<'_> {
 
     /// The methods that were measured and can be used, if `part` of the bytes to read is in the page cache.
     fn measured(&self, part: f64) -> Vec<MeasuredMethod> {
-        let by = |conditions| self.measured_under(conditions, part);
-        match self.operation {
-            Operation::Write => by(self.conditions(Cache::None, false)),
-            _ if part >= 1.0 - SMALL_PART => by(self.conditions(Cache::Warm, false)),
-            _ => {
-                // The lab drops the metadata of small files, too, where it may.
-                let [data, all] = [false, true].map(|metadata| by(self.conditions(Cache::Cold, metadata)));
-                let within = |found: &[MeasuredMethod]| found.iter().filter(|one| one.is_within).count();
-                if within(&all) > within(&data) { all } else { data }
-            }
-        }
+        let cache = match self.operation {
+            Operation::Write => Cache::None,
+            _ if part >= 1.0 - SMALL_PART => Cache::Warm,
+            _ => Cache::Cold,
+        };
+        self.measured_under(self.conditions(cache), part)
     }
 
     fn measured_under(&self, conditions: Conditions, part: f64) -> Vec<MeasuredMethod> {
         let is_mixed = conditions.cache == Cache::Cold && part >= SMALL_PART;
-        let warm = self.conditions(Cache::Warm, false);
+        let warm = self.conditions(Cache::Warm);
         let found = self.profile.curves(conditions).filter_map(|(method, curve)| {
             let time = curve.at(self.task.bytes)?;
             let (mut seconds, mut error) = (time.log_seconds.exp(), time.error);

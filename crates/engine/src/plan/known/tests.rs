@@ -28,7 +28,6 @@ fn profile(curves: &[(&str, Cache, f64)]) -> StorageProfile {
             conditions: Conditions {
                 operation: method.operation(),
                 cache,
-                cold_metadata: false,
                 target: Target::Fresh,
                 durability: method.options().durability(),
             },
