@@ -6,7 +6,7 @@ use libfuzzer_sys::fuzz_target;
 use seekless_record::Profile;
 
 fuzz_target!(|text: &[u8]| {
-    let Ok(profile) = Profile::from_json(text) else { return };
+    let Ok(profile) = Profile::from_text(text) else { return };
     for curve in &profile.curves {
         for bytes in (0..64).map(|doubling| 1 << doubling) {
             if let Some(time) = curve.at(bytes) {
@@ -14,6 +14,6 @@ fuzz_target!(|text: &[u8]| {
             }
         }
     }
-    let written = profile.to_json().unwrap();
-    assert_eq!(Profile::from_json(written.as_bytes()).unwrap(), profile);
+    let written = profile.to_text().unwrap();
+    assert_eq!(Profile::from_text(written.as_bytes()).unwrap(), profile);
 });

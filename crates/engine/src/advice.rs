@@ -9,7 +9,7 @@ use crate::error::{Error, Result, UpdateErrorKind};
 use crate::facts::{Facts, Seeks, shares_blocks};
 use crate::files::{directory_of, require_regular};
 use crate::plan::{self, Gaps, Plan, PlanLimits, Predicted, Safety, SizeTimes, Task};
-use crate::profile::{StorageProfile, Unfit};
+use crate::profile::{StorageProfile, Unfit, of_device};
 use crate::update::Look;
 
 /// What is asked about a file, or about a file in a directory.
@@ -91,6 +91,7 @@ pub fn advise(question: &Question<'_>) -> Result<FileAdvice> {
         new.files[0]
     };
     facts.free_bytes = new.free_bytes;
+    facts.profile = of_device(directory, new.files[0].device);
     let task = Task { bytes, durability };
     facts.can_share =
         operation == Operation::Copy && plan::depends_on_sharing(&task, &facts) && shares_blocks(directory);

@@ -1,18 +1,24 @@
 //! Finding and reading the profile that fits a path: what was measured on its storage by earlier runs of the lab.
 //!
 //! It is read once a process and storage, and used only if the file belongs to this user or root and nobody else can write it. What
-//! does not fit (another kernel, read-ahead window or mount option) is ignored with the reason.
+//! does not fit (another kernel, read-ahead window or mount option) is ignored with the reason. A plan parses the curves of its own
+//! conditions only, when it first asks for them.
 
 use std::fs::{self, File};
 use std::io::ErrorKind;
+use std::ops::Range;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::string::FromUtf8Error;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime};
 use std::{env, fmt, io};
 
 use seekless_method::{self as method, Method};
-use seekless_record::{Cache, Conditions, Curve, DocumentError, MAX_PROFILE_BYTES, Profile, StorageId, is_same_memory};
+use seekless_record::{
+    Cache, Conditions, Curve, DocumentError, MAX_PROFILE_BYTES, Profile, ProfileHead, StorageId, is_same_memory,
+};
 use seekless_sys::Access;
 
 use crate::StorageFacts;
@@ -28,14 +34,27 @@ const OF_SYSTEM: &str = "/var/lib/seekless/profiles";
 /// A profile, with its methods.
 #[derive(Debug, PartialEq)]
 pub struct StorageProfile {
-    /// The profile.
-    pub profile: Profile,
+    /// What it is of.
+    pub head: ProfileHead,
     /// Its file.
     pub path: PathBuf,
     /// Why it is not used for the cache states in which memory decides, if so.
     pub without_warm: Option<&'static str>,
-    /// By curve: its method; `None` for one that this version does not know, or that does something else.
-    methods: Vec<Option<Method>>,
+    /// Its text, if curves are parsed when they are asked for.
+    text: String,
+    groups: Vec<CurveGroup>,
+}
+
+/// The curves under the same conditions.
+#[derive(Debug, PartialEq)]
+struct CurveGroup {
+    /// How their lines begin.
+    start: String,
+    /// Where their lines are in the profile, and the place of the first among all curves.
+    lines: Range<usize>,
+    index: usize,
+    /// Each with its method; `None` for one that this version does not know, or that does something else.
+    curves: OnceLock<Vec<(Option<Method>, Curve)>>,
 }
 
 /// Why a profile is not used.
@@ -93,9 +112,11 @@ pub(crate) fn of_device(path: &Path, device: u64) -> Option<&'static StorageProf
     if let Some((_, found)) = loaded.iter().find(|(known, _)| *known == device) {
         return *found;
     }
-    let found = match StorageProfile::of(path) {
+    let found = match StorageProfile::for_plans(path) {
         // It is as long-lived as the process, which has few storages.
         Ok(found) => Some(&*Box::leak(Box::new(found))),
+        // Another path on the device may be found: this one may have no name any more.
+        Err(Unfit::Unknown(_)) => return None,
         Err(why) => {
             log::debug!(path = %path.display(), %why, "planned without a profile");
             None
@@ -103,6 +124,31 @@ pub(crate) fn of_device(path: &Path, device: u64) -> Option<&'static StorageProf
     };
     loaded.push((device, found));
     found
+}
+
+/// The time that finding and reading a profile takes, its curves for a plan included, and that of another plan by it, in nanoseconds:
+/// `examples/profile.rs` measures them.
+const READING_NS: f64 = 300_000.0;
+const PLANNING_NS: f64 = 20_000.0;
+/// Asking a profile may take this part of the time of what is planned.
+const ASKING_PART: f64 = 0.02;
+
+/// Whether asking the profile of a device takes little of this expected time: that of what is planned, and, before the profile is read,
+/// that of everything for which this process did not ask.
+pub(crate) fn pays(device: u64, expected_ns: f64) -> bool {
+    static NOT_ASKED_NS: Mutex<f64> = Mutex::new(0.0);
+    let loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
+    let is_read = loaded.iter().any(|(known, _)| *known == device);
+    if is_read {
+        return is_little(true, expected_ns);
+    }
+    let mut not_asked_ns = NOT_ASKED_NS.lock().unwrap_or_else(PoisonError::into_inner);
+    *not_asked_ns += expected_ns;
+    is_little(false, *not_asked_ns)
+}
+
+fn is_little(is_read: bool, expected_ns: f64) -> bool {
+    ASKING_PART * expected_ns >= if is_read { PLANNING_NS } else { READING_NS }
 }
 
 /// The directories of profiles: the user's, then the system's.
@@ -143,12 +189,54 @@ pub fn file_name(id: &StorageId, mount_point: Option<&str>, mount_options: Optio
     )
 }
 
+impl CurveGroup {
+    /// The curves. None of them is used if a line is damaged.
+    fn curves(&self, text: &str) -> &[(Option<Method>, Curve)] {
+        self.curves.get_or_init(|| {
+            let parsed = (self.index..)
+                .zip(text[self.lines.clone()].lines())
+                .map(|(index, line)| Curve::from_line(line.as_bytes(), index).map(with_method));
+            parsed.collect::<Result<_, _>>().unwrap_or_else(|error| {
+                log::debug!(
+                    error = crate::full_text(&error),
+                    "planned without the curves of a profile"
+                );
+                Vec::new()
+            })
+        })
+    }
+}
+
+fn with_method(curve: Curve) -> (Option<Method>, Curve) {
+    let Conditions {
+        operation, durability, ..
+    } = curve.conditions;
+    let method = curve.method.parse().ok();
+    let its =
+        method.filter(|found: &Method| found.operation() == operation && found.options().durability() == durability);
+    (its, curve)
+}
+
 impl StorageProfile {
     /// The profile that fits the storage of a path.
     ///
     /// # Errors
     /// Why none does.
     pub fn of(path: &Path) -> Result<Self, Unfit> {
+        Self::found(path, Self::read)
+    }
+
+    /// The same for plans: the curves are parsed when a plan asks for them, and ignored if their lines are damaged.
+    ///
+    /// # Errors
+    /// Why none fits.
+    #[doc(hidden)]
+    pub fn for_plans(path: &Path) -> Result<Self, Unfit> {
+        Self::found(path, Self::read_head)
+    }
+
+    /// The profile; `read` reads the profile from its file.
+    fn found(path: &Path, read: fn(&Path) -> Result<Self, Unfit>) -> Result<Self, Unfit> {
         let named = env::var_os(VARIABLE).map(PathBuf::from);
         if UNWANTED.load(Relaxed) || named.as_ref().is_some_and(|path| path.as_os_str().is_empty()) {
             return Err(Unfit::Unwanted);
@@ -158,13 +246,15 @@ impl StorageProfile {
             return Err(Unfit::Missing);
         }
         // An open file is named by a link in `/proc`.
-        let path = fs::canonicalize(path).map_err(|error| Unfit::Unknown(crate::Error::system(path, "find", error)))?;
-        let directory = if path.is_dir() {
-            &*path
+        let unknown = |doing| move |error| Unfit::Unknown(crate::Error::system(path, doing, error));
+        let place = fs::canonicalize(path).map_err(unknown("find"))?;
+        let directory = if place.is_dir() {
+            &*place
         } else {
-            crate::files::directory_of(&path)
+            crate::files::directory_of(&place)
         };
-        let facts = StorageFacts::of(directory).map_err(Unfit::Unknown)?;
+        let metadata = fs::metadata(directory).map_err(unknown("stat"))?;
+        let facts = StorageFacts::identifying(directory, metadata.dev());
         let id = identity(directory, &facts);
         let mount_point = facts.mount_point.as_ref().map(|path| path.display().to_string());
         let options = facts.mount_options.as_deref();
@@ -176,7 +266,7 @@ impl StorageProfile {
                 .find(|path| path.exists())
         };
         let file = named.or_else(of_name).ok_or(Unfit::Missing)?;
-        let found = Self::read(&file).map_err(|why| match why {
+        let found = read(&file).map_err(|why| match why {
             Unfit::Missing => Unfit::Unreadable(file.clone(), ErrorKind::NotFound.into()),
             why => why,
         })?;
@@ -188,38 +278,73 @@ impl StorageProfile {
     /// # Errors
     /// [`Unfit`] if it cannot be read, others can write it, or it is damaged.
     pub fn read(path: &Path) -> Result<Self, Unfit> {
-        let text = open_own(path, Access::Read).and_then(|file: File| read_within(file, MAX_PROFILE_BYTES as u64));
-        let text = text.map_err(|error| match error.kind() {
-            ErrorKind::NotFound => Unfit::Missing,
-            _ => Unfit::Unreadable(path.to_owned(), error),
-        })?;
-        let profile = Profile::from_json(&text).map_err(|error| Unfit::Document(path.to_owned(), error))?;
-        Ok(Self::new(profile, path.to_owned()))
+        let profile = Profile::from_text(&text_of(path)?);
+        Ok(Self::new(profile.map_err(damaged(path))?, path.to_owned()))
+    }
+
+    /// The same; curves are parsed when they are asked for.
+    fn read_head(path: &Path) -> Result<Self, Unfit> {
+        let text = text_of(path)?;
+        let (head, lines) = ProfileHead::from_text(&text).map_err(damaged(path))?;
+        let mut at = text.len() - lines.len();
+        // A line with another character is damaged.
+        let replaced = |error: FromUtf8Error| String::from_utf8_lossy(error.as_bytes()).into_owned();
+        let text = String::from_utf8(text).unwrap_or_else(replaced);
+        let mut groups: Vec<CurveGroup> = Vec::new();
+        for (index, line) in text[at..].split_inclusive('\n').enumerate() {
+            let (from, start) = (at, line.split_inclusive('}').next().unwrap_or_default());
+            at += line.len();
+            match groups.last_mut().filter(|group| group.start == start) {
+                Some(group) => group.lines.end = at,
+                None => groups.push(CurveGroup {
+                    start: start.to_owned(),
+                    lines: from..at,
+                    index,
+                    curves: OnceLock::new(),
+                }),
+            }
+        }
+        Ok(Self {
+            head,
+            path: path.to_owned(),
+            without_warm: None,
+            text,
+            groups,
+        })
     }
 
     /// A profile that was read from a file.
     #[must_use]
     pub fn new(profile: Profile, path: PathBuf) -> Self {
-        let known = |curve: &Curve| {
-            let method: Method = curve.method.parse().ok()?;
-            let Conditions {
-                operation, durability, ..
-            } = curve.conditions;
-            let is_its = method.operation() == operation && method.options().durability() == durability;
-            is_its.then_some(method)
-        };
-        let methods = profile.curves.iter().map(known).collect();
+        let groups = profile.curves.chunk_by(|one, other| one.conditions == other.conditions);
+        let groups = groups.map(|group| CurveGroup {
+            start: group[0].conditions.line_start(),
+            lines: 0..0,
+            index: 0,
+            curves: group.iter().cloned().map(with_method).collect::<Vec<_>>().into(),
+        });
         Self {
-            profile,
+            head: profile.head,
             path,
             without_warm: None,
-            methods,
+            text: String::new(),
+            groups: groups.collect(),
+        }
+    }
+
+    /// The whole profile.
+    #[must_use]
+    pub fn profile(&self) -> Profile {
+        let curves = self.groups.iter().flat_map(|group| group.curves(&self.text));
+        Profile {
+            head: self.head.clone(),
+            curves: curves.map(|(_, curve)| curve.clone()).collect(),
         }
     }
 
     /// Itself, if it is of this storage and of this version's mechanisms.
     fn fits(mut self, id: &StorageId, mount_point: Option<&str>, options: Option<&str>) -> Result<Self, Unfit> {
-        let Profile { storage, revision, .. } = &self.profile;
+        let ProfileHead { storage, revision, .. } = &self.head;
         let words = |text: Option<&str>| text.unwrap_or("none").to_owned();
         let number = |kib: Option<u64>| kib.map_or_else(|| "unknown".to_owned(), |kib| format!("{kib} KiB"));
         let devices = |id: &StorageId| {
@@ -241,7 +366,7 @@ impl StorageProfile {
             ("UUID", words(storage.uuid.as_deref()), words(id.uuid.as_deref())),
             (
                 "mount point",
-                mounted(self.profile.mount_point.as_deref()),
+                mounted(self.head.mount_point.as_deref()),
                 mounted(mount_point),
             ),
             ("device", devices(storage), devices(id)),
@@ -253,17 +378,16 @@ impl StorageProfile {
             ),
             (
                 "set of mount options",
-                words(self.profile.mount_options.as_deref()),
+                words(self.head.mount_options.as_deref()),
                 words(options),
             ),
         ];
         if let Some((what, of_profile, here)) = differing.into_iter().find(|(_, one, other)| one != other) {
             return Err(Unfit::Other(what, of_profile, here));
         }
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let memory = seekless_sys::memory().ok().and_then(seekless_sys::Support::available);
-        let memory = self.profile.memory_bytes.zip(memory.map(|memory| memory.total_bytes));
-        self.without_warm = if self.profile.processors as usize != processors {
+        let memory = self.head.memory_bytes.zip(memory.map(|memory| memory.total_bytes));
+        self.without_warm = if self.head.processors as usize != seekless_sys::processors() {
             Some("measured with another number of processors")
         } else if memory.is_some_and(|(one, other)| !is_same_memory(one, other)) {
             Some("measured with another size of memory")
@@ -276,16 +400,30 @@ impl StorageProfile {
     /// How long ago its newest sitting began.
     #[must_use]
     pub fn age(&self) -> Duration {
-        time_since(self.profile.newest_unix_seconds)
+        time_since(self.head.newest_unix_seconds)
     }
 
     /// The curves of known methods under some conditions.
     pub fn curves(&self, conditions: Conditions) -> impl Iterator<Item = (&Method, &Curve)> {
         let is_left_out = self.without_warm.is_some() && matches!(conditions.cache, Cache::Warm | Cache::FirstTouch);
-        let curves = self.profile.curves.iter().zip(&self.methods);
-        let alike = curves.filter(move |(curve, _)| curve.conditions == conditions && !is_left_out);
-        alike.filter_map(|(curve, method)| Some((method.as_ref()?, curve)))
+        let start = conditions.line_start();
+        let alike = self.groups.iter().find(|group| !is_left_out && group.start == start);
+        let curves = alike.into_iter().flat_map(|group| group.curves(&self.text));
+        curves.filter_map(|(method, curve)| Some((method.as_ref()?, curve)))
     }
+}
+
+/// The text of a profile that nobody else can have written.
+fn text_of(path: &Path) -> Result<Vec<u8>, Unfit> {
+    let text = open_own(path, Access::Read).and_then(|file: File| read_within(file, MAX_PROFILE_BYTES as u64));
+    text.map_err(|error| match error.kind() {
+        ErrorKind::NotFound => Unfit::Missing,
+        _ => Unfit::Unreadable(path.to_owned(), error),
+    })
+}
+
+fn damaged(path: &Path) -> impl Fn(DocumentError) -> Unfit {
+    |error| Unfit::Document(path.to_owned(), error)
 }
 
 /// The time since a moment in seconds since 1970; none for one in the future.
@@ -299,12 +437,13 @@ mod tests {
     use std::fs::Permissions;
     use std::os::unix::fs::PermissionsExt;
 
-    use seekless_record::{DeviceId, PROFILE_VERSION, Revision};
+    use seekless_method::{Durability, Operation};
+    use seekless_record::{DeviceId, PROFILE_VERSION, Revision, Target};
 
     use super::*;
 
-    fn profile(id: &StorageId) -> Profile {
-        Profile {
+    fn head(id: &StorageId) -> ProfileHead {
+        ProfileHead {
             version: PROFILE_VERSION,
             seekless: "0.1.0".to_owned(),
             newest_unix_seconds: 0,
@@ -316,10 +455,9 @@ mod tests {
             storage: id.clone(),
             mount_point: Some("/".to_owned()),
             mount_options: Some("rw".to_owned()),
-            processors: std::thread::available_parallelism().map_or(1, usize::from) as u32,
+            processors: seekless_sys::processors() as u32,
             memory_bytes: None,
             alternating_ns: None,
-            curves: Vec::new(),
         }
     }
 
@@ -339,11 +477,15 @@ mod tests {
 
     #[test]
     fn what_differs_from_the_storage_here_is_named() {
-        let fit = |profile: Profile, options| {
+        let fit = |head: ProfileHead, options| {
+            let profile = Profile {
+                head,
+                curves: Vec::new(),
+            };
             let found = StorageProfile::new(profile, PathBuf::new());
             found.fits(&id(), Some("/"), options)
         };
-        assert_eq!(fit(profile(&id()), Some("rw")).unwrap().without_warm, None);
+        assert_eq!(fit(head(&id()), Some("rw")).unwrap().without_warm, None);
         let kernel = StorageId {
             kernel: "7.0".to_owned(),
             ..id()
@@ -357,12 +499,12 @@ mod tests {
             (window, Some("rw"), "another read-ahead window (4096 KiB; here 128 KiB)"),
             (id(), Some("rw,sync"), "another set of mount options (rw; here rw,sync)"),
         ] {
-            let why = fit(profile(&id), options).unwrap_err().to_string();
+            let why = fit(head(&id), options).unwrap_err().to_string();
             assert!(why.contains(word), "{why}");
         }
-        let more = Profile {
+        let more = ProfileHead {
             processors: 1000,
-            ..profile(&id())
+            ..head(&id())
         };
         assert!(fit(more, Some("rw")).unwrap().without_warm.is_some());
     }
@@ -384,18 +526,98 @@ mod tests {
         assert!(!name(&odd, "/a").contains('/'));
     }
 
+    fn written(path: &Path, text: &str) {
+        fs::write(path, text).unwrap();
+        fs::set_permissions(path, Permissions::from_mode(0o600)).unwrap();
+    }
+
+    #[test]
+    fn a_profile_is_asked_where_that_is_little_of_the_time() {
+        let milliseconds = 1e6;
+        for (is_read, expected, asks) in [
+            (false, 10.0, false),
+            (false, 20.0, true),
+            (true, 0.5, false),
+            (true, 2.0, true),
+        ] {
+            assert_eq!(
+                is_little(is_read, expected * milliseconds),
+                asks,
+                "{is_read} {expected}"
+            );
+        }
+        // Of many small files, one is asked for at last.
+        let nowhere = u64::MAX;
+        assert!((0..100).any(|_| pays(nowhere, milliseconds)));
+    }
+
+    #[test]
+    fn a_plan_parses_the_curves_of_its_conditions_only() {
+        let of = |operation, cache| Conditions {
+            operation,
+            cache,
+            target: Target::Fresh,
+            durability: Durability::None,
+        };
+        let [read, warm] = [Cache::Cold, Cache::Warm].map(|cache| of(Operation::Read, cache));
+        let compare = of(Operation::Compare, Cache::Cold);
+        let curve = |conditions, method: &str| Curve {
+            conditions,
+            method: method.to_owned(),
+            points: Vec::new(),
+        };
+        let profile = Profile {
+            head: head(&id()),
+            curves: vec![
+                curve(read, "read/sync,block=1M"),
+                curve(read, "read/mmap"),
+                curve(compare, "compare/sync,block=1M"),
+                curve(warm, "read/mmap"),
+                curve(warm, "read/of-the-future"),
+            ],
+        };
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("profile.json");
+        let text = profile.to_text().unwrap();
+        written(&path, &text);
+        let methods = |found: &StorageProfile| {
+            [read, warm, compare].map(|conditions| {
+                let curves = found.curves(conditions);
+                curves
+                    .map(|(method, _)| method.to_string())
+                    .collect::<Vec<_>>()
+                    .join(" ")
+            })
+        };
+        let wanted = ["read/sync,block=1M read/mmap", "read/mmap", "compare/sync,block=1M"];
+        let found = StorageProfile::read_head(&path).unwrap();
+        assert_eq!(methods(&found), wanted);
+        let whole = StorageProfile::read(&path).unwrap();
+        assert_eq!(methods(&whole), wanted);
+        assert_eq!((found.profile(), whole.profile()), (profile.clone(), profile));
+        // Of a damaged line, only the curves beside it are missing.
+        written(&path, &text.replacen("\"read/mmap\"", "\"read/mmap\",\"more\":1", 1));
+        assert_eq!(
+            methods(&StorageProfile::read_head(&path).unwrap()),
+            ["", wanted[1], wanted[2]]
+        );
+        assert!(matches!(StorageProfile::read(&path), Err(Unfit::Document(..))));
+    }
+
     #[test]
     fn a_profile_that_others_can_write_is_not_read() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("profile.json");
         assert!(matches!(StorageProfile::read(&path), Err(Unfit::Missing)));
-        fs::write(&path, profile(&id()).to_json().unwrap()).unwrap();
-        fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+        let profile = Profile {
+            head: head(&id()),
+            curves: Vec::new(),
+        };
+        written(&path, &profile.to_text().unwrap());
         StorageProfile::read(&path).unwrap();
         fs::set_permissions(&path, Permissions::from_mode(0o666)).unwrap();
         assert!(matches!(StorageProfile::read(&path), Err(Unfit::Unreadable(..))));
-        fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
-        fs::write(&path, "{").unwrap();
+        written(&path, "{");
         assert!(matches!(StorageProfile::read(&path), Err(Unfit::Document(..))));
     }
 }

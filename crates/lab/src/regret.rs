@@ -63,7 +63,7 @@ pub fn regrets_of(run: &Run, runs: &[Run], left_out: LeftOut) -> Vec<ContestRegr
         let rounds = rounds(run, index)?;
         let conclusion = contest.conclusion.as_ref();
         let id = run.storages.get(contest.storage)?.id.as_ref();
-        let profile = profiles.iter().find(|profile| Some(&profile.storage) == id);
+        let profile = profiles.iter().find(|profile| Some(&profile.head.storage) == id);
         Some(ContestRegret {
             contest: index,
             is_decided: conclusion.is_some_and(|found| found.recommended.is_some()),

@@ -15,6 +15,7 @@ mod words;
 pub use check::Problem;
 pub use profile::{
     Conditions, Curve, CurvePoint, CurveTime, ERRORS_OF_BOUNDS, MAX_PROFILE_BYTES, PROFILE_VERSION, Profile,
+    ProfileHead,
 };
 pub use run::{
     Column, Command, Conclusion, Contest, Device, DeviceId, DeviceUse, Entry, Finding, Interval, LabCost, Latency,

@@ -1,7 +1,12 @@
 //! A profile: what all sittings kept for one storage say about each method, as curves over the size of a file. It is a digest,
 //! made again from the runs whenever one is saved or removed, and never edited.
 //!
-//! Its version is its own. A profile of a newer version is left alone, and is an error.
+//! It is written as lines of JSON: the head, then one for each curve. The curves under the same conditions stand together, and each line
+//! begins with its conditions, so that a plan reads the lines that it needs only.
+//!
+//! Its version is its own. A profile of a newer version is left alone, and is an error; one of an older version is made again.
+
+use std::collections::HashSet;
 
 use seekless_method::{Durability, Operation};
 
@@ -11,14 +16,24 @@ use crate::visit::Field;
 use crate::{Bounds, Cache, Contest, Differ, Interval, Revision, StorageId, Target, Text};
 
 /// The version of profiles that this crate reads and writes.
-pub const PROFILE_VERSION: u32 = 1;
+pub const PROFILE_VERSION: u32 = 2;
 
 /// The largest profile that is read, in bytes: some hundred methods at a dozen sizes, in ten cache states and durabilities.
 pub const MAX_PROFILE_BYTES: usize = 8 << 20;
 
+/// A digest of all sittings kept for one storage.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+pub struct Profile {
+    /// What it is of.
+    #[serde(flatten)]
+    pub head: ProfileHead,
+    /// A curve for each method under the same conditions.
+    pub curves: Vec<Curve>,
+}
+
 documents! {
-    /// A digest of all sittings kept for one storage.
-    pub struct Profile {
+    /// The storage and the machine of a profile, and the sittings that it rests on.
+    pub struct ProfileHead {
         /// The version of this document's form.
         pub version: u32,
         /// The version of seekless that made it.
@@ -41,8 +56,6 @@ documents! {
         pub memory_bytes: Option<u64> => Bounds::COUNT,
         /// The time of a cold direct read of 4 KiB at a random place, minus that of a sequential one, in nanoseconds.
         pub alternating_ns: Option<f64> => Bounds::NANOSECONDS_DIFFERENCE,
-        /// A curve for each method under the same conditions.
-        pub curves: Vec<Curve>,
     }
 
     /// What makes times comparable, besides the size.
@@ -201,29 +214,95 @@ impl CurvePoint {
     }
 }
 
-impl Profile {
-    /// Reads a profile, which is checked: figures are plausible, texts have at most 64 KiB, and sizes ascend.
+impl ProfileHead {
+    /// Reads the first line of a profile, which is checked: figures are plausible, and texts have at most 64 KiB. Returns the lines of
+    /// the curves, too, as they are.
     ///
     /// # Errors
-    /// [`DocumentError`] if it is too large, of another version, damaged, or has impossible values.
-    pub fn from_json(text: &[u8]) -> Result<Self, DocumentError> {
-        let mut profile: Self = versions::read(text, MAX_PROFILE_BYTES, PROFILE_VERSION)?;
-        check::fields(|fields| Field::visit(&mut profile, &mut String::new(), (), fields))?;
-        let ascend = |curve: &Curve| curve.points.is_sorted_by(|one, other| one.bytes < other.bytes);
-        if let Some(wrong) = profile.curves.iter().position(|curve| !ascend(curve)) {
-            let field = format!("curves[{wrong}].points");
-            let why = "their sizes must ascend".to_owned();
+    /// [`DocumentError`] if the profile is too large, of another version, or its head is damaged or has impossible values.
+    pub fn from_text(text: &[u8]) -> Result<(Self, &[u8]), DocumentError> {
+        versions::require_size(text, MAX_PROFILE_BYTES)?;
+        let end = text.iter().position(|byte| *byte == b'\n').unwrap_or(text.len());
+        let (line, curves) = text.split_at(end);
+        let mut head: Self = versions::read(line, PROFILE_VERSION..=PROFILE_VERSION)?;
+        check::fields(|fields| Field::visit(&mut head, &mut String::new(), (), fields))?;
+        Ok((head, curves.get(1..).unwrap_or_default()))
+    }
+}
+
+impl Conditions {
+    /// How the line of a curve under them begins.
+    #[must_use]
+    pub fn line_start(&self) -> String {
+        let conditions = serde_json::to_string(self).unwrap_or_default();
+        format!("{{\"conditions\":{conditions}")
+    }
+}
+
+impl Curve {
+    /// Reads the line of a curve, which is checked as the head is; sizes ascend. `index` is its place among the curves.
+    ///
+    /// # Errors
+    /// [`DocumentError::Impossible`] for what is no curve.
+    pub fn from_line(line: &[u8], index: usize) -> Result<Self, DocumentError> {
+        let mut place = format!("curves[{index}]");
+        let mut curve: Self = serde_json::from_slice(line).map_err(|error| Problem {
+            field: format!("line {}", index + 2),
+            why: error.to_string().replace(" at line 1 column", " at column"),
+        })?;
+        check::fields(|fields| Field::visit(&mut curve, &mut place, (), fields))?;
+        let why = if !line.starts_with(curve.conditions.line_start().as_bytes()) {
+            "must begin with the conditions"
+        } else if !curve.points.is_sorted_by(|one, other| one.bytes < other.bytes) {
+            "the sizes of its points must ascend"
+        } else {
+            return Ok(curve);
+        };
+        let why = why.to_owned();
+        Err(Problem { field: place, why }.into())
+    }
+}
+
+impl Profile {
+    /// Reads all of a profile.
+    ///
+    /// # Errors
+    /// As [`ProfileHead::from_text`] and [`Curve::from_line`].
+    pub fn from_text(text: &[u8]) -> Result<Self, DocumentError> {
+        let (head, lines) = ProfileHead::from_text(text)?;
+        let lines = lines.strip_suffix(b"\n").unwrap_or(lines);
+        let lines = (!lines.is_empty()).then(|| lines.split(|byte| *byte == b'\n'));
+        let lines = lines.into_iter().flatten().enumerate();
+        let curves: Vec<Curve> = lines
+            .map(|(index, line)| Curve::from_line(line, index))
+            .collect::<Result<_, _>>()?;
+        check::fields(|fields| fields.list("curves", curves.len()))?;
+        let groups = curves.chunk_by(|one, other| one.conditions == other.conditions);
+        let mut seen = HashSet::new();
+        if !groups
+            .map(|group| group[0].conditions)
+            .all(|conditions| seen.insert(conditions))
+        {
+            let (field, why) = (
+                "curves".to_owned(),
+                "those under the same conditions must stand together".to_owned(),
+            );
             return Err(Problem { field, why }.into());
         }
-        Ok(profile)
+        Ok(Self { head, curves })
     }
 
-    /// Writes it, with a newline at its end.
+    /// Writes it.
     ///
     /// # Errors
     /// [`DocumentError::Damaged`] if a figure is not finite.
-    pub fn to_json(&self) -> Result<String, DocumentError> {
-        Ok(serde_json::to_string(self)? + "\n")
+    pub fn to_text(&self) -> Result<String, DocumentError> {
+        let mut text = serde_json::to_string(&self.head)? + "\n";
+        for curve in &self.curves {
+            text += &serde_json::to_string(curve)?;
+            text.push('\n');
+        }
+        Ok(text)
     }
 }
 
@@ -249,7 +328,7 @@ mod tests {
     }
 
     fn profile(points: Vec<CurvePoint>) -> Profile {
-        Profile {
+        let head = ProfileHead {
             version: PROFILE_VERSION,
             seekless: "0.1.0".to_owned(),
             newest_unix_seconds: 1_800_000_000,
@@ -264,6 +343,9 @@ mod tests {
             processors: 2,
             memory_bytes: None,
             alternating_ns: None,
+        };
+        Profile {
+            head,
             curves: vec![Curve {
                 conditions: Conditions {
                     operation: Operation::Read,
@@ -277,39 +359,82 @@ mod tests {
         }
     }
 
+    fn text(profile: &Profile) -> String {
+        profile.to_text().unwrap()
+    }
+
+    fn refused(text: impl AsRef<[u8]>) -> DocumentError {
+        Profile::from_text(text.as_ref()).unwrap_err()
+    }
+
     #[test]
     fn a_written_profile_reads_the_same() {
-        let written = profile(vec![point(1 << 10, 0.1 + 0.2), point(1 << 20, 1.0 / 3.0)]);
-        assert_eq!(
-            Profile::from_json(written.to_json().unwrap().as_bytes()).unwrap(),
-            written
-        );
+        let mut written = profile(vec![point(1 << 10, 0.1 + 0.2), point(1 << 20, 1.0 / 3.0)]);
+        for curves in 0..3 {
+            assert_eq!(
+                Profile::from_text(text(&written).as_bytes()).unwrap(),
+                written,
+                "{curves}"
+            );
+            written.curves.push(written.curves[0].clone());
+        }
+        written.curves.clear();
+        assert_eq!(Profile::from_text(text(&written).as_bytes()).unwrap(), written);
     }
 
     #[test]
     fn what_no_profile_can_have_is_refused() {
-        let refused = |profile: &Profile| Profile::from_json(profile.to_json().unwrap().as_bytes()).unwrap_err();
-        let unsorted = refused(&profile(vec![point(2, 1.0), point(1, 1.0)]));
-        assert!(matches!(unsorted, DocumentError::Impossible(_)), "{unsorted}");
-        let twice = refused(&profile(vec![point(2, 1.0), point(2, 1.0)]));
-        assert!(matches!(twice, DocumentError::Impossible(_)), "{twice}");
-        let negative = refused(&profile(vec![point(2, -1.0)]));
-        assert!(matches!(negative, DocumentError::Impossible(_)), "{negative}");
-        let newer = refused(&Profile {
-            version: PROFILE_VERSION + 1,
-            ..profile(Vec::new())
-        });
-        assert!(matches!(newer, DocumentError::Newer { .. }), "{newer}");
-        let unknown = profile(Vec::new()).to_json().unwrap().replacen('{', "{\"more\":1,", 1);
+        let one = |points: Vec<CurvePoint>| text(&profile(points));
+        for points in [
+            vec![point(2, 1.0), point(1, 1.0)],
+            vec![point(2, 1.0), point(2, 1.0)],
+            vec![point(2, -1.0)],
+        ] {
+            let why = refused(one(points));
+            assert!(
+                matches!(&why, DocumentError::Impossible(problem) if problem.field.starts_with("curves[0]")),
+                "{why}"
+            );
+        }
+        let version = |version: u32| one(Vec::new()).replacen("\"version\":2", &format!("\"version\":{version}"), 1);
         assert!(matches!(
-            Profile::from_json(unknown.as_bytes()),
-            Err(DocumentError::Damaged(_))
+            refused(version(PROFILE_VERSION + 1)),
+            DocumentError::Newer { .. }
         ));
-        let large = vec![b' '; MAX_PROFILE_BYTES + 1];
+        // Of version 1, the curves are in the head.
+        let older = version(1).replacen('{', "{\"curves\":[],", 1);
+        assert!(matches!(refused(older), DocumentError::Older { found: 1, .. }));
         assert!(matches!(
-            Profile::from_json(&large),
-            Err(DocumentError::TooLarge { .. })
+            refused(one(Vec::new()).replacen('{', "{\"more\":1,", 1)),
+            DocumentError::Damaged(_)
         ));
+        assert!(matches!(
+            refused(vec![b' '; MAX_PROFILE_BYTES + 1]),
+            DocumentError::TooLarge { .. }
+        ));
+    }
+
+    #[test]
+    fn a_damaged_line_is_named() {
+        let good = text(&profile(vec![point(2, 1.0)]));
+        let (head, curve) = good.split_once('\n').unwrap();
+        let moved = curve.replacen("{\"conditions\"", "{ \"conditions\"", 1);
+        let warm = curve.replacen("\"cold\"", "\"warm\"", 1);
+        for (text, words) in [
+            (format!("{good}{{\n"), "line 3: EOF while parsing an object at column 1"),
+            (format!("{good}\n"), "line 3: EOF while parsing a value at column 0"),
+            (good[..good.len() - 2].to_owned(), "line 2: EOF while parsing"),
+            (format!("{head}\n{moved}"), "curves[0]: must begin with the conditions"),
+            (
+                format!("{good}{warm}{curve}"),
+                "curves: those under the same conditions must stand together",
+            ),
+        ] {
+            let DocumentError::Impossible(problem) = refused(&text) else {
+                panic!("{text}")
+            };
+            assert!(problem.to_string().starts_with(words), "{problem}");
+        }
     }
 
     #[test]

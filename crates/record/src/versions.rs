@@ -1,5 +1,7 @@
 //! Reading and writing documents: bounded, versioned, strict.
 
+use std::ops::RangeInclusive;
+
 use serde::de::DeserializeOwned;
 
 use crate::Run;
@@ -30,6 +32,14 @@ pub enum DocumentError {
         /// The newest that is read.
         newest: u32,
     },
+    /// It was written by an older seekless, and is made again rather than converted.
+    #[error("the document has version {found}, but this seekless reads versions from {oldest} on")]
+    Older {
+        /// The version found.
+        found: u64,
+        /// The oldest that is read.
+        oldest: u32,
+    },
     /// It has no version, so it is not a document of seekless.
     #[error("not a seekless run: no `version` field")]
     NoVersion,
@@ -47,27 +57,33 @@ pub enum DocumentError {
 /// # Errors
 /// [`DocumentError`] if it is too large, newer, damaged, or has impossible values.
 pub fn from_json(text: &[u8]) -> Result<Run, DocumentError> {
-    let mut run: Run = read(text, MAX_DOCUMENT_BYTES, CURRENT_VERSION)?;
+    require_size(text, MAX_DOCUMENT_BYTES)?;
+    let mut run: Run = read(text, 0..=CURRENT_VERSION)?;
     check(&mut run)?;
     Ok(run)
 }
 
-/// Reads a document of at most `most` bytes, and of a version up to `newest`.
-pub(crate) fn read<T: DeserializeOwned>(text: &[u8], most: usize, newest: u32) -> Result<T, DocumentError> {
+/// Refuses a document of more than `most` bytes.
+pub(crate) fn require_size(text: &[u8], most: usize) -> Result<(), DocumentError> {
+    let bytes = text.len();
+    if bytes > most {
+        return Err(DocumentError::TooLarge { bytes, most });
+    }
+    Ok(())
+}
+
+/// Reads a document of one of these versions.
+pub(crate) fn read<T: DeserializeOwned>(text: &[u8], versions: RangeInclusive<u32>) -> Result<T, DocumentError> {
     #[derive(serde::Deserialize)]
     struct Versioned {
         version: Option<u64>,
     }
-    if text.len() > most {
-        return Err(DocumentError::TooLarge {
-            bytes: text.len(),
-            most,
-        });
-    }
     let Versioned { version } = serde_json::from_slice(text)?;
+    let (oldest, newest) = versions.into_inner();
     match version {
         None => Err(DocumentError::NoVersion),
         Some(found) if found > u64::from(newest) => Err(DocumentError::Newer { found, newest }),
+        Some(found) if found < u64::from(oldest) => Err(DocumentError::Older { found, oldest }),
         Some(_) => Ok(serde_json::from_slice(text)?),
     }
 }

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, HashMap};
 use jiff::Timestamp;
 use seekless_method::{Choice, Method};
 use seekless_record::{
-    Conditions, Contest, Curve, CurvePoint, ERRORS_OF_BOUNDS, Entry, Interval, PROFILE_VERSION, Profile, Run, Status,
-    Storage, Trial,
+    Conditions, Contest, Curve, CurvePoint, ERRORS_OF_BOUNDS, Entry, Interval, PROFILE_VERSION, Profile, ProfileHead,
+    Run, Status, Storage, Trial,
 };
 
 use crate::between::BETWEEN;
@@ -84,7 +84,8 @@ fn profile(newest: &Run, storage: &Storage, runs: &[Run]) -> Option<Profile> {
     curves
         .chunk_by_mut(|one, other| one.conditions == other.conditions)
         .for_each(share_deviations);
-    Some(Profile {
+    curves.iter_mut().flat_map(|curve| &mut curve.points).for_each(shorten);
+    let head = ProfileHead {
         version: PROFILE_VERSION,
         seekless: first.seekless.clone(),
         newest_unix_seconds: unix_seconds(&first.started),
@@ -96,8 +97,8 @@ fn profile(newest: &Run, storage: &Storage, runs: &[Run]) -> Option<Profile> {
         processors: first.machine.processors,
         memory_bytes: first.machine.memory_bytes,
         alternating_ns: storage.alternating_ns,
-        curves,
-    })
+    };
+    Some(Profile { head, curves })
 }
 
 /// Widens the bounds of curves under the same conditions by the deviation between sittings. Two or three sittings say little about
@@ -225,6 +226,21 @@ impl<'a> SizeOfMethods<'a> {
     }
 }
 
+/// Rounds figures to seven digits: a plan reads short figures faster, and no sitting is more exact.
+fn shorten(point: &mut CurvePoint) {
+    let Interval { low, median, high, .. } = &mut point.seconds;
+    for figure in [
+        low,
+        median,
+        high,
+        &mut point.deviation,
+        &mut point.setup_seconds,
+        &mut point.cpu_part,
+    ] {
+        *figure = format!("{figure:.6e}").parse().unwrap_or(*figure);
+    }
+}
+
 /// The time of a method over all sittings.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct MethodEffect {
@@ -298,7 +314,7 @@ mod tests {
         let mut other_size = run(2, &METHODS);
         other_size.contests[0].size_bytes = 1 << 20;
         let profile = only(&[run(3, &METHODS), other_size, run(1, &METHODS)]);
-        assert_eq!((profile.curves.len(), profile.sittings), (2, 2));
+        assert_eq!((profile.curves.len(), profile.head.sittings), (2, 2));
         let mapped = &profile.curves[0];
         assert_eq!(
             (mapped.method.as_str(), mapped.conditions.cache),
@@ -320,7 +336,7 @@ mod tests {
             }
         }
         assert_eq!(
-            Profile::from_json(profile.to_json().unwrap().as_bytes()).unwrap(),
+            Profile::from_text(profile.to_text().unwrap().as_bytes()).unwrap(),
             profile
         );
     }
@@ -351,7 +367,7 @@ mod tests {
         changes[5].1.contests[0].shared_blocks = true;
         for (name, other) in changes {
             let profile = only(&[run(3, &METHODS), other]);
-            assert_eq!(profile.sittings, 1, "{name}");
+            assert_eq!(profile.head.sittings, 1, "{name}");
         }
         let mut other_kernel = run(1, &METHODS);
         other_kernel.storages[0].id.as_mut().unwrap().kernel = "7.0".to_owned();

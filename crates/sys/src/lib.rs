@@ -59,7 +59,7 @@ pub use directory::{Directory, await_writer, open, opened_as, without_atime};
 pub use guard::{guard_installed, install_guard};
 pub use machine::{
     effective_groups, effective_user, hold_little_free_memory, host_name, is_ignored, kernel_release, kill_group,
-    open_files_max, page_bytes, system_name, usage,
+    open_files_max, page_bytes, processors, system_name, usage,
 };
 pub use map::Map;
 pub use platform::*;

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::mem::MaybeUninit;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use crate::platform::{MAX_RSS_UNIT_BYTES, peak_memory_bytes};
@@ -90,6 +91,13 @@ pub fn open_files_max() -> usize {
     limit
         .and_then(|limit| usize::try_from(limit).ok())
         .unwrap_or(usize::MAX)
+}
+
+/// The processors that this process may use. They are asked for once, because Linux reads several files for that.
+#[must_use]
+pub fn processors() -> usize {
+    static PROCESSORS: OnceLock<usize> = OnceLock::new();
+    *PROCESSORS.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
 }
 
 /// Makes the allocator keep little free memory: all threads share two arenas, and each block of 512 KiB or more goes back to the

@@ -159,7 +159,7 @@ fn seed(target: &str, corpus: &Path) -> Result<()> {
         "profile" => {
             let run = fs::read(root.join("crates/record/testdata/full-run.json"))?;
             let profiles = seekless_results::digest(&[seekless_record::from_json(&run)?]);
-            let texts = profiles.iter().map(|profile| profile.to_json().map(String::into_bytes));
+            let texts = profiles.iter().map(|profile| profile.to_text().map(String::into_bytes));
             texts.collect::<std::result::Result<_, _>>()?
         }
         "experiment" => {

@@ -155,7 +155,7 @@ fn show(Show { path, json }: &Show) -> Result<(), Failure> {
     let found = found(path)?;
     let mut page = Page::stdout();
     if *json {
-        write!(page, "{}", found.profile.to_json()?)?;
+        write!(page, "{}", json_text(&found.profile())?)?;
     } else {
         show_profile(&mut page, &found)?;
     }
@@ -185,7 +185,7 @@ fn list(json: bool) -> Result<(), Failure> {
         writeln!(page, "There are no profiles yet. `seekless bench` makes one.")?;
     } else {
         for found in &all {
-            let profile = &found.profile;
+            let profile = &found.head;
             let place = profile.mount_point.as_deref().unwrap_or("?");
             let text = format!(
                 "{place}: {} on {}, {}",
@@ -210,13 +210,14 @@ fn list(json: bool) -> Result<(), Failure> {
 }
 
 fn export(path: &Path, output: &Path) -> Result<(), Failure> {
-    let mut profile = found(path)?.profile;
-    profile.storage.uuid = None;
-    (profile.mount_point, profile.mount_options) = (None, None);
-    for device in &mut profile.storage.devices {
+    let mut profile = found(path)?.profile();
+    let head = &mut profile.head;
+    head.storage.uuid = None;
+    (head.mount_point, head.mount_options) = (None, None);
+    for device in &mut head.storage.devices {
         device.serial = None;
     }
-    Output::prepare(output)?.write(profile.to_json()?.as_bytes())?;
+    Output::prepare(output)?.write(profile.to_text()?.as_bytes())?;
     Ok(())
 }
 

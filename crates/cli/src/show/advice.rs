@@ -176,17 +176,17 @@ pub fn advice_json(asked: &Question<'_>, advice: &FileAdvice) -> Value {
 /// What a profile rests on, as JSON.
 pub fn profile_json(found: &StorageProfile) -> Value {
     let object = json!({
-        "sittings": found.profile.sittings,
+        "sittings": found.head.sittings,
         "age_seconds": found.age().as_secs(),
-        "kernel": found.profile.storage.kernel,
-        "curve_count": found.profile.curves.len(),
+        "kernel": found.head.storage.kernel,
+        "curve_count": found.profile().curves.len(),
     });
     with_path(object, "file", Some(&found.path))
 }
 
 /// Shows what a profile says: for each subject, which methods win from which size on.
 pub fn show_profile(page: &mut Page<'_>, found: &StorageProfile) -> io::Result<()> {
-    let profile = &found.profile;
+    let profile = &found.head;
     let names: Vec<&str> = (profile.storage.devices.iter())
         .map(|device| device.model.as_ref().unwrap_or(&device.name).as_str())
         .collect();
@@ -206,7 +206,7 @@ pub fn show_profile(page: &mut Page<'_>, found: &StorageProfile) -> io::Result<(
         BOLD,
         "Measured",
         9,
-        &format!("{counted}, the newest {age}, {} curves", profile.curves.len()),
+        &format!("{counted}, the newest {age}, {} curves", found.profile().curves.len()),
     )?;
     page.labelled(BOLD, "File", 9, &visible(&found.path.display().to_string()))?;
     if let Some(why) = found.without_warm {

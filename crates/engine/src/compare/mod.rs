@@ -132,7 +132,8 @@ impl Comparer {
             .map(|(file, metadata)| FileFacts::of(metadata, Some(file)));
         let mut facts = Facts::assumed(found, ProcessFacts::without_rings());
         let paths = parts.each_ref().map(Part::path_to_measure);
-        if is_predicted || plan::asks_profile(&request, &facts) {
+        facts.ask(&paths[0], request.bytes, request.durability);
+        if is_predicted || facts.has_profile() {
             facts.claims(&paths[0]);
         }
         if is_predicted {

@@ -81,6 +81,7 @@ impl Copier {
         let new = target.only_path().filter(|_| range == (0..metadata.len()));
         facts.can_share =
             new.is_some_and(|new| plan::depends_on_sharing(&request, &facts) && shares_blocks(directory_of(new)));
+        facts.ask(&source.path_to_measure(), request.bytes, durability);
         let plan = plan::copy(&request, &facts);
         if plan.is_certain && !is_predicted {
             return Ok(plan);

@@ -18,6 +18,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Instant;
 
+use seekless_method::Durability;
 use seekless_sys::{self as sys, Directory, Support};
 
 use crate::error::{Error, Result};
@@ -151,12 +152,48 @@ impl Facts {
         Ok(facts)
     }
 
+    /// Asks the profile of the storage of a path, if that takes little of the time of a task on one device.
+    #[cfg(feature = "profile")]
+    pub(crate) fn ask(&mut self, path: &Path, bytes: u64, durability: Durability) {
+        let [one, other] = self.files;
+        if one.device == other.device && profile::pays(one.device, self.expected_ns(bytes, durability)) {
+            self.profile = profile::of_device(path, one.device);
+        }
+    }
+
+    /// Nothing was measured earlier.
+    #[cfg(not(feature = "profile"))]
+    #[expect(
+        clippy::unused_self,
+        clippy::needless_pass_by_ref_mut,
+        reason = "with profiles, it adds one"
+    )]
+    pub(crate) fn ask(&mut self, _path: &Path, _bytes: u64, _durability: Durability) {}
+
+    /// The time of a task by the costs, if the fastest method does it.
+    #[cfg(feature = "profile")]
+    fn expected_ns(&self, bytes: u64, durability: Durability) -> f64 {
+        let costs = &self.costs;
+        let absent = |file: &FileFacts| bytes.min(file.allocated_bytes) as f64 * (1.0 - file.resident_part());
+        let absent_bytes = self.files.iter().map(absent).fold(0.0, f64::max);
+        let (flush_ns, device_byte_ns) = match durability {
+            Durability::None => (0.0, 0.0),
+            _ => (costs.flush_ns.value, costs.device_byte_ns.value),
+        };
+        let byte_ns = costs.map_byte_ns.value + device_byte_ns;
+        flush_ns + byte_ns * bytes as f64 + costs.fetch_byte_ns.value * absent_bytes
+    }
+
+    /// Whether a profile was found.
+    pub(crate) fn has_profile(&self) -> bool {
+        #[cfg(feature = "profile")]
+        return self.profile.is_some();
+        #[cfg(not(feature = "profile"))]
+        false
+    }
+
     /// Adds what the system reports about the device of a path, and about memory.
     pub(crate) fn claims(&mut self, path: &Path) {
-        #[cfg(feature = "profile")]
-        {
-            self.profile = profile::of_device(path, self.files[0].device);
-        }
         if let Some(kib) = read_ahead_kib(self.files[0].device) {
             self.read_ahead_bytes = kib.saturating_mul(1 << 10);
         }

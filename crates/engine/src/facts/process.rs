@@ -32,7 +32,7 @@ impl ProcessFacts {
             open_files_max: sys::open_files_max(),
             has_rings: false,
             can_map: sys::guard_installed(),
-            processors: std::thread::available_parallelism().map_or(1, usize::from),
+            processors: sys::processors(),
         }
     }
 }

@@ -310,12 +310,15 @@ fn not_trusted(exposed: &Exposed) -> io::Error {
     io::Error::new(ErrorKind::PermissionDenied, format!("not trusted: {exposed}"))
 }
 
+/// Room for most documents, which are then read in one piece.
+const ROOM_BYTES: usize = 64 << 10;
+
 /// Reads at most this many bytes, whatever size a file claims.
 ///
 /// # Errors
 /// `FileTooLarge`; the system's.
 pub fn read_within(from: impl Read, bytes_max: u64) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
+    let mut bytes = Vec::with_capacity(ROOM_BYTES);
     from.take(bytes_max + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > bytes_max {
         return Err(io::Error::new(

@@ -34,19 +34,8 @@ fn by_profile(request: &Task, facts: &Facts) -> Option<Plan> {
         bytes: data_bytes(request, facts),
         ..*request
     };
-    let asks = is_one_device(facts) && asks_profile(request, facts);
-    asks.then(|| from_profile(Operation::Compare, &data, facts)).flatten()
-}
-
-/// From so many bytes on that are not in the page cache, or of files in it, reading a profile, which takes about a millisecond, is
-/// little of the time.
-const ASKING_FROM_BYTES: [f64; 2] = [(16 << 20) as f64, (256 << 20) as f64];
-
-/// Whether comparing takes so long that reading a profile costs little.
-pub(crate) fn asks_profile(request: &Task, facts: &Facts) -> bool {
-    let bytes = data_bytes(request, facts);
-    let absent: f64 = [0, 1].map(|file| read::absent_bytes(bytes, facts, file)).iter().sum();
-    absent >= ASKING_FROM_BYTES[0] || bytes as f64 >= ASKING_FROM_BYTES[1]
+    let plan = || from_profile(Operation::Compare, &data, facts);
+    is_one_device(facts).then(plan).flatten()
 }
 
 /// For shorter files, measuring would take longer than it can save.

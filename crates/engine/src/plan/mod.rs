@@ -33,9 +33,9 @@ pub(crate) use batch::FEWEST_FOR_RING;
 pub use batch::{BATCH, BatchPlan, FILES_AHEAD, LARGE_BYTES, THREADS_OF_FILES, batch};
 #[cfg(test)]
 pub(crate) use batch::{HEAD_BYTES, READ_BYTES};
+pub(crate) use compare::depends_on_seeks;
 #[doc(hidden)]
 pub use compare::{FIRST_LOOK_BYTES, compare};
-pub(crate) use compare::{asks_profile, depends_on_seeks};
 #[doc(hidden)]
 pub use copy::copy;
 pub(crate) use copy::depends_on_sharing;

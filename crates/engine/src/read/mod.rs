@@ -63,6 +63,7 @@ impl Reader {
             bytes: range.end - range.start,
             durability: Durability::None,
         };
+        facts.ask(&path, request.bytes, request.durability);
         let plan = plan::read(&request, &facts);
         if plan.is_certain && !is_predicted {
             return Ok(plan);

@@ -137,12 +137,23 @@ const SERIALS: [&str; 7] = [
 pub(crate) struct Devices<'a> {
     sys: &'a Path,
     mounts: &'a Mounts,
+    /// Whether only what identifies a device is read, and its read-ahead window.
+    is_brief: bool,
 }
 
 impl<'a> Devices<'a> {
     /// The devices of a mounted sysfs; the mounts are needed for the backing file of a loop.
     pub fn new(sys: &'a Path, mounts: &'a Mounts) -> Self {
-        Self { sys, mounts }
+        Self {
+            sys,
+            mounts,
+            is_brief: false,
+        }
+    }
+
+    /// The same with what identifies a device, and its read-ahead window; all else has its default.
+    pub fn brief(self) -> Self {
+        Self { is_brief: true, ..self }
     }
 
     /// The device with a device number. For file systems with numbers of their own (btrfs), the mount names the device.
@@ -162,7 +173,12 @@ impl<'a> Devices<'a> {
     }
 
     fn directory(&self, number: u64) -> Option<PathBuf> {
-        fs::canonicalize(self.sys.join("dev/block").join(number_text(number))).ok()
+        let links = self.sys.join("dev/block");
+        let target = fs::read_link(links.join(number_text(number))).ok()?;
+        Some(match target.strip_prefix("../..") {
+            Ok(below) => self.sys.join(below),
+            Err(_) => links.join(target),
+        })
     }
 
     fn describe(&self, directory: &Path, depth: usize) -> Option<BlockDevice> {
@@ -171,7 +187,8 @@ impl<'a> Devices<'a> {
         let is_partition = directory.join("partition").exists();
         let disk = if is_partition { directory.parent()? } else { directory };
         let text = |name: &str| read_line(&disk.join(name));
-        let number = |name: &str| text(name)?.parse().ok();
+        let claim = |name: &str| (!self.is_brief).then(|| text(name)).flatten();
+        let number = |name: &str| claim(name)?.parse().ok();
         let name = directory.file_name()?.to_string_lossy().into_owned();
         let backing_file = read_path(&directory.join("loop/backing_file"));
         let mut below: Vec<BlockDevice> = if is_partition {
@@ -181,29 +198,41 @@ impl<'a> Devices<'a> {
             file.into_iter().chain(self.members(directory, depth + 1)).collect()
         };
         below.sort_by(|one, other| one.name.cmp(&other.name));
-        let (kind, label) = kind_of(directory, is_partition);
-        let is_virtual = disk.to_string_lossy().contains("/virtio")
-            || name.starts_with("xvd")
-            || is_hypervisor_model(disk)
-            || below.iter().any(|device| device.is_virtual == Some(true));
+        let (kind, label) = if self.is_brief {
+            Default::default()
+        } else {
+            kind_of(directory, is_partition)
+        };
+        let is_virtual = || {
+            disk.to_string_lossy().contains("/virtio")
+                || name.starts_with("xvd")
+                || is_hypervisor_model(disk)
+                || below.iter().any(|device| device.is_virtual == Some(true))
+        };
+        // In units of 512 bytes, whatever the device's sectors.
+        let size_bytes = || {
+            read_line(&directory.join("size"))?
+                .parse::<u64>()
+                .ok()?
+                .checked_mul(512)
+        };
         Some(BlockDevice {
             kind,
             label,
             sys_directory: directory.to_owned(),
+            size_bytes: (!self.is_brief).then(size_bytes).flatten(),
+            is_virtual: (!self.is_brief).then(is_virtual),
             below,
             backing_file,
-            // In units of 512 bytes, whatever the device's sectors.
-            size_bytes: read_line(&directory.join("size")).and_then(|size| size.parse::<u64>().ok()?.checked_mul(512)),
             serial: SERIALS.iter().find_map(|name| text(name)),
             model: text("device/model").or_else(|| text("device/name")),
-            claims_rotational: text("queue/rotational").map(|flag| flag == "1"),
-            is_virtual: Some(is_virtual),
-            scheduler: text("queue/scheduler").map(|list| in_brackets(&list)),
-            read_ahead_kib: number("queue/read_ahead_kb"),
+            claims_rotational: claim("queue/rotational").map(|flag| flag == "1"),
+            scheduler: claim("queue/scheduler").map(|list| in_brackets(&list)),
+            read_ahead_kib: text("queue/read_ahead_kb").and_then(|kib| kib.parse().ok()),
             logical_block_bytes: number("queue/logical_block_size"),
             physical_block_bytes: number("queue/physical_block_size"),
             max_request_kib: number("queue/max_sectors_kb"),
-            write_cache: text("queue/write_cache"),
+            write_cache: claim("queue/write_cache"),
             name,
         })
     }

@@ -69,6 +69,32 @@ impl StorageFacts {
         number_text(self.device_number)
     }
 
+    /// What identifies the storage of a directory that is named without links, and has this device number. All else has its default.
+    pub(crate) fn identifying(directory: &Path, device_number: u64) -> Self {
+        let mounts = Mounts::of_this_process();
+        let mount = mounts.holding(directory, device_number);
+        let device = Devices::new(Path::new("/sys"), &mounts)
+            .brief()
+            .behind(device_number, mount);
+        let told = || sys::file_system(directory).map_or_else(|_| String::new(), |system| system.type_name);
+        Self {
+            file_system: mount.map_or_else(told, |mount| mount.file_system.clone()),
+            ..Self::of_mount(mount, device, device_number)
+        }
+    }
+
+    fn of_mount(mount: Option<&Mount>, device: Option<BlockDevice>, device_number: u64) -> Self {
+        Self {
+            mount_point: mount.map(|mount| mount.point.clone()),
+            mount_options: mount.map(|mount| mount.options.clone()),
+            mount_source: mount.map(|mount| mount.source.clone()),
+            has_block_device: device.is_some(),
+            device_number,
+            device,
+            ..Self::default()
+        }
+    }
+
     /// The facts of the storage behind a path. The path is not opened.
     ///
     /// # Errors
@@ -90,19 +116,14 @@ impl StorageFacts {
         Ok(Self {
             // The mount has the exact name if file systems share a magic number (ext2, 3 and 4).
             file_system: mount.map_or(system.type_name, |mount| mount.file_system.clone()),
-            mount_point: mount.map(|mount| mount.point.clone()),
-            mount_options: mount.map(|mount| mount.options.clone()),
-            mount_source: mount.map(|mount| mount.source.clone()),
             behind: mount.and_then(taken_from),
             block_bytes: system.block_bytes,
             free_bytes: system.free_bytes,
             total_bytes: system.total_bytes,
             read_only: system.read_only,
             is_network: system.is_network,
-            has_block_device: device.is_some(),
-            device_number: metadata.dev(),
             read_ahead_kib: read_ahead_kib(metadata.dev()),
-            device,
+            ..Self::of_mount(mount, device, metadata.dev())
         })
     }
 }

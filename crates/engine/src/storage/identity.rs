@@ -18,7 +18,7 @@ pub fn identity(directory: &Path, facts: &StorageFacts) -> StorageId {
     }
     StorageId {
         file_system: facts.file_system.clone(),
-        uuid: told_uuid(directory).or_else(|| uuid_of_device(&facts.device.as_ref()?.name)),
+        uuid: told_uuid(directory).or_else(|| uuid_of_device(facts)),
         devices,
         kernel: StorageId::kernel_of(&sys::kernel_release()),
         read_ahead_kib: facts.device.as_ref().and_then(|device| device.read_ahead_kib),
@@ -53,11 +53,42 @@ fn told_uuid(directory: &Path) -> Option<String> {
 }
 
 /// The UUID by which `/sys` and udev list a device: btrfs and older kernels do not answer.
-fn uuid_of_device(name: &str) -> Option<String> {
+fn uuid_of_device(facts: &StorageFacts) -> Option<String> {
+    let name = &facts.device.as_ref()?.name;
     let entries = |directory: &str| fs::read_dir(directory).into_iter().flatten().flatten();
     let is_of_btrfs = |entry: &fs::DirEntry| entry.path().join("devices").join(name).exists();
     let is_link = |entry: &fs::DirEntry| fs::read_link(entry.path()).is_ok_and(|target| target.ends_with(name));
-    let btrfs = entries("/sys/fs/btrfs").find(is_of_btrfs);
+    let is_btrfs = facts.file_system == "btrfs";
+    let btrfs = is_btrfs.then(|| entries("/sys/fs/btrfs").find(is_of_btrfs)).flatten();
     let found = btrfs.or_else(|| entries("/dev/disk/by-uuid").find(is_link))?;
     Some(found.file_name().to_string_lossy().into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::MetadataExt;
+
+    use super::*;
+
+    #[test]
+    fn what_identifies_a_storage_is_the_same_without_its_other_facts() {
+        let places = ["/", "/tmp", "/proc", "/dev/shm", "/boot"].map(Path::new);
+        for place in places.into_iter().filter(|place| place.is_dir()) {
+            let place = fs::canonicalize(place).unwrap();
+            let Ok(facts) = StorageFacts::of(&place) else { continue };
+            let brief = StorageFacts::identifying(&place, fs::metadata(&place).unwrap().dev());
+            assert_eq!(
+                identity(&place, &brief),
+                identity(&place, &facts),
+                "{}",
+                place.display()
+            );
+            assert_eq!(
+                (brief.mount_point, brief.mount_options),
+                (facts.mount_point, facts.mount_options),
+                "{}",
+                place.display()
+            );
+        }
+    }
 }

@@ -1,11 +1,15 @@
 //! Mounts, from `/proc/self/mountinfo` (`proc_pid_mountinfo(5)`). Paths are bytes.
 
 use std::ffi::OsString;
-use std::fs;
+use std::fs::File;
+use std::io::Read;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 use crate::files::number_text;
+
+/// Holds the mounts of most machines.
+const ROOM_BYTES: usize = 16 << 10;
 
 /// A line of mountinfo.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -29,7 +33,10 @@ pub(crate) struct Mounts(Vec<Mount>);
 impl Mounts {
     /// The mounts of this process; none without `/proc`.
     pub fn of_this_process() -> Self {
-        Self::parse(&fs::read("/proc/self/mountinfo").unwrap_or_default())
+        // Files of `/proc` do not tell their size: without room, they would be read in many small pieces.
+        let mut text = Vec::with_capacity(ROOM_BYTES);
+        let read = File::open("/proc/self/mountinfo").and_then(|mut file| file.read_to_end(&mut text));
+        Self::parse(read.map_or(&[], |_| &text))
     }
 
     /// Parses the text of mountinfo; malformed lines are skipped.

@@ -12,6 +12,7 @@ use std::path::Path;
 use crate::Producer;
 use crate::error::Result;
 use crate::facts::Facts;
+use crate::files::directory_of;
 use crate::part::{AsPart, Part};
 use crate::plan::{self, Plan, Task};
 use crate::setup::{Prepare, Prepared};
@@ -65,6 +66,12 @@ impl Writer {
     pub fn plan(to: impl AsPart, bytes: u64, durability: Durability, is_predicted: bool) -> Result<Plan> {
         let part = to.as_part();
         let mut facts = Facts::of_target(&part)?;
+        let place = part.path_to_measure();
+        facts.ask(
+            if part.is_open() { &place } else { directory_of(&place) },
+            bytes,
+            durability,
+        );
         let request = Task { bytes, durability };
         let plan = plan::write(&request, &facts);
         if plan.is_certain && !is_predicted {

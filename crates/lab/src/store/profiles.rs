@@ -12,7 +12,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use rustix::fs::OFlags;
 use seekless::profile::{StorageProfile, Unfit, file_name};
-use seekless_record::{Profile, Run, Storage};
+use seekless_record::{DocumentError, Profile, Run, Storage};
 use seekless_results::{Origin, digest};
 use serde::{Deserialize, Serialize};
 
@@ -49,6 +49,8 @@ impl Store {
             let Some(name) = name_of(storage) else { continue };
             let path = directory.join(&name);
             match StorageProfile::read(&path) {
+                // It is made again, and so is one of an older version.
+                Err(Unfit::Document(_, DocumentError::Older { .. })) => {}
                 Err(Unfit::Document(_, source)) => return Err(malformed(&path)(source)),
                 Err(Unfit::Unreadable(_, source)) => return Err(system(&path, "use")(source)),
                 _ if written.contains(&path) => continue,
@@ -57,12 +59,13 @@ impl Store {
             let profiles = digest(&self.runs_of(&name)?);
             // The newest comes first; older ones are of other kernels, for example.
             let is_its = |profile: &&Profile| {
-                let options = profile.mount_options.as_deref();
-                file_name(&profile.storage, profile.mount_point.as_deref(), options) == name
+                let head = &profile.head;
+                let options = head.mount_options.as_deref();
+                file_name(&head.storage, head.mount_point.as_deref(), options) == name
             };
             match profiles.iter().find(is_its) {
                 Some(profile) => {
-                    write_over(&path, profile.to_json().map_err(malformed(&path))?.as_bytes())?;
+                    write_over(&path, profile.to_text().map_err(malformed(&path))?.as_bytes())?;
                     written.push(path);
                 }
                 None => remove_if_there(&path)?,
@@ -188,7 +191,7 @@ mod tests {
     }
 
     fn sittings(path: &Path) -> u32 {
-        StorageProfile::read(path).unwrap().profile.sittings
+        StorageProfile::read(path).unwrap().head.sittings
     }
 
     #[test]
@@ -227,6 +230,9 @@ mod tests {
             assert!(refused.to_string().contains(path.to_str().unwrap()), "{refused}");
             assert_eq!(fs::read_to_string(&path).unwrap(), changed);
         }
+        fs::write(&path, text.replacen(&version, "\"version\":1", 1)).unwrap();
+        store.renew_profiles(&run(1).storages, &directory).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), text, "an older one is made again");
         // An index that cannot be read is made again.
         fs::remove_file(&path).unwrap();
         fs::write(place.path().join("data/index.json"), "{").unwrap();

@@ -1,7 +1,7 @@
 //! The machine, its file systems and this process, from /proc and statfs(2), and small differences between platforms.
 
 use std::collections::BTreeMap;
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -325,13 +325,15 @@ pub fn memory() -> io::Result<Support<Memory>> {
 
 /// The numbers after `names` in a file of `NAME: NUMBER` lines.
 fn proc_fields<const N: usize>(path: &str, names: [&str; N]) -> io::Result<Support<[u64; N]>> {
-    let text = match std::fs::read_to_string(path) {
-        Ok(text) => text,
+    // The file does not tell its size: without room, it would be read in many small pieces.
+    let mut text = String::with_capacity(8 << 10);
+    match std::fs::File::open(path).and_then(|mut file| file.read_to_string(&mut text)) {
+        Ok(_) => {}
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             return Ok(Support::Unavailable("the kernel does not report this"));
         }
         Err(error) => return Err(error),
-    };
+    }
     let mut numbers = [0; N];
     for (number, name) in numbers.iter_mut().zip(names) {
         let value = text.lines().find_map(|line| line.strip_prefix(name));
