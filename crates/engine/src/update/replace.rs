@@ -28,9 +28,9 @@ use crate::error::{Beside, Error, Other, Result, UpdateErrorKind};
 use crate::files::{Exchange, NameInDirectory, NotExchanged, StepKind, Watch, make_beside};
 use crate::log;
 use crate::part::Part;
-use crate::plan;
+use crate::plan::done::Done;
 use crate::transfer::{Destination, Side};
-use seekless_method::{Method, Operation};
+use seekless_method::{self as method, Choice, Durability, Method, Operation};
 
 pub(super) fn replace(
     place: &NameInDirectory,
@@ -142,8 +142,16 @@ fn copy(from: &File, old_path: &Path, new: &NewFile<'_>) -> Result<u64> {
                 Part::of_file(from).named(old_path),
                 Part::of_file(&new.file).named(&new.path),
             );
-            let mut copier = Copier::prepare(&plan::usual(Operation::Copy))?;
-            let written = copier.copy(source, target, Destination::Overwrite)?;
+            let by_plan = Choice::Plan(method::Plan {
+                operation: Operation::Copy,
+                durability: Durability::None,
+            });
+            let written = Done::by_choice(
+                by_plan,
+                Operation::Copy,
+                |durability| Copier::plan(&source, &target, durability, false),
+                |method| Copier::prepare(method)?.copy(&source, &target, Destination::Overwrite),
+            )?;
             Ok(written.bytes - written.hole_bytes)
         }
     }

@@ -11,9 +11,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use seekless::files::make_new;
-use seekless::plan::usual;
 use seekless::update::{StepKind, Watch};
-use seekless::{Copier, Destination, Operation, Part};
+use seekless::{Destination, Job, Part};
 use seekless_sys::{self as sys, Support};
 
 use super::change::unmake;
@@ -90,7 +89,6 @@ fn undo_steps(
         action: &lines.header.action,
         journal,
         directories: Directories::default(),
-        copier: None,
         block: Vec::new(),
         watch,
         written: Written::default(),
@@ -123,8 +121,6 @@ struct Undoing<'a> {
     action: &'a Action,
     journal: RunJournal,
     directories: Directories,
-    /// Prepared for the first file whose blocks cannot be shared.
-    copier: Option<Copier>,
     block: Vec<u8>,
     watch: &'a dyn Watch,
     written: Written,
@@ -453,12 +449,8 @@ impl Undoing<'_> {
         self.write_down(entry, new)?;
         entry.old.give_flags(new)?;
         if !matches!(sys::clone_file(kept, new), Ok(Support::Available(()))) {
-            let from = Part::of_file(kept);
-            let copier = match &mut self.copier {
-                Some(copier) => Ok(copier),
-                none => Copier::prepare(&usual(Operation::Copy)).map(|copier| none.insert(copier)),
-            };
-            let done = copier.and_then(|copier| copier.copy(from, Part::of_file(new), Destination::Overwrite));
+            let planned = Job::new().over(Destination::Overwrite);
+            let done = planned.copy(Part::of_file(kept), Part::of_file(new));
             done.map_err(|error| cannot("copy")(seekless::full_text(&error)))?;
         }
         let length = new.metadata().map_err(cannot("stat the new file"))?.len();
