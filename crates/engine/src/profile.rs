@@ -53,7 +53,7 @@ struct CurveGroup {
     /// Where their lines are in the profile, and the place of the first among all curves.
     lines: Range<usize>,
     index: usize,
-    /// Each with its method; `None` for one that this version does not know, or that does something else.
+    /// Each with its method; `None` for one that this version does not know, that does something else, or that takes impossible times.
     curves: OnceLock<Vec<(Option<Method>, Curve)>>,
 }
 
@@ -207,11 +207,26 @@ impl CurveGroup {
     }
 }
 
+/// No call that moves a block takes less than this.
+const CALL_SECONDS: f64 = 20e-9;
+
+/// Whether a trial can have taken these times: a block is moved by a call at least.
+fn is_possible(method: &Method, curve: &Curve) -> bool {
+    let options = method.options();
+    let block_bytes = options
+        .block_bytes()
+        .unwrap_or(u64::MAX)
+        .saturating_mul(options.threads().into());
+    let calls = |bytes: u64| bytes as f64 / block_bytes as f64;
+    let mut points = curve.points.iter();
+    points.all(|point| point.seconds.median >= CALL_SECONDS * calls(point.bytes))
+}
+
 fn with_method(curve: Curve) -> (Option<Method>, Curve) {
     let Conditions {
         operation, durability, ..
     } = curve.conditions;
-    let method = curve.method.parse().ok();
+    let method = curve.method.parse().ok().filter(|method| is_possible(method, &curve));
     let its =
         method.filter(|found: &Method| found.operation() == operation && found.options().durability() == durability);
     (its, curve)
@@ -397,9 +412,9 @@ impl StorageProfile {
         Ok(self)
     }
 
-    /// How long ago its newest sitting began.
+    /// How long ago its newest sitting began; `None` if that is in the future.
     #[must_use]
-    pub fn age(&self) -> Duration {
+    pub fn age(&self) -> Option<Duration> {
         time_since(self.head.newest_unix_seconds)
     }
 
@@ -426,10 +441,10 @@ fn damaged(path: &Path) -> impl Fn(DocumentError) -> Unfit {
     |error| Unfit::Document(path.to_owned(), error)
 }
 
-/// The time since a moment in seconds since 1970; none for one in the future.
-pub(crate) fn time_since(unix_seconds: u64) -> Duration {
-    let moment = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(unix_seconds));
-    moment.and_then(|moment| moment.elapsed().ok()).unwrap_or_default()
+/// The time since a moment in seconds since 1970; `None` for one in the future.
+pub(crate) fn time_since(unix_seconds: u64) -> Option<Duration> {
+    let moment = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(unix_seconds))?;
+    moment.elapsed().ok()
 }
 
 #[cfg(test)]

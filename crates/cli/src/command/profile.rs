@@ -1,6 +1,7 @@
 //! `seekless profile`: what is known of storages from all runs that are kept.
 
 use std::io::Write;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
@@ -210,7 +211,12 @@ fn list(json: bool) -> Result<(), Failure> {
 }
 
 fn export(path: &Path, output: &Path) -> Result<(), Failure> {
-    let mut profile = found(path)?.profile();
+    let found = found(path)?;
+    let file = |path: &Path| std::fs::metadata(path).map(|found| (found.dev(), found.ino())).ok();
+    if file(output).is_some_and(|output| Some(output) == file(&found.path)) {
+        return Err(anyhow!("{}: is the profile itself; name another file", output.display()).into());
+    }
+    let mut profile = found.profile();
     let head = &mut profile.head;
     head.storage.uuid = None;
     (head.mount_point, head.mount_options) = (None, None);

@@ -177,7 +177,7 @@ pub fn advice_json(asked: &Question<'_>, advice: &FileAdvice) -> Value {
 pub fn profile_json(found: &StorageProfile) -> Value {
     let object = json!({
         "sittings": found.head.sittings,
-        "age_seconds": found.age().as_secs(),
+        "age_seconds": found.age().map(|age| age.as_secs()),
         "kernel": found.head.storage.kernel,
         "curve_count": found.profile().curves.len(),
     });
@@ -191,11 +191,10 @@ pub fn show_profile(page: &mut Page<'_>, found: &StorageProfile) -> io::Result<(
         .map(|device| device.model.as_ref().unwrap_or(&device.name).as_str())
         .collect();
     let counted = plural(profile.sittings.into(), "sitting", "sittings");
-    let days = found.age().as_secs() / 86400;
-    let age = if days == 0 {
-        "today".to_owned()
-    } else {
-        format!("{} ago", plural(days, "day", "days"))
+    let age = match found.age().map(|age| age.as_secs() / 86400) {
+        None => "dated in the future".to_owned(),
+        Some(0) => "today".to_owned(),
+        Some(days) => format!("{} ago", plural(days, "day", "days")),
     };
     let storage = [vec![profile.storage.file_system.as_str()], names]
         .concat()

@@ -184,11 +184,29 @@ fn a_profile_goes_with_its_runs_and_by_its_name() {
     let list = json(&place, &["profile", "list", "--json"]);
     let file = list[0]["file"].as_str().unwrap().to_owned();
     let exported = place.run(&["profile", "export"]).succeeded().stdout;
-    let exported: Value = serde_json::from_str(&exported).unwrap();
+    let exported: Value = serde_json::from_str(exported.lines().next().unwrap()).unwrap();
     assert_eq!(
         (&exported["storage"]["uuid"], &exported["mount_point"]),
         (&Value::Null, &Value::Null)
     );
+    let before = fs::read_to_string(&file).unwrap();
+    let refused = place.run(&["profile", "export", "-o", &file]);
+    assert!(
+        refused.code == Some(2) && refused.stderr.contains("is the profile itself"),
+        "{}",
+        refused.stderr
+    );
+    assert_eq!(fs::read_to_string(&file).unwrap(), before);
+    let head: Value = serde_json::from_str(before.lines().next().unwrap()).unwrap();
+    let newest = format!("\"newest_unix_seconds\":{}", head["newest_unix_seconds"]);
+    fs::write(&file, before.replace(&newest, "\"newest_unix_seconds\":9000000000")).unwrap();
+    let future = place.run(&["profile"]).succeeded().stdout;
+    assert!(future.contains("the newest dated in the future"), "{future}");
+    let advice = place
+        .run(&["advise", "read", ".", "--size", "512K", "--warm"])
+        .succeeded()
+        .stdout;
+    assert!(advice.contains("the newest dated in the future"), "{advice}");
     let removed = place.run(&["profile", "remove", "."]).succeeded().stdout;
     assert!(removed.contains(&file) && !fs::exists(&file).unwrap(), "{removed}");
     bench(&place);

@@ -36,8 +36,8 @@ struct MeasuredMethod {
     /// Whether the size is among those that were measured, not beyond them.
     is_within: bool,
     sittings: u32,
-    /// How long ago the newest of them began.
-    age: Duration,
+    /// How long ago the newest of them began; `None` if that is in the future.
+    age: Option<Duration>,
 }
 
 /// The plan for a task, if enough was measured for it.
@@ -247,7 +247,7 @@ impl Asked<'_> {
             1 => "1 sitting".to_owned(),
             count => format!("{count} sittings"),
         };
-        let mut why = format!("by {sittings} on this storage, the newest {} old", in_words(used.age));
+        let mut why = format!("by {sittings} on this storage, the newest {}", in_words(used.age));
         let plain = simplest(found);
         if let Some(plain) = plain.filter(|plain| plain.method != used.method) {
             let ratio = used.seconds / plain.seconds;
@@ -315,14 +315,17 @@ fn normal(x: f64) -> f64 {
     1.0 / (1.0 + (-(0.07056 * x.powi(3) + 1.5976 * x)).exp())
 }
 
-/// A length of time in words.
-fn in_words(time: Duration) -> String {
-    let minutes = time.as_secs() / 60;
+/// An age in words.
+fn in_words(age: Option<Duration>) -> String {
+    let Some(age) = age else {
+        return "dated in the future".to_owned();
+    };
+    let minutes = age.as_secs() / 60;
     match minutes {
-        0 => "less than a minute".to_owned(),
-        1..120 => format!("{minutes} min"),
-        120..2880 => format!("{} hours", minutes / 60),
-        _ => format!("{} days", minutes / 1440),
+        0 => "less than a minute old".to_owned(),
+        1..120 => format!("{minutes} min old"),
+        120..2880 => format!("{} hours old", minutes / 60),
+        _ => format!("{} days old", minutes / 1440),
     }
 }
 

@@ -18,7 +18,11 @@ pub fn identity(directory: &Path, facts: &StorageFacts) -> StorageId {
     }
     StorageId {
         file_system: facts.file_system.clone(),
-        uuid: told_uuid(directory).or_else(|| uuid_of_device(facts)),
+        // A tmpfs has another one whenever it is mounted: its mount point identifies it.
+        uuid: (facts.file_system != "tmpfs")
+            .then(|| told_uuid(directory))
+            .flatten()
+            .or_else(|| uuid_of_device(facts)),
         devices,
         kernel: StorageId::kernel_of(&sys::kernel_release()),
         read_ahead_kib: facts.device.as_ref().and_then(|device| device.read_ahead_kib),

@@ -336,10 +336,13 @@ fn write_new(directory: &Path, name: &str, run: &Run) -> Result<PathBuf, StoreEr
     synced.map(|()| path).map_err(system(directory, "sync"))
 }
 
+/// How the names of files begin that get their own when they are complete.
+const BESIDE: &str = ".seekless-";
+
 /// A private file with this text in a directory, synced, which has no name of its own yet.
 fn written_beside(directory: &Path, text: &[u8]) -> Result<NamedTempFile, StoreError> {
     let mut beside = tempfile::Builder::new()
-        .prefix(".seekless-")
+        .prefix(BESIDE)
         .permissions(Permissions::from_mode(0o600))
         .tempfile_in(directory)
         .map_err(system(directory, "create a file"))?;

@@ -16,7 +16,9 @@ use seekless_record::{DocumentError, Profile, Run, Storage};
 use seekless_results::{Origin, digest};
 use serde::{Deserialize, Serialize};
 
-use super::{Store, StoreError, list, make_directory, malformed, read, remove_if_there, system, written_beside};
+use super::{
+    BESIDE, Store, StoreError, list, make_directory, malformed, read, remove_if_there, system, written_beside,
+};
 
 /// A profile uses at most this many runs of its storage, the newest ones.
 const MOST_RUNS: usize = 64;
@@ -71,6 +73,7 @@ impl Store {
                 None => remove_if_there(&path)?,
             }
         }
+        tidy(directory);
         Ok(written)
     }
 
@@ -111,6 +114,28 @@ impl IndexedRun {
             modified_ns,
             profiles: run.storages.iter().filter_map(name_of).collect(),
         }
+    }
+}
+
+/// Of profiles of storages without a UUID, at most this many are kept, the newest ones: a mount point may never be used again.
+const MOST_WITHOUT_UUID: usize = 64;
+
+/// Removes the files that killed processes left, which holders of the lock do not write any more, and profiles beyond that number.
+fn tidy(directory: &Path) {
+    let mut without_uuid = Vec::new();
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        let (name, path) = (entry.file_name(), entry.path());
+        let name = name.to_string_lossy();
+        if name.starts_with(BESIDE) {
+            let _ = fs::remove_file(path);
+        } else if name.contains("-none-") {
+            without_uuid.push((entry.metadata().and_then(|found| found.modified()).ok(), path));
+        }
+    }
+    without_uuid.sort_by(|one, other| other.cmp(one));
+    let beyond = without_uuid.iter().skip(MOST_WITHOUT_UUID);
+    for (_, path) in beyond.filter(|(_, path)| StorageProfile::read(path).is_ok()) {
+        let _ = fs::remove_file(path);
     }
 }
 
@@ -261,6 +286,28 @@ mod tests {
         store.remove(&store.find("2026-001".as_ref()).unwrap()).unwrap();
         store.renew_profiles(&older[0].storages, &directory).unwrap();
         assert_eq!(fs::read(&path).unwrap(), before);
+    }
+
+    #[test]
+    fn files_that_killed_processes_left_and_the_oldest_profiles_without_a_uuid_go() {
+        let place = tempfile::tempdir().unwrap();
+        let store = Store::new(place.path().join("data"));
+        let directory = place.path().join("profiles");
+        store.save(&run(1)).unwrap();
+        let path = store.renew_profiles(&run(1).storages, &directory).unwrap().remove(0);
+        let text = fs::read(&path).unwrap();
+        let tmpfs = |number: usize| directory.join(format!("tmpfs-none-{number:08x}.json"));
+        let now = std::time::SystemTime::now();
+        for number in 0..=MOST_WITHOUT_UUID + 1 {
+            fs::write(tmpfs(number), if number == 1 { b"{" } else { &*text }).unwrap();
+            let made = now - Duration::from_secs(1000 - number as u64);
+            File::open(tmpfs(number)).unwrap().set_modified(made).unwrap();
+        }
+        fs::write(directory.join(".seekless-a1b2c3"), "{").unwrap();
+        store.renew_profiles(&run(1).storages, &directory).unwrap();
+        assert!(!directory.join(".seekless-a1b2c3").exists() && path.exists());
+        assert!(!tmpfs(0).exists() && tmpfs(2).exists());
+        assert!(tmpfs(1).exists(), "what cannot be read is left alone");
     }
 
     #[test]

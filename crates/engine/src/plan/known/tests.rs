@@ -227,6 +227,19 @@ fn a_profile_plans_comparisons_on_one_device_only() {
 }
 
 #[test]
+fn a_method_that_takes_impossible_times_is_ignored() {
+    // A MiB of single bytes in 1 ms, which is a nanosecond for each.
+    let impossible = ("read/sync,block=1", Cache::Cold, 1.0);
+    let curves = [READS[0], READS[1], impossible];
+    let task = task(Durability::None);
+    let found = alternatives(Operation::Read, &task, &facts(&curves, 0.0));
+    assert_eq!(found.len(), 2);
+    let slow = ("read/sync,block=1", Cache::Cold, 100.0);
+    let found = alternatives(Operation::Read, &task, &facts(&[READS[0], READS[1], slow], 0.0));
+    assert_eq!(found.len(), 3);
+}
+
+#[test]
 fn the_regret_is_the_mean_of_what_a_method_takes_longer() {
     let measured = |seconds: f64, error: f64| MeasuredMethod {
         method: Method::known(if seconds > 1.0 {
@@ -239,7 +252,7 @@ fn the_regret_is_the_mean_of_what_a_method_takes_longer() {
         cpu_seconds: 0.0,
         is_within: true,
         sittings: 1,
-        age: Duration::ZERO,
+        age: Some(Duration::ZERO),
     };
     for (behind, error) in [(1.3, 0.1), (1.02, 0.05), (1.02, 0.2), (1.5, 0.01)] {
         let all = [measured(1.0, error), measured(behind, error)];
