@@ -26,10 +26,15 @@ use crate::files::{open_own, read_within};
 use crate::log;
 use crate::storage::identity::identity;
 
+mod borrowed;
+
+pub(crate) use borrowed::DEVIATION_BETWEEN_STORAGES;
+pub use borrowed::{MOST_BORROWED, directory_of_borrowed};
+
 /// The variable that names another profile; if it is empty, none is used.
 pub const VARIABLE: &str = "SEEKLESS_PROFILE";
-/// Where the system's profiles are, below `/var/lib`.
-const OF_SYSTEM: &str = "/var/lib/seekless/profiles";
+/// Where the system's profiles are, which all users may read.
+pub const OF_SYSTEM: &str = "/var/lib/seekless/profiles";
 
 /// A profile, with its methods.
 #[derive(Debug, PartialEq)]
@@ -151,17 +156,22 @@ fn is_little(is_read: bool, expected_ns: f64) -> bool {
     ASKING_PART * expected_ns >= if is_read { PLANNING_NS } else { READING_NS }
 }
 
-/// The directories of profiles: the user's, then the system's.
+/// The user's directory of profiles; `None` if neither `XDG_DATA_HOME` nor `HOME` says where that is.
 #[must_use]
-pub fn directories() -> Vec<PathBuf> {
+pub fn own_directory() -> Option<PathBuf> {
     let absolute = |variable: &str| {
         env::var_os(variable)
             .map(PathBuf::from)
             .filter(|path| path.is_absolute())
     };
     let data = absolute("XDG_DATA_HOME").or_else(|| Some(absolute("HOME")?.join(".local/share")));
-    let of_user = data.map(|data| data.join("seekless/profiles"));
-    of_user.into_iter().chain([OF_SYSTEM.into()]).collect()
+    data.map(|data| data.join("seekless/profiles"))
+}
+
+/// The directories of profiles: the user's, then the system's.
+#[must_use]
+pub fn directories() -> Vec<PathBuf> {
+    own_directory().into_iter().chain([OF_SYSTEM.into()]).collect()
 }
 
 /// The name of the file of a storage's profile. Two file systems with one UUID on different devices have different names, and so have
@@ -280,7 +290,9 @@ impl StorageProfile {
                 .map(|directory| directory.join(&name))
                 .find(|path| path.exists())
         };
-        let file = named.or_else(of_name).ok_or(Unfit::Missing)?;
+        let Some(file) = named.or_else(of_name) else {
+            return borrowed::find(&directories, &id, read).ok_or(Unfit::Missing);
+        };
         let found = read(&file).map_err(|why| match why {
             Unfit::Missing => Unfit::Unreadable(file.clone(), ErrorKind::NotFound.into()),
             why => why,
@@ -358,7 +370,7 @@ impl StorageProfile {
     }
 
     /// Itself, if it is of this storage and of this version's mechanisms.
-    fn fits(mut self, id: &StorageId, mount_point: Option<&str>, options: Option<&str>) -> Result<Self, Unfit> {
+    fn fits(self, id: &StorageId, mount_point: Option<&str>, options: Option<&str>) -> Result<Self, Unfit> {
         let ProfileHead { storage, revision, .. } = &self.head;
         let words = |text: Option<&str>| text.unwrap_or("none").to_owned();
         let number = |kib: Option<u64>| kib.map_or_else(|| "unknown".to_owned(), |kib| format!("{kib} KiB"));
@@ -400,6 +412,11 @@ impl StorageProfile {
         if let Some((what, of_profile, here)) = differing.into_iter().find(|(_, one, other)| one != other) {
             return Err(Unfit::Other(what, of_profile, here));
         }
+        Ok(self.without_unlike_memory())
+    }
+
+    /// The same, without cached files if the processors or the memory differ from those here.
+    fn without_unlike_memory(mut self) -> Self {
         let memory = seekless_sys::memory().ok().and_then(seekless_sys::Support::available);
         let memory = self.head.memory_bytes.zip(memory.map(|memory| memory.total_bytes));
         self.without_warm = if self.head.processors as usize != seekless_sys::processors() {
@@ -409,7 +426,7 @@ impl StorageProfile {
         } else {
             None
         };
-        Ok(self)
+        self
     }
 
     /// How long ago its newest sitting began; `None` if that is in the future.
@@ -457,7 +474,7 @@ mod tests {
 
     use super::*;
 
-    fn head(id: &StorageId) -> ProfileHead {
+    pub(super) fn head(id: &StorageId) -> ProfileHead {
         ProfileHead {
             version: PROFILE_VERSION,
             seekless: "0.1.0".to_owned(),
@@ -476,7 +493,7 @@ mod tests {
         }
     }
 
-    fn id() -> StorageId {
+    pub(super) fn id() -> StorageId {
         StorageId {
             file_system: "ext4".to_owned(),
             uuid: Some("0-1".to_owned()),

@@ -264,6 +264,17 @@ impl Curve {
 }
 
 impl Profile {
+    /// The same without what identifies the storage or its owner: serial numbers, UUID, mount point and mount options.
+    #[must_use]
+    pub fn anonymous(mut self) -> Self {
+        self.head.storage.uuid = None;
+        (self.head.mount_point, self.head.mount_options) = (None, None);
+        for device in &mut self.head.storage.devices {
+            device.serial = None;
+        }
+        self
+    }
+
     /// Reads all of a profile.
     ///
     /// # Errors

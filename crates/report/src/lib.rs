@@ -10,5 +10,5 @@ mod markdown;
 
 pub use columns::to_columns;
 pub use csv::to_csv;
-pub use html::{comparison_to_html, to_html};
+pub use html::{ProfilePlot, comparison_to_html, profile_to_html, to_html};
 pub use markdown::to_markdown;

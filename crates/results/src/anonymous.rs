@@ -6,9 +6,8 @@
 use std::collections::BTreeMap;
 
 use seekless_method::{ALIASES, Method};
-use seekless_record::{Column, Published, Run, Text, Visitor};
+use seekless_record::{Column, Published, Run, Text, Visitor, driver};
 
-use crate::kind::driver;
 use crate::ranking::conclude_all;
 use crate::same::fingerprint;
 

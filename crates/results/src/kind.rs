@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use seekless_record::{Device, Storage};
+use seekless_record::{Device, Storage, driver};
 use serde::Serialize;
 
 /// The kind of device below a storage. It rests on claims, and serves to sort results, not to decide anything.
@@ -88,15 +88,6 @@ impl DeviceKind {
             _ => Self::Volume,
         }
     }
-}
-
-/// The driver's part of a device's name: `nvme` of `nvme0n1p2`.
-pub(crate) fn driver(device: &str) -> Option<&'static str> {
-    const DRIVERS: [&str; 16] = [
-        "nvme", "mmcblk", "loop", "xvd", "zram", "pmem", "drbd", "nbd", "rbd", "ram", "dm", "md", "vd", "sd", "hd",
-        "sr",
-    ];
-    DRIVERS.into_iter().find(|driver| device.starts_with(driver))
 }
 
 impl fmt::Display for DeviceKind {

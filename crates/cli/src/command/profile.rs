@@ -6,20 +6,24 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
 use clap::{Args, Subcommand};
-use seekless::profile::{StorageProfile, Unfit, directories, without_profiles};
+use seekless::profile::{
+    OF_SYSTEM, StorageProfile, Unfit, directories, directory_of_borrowed, own_directory, without_profiles,
+};
+use seekless_lab::store::import_profile;
 use seekless_record::Storage;
 use seekless_results::{plural, visible};
 
 use super::{Failure, unless_failed};
 use crate::config;
 use crate::output::Output;
-use crate::show::{Page, json_text, profile_json, shortened, show_profile};
+use crate::show::{Page, json_text, profile_json, profile_page, shortened, show_profile, stderr};
 
-/// Show, list, export and remove profiles: what all saved runs say about the methods on a storage.
+/// Show, list, exchange and remove profiles: what all saved runs say about the methods on a storage.
 ///
 /// A profile is made again from the saved runs whenever `seekless bench` saves a run or `seekless runs remove` removes one. `cmp`,
 /// `cmp -r` and `dupes` choose methods from it. `SEEKLESS_PROFILE=FILE` uses another profile. An empty `SEEKLESS_PROFILE` or
-/// `--no-profile` uses none.
+/// `--no-profile` uses none. A storage without a profile borrows one of the same kind that was imported; every answer that rests on it
+/// says so.
 #[derive(Debug, Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -29,6 +33,7 @@ Examples:
   seekless profile show /mnt/backup      # the methods for ranges of sizes
   seekless profile list                  # all profiles
   seekless profile export . -o p.json    # without serial numbers and paths
+  seekless profile import p.json         # for storages of this kind without one
   seekless profile remove /mnt/backup    # the next bench makes it again"
 )]
 pub struct Arguments {
@@ -60,6 +65,12 @@ struct Show {
     /// A path on the storage, or the file of a profile
     #[arg(value_name = "PATH", default_value = ".")]
     path: PathBuf,
+    /// Write a page with the curves of all methods
+    #[arg(long, value_name = "FILE.html", conflicts_with = "json")]
+    report: Option<PathBuf>,
+    /// Also keep it, made of your saved runs, in /var/lib/seekless, where the tools of all users find it (needs root)
+    #[arg(long)]
+    system: bool,
     /// Print one JSON document
     #[arg(long)]
     json: bool,
@@ -71,6 +82,8 @@ enum Command {
     #[command(after_help = "\
 Examples:
   seekless profile show /mnt/backup
+  seekless profile show --report profile.html   # with the curves of all methods
+  sudo seekless profile show / --system         # for the tools of all users
   seekless profile show --json | jq '.curves[].method'")]
     Show(Show),
     /// List all profiles.
@@ -96,6 +109,19 @@ Examples:
         #[arg(long, short, value_name = "FILE", default_value = "-")]
         output: PathBuf,
     },
+    /// Import profiles of others. They are kept apart, and used for storages of the same kind that have none of their own.
+    ///
+    /// The kind is the file system, and the kinds of devices that it lies on. Times in the page cache are used only if the
+    /// processors and the memory are alike. Bounds are wider.
+    #[command(after_help = "\
+Examples:
+  seekless profile import theirs.json
+  seekless profile import downloads/*.json")]
+    Import {
+        /// Files written by `seekless profile export`
+        #[arg(value_name = "FILE", required = true)]
+        files: Vec<PathBuf>,
+    },
     /// Remove a profile. The next run of `seekless bench` on its storage makes it again.
     #[command(after_help = "\
 Examples:
@@ -108,17 +134,25 @@ Examples:
     },
 }
 
-/// Makes the profiles of storages again. If that fails, what was saved or removed stays so.
-pub(super) fn renew_profiles(storages: &[Storage]) {
-    let Some(directory) = directories().into_iter().next() else {
-        return;
-    };
-    let renewed = config::store().and_then(|store| store.renew_profiles(storages, &directory));
+/// Makes the profiles of storages again, also for all users if `is_shared`. If that fails, what was saved or removed stays so.
+pub(super) fn renew_profiles(storages: &[Storage], is_shared: bool) {
+    let renewed = config::store().map_err(anyhow::Error::from).and_then(|store| {
+        if let Some(exposed) = store.exposed() {
+            return Err(anyhow!("{exposed}; with sudo, use `sudo -H`, or set XDG_DATA_HOME"));
+        }
+        if is_shared {
+            store.renew_shared_profiles(storages, Path::new(OF_SYSTEM))?;
+        }
+        let directory = own_directory().context(NO_HOME)?;
+        Ok(store.renew_profiles(storages, &directory)?)
+    });
     if let Err(error) = renewed {
-        let error = anyhow::Error::from(error);
         crate::complain(&error.context("cannot update the profile of the storage"));
     }
 }
+
+/// Why a user has no profiles.
+const NO_HOME: &str = "neither HOME nor XDG_DATA_HOME says where profiles of this user are";
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     match &arguments.command {
@@ -126,8 +160,15 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         Some(Command::Show(asked)) => show(asked),
         Some(Command::List { json }) => list(*json),
         Some(Command::Export { path, output }) => export(path, output),
+        Some(Command::Import { files }) => import(files),
         Some(Command::Remove { path }) => remove(path),
     }
+}
+
+/// The directories of profiles, and those of imported ones.
+fn all_directories() -> Vec<PathBuf> {
+    let both = |directory: PathBuf| [directory_of_borrowed(&directory), directory];
+    directories().into_iter().flat_map(both).collect()
 }
 
 /// Whether a name is that of a document.
@@ -152,8 +193,30 @@ fn found(path: &Path) -> anyhow::Result<StorageProfile> {
     })
 }
 
-fn show(Show { path, json }: &Show) -> Result<(), Failure> {
+/// Fails unless this user may write to the system's directory of profiles.
+pub(super) fn require_root() -> anyhow::Result<()> {
+    if rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    Err(anyhow!("--system needs root: only root may write to /var/lib/seekless"))
+}
+
+fn show(asked: &Show) -> Result<(), Failure> {
+    let Show {
+        path,
+        report,
+        json,
+        system,
+    } = asked;
+    let output = report.as_deref().map(Output::prepare).transpose()?;
     let found = found(path)?;
+    if *system {
+        require_root()?;
+        keep_for_all(&found)?;
+    }
+    if let Some(output) = output {
+        return Ok(output.write(profile_page(&found).as_bytes())?);
+    }
     let mut page = Page::stdout();
     if *json {
         write!(page, "{}", json_text(&found.profile())?)?;
@@ -163,10 +226,27 @@ fn show(Show { path, json }: &Show) -> Result<(), Failure> {
     Ok(page.flush()?)
 }
 
+/// Keeps a profile, made of saved runs, in the system's directory.
+fn keep_for_all(found: &StorageProfile) -> anyhow::Result<()> {
+    let head = &found.head;
+    let storage = Storage {
+        id: Some(head.storage.clone()),
+        mount_point: head.mount_point.clone(),
+        mount_options: head.mount_options.clone(),
+        ..Storage::default()
+    };
+    let kept = config::store()?.renew_shared_profiles(&[storage], Path::new(OF_SYSTEM))?;
+    let kept = kept
+        .first()
+        .context("no saved run of yours is of this storage; `seekless bench --system` makes one")?;
+    let _ = writeln!(stderr(), "Kept for all users: {}", visible(&kept.display().to_string()));
+    Ok(())
+}
+
 fn list(json: bool) -> Result<(), Failure> {
     let mut page = Page::stdout();
     let (mut all, mut failed) = (Vec::new(), Vec::new());
-    for directory in directories() {
+    for directory in all_directories() {
         let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
         let paths = entries.map(|entry| entry.path());
         for path in paths.filter(|path| is_document(path)) {
@@ -187,7 +267,8 @@ fn list(json: bool) -> Result<(), Failure> {
     } else {
         for found in &all {
             let profile = &found.head;
-            let place = profile.mount_point.as_deref().unwrap_or("?");
+            let place = profile.mount_point.as_deref();
+            let place = place.unwrap_or(if found.is_borrowed() { "imported" } else { "?" });
             let text = format!(
                 "{place}: {} on {}, {}",
                 profile.storage.file_system,
@@ -216,15 +297,25 @@ fn export(path: &Path, output: &Path) -> Result<(), Failure> {
     if file(output).is_some_and(|output| Some(output) == file(&found.path)) {
         return Err(anyhow!("{}: is the profile itself; name another file", output.display()).into());
     }
-    let mut profile = found.profile();
-    let head = &mut profile.head;
-    head.storage.uuid = None;
-    (head.mount_point, head.mount_options) = (None, None);
-    for device in &mut head.storage.devices {
-        device.serial = None;
-    }
+    let profile = found.profile().anonymous();
     Output::prepare(output)?.write(profile.to_text()?.as_bytes())?;
     Ok(())
+}
+
+fn import(files: &[PathBuf]) -> Result<(), Failure> {
+    let directory = own_directory().context(NO_HOME)?;
+    let (mut page, mut failed) = (Page::stdout(), Vec::new());
+    for file in files {
+        match import_profile(file, &directory) {
+            Ok((path, is_new)) => {
+                let word = if is_new { "Imported" } else { "Exists  " };
+                writeln!(page, "{word}  {}", visible(&path.display().to_string()))?;
+            }
+            Err(error) => failed.push(anyhow!(error)),
+        }
+    }
+    page.flush()?;
+    unless_failed(failed)
 }
 
 fn remove(path: &Path) -> Result<(), Failure> {
@@ -244,7 +335,7 @@ fn remove(path: &Path) -> Result<(), Failure> {
             .canonicalize()
             .is_ok_and(|ours| absolute.parent() == Some(&ours))
     };
-    if !directories().iter().any(is_of_ours) {
+    if !all_directories().iter().any(is_of_ours) {
         return Err(anyhow!("{}: not a profile that seekless made", file.display()).into());
     }
     std::fs::remove_file(&file).with_context(|| format!("{}: cannot remove", file.display()))?;

@@ -8,6 +8,8 @@ use seekless::method::format_size;
 use seekless::method::{Durability, Method, Operation};
 use seekless::plan::{NamedFact, Plan, Predicted, SizeTimes, Source};
 use seekless::profile::StorageProfile;
+use seekless_record::{Cache, Conditions, Target};
+use seekless_report::{ProfilePlot, profile_to_html};
 use seekless_results::{bytes, plural, times, visible};
 use serde_json::{Value, json};
 
@@ -58,10 +60,16 @@ pub fn show_advice(
         let why = format!("none: {}", visible(&shortened(&why.to_string())));
         page.labelled(BOLD, "Profile", 9, &why)?;
     }
-    if advice.is_measured {
+    let borrowed = advice.profile.as_ref().ok().is_some_and(|found| found.is_borrowed());
+    if advice.is_measured && !borrowed {
         return Ok(());
     }
-    page.labelled(BOLD, "How sure", 9, &certainty(&advice.plan, advice.alternatives.len()))?;
+    let certainty = if advice.is_measured {
+        "the times were measured on another storage, so their bounds are wider".to_owned()
+    } else {
+        certainty(&advice.plan, advice.alternatives.len())
+    };
+    page.labelled(BOLD, "How sure", 9, &certainty)?;
     page.labelled(BOLD, "Next", 9, &next_bench(asked, advice.bytes))
 }
 
@@ -179,6 +187,7 @@ pub fn profile_json(found: &StorageProfile) -> Value {
         "sittings": found.head.sittings,
         "age_seconds": found.age().map(|age| age.as_secs()),
         "kernel": found.head.storage.kernel,
+        "borrowed_from": found.borrowed_from(),
         "curve_count": found.profile().curves.len(),
     });
     with_path(object, "file", Some(&found.path))
@@ -186,30 +195,8 @@ pub fn profile_json(found: &StorageProfile) -> Value {
 
 /// Shows what a profile says: for each subject, which methods win from which size on.
 pub fn show_profile(page: &mut Page<'_>, found: &StorageProfile) -> io::Result<()> {
-    let profile = &found.head;
-    let names: Vec<&str> = (profile.storage.devices.iter())
-        .map(|device| device.model.as_ref().unwrap_or(&device.name).as_str())
-        .collect();
-    let counted = plural(profile.sittings.into(), "sitting", "sittings");
-    let age = match found.age().map(|age| age.as_secs() / 86400) {
-        None => "dated in the future".to_owned(),
-        Some(0) => "today".to_owned(),
-        Some(days) => format!("{} ago", plural(days, "day", "days")),
-    };
-    let storage = [vec![profile.storage.file_system.as_str()], names]
-        .concat()
-        .join(" on ");
-    let storage = format!("{storage}; Linux {}", profile.storage.kernel);
-    page.labelled(BOLD, "Storage", 9, &visible(&storage))?;
-    page.labelled(
-        BOLD,
-        "Measured",
-        9,
-        &format!("{counted}, the newest {age}, {} curves", found.profile().curves.len()),
-    )?;
-    page.labelled(BOLD, "File", 9, &visible(&found.path.display().to_string()))?;
-    if let Some(why) = found.without_warm {
-        page.labelled(BOLD, "Left out", 9, &format!("figures of cached files: {why}"))?;
+    for (name, fact) in profile_facts(found) {
+        page.labelled(BOLD, name, 9, &visible(&fact))?;
     }
     for subject in subjects(found) {
         writeln!(page)?;
@@ -234,34 +221,94 @@ pub fn show_profile(page: &mut Page<'_>, found: &StorageProfile) -> io::Result<(
     Ok(())
 }
 
+/// What a profile is of, and what it rests on.
+fn profile_facts(found: &StorageProfile) -> Vec<(&'static str, String)> {
+    let profile = &found.head;
+    let names: Vec<&str> = (profile.storage.devices.iter())
+        .map(|device| device.model.as_ref().unwrap_or(&device.name).as_str())
+        .collect();
+    let counted = plural(profile.sittings.into(), "sitting", "sittings");
+    let age = match found.age().map(|age| age.as_secs() / 86400) {
+        None => "dated in the future".to_owned(),
+        Some(0) => "today".to_owned(),
+        Some(days) => format!("{} ago", plural(days, "day", "days")),
+    };
+    let storage = [vec![profile.storage.file_system.as_str()], names]
+        .concat()
+        .join(" on ");
+    let storage = format!("{storage}; Linux {}", profile.storage.kernel);
+    let measured = format!("{counted}, the newest {age}, {} curves", found.profile().curves.len());
+    let mut facts = vec![
+        ("Storage", storage),
+        ("Measured", measured),
+        ("File", found.path.display().to_string()),
+    ];
+    facts.extend(found.borrowed_from().map(|name| {
+        let about = format!("from a profile of {name}, for storages of this kind without one; bounds are wider");
+        ("Borrowed", about)
+    }));
+    facts.extend(
+        found
+            .without_warm
+            .map(|why| ("Left out", format!("figures of cached files: {why}"))),
+    );
+    facts
+}
+
 /// What is asked of a profile, with the methods that win.
 struct ProfileSubject {
     title: String,
+    conditions: Conditions,
     curve: Vec<SizeTimes>,
 }
 
 fn subjects(found: &StorageProfile) -> Vec<ProfileSubject> {
     let mut subjects = Vec::new();
     for operation in [Operation::Read, Operation::Write, Operation::Copy, Operation::Compare] {
+        let is_write = operation == Operation::Write;
+        let states: &[_] = if is_write {
+            &[(0.0, "new file", Cache::None)]
+        } else {
+            &[(0.0, "cold", Cache::Cold), (1.0, "warm", Cache::Warm)]
+        };
         for durability in Durability::ALL {
-            for (part, state) in [(0.0, "cold"), (1.0, "warm")] {
-                let is_write = operation == Operation::Write;
-                if is_write && part > 0.0 {
-                    continue;
-                }
+            for &(part, state, cache) in states {
                 let curve = seekless::plan::curve(found, operation, durability, part);
-                let state = if is_write { "new file" } else { state };
                 let promise = if durability == Durability::None {
                     String::new()
                 } else {
                     format!(", {durability}")
                 };
                 let title = format!("{operation}, {state}{promise}");
+                let conditions = Conditions {
+                    operation,
+                    cache,
+                    target: Target::Fresh,
+                    durability,
+                };
                 if !curve.is_empty() {
-                    subjects.push(ProfileSubject { title, curve });
+                    subjects.push(ProfileSubject {
+                        title,
+                        conditions,
+                        curve,
+                    });
                 }
             }
         }
     }
     subjects
+}
+
+/// The page of a profile with its curves.
+pub fn profile_page(found: &StorageProfile) -> String {
+    let profile = found.profile();
+    let plots = subjects(found).into_iter().map(|subject| {
+        let used = SizeTimes::changes(&subject.curve).map(|size| (size.bytes, size.method.to_string()));
+        ProfilePlot {
+            used: used.collect(),
+            title: subject.title,
+            conditions: subject.conditions,
+        }
+    });
+    profile_to_html(&profile, &profile_facts(found), &plots.collect::<Vec<_>>())
 }

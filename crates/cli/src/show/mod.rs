@@ -31,7 +31,7 @@ mod visible;
 use anstyle::{AnsiColor, Style};
 
 pub use act::Acts;
-pub use advice::{advice_json, directory_of, profile_json, show_advice, show_profile};
+pub use advice::{advice_json, directory_of, profile_json, profile_page, show_advice, show_profile};
 pub use bench::BenchProgress;
 pub use cache::{CacheLines, Format};
 pub use comparison::show_comparison;

@@ -6,8 +6,9 @@ use seekless::{BlockDevice, StorageFacts};
 use seekless_results::{WindowGain, bytes, times, visible};
 use serde_json::{Value, json};
 
-use super::page::{Page, wrapped};
-use super::{BOLD, DIM};
+use super::page::{Page, columns_of};
+use super::table::{aligned, widths_of};
+use super::{BOLD, DIM, PLAIN};
 
 /// A setting, as the system reports it.
 pub struct StorageSetting {
@@ -115,33 +116,27 @@ fn push_disks<'d>(device: &'d BlockDevice, disks: &mut Vec<&'d BlockDevice>) {
     device.below.iter().for_each(|below| push_disks(below, disks));
 }
 
-/// The columns of the table, and before the last one.
-const VALUE: usize = 28;
-const GAIN: usize = 20;
-
 /// Shows the settings as a table; `directory` is where to measure.
 pub fn show_settings(page: &mut Page<'_>, settings: &[StorageSetting], directory: &str) -> io::Result<()> {
     if settings.is_empty() {
         return page.say(DIM, "No setting of this storage is known to cost time.");
     }
-    writeln!(
-        page,
-        "{BOLD}{:VALUE$}{:GAIN$}What it does{BOLD:#}",
-        "Setting", "Gain here"
-    )?;
-    for setting in settings {
+    let heads = ["Setting", "Gain here"].map(str::to_owned).to_vec();
+    let line = |setting: &StorageSetting| {
         let value = visible(&setting.value);
-        let value = if setting.name == "mount option" {
-            value.into_owned()
-        } else {
-            format!("{} {value}", setting.name)
+        let value = match setting.name {
+            "mount option" => value.into_owned(),
+            name => format!("{name} {value}"),
         };
-        let gain = setting
-            .gain
-            .as_ref()
-            .map_or_else(|| "not measured".to_owned(), gain_in_words);
-        let about = wrapped(VALUE + GAIN, setting.about, page.width());
-        writeln!(page, "{value:VALUE$}{gain:GAIN$}{about}")?;
+        let gain = setting.gain.as_ref();
+        vec![value, gain.map_or_else(|| "not measured".to_owned(), gain_in_words)]
+    };
+    let lines: Vec<Vec<String>> = settings.iter().map(line).collect();
+    let widths = widths_of(lines.iter().chain([&heads]));
+    page.say(BOLD, &format!("{}What it does", aligned(&heads, &widths, |_| true)))?;
+    for (setting, line) in settings.iter().zip(&lines) {
+        let head = aligned(line, &widths, |_| true);
+        page.indented(PLAIN, &head, columns_of(&head), setting.about)?;
     }
     writeln!(page)?;
     let found = settings.iter().find_map(|setting| setting.gain.as_ref());

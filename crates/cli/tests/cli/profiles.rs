@@ -44,6 +44,13 @@ fn what_bench_measures_is_in_the_profile_and_advice_rests_on_it() {
         profile.contains("1 sitting") && profile.contains("\nread, warm\n  from 64.0 KiB"),
         "{profile}"
     );
+    let to_file = place.run(&["profile", "show", "--report", "profile.html"]).succeeded();
+    assert_eq!(to_file.stdout, "");
+    let page = fs::read_to_string(place.path("profile.html")).unwrap();
+    assert!(
+        page.contains("Read, warm") && page.contains("<title>read/mmap, 64K: "),
+        "{page}"
+    );
     let advice = place
         .run(&["advise", "read", ".", "--size", "512K", "--warm"])
         .succeeded()
@@ -223,6 +230,58 @@ fn a_profile_goes_with_its_runs_and_by_its_name() {
         refused.stderr
     );
     assert!(fs::exists(place.path("mine.json")).unwrap());
+}
+
+#[test]
+fn a_storage_without_a_profile_borrows_an_imported_one_of_its_kind_and_says_so() {
+    let (place, other) = (Place::new(), Place::new());
+    bench(&place);
+    place.run(&["profile", "export", "-o", "lent.json"]).succeeded();
+    let lent = place.path("lent.json");
+    let lent = lent.to_str().unwrap();
+    let words = ["advise", "read", ".", "--size", "512K", "--warm"];
+    let own = json(&place, &[&words[..], &["--json"]].concat());
+    let import = || other.run(&["profile", "import", lent]).succeeded().stdout;
+    assert!(import().starts_with("Imported  ") && import().starts_with("Exists    "));
+    let borrowed = json(&other, &[&words[..], &["--json"]].concat());
+    let from = borrowed["profile"]["borrowed_from"].as_str().unwrap();
+    assert!(from.starts_with("lent ("), "{from}");
+    let width = |advice: &Value| {
+        let bound = |name: &str| advice["predicted"][name].as_f64().unwrap();
+        bound("high_seconds") / bound("low_seconds")
+    };
+    assert!(width(&borrowed) > width(&own), "{borrowed} {own}");
+    let advice = other.run(&words).succeeded().stdout;
+    assert!(
+        advice.contains("borrowed from a profile of lent (") && advice.contains("not measured here"),
+        "{advice}"
+    );
+    assert!(
+        advice.contains("\nHow sure the times were measured on another storage"),
+        "{advice}"
+    );
+    let shown = other.run(&["profile"]).succeeded().stdout;
+    assert!(shown.contains("\nBorrowed from a profile of lent ("), "{shown}");
+    // Its own is used as soon as there is one.
+    bench(&other);
+    let own = json(&other, &[&words[..], &["--json"]].concat());
+    assert_eq!(own["profile"]["borrowed_from"], Value::Null);
+    fs::write(place.path("lent.json"), "{}").unwrap();
+    let refused = other.run(&["profile", "import", lent]);
+    assert!(
+        refused.code == Some(2) && refused.stderr.contains("lent.json"),
+        "{}",
+        refused.stderr
+    );
+    let list = json(&other, &["profile", "list", "--json"]);
+    let files = list
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| one["file"].as_str().unwrap().to_owned());
+    let imported = files.into_iter().find(|file| file.contains("/borrowed/")).unwrap();
+    other.run(&["profile", "remove", &imported]).succeeded();
+    assert!(!fs::exists(imported).unwrap());
 }
 
 #[test]

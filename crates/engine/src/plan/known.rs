@@ -15,7 +15,7 @@ use seekless_record::{Cache, Conditions, ERRORS_OF_BOUNDS, Target};
 
 use super::{BUFFERS_PART, Plan, Predicted, SPARE, SizeTimes, Task, resident, sizes, usual};
 use crate::facts::{Facts, FileFacts, ProcessFacts};
-use crate::profile::{StorageProfile, time_since};
+use crate::profile::{DEVIATION_BETWEEN_STORAGES, StorageProfile, time_since};
 
 /// A regret smaller than this decides nothing.
 const SAME_REGRET: f64 = 0.02;
@@ -186,6 +186,11 @@ impl Asked<'_> {
     fn measured_under(&self, conditions: Conditions, part: f64) -> Vec<MeasuredMethod> {
         let is_mixed = conditions.cache == Cache::Cold && part >= SMALL_PART;
         let warm = self.conditions(Cache::Warm);
+        let elsewhere = if self.profile.is_borrowed() {
+            DEVIATION_BETWEEN_STORAGES
+        } else {
+            0.0
+        };
         let found = self.profile.curves(conditions).filter_map(|(method, curve)| {
             let time = curve.at(self.task.bytes)?;
             let (mut seconds, mut error) = (time.log_seconds.exp(), time.error);
@@ -197,7 +202,7 @@ impl Asked<'_> {
             }
             Some(MeasuredMethod {
                 method: self.fitting(*method)?,
-                error,
+                error: error.hypot(elsewhere),
                 cpu_seconds: time.cpu_part * seconds,
                 seconds: seconds + time.setup_seconds,
                 is_within: time.is_within,
@@ -247,7 +252,11 @@ impl Asked<'_> {
             1 => "1 sitting".to_owned(),
             count => format!("{count} sittings"),
         };
-        let mut why = format!("by {sittings} on this storage, the newest {}", in_words(used.age));
+        let place = self.profile.borrowed_from().map_or_else(
+            || " on this storage".to_owned(),
+            |name| format!(", borrowed from a profile of {name}, not measured here"),
+        );
+        let mut why = format!("by {sittings}{place}, the newest {}", in_words(used.age));
         let plain = simplest(found);
         if let Some(plain) = plain.filter(|plain| plain.method != used.method) {
             let ratio = used.seconds / plain.seconds;

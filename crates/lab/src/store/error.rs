@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use seekless::profile::MOST_BORROWED;
 use seekless_record::DocumentError;
 
 use super::LIMIT_BYTES;
@@ -52,6 +53,9 @@ pub enum StoreError {
     /// The saved runs take this many bytes, too many to import more.
     #[error("the saved runs take {} MiB; importing stops at {} MiB: remove runs first", .0 >> 20, LIMIT_BYTES >> 20)]
     Full(u64),
+    /// A directory has as many imported profiles as are read.
+    #[error("{}: has {MOST_BORROWED} profiles, and no more are read: remove some first", .0.display())]
+    FullOfProfiles(PathBuf),
 }
 
 fn nearest_words(nearest: &[String]) -> String {

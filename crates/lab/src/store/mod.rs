@@ -25,6 +25,7 @@ use tempfile::NamedTempFile;
 
 use self::error::NAMES_TOLD;
 pub use self::error::StoreError;
+pub use self::profiles::import_profile;
 pub use self::run_document::RunDocument;
 pub use self::turn::{Measuring, MeasuringLock};
 
@@ -322,8 +323,12 @@ fn file_name(id: &str) -> String {
 /// a temporary name, synced and renamed.
 fn write_new(directory: &Path, name: &str, run: &Run) -> Result<PathBuf, StoreError> {
     make_directory(directory)?;
-    let text = document(directory, run)?;
-    let mut beside = written_beside(directory, text.as_bytes())?;
+    write_as_new(directory, name, document(directory, run)?.as_bytes())
+}
+
+/// The same for any text.
+fn write_as_new(directory: &Path, name: &str, text: &[u8]) -> Result<PathBuf, StoreError> {
+    let mut beside = written_beside(directory, text)?;
     let (mut path, mut number) = (directory.join(format!("{name}.json")), 0_u64);
     while let Err(error) = beside.persist_noclobber(&path) {
         if error.error.kind() != ErrorKind::AlreadyExists {

@@ -4,20 +4,21 @@
 //! cannot be read.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File, Permissions, TryLockError};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use rustix::fs::OFlags;
-use seekless::profile::{StorageProfile, Unfit, file_name};
-use seekless_record::{DocumentError, Profile, Run, Storage};
+use seekless::profile::{MOST_BORROWED, StorageProfile, Unfit, directory_of_borrowed, file_name};
+use seekless_record::{DocumentError, MAX_PROFILE_BYTES, Profile, Run, Storage};
 use seekless_results::{Origin, digest};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    BESIDE, Store, StoreError, list, make_directory, malformed, read, remove_if_there, system, written_beside,
+    BESIDE, Store, StoreError, list, make_directory, malformed, read, remove_if_there, system, write_as_new,
+    written_beside,
 };
 
 /// A profile uses at most this many runs of its storage, the newest ones.
@@ -44,6 +45,16 @@ impl Store {
     /// is damaged, or was written by a newer version, is an error and stays.
     pub fn renew_profiles(&self, storages: &[Storage], directory: &Path) -> Result<Vec<PathBuf>, StoreError> {
         make_directory(directory)?;
+        self.renew(storages, directory, PRIVATE)
+    }
+
+    /// The same in the system's directory, for all users to read.
+    pub fn renew_shared_profiles(&self, storages: &[Storage], directory: &Path) -> Result<Vec<PathBuf>, StoreError> {
+        make_shared_directory(directory)?;
+        self.renew(storages, directory, SHARED)
+    }
+
+    fn renew(&self, storages: &[Storage], directory: &Path, mode: u32) -> Result<Vec<PathBuf>, StoreError> {
         let lock = directory.join(".lock");
         let _lock = locked(&lock).map_err(system(&lock, "lock"))?;
         let mut written = Vec::new();
@@ -67,7 +78,7 @@ impl Store {
             };
             match profiles.iter().find(is_its) {
                 Some(profile) => {
-                    write_over(&path, profile.to_text().map_err(malformed(&path))?.as_bytes())?;
+                    write_over(&path, profile.to_text().map_err(malformed(&path))?.as_bytes(), mode)?;
                     written.push(path);
                 }
                 None => remove_if_there(&path)?,
@@ -101,7 +112,7 @@ impl Store {
         }
         let text = serde_json::to_vec(&index).map_err(|error| malformed(&index_path)(error.into()))?;
         if text != before {
-            write_over(&index_path, &text)?;
+            write_over(&index_path, &text, PRIVATE)?;
         }
         Ok(runs)
     }
@@ -175,11 +186,54 @@ fn state(path: &Path) -> Option<(u64, u64)> {
     Some((found.len(), modified.as_nanos().try_into().ok()?))
 }
 
-/// Writes a private file as a whole, over the one of this name.
-fn write_over(path: &Path, text: &[u8]) -> Result<(), StoreError> {
+/// The modes of files for this user only, and for all to read.
+const PRIVATE: u32 = 0o600;
+const SHARED: u32 = 0o644;
+
+/// Creates a directory that all users may read, whatever the umask; one that exists stays as it is.
+fn make_shared_directory(directory: &Path) -> Result<(), StoreError> {
+    let missing = directory.ancestors().take_while(|directory| !directory.exists());
+    let missing: Vec<&Path> = missing.collect();
+    for directory in missing.into_iter().rev() {
+        let made = fs::create_dir(directory);
+        made.and_then(|()| fs::set_permissions(directory, Permissions::from_mode(0o755)))
+            .map_err(system(directory, "create"))?;
+    }
+    Ok(())
+}
+
+/// Writes a file as a whole, over the one of this name.
+fn write_over(path: &Path, text: &[u8], mode: u32) -> Result<(), StoreError> {
     let beside = written_beside(path.parent().unwrap_or(path), text)?;
-    let persisted = beside.persist(path).map_err(|error| error.error);
+    let set = beside.as_file().set_permissions(Permissions::from_mode(mode));
+    let persisted = set.and_then(|()| beside.persist(path).map_err(|error| error.error));
     persisted.map(drop).map_err(system(path, "write"))
+}
+
+/// Imports a profile of another storage into a directory of profiles, under the name of its file. Returns its new file, and whether it
+/// is new. It is checked, and what identifies the storage is left out.
+///
+/// # Errors
+/// If the file cannot be read or is not a profile, or the new file cannot be written; [`StoreError::FullOfProfiles`].
+pub fn import_profile(file: &Path, directory: &Path) -> Result<(PathBuf, bool), StoreError> {
+    let profile = Profile::from_text(&read(file, MAX_PROFILE_BYTES)?).map_err(malformed(file))?;
+    let text = profile.anonymous().to_text().map_err(malformed(file))?;
+    let directory = directory_of_borrowed(directory);
+    make_directory(&directory)?;
+    let present = fs::read_dir(&directory).map_err(system(&directory, "list"))?.flatten();
+    let present: Vec<PathBuf> = present.map(|entry| entry.path()).collect();
+    if let Some(same) = present
+        .iter()
+        .find(|path| fs::read(path).is_ok_and(|found| found == text.as_bytes()))
+    {
+        return Ok((same.clone(), false));
+    }
+    if present.len() >= MOST_BORROWED {
+        return Err(StoreError::FullOfProfiles(directory));
+    }
+    let name = file.file_stem().unwrap_or_default().to_string_lossy();
+    let path = write_as_new(&directory, &super::file_name(&name), text.as_bytes())?;
+    Ok((path, true))
 }
 
 #[cfg(test)]
@@ -238,6 +292,57 @@ mod tests {
         assert_ne!(fs::read(place.path().join("data/index.json")).unwrap(), index);
         store.remove(&store.find("2026-001".as_ref()).unwrap()).unwrap();
         assert!(renew(1).is_empty() && !path.exists());
+    }
+
+    #[test]
+    fn an_imported_profile_is_kept_apart_without_what_identifies_its_storage() {
+        let place = tempfile::tempdir().unwrap();
+        let store = Store::new(place.path().join("data"));
+        store.save(&run(1)).unwrap();
+        let own = place.path().join("own");
+        let path = store.renew_profiles(&run(1).storages, &own).unwrap().remove(0);
+        let directory = place.path().join("profiles");
+        let named = place.path().join("a b.json");
+        fs::copy(&path, &named).unwrap();
+        let (imported, is_new) = import_profile(&named, &directory).unwrap();
+        assert_eq!((&imported, is_new), (&directory.join("borrowed/a_b.json"), true));
+        assert_eq!(import_profile(&named, &directory).unwrap(), (imported.clone(), false));
+        let found = StorageProfile::read(&imported).unwrap();
+        assert!(found.is_borrowed() && found.head.storage.uuid.is_none() && found.head.mount_point.is_none());
+        assert!(!fs::read_to_string(&imported).unwrap().contains("0-1"));
+        for text in [String::new(), "{".to_owned(), fs::read_to_string(&path).unwrap() + "x"] {
+            fs::write(&named, text).unwrap();
+            import_profile(&named, &directory).unwrap_err();
+        }
+        assert_eq!(fs::read_dir(directory.join("borrowed")).unwrap().count(), 1);
+        for number in 1..=MOST_BORROWED {
+            let mut profile = found.profile();
+            profile.head.newest_unix_seconds = number as u64;
+            fs::write(&named, profile.to_text().unwrap()).unwrap();
+            assert_eq!(
+                import_profile(&named, &directory).is_ok(),
+                number < MOST_BORROWED,
+                "{number}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_shared_profile_can_be_read_by_all_and_written_by_its_owner() {
+        let place = tempfile::tempdir().unwrap();
+        let store = Store::new(place.path().join("data"));
+        store.save(&run(1)).unwrap();
+        let directory = place.path().join("lib/profiles");
+        let path = store
+            .renew_shared_profiles(&run(1).storages, &directory)
+            .unwrap()
+            .remove(0);
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
+        assert_eq!(
+            (mode(&path), mode(&directory), mode(&place.path().join("lib"))),
+            (0o644, 0o755, 0o755)
+        );
+        assert_eq!(sittings(&path), 1);
     }
 
     #[test]

@@ -115,6 +115,16 @@ documents! {
     }
 }
 
+/// The driver's part of a device's name: `nvme` of `nvme0n1p2`.
+#[must_use]
+pub fn driver(device: &str) -> Option<&'static str> {
+    const DRIVERS: [&str; 16] = [
+        "nvme", "mmcblk", "loop", "xvd", "zram", "pmem", "drbd", "nbd", "rbd", "ram", "dm", "md", "vd", "sd", "hd",
+        "sr",
+    ];
+    DRIVERS.into_iter().find(|driver| device.starts_with(driver))
+}
+
 /// The memory that the system reports changes slightly with the kernel.
 const MEMORY_PART: f64 = 0.02;
 

@@ -15,6 +15,7 @@ mod latency;
 mod page;
 mod pairs;
 mod plot;
+mod profile;
 mod ranked;
 mod sustained;
 mod tables;
@@ -22,6 +23,8 @@ mod words;
 
 use seekless_record::{DocumentError, Run};
 use seekless_results::{Comparison, View, Visible};
+
+pub use profile::{ProfilePlot, profile_to_html};
 
 /// The most contests to show. No experiment has more, and the run inside the page has them all.
 const MOST_CONTESTS: usize = 300;

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 
 use self::asked::{bench, require_own_commands};
 use self::exports::{Concluded, exports, report_beside};
-use super::profile::renew_profiles;
+use super::profile::{renew_profiles, require_root};
 use super::report::file_url;
 use super::sittings::{self, earlier};
 use super::values::{Word, one_of, size_of_at_least};
@@ -187,6 +187,9 @@ pub struct Arguments {
     /// Time between two saves of a run in progress
     #[arg(long, default_value = "2m", value_name = "TIME", value_parser = budget::parse, hide = true)]
     checkpoint: Duration,
+    /// Also keep the profile in /var/lib/seekless, where the tools of all users find it (needs root)
+    #[arg(long, help_heading = RUNS, hide_short_help = true, conflicts_with = "alone")]
+    system: bool,
     #[command(flatten, next_help_heading = OUTPUT)]
     parts: RunParts,
     /// Print the run as one JSON document
@@ -275,6 +278,9 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.list {
         return Ok(list(arguments.json)?);
     }
+    if arguments.system {
+        require_root()?;
+    }
     if let Some(count) = arguments.sittings {
         // Errors in the arguments belong on the terminal, not in a log.
         seekless_lab::unmeasured(&bench(arguments, None)?)?;
@@ -321,7 +327,7 @@ fn measure(arguments: &Arguments, stop: &LaunchStop, caught: &Caught) -> Result<
     // Saved before anything is printed: a reader may close our output early.
     let saved = progress.save(&run).map(Path::to_owned);
     if saved.is_ok() && !run.alone {
-        renew_profiles(&run.storages);
+        renew_profiles(&run.storages, arguments.system);
     }
     tell_of_store();
     let run = Concluded {

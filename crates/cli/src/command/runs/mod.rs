@@ -293,7 +293,7 @@ fn remove(store: &Store, ids: &[OsString], down_to: Option<u64>) -> Result<(), F
             Err(error) => failed.push(error.into()),
         }
     }
-    renew_profiles(&storages);
+    renew_profiles(&storages, false);
     let left = store.documents()?;
     writeln!(page, "{} left, {}", left.len(), bytes(held_bytes(&left)))?;
     page.flush()?;

@@ -1,0 +1,177 @@
+//! Profiles of other storages that were imported, used for a storage of the same kind that has none of its own.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use seekless_method as method;
+use seekless_record::{StorageId, driver};
+
+use super::{StorageProfile, Unfit};
+
+/// The directory of imported profiles, in that of profiles.
+const DIRECTORY: &str = "borrowed";
+/// At most this many are read, because each plan of a process would wait for more.
+pub const MOST_BORROWED: usize = 32;
+/// The standard deviation between storages of one kind, of the logarithm of a time. It is assumed: devices of one kind differ by a
+/// factor of 1.6 within two deviations.
+pub(crate) const DEVIATION_BETWEEN_STORAGES: f64 = 0.25;
+
+/// Where imported profiles are, for a directory of profiles.
+#[must_use]
+pub fn directory_of_borrowed(profiles: &Path) -> PathBuf {
+    profiles.join(DIRECTORY)
+}
+
+/// The imported profile that is the most like a storage: of the same kind; if possible, of the same model and kernel; the newest.
+pub(super) fn find(
+    directories: &[PathBuf],
+    id: &StorageId,
+    read: fn(&Path) -> Result<StorageProfile, Unfit>,
+) -> Option<StorageProfile> {
+    let entries = directories.iter().flat_map(|directory| {
+        fs::read_dir(directory_of_borrowed(directory))
+            .into_iter()
+            .flatten()
+            .flatten()
+    });
+    let paths = entries.map(|entry| entry.path());
+    let documents = paths.filter(|path| path.extension().is_some_and(|extension| extension == "json"));
+    let found = documents.take(MOST_BORROWED).filter_map(|path| read(&path).ok());
+    let alike = found.filter(|found| {
+        let storage = &found.head.storage;
+        found.head.revision.mechanisms == method::REVISION
+            && (&storage.file_system, kind_of(storage)) == (&id.file_system, kind_of(id))
+    });
+    let models = |id: &StorageId| id.devices.iter().map(|device| device.model.clone()).collect::<Vec<_>>();
+    let nearest = alike.max_by_key(|found| {
+        let storage = &found.head.storage;
+        (
+            models(storage) == models(id),
+            storage.kernel == id.kernel,
+            found.head.newest_unix_seconds,
+        )
+    });
+    let mut nearest = nearest?.without_unlike_memory();
+    if nearest.head.memory_bytes.is_none() {
+        nearest.without_warm = Some("measured with an unknown size of memory");
+    }
+    Some(nearest)
+}
+
+/// The kind of a storage's devices in words, from the one that is mounted down to the disks.
+#[must_use]
+pub fn kind_of(id: &StorageId) -> String {
+    let words = id.devices.iter().map(|device| match driver(&device.name) {
+        Some("vd" | "xvd") => "virtual disk",
+        Some("nvme") => "NVMe disk",
+        Some("sd" | "hd") => "SCSI or SATA disk",
+        Some("mmcblk") => "memory card",
+        Some("loop") => "loop",
+        Some("dm") => "mapped device",
+        Some("md") => "array",
+        Some("nbd" | "rbd" | "drbd") => "network disk",
+        Some("zram" | "ram" | "pmem") => "memory",
+        _ => "other device",
+    });
+    let mut words: Vec<&str> = words.collect();
+    // Of a partition and its disk, one.
+    words.dedup();
+    if words.is_empty() {
+        "no device".to_owned()
+    } else {
+        words.join(" on ")
+    }
+}
+
+impl StorageProfile {
+    /// Whether it is of another storage.
+    #[must_use]
+    pub fn is_borrowed(&self) -> bool {
+        self.path
+            .parent()
+            .is_some_and(|directory| directory.ends_with(DIRECTORY))
+    }
+
+    /// Of which storage it is, if of another one: its name, and its kind in brackets.
+    #[must_use]
+    pub fn borrowed_from(&self) -> Option<String> {
+        let name = self.path.file_stem().filter(|_| self.is_borrowed())?.to_string_lossy();
+        let storage = &self.head.storage;
+        let (kind, kernel) = (kind_of(storage), &storage.kernel);
+        Some(format!("{name} ({kind}, {}, kernel {kernel})", storage.file_system))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use seekless_record::{DeviceId, Profile};
+
+    use super::super::tests::{head, id};
+    use super::*;
+
+    fn on(name: &str) -> StorageId {
+        let mut id = id();
+        id.devices = vec![DeviceId {
+            name: name.to_owned(),
+            ..DeviceId::default()
+        }];
+        id
+    }
+
+    #[test]
+    fn the_nearest_profile_of_the_same_kind_is_borrowed() {
+        let place = tempfile::tempdir().unwrap();
+        let directories = [place.path().to_owned()];
+        fs::create_dir(directory_of_borrowed(place.path())).unwrap();
+        let lend = |name: &str, id: &StorageId, newest: u64| {
+            let mut head = head(id);
+            (head.newest_unix_seconds, head.memory_bytes) = (newest, None);
+            let profile = Profile {
+                head,
+                curves: Vec::new(),
+            }
+            .anonymous();
+            let path = directory_of_borrowed(place.path()).join(name);
+            fs::write(&path, profile.to_text().unwrap()).unwrap();
+            let private = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+            fs::set_permissions(path, private).unwrap();
+        };
+        let found = |id: &StorageId| find(&directories, id, StorageProfile::read);
+        assert_eq!(found(&on("vda")), None);
+        let other_kernel = StorageId {
+            kernel: "6.1".to_owned(),
+            ..on("vdb1")
+        };
+        lend("old.json", &other_kernel, 1);
+        lend("disk.json", &on("sda"), 9);
+        let other = StorageId {
+            file_system: "xfs".to_owned(),
+            ..on("vda")
+        };
+        lend("other.json", &other, 9);
+        let nearest = found(&on("vda")).unwrap();
+        assert_eq!(nearest.borrowed_from().unwrap(), "old (virtual disk, ext4, kernel 6.1)");
+        assert!(nearest.without_warm.is_some(), "its memory is unknown");
+        lend("new.json", &on("vdc"), 0);
+        assert!(
+            found(&on("vda")).unwrap().borrowed_from().unwrap().starts_with("new "),
+            "the same kernel"
+        );
+        // What others could have written, or what is damaged, is not used.
+        for name in ["new.json", "old.json"] {
+            fs::write(directory_of_borrowed(place.path()).join(name), "{").unwrap();
+        }
+        assert_eq!(found(&on("vda")), None);
+    }
+
+    #[test]
+    fn a_volume_is_of_another_kind_than_its_disk_and_a_partition_is_not() {
+        let chain = |names: &[&str]| {
+            let devices = names.iter().map(|name| on(name).devices.remove(0)).collect();
+            kind_of(&StorageId { devices, ..id() })
+        };
+        assert_eq!(chain(&["vda1", "vda"]), chain(&["vdb"]));
+        assert_eq!(chain(&["dm-0", "nvme0n1p2", "nvme0n1"]), "mapped device on NVMe disk");
+        assert_eq!(chain(&[]), "no device");
+    }
+}

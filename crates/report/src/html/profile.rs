@@ -1,0 +1,302 @@
+//! A profile as a page: for each operation, cache state and durability, how fast each method is over the size of a file.
+
+use std::collections::BTreeSet;
+
+use maud::{Markup, html};
+use seekless_record::{Conditions, Curve, CurvePoint, Profile};
+use seekless_results::{
+    ColumnKind, RATES, Sheet, SheetCell, SheetColumn, SheetRow, document_size, seconds, sound, unit,
+};
+
+use super::columns::{LOOKS, mark};
+use super::page::framed;
+use super::plot::{Scale, WIDTH, at, key, level_lines, path, picture, short};
+use super::tables::folded;
+use super::words::{breaking, heading};
+
+const HEIGHT: f64 = 340.0;
+const LEFT: f64 = 76.0;
+const RIGHT: f64 = 24.0;
+const TOP: f64 = 10.0;
+const BOTTOM: f64 = 30.0;
+/// The width of a size below the axis.
+const LABEL: f64 = 40.0;
+
+/// The curves under the same conditions, and the methods to use: each with the size from which on, ascending.
+#[derive(Clone, Debug)]
+pub struct ProfilePlot {
+    /// What is measured, in words.
+    pub title: String,
+    /// The conditions.
+    pub conditions: Conditions,
+    /// The methods to use.
+    pub used: Vec<(u64, String)>,
+}
+
+/// The page of a profile: facts about it, each with its name, and the plots.
+#[must_use]
+pub fn profile_to_html(profile: &Profile, facts: &[(&str, String)], plots: &[ProfilePlot]) -> String {
+    let body = html! {
+        header {
+            p.brand { "seekless" span { "profile" } }
+            @for (name, fact) in facts { p.facts { (name) ": " (fact) } }
+            nav aria-label="Parts of this page" {
+                @for (index, plot) in plots.iter().enumerate() { a href={"#plot-" (index)} { (heading(&plot.title)) } }
+            }
+        }
+        main {
+            p.aside {
+                "Bytes per second of a file by its size, set-up included; both axes are logarithmic. Bands are the 95 % bounds for the \
+                 next sitting. Colored lines are methods to use at some size; the others are gray, and named where a pointer rests."
+            }
+            @for (index, plot) in plots.iter().enumerate() { (section(profile, index, plot)) }
+        }
+    };
+    framed("profile", &body).into_string()
+}
+
+/// A method's line: its place among the methods to use, if it is one.
+struct MethodLine<'a> {
+    look: Option<usize>,
+    curve: &'a Curve,
+}
+
+fn section(profile: &Profile, index: usize, plot: &ProfilePlot) -> Markup {
+    let mut used: Vec<&str> = Vec::new();
+    for (_, method) in &plot.used {
+        if !used.contains(&method.as_str()) {
+            used.push(method);
+        }
+    }
+    let curves = profile
+        .curves
+        .iter()
+        .filter(|curve| curve.conditions == plot.conditions);
+    let lines = curves.map(|curve| MethodLine {
+        look: used.iter().position(|method| *method == curve.method),
+        curve,
+    });
+    let mut lines: Vec<MethodLine<'_>> = lines.collect();
+    // The methods to use are drawn last, above the others.
+    lines.sort_by_key(|line| std::cmp::Reverse(line.look.map_or(usize::MAX, |look| look)));
+    html! {
+        section id={"plot-" (index)} {
+            h2 { (heading(&plot.title)) }
+            ul.legend {
+                @for (from, method) in &plot.used {
+                    @let look = used.iter().position(|known| known == method).unwrap_or(0);
+                    li { (key(&mark(look, 7.0, 7.0, true))) " from " (document_size(*from)) ": " span.m { (breaking(method)) } }
+                }
+            }
+            (drawn(index, &plot.title, &lines))
+            (folded(&sheet(&lines), false))
+        }
+    }
+}
+
+/// Bytes per second at a point: the slowest, the most likely, and the fastest.
+fn rates(point: &CurvePoint) -> Option<[f64; 3]> {
+    let rate = |seconds: f64| sound(point.bytes as f64 / (seconds + point.setup_seconds)).filter(|rate| *rate > 0.0);
+    let times = point.seconds;
+    Some([rate(times.high)?, rate(times.median)?, rate(times.low)?])
+}
+
+fn points(curve: &Curve) -> impl DoubleEndedIterator<Item = (u64, [f64; 3])> + Clone {
+    curve
+        .points
+        .iter()
+        .filter_map(|point| Some((point.bytes, rates(point)?)))
+}
+
+fn drawn(index: usize, title: &str, lines: &[MethodLine<'_>]) -> Markup {
+    let all = || lines.iter().flat_map(|line| points(line.curve));
+    let sizes: BTreeSet<u64> = all().map(|(bytes, _)| bytes).collect();
+    let (Some(first), Some(last)) = (sizes.first(), sizes.last()) else {
+        return html! { p { "No method has plausible times." } };
+    };
+    let slowest = all().map(|(_, rates)| rates[1]).fold(f64::MAX, f64::min);
+    let fastest = all().map(|(_, rates)| rates[1]).fold(0.0, f64::max);
+    let across = Scale::logarithmic(*first as f64 * 0.8, *last as f64 * 1.25, LEFT, WIDTH - LEFT - RIGHT);
+    // Upwards.
+    let up = Scale::logarithmic(slowest * 0.8, fastest * 1.3, HEIGHT - BOTTOM, TOP + BOTTOM - HEIGHT);
+    let place = |bytes: u64, rate: f64| (across.place(bytes as f64), up.place(rate));
+    let mut labelled: Vec<u64> = Vec::new();
+    for &bytes in &sizes {
+        let before = labelled.last().map_or(0.0, |&before| across.place(before as f64));
+        if across.place(bytes as f64) - before >= LABEL {
+            labelled.push(bytes);
+        }
+    }
+    let drawing = html! {
+        (level_lines(&up, 3, LEFT - 4.0, WIDTH - RIGHT + 4.0, rate))
+        @for &bytes in &sizes {
+            @let x = at(across.place(bytes as f64));
+            path.grid d={"M" (x) " " (at(TOP)) "V" (at(HEIGHT - BOTTOM))} {}
+        }
+        @for bytes in labelled {
+            @let x = at(across.place(bytes as f64));
+            text.tick x=(x) y=(at(HEIGHT - BOTTOM + 17.0)) text-anchor="middle" { (document_size(bytes)) }
+        }
+        @for line in lines {
+            @let found = points(line.curve);
+            @let middle = path(found.clone().map(|(bytes, rates)| place(bytes, rates[1])));
+            @if let Some(look) = line.look {
+                @let above = found.clone().map(|(bytes, rates)| place(bytes, rates[2]));
+                @let below = found.clone().rev().map(|(bytes, rates)| place(bytes, rates[0]));
+                path class={"band s" (look % LOOKS)} d={(path(above.chain(below))) "Z"} {}
+                path class={"column s" (look % LOOKS)} d=(middle) {}
+                @for (bytes, rates) in found {
+                    @let (x, y) = place(bytes, rates[1]);
+                    g { title { (line.curve.method) ", " (document_size(bytes)) ": " (rate(rates[1])) } (mark(look, x, y, true)) }
+                }
+            } @else if found.clone().next().is_some() {
+                path.other d=(middle) { title { (line.curve.method) } }
+            }
+        }
+    };
+    let title = format!("{}: bytes per second", heading(title));
+    let about = "The bytes per second of each method by the size of a file; both axes are logarithmic.";
+    picture(&format!("profile-{index}"), &title, about, (WIDTH, HEIGHT), &drawing)
+}
+
+/// The times with their bounds, a row for each method, those to use first.
+fn sheet(lines: &[MethodLine<'_>]) -> Sheet {
+    let sizes: BTreeSet<u64> = lines
+        .iter()
+        .flat_map(|line| &line.curve.points)
+        .map(|point| point.bytes)
+        .collect();
+    let column = |head: String, kind| SheetColumn { head, kind };
+    let heads = sizes
+        .iter()
+        .map(|bytes| column(document_size(*bytes), ColumnKind::Figure));
+    let row = |line: &MethodLine<'_>| {
+        let name = SheetCell {
+            text: line.curve.method.clone(),
+            figure: f64::NAN,
+            kind: ColumnKind::Method,
+        };
+        let cells = sizes.iter().map(|bytes| {
+            let point = line.curve.points.iter().find(|point| point.bytes == *bytes);
+            let figure = point.map_or(f64::NAN, |point| point.seconds.median);
+            let text = point.map_or_else(String::new, |point| {
+                let [low, high] = [point.seconds.low, point.seconds.high].map(seconds);
+                format!("{} ({low} to {high})", seconds(figure))
+            });
+            SheetCell {
+                text,
+                figure,
+                kind: ColumnKind::Figure,
+            }
+        });
+        SheetRow {
+            cells: [name].into_iter().chain(cells).collect(),
+            remarks: Vec::new(),
+            position: None,
+        }
+    };
+    Sheet {
+        title: "Times with bounds".to_owned(),
+        columns: [column("method".to_owned(), ColumnKind::Method)]
+            .into_iter()
+            .chain(heads)
+            .collect(),
+        rows: lines.iter().rev().map(row).collect(),
+    }
+}
+
+/// A rate without insignificant digits.
+fn rate(bytes_per_second: f64) -> String {
+    let (name, size) = unit(bytes_per_second, &RATES);
+    format!("{} {name}", short(bytes_per_second / size))
+}
+
+#[cfg(test)]
+mod tests {
+    use seekless_method::{Durability, Operation};
+    use seekless_record::{Cache, Interval, PROFILE_VERSION, ProfileHead, Revision, StorageId, Target};
+
+    use super::*;
+
+    fn curve(method: &str, seconds: f64) -> Curve {
+        let point = |bytes: u64| CurvePoint {
+            bytes,
+            seconds: Interval {
+                low: seconds / 2.0,
+                median: seconds,
+                high: seconds * 2.0,
+                coverage: Some(0.95),
+            },
+            deviation: 0.1,
+            setup_seconds: 0.0,
+            cpu_part: 1.0,
+            sittings: 2,
+            newest_unix_seconds: 1_800_000_000,
+        };
+        Curve {
+            conditions: Conditions {
+                operation: Operation::Read,
+                cache: Cache::Cold,
+                target: Target::Fresh,
+                durability: Durability::None,
+            },
+            method: method.to_owned(),
+            points: [1 << 14, 1 << 20, 1 << 26].map(point).to_vec(),
+        }
+    }
+
+    fn page(curves: Vec<Curve>) -> String {
+        let head = ProfileHead {
+            version: PROFILE_VERSION,
+            seekless: String::new(),
+            newest_unix_seconds: 0,
+            sittings: 2,
+            revision: Revision {
+                protocol: 1,
+                mechanisms: 1,
+            },
+            storage: StorageId::default(),
+            mount_point: None,
+            mount_options: None,
+            processors: 1,
+            memory_bytes: None,
+            alternating_ns: None,
+        };
+        let plot = ProfilePlot {
+            title: "read, cold".to_owned(),
+            conditions: curve("", 1.0).conditions,
+            used: vec![(1 << 14, "read/mmap".to_owned())],
+        };
+        let facts = [("Storage", "<b>ext4".to_owned())];
+        profile_to_html(&Profile { head, curves }, &facts, &[plot])
+    }
+
+    #[test]
+    fn the_methods_to_use_have_bands_and_the_others_are_named_lines() {
+        let page = page(vec![curve("read/sync", 0.2), curve("read/mmap", 0.1)]);
+        assert_eq!(
+            (
+                page.matches("class=\"band").count(),
+                page.matches("class=\"other").count()
+            ),
+            (1, 1),
+            "{page}"
+        );
+        assert!(
+            page.contains("<title>read/sync</title>") && page.contains("100.0 ms (50.0 ms to 200.0 ms)"),
+            "{page}"
+        );
+    }
+
+    #[test]
+    fn texts_are_escaped_and_impossible_times_are_not_drawn() {
+        let wild = page(vec![
+            curve("<script>x", f64::NAN),
+            curve("read/mmap", 0.0),
+            curve("read/sync", 1e-320),
+        ]);
+        assert!(!wild.contains("<script>x") && !wild.contains("<b>ext4"), "{wild}");
+        assert!(!wild.contains("NaN") && !wild.contains("inf"), "{wild}");
+        assert!(page(Vec::new()).contains("No method has plausible times"));
+    }
+}
