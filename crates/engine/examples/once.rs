@@ -1,17 +1,19 @@
 //! Does once what a method says, and nothing else: `once METHOD FILE [OTHER]`.
 //!
 //! A method that writes or updates changes FILE, one that copies copies FILE to OTHER, and one that compares compares
-//! FILE with OTHER. `once nothing` ends at once: the cost of a method is the difference from that.
+//! FILE with OTHER. One that scans reads FILE several times. `once nothing` ends at once: the cost of a method is the difference from that.
 
 use std::error::Error;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use seekless::update::{Batch, Commit, commit};
-use seekless::{Chunk, Comparer, Consumer, Copier, Destination, Method, Operation, Reader, Writer};
+use seekless::{Chunk, Comparer, Consumer, Copier, Destination, Method, Operation, Reader, ScanFile, Scanner, Writer};
 
 /// The bytes to write to FILE if it does not exist.
 const WRITTEN_BYTES: u64 = 4 << 20;
+/// How often FILE is scanned, as if it were several files.
+const SCANNED: usize = 64;
 /// The distance between two updates of four bytes.
 const UPDATED_BYTES: u64 = 10_000;
 
@@ -58,6 +60,10 @@ fn run(method: &Method, path: &Path, other: Option<&Path>) -> Result<(), Box<dyn
     match method.operation() {
         Operation::Read => {
             Reader::prepare_for(method, bytes)?.read(path, Touch)?;
+        }
+        Operation::Scan => {
+            let consumer = &Touch;
+            Scanner::prepare(method)?.scan(&[ScanFile { path, bytes, consumer }; SCANNED])?;
         }
         Operation::Write => {
             let mut writer = Writer::prepare_for(method, bytes)?;

@@ -19,6 +19,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .nth(1)
         .map_or_else(|| PathBuf::from("."), PathBuf::from);
     let task = Task {
+        files: 1,
         bytes: 100 << 20,
         durability: Durability::None,
     };

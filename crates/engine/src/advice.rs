@@ -6,7 +6,7 @@ use std::path::Path;
 use seekless_method::{Durability, Method, Operation};
 
 use crate::error::{Error, Result, UpdateErrorKind};
-use crate::facts::{Facts, Seeks, shares_blocks};
+use crate::facts::{Facts, ProcessFacts, Seeks, shares_blocks};
 use crate::files::{directory_of, require_regular};
 use crate::plan::{self, Gaps, Plan, PlanLimits, Predicted, Safety, SizeTimes, Task};
 use crate::profile::{StorageProfile, Unfit, of_device};
@@ -25,6 +25,8 @@ pub struct Question<'a> {
     pub resident: Option<f64>,
     /// What must be on the device at the end.
     pub durability: Durability,
+    /// How many files of that size: one, except for scans.
+    pub files: u64,
     /// How many updates at equal distances, and the bytes of each; only for updates.
     pub updates: Option<(u64, u64)>,
 }
@@ -92,7 +94,14 @@ pub fn advise(question: &Question<'_>) -> Result<FileAdvice> {
     };
     facts.free_bytes = new.free_bytes;
     facts.profile = of_device(directory, new.files[0].device);
-    let task = Task { bytes, durability };
+    let task = Task {
+        files: question.files,
+        bytes,
+        durability,
+    };
+    if operation == Operation::Scan {
+        facts.process = ProcessFacts::here();
+    }
     facts.can_share =
         operation == Operation::Copy && plan::depends_on_sharing(&task, &facts) && shares_blocks(directory);
     let mut alternatives = plan::alternatives(operation, &task, &facts);
@@ -102,7 +111,10 @@ pub fn advise(question: &Question<'_>) -> Result<FileAdvice> {
         if matches!(operation, Operation::Write | Operation::Copy) {
             facts.measure_writing(&part);
         }
-        if let Some(file) = file.filter(|_| operation != Operation::Write) {
+        if operation == Operation::Scan {
+            facts.measure_opening(path);
+        }
+        if let Some(file) = file.filter(|_| !matches!(operation, Operation::Write | Operation::Scan)) {
             facts.measure_reading(path, &file);
             if plan::depends_on_seeks(&task, &facts) && operation == Operation::Compare {
                 facts.seeks = Seeks::between([(path, 0), (path, bytes / 2)], bytes / 2);
@@ -114,7 +126,7 @@ pub fn advise(question: &Question<'_>) -> Result<FileAdvice> {
     let measured = profile.as_ref().ok().filter(|_| is_measured);
     let curve = match measured {
         Some(profile) => plan::curve(profile, operation, durability, resident),
-        None => by_costs(operation, durability, &facts),
+        None => by_costs(operation, question.files, durability, &facts),
     };
     if !is_measured {
         alternatives = plan::considered(operation, &task, &facts);
@@ -158,7 +170,7 @@ fn advise_updates(question: &Question<'_>, (count, bytes): (u64, u64)) -> Result
 }
 
 /// The methods to use for files of 16 KiB to 1 GiB by the costs.
-fn by_costs(operation: Operation, durability: Durability, facts: &Facts) -> Vec<SizeTimes> {
+fn by_costs(operation: Operation, files: u64, durability: Durability, facts: &Facts) -> Vec<SizeTimes> {
     let at = |bytes| {
         let mut facts = Facts {
             profile: None,
@@ -167,7 +179,11 @@ fn by_costs(operation: Operation, durability: Durability, facts: &Facts) -> Vec<
         for file in &mut facts.files {
             (file.bytes, file.allocated_bytes) = (bytes, bytes);
         }
-        let task = Task { bytes, durability };
+        let task = Task {
+            files,
+            bytes,
+            durability,
+        };
         let plan = plan::plan(operation, &task, &facts);
         let all = plan::considered(operation, &task, &facts);
         let simplest = all[0].1.value.as_secs_f64().max(f64::MIN_POSITIVE);

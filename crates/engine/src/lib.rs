@@ -124,6 +124,7 @@ mod producer;
 #[doc(hidden)]
 pub mod profile;
 mod read;
+mod scan;
 mod setup;
 mod storage;
 mod threads;
@@ -144,6 +145,8 @@ pub use plan::done::Done;
 pub use probe::{Availability, Feature, Probe, features};
 pub use producer::Producer;
 pub use read::Reader;
+#[doc(hidden)]
+pub use scan::{ScanFile, Scanner};
 pub use seekless_method as method;
 pub use seekless_method::{Choice, Mechanism, Method, Operation, Options, ParseError};
 pub use storage::cache;

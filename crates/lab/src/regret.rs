@@ -166,6 +166,7 @@ fn planned(profile: Profile, contest: &Contest, conditions: Conditions) -> Optio
         ..Facts::assumed([file; 2], process)
     };
     let task = Task {
+        files: 1,
         bytes: contest.size_bytes,
         durability: contest.durability,
     };
@@ -177,7 +178,7 @@ fn planned(profile: Profile, contest: &Contest, conditions: Conditions) -> Optio
         Operation::Copy => plan::copy(&task, &facts),
         Operation::Compare => plan::compare(&task, &facts),
         Operation::Read => plan::read(&task, &facts),
-        Operation::Update => return None,
+        Operation::Update | Operation::Scan => return None,
     })
 }
 

@@ -25,7 +25,7 @@ impl Plan {
     #[must_use]
     pub fn durabilities(operation: Operation) -> &'static [Durability] {
         match operation {
-            Operation::Read | Operation::Compare => &[Durability::None],
+            Operation::Read | Operation::Compare | Operation::Scan => &[Durability::None],
             Operation::Write | Operation::Copy => &[Durability::None, Durability::Fsync],
             Operation::Update => &[Durability::None, Durability::Fsync, Durability::WriteThrough],
         }

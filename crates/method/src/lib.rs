@@ -27,7 +27,8 @@ pub use alias::{ALIASES, Alias};
 pub use choice::{Choice, Plan};
 pub use error::{ParseError, did_you_mean, nearest};
 pub use mechanism::{
-    CompareMechanism, CopyMechanism, MECHANISMS, Mechanism, MechanismId, ReadMechanism, UpdateMechanism, WriteMechanism,
+    CompareMechanism, CopyMechanism, MECHANISMS, Mechanism, MechanismId, ReadMechanism, ScanMechanism, UpdateMechanism,
+    WriteMechanism,
 };
 pub use options::{
     AccessPattern, CachePolicy, Differ, Durability, Hint, Number, OPTIONS, OptionId, OptionRow, Options, Order,
@@ -54,6 +55,8 @@ words! {
         Compare = "compare",
         /// Bytes are written to places in a file, whose other bytes stay as they are.
         Update = "update",
+        /// The bytes of many small files reach consumers.
+        Scan = "scan",
     }
 }
 

@@ -111,7 +111,8 @@ macro_rules! accepted {
 }
 
 accepted! {
-    /// Blocks, by default of 128 KiB; and so on.
+    /// Blocks, by default of 16 KiB; and so on.
+    BLOCK_16K: Block = Value::Number(16 << 10);
     BLOCK_128K: Block = Value::Number(128 << 10);
     BLOCK_256K: Block = Value::Number(256 << 10);
     BLOCK_1M: Block = Value::Number(1 << 20);
@@ -119,6 +120,7 @@ accepted! {
     /// Blocks, or all at once.
     BLOCK_OR_ALL: Block;
     DEPTH: Depth = Value::Number(8);
+    DEPTH_32: Depth = Value::Number(32);
     THREADS: Threads = Value::Number(1), Value::Number(2);
     TWO_THREADS: Threads = Value::Number(2);
     DIRECT: Cache = CachePolicy::Cached, CachePolicy::Direct;
@@ -377,4 +379,18 @@ mechanisms! {
         simplicity_rank: 3,
     }
 }
+    Scan: ScanMechanism {
+    Sync {
+        name: "sync",
+        about: "each thread opens, reads and closes the next of many files",
+        accepts: &[BLOCK_16K, THREADS],
+    }
+    IoUring {
+        name: "io_uring",
+        about: "the same; first blocks that are not in memory are read N at a time, in one call of a ring",
+        accepts: &[BLOCK_16K, DEPTH_32, THREADS],
+        platforms: LINUX,
+        simplicity_rank: 7,
+    }
+    }
 }

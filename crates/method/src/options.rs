@@ -128,13 +128,13 @@ const fn number(key: &'static str, is_size: bool, min: u64, max: u64) -> Number 
 pub static OPTIONS: &[OptionRow] = ROWS;
 
 options! {
-    /// Threads that share the blocks of a file.
+    /// Threads that share the blocks of a file, or many files.
     Threads {
         key: "threads",
         // The pool of threads takes time that grows with their square: 1,024 on two processors took 26 s.
         number: Some(count("threads", 256)),
         plain: Some(Value::Number(1)),
-        operations: &[Operation::Read, Operation::Write, Operation::Compare],
+        operations: &[Operation::Read, Operation::Write, Operation::Compare, Operation::Scan],
         tried: Tried::Alone,
     }
     /// Requests in flight.

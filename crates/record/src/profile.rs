@@ -105,7 +105,7 @@ impl Conditions {
     #[must_use]
     pub fn of(contest: &Contest) -> Option<Self> {
         // What the lab does with bytes if nothing else is asked for.
-        let kernel = if contest.operation == Operation::Read {
+        let kernel = if matches!(contest.operation, Operation::Read | Operation::Scan) {
             "count"
         } else {
             "none"

@@ -58,7 +58,10 @@ pub static LANGUAGES: [Language; 3] = [
 
 /// The methods for which no language has a program.
 const LACKING: &[(&str, &str)] = &[
-    ("compare update", "programs are for methods that read, write or copy"),
+    (
+        "compare update scan",
+        "programs are for methods that read, write or copy",
+    ),
     ("macos", "programs are for Linux"),
     ("at-random", "a program that draws its blocks does not fit on a page"),
     (

@@ -9,6 +9,7 @@ use clap::Args;
 use clap::builder::{PossibleValue, TypedValueParser};
 use seekless::advice::{Question, advise};
 use seekless::method::{Durability, Operation};
+use seekless::plan::FILES_OF_SCAN;
 use seekless::profile::file_name;
 use seekless::{StorageFacts, identity};
 
@@ -36,6 +37,7 @@ Examples:
   seekless advise write /mnt/backup --size 1G --durability fsync
   seekless advise read big.iso --code python    # a program that does it
   seekless advise update pages.db --count 5000 --size 8K
+  seekless advise scan photos/ --count 20000    # many small files
   seekless advise . --settings                  # what may cost time here
   seekless advise copy big.iso --json | jq -r .method")]
 pub struct Arguments {
@@ -49,10 +51,11 @@ pub struct Arguments {
     /// read-ahead window gained in saved runs
     #[arg(long, conflicts_with_all = ["size", "count", "cold", "warm", "durability", "code"])]
     settings: bool,
-    /// The size of the file [default: that of PATH, or 64M in a directory], or of each update [default: 4K]
+    /// The size of the file [default: that of PATH, or 64M in a directory], of each update [default: 4K], or of each file of a scan
+    /// [default: 16K]
     #[arg(long, value_name = "SIZE", value_parser = file_size)]
     size: Option<u64>,
-    /// How many updates, at equal distances in the file [default: 1000]
+    /// How many updates, at equal distances in the file, or how many files of a scan [default: 1000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MOST_UPDATES))]
     count: Option<u64>,
     /// Assume that none of the file is in the page cache
@@ -105,6 +108,8 @@ const DURABILITIES: [Word<Durability>; 3] = [
 
 /// The size of a file that is imagined.
 const IMAGINED_BYTES: u64 = 64 << 20;
+/// The size of each file of a scan.
+const SCANNED_BYTES: u64 = 16 << 10;
 
 /// The updates that are imagined: how many, the bytes of each, and the most that are counted in a second.
 const UPDATES: u64 = 1000;
@@ -128,8 +133,9 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         }
     };
     let is_update = operation == Operation::Update;
-    if arguments.count.is_some() && !is_update {
-        return Err(anyhow!("--count is only for updates; give the size of a file by --size").into());
+    let is_scan = operation == Operation::Scan;
+    if arguments.count.is_some() && !is_update && !is_scan {
+        return Err(anyhow!("--count is only for updates and scans; give the size of a file by --size").into());
     }
     let updates = (
         arguments.count.unwrap_or(UPDATES),
@@ -138,7 +144,10 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if is_update {
         refuse_too_many(path, updates)?;
     }
-    let imagined = path.is_dir().then_some(IMAGINED_BYTES);
+    let imagined = match operation {
+        Operation::Scan => Some(SCANNED_BYTES),
+        _ => path.is_dir().then_some(IMAGINED_BYTES),
+    };
     let question = Question {
         operation,
         path,
@@ -149,9 +158,14 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
             _ => None,
         },
         durability: match (operation, arguments.durability) {
-            (Operation::Read | Operation::Compare, _) => Durability::None,
+            (Operation::Read | Operation::Compare | Operation::Scan, _) => Durability::None,
             (Operation::Update, None) => Durability::Fsync,
             (_, asked) => asked.unwrap_or_default(),
+        },
+        files: if is_scan {
+            arguments.count.unwrap_or(FILES_OF_SCAN)
+        } else {
+            1
         },
         updates: is_update.then_some(updates),
     };

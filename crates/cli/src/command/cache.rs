@@ -9,9 +9,9 @@ use std::time::Instant;
 
 use anyhow::{anyhow, bail};
 use clap::{Args, Subcommand};
-use seekless::plan::{Scan, THREADS_OF_FILES};
+use seekless::plan::Scan;
 use seekless::walk::open_root;
-use seekless::{Operation, StorageFacts, cache as system};
+use seekless::{StorageFacts, cache as system};
 use seekless_results::bytes;
 use seekless_sys::{file_system_of, is_mount_root};
 use seekless_tools::Stop;
@@ -324,11 +324,9 @@ impl<'a> Job<'a> {
     fn explain(&self, why: &str, sum: &Total, read: Option<&Total>, started: Instant) {
         let part = |of: &Total| of.resident_bytes as f64 / of.cacheable_bytes.max(1) as f64;
         let scan = Scan {
-            operation: Operation::Read,
             files: read.unwrap_or(sum).files,
             bytes: read.map_or(0, |read| read.bytes),
             resident: read.filter(|read| read.unknown_files == 0).map(part),
-            threads: THREADS_OF_FILES,
         };
         let method = if read.is_some() { "read" } else { "ask" };
         tell_scan("cache", &self.paths[0], &scan, [method, why], started.elapsed());

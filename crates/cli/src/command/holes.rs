@@ -7,9 +7,9 @@ use std::time::Instant;
 
 use anyhow::{Context, anyhow};
 use clap::{Args, Subcommand};
-use seekless::Operation;
+
 use seekless::method::parse_size;
-use seekless::plan::{SCAN, Scan};
+use seekless::plan::Scan;
 use seekless_results::bytes;
 use seekless_tools::Stop;
 use seekless_tools::holes::{self, Dig, Dug, Filled, Shown};
@@ -324,16 +324,14 @@ fn each<T: Send>(
 /// How files were scanned for zeros.
 fn tell_how(path: &Path, files: u64, scanned_bytes: u64, started: Instant) {
     let scan = Scan {
-        operation: Operation::Read,
         files,
         bytes: scanned_bytes,
         resident: None,
-        threads: std::thread::available_parallelism().map_or(1, usize::from),
     };
     let why = format!(
         "data is read {} at a time, which costs less than mapping it; files longer than {} are split among threads",
-        bytes(SCAN.buffer_bytes as u64),
-        bytes(SCAN.piece_bytes)
+        bytes(holes::BUFFER_BYTES as u64),
+        bytes(holes::PIECE_BYTES)
     );
     tell_scan("holes", path, &scan, ["scan", &why], started.elapsed());
 }

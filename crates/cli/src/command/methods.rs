@@ -32,7 +32,7 @@ Examples:
   seekless methods read/sync,direct --code python # a program that does it
   seekless methods --json               # for programs")]
 pub struct Arguments {
-    /// One operation (read, write, copy, compare, update), one method, or all methods that match a glob or a part of a name
+    /// One operation (read, write, copy, compare, update, scan), one method, or all methods that match a glob or a part of a name
     #[arg(value_name = "OPERATION|METHOD|PATTERN", allow_hyphen_values = true)]
     what: Option<String>,
     /// List every mechanism, with its default, its options, what is unavailable and why, and the names of 2014

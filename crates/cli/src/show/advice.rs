@@ -6,11 +6,11 @@ use std::path::Path;
 use seekless::advice::{FileAdvice, Question};
 use seekless::method::format_size;
 use seekless::method::{Durability, Method, Operation};
-use seekless::plan::{NamedFact, Plan, Predicted, SizeTimes, Source};
+use seekless::plan::{FILES_OF_SCAN, NamedFact, Plan, Predicted, SizeTimes, Source};
 use seekless::profile::StorageProfile;
 use seekless_record::{Cache, Conditions, Target};
 use seekless_report::{ProfilePlot, profile_to_html};
-use seekless_results::{bytes, plural, times, visible};
+use seekless_results::{bytes, plural, thousands, times, visible};
 use serde_json::{Value, json};
 
 use super::curve::show_curve;
@@ -40,7 +40,16 @@ pub fn show_advice(
     let updates = asked.updates.map_or_else(String::new, |(count, each)| {
         format!(", {} of {}", plural(count, "update", "updates"), bytes(each))
     });
-    let title = format!("{} {path}, {}{state}{updates}", asked.operation, bytes(advice.bytes));
+    let many = if asked.files > 1 {
+        format!("{} files of ", thousands(asked.files))
+    } else {
+        String::new()
+    };
+    let title = format!(
+        "{} {path}, {many}{}{state}{updates}",
+        asked.operation,
+        bytes(advice.bytes)
+    );
     page.say(DIM, &title)?;
     page.labelled(GOOD, "Use", 9, &method.to_string())?;
     page.labelled(BOLD, "Takes", 9, &time_with_bounds(&advice.plan.predicted))?;
@@ -109,7 +118,7 @@ fn next_bench(asked: &Question<'_>, size_bytes: u64) -> String {
         Operation::Update => {
             return format!("seekless bench update --dir {directory} --budget 1m  (compares orders of writing)");
         }
-        Operation::Read | Operation::Compare => true,
+        Operation::Read | Operation::Compare | Operation::Scan => true,
     };
     let size = format_size(size_bytes);
     let measure = format!("seekless bench {operation} --dir {directory} --size {size} --budget 1m");
@@ -164,6 +173,7 @@ pub fn advice_json(asked: &Question<'_>, advice: &FileAdvice) -> Value {
     });
     let object = json!({
         "operation": asked.operation.name(),
+        "files": asked.files,
         "bytes": advice.bytes,
         "resident": advice.resident,
         "method": advice.plan.method.to_string(),
@@ -264,7 +274,11 @@ struct ProfileSubject {
 
 fn subjects(found: &StorageProfile) -> Vec<ProfileSubject> {
     let mut subjects = Vec::new();
-    for operation in [Operation::Read, Operation::Write, Operation::Copy, Operation::Compare] {
+    for operation in Operation::ALL {
+        let of_files = match operation {
+            Operation::Scan => format!(" of {} files", thousands(FILES_OF_SCAN)),
+            _ => String::new(),
+        };
         let is_write = operation == Operation::Write;
         let states: &[_] = if is_write {
             &[(0.0, "new file", Cache::None)]
@@ -279,7 +293,7 @@ fn subjects(found: &StorageProfile) -> Vec<ProfileSubject> {
                 } else {
                     format!(", {durability}")
                 };
-                let title = format!("{operation}, {state}{promise}");
+                let title = format!("{operation}{of_files}, {state}{promise}");
                 let conditions = Conditions {
                     operation,
                     cache,

@@ -4,9 +4,9 @@ use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
-use seekless::Reader;
-use seekless::facts::{Fact, Source};
-use seekless::plan::{Plan, Predicted, Scan, Unit};
+use seekless::facts::{Fact, ProcessFacts, Source};
+use seekless::plan::{BatchPlan, Plan, Predicted, Scan, Unit};
+use seekless::{Method, Scanner};
 
 use super::{files, seconds, stderr, visible_lines};
 
@@ -35,16 +35,37 @@ pub fn tell_why(command: &str, explanation: &str) {
     let _ = writeln!(stderr(), "seekless {command}: {explanation}");
 }
 
-/// Explains a job on the files at or below a path.
+/// Explains a job on the files at or below a path, each of which a thread processes.
 pub fn tell_scan(command: &str, path: &Path, scan: &Scan, [method, why]: [&str; 2], took: Duration) {
-    let plan = Reader::plan_many(path, scan).ok();
+    let plan = Scanner::plan(path, scan, &ProcessFacts::without_rings()).ok();
     let parts = [
         Some(why.to_owned()),
-        plan.as_ref().map(|plan| plan.why.clone()),
+        plan.as_ref().map(|plan| {
+            if plan.is_certain {
+                why_batches(&plan.method, &plan.why)
+            } else {
+                plan.why.clone()
+            }
+        }),
         (scan.files > 1).then(|| files(scan.files)),
     ];
     let why = parts.into_iter().flatten().collect::<Vec<_>>().join("; ");
     tell_why(command, &explained(method, &why, plan.as_ref(), Some(took)));
+}
+
+/// The same as a further clause, if the method was chosen by what was measured.
+#[must_use]
+pub fn planned_batches(batch: &BatchPlan) -> String {
+    let why = batch
+        .why
+        .as_ref()
+        .map(|why| format!("; {}", why_batches(&batch.method, why)));
+    why.unwrap_or_default()
+}
+
+/// Why small files are read by a method.
+fn why_batches(method: &Method, why: &str) -> String {
+    format!("small files as by {method}, {why}")
 }
 
 /// A fact, with its bounds if it has any, and its source.
@@ -79,7 +100,7 @@ mod tests {
     fn facts_have_bounds_units_and_sources() {
         let milliseconds = Duration::from_millis;
         let file = tempfile::NamedTempFile::new().unwrap();
-        let mut plan = Reader::plan(file.path(), false).unwrap();
+        let mut plan = seekless::Reader::plan(file.path(), false).unwrap();
         plan.predicted = Predicted {
             low: milliseconds(1),
             value: milliseconds(2),

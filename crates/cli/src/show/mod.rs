@@ -36,7 +36,7 @@ pub use bench::BenchProgress;
 pub use cache::{CacheLines, Format};
 pub use comparison::show_comparison;
 pub use dupes::{DuplicatesForm, show_duplicates, show_failures};
-pub use explain::{explained, tell_scan, tell_why};
+pub use explain::{explained, planned_batches, tell_scan, tell_why};
 pub use holes::{HoleLines, HolesPicture, HolesSum, show_punched};
 pub use known::show_known;
 pub use methods::{

@@ -71,7 +71,7 @@ fn place_title(place: &Place) -> String {
     let state = state_words(place.cache, place.target);
     let mut words = vec![place.operation.to_string(), size, state.to_owned()];
     match place.operation {
-        Operation::Read => words.push(place.work.trim_end_matches(", 0 ns/KiB").to_owned()),
+        Operation::Read | Operation::Scan => words.push(place.work.trim_end_matches(", 0 ns/KiB").to_owned()),
         Operation::Compare => {}
         _ => {
             words.push(place.durability.to_string());

@@ -82,6 +82,7 @@ fn the_list_names_every_built_in_experiment() {
             "copy",
             "compare",
             "update",
+            "scan",
             "plan",
             "profile",
             "random",

@@ -43,6 +43,7 @@ mod read_ahead;
 mod report;
 mod resume;
 mod runs;
+mod scanning;
 mod sittings;
 mod storage;
 mod sustained;

@@ -71,7 +71,17 @@ impl<const N: usize> Heads<N> {
         }
     }
 
-    /// Whether a ring was created because files were not in memory.
+    /// The same with a ring that was made before.
+    #[must_use]
+    pub(crate) fn with_ring(plan: &BatchPlan, ring: Ring) -> Self {
+        Self {
+            ring: Some(Box::new(ring)),
+            may_have_ring: false,
+            ..Self::new(plan)
+        }
+    }
+
+    /// Whether there is a ring: it is created when files are not in memory.
     #[must_use]
     pub fn has_ring(&self) -> bool {
         self.ring.is_some()

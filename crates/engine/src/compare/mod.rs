@@ -124,6 +124,7 @@ impl Comparer {
         let bytes = |n: usize| parts[n].within(files[n].1.len());
         let bytes = [bytes(0), bytes(1)].map(|range| range.end - range.start);
         let request = Task {
+            files: 1,
             bytes: bytes[0].min(bytes[1]),
             durability: Durability::None,
         };

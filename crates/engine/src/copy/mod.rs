@@ -75,6 +75,7 @@ impl Copier {
         facts.files[1] = of_target.files[1];
         let range = source.within(metadata.len());
         let request = Task {
+            files: 1,
             bytes: range.end - range.start,
             durability,
         };

@@ -113,23 +113,34 @@ impl Facts {
         Self::of_new_file(directory_of(part.path()))
     }
 
-    /// The costs of opening and reading many files at or below a path; all but those of the device are measured.
+    /// What is known of many files at or below a path.
     ///
     /// # Errors
     /// The system's, if the path cannot be examined.
-    pub(crate) fn of_many(path: &Path) -> Result<Self> {
-        let failed = |error| Error::system(path, "stat", error);
-        // Opens the directory of a file, because opening a FIFO would block.
-        let directory = if path.is_dir() { path } else { directory_of(path) };
-        let opened = File::open(directory).map_err(failed)?;
-        let found = FileFacts::of(&opened.metadata().map_err(failed)?, None);
-        let mut facts = Self::assumed([found; 2], ProcessFacts::without_rings());
-        facts.claims(directory);
-        let costs = &mut facts.costs;
-        if let Err(error) = costs::of_opening(directory, costs).and_then(|()| memory::measure(&opened, found, costs)) {
-            log::debug!(%error, "memory costs are assumed");
+    pub(crate) fn of_many(path: &Path, process: &ProcessFacts) -> Result<Self> {
+        let metadata = fs::metadata(path).map_err(|error| Error::system(path, "stat", error))?;
+        let found = FileFacts::of(&metadata, None);
+        let mut facts = Self::assumed([found; 2], *process);
+        facts.claims(path);
+        #[cfg(feature = "profile")]
+        {
+            facts.profile = profile::of_device(path, found.device);
         }
         Ok(facts)
+    }
+
+    /// Measures the costs of opening files at or below a path, and of memory. If that fails, they stay assumed.
+    pub(crate) fn measure_opening(&mut self, path: &Path) {
+        // Opens the directory of a file, because opening a FIFO would block.
+        let directory = if path.is_dir() { path } else { directory_of(path) };
+        let costs = &mut self.costs;
+        let of_opening = File::open(directory).and_then(|opened| {
+            costs::of_opening(directory, costs)?;
+            memory::measure(&opened, self.files[0], costs)
+        });
+        if let Err(error) = of_opening {
+            log::debug!(%error, "memory costs are assumed");
+        }
     }
 
     /// The same for a file to create in a directory, found by an unnamed file if possible.

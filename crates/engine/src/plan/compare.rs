@@ -31,6 +31,7 @@ pub(crate) fn depends_on_seeks(request: &Task, facts: &Facts) -> bool {
 
 fn by_profile(request: &Task, facts: &Facts) -> Option<Plan> {
     let data = Task {
+        files: 1,
         bytes: data_bytes(request, facts),
         ..*request
     };
@@ -199,6 +200,7 @@ mod tests {
 
     fn request(bytes: u64) -> Task {
         Task {
+            files: 1,
             bytes,
             durability: Durability::None,
         }

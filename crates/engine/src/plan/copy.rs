@@ -20,6 +20,7 @@ pub(crate) fn depends_on_sharing(request: &Task, facts: &Facts) -> bool {
 /// The task without holes, which are skipped.
 fn data_of(request: &Task, facts: &Facts) -> Task {
     Task {
+        files: 1,
         bytes: request.bytes.min(facts.files[0].allocated_bytes),
         ..*request
     }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::{BatchPlan, THREADS_OF_FILES, batch};
+use super::BatchPlan;
 use crate::facts::{ProcessFacts, Seeks};
 
 /// How files of one size are read.
@@ -80,14 +80,18 @@ impl SeekFacts {
     }
 }
 
-/// The plan for files on these devices, with this much available memory.
+/// The plan for files on these devices, if they are read by such batches, with this much available memory.
 #[must_use]
-pub fn duplicates(process: &ProcessFacts, devices: &[SeekFacts], memory_bytes: u64) -> DuplicatesPlan {
+pub fn duplicates(
+    batch: BatchPlan,
+    process: &ProcessFacts,
+    devices: &[SeekFacts],
+    memory_bytes: u64,
+) -> DuplicatesPlan {
     let open_files = process.open_files_max.saturating_sub(OWN_FILES);
-    let has_threads = open_files / 2 >= 2 * THREADS_OF_FILES;
-    let threads = if has_threads { THREADS_OF_FILES } else { 1 };
+    let has_threads = open_files / 2 >= 2 * batch.threads;
+    let threads = if has_threads { batch.threads } else { 1 };
     let most_open = (open_files / 2 / threads).clamp(2, MOST_OPEN);
-    let batch = batch(process);
     // What neither files that are compared nor those of batches, each with a directory above, may need.
     let spare = open_files.saturating_sub((threads * most_open).max(2 * batch.threads * (batch.batch + 1)));
     let batch = BatchPlan {
@@ -128,6 +132,7 @@ pub fn duplicates(process: &ProcessFacts, devices: &[SeekFacts], memory_bytes: u
 
 #[cfg(test)]
 mod tests {
+    use super::super::batch;
     use super::*;
 
     #[test]
@@ -164,15 +169,18 @@ mod tests {
         ];
         let process = ProcessFacts::without_rings();
         for (name, facts, is_by_place) in table {
-            let plan = duplicates(&process, &[facts], 8 << 30);
+            let plan = duplicates(batch(&process), &process, &[facts], 8 << 30);
             assert_eq!(plan.is_by_place, is_by_place, "{name}");
             assert_eq!(plan.batch.threads == 1, is_by_place, "{name}");
         }
         let both = [facts(Some(false), false, None), disk];
-        assert!(duplicates(&process, &both, 8 << 30).is_by_place, "the slower decides");
-        assert!(!duplicates(&process, &[], 8 << 30).is_by_place);
+        assert!(
+            duplicates(batch(&process), &process, &both, 8 << 30).is_by_place,
+            "the slower decides"
+        );
+        assert!(!duplicates(batch(&process), &process, &[], 8 << 30).is_by_place);
         for memory in [0, 64 << 20, 1 << 40] {
-            let plan = duplicates(&process, &[disk], memory);
+            let plan = duplicates(batch(&process), &process, &[disk], memory);
             let bytes = plan.most_open * plan.blocks_bytes[1];
             assert!(plan.most_open >= 2 && bytes <= (256 << 20), "{memory}: {plan:?}");
         }
@@ -181,8 +189,8 @@ mod tests {
                 open_files_max,
                 ..process
             };
-            let plan = duplicates(&process, &[], 0);
-            let threads = if plan.has_threads { THREADS_OF_FILES } else { 1 };
+            let plan = duplicates(batch(&process), &process, &[], 0);
+            let threads = if plan.has_threads { plan.batch.threads } else { 1 };
             let files = threads * plan.most_open + plan.batch.open_directories;
             assert!(files <= open_files_max.max(16), "{open_files_max}: {plan:?}");
         }

@@ -13,7 +13,7 @@ use seekless_method::{
 };
 use seekless_record::{Cache, Conditions, ERRORS_OF_BOUNDS, Target};
 
-use super::{BUFFERS_PART, Plan, Predicted, SPARE, SizeTimes, Task, resident, sizes, usual};
+use super::{BUFFERS_PART, FILES_OF_SCAN, Plan, Predicted, SPARE, SizeTimes, Task, resident, sizes, usual};
 use crate::facts::{Facts, FileFacts, ProcessFacts};
 use crate::profile::{DEVIATION_BETWEEN_STORAGES, StorageProfile, time_since};
 
@@ -83,7 +83,7 @@ fn simplest(found: &[MeasuredMethod]) -> Option<&MeasuredMethod> {
     found.iter().min_by_key(|one| one.method.simplicity_rank())
 }
 
-/// The methods to use over all sizes that a profile covers, if everything works and there is memory; ascending. `part` of a file to
+/// The methods to use over all sizes that a profile covers, for a file or [`FILES_OF_SCAN`], if everything works and there is memory; ascending. `part` of a file to
 /// read is in the page cache.
 #[must_use]
 pub fn curve(profile: &StorageProfile, operation: Operation, durability: Durability, part: f64) -> Vec<SizeTimes> {
@@ -93,12 +93,18 @@ pub fn curve(profile: &StorageProfile, operation: Operation, durability: Durabil
     };
     let process = ProcessFacts {
         can_map: true,
+        has_rings: true,
         ..ProcessFacts::without_rings()
     };
     let facts = Facts::assumed([file; 2], process);
     let mut curve: Vec<SizeTimes> = Vec::new();
     for bytes in sizes(10..40) {
-        let task = Task { bytes, durability };
+        let files = if operation == Operation::Scan { FILES_OF_SCAN } else { 1 };
+        let task = Task {
+            files,
+            bytes,
+            durability,
+        };
         let asked = Asked {
             profile,
             operation,
@@ -160,7 +166,7 @@ impl Asked<'_> {
         match self.operation {
             Operation::Write | Operation::Update => 0.0,
             Operation::Compare => one.midpoint(other),
-            Operation::Read | Operation::Copy => one,
+            Operation::Read | Operation::Copy | Operation::Scan => one,
         }
     }
 
@@ -200,6 +206,7 @@ impl Asked<'_> {
                 seconds = (1.0 - part) * seconds + part * cached.log_seconds.exp();
                 error = error.max(cached.error);
             }
+            seconds *= self.task.files as f64;
             Some(MeasuredMethod {
                 method: self.fitting(*method)?,
                 error: error.hypot(elsewhere),
@@ -216,11 +223,15 @@ impl Asked<'_> {
     /// A method as it can be used for the task; `None` if it cannot.
     fn fitting(&self, method: Method) -> Option<Method> {
         let options = method.options();
-        let in_flight = u64::from(options.depth().unwrap_or(1).max(options.threads()).max(2));
+        let [depth, threads] = [options.depth().unwrap_or(1), options.threads()].map(u64::from);
+        let in_flight = match self.operation {
+            Operation::Scan => depth * threads,
+            _ => depth.max(threads).max(2),
+        };
         let buffer_bytes = options.block_bytes().unwrap_or(0).saturating_mul(in_flight);
         let [from, to] = self.facts.files;
         let needed = match self.operation {
-            Operation::Read => [Some(from), None],
+            Operation::Read | Operation::Scan => [Some(from), None],
             Operation::Write => [None, Some(to)],
             _ => [Some(from), Some(to)],
         };
@@ -233,6 +244,7 @@ impl Asked<'_> {
             return None;
         }
         match self.operation {
+            Operation::Scan if options.depth().is_some() && !self.facts.process.has_rings => None,
             Operation::Copy => match method.with(Setting::holes_skipped(true)) {
                 Err(_) if from.is_sparse() => None,
                 skipping => Some(skipping.unwrap_or(method)),
@@ -274,7 +286,8 @@ impl Asked<'_> {
         };
         let other = best(&others).map(|best| others[best].method);
         if let Some(other) = other.filter(|other| *other != used.method) {
-            let _ = write!(why, "; if the file were {state}, {other} would be used");
+            let subject = if self.task.files > 1 { "files" } else { "file" };
+            let _ = write!(why, "; if the {subject} were {state}, {other} would be used");
         }
         why
     }

@@ -20,7 +20,6 @@ mod gaps;
 mod known;
 mod lines;
 mod read;
-mod scan;
 #[cfg(test)]
 mod tests;
 mod update;
@@ -30,9 +29,7 @@ use std::time::Duration;
 
 pub(crate) use batch::FEWEST_FOR_RING;
 #[doc(hidden)]
-pub use batch::{BATCH, BatchPlan, FILES_AHEAD, LARGE_BYTES, THREADS_OF_FILES, batch};
-#[cfg(test)]
-pub(crate) use batch::{HEAD_BYTES, READ_BYTES};
+pub use batch::{BATCH, BatchPlan, FEWEST_TO_ASK, FILES_AHEAD, FILES_OF_SCAN, LARGE_BYTES, Scan, batch, scan};
 pub(crate) use compare::depends_on_seeks;
 #[doc(hidden)]
 pub use compare::{FIRST_LOOK_BYTES, compare};
@@ -50,8 +47,6 @@ pub use gaps::Gaps;
 pub use known::{alternatives, curve};
 #[doc(hidden)]
 pub use read::read;
-#[doc(hidden)]
-pub use scan::{SCAN, Scan, ScanPlan, scan};
 #[cfg(test)]
 pub(crate) use update::by_costs;
 #[doc(hidden)]
@@ -67,11 +62,13 @@ use seekless_method::{Durability, Method, Operation};
 
 use crate::facts::Facts;
 
-/// A task on one file or a pair of files. For updates, [`PlanLimits`] has the rest.
+/// A task on one file, a pair of files, or many files of one size. For updates, [`PlanLimits`] has the rest.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Task {
-    /// The bytes to read, write or copy, or to compare of each file.
+    /// How many files: one, except for scans.
+    pub files: u64,
+    /// The bytes to read, write or copy, or to compare of each file; of many files, their mean.
     pub bytes: u64,
     /// What must be on the device at the end, if something is written.
     pub durability: Durability,
@@ -180,6 +177,7 @@ pub fn plan(operation: Operation, task: &Task, facts: &Facts) -> Plan {
         Operation::Copy => copy(task, facts),
         Operation::Compare => compare(task, facts),
         Operation::Read | Operation::Update => read(task, facts),
+        Operation::Scan => scan(&Scan::of(task, facts), facts),
     }
 }
 
@@ -192,8 +190,8 @@ pub fn considered(operation: Operation, task: &Task, facts: &Facts) -> Vec<(Meth
         Operation::Copy => copy::candidates(task, facts),
         Operation::Read | Operation::Update => read::candidates(task, facts),
         // Rules choose one.
-        Operation::Compare => {
-            let plan = compare(task, facts);
+        Operation::Compare | Operation::Scan => {
+            let plan = plan(operation, task, facts);
             return vec![(plan.method, plan.predicted)];
         }
     };
@@ -302,6 +300,7 @@ pub fn usual(operation: Operation) -> Method {
         Operation::Copy => "copy/sync,block=1M,holes=skip",
         Operation::Compare => "compare/sync,block=128K",
         Operation::Update => "update/sync",
+        Operation::Scan => "scan/sync,threads=32",
     })
 }
 

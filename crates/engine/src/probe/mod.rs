@@ -22,6 +22,7 @@ use crate::error::{Error, Result, full_text};
 use crate::files;
 use crate::plan;
 use crate::read::Reader;
+use crate::scan::{ScanFile, Scanner};
 use crate::storage::cache::{self, Resident};
 use crate::transfer::{Destination, Transfer};
 use crate::update::{Batch, Commit, commit};
@@ -178,6 +179,7 @@ impl Probe {
             Operation::Write | Operation::Copy => self.write(method, source),
             Operation::Compare => self.compare(method),
             Operation::Update => self.update(method),
+            Operation::Scan => self.scan(method, source),
         }
     }
 
@@ -196,6 +198,21 @@ impl Probe {
         require_empty(method, source, READ_BY_CACHE)?;
         let tells_right = !skips_holes || against.is_equal.into_inner();
         require(tells_right, "the file system reports holes where there is data")
+    }
+
+    /// Reads the file several times, as if it were several files.
+    fn scan(&self, method: &Method, source: &Path) -> Attempt {
+        let against = Against {
+            bytes: &self.bytes,
+            is_equal: AtomicBool::new(true),
+        };
+        let file = ScanFile {
+            path: source,
+            bytes: PROBE_BYTES,
+            consumer: &against,
+        };
+        Scanner::prepare(method)?.scan(&[file; 4])?;
+        require(against.is_equal.into_inner(), "it read other bytes than were written")
     }
 
     /// Makes a file that begins and ends with data and has a hole between.

@@ -18,7 +18,7 @@ use crate::error::Result;
 use crate::facts::Facts;
 use crate::files::Stretch;
 use crate::part::{AsPart, Part};
-use crate::plan::{self, Plan, Scan, Task};
+use crate::plan::{self, Plan, Task};
 use crate::setup::{Prepare, Prepared};
 use crate::transfer::{Progress, Side, Transfer, Visits};
 use seekless_method::{AccessPattern, Durability, MechanismId, Method, Operation, ReadMechanism};
@@ -60,6 +60,7 @@ impl Reader {
         let mut facts = Facts::of_part(&part, &file, &metadata);
         let range = part.within(metadata.len());
         let request = Task {
+            files: 1,
             bytes: range.end - range.start,
             durability: Durability::None,
         };
@@ -70,15 +71,6 @@ impl Reader {
         }
         facts.measure_reading(&path, &file);
         Ok(plan::read(&request, &facts))
-    }
-
-    /// Plans processing many files at or below a path, after measuring the costs of memory for some milliseconds.
-    ///
-    /// # Errors
-    /// The system's, if the path cannot be opened or examined.
-    #[doc(hidden)]
-    pub fn plan_many(path: impl AsRef<Path>, many: &Scan) -> Result<Plan> {
-        Ok(plan::scan(many, &Facts::of_many(path.as_ref())?))
     }
 
     /// Prepares a method for files of any size.

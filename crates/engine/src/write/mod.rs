@@ -72,7 +72,11 @@ impl Writer {
             bytes,
             durability,
         );
-        let request = Task { bytes, durability };
+        let request = Task {
+            files: 1,
+            bytes,
+            durability,
+        };
         let plan = plan::write(&request, &facts);
         if plan.is_certain && !is_predicted {
             return Ok(plan);

@@ -17,6 +17,7 @@ mod reading;
 mod recovering;
 mod refusing;
 mod replacing;
+mod scanning;
 mod sparse;
 mod spilling;
 mod updating;

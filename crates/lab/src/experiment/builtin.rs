@@ -13,6 +13,7 @@ pub(super) const TEXTS: &[(&str, &str)] = texts![
     "copy",
     "compare",
     "update",
+    "scan",
     "plan",
     "profile",
     "random",

@@ -71,8 +71,8 @@ fn command(operation: Operation, has_tree: bool, text: &CommandText) -> Checked<
     };
     let needed: &[&str] = match (operation, exit_code) {
         (Operation::Read, _) if has_tree => &["{tree}"],
-        (Operation::Read, _) if command.takes_tree() => &[],
-        (Operation::Read, _) => &["{file}"],
+        (Operation::Read | Operation::Scan, _) if command.takes_tree() => &[],
+        (Operation::Read | Operation::Scan, _) => &["{file}"],
         (Operation::Write, _) => &["{target}"],
         (Operation::Copy, _) if text.before.is_some() => &["{target}"],
         (Operation::Copy, _) => &["{file}", "{target}"],

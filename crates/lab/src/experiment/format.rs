@@ -256,7 +256,7 @@ fn layouts(operation: Operation, text: &ContestText) -> Checked<Vec<Layout>> {
     let compares_holes = operation == Operation::Compare && !(text.methods.is_empty() && text.differ.is_none());
     let only_commands = "for `compare`, `layout` is allowed only in a contest of commands without `differ`";
     refuse(text.layout.as_ref(), compares_holes, only_commands)?;
-    let has_none = matches!(operation, Operation::Write | Operation::Update);
+    let has_none = matches!(operation, Operation::Write | Operation::Update | Operation::Scan);
     let only = format!("`layout` is allowed only for `read`, `copy` and `compare`, not for `{operation}`");
     refuse(text.layout.as_ref(), has_none, only)?;
     let Some(layout) = &text.layout else {
@@ -372,7 +372,7 @@ fn read_ahead_kib(text: Option<&Spanned<Vec<Spanned<u64>>>>) -> Checked<Vec<Opti
 fn target(operation: Operation, text: Option<&Spanned<String>>) -> Checked<Target> {
     let is_update = operation == Operation::Update;
     refuse(text, is_update, "an update changes an existing file: omit `target`")?;
-    let has_none = matches!(operation, Operation::Read | Operation::Compare);
+    let has_none = matches!(operation, Operation::Read | Operation::Compare | Operation::Scan);
     refuse(text, has_none, format!("`target` is not allowed for `{operation}`"))?;
     match text {
         None if is_update => Ok(Target::Overwrite),
@@ -423,7 +423,7 @@ fn kernel(operation: Operation, text: Option<&Spanned<String>>) -> Checked<Kerne
     let only_read = format!("`kernel` is allowed only for `read`, not for `{operation}`");
     refuse(text, !is_read, only_read)?;
     match text {
-        None if is_read => Ok(Kernel::default()),
+        None if is_read || operation == Operation::Scan => Ok(Kernel::default()),
         None => Ok(Kernel::None),
         Some(word) => one_of(word, "kernel", &Kernel::ALL.map(|kernel| (kernel.name(), kernel))),
     }
@@ -438,6 +438,7 @@ fn work(operation: Operation, text: Option<&Spanned<u64>>) -> Checked<u64> {
         Operation::Copy => "`work` is not allowed for `copy`, which does not process the bytes",
         Operation::Compare => "`work` is not allowed for `compare`",
         Operation::Update => "`work` is not allowed for `update`, whose bytes are generated before the trial",
+        Operation::Scan => "`work` is not allowed for `scan`",
     };
     refuse(text, true, why)?;
     Ok(0)

@@ -74,7 +74,7 @@ impl ContestPlan {
     /// Methods of an operation that move cold files of a size from start to end. The bytes of a read are counted.
     #[must_use]
     pub fn of(operation: Operation, methods: Vec<Choice>, size: Size) -> Self {
-        let kernel = if operation == Operation::Read {
+        let kernel = if matches!(operation, Operation::Read | Operation::Scan) {
             Kernel::Count
         } else {
             Kernel::None

@@ -114,7 +114,7 @@ impl BenchSession<'_> {
         };
         let mut targets = (0..).zip(&setup.targets);
         match contest.operation {
-            Operation::Read => {
+            Operation::Read | Operation::Scan => {
                 let wrong = wrong_reading(setup, report, &|| self.stop.is_requested());
                 if setup.chosen.is_some() {
                     drop_again(&setup.sources).map_err(|error| seekless::full_text(&error))?;

@@ -227,6 +227,7 @@ fn trial_cost(contest: &Contest, speeds: &Speeds) -> Duration {
             requests as f64 * f64::from(contest.files) * each.as_secs_f64() + checking_seconds(contest, speeds)
         }
         (Operation::Read, None) => read,
+        (Operation::Scan, None) => read + scan_seconds(contest, speeds),
         (Operation::Write, None) => bytes / speeds.write + bytes / speeds.check,
         (Operation::Copy, None) => read + bytes / speeds.write + bytes / speeds.check,
         // Two files are read.
@@ -235,6 +236,16 @@ fn trial_cost(contest: &Contest, speeds: &Speeds) -> Duration {
         (Operation::Update, None) => 2.0 * bytes / speeds.write + bytes / speeds.check,
     };
     speeds.overhead + Duration::from_secs_f64(seconds.min(LONGEST_SECONDS)) + updating_cost(contest)
+}
+
+/// The time of opening many small files, and of waiting for each by itself as the slowest methods do.
+fn scan_seconds(contest: &Contest, speeds: &Speeds) -> f64 {
+    let each = if contest.cache == Cache::Warm {
+        MEMORY_REQUEST * 4
+    } else {
+        speeds.random_read
+    };
+    f64::from(contest.files) * each.as_secs_f64()
 }
 
 /// The expected time of this many trials of a group. A sustained write is one trial on each storage, and ends with the
@@ -264,6 +275,10 @@ pub(super) const SEVERAL_BYTES: u64 = 8 << 20;
 /// The most files of one trial.
 const MOST_FILES: u64 = 256;
 
+/// The total size of the files of a scan, and the most of them: many batches for each of some threads.
+const SCANNED_BYTES: u64 = 32 << 20;
+const MOST_SCANNED: u64 = 2048;
+
 /// Calls that may each wait for the device, in a trial of more than one file.
 const SEVERAL_CALLS: u64 = 200;
 
@@ -271,6 +286,9 @@ const SEVERAL_CALLS: u64 = 200;
 fn files_per_trial(plan: &ContestPlan, durability: Durability, bytes: u64) -> u32 {
     if let Some(files) = plan.files {
         return files;
+    }
+    if plan.common.operation == Operation::Scan {
+        return (SCANNED_BYTES / bytes.max(1)).clamp(64, MOST_SCANNED) as u32;
     }
     let files = by_size(bytes);
     let most = waits_per_file(plan, durability, bytes).map(|waits| SEVERAL_CALLS / waits.max(1));

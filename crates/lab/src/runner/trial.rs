@@ -265,7 +265,8 @@ impl BenchSession<'_> {
             files.others.clone_from(&files.sources);
         }
         files.visits = visits(contest, files.draw_seed);
-        let may_write = contest.operation != Operation::Read || files.entry.command().is_some();
+        let may_write =
+            !matches!(contest.operation, Operation::Read | Operation::Scan) || files.entry.command().is_some();
         if files.targets.is_empty() && may_write {
             let is_copy = contest.operation == Operation::Copy;
             let other = contest.other_storage.filter(|_| is_copy);

@@ -29,7 +29,7 @@ pub struct TestFileSet {
     pub layout: Layout,
     /// What they are made for.
     pub role: TestFileRole,
-    /// Whether they are in a directory tree of their own, for commands that take a tree.
+    /// Whether they are in a directory tree of their own, for scans and for commands that take a tree.
     pub is_tree: bool,
 }
 
@@ -63,7 +63,7 @@ impl TestFileSet {
         let roles = match (contest.operation, contest.random) {
             // The user's.
             _ if contest.tree.is_some() => Vec::new(),
-            (Operation::Read | Operation::Copy, _) => vec![source],
+            (Operation::Read | Operation::Copy | Operation::Scan, _) => vec![source],
             (Operation::Compare, _) if contest.differ == Differ::Itself => vec![source],
             (Operation::Compare, _) => {
                 let storage = contest.other_storage.unwrap_or(contest.storage);
@@ -78,7 +78,7 @@ impl TestFileSet {
         let set = Self {
             count: contest.files,
             layout: Layout::of(contest),
-            is_tree: commands.any(Command::takes_tree),
+            is_tree: contest.operation == Operation::Scan || commands.any(Command::takes_tree),
             ..Self::single(contest.size_bytes)
         };
         let of_role = move |(storage, role)| (storage, Self { role, ..set.clone() });

@@ -7,10 +7,13 @@ use std::path::Path;
 use std::process::{self, ExitStatus};
 use std::time::{Duration, Instant};
 
+use seekless::cache::CachedFile;
+use seekless::facts::ProcessFacts;
 use seekless::method::{Choice, Durability, Plan};
+use seekless::plan::Scan;
 use seekless::{
-    Comparer, Consumer, Copier, Destination, Method, Operation, ParseError, Part, Reader, Transfer, Verdict, Visits,
-    Writer, full_text,
+    Comparer, Consumer, Copier, Destination, Method, Operation, ParseError, Part, Reader, ScanFile, Scanner, Transfer,
+    Verdict, Visits, Writer, full_text,
 };
 use seekless_record::{Cache, Command, Contest, Latency, Status, Subject, Target, Trial};
 use seekless_results::{has_settled, has_target};
@@ -112,8 +115,8 @@ enum Prepared<'a> {
     Planned(&'a Contest, Plan, Option<(Work<'a>, Method, f64)>),
 }
 
-/// The work on a job; for random access and appends, with the blocks to visit.
-type Work<'a> = Box<dyn FnMut(&TrialPaths, Option<&Visits>, &mut Done) -> Result<Transfer, TrialError> + 'a>;
+/// The work on a job, or on all of a scan; for random access and appends, with the blocks to visit.
+type Work<'a> = Box<dyn FnMut(&[TrialPaths], Option<&Visits>, &mut Done) -> Result<Transfer, TrialError> + 'a>;
 
 fn prepare(spec: &Spec) -> Result<Prepared<'_>, TrialError> {
     let Some((contest, entry)) = spec.measured() else {
@@ -154,7 +157,8 @@ fn prepare_method<'a>(spec: &'a Spec, contest: &'a Contest, method: &Method) -> 
         Operation::Read => {
             let mut reader = Reader::prepare_for(method, longest)?;
             let kernel = Kernel::named(&contest.kernel).unwrap_or_default();
-            Box::new(move |job, visits, done| {
+            Box::new(move |jobs, visits, done| {
+                let job = &jobs[0];
                 let tally = Tally::new(kernel);
                 let inner: &dyn Consumer = &tally;
                 let busy = Busy { inner, ns_per_kib };
@@ -177,7 +181,8 @@ fn prepare_method<'a>(spec: &'a Spec, contest: &'a Contest, method: &Method) -> 
                 ns_per_kib,
             };
             let mut writer = Writer::prepare_for(method, longest)?;
-            Box::new(move |job, visits, done| {
+            Box::new(move |jobs, visits, done| {
+                let job = &jobs[0];
                 let target = Path::new(&job.target);
                 if !done.segment_seconds.is_empty() {
                     // Each file of a sustained write has its own bytes, because some devices de-duplicate blocks.
@@ -192,11 +197,30 @@ fn prepare_method<'a>(spec: &'a Spec, contest: &'a Contest, method: &Method) -> 
         }
         Operation::Copy => {
             let mut copier = Copier::prepare_for(method, longest)?;
-            Box::new(move |job, _, _| Ok(copier.copy(Path::new(&job.source), Path::new(&job.target), destination)?))
+            Box::new(move |jobs, _, _| {
+                let [source, target] = [&jobs[0].source, &jobs[0].target].map(Path::new);
+                Ok(copier.copy(source, target, destination)?)
+            })
+        }
+        Operation::Scan => {
+            let mut scanner = Scanner::prepare(method)?;
+            let kernel = Kernel::named(&contest.kernel).unwrap_or_default();
+            Box::new(move |jobs, _, done| {
+                let tallies: Vec<Tally> = jobs.iter().map(|_| Tally::new(kernel)).collect();
+                let files = jobs.iter().zip(&tallies).map(|(job, consumer)| ScanFile {
+                    path: Path::new(&job.source),
+                    bytes: job.bytes,
+                    consumer,
+                });
+                let transfer = scanner.scan(&files.collect::<Vec<_>>())?;
+                done.answers.extend(tallies.iter().map(Tally::answer));
+                Ok(transfer)
+            })
         }
         Operation::Compare | Operation::Update => {
             let mut comparer = Comparer::prepare_for(method, longest)?;
-            Box::new(move |job, _, done| {
+            Box::new(move |jobs, _, done| {
+                let job = &jobs[0];
                 let comparison = comparer.compare(Path::new(&job.source), Path::new(&job.other))?;
                 done.compared.push(Compared {
                     verdict: match comparison.verdict {
@@ -233,7 +257,8 @@ fn prepare_command<'a>(command: &'a Command, contest: &Contest, spec: &Spec) -> 
     }
     // As the methods of its contest do.
     let syncs = contest.operation == Operation::Copy && contest.durability == Durability::Fsync;
-    Ok(Box::new(move |job, _, done| {
+    Ok(Box::new(move |jobs, _, done| {
+        let job = &jobs[0];
         let verdict = run_judging(command, job, &messages, &mut done.printed)?;
         done.compared.extend(verdict);
         let fsync = if syncs {
@@ -295,14 +320,15 @@ impl<'a> Prepared<'a> {
             ..Done::default()
         };
         let begin = Instant::now();
-        for (index, job) in spec.jobs.iter().enumerate() {
+        for (index, jobs) in spec.jobs.chunks(spec.jobs_together()).enumerate() {
+            let job = &jobs[0];
             if spec.is_sustained() && is_over(spec, &done.segment_seconds, begin.elapsed().as_secs_f64(), job)? {
                 break;
             }
             let start = Instant::now();
             let transfer = match self {
                 Self::Update(updating) => updating.run(job)?,
-                Self::Other(run) | Self::Planned(.., Some((run, ..))) => run(job, visits.get(index), &mut done)?,
+                Self::Other(run) | Self::Planned(.., Some((run, ..))) => run(jobs, visits.get(index), &mut done)?,
                 Self::Planned(.., None) => return Err(io::Error::other("there is no plan").into()),
             };
             done.transfer.bytes += transfer.bytes;
@@ -326,9 +352,23 @@ fn planned_for(spec: &Spec, plan: Plan) -> Result<(Method, f64), TrialError> {
         Operation::Read => Reader::plan(source, true)?,
         Operation::Write => Writer::plan(target, job.bytes, plan.durability, true)?,
         Operation::Copy => Copier::plan(source, target, plan.durability, true)?,
+        Operation::Scan => {
+            let resident = CachedFile::open(source).and_then(|file| file.resident())?;
+            let many = Scan {
+                files: spec.jobs.len() as u64,
+                bytes: spec.jobs.iter().map(|job| job.bytes).sum(),
+                resident: resident.part(),
+            };
+            Scanner::plan(source, &many, &ProcessFacts::here())?
+        }
         Operation::Compare | Operation::Update => Comparer::plan(source, other, true)?,
     };
-    let predicted_seconds = found.predicted.value.as_secs_f64() * spec.jobs.len() as f64;
+    let times = if plan.operation == Operation::Scan {
+        1
+    } else {
+        spec.jobs.len()
+    };
+    let predicted_seconds = found.predicted.value.as_secs_f64() * times as f64;
     Ok((found.method, predicted_seconds))
 }
 

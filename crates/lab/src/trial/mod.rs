@@ -14,7 +14,7 @@ mod update;
 
 use std::ffi::OsString;
 
-use seekless::Visits;
+use seekless::{Operation, Visits};
 use seekless_record::{Contest, Entry, Status, Target, Trial};
 use serde::{Deserialize, Serialize};
 
@@ -55,6 +55,13 @@ impl Spec {
 
     fn is_of_command(&self) -> bool {
         self.measured().is_some_and(|(_, entry)| entry.command().is_some())
+    }
+
+    /// How many files are handed to the method at a time.
+    fn jobs_together(&self) -> usize {
+        let scans = |(_, entry): (&Contest, &Entry)| Some(entry.choice()?.operation() == Operation::Scan);
+        let is_scan = self.measured().and_then(scans).unwrap_or_default();
+        if is_scan { self.jobs.len().max(1) } else { 1 }
     }
 
     fn is_sustained(&self) -> bool {

@@ -5,7 +5,6 @@ use std::ops::ControlFlow;
 use std::os::unix::fs::MetadataExt;
 
 use rustix::fs::OFlags;
-use seekless::batch::Threads;
 use seekless::cache::{CachedFile, Resident};
 use seekless::files::FileId;
 use seekless::full_text;
@@ -13,14 +12,14 @@ use seekless::walk::is_sure;
 
 use super::{CacheFileState, CacheWatch, Total};
 use crate::Stop;
-use crate::walk::{FileAt, FileClass, Selection, each_file};
+use crate::walk::{FileAt, FileClass, Selection, SmallFiles, each_file};
 
 /// The action on each file, on several threads. Returns the residency before, if it changes it, and now.
 pub(super) type Act<'a> = &'a (dyn Fn(&CachedFile) -> seekless::Result<(Option<Resident>, Resident)> + Sync);
 
 /// Acts on every file, and returns a total for each path that was named.
 pub(super) fn run(selection: &Selection, act: Act<'_>, stop: &Stop, watch: &mut dyn CacheWatch) -> Vec<Total> {
-    let threads = Threads::default();
+    let threads = SmallFiles::new();
     // Files with several hard links that were found.
     let mut met = HashSet::new();
     let mut totals = Vec::new();

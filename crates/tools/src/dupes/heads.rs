@@ -299,7 +299,7 @@ impl Search<'_> {
             let mut resident = self
                 .cache
                 .is_none()
-                .then(|| LeftResident::new(&self.plan.batch))
+                .then(|| LeftResident::new(self.plan.batch.batch, &self.process))
                 .flatten();
             let mut is_warm = true;
             while !(until_cold && is_cold.load(Ordering::Relaxed)) {

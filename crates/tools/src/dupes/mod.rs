@@ -130,7 +130,8 @@ pub fn find(
 ) -> FoundDuplicates {
     let mut ends = vec![Instant::now()];
     let process = ProcessFacts::here();
-    let plan = plan::duplicates(&process, &[], 0);
+    let plan = plan::duplicates(plan::batch(&process), &process, &[], 0);
+    let threads = Threads::new(plan.batch.threads);
     let listed = |files| tell(SearchProgress::Listed(files));
     let found = Files::list(selection, filter, options.with_directories, &plan.batch, stop, &listed);
     let walk::WalkFound {
@@ -157,7 +158,7 @@ pub fn find(
         tell,
         done: AtomicU64::new(0),
         read_bytes: AtomicU64::new(0),
-        threads: Threads::default(),
+        threads,
         large: Large::default(),
         names,
         cold: HashSet::new(),

@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
+use seekless::batch::Threads;
 use seekless::facts::Seeks;
-use seekless::plan::SeekFacts;
-use seekless::{StorageFacts, cache, files, plan};
+use seekless::plan::{FIRST_BYTES, Scan, SeekFacts};
+use seekless::{Scanner, StorageFacts, cache, files, plan};
 
 use super::Search;
 use super::heads::resident_bytes;
@@ -23,9 +24,18 @@ impl Search<'_> {
             return;
         }
         let of_devices = numbers.chunk_by(|one, other| self.files.get(*one).device == self.files.get(*other).device);
-        let devices: Vec<SeekFacts> = of_devices.map(|numbers| self.seek_facts(numbers)).collect();
+        let devices: Vec<SeekFacts> = of_devices.clone().map(|numbers| self.seek_facts(numbers)).collect();
+        let most = of_devices.max_by_key(|numbers| numbers.len()).unwrap_or_default();
+        let beginnings = Scan {
+            files: numbers.len() as u64,
+            bytes: (numbers.len() * FIRST_BYTES) as u64,
+            resident: Some(0.0),
+        };
+        let path = most.first().map(|number| self.files.path(*number)).unwrap_or_default();
+        let batch = Scanner::batch_plan(&path, &beginnings, &self.process);
+        self.threads = Threads::new(batch.threads);
         let memory_bytes = cache::memory().map_or(0, |memory| memory.available_bytes);
-        self.plan = plan::duplicates(&self.process, &devices, memory_bytes);
+        self.plan = plan::duplicates(batch, &self.process, &devices, memory_bytes);
         if self.plan.is_by_place {
             let place = |number: &u32| {
                 let place = self.files.open(*number).and_then(|(file, _)| files::place(&file));

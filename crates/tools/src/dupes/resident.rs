@@ -6,7 +6,8 @@
 use std::fs::File;
 use std::sync::atomic::Ordering;
 
-use seekless::plan::{BatchPlan, FIRST_BYTES, WHOLE_BYTES};
+use seekless::facts::ProcessFacts;
+use seekless::plan::{FIRST_BYTES, WHOLE_BYTES};
 use seekless_sys::HeadRing;
 
 use super::heads::{Digest, HeadsPart};
@@ -31,13 +32,13 @@ pub(super) struct Rest {
 
 impl LeftResident {
     /// `None` if the system does not support it.
-    pub fn new(plan: &BatchPlan) -> Option<Self> {
-        let made = plan
+    pub fn new(batch: usize, process: &ProcessFacts) -> Option<Self> {
+        let made = process
             .has_rings
-            .then(|| HeadRing::new(plan.batch as u32, WHOLE_BYTES as usize));
+            .then(|| HeadRing::new(batch as u32, WHOLE_BYTES as usize));
         Some(Self {
             ring: made?.available()?,
-            batch: plan.batch,
+            batch,
             bytes: FIRST_BYTES,
         })
     }

@@ -687,14 +687,14 @@ fn search_of<'a>(files: &'a Files, options: &'a SearchOptions, stop: &'a Stop) -
     let process = ProcessFacts::here();
     Search {
         files,
-        plan: plan::duplicates(&process, &[], 0),
+        plan: plan::duplicates(plan::batch(&process), &process, &[], 0),
         process,
         options,
         stop,
         tell: &|_| (),
         done: AtomicU64::new(0),
         read_bytes: AtomicU64::new(0),
-        threads: Threads::default(),
+        threads: Threads::new(16),
         large: Large::default(),
         names: Vec::new(),
         cold: HashSet::new(),

@@ -4,11 +4,9 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use seekless::batch::Threads;
-
 use super::zeros::PIECE_BYTES;
 use crate::Stop;
-use crate::walk::{FileAt, FileClass, Left, Selection, each_file as each_below};
+use crate::walk::{FileAt, FileClass, Left, Selection, SmallFiles, each_file as each_below};
 
 /// Processes each file, several small ones at a time, and reports each result in the order in which the system lists
 /// the files; for a path that cannot be processed or listed, the reason. `Break` and `stop` end it.
@@ -18,7 +16,7 @@ pub fn each_file<T: Send>(
     work: impl Fn(&FileAt) -> T + Sync,
     mut tell: impl FnMut(&Path, Result<T, String>) -> ControlFlow<()>,
 ) -> Left {
-    let threads = Threads::default();
+    let threads = SmallFiles::new();
     let mut left = Left::default();
     let mut several_names = HashSet::new();
     let mut look = |file: &FileAt| {

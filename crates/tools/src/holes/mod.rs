@@ -27,6 +27,7 @@ pub use fill::{Filled, fill};
 pub use map::{HoleStretch, RunKind};
 pub use punch::{PunchRange, Punched, punch, punch_range};
 pub use show::{Shown, show};
+pub use zeros::{BUFFER_BYTES, PIECE_BYTES};
 
 /// The result of these jobs.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -84,7 +84,7 @@ impl Shared<'_> {
         after: &[u8],
         found: &mut Vec<TreeFinding>,
     ) -> Option<Part> {
-        let most = usize::try_from(self.plan.entries_ahead)
+        let most = usize::try_from(self.plan().entries_ahead)
             .unwrap_or(usize::MAX)
             .saturating_mul(PART);
         let directories = pair.borrowed();

@@ -46,6 +46,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::FileType;
+use seekless::plan::BatchPlan;
 use serde::Serialize;
 
 use crate::walk::Globs;
@@ -162,6 +163,9 @@ pub struct TreeSummary {
     /// Threads that met cold files and read them with `io_uring`.
     #[serde(skip)]
     pub rings: usize,
+    /// How small files were compared, if there were any.
+    #[serde(skip)]
+    pub batch: Option<BatchPlan>,
     /// The methods chosen for large files: method, reason, and number of files.
     #[serde(skip)]
     pub large: Vec<(String, String, u64)>,

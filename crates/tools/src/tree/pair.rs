@@ -17,7 +17,7 @@ use super::{ContentsDiffer, EntryDifference, TreeFinding, TreeOptions, TreeSide}
 use crate::Stop;
 
 /// Bytes of a read: few files are longer, and two such buffers stay in a processor's second cache.
-const BLOCK_BYTES: usize = 128 << 10;
+pub(super) const BLOCK_BYTES: usize = 128 << 10;
 
 /// Two open files, before they are read.
 pub(super) struct OpenedPair {

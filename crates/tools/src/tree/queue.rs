@@ -10,13 +10,14 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rustix::fs::FileType;
+use seekless::Scanner;
 use seekless::batch::Heads;
 use seekless::facts::ProcessFacts;
 use seekless::files::{FileId, kind_of, read_some};
-use seekless::plan::{self, BATCH, BatchPlan};
+use seekless::plan::{self, BATCH, BatchPlan, Scan};
 use seekless::walk::{Limit, Listing, open_root};
 
 use super::batch::{Matched, PairBatch, PairPiece, Pairs};
@@ -24,7 +25,7 @@ use super::directory::{Directory, ListProgress};
 use super::large::Large;
 use super::list::DIRECTORY_WEIGHT;
 use super::look::compare_with_none;
-use super::pair::{ComparedPair, Means, OpenedPair};
+use super::pair::{BLOCK_BYTES, ComparedPair, Means, OpenedPair};
 use super::tell::Teller;
 use super::{EntryDifference, TreeError, TreeFinding, TreeOptions, TreeSide, TreeSummary, TreeWatch};
 use crate::Stop;
@@ -35,7 +36,8 @@ const PAIRS_AHEAD: usize = 64 * BATCH;
 /// The state that all threads share.
 pub(super) struct Shared<'a> {
     pub options: TreeOptions<'a>,
-    pub plan: BatchPlan,
+    plan: BatchPlan,
+    asked: OnceLock<BatchPlan>,
     stop: &'a Stop,
     queue: Mutex<Queue>,
     changed: Condvar,
@@ -73,12 +75,28 @@ pub fn compare(
     stop: &Stop,
     watch: &mut dyn TreeWatch,
 ) -> Result<TreeSummary, TreeError> {
-    compare_by(plan::batch(&ProcessFacts::here()), [one, other], *options, stop, watch)
+    let process = ProcessFacts::here();
+    let ask = |pairs: usize| for_pairs(Scanner::batch_plan(one, &Scan::of_unknown(2 * pairs), &process));
+    let plan = for_pairs(plan::batch(&process));
+    compare_by(plan, Some(&ask), [one, other], *options, stop, watch)
 }
 
-/// The same by a given plan.
+/// How pairs of small files are compared: those in memory in one read of each, if they are not longer than most.
+pub(super) fn for_pairs(plan: BatchPlan) -> BatchPlan {
+    let [of_one, of_batch] = plan.head_bytes;
+    BatchPlan {
+        head_bytes: [of_one.max(BLOCK_BYTES), of_batch],
+        ..plan
+    }
+}
+
+/// Plans for a number of pairs.
+type Ask<'a> = &'a dyn Fn(usize) -> BatchPlan;
+
+/// The same by a given plan, or by the one that is asked for when the roots are listed.
 pub(super) fn compare_by(
     plan: BatchPlan,
+    ask: Option<Ask<'_>>,
     roots: [&Path; 2],
     mut options: TreeOptions<'_>,
     stop: &Stop,
@@ -97,6 +115,7 @@ pub(super) fn compare_by(
     let shared = Shared {
         options,
         plan,
+        asked: OnceLock::new(),
         stop,
         queue: Mutex::default(),
         changed: Condvar::new(),
@@ -131,7 +150,7 @@ pub(super) fn compare_by(
         return Ok(shared.summary());
     }
     let open = |path: &Path| open_root(path).map_err(|error| root_error(path, "open", error));
-    let limit = Limit::new(shared.plan.open_directories);
+    let limit = Limit::new(shared.plan().open_directories);
     let handles = [open(one)?, open(other)?];
     let mut root = Directory::root(handles, Path::new(""), &limit, ListProgress::default());
     if let Some(only) = only {
@@ -142,6 +161,9 @@ pub(super) fn compare_by(
         let _end = End(&shared);
         if root.own.claim() {
             shared.list(&root);
+        }
+        if let Some(ask) = ask {
+            shared.asked.get_or_init(|| ask(shared.expected_pairs()));
         }
         for _ in 0..shared.threads_for_roots() {
             let shared = &shared;
@@ -175,6 +197,20 @@ fn root_error(path: &Path, action: &'static str, source: std::io::Error) -> Tree
 }
 
 impl Shared<'_> {
+    pub fn plan(&self) -> &BatchPlan {
+        self.asked.get().unwrap_or(&self.plan)
+    }
+
+    /// The pairs in the roots, or enough if there are directories below.
+    fn expected_pairs(&self) -> usize {
+        let queue = self.lock();
+        if queue.directories.is_empty() {
+            queue.waiting_pairs
+        } else {
+            PAIRS_AHEAD
+        }
+    }
+
     pub fn means(&self) -> Means<'_> {
         Means {
             options: self.options,
@@ -205,6 +241,7 @@ impl Shared<'_> {
     fn summary(&self) -> TreeSummary {
         TreeSummary {
             large: self.large.used(),
+            batch: Some(self.plan().clone()),
             ..self.so_far()
         }
     }
@@ -212,9 +249,9 @@ impl Shared<'_> {
     /// The number of threads that have work after the roots are listed.
     fn threads_for_roots(&self) -> usize {
         let queue = self.lock();
-        let most = self.plan.threads;
+        let most = self.plan().threads;
         if queue.directories.is_empty() {
-            queue.waiting_pairs.div_ceil(self.plan.batch).min(most)
+            queue.waiting_pairs.div_ceil(self.plan().batch).min(most)
         } else {
             most
         }
@@ -225,7 +262,7 @@ impl Shared<'_> {
     }
 
     fn work(&self) {
-        let (mut heads, mut batch) = (Heads::new(&self.plan), PairBatch::new(self));
+        let (mut heads, mut batch) = (Heads::new(self.plan()), PairBatch::new(self));
         while let Some(job) = self.next() {
             match job {
                 Job::List(directory) => self.list(&directory),
@@ -242,7 +279,7 @@ impl Shared<'_> {
                 return None;
             }
             let may_list =
-                queue.waiting_pairs < PAIRS_AHEAD && self.untold.load(Ordering::Relaxed) < self.plan.entries_ahead;
+                queue.waiting_pairs < PAIRS_AHEAD && self.untold.load(Ordering::Relaxed) < self.plan().entries_ahead;
             if may_list && let Some(directory) = queue.directories.pop() {
                 if directory.own.claim() {
                     return Some(Job::List(directory));
@@ -250,7 +287,7 @@ impl Shared<'_> {
                 continue;
             }
             if queue.waiting_pairs > 0 {
-                return Some(Job::Compare(queue.take(self.plan.batch)));
+                return Some(Job::Compare(queue.take(self.plan().batch)));
             }
             queue.waiting_threads += 1;
             queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
@@ -261,7 +298,7 @@ impl Shared<'_> {
     /// Notes that a directory was reported, which makes room for others.
     pub fn told(&self, entries: u64) {
         let before = self.untold.fetch_sub(entries + DIRECTORY_WEIGHT, Ordering::Relaxed);
-        if before >= self.plan.entries_ahead {
+        if before >= self.plan().entries_ahead {
             drop(self.lock());
             self.changed.notify_all();
         }
@@ -275,7 +312,7 @@ impl Shared<'_> {
         listing: Listing,
         children: Vec<Arc<Directory>>,
     ) {
-        let batches = pairs.len().div_ceil(BATCH);
+        let batches = pairs.len().div_ceil(self.plan().batch);
         let mut queue = self.lock();
         if queue.is_ended {
             return;

@@ -7,13 +7,15 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rustix::fs::OFlags;
+use seekless::Scanner;
 use seekless::batch::{Each, Failed, Heads};
 use seekless::facts::ProcessFacts;
-use seekless::plan;
+use seekless::plan::Scan;
 use serde::Serialize;
 
 use super::large::Large;
-use super::pair::{ComparedPair, Means, OpenedPair};
+use super::pair::{BLOCK_BYTES, ComparedPair, Means, OpenedPair};
+use super::queue::for_pairs;
 use super::{TreeError, TreeFinding, TreeOptions};
 use crate::Stop;
 use crate::walk::{FileAt, Selection, StatFacts};
@@ -58,6 +60,13 @@ pub fn same_size(root: &Path, stop: &Stop, failed: &mut dyn FnMut(&Path, &str)) 
     let groups = groups(root, stop, &mut result, failed);
     let groups = groups.values().filter(|files| files.len() > 1);
     result.sizes = groups.clone().count() as u64;
+    // Their beginnings, as far as the kernel reads ahead.
+    let files = groups.clone().map(Vec::len).sum::<usize>() as u64;
+    let asked = Scan {
+        files,
+        bytes: files * 2 * BLOCK_BYTES as u64,
+        resident: None,
+    };
     let mut pairs = Pairs {
         means: Means {
             options: TreeOptions::default(),
@@ -69,7 +78,8 @@ pub fn same_size(root: &Path, stop: &Stop, failed: &mut dyn FnMut(&Path, &str)) 
         failed,
     };
     let of_first = groups.flat_map(|files| files[1..].iter().map(|other| [&files[0], other]));
-    Heads::new(&plan::batch(&ProcessFacts::here())).read(of_first, &mut pairs);
+    let batch = Scanner::batch_plan(root, &asked, &ProcessFacts::here());
+    Heads::new(&for_pairs(batch)).read(of_first, &mut pairs);
     let mut result = pairs.result;
     result.is_stopped = stop.is_stopped();
     Ok(result)

@@ -1,11 +1,14 @@
 //! Processing all files below a path: several small ones at a time, reported in the order of the walk, in bounded
 //! memory.
 
+use std::cell::OnceCell;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
+use seekless::Scanner;
 use seekless::batch::Threads;
-use seekless::plan::FILES_AHEAD;
+use seekless::facts::ProcessFacts;
+use seekless::plan::{self, FEWEST_TO_ASK, FILES_AHEAD, Scan};
 use seekless::walk::{FileAt, Walk};
 
 use super::Left;
@@ -21,6 +24,39 @@ pub(crate) enum FileClass {
     Repeated,
 }
 
+/// Threads for the small files of a job: for many, as many as the plan for reading them says.
+pub(crate) struct SmallFiles {
+    process: ProcessFacts,
+    few: Threads,
+    many: OnceCell<Threads>,
+}
+
+impl SmallFiles {
+    pub fn new() -> Self {
+        // Each thread works on one file at a time.
+        let process = ProcessFacts::without_rings();
+        Self {
+            few: Threads::new(plan::batch(&process).threads),
+            many: OnceCell::new(),
+            process,
+        }
+    }
+
+    fn map<T: Send>(&self, files: &[FileAt], one: impl Fn(&FileAt) -> T + Sync) -> Vec<T> {
+        let planned = || {
+            let many = Scan::of_unknown(files.len());
+            Threads::new(Scanner::batch_plan(files[0].path(), &many, &self.process).threads)
+        };
+        let are_few = files.len() < FEWEST_TO_ASK as usize;
+        let threads = if are_few {
+            &self.few
+        } else {
+            self.many.get_or_init(planned)
+        };
+        threads.map(files, one)
+    }
+}
+
 /// The result of a file, or a path that could not be listed, and why.
 pub(crate) type FileResult<'a, T> = Result<(&'a FileAt, T), (PathBuf, String)>;
 
@@ -31,7 +67,7 @@ pub(crate) type Tell<'a, T> = &'a mut dyn FnMut(&mut Left, FileResult<'_, T>) ->
 /// reported.
 pub(crate) fn each_file<T: Send>(
     walk: &mut Walk<SelectionRules<'_>>,
-    threads: &Threads,
+    threads: &SmallFiles,
     look: &mut dyn FnMut(&FileAt) -> FileClass,
     work: &(dyn Fn(&FileAt) -> T + Sync),
     tell: Tell<'_, T>,

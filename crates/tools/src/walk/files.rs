@@ -317,7 +317,7 @@ mod tests {
         std::fs::write(place.path().join("file"), "content").unwrap();
         let selection = Selection::new([place.path()], true);
         let process = seekless::facts::ProcessFacts::here();
-        let plan = seekless::plan::duplicates(&process, &[], 0).batch;
+        let plan = seekless::plan::batch(&process);
         let found = Files::list(&selection, &Filter::default(), false, &plan, &Stop::default(), &|_| ());
         let mut files = found.files;
         assert!(files.open(0).is_ok());

@@ -12,7 +12,7 @@ mod pattern;
 mod selection;
 
 pub(crate) use all::{GONE, Unlisted, Visited, WalkFound};
-pub(crate) use each::{FileClass, each_file};
+pub(crate) use each::{FileClass, SmallFiles, each_file};
 pub(crate) use files::{CHANGED, Files, Listed};
 pub use filter::{Filter, Globs, expanded, plain_path};
 pub(crate) use filter::{Named, is_in_trash};

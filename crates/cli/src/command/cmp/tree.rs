@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use clap::Parser;
+use seekless::Scanner;
 use seekless::facts::ProcessFacts;
 use seekless::plan::{self, Scan};
-use seekless::{Operation, Reader};
 use seekless_results::{bytes, visible};
 use seekless_tools::Stop;
 use seekless_tools::tree::{self, TreeOptions, TreeSummary};
@@ -21,8 +21,8 @@ use crate::command::profile::NoProfile;
 use crate::command::values::JsonOptions;
 use crate::command::{Failure, raise_open_files, standard_input, unless_stopped};
 use crate::show::{
-    Activity, Cleared, Differences, Form, LINE, explained, files, show_same_size, stderr, stdout, tell_why,
-    visible_path,
+    Activity, Cleared, Differences, Form, LINE, explained, files, planned_batches, show_same_size, stderr, stdout,
+    tell_why, visible_path,
 };
 use crate::signals::{Caught, stopping};
 
@@ -170,7 +170,7 @@ fn same_size(root: &Path, json: bool, stop: &Stop, caught: &Caught) -> Result<Ex
 }
 
 fn explain(root: &Path, summary: &TreeSummary, took: Duration) {
-    let batch = plan::batch(&ProcessFacts::here());
+    let Some(batch) = &summary.batch else { return };
     let rings = if summary.rings > 0 {
         format!(
             "{} of them met files that were not in memory, and read up to {} of these in one io_uring call, so that \
@@ -185,17 +185,17 @@ fn explain(root: &Path, summary: &TreeSummary, took: Duration) {
     };
     let why = format!(
         "{} threads listed directories ahead and compared files in batches of up to {}, in the order of their inodes; \
-         {rings}",
-        batch.threads, batch.batch
+         {rings}{}",
+        batch.threads,
+        batch.batch,
+        planned_batches(batch)
     );
     let scan = Scan {
-        operation: Operation::Compare,
-        files: summary.files,
-        bytes: summary.bytes,
+        files: 2 * summary.files,
+        bytes: 2 * summary.bytes,
         resident: None,
-        threads: batch.threads,
     };
-    let plan = Reader::plan_many(root, &scan).ok();
+    let plan = Scanner::plan(root, &scan, &ProcessFacts::here()).ok();
     tell_why("cmp", &explained("batches", &why, plan.as_ref(), Some(took)));
     for (method, why, number) in &summary.large {
         let why = format!("{why}; {} of {} or more", files(*number), bytes(plan::LARGE_BYTES));

@@ -16,9 +16,10 @@ use anyhow::{Context, anyhow};
 use clap::{ArgGroup, Args, Subcommand};
 use etcetera::BaseStrategy as _;
 use regex::bytes::Regex;
+use seekless::Scanner;
+use seekless::facts::ProcessFacts;
 use seekless::method::parse_size;
 use seekless::plan::{self, Scan};
-use seekless::{Operation, Reader};
 use seekless_results::bytes;
 use seekless_tools::Stop;
 use seekless_tools::dupes::act::Action;
@@ -29,8 +30,8 @@ use seekless_tools::walk::{Filter, Globs, Selection, plain_path};
 use super::values::{JsonOptions, one_of};
 use super::{Failure, raise_open_files, standard_input, unless_printed, unless_stopped};
 use crate::show::{
-    Activity, Amount, DuplicatesForm, JsonForm, LINE, counted, explained, seconds, show_duplicates, show_failures,
-    stderr, tell_why, visible_path,
+    Activity, Amount, DuplicatesForm, JsonForm, LINE, counted, explained, planned_batches, seconds, show_duplicates,
+    show_failures, stderr, tell_why, visible_path,
 };
 use crate::signals::stopping;
 use act::Searched;
@@ -398,17 +399,16 @@ fn explain(path: &Path, found: &FoundDuplicates, took: Duration) {
     let threads = counted(plan.batch.threads as u64, "thread");
     let why = format!(
         "{}; directories were listed in {listing}, and sizes grouped in {grouping}; {threads} read the beginnings of files of \
-         the same size in the order of {order} in {reading}; files with equal beginnings were compared in {comparing}",
-        plan.why
+         the same size in the order of {order} in {reading}; files with equal beginnings were compared in {comparing}{}",
+        plan.why,
+        planned_batches(&plan.batch)
     );
     let scan = Scan {
-        operation: Operation::Read,
         files: found.read_files,
         bytes: found.read_bytes,
         resident: None,
-        threads: plan.batch.threads,
     };
-    let scan = Reader::plan_many(path, &scan).ok();
+    let scan = Scanner::plan(path, &scan, &ProcessFacts::here()).ok();
     tell_why("dupes", &explained(method, &why, scan.as_ref(), Some(took)));
     for (method, why, number) in &found.large {
         let why = format!(

@@ -8,7 +8,11 @@ use std::time::Duration;
 use super::*;
 use crate::facts::ProcessFacts;
 use crate::plan;
-use crate::plan::{HEAD_BYTES, READ_BYTES};
+
+/// The block of the usual method.
+const HEAD_BYTES: usize = 16 << 10;
+/// What is read of a file that is in memory.
+const READ_BYTES: usize = 128 << 10;
 
 /// The bytes that were returned of each file, by its number.
 #[derive(Default)]
@@ -69,7 +73,10 @@ fn evict(path: &Path) {
 
 /// By `RWF_NOWAIT` and by the clock, with and without rings, in batches of several sizes.
 fn plans() -> Vec<BatchPlan> {
-    let here = plan::batch(&ProcessFacts::here());
+    let here = BatchPlan {
+        head_bytes: [READ_BYTES, HEAD_BYTES],
+        ..plan::batch(&ProcessFacts::here())
+    };
     let mut plans = Vec::new();
     for asks_not_to_wait in [true, false] {
         for has_rings in [here.has_rings, false] {
@@ -79,7 +86,7 @@ fn plans() -> Vec<BatchPlan> {
                     batch,
                     asks_not_to_wait,
                     patience,
-                    ..here
+                    ..here.clone()
                 });
             }
         }

@@ -2,7 +2,7 @@ use std::path::PathBuf;
 
 use seekless_record::{Curve, CurvePoint, Interval, PROFILE_VERSION, Profile, ProfileHead, Revision, StorageId};
 
-use super::super::{compare, copy, read, write};
+use super::super::{BatchPlan, Scan, compare, copy, read, scan, write};
 use super::*;
 
 /// A profile with these times for a MiB, in milliseconds; each method takes time in proportion to the size.
@@ -75,6 +75,7 @@ fn facts(curves: &[(&str, Cache, f64)], resident: f64) -> Facts {
 
 fn task(durability: Durability) -> Task {
     Task {
+        files: 1,
         bytes: 1 << 20,
         durability,
     }
@@ -164,6 +165,7 @@ fn of_methods_that_hardly_differ_the_simplest_is_used_that_leaves_the_file_cache
 fn what_no_curve_covers_is_planned_as_without_a_profile() {
     let mut facts = facts(&READS, 0.0);
     let far = Task {
+        files: 1,
         bytes: 1 << 40,
         durability: Durability::None,
     };
@@ -217,6 +219,7 @@ fn a_profile_plans_comparisons_on_one_device_only() {
         (file.bytes, file.allocated_bytes) = (64 << 20, 64 << 20);
     }
     let task = Task {
+        files: 1,
         bytes: 64 << 20,
         durability: Durability::None,
     };
@@ -282,4 +285,62 @@ fn the_sizes_at_which_the_method_changes_are_told() {
     let direct = found[1].method;
     assert!(curve[0].of(&direct).unwrap() > 1.0 && found[1].of(&direct).unwrap() < 1.0);
     assert_eq!((curve[0].bytes, curve.last().unwrap().bytes), (1 << 10, 1 << 30));
+}
+
+const SCANS: [(&str, Cache, f64); 6] = [
+    ("scan/sync", Cache::Cold, 30.0),
+    ("scan/sync,threads=8", Cache::Cold, 12.0),
+    ("scan/io_uring,threads=4", Cache::Cold, 8.0),
+    ("scan/sync", Cache::Warm, 2.0),
+    ("scan/sync,threads=8", Cache::Warm, 3.0),
+    ("scan/io_uring,threads=4", Cache::Warm, 3.0),
+];
+
+#[test]
+fn small_files_are_read_as_was_measured_and_within_the_limits_of_the_process() {
+    let many = |files, resident| Scan {
+        files,
+        bytes: files * 8192,
+        resident,
+    };
+    let with_rings = |has_rings| {
+        let mut facts = facts(&SCANS, 0.0);
+        facts.process.has_rings = has_rings;
+        facts
+    };
+    let plan = |files, resident, has_rings| scan(&many(files, resident), &with_rings(has_rings));
+    let cold = plan(1000, Some(0.0), true);
+    assert_eq!(cold.method.to_string(), "scan/io_uring,threads=4,depth=32,block=16K");
+    assert!(
+        cold.why
+            .contains("if the files were in the page cache, scan/sync,block=16K would"),
+        "{}",
+        cold.why
+    );
+    // 8 ms for a MiB, 1000 times for 8 KiB.
+    let seconds = cold.predicted.value.as_secs_f64();
+    assert!((seconds - 1000.0 * 8e-3 / 128.0).abs() < 1e-6, "{seconds}");
+    assert_eq!(
+        plan(1000, Some(0.0), false).method.to_string(),
+        "scan/sync,threads=8,block=16K"
+    );
+    assert_eq!(plan(1000, Some(1.0), true).method.to_string(), "scan/sync,block=16K");
+    let unknown = plan(1000, None, true);
+    assert_eq!(unknown.method, cold.method);
+    assert!(unknown.predicted.low < unknown.predicted.value && unknown.predicted.high == cold.predicted.high);
+    let batch = BatchPlan::of(cold, &with_rings(true).process);
+    assert_eq!((batch.threads, batch.batch, batch.has_rings), (4, 32, true));
+    assert!(batch.why.is_some());
+    let limited = ProcessFacts {
+        open_files_max: 48,
+        ..with_rings(true).process
+    };
+    let batch = BatchPlan::of(unknown, &limited);
+    assert_eq!((batch.threads, batch.batch), (3, 1));
+    // What only opens files was not measured.
+    let opened = Scan {
+        bytes: 0,
+        ..many(1000, Some(0.0))
+    };
+    assert!(!scan(&opened, &with_rings(true)).is_certain);
 }

@@ -26,7 +26,7 @@ impl TreeWatch for Told {
 }
 
 fn here() -> BatchPlan {
-    plan::batch(&ProcessFacts::here())
+    super::queue::for_pairs(plan::batch(&ProcessFacts::here()))
 }
 
 /// Few and small of everything, so that every limit is met; nothing counts as resident, so that every file goes through a ring.
@@ -49,6 +49,6 @@ fn told(
     options: TreeOptions<'_>,
 ) -> (TreeSummary, Vec<(PathBuf, TreeFinding)>) {
     let mut told = Told::default();
-    let summary = compare_by(plan, [one, other], options, &Stop::default(), &mut told).unwrap();
+    let summary = compare_by(plan, None, [one, other], options, &Stop::default(), &mut told).unwrap();
     (summary, told.0)
 }

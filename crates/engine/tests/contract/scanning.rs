@@ -1,0 +1,124 @@
+//! Reading many small files.
+
+use std::fs::{self, File};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use seekless::cache::CachedFile;
+use seekless::method::Operation;
+use seekless::{Chunk, Consumer, Error, Method, ScanFile, Scanner};
+
+use super::{directories, file_of, methods, sample, sizes, with_block};
+
+/// Keeps the bytes of a file, which must come in order.
+#[derive(Default)]
+struct Kept(Mutex<Vec<u8>>);
+
+impl Consumer for Kept {
+    fn data(&self, offset: u64, chunk: Chunk<'_>) -> ControlFlow<()> {
+        let mut kept = self.0.lock().unwrap();
+        assert_eq!(offset, kept.len() as u64);
+        chunk.for_each_slice(|_, bytes| {
+            kept.extend_from_slice(bytes);
+            ControlFlow::Continue(())
+        })
+    }
+}
+
+/// What a method finds in files of these sizes.
+fn scanned(method: &Method, files: &[(PathBuf, u64)]) -> seekless::Result<(u64, Vec<Vec<u8>>)> {
+    let kept: Vec<Kept> = files.iter().map(|_| Kept::default()).collect();
+    let files = files.iter().zip(&kept).map(|((path, bytes), consumer)| ScanFile {
+        path,
+        bytes: *bytes,
+        consumer,
+    });
+    let done = Scanner::prepare(method)?.scan(&files.collect::<Vec<_>>())?;
+    Ok((
+        done.bytes,
+        kept.into_iter().map(|kept| kept.0.into_inner().unwrap()).collect(),
+    ))
+}
+
+/// Files around the edges of blocks, several times, so that there are batches of them.
+fn files(directory: &tempfile::TempDir, block_bytes: u64) -> Vec<(PathBuf, u64)> {
+    let of_block = sizes(block_bytes).into_iter().chain([0, 1, 200_000]);
+    let many = of_block.cycle().take(100).enumerate();
+    let made = many.map(|(number, bytes)| {
+        let content = sample(bytes as usize + number);
+        let path = file_of(directory, &number.to_string(), &content[number..]);
+        (path, bytes)
+    });
+    made.collect()
+}
+
+fn evict(path: &Path) {
+    File::open(path).unwrap().sync_all().unwrap();
+    CachedFile::open(path).unwrap().drop_pages().unwrap();
+}
+
+#[test]
+fn every_method_scans_what_std_reads_whether_files_are_in_memory_or_not() {
+    for directory in directories() {
+        for method in methods(Operation::Scan, directory.path()) {
+            for block_bytes in [4 << 10, 16 << 10] {
+                let method = with_block(&method, block_bytes).unwrap();
+                let files = files(&directory, block_bytes);
+                let expected: Vec<Vec<u8>> = files.iter().map(|(path, _)| fs::read(path).unwrap()).collect();
+                for cold_every in [1, 3, usize::MAX] {
+                    files.iter().step_by(cold_every).for_each(|(path, _)| evict(path));
+                    let (bytes, found) = scanned(&method, &files).unwrap();
+                    assert!(found == expected, "{method}, every {cold_every} cold");
+                    assert_eq!(bytes, files.iter().map(|(_, bytes)| bytes).sum::<u64>(), "{method}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_scan_ends_with_the_file_that_is_missing_or_shorter_than_it_was() {
+    for directory in directories() {
+        for method in methods(Operation::Scan, directory.path()) {
+            let mut files = files(&directory, 4 << 10);
+            files[70].1 += 1;
+            let error = scanned(&method, &files).unwrap_err();
+            assert!(
+                matches!(&error, Error::Resized { path, .. } if *path == files[70].0),
+                "{method}: {error}"
+            );
+            files[70].1 -= 1;
+            fs::remove_file(&files[7].0).unwrap();
+            let error = scanned(&method, &files).unwrap_err();
+            assert!(
+                error.to_string().contains(files[7].0.to_str().unwrap()),
+                "{method}: {error}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_scan_of_nothing_and_a_consumer_that_has_enough_are_no_errors() {
+    struct Enough;
+    impl Consumer for Enough {
+        fn data(&self, _offset: u64, _chunk: Chunk<'_>) -> ControlFlow<()> {
+            ControlFlow::Break(())
+        }
+    }
+    for directory in directories() {
+        let path = file_of(&directory, "file", &sample(300_000));
+        for method in methods(Operation::Scan, directory.path()) {
+            let mut scanner = Scanner::prepare(&method).unwrap();
+            assert_eq!(scanner.scan(&[]).unwrap().bytes, 0);
+            let file = ScanFile {
+                path: &path,
+                bytes: 300_000,
+                consumer: &Enough,
+            };
+            let done = scanner.scan(&[file; 50]).unwrap();
+            assert!(done.stopped && done.bytes < 50 * 300_000, "{method}");
+        }
+    }
+}
