@@ -75,6 +75,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_tmpfs_is_known_by_its_mount_point() {
+        let Ok(facts) = StorageFacts::of("/dev/shm") else { return };
+        if facts.file_system == "tmpfs" {
+            assert_eq!(identity(Path::new("/dev/shm"), &facts).uuid, None);
+        }
+    }
+
+    #[test]
     fn what_identifies_a_storage_is_the_same_without_its_other_facts() {
         let places = ["/", "/tmp", "/proc", "/dev/shm", "/boot"].map(Path::new);
         for place in places.into_iter().filter(|place| place.is_dir()) {
