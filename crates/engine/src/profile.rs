@@ -9,7 +9,6 @@ use std::io::ErrorKind;
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::string::FromUtf8Error;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -143,8 +142,7 @@ const ASKING_PART: f64 = 0.02;
 pub(crate) fn pays(device: u64, expected_ns: f64) -> bool {
     static NOT_ASKED_NS: Mutex<f64> = Mutex::new(0.0);
     let loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
-    let is_read = loaded.iter().any(|(known, _)| *known == device);
-    if is_read {
+    if loaded.iter().any(|(known, _)| *known == device) {
         return is_little(true, expected_ns);
     }
     let mut not_asked_ns = NOT_ASKED_NS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -206,13 +204,13 @@ impl CurveGroup {
             let parsed = (self.index..)
                 .zip(text[self.lines.clone()].lines())
                 .map(|(index, line)| Curve::from_line(line.as_bytes(), index).map(with_method));
-            parsed.collect::<Result<_, _>>().unwrap_or_else(|error| {
+            let tell = |error: &DocumentError| {
                 log::debug!(
-                    error = crate::full_text(&error),
+                    error = crate::full_text(error),
                     "planned without the curves of a profile"
                 );
-                Vec::new()
-            })
+            };
+            parsed.collect::<Result<_, _>>().inspect_err(tell).unwrap_or_default()
         })
     }
 }
@@ -314,9 +312,8 @@ impl StorageProfile {
         let text = text_of(path)?;
         let (head, lines) = ProfileHead::from_text(&text).map_err(damaged(path))?;
         let mut at = text.len() - lines.len();
-        // A line with another character is damaged.
-        let replaced = |error: FromUtf8Error| String::from_utf8_lossy(error.as_bytes()).into_owned();
-        let text = String::from_utf8(text).unwrap_or_else(replaced);
+        let text = String::from_utf8(text);
+        let text = text.map_err(|error| Unfit::Unreadable(path.to_owned(), io::Error::other(error)))?;
         let mut groups: Vec<CurveGroup> = Vec::new();
         for (index, line) in text[at..].split_inclusive('\n').enumerate() {
             let (from, start) = (at, line.split_inclusive('}').next().unwrap_or_default());

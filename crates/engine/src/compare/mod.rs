@@ -133,8 +133,8 @@ impl Comparer {
             .map(|(file, metadata)| FileFacts::of(metadata, Some(file)));
         let mut facts = Facts::assumed(found, ProcessFacts::without_rings());
         let paths = parts.each_ref().map(Part::path_to_measure);
-        facts.ask(&paths[0], request.bytes, request.durability);
-        if is_predicted || facts.has_profile() {
+        let is_known = facts.ask(&paths[0], request.bytes, request.durability);
+        if is_predicted || is_known {
             facts.claims(&paths[0]);
         }
         if is_predicted {

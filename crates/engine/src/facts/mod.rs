@@ -163,13 +163,22 @@ impl Facts {
         Ok(facts)
     }
 
-    /// Asks the profile of the storage of a path, if that takes little of the time of a task on one device.
+    /// Asks the profile of the storage of a path, if that takes little of the time of a task on one device: by the costs, that of the
+    /// fastest method. Returns whether one was found.
     #[cfg(feature = "profile")]
-    pub(crate) fn ask(&mut self, path: &Path, bytes: u64, durability: Durability) {
+    pub(crate) fn ask(&mut self, path: &Path, bytes: u64, durability: Durability) -> bool {
         let [one, other] = self.files;
-        if one.device == other.device && profile::pays(one.device, self.expected_ns(bytes, durability)) {
+        let absent = |file: &FileFacts| bytes.min(file.allocated_bytes) as f64 * (1.0 - file.resident_part());
+        let absent_bytes = absent(&one).max(absent(&other));
+        let costs = &self.costs;
+        let mut expected_ns = costs.map_byte_ns.value * bytes as f64 + costs.fetch_byte_ns.value * absent_bytes;
+        if durability != Durability::None {
+            expected_ns += costs.flush_ns.value + costs.device_byte_ns.value * bytes as f64;
+        }
+        if one.device == other.device && profile::pays(one.device, expected_ns) {
             self.profile = profile::of_device(path, one.device);
         }
+        self.profile.is_some()
     }
 
     /// Nothing was measured earlier.
@@ -179,27 +188,7 @@ impl Facts {
         clippy::needless_pass_by_ref_mut,
         reason = "with profiles, it adds one"
     )]
-    pub(crate) fn ask(&mut self, _path: &Path, _bytes: u64, _durability: Durability) {}
-
-    /// The time of a task by the costs, if the fastest method does it.
-    #[cfg(feature = "profile")]
-    fn expected_ns(&self, bytes: u64, durability: Durability) -> f64 {
-        let costs = &self.costs;
-        let absent = |file: &FileFacts| bytes.min(file.allocated_bytes) as f64 * (1.0 - file.resident_part());
-        let absent_bytes = self.files.iter().map(absent).fold(0.0, f64::max);
-        let (flush_ns, device_byte_ns) = match durability {
-            Durability::None => (0.0, 0.0),
-            _ => (costs.flush_ns.value, costs.device_byte_ns.value),
-        };
-        let byte_ns = costs.map_byte_ns.value + device_byte_ns;
-        flush_ns + byte_ns * bytes as f64 + costs.fetch_byte_ns.value * absent_bytes
-    }
-
-    /// Whether a profile was found.
-    pub(crate) fn has_profile(&self) -> bool {
-        #[cfg(feature = "profile")]
-        return self.profile.is_some();
-        #[cfg(not(feature = "profile"))]
+    pub(crate) fn ask(&mut self, _path: &Path, _bytes: u64, _durability: Durability) -> bool {
         false
     }
 

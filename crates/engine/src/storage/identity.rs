@@ -76,7 +76,9 @@ mod tests {
 
     #[test]
     fn a_tmpfs_is_known_by_its_mount_point() {
-        let Ok(facts) = StorageFacts::of("/dev/shm") else { return };
+        let Ok(facts) = StorageFacts::of("/dev/shm") else {
+            return;
+        };
         if facts.file_system == "tmpfs" {
             assert_eq!(identity(Path::new("/dev/shm"), &facts).uuid, None);
         }
