@@ -43,7 +43,7 @@ const RUNS: [&str; 3] = [
 #[test]
 fn experiments_and_files_are_offered_to_bench() {
     let place = Place::new();
-    assert_eq!(offered(&place, "bench re"), ["read", ":files .toml"]);
+    assert_eq!(offered(&place, "bench re"), ["read", "read-ahead", ":files .toml"]);
     assert!(offered(&place, "bench read ").contains(&"methods-2014".to_owned()));
 }
 
@@ -199,7 +199,10 @@ fn bash_completes_what_it_splits_into_words() {
     let place = Place::new();
     place.file("my own.toml", b"");
     place.file("other.txt", b"");
-    assert_eq!(in_bash(&place, &["seekless", "bench", "re"], "re"), ["read"]);
+    assert_eq!(
+        in_bash(&place, &["seekless", "bench", "re"], "re"),
+        ["read", "read-ahead"]
+    );
     assert_eq!(
         in_bash(&place, &["seekless", "bench", "m"], "m"),
         ["methods-2014", "my\\ own.toml"]
