@@ -73,25 +73,35 @@ pub fn regrets_of(run: &Run, runs: &[Run], left_out: LeftOut) -> Vec<ContestRegr
     regrets.collect()
 }
 
-/// The logarithms of seconds of each method for a file, with the set-up that a tool has for each, by round; `None` with fewer than six rounds that two methods share.
+/// The logarithms of seconds of each method for a file, or all of a scan, with the set-up that a tool has for it, by round; `None` with fewer than six rounds that two methods share.
 type Rounds = BTreeMap<String, BTreeMap<u32, f64>>;
 
 fn rounds(run: &Run, index: usize) -> Option<Rounds> {
     let mut rounds = Rounds::new();
-    let files = f64::from(run.contests[index].files.max(1));
+    let contest = &run.contests[index];
+    let part = f64::from(files_together(contest)) / f64::from(contest.files.max(1));
     for trial in run
         .trials
         .iter()
         .filter(|trial| trial.contest == index && trial.valid && trial.seconds > 0.0)
     {
-        let entry = &run.contests[index].entries[trial.entry];
+        let entry = &contest.entries[trial.entry];
         if entry.choice().is_some_and(|choice| choice.method().is_some()) {
             let own = rounds.entry(entry.name().into_owned()).or_default();
-            own.insert(trial.round, (trial.seconds / files + trial.setup_seconds).ln());
+            own.insert(trial.round, (trial.seconds * part + trial.setup_seconds).ln());
         }
     }
     let enough = rounds.values().filter(|own| own.len() >= 6).count();
     (enough >= 2).then_some(rounds)
+}
+
+/// How many of a contest's files are planned together.
+fn files_together(contest: &Contest) -> u32 {
+    if contest.operation == Operation::Scan {
+        contest.files.max(1)
+    } else {
+        1
+    }
 }
 
 /// The method that was planned for a contest, and its regrets, if the profile covers it.
@@ -159,6 +169,7 @@ fn planned(profile: Profile, contest: &Contest, conditions: Conditions) -> Optio
     };
     let process = ProcessFacts {
         can_map: true,
+        has_rings: true,
         ..ProcessFacts::without_rings()
     };
     let facts = Facts {
@@ -166,20 +177,14 @@ fn planned(profile: Profile, contest: &Contest, conditions: Conditions) -> Optio
         ..Facts::assumed([file; 2], process)
     };
     let task = Task {
-        files: 1,
+        files: files_together(contest).into(),
         bytes: contest.size_bytes,
         durability: contest.durability,
     };
     if plan::alternatives(contest.operation, &task, &facts).len() < 2 {
         return None;
     }
-    Some(match contest.operation {
-        Operation::Write => plan::write(&task, &facts),
-        Operation::Copy => plan::copy(&task, &facts),
-        Operation::Compare => plan::compare(&task, &facts),
-        Operation::Read => plan::read(&task, &facts),
-        Operation::Update | Operation::Scan => return None,
-    })
+    (contest.operation != Operation::Update).then(|| plan::plan(contest.operation, &task, &facts))
 }
 
 /// The time of a method over that of the best, less one: the best is picked in one half of the rounds, and both are scored in the

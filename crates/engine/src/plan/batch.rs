@@ -6,7 +6,7 @@ use std::time::Duration;
 use seekless_method::{Durability, MechanismId, Method, Operation, ScanMechanism};
 
 use super::cost::{Amounts, Of};
-use super::{Plan, Predicted, Task, from_profile, resident, usual};
+use super::{Plan, Predicted, Task, Unit, from_profile, resident, usual};
 use crate::facts::{Facts, ProcessFacts};
 
 /// Files to read, many of which are small.
@@ -111,7 +111,13 @@ pub fn scan(scan: &Scan, facts: &Facts) -> Plan {
             value: half.predicted.value,
             high: cold.predicted.high,
         };
-        return Plan { predicted, ..cold };
+        // That none is there is only supposed.
+        let facts = cold.facts.into_iter().filter(|known| known.unit != Unit::Part);
+        return Plan {
+            predicted,
+            facts: facts.collect(),
+            ..cold
+        };
     };
     at(resident)
 }

@@ -327,6 +327,11 @@ fn small_files_are_read_as_was_measured_and_within_the_limits_of_the_process() {
     assert_eq!(plan(1000, Some(1.0), true).method.to_string(), "scan/sync,block=16K");
     let unknown = plan(1000, None, true);
     assert_eq!(unknown.method, cold.method);
+    assert_eq!(
+        (unknown.facts.len(), cold.facts.len()),
+        (0, 1),
+        "it is not known that none is in memory"
+    );
     assert!(unknown.predicted.low < unknown.predicted.value && unknown.predicted.high == cold.predicted.high);
     let batch = BatchPlan::of(cold, &with_rings(true).process);
     assert_eq!((batch.threads, batch.batch, batch.has_rings), (4, 32, true));
