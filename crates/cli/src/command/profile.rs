@@ -10,7 +10,7 @@ use seekless::profile::{
     OF_SYSTEM, StorageProfile, Unfit, directories, directory_of_borrowed, own_directory, without_profiles,
 };
 use seekless_lab::store::import_profile;
-use seekless_record::Storage;
+use seekless_record::{DocumentError, Storage};
 use seekless_results::{plural, visible};
 
 use super::{Failure, unless_failed};
@@ -186,6 +186,7 @@ fn found(path: &Path) -> anyhow::Result<StorageProfile> {
     found.map_err(|why| {
         let next = match why {
             Unfit::Missing => "; `seekless bench` measures it",
+            Unfit::Document(_, DocumentError::Older { .. }) => "; `seekless bench` makes it again",
             Unfit::Document(..) => "; remove the file, and `seekless bench` makes it again",
             _ => "",
         };
