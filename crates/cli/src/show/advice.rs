@@ -76,19 +76,26 @@ pub fn show_advice(
     let certainty = if advice.is_measured {
         "the times were measured on another storage, so their bounds are wider".to_owned()
     } else {
-        certainty(&advice.plan, advice.alternatives.len())
+        certainty(&advice.plan, &advice.alternatives)
     };
     page.labelled(BOLD, "How sure", 9, &certainty)?;
     page.labelled(BOLD, "Next", 9, &next_bench(asked, advice.bytes))
 }
 
-/// How sure a plan is that rests on costs, and of how many methods.
-fn certainty(plan: &Plan, considered: usize) -> String {
-    let method = match considered {
+/// How sure a plan is that rests on costs. `considered` are the methods that it chose from, the fastest first.
+fn certainty(plan: &Plan, considered: &[(Method, Predicted)]) -> String {
+    let fastest = considered.first().map_or(plan.predicted, |(_, predicted)| *predicted);
+    let is_fastest = plan.predicted.value <= fastest.value;
+    let method = match considered.len() {
+        // Updates are planned without what the device takes, as measuring that takes longer than a small update.
+        _ if !is_fastest && plan.method.operation() == Operation::Update => {
+            "the method may not be the fastest: the plan counts calls and bytes, but the times also contain waits for the device"
+        }
         0 | 1 => {
             "the method was not compared with others: without a profile, it is the only one for this size and cache state"
         }
         _ if plan.is_certain => "the method would be the same at every plausible cost",
+        _ if !is_fastest => "the method is simpler than the fastest of these, and takes hardly longer",
         _ => "the method is the best of these by the costs here",
     };
     let is_known = |known: &NamedFact| known.fact.source != Source::Assumed;
@@ -325,4 +332,50 @@ pub fn profile_page(found: &StorageProfile) -> String {
         }
     });
     profile_to_html(&profile, &profile_facts(found), &plots.collect::<Vec<_>>())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use seekless::facts::{Facts, FileFacts, ProcessFacts};
+    use seekless::plan::Task;
+
+    use super::*;
+
+    #[test]
+    fn how_sure_a_plan_is_depends_on_the_methods_that_were_compared_and_on_their_times() {
+        let facts = Facts::assumed([FileFacts::default(); 2], ProcessFacts::without_rings());
+        let task = Task {
+            bytes: 1 << 30,
+            files: 1,
+            durability: Durability::None,
+        };
+        let mut plan = seekless::plan::plan(Operation::Read, &task, &facts);
+        plan.is_certain = false;
+        let others = |methods: &[&str], milliseconds: u64| -> Vec<(Method, Predicted)> {
+            let value = plan.predicted.value + Duration::from_millis(milliseconds);
+            let predicted = Predicted {
+                value,
+                ..plan.predicted
+            };
+            methods.iter().map(|text| (text.parse().unwrap(), predicted)).collect()
+        };
+        let only = certainty(&plan, &others(&["read/sync"], 0));
+        assert!(
+            only.starts_with("the method was not compared") && only.ends_with("not all costs were measured"),
+            "{only}"
+        );
+        let best = certainty(&plan, &others(&["read/sync", "read/mmap"], 1));
+        assert!(best.starts_with("the method is the best of these"), "{best}");
+        let mut slower = plan.clone();
+        slower.predicted.value *= 2;
+        let behind = others(&["read/sync", "read/mmap"], 0);
+        assert!(certainty(&slower, &behind).starts_with("the method is simpler than the fastest"));
+        slower.method = "update/sync".parse().unwrap();
+        assert!(certainty(&slower, &behind).starts_with("the method may not be the fastest"));
+        slower.is_certain = true;
+        slower.predicted = plan.predicted;
+        assert!(certainty(&slower, &behind).starts_with("the method would be the same"));
+    }
 }
