@@ -593,6 +593,7 @@ mod tests {
         let curve = |conditions, method: &str| Curve {
             conditions,
             method: method.to_owned(),
+            level_deviation: 0.1,
             points: Vec::new(),
         };
         let profile = Profile {

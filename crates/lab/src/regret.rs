@@ -13,7 +13,7 @@ use seekless::method::{Operation, Setting};
 use seekless::plan::{self, Plan, Task, usual};
 use seekless::profile::StorageProfile;
 use seekless_record::{Cache, Conditions, Contest, Curve, Profile, Run};
-use seekless_results::{digest, is_one_sitting};
+use seekless_results::{ContestRegret, Regrets, digest, is_one_sitting};
 
 /// What is left out of the profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,32 +22,6 @@ pub struct LeftOut {
     pub size: bool,
     /// All runs of the run's sitting.
     pub sitting: bool,
-}
-
-/// What the plan for a contest costs.
-#[derive(Clone, Debug)]
-pub struct ContestRegret {
-    /// The index of the contest in its run.
-    pub contest: usize,
-    /// Whether the run itself decides it.
-    pub is_decided: bool,
-    /// The planned method, and what it costs; `None` if the profile does not cover the contest.
-    pub planned: Option<(Method, Regrets)>,
-}
-
-/// The time of a method over that of the best, less one, by who chose the method.
-#[derive(Clone, Copy, Debug)]
-pub struct Regrets {
-    /// The plan.
-    pub planned: f64,
-    /// The winner of the nearest size that the profile has.
-    pub nearest: f64,
-    /// Always the plain loop.
-    pub plain: f64,
-    /// The best of the other half of the rounds: no choice is better for certain.
-    pub oracle: f64,
-    /// The predicted time over the measured one.
-    pub predicted: f64,
 }
 
 /// The regrets of all contests of whole files in a run that have enough rounds, by the profile of other runs.
@@ -73,9 +47,10 @@ pub fn regrets_of(run: &Run, runs: &[Run], left_out: LeftOut) -> Vec<ContestRegr
     regrets.collect()
 }
 
-/// The logarithms of seconds of each method for a file, or all of a scan, with the set-up that a tool has for it, by round; `None` with fewer than six rounds that two methods share.
+/// The logarithms of seconds of each method for a file, or all of a scan, with the set-up that a tool has for it, by round.
 type Rounds = BTreeMap<String, BTreeMap<u32, f64>>;
 
+/// The rounds of a contest; `None` unless two methods have six.
 fn rounds(run: &Run, index: usize) -> Option<Rounds> {
     let mut rounds = Rounds::new();
     let contest = &run.contests[index];
@@ -111,7 +86,7 @@ fn regrets(
     contest: &Contest,
     conditions: Conditions,
     rounds: &Rounds,
-) -> Option<(Method, Regrets)> {
+) -> Option<(String, Regrets)> {
     let mut without = profile.clone();
     for curve in &mut without.curves {
         curve
@@ -141,8 +116,9 @@ fn regrets(
         plain: measured(&simple).and_then(|name| scored(&name)).unwrap_or(f64::NAN),
         oracle: oracle(rounds)?,
         predicted: plan.predicted.value.as_secs_f64() / value.exp(),
+        is_within_bounds: (plan.predicted.low.as_secs_f64()..=plan.predicted.high.as_secs_f64()).contains(&value.exp()),
     };
-    Some((plan.method, found))
+    Some((plan.method.to_string(), found))
 }
 
 /// The winner at the nearest size.
@@ -153,7 +129,7 @@ fn nearest(curves: &[Curve], bytes: u64, conditions: Conditions) -> Option<Strin
     let best = points.min_by(|(_, one), (_, other)| {
         far(one.bytes)
             .total_cmp(&far(other.bytes))
-            .then(one.seconds.median.total_cmp(&other.seconds.median))
+            .then(one.with_setup().total_cmp(&other.with_setup()))
     });
     best.map(|(curve, _)| curve.method.clone())
 }

@@ -77,6 +77,8 @@ documents! {
         pub conditions: Conditions,
         /// The method.
         pub method: String => Text::Method,
+        /// The standard deviation, between sittings, of the logarithm of what is common to the times of all methods.
+        pub level_deviation: f64 => Bounds::RATIO,
         /// At each measured size, ascending.
         pub points: Vec<CurvePoint>,
     }
@@ -85,7 +87,8 @@ documents! {
     pub struct CurvePoint {
         /// The size of a file.
         pub bytes: u64 => Bounds::POSITIVE,
-        /// The seconds that a file takes, from open to close, fsync included, with bounds for the next sitting.
+        /// The seconds that a file takes, from open to close, fsync included, with bounds for the next sitting, apart from what its
+        /// times have in common.
         pub seconds: Interval => Bounds::SECONDS,
         /// The standard deviation, between sittings, of their logarithm; with one sitting, the usual one.
         pub deviation: f64 => Bounds::RATIO,
@@ -137,8 +140,10 @@ impl Conditions {
 pub struct CurveTime {
     /// The logarithm of the seconds.
     pub log_seconds: f64,
-    /// Its standard error for the next sitting, that of interpolation included.
+    /// Its standard error for the next sitting, that of interpolation included, apart from what all methods have in common.
     pub error: f64,
+    /// The standard deviation of what they have in common.
+    pub level_deviation: f64,
     /// The part of the time that the processor works.
     pub cpu_part: f64,
     /// The seconds of set-up.
@@ -192,6 +197,7 @@ impl Curve {
         };
         Some(CurveTime {
             log_seconds,
+            level_deviation: self.level_deviation,
             error: between(&CurvePoint::error).max(0.0).hypot(interpolated),
             cpu_part: between(&|point| point.cpu_part).max(0.0),
             setup_seconds: between(&|point| point.setup_seconds).max(0.0),
@@ -203,6 +209,12 @@ impl Curve {
 }
 
 impl CurvePoint {
+    /// The seconds with set-up.
+    #[must_use]
+    pub fn with_setup(&self) -> f64 {
+        self.seconds.median + self.setup_seconds
+    }
+
     /// The standard error of the logarithm of its seconds.
     fn error(&self) -> f64 {
         let Interval { low, high, .. } = self.seconds;
@@ -365,6 +377,7 @@ mod tests {
                     durability: Durability::None,
                 },
                 method: "read/mmap".to_owned(),
+                level_deviation: 0.1,
                 points,
             }],
         }

@@ -19,6 +19,10 @@ use crate::pool::{Merged, is_alike, is_same_storage, sittings};
 const FEWEST_ALIKE: usize = 3;
 /// The deviation between sittings of all methods counts as much as that of a method at this many sizes.
 const SIZES_OF_ALL: f64 = 8.0;
+/// The usual standard deviation, between sittings, of the logarithm of what is common to all methods, as on virtual disks.
+const USUAL_LEVEL: f64 = 0.15;
+/// The degrees of freedom of the usual one.
+const DEGREES_OF_LEVEL: f64 = 2.0;
 
 /// The profiles of all storages of these runs, which are the user's own, the newest first. Runs of other revisions, kernels,
 /// machines and devices than the newest of their storage are left out.
@@ -48,6 +52,7 @@ fn profile(newest: &Run, storage: &Storage, runs: &[Run]) -> Option<Profile> {
     let alike: Vec<&Run> = alike.collect();
     let first = *alike.first()?;
     let mut curves: HashMap<(Conditions, String), BTreeMap<u64, CurvePoint>> = HashMap::new();
+    let mut levels: HashMap<Conditions, Vec<[f64; 2]>> = HashMap::new();
     let mut most_sittings = 0;
     for (at, &run) in alike.iter().enumerate() {
         for (index, contest) in run.contests.iter().enumerate() {
@@ -66,8 +71,12 @@ fn profile(newest: &Run, storage: &Storage, runs: &[Run]) -> Option<Profile> {
             if contest.entries.iter().filter(|entry| is_method(entry)).all(is_known) {
                 continue;
             }
-            let size = SizeOfMethods::of(run, index, &alike[at + 1..], storage);
-            for (method, point) in size.into_iter().flat_map(|size| size.points()) {
+            let Some(size) = SizeOfMethods::of(run, index, &alike[at + 1..], storage) else {
+                continue;
+            };
+            let (points, level) = size.points();
+            levels.entry(conditions).or_default().push(level);
+            for (method, point) in points {
                 most_sittings = most_sittings.max(point.sittings);
                 let points = curves.entry((conditions, method)).or_default();
                 points.entry(contest.size_bytes).or_insert(point);
@@ -77,6 +86,7 @@ fn profile(newest: &Run, storage: &Storage, runs: &[Run]) -> Option<Profile> {
     let curves = curves.into_iter().map(|((conditions, method), points)| Curve {
         conditions,
         method,
+        level_deviation: level_deviation(&levels[&conditions]),
         points: points.into_values().collect(),
     });
     let mut curves: Vec<Curve> = curves.collect();
@@ -99,6 +109,18 @@ fn profile(newest: &Run, storage: &Storage, runs: &[Run]) -> Option<Profile> {
         alternating_ns: storage.alternating_ns,
     };
     Some(Profile { head, curves })
+}
+
+/// The deviation of what is common to all methods, by what each size says of it. Sizes of one sitting share its level.
+fn level_deviation(sizes: &[[f64; 2]]) -> f64 {
+    let [squares, degrees] = [0, 1].map(|at| mean(sizes.iter().map(|size| size[at])).unwrap_or(0.0));
+    ((DEGREES_OF_LEVEL * USUAL_LEVEL.powi(2) + squares) / (DEGREES_OF_LEVEL + degrees)).sqrt()
+}
+
+/// The mean; `None` of nothing.
+fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let (sum, count) = values.fold((0.0, 0.0), |(sum, count), value| (sum + value, count + 1.0));
+    (count > 0.0).then(|| sum / count)
 }
 
 /// Widens the bounds of curves under the same conditions by the deviation between sittings. Two or three sittings say little about
@@ -176,9 +198,13 @@ impl<'a> SizeOfMethods<'a> {
         Some(Self { run, merged })
     }
 
-    fn points(&self) -> Vec<(String, CurvePoint)> {
+    /// The point of each method, and what is known of the level of all: the sum of its squares over the sittings, and their degrees
+    /// of freedom.
+    fn points(&self) -> (Vec<(String, CurvePoint)>, [f64; 2]) {
         let judged = self.merged.judged();
-        let Some(field) = judged.all() else { return Vec::new() };
+        let Some(field) = judged.all() else {
+            return Default::default();
+        };
         let known = self
             .merged
             .contest
@@ -209,7 +235,13 @@ impl<'a> SizeOfMethods<'a> {
             let point = self.point(&own.shrunk(&known))?;
             (point.bytes > 0 && point.seconds.high.is_finite()).then(|| (own.method.to_string(), point))
         });
-        points.collect()
+        let sittings = &self.merged.sittings;
+        let levels = sittings.iter().filter_map(|sitting| {
+            let over = |one: &MethodEffect| Some(sitting.effects[one.at]?.log_seconds - one.log_seconds);
+            mean(known.iter().filter_map(over))
+        });
+        let squares = levels.map(|level| level * level).sum();
+        (points.collect(), [squares, sittings.len().saturating_sub(1) as f64])
     }
 
     fn point(&self, effect: &MethodEffect) -> Option<CurvePoint> {
@@ -398,6 +430,7 @@ mod tests {
         let curve = |deviations: [f64; 2]| Curve {
             conditions: Conditions::of(&run(1, &METHODS).contests[0]).unwrap(),
             method: "read/mmap".to_owned(),
+            level_deviation: 0.1,
             points: (1..)
                 .zip(deviations)
                 .map(|(bytes, deviation)| point(bytes, deviation))

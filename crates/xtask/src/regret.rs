@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use clap::Args;
-use seekless_lab::regret::{LeftOut, Regrets, regrets_of};
+use seekless_lab::regret::{LeftOut, regrets_of};
+use seekless_results::Regrets;
 
 use crate::rule::read_runs;
 
@@ -65,9 +66,9 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         bail!("{}: no contest of whole files has six rounds", arguments.runs.display());
     }
     println!(
-        "| operation | contests | decided | decided and covered | regret ≤ 10 % | regret ≤ 5 % | mean regret | largest regret | mean: nearest size | mean: plain loop | mean: oracle | predicted within 25 % |"
+        "| operation | contests | decided | decided and covered | regret ≤ 10 % | regret ≤ 5 % | mean regret | largest regret | mean: nearest size | mean: plain loop | mean: oracle | predicted within 25 % | within its bounds |"
     );
-    println!("|---|{}", "---:|".repeat(11));
+    println!("|---|{}", "---:|".repeat(12));
     for (operation, costs) in &all {
         println!("{}", line(operation, costs));
     }
@@ -105,7 +106,7 @@ fn line(
     let largest = regrets.iter().map(|one| one.planned).reduce(f64::max);
     let largest = largest.map_or_else(|| "-".to_owned(), |largest| format!("{:.0} %", 100.0 * largest));
     format!(
-        "| {operation} | {contests} | {decided} | {} | {} | {} | {} | {largest} | {} | {} | {} | {} |",
+        "| {operation} | {contests} | {decided} | {} | {} | {} | {} | {largest} | {} | {} | {} | {} | {} |",
         regrets.len(),
         part(&|one| one.planned <= 0.10),
         part(&|one| one.planned <= 0.05),
@@ -114,5 +115,6 @@ fn line(
         mean(&|one| one.plain),
         mean(&|one| one.oracle),
         part(&|one| (1.0 / 1.25..=1.25).contains(&one.predicted)),
+        part(&|one| one.is_within_bounds),
     )
 }

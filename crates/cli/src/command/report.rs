@@ -60,7 +60,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     }
     let concluded = over_sittings(&run, arguments.alone || document.origin == Origin::Imported);
     let url = output.target().map(|target| file_url(&target));
-    let page = to_html(&concluded, &run).with_context(|| format!("{}: cannot make the page", path.display()))?;
+    let page = to_html(&concluded, &run, &[]).with_context(|| format!("{}: cannot make the page", path.display()))?;
     output.write(page.as_bytes())?;
     if let Some(url) = url {
         let mut out = anstream::stdout().lock();

@@ -19,6 +19,35 @@ fn json(place: &Place, words: &[&str]) -> Value {
 }
 
 #[test]
+fn a_run_tells_what_plans_by_earlier_sittings_cost_in_it() {
+    let place = Place::new();
+    let how = [
+        "bench",
+        "read",
+        "--methods",
+        "read/mmap",
+        "--methods",
+        "read/sync,block=1M",
+        "--size",
+        "64K",
+        "--size",
+    ];
+    let bench = |rounds| {
+        let more = ["128K", "--rounds", rounds, "--quiet", "--regret"];
+        place.run(&[&how[..], &more].concat()).succeeded().stdout
+    };
+    let first = bench("6");
+    assert!(first.contains("Regret  unknown: no earlier sitting"), "{first}");
+    let saved = place.saved().remove(0);
+    let path = place.path(format!("../data/seekless/runs/{}.json", saved.id));
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, text.replace(&saved.started, "2026-01-01T00:00:00Z")).unwrap();
+    let second = bench("8");
+    let told = second.contains("per cent slower than the best") || second.contains("Regret  unknown");
+    assert!(told, "{second}");
+}
+
+#[test]
 fn what_bench_measures_is_in_the_profile_and_advice_rests_on_it() {
     let place = Place::new();
     let missing = place.run(&["profile"]);

@@ -30,8 +30,10 @@ const SMALL_PART: f64 = 0.02;
 struct MeasuredMethod {
     method: Method,
     seconds: f64,
-    /// The standard error of the logarithm of the seconds.
+    /// The standard error of the logarithm of the seconds, apart from what those of all methods have in common.
     error: f64,
+    /// The standard deviation of what they have in common.
+    level_deviation: f64,
     cpu_seconds: f64,
     /// Whether the size is among those that were measured, not beyond them.
     is_within: bool,
@@ -210,6 +212,7 @@ impl Asked<'_> {
             Some(MeasuredMethod {
                 method: self.fitting(*method)?,
                 error: error.hypot(elsewhere),
+                level_deviation: time.level_deviation,
                 cpu_seconds: time.cpu_part * seconds,
                 seconds: seconds + time.setup_seconds,
                 is_within: time.is_within,
@@ -319,8 +322,9 @@ impl MeasuredMethod {
     }
 
     fn predicted(&self) -> Predicted {
+        let error = self.error.hypot(self.level_deviation);
         let time = |errors: f64| {
-            let seconds = self.seconds * (errors * self.error).exp();
+            let seconds = self.seconds * (errors * error).exp();
             Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
         };
         Predicted {

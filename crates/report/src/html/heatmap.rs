@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use maud::{Markup, html};
-use seekless_record::Contest;
+use seekless_record::{Contest, Run};
 use seekless_results::{
-    ContestView, Position, RATES, chosen_size, family, rate, rate_of, three_digits, unit, why_missing,
+    ContestRegret, ContestView, Position, RATES, chosen_size, family, rate, rate_of, regret_in_words, regret_row,
+    three_digits, unit, why_missing,
 };
 
 use super::plot::{LONGEST_LABEL, WIDTH, at, label_width, picture};
@@ -54,6 +55,70 @@ pub(super) fn by_size(id: &str, title: &str, series: &[&ContestView<'_>]) -> Mar
     }
     let about = "Rates by method, in rows, and file size, in columns; with the best block of each method.";
     grid.draw(id, &format!("Rate by method and file size: {title}"), about, "")
+}
+
+/// The regrets at which the next of eight colours begins, from the weakest to the strongest.
+const REGRETS: [f64; 7] = [1.0, 0.5, 0.25, 0.15, 0.1, 0.05, 0.02];
+
+/// What plans by the profile cost: a row for each operation and cache state, a column for each size.
+pub(super) fn by_regret(run: &Run, regrets: &[ContestRegret]) -> Markup {
+    let Some(words) = regret_in_words(regrets) else {
+        return html! {};
+    };
+    let mut cells: BTreeMap<(String, u64), &ContestRegret> = BTreeMap::new();
+    for regret in regrets {
+        if let Some(contest) = run.contests.get(regret.contest) {
+            cells.insert((regret_row(contest), contest.size_bytes), regret);
+        }
+    }
+    let rows: BTreeSet<&String> = cells.keys().map(|(row, _)| row).collect();
+    let columns: BTreeSet<u64> = cells.keys().map(|(_, bytes)| *bytes).collect();
+    let label = label_width(rows.iter().map(|row| row.as_str()));
+    let width = ((WIDTH - label) / columns.len().max(1) as f64).clamp(38.0, 96.0);
+    let size = (
+        label + width * columns.len() as f64 + 2.0,
+        HEAD + ROW * rows.len() as f64 + 2.0,
+    );
+    let content = html! {
+        @for (index, bytes) in columns.iter().enumerate() {
+            text.tick x=(at(label + width * (index as f64 + 0.5))) y="15" text-anchor="middle" { (chosen_size(*bytes)) }
+        }
+        @for (line, row) in rows.iter().enumerate() {
+            @let y = HEAD + ROW * line as f64;
+            text.label x=(at(label - 10.0)) y=(at(y + 17.0)) text-anchor="end" { (row) }
+            @for (index, bytes) in columns.iter().enumerate() {
+                @if let Some(cell) = cells.get(&((*row).clone(), *bytes)) {
+                    (draw_regret(cell, label + width * index as f64, y, width))
+                }
+            }
+        }
+    };
+    let about = "By how many per cent the planned method is slower than the best one; operations in rows, file sizes in columns.";
+    html! {
+        (picture("regret", "Regret of plans by the profile of other sittings, without the size", about, size, &content))
+        p.legend { (words) ". Per cent slower than the best: the stronger the colour, the less. Framed:\u{a0}undecided, ·\u{a0}not covered." }
+    }
+}
+
+fn draw_regret(cell: &ContestRegret, x: f64, y: f64, width: f64) -> Markup {
+    let (class, figure, about) = match &cell.planned {
+        Some((method, regrets)) => {
+            let colour = REGRETS.iter().filter(|&&next| regrets.planned <= next).count();
+            let figure = format!("{:.0}", 100.0 * regrets.planned.max(0.0));
+            (format!("q{colour}"), figure, method.as_str())
+        }
+        None => ("none".to_owned(), "·".to_owned(), "not covered by the profile"),
+    };
+    html! {
+        g class=(class) {
+            title { (clipped(about, 200)) }
+            rect x=(at(x + 1.0)) y=(at(y + 1.0)) width=(at(width - 2.0)) height=(at(ROW - 2.0)) rx="3" {}
+            @if !cell.is_decided && cell.planned.is_some() {
+                rect.frame x=(at(x + 2.5)) y=(at(y + 2.5)) width=(at(width - 5.0)) height=(at(ROW - 5.0)) rx="2" {}
+            }
+            text x=(at(x + width / 2.0)) y=(at(y + 17.0)) text-anchor="middle" { (figure) }
+        }
+    }
 }
 
 impl Grid {

@@ -22,7 +22,7 @@ mod tables;
 mod words;
 
 use seekless_record::{DocumentError, Run};
-use seekless_results::{Comparison, View, Visible};
+use seekless_results::{Comparison, ContestRegret, View, Visible};
 
 pub use profile::{ProfilePlot, profile_to_html};
 
@@ -30,16 +30,16 @@ pub use profile::{ProfilePlot, profile_to_html};
 const MOST_CONTESTS: usize = 300;
 
 /// The page of a run. `run` has the conclusions to show, perhaps over several sittings; `alone` is the run to save from
-/// the page.
+/// the page; `regrets` are what plans cost in it, if that was asked for.
 ///
 /// # Errors
 /// [`DocumentError`] if the run cannot be written as JSON.
-pub fn to_html(run: &Run, alone: &Run) -> Result<String, DocumentError> {
+pub fn to_html(run: &Run, alone: &Run, regrets: &[ContestRegret]) -> Result<String, DocumentError> {
     let shown = Visible::first_contests(run, MOST_CONTESTS);
     let view = View::of(&shown);
     let link = download::link(alone, &view.run.id)?;
     let left_out = run.contests.len().saturating_sub(MOST_CONTESTS);
-    Ok(page::page(&view, &link, left_out).into_string())
+    Ok(page::page(&view, &link, left_out, regrets).into_string())
 }
 
 /// The page of a comparison of two runs, with objections to comparing them.

@@ -5,12 +5,12 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use maud::{DOCTYPE, Markup, PreEscaped, Render, html};
 use seekless_record::{Published, Run, Storage};
-use seekless_results::{ContestView, View, operations, storage_setup, storage_words};
+use seekless_results::{ContestRegret, ContestView, View, operations, storage_setup, storage_words};
 use sha2::{Digest, Sha256};
 
 use super::tables::list;
 use super::words::{breaking, heading};
-use super::{across, columns, contest};
+use super::{across, columns, contest, heatmap};
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
@@ -21,7 +21,7 @@ const MOST_SENTENCES: usize = 12;
 const MOST_SOURCES: usize = 20;
 
 /// The page, with the link to the document of its run.
-pub(super) fn page(view: &View<'_>, link: &Markup, left_out: usize) -> Markup {
+pub(super) fn page(view: &View<'_>, link: &Markup, left_out: usize, regrets: &[ContestRegret]) -> Markup {
     let run = view.run;
     let body = html! {
         a.skip href="#recommendations" { "To the recommendations" }
@@ -29,6 +29,7 @@ pub(super) fn page(view: &View<'_>, link: &Markup, left_out: usize) -> Markup {
         main {
             (recommendations(view))
             (notes(run, left_out))
+            (heatmap::by_regret(run, regrets))
             @if has_ranked(view) { (across::across(view)) }
             (columns::columns(view))
             @for operation in operations(view.run) { (contest::operation(view, operation)) }

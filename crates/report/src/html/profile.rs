@@ -241,6 +241,7 @@ mod tests {
                 durability: Durability::None,
             },
             method: method.to_owned(),
+            level_deviation: 0.1,
             points: [1 << 14, 1 << 20, 1 << 26].map(point).to_vec(),
         }
     }

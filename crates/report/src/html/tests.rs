@@ -24,7 +24,7 @@ fn concluded(mut run: Run) -> Run {
 }
 
 fn page(run: &Run) -> String {
-    to_html(run, run).expect("a run is JSON")
+    to_html(run, run, &[]).expect("a run is JSON")
 }
 
 fn published(method: &str, kind: FindingKind) -> Published {

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use seekless_record::Run;
 use seekless_report::{to_csv, to_html, to_markdown};
+use seekless_results::ContestRegret;
 
 use super::super::report::{beside, columns};
 use super::Arguments;
@@ -17,6 +18,8 @@ use crate::show::json_text;
 pub struct Concluded {
     pub alone: Run,
     pub shown: Run,
+    /// What plans by the profile of earlier sittings cost, if that was asked for.
+    pub regrets: Vec<ContestRegret>,
 }
 
 /// Renders a run for export: samples come from the run alone, conclusions from all sittings.
@@ -31,7 +34,9 @@ pub fn exports(arguments: &Arguments) -> anyhow::Result<Vec<(Output, Form)>> {
         (&arguments.export_csv, |run| Ok(to_csv(&run.alone)?)),
         (&arguments.export_columns, |run| columns(&run.alone)),
         (&arguments.export_markdown, |run| Ok(to_markdown(&run.shown))),
-        (&arguments.report, |run| Ok(to_html(&run.shown, &run.alone)?)),
+        (&arguments.report, |run| {
+            Ok(to_html(&run.shown, &run.alone, &run.regrets)?)
+        }),
     ];
     let mut exports: Vec<(Output, Form)> = Vec::new();
     for (path, form) in wanted {
@@ -52,7 +57,8 @@ pub fn exports(arguments: &Arguments) -> anyhow::Result<Vec<(Output, Form)>> {
 
 /// Writes the page of a saved run beside it.
 pub fn report_beside(run: &Concluded, saved: &Path) -> anyhow::Result<PathBuf> {
-    let written = || -> anyhow::Result<()> { beside(saved)?.write(to_html(&run.shown, &run.alone)?.as_bytes()) };
+    let written =
+        || -> anyhow::Result<()> { beside(saved)?.write(to_html(&run.shown, &run.alone, &run.regrets)?.as_bytes()) };
     written().context("cannot write the report")?;
     let path = saved.with_extension("html");
     Ok(std::fs::canonicalize(&path).unwrap_or(path))

@@ -4,7 +4,7 @@ mod asked;
 mod exports;
 
 use std::ffi::{OsStr, OsString};
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use anyhow::{anyhow, bail};
 use clap::Args;
 use seekless_lab::Bench;
 use seekless_lab::experiment::Experiment;
+use seekless_lab::regret::{LeftOut, regrets_of};
 use seekless_lab::store::{Document, MeasuringLock};
 use seekless_lab::trial::LaunchStop;
 use seekless_record::{Cache, Drop, Run};
@@ -27,7 +28,8 @@ use super::values::{Word, one_of, size_of_at_least};
 use super::{Failure, unless_failed, unless_stopped};
 use crate::read_ahead;
 use crate::show::{
-    BenchProgress, LINE, PLAIN, Page, RunParts, json_text, next_command, show_known, show_run, stderr, too_large,
+    BenchProgress, LINE, PLAIN, Page, RunParts, json_text, next_command, show_known, show_regrets, show_run, stderr,
+    too_large,
 };
 use crate::signals::{Caught, stopping};
 use crate::{budget, config};
@@ -190,6 +192,12 @@ pub struct Arguments {
     /// Also keep the profile in /var/lib/seekless, where the tools of all users find it (needs root)
     #[arg(long, help_heading = RUNS, hide_short_help = true, conflicts_with = "alone")]
     system: bool,
+    /// Say how much slower than the best the plans of other commands would have been
+    ///
+    /// For each contest, a method is planned by the profile of earlier sittings, without the contest's size, and compared with the
+    /// best method in the rounds of this run.
+    #[arg(long, help_heading = RUNS, hide_short_help = true, conflicts_with_all = ["alone", "sittings", "json"])]
+    regret: bool,
     #[command(flatten, next_help_heading = OUTPUT)]
     parts: RunParts,
     /// Print the run as one JSON document
@@ -330,7 +338,13 @@ fn measure(arguments: &Arguments, stop: &LaunchStop, caught: &Caught) -> Result<
         renew_profiles(&run.storages, arguments.system);
     }
     tell_of_store();
+    let left_out = LeftOut {
+        size: true,
+        sitting: true,
+    };
+    let regrets = (arguments.regret).then(|| regrets_of(&run, &bench.earlier, left_out));
     let run = Concluded {
+        regrets: regrets.unwrap_or_default(),
         shown: if arguments.alone {
             run.clone()
         } else {
@@ -361,6 +375,7 @@ fn measure(arguments: &Arguments, stop: &LaunchStop, caught: &Caught) -> Result<
             saved.as_deref().ok(),
             report.as_deref(),
         )
+        .and_then(|()| show_asked_regrets(arguments, &run))
     };
     if saved.is_ok() && caught.signal().is_some() {
         tell_interrupted(&run.alone);
@@ -369,6 +384,13 @@ fn measure(arguments: &Arguments, stop: &LaunchStop, caught: &Caught) -> Result<
     unless_stopped(caught)?;
     unless_failed(failed)?;
     Ok(shown?)
+}
+
+fn show_asked_regrets(arguments: &Arguments, run: &Concluded) -> io::Result<()> {
+    if arguments.regret {
+        show_regrets(&mut Page::stdout(), &run.alone, &run.regrets)?;
+    }
+    Ok(())
 }
 
 fn tell_interrupted(run: &Run) {
@@ -452,13 +474,7 @@ fn tell_of_store() {
     }
 }
 
-fn show(
-    mut page: Page<'_>,
-    run: &Run,
-    parts: RunParts,
-    saved: Option<&Path>,
-    report: Option<&Path>,
-) -> std::io::Result<()> {
+fn show(mut page: Page<'_>, run: &Run, parts: RunParts, saved: Option<&Path>, report: Option<&Path>) -> io::Result<()> {
     show_run(&mut page, run, parts)?;
     if saved.or(report).is_some() {
         writeln!(page)?;

@@ -32,6 +32,7 @@ fn profile(curves: &[(&str, Cache, f64)]) -> StorageProfile {
                 durability: method.options().durability(),
             },
             method: text.to_owned(),
+            level_deviation: 0.1,
             points: vec![point(1 << 10, seconds / 1024.0), point(1 << 30, seconds * 1024.0)],
         }
     });
@@ -252,6 +253,7 @@ fn the_regret_is_the_mean_of_what_a_method_takes_longer() {
         }),
         seconds,
         error,
+        level_deviation: 0.0,
         cpu_seconds: 0.0,
         is_within: true,
         sittings: 1,

@@ -1,0 +1,54 @@
+//! What plans by a profile cost in a run: a row for each operation and cache state, a column for each size.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use seekless::method::format_size;
+use seekless_record::Run;
+use seekless_results::{ContestRegret, regret_in_words, regret_row};
+
+use super::BOLD;
+use super::page::Page;
+use super::table::{TableRow, TextTable};
+
+/// Shows the grid of regrets in per cent, and what they are in all.
+pub fn show_regrets(page: &mut Page<'_>, run: &Run, regrets: &[ContestRegret]) -> io::Result<()> {
+    let Some(words) = regret_in_words(regrets) else {
+        let none =
+            "unknown: no earlier sitting on this storage covers what was decided here; measure again an hour later";
+        return page.labelled(BOLD, "Regret", 8, none);
+    };
+    page.labelled(
+        BOLD,
+        "Regret",
+        8,
+        &format!("of plans by earlier sittings, without the size: {words}"),
+    )?;
+    let mut rows: BTreeMap<String, BTreeMap<u64, String>> = BTreeMap::new();
+    for regret in regrets {
+        let contest = &run.contests[regret.contest];
+        let cell = match &regret.planned {
+            Some((_, found)) if regret.is_decided => format!("{:.0}", 100.0 * found.planned.max(0.0)),
+            Some((_, found)) => format!("({:.0})", 100.0 * found.planned.max(0.0)),
+            None => "-".to_owned(),
+        };
+        rows.entry(regret_row(contest))
+            .or_default()
+            .insert(contest.size_bytes, cell);
+    }
+    let mut sizes: Vec<u64> = rows.values().flat_map(|row| row.keys().copied()).collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    let heads: Vec<String> = sizes.iter().map(|bytes| format_size(*bytes)).collect();
+    let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
+    let rows = rows.into_iter().map(|(name, row)| TableRow {
+        name,
+        cells: sizes
+            .iter()
+            .map(|bytes| row.get(bytes).cloned().unwrap_or_default())
+            .collect(),
+        ..TableRow::default()
+    });
+    let title = "per cent slower than the best; (undecided), - not covered";
+    TextTable::new(Some(title), &heads, rows).print(page, &[])
+}
