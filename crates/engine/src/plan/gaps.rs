@@ -64,6 +64,7 @@ impl Gaps {
     }
 
     /// Updates of so many bytes each, at equal distances in a file; `None` if they do not fit into it.
+    #[cfg(feature = "profile")]
     pub(crate) fn spread(count: u64, bytes: u64, file_bytes: u64) -> Option<Self> {
         let mut gaps = Self::none();
         let distance = file_bytes.checked_div(count)?;

@@ -152,6 +152,7 @@ impl<'a> Devices<'a> {
     }
 
     /// The same with what identifies a device, and its read-ahead window; all else has its default.
+    #[cfg(feature = "profile")]
     pub fn brief(self) -> Self {
         Self { is_brief: true, ..self }
     }

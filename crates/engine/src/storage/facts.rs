@@ -70,6 +70,7 @@ impl StorageFacts {
     }
 
     /// What identifies the storage of a directory that is named without links, and has this device number. All else has its default.
+    #[cfg(feature = "profile")]
     pub(crate) fn identifying(directory: &Path, device_number: u64) -> Self {
         let mounts = Mounts::of_this_process();
         let mount = mounts.holding(directory, device_number);
