@@ -17,7 +17,7 @@ use seekless_results::{ContestRegret, Regrets, digest, is_one_sitting};
 
 /// What is left out of the profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LeftOut {
+pub struct Withheld {
     /// The size of each contest.
     pub size: bool,
     /// All runs of the run's sitting.
@@ -26,8 +26,8 @@ pub struct LeftOut {
 
 /// The regrets of all contests of whole files in a run that have enough rounds, by the profile of other runs.
 #[must_use]
-pub fn regrets_of(run: &Run, runs: &[Run], left_out: LeftOut) -> Vec<ContestRegret> {
-    let is_known = |other: &&Run| !left_out.sitting || other.id != run.id && !is_one_sitting(run, other);
+pub fn regrets_of(run: &Run, runs: &[Run], withheld: Withheld) -> Vec<ContestRegret> {
+    let is_known = |other: &&Run| !withheld.sitting || other.id != run.id && !is_one_sitting(run, other);
     let mut known: Vec<Run> = runs.iter().filter(is_known).cloned().collect();
     known.sort_by(|one, other| other.started.cmp(&one.started));
     let profiles = digest(&known);
@@ -41,7 +41,7 @@ pub fn regrets_of(run: &Run, runs: &[Run], left_out: LeftOut) -> Vec<ContestRegr
         Some(ContestRegret {
             contest: index,
             is_decided: conclusion.is_some_and(|found| found.recommended.is_some()),
-            planned: profile.and_then(|profile| regrets(profile, left_out.size, contest, conditions, &rounds)),
+            planned: profile.and_then(|profile| regrets(profile, withheld.size, contest, conditions, &rounds)),
         })
     });
     regrets.collect()
@@ -82,7 +82,7 @@ fn files_together(contest: &Contest) -> u32 {
 /// The method that was planned for a contest, and its regrets, if the profile covers it.
 fn regrets(
     profile: &Profile,
-    is_size_left_out: bool,
+    is_size_withheld: bool,
     contest: &Contest,
     conditions: Conditions,
     rounds: &Rounds,
@@ -91,7 +91,7 @@ fn regrets(
     for curve in &mut without.curves {
         curve
             .points
-            .retain(|point| !is_size_left_out || point.bytes != contest.size_bytes);
+            .retain(|point| !is_size_withheld || point.bytes != contest.size_bytes);
     }
     without.curves.retain(|curve| !curve.points.is_empty());
     let nearest = nearest(&without.curves, contest.size_bytes, conditions)?;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use clap::Args;
-use seekless_lab::regret::{LeftOut, regrets_of};
+use seekless_lab::regret::{Withheld, regrets_of};
 use seekless_results::Regrets;
 
 use crate::rule::read_runs;
@@ -40,13 +40,13 @@ struct Costs {
 /// Prints a Markdown table.
 pub fn run(arguments: &Arguments) -> Result<()> {
     let runs = read_runs(&arguments.runs)?;
-    let left_out = LeftOut {
+    let withheld = Withheld {
         size: !arguments.same_size,
         sitting: !arguments.same_sitting,
     };
     let mut all: BTreeMap<&str, Costs> = BTreeMap::new();
     for run in &runs {
-        for found in regrets_of(run, &runs, left_out) {
+        for found in regrets_of(run, &runs, withheld) {
             let contest = &run.contests[found.contest];
             let costs = all.entry(contest.operation.name()).or_default();
             costs.contests += 1;

@@ -44,7 +44,7 @@ pub struct Arguments {
     /// The operation; omit it with --settings
     #[arg(value_name = "OPERATION", value_parser = SubjectParser)]
     subject: AdviceSubject,
-    /// A file, or a directory for a file that need not exist
+    /// A file, or a directory: then a file of --size there is assumed
     #[arg(required_unless_present = "settings")]
     path: Option<PathBuf>,
     /// Show the read-ahead window, scheduler and mount options of the storage of PATH, what each does, and what another
@@ -55,7 +55,7 @@ pub struct Arguments {
     /// [default: 16K]
     #[arg(long, value_name = "SIZE", value_parser = file_size)]
     size: Option<u64>,
-    /// How many updates, at equal distances in the file, or how many files of a scan [default: 1000]
+    /// Number of updates, evenly spaced, or of files that a scan reads [default: 1000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MOST_UPDATES))]
     count: Option<u64>,
     /// Assume that none of the file is in the page cache

@@ -20,8 +20,8 @@ use crate::show::{Page, json_text, profile_json, profile_page, shortened, show_p
 
 /// Show, list, exchange and remove profiles: what all saved runs say about the methods on a storage.
 ///
-/// A profile is made again from the saved runs whenever `seekless bench` saves a run or `seekless runs remove` removes one. `cmp`,
-/// `cmp -r` and `dupes` choose methods from it. `SEEKLESS_PROFILE=FILE` uses another profile. An empty `SEEKLESS_PROFILE` or
+/// A profile is rebuilt from the saved runs whenever `seekless bench` saves a run or `seekless runs remove` removes one. `advise`,
+/// `cmp`, `dupes`, `cache`, `holes` and the library choose methods from it. `SEEKLESS_PROFILE=FILE` uses another profile. An empty `SEEKLESS_PROFILE` or
 /// `--no-profile` uses none. A storage without a profile borrows one of the same kind that was imported; every answer that rests on it
 /// says so.
 #[derive(Debug, Args)]
@@ -68,7 +68,7 @@ struct Show {
     /// Write a page with the curves of all methods
     #[arg(long, value_name = "FILE.html", conflicts_with = "json")]
     report: Option<PathBuf>,
-    /// Also keep it, made of your saved runs, in /var/lib/seekless, where the tools of all users find it (needs root)
+    /// Also save the profile, made from root's runs, in /var/lib/seekless/profiles, for all users (needs root)
     #[arg(long)]
     system: bool,
     /// Print one JSON document
@@ -109,10 +109,10 @@ Examples:
         #[arg(long, short, value_name = "FILE", default_value = "-")]
         output: PathBuf,
     },
-    /// Import profiles of others. They are kept apart, and used for storages of the same kind that have none of their own.
+    /// Import profiles from other machines, for storages that have no profile.
     ///
-    /// The kind is the file system, and the kinds of devices that it lies on. Times in the page cache are used only if the
-    /// processors and the memory are alike. Bounds are wider.
+    /// A storage uses one with the same file system and kinds of devices. Its times in the page cache are used only if the number of
+    /// processors and the size of memory are equal. Its bounds are wider.
     #[command(after_help = "\
 Examples:
   seekless profile import theirs.json
@@ -122,7 +122,9 @@ Examples:
         #[arg(value_name = "FILE", required = true)]
         files: Vec<PathBuf>,
     },
-    /// Remove a profile. The next run of `seekless bench` on its storage makes it again.
+    /// Remove the profile of a storage. The next run of `seekless bench` there makes it again.
+    ///
+    /// The profile in /var/lib/seekless/profiles, which all users share, must be named by its file.
     #[command(after_help = "\
 Examples:
   seekless profile remove /mnt/backup
@@ -239,7 +241,7 @@ fn keep_for_all(found: &StorageProfile) -> anyhow::Result<()> {
     let kept = config::store()?.renew_shared_profiles(&[storage], Path::new(OF_SYSTEM))?;
     let kept = kept
         .first()
-        .context("no saved run of yours is of this storage; `seekless bench --system` makes one")?;
+        .context("you have no saved run on this storage; `seekless bench --system` makes one")?;
     let _ = writeln!(stderr(), "Kept for all users: {}", visible(&kept.display().to_string()));
     Ok(())
 }
@@ -331,6 +333,14 @@ fn remove(path: &Path) -> Result<(), Failure> {
         return Err(anyhow!("{}: is a symbolic link, not a profile", file.display()).into());
     }
     let absolute = file.canonicalize().context("cannot find the profile")?;
+    if !path.is_file() && absolute.starts_with(OF_SYSTEM) {
+        let file = file.display();
+        return Err(anyhow!(
+            "{}: has only the profile of all users; `seekless profile remove {file}` removes it",
+            path.display()
+        )
+        .into());
+    }
     let is_of_ours = |directory: &PathBuf| {
         directory
             .canonicalize()

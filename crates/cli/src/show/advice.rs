@@ -61,8 +61,8 @@ pub fn show_advice(
     let about = method.mechanism().about;
     let program = match languages {
         [] => String::new(),
-        [one] => format!("; a program: --code {one}"),
-        [first @ .., last] => format!("; a program: --code {} or {last}", first.join(", ")),
+        [one] => format!("; print a program: --code {one}"),
+        [first @ .., last] => format!("; print a program: --code {} or {last}", first.join(", ")),
     };
     page.labelled(BOLD, "By hand", 9, &format!("{about}{program}"))?;
     if let Err(why) = &advice.profile {
@@ -91,16 +91,14 @@ fn certainty(plan: &Plan, considered: &[(Method, Predicted)]) -> String {
         _ if !is_fastest && plan.method.operation() == Operation::Update => {
             "the method may not be the fastest: the plan counts calls and bytes, but the times also contain waits for the device"
         }
-        0 | 1 => {
-            "the method was not compared with others: without a profile, it is the only one for this size and cache state"
-        }
+        0 | 1 => "only one method was considered, because no profile covers this case",
         _ if plan.is_certain => "the method would be the same at every plausible cost",
         _ if !is_fastest => "the method is simpler than the fastest of these, and takes hardly longer",
         _ => "the method is the best of these by the costs here",
     };
     let is_known = |known: &NamedFact| known.fact.source != Source::Assumed;
     let time = if plan.facts.iter().all(is_known) {
-        "the time is computed from costs that were measured just now, for less than 100 ms"
+        "the time is computed from costs that were measured just now, in less than 100 ms"
     } else {
         "the time is only an order of magnitude, as not all costs were measured"
     };
@@ -114,7 +112,7 @@ pub fn directory_of(path: &Path) -> &Path {
     named.unwrap_or(Path::new("."))
 }
 
-/// The command that measures the methods, and what it settles.
+/// The command that measures the methods, and what that is.
 fn next_bench(asked: &Question<'_>, size_bytes: u64) -> String {
     let directory = directory_of(asked.path);
     let directory = visible(&directory.display().to_string()).into_owned();
@@ -123,16 +121,18 @@ fn next_bench(asked: &Question<'_>, size_bytes: u64) -> String {
     let is_measured = match operation {
         Operation::Write | Operation::Copy => asked.durability == Durability::Fsync,
         Operation::Update => {
-            return format!("seekless bench update --dir {directory} --budget 1m  (compares orders of writing)");
+            return format!(
+                "seekless bench update --dir {directory} --budget 1m  (compares update methods; profiles do not contain them)"
+            );
         }
         Operation::Read | Operation::Compare | Operation::Scan => true,
     };
     let size = format_size(size_bytes);
     let measure = format!("seekless bench {operation} --dir {directory} --size {size} --budget 1m");
     if is_measured {
-        format!("{measure}  (times all methods; settles which is fastest here, and its time)")
+        format!("{measure}  (measures all methods on this storage)")
     } else {
-        format!("{measure}  (measures with fsync; ask with --durability fsync)")
+        format!("{measure}  (measures with fsync only: then ask again with --durability fsync)")
     }
 }
 

@@ -42,8 +42,16 @@ pub fn show_curve(page: &mut Page<'_>, label_at: usize, curve: &[SizeTimes], ask
     // Rules choose without times of others.
     let is_compared = curve.iter().any(|size| size.over_plain.len() > 1);
     if is_compared {
-        let asked = bytes(asked_bytes);
-        let about = format!("time over that of the simplest method, by file size; ^ is {asked}");
+        let (first, last) = (
+            curve.first().map_or(0, |size| size.bytes),
+            curve.last().map_or(0, |size| size.bytes),
+        );
+        let asked = match asked_bytes {
+            beyond if beyond > last => format!("{} is beyond the plot", bytes(beyond)),
+            below if below < first => format!("{} is below the plot", bytes(below)),
+            within => format!("^ is {}", bytes(within)),
+        };
+        let about = format!("time vs the simplest method, by file size; {asked}; small letters: not used there");
         page.labelled(BOLD, "Sizes", label_at, &about)?;
         let picture = Picture::of(&sampled, &methods);
         for (at, line) in picture.lines.iter().enumerate() {
@@ -132,7 +140,8 @@ fn axis(sizes: &[&SizeTimes], ticks: &[u64], asked_bytes: u64) -> (String, Strin
             labels = format!("{labels:from$}{label}");
         }
     }
-    if sizes.first().is_some_and(|first| first.bytes <= asked_bytes) {
+    let ends = sizes.first().zip(sizes.last());
+    if ends.is_some_and(|(first, last)| (first.bytes..=last.bytes).contains(&asked_bytes)) {
         line[column(asked_bytes)] = '^';
     }
     (line.into_iter().collect(), labels)

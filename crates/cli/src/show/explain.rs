@@ -65,7 +65,7 @@ pub fn planned_batches(batch: &BatchPlan) -> String {
 
 /// Why small files are read by a method.
 fn why_batches(method: &Method, why: &str) -> String {
-    format!("small files as by {method}, {why}")
+    format!("small files outside the page cache: {method}, {why}")
 }
 
 /// A fact, with its bounds if it has any, and its source.

@@ -14,15 +14,14 @@ use super::table::{TableRow, TextTable};
 /// Shows the grid of regrets in per cent, and what they are in all.
 pub fn show_regrets(page: &mut Page<'_>, run: &Run, regrets: &[ContestRegret]) -> io::Result<()> {
     let Some(words) = regret_in_words(regrets) else {
-        let none =
-            "unknown: no earlier sitting on this storage covers what was decided here; measure again an hour later";
+        let none = "unknown: no earlier sitting covers a decided contest; run it again in an hour";
         return page.labelled(BOLD, "Regret", 8, none);
     };
     page.labelled(
         BOLD,
         "Regret",
         8,
-        &format!("of plans by earlier sittings, without the size: {words}"),
+        &format!("plans from earlier sittings, without this size: {words}"),
     )?;
     let mut rows: BTreeMap<String, BTreeMap<u64, String>> = BTreeMap::new();
     for regret in regrets {
@@ -49,6 +48,6 @@ pub fn show_regrets(page: &mut Page<'_>, run: &Run, regrets: &[ContestRegret]) -
             .collect(),
         ..TableRow::default()
     });
-    let title = "per cent slower than the best; (undecided), - not covered";
+    let title = "% slower than the best; in brackets: undecided; -: not covered";
     TextTable::new(Some(title), &heads, rows).print(page, &[])
 }

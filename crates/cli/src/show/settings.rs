@@ -22,23 +22,23 @@ pub struct StorageSetting {
 const OPTIONS: [(&str, &str); 18] = [
     (
         "relatime",
-        "a read writes the access time at most once a day; noatime saves that",
+        "a read writes the access time after a change of the file, else at most once a day; noatime avoids that",
     ),
     (
         "strictatime",
-        "each read of a file writes its access time; noatime saves that",
+        "each read of a file writes its access time; noatime avoids that",
     ),
     ("sync", "each write waits for the device"),
     ("dirsync", "each change of a directory waits for the device"),
     (
         "discard",
-        "freeing blocks also tells the device, which may slow deletes; fstrim(8) once a week is usual",
+        "freed blocks are discarded at once, which may slow deletes; a weekly fstrim(8) is usual",
     ),
     ("discard=async", "the device is told of freed blocks in the background"),
     ("data=journal", "all data are written twice, to the journal first"),
     (
         "data=writeback",
-        "unsafe: after a crash, new files may have old contents of their blocks",
+        "unsafe: after a crash, new files may contain stale data of deleted files",
     ),
     (
         "nodelalloc",
@@ -46,11 +46,11 @@ const OPTIONS: [(&str, &str); 18] = [
     ),
     (
         "barrier=0",
-        "unsafe: fsync does not empty the write cache of the device",
+        "unsafe: fsync does not flush the write cache of the device",
     ),
     (
         "nobarrier",
-        "unsafe: fsync does not empty the write cache of the device",
+        "unsafe: fsync does not flush the write cache of the device",
     ),
     (
         "compress",
@@ -85,7 +85,9 @@ pub fn storage_settings(facts: &StorageFacts, gain: Option<WindowGain>) -> Vec<S
             value: format!("{scheduler} ({})", disk.name),
             about: match scheduler {
                 "none" => "requests go to the device in the order in which they come",
-                "mq-deadline" => "reads go before writes; none saves processor time on fast devices",
+                "mq-deadline" => {
+                    "reads go before writes; on fast devices, the scheduler `none` uses less processor time"
+                }
                 "bfq" => "processes share the device fairly; on fast devices, fewer requests per second",
                 "kyber" => "requests are held back to keep latencies low",
                 _ => "another one may be faster",
@@ -129,7 +131,12 @@ pub fn show_settings(page: &mut Page<'_>, settings: &[StorageSetting], directory
             name => format!("{name} {value}"),
         };
         let gain = setting.gain.as_ref();
-        vec![value, gain.map_or_else(|| "not measured".to_owned(), gain_in_words)]
+        let unknown = if setting.name == "read-ahead" {
+            "not measured"
+        } else {
+            "-"
+        };
+        vec![value, gain.map_or_else(|| unknown.to_owned(), gain_in_words)]
     };
     let lines: Vec<Vec<String>> = settings.iter().map(line).collect();
     let widths = widths_of(lines.iter().chain([&heads]));
@@ -152,15 +159,15 @@ pub fn show_settings(page: &mut Page<'_>, settings: &[StorageSetting], directory
         page.labelled(BOLD, "Measure", 10, &command)?;
     }
     let others =
-        format!("seekless bench --dir {directory}, before and after a change; then seekless runs compare ID latest");
+        format!("seekless bench --dir {directory}, before and after a change, then seekless runs compare ID latest");
     page.labelled(BOLD, "Others", 10, &others)
 }
 
 fn gain_in_words(gain: &WindowGain) -> String {
     if gain.is_shown {
-        format!("{} with {} KiB", times(gain.ratio), gain.kib)
+        format!("{} the time with {} KiB", times(gain.ratio), gain.kib)
     } else {
-        "none shown".to_owned()
+        "no gain shown".to_owned()
     }
 }
 

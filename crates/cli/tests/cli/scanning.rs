@@ -124,7 +124,7 @@ fn tools_read_small_files_as_was_measured_on_their_storage() {
         let by_profile = explained(words);
         let is_by_profile = ["scan/sync,threads=3", "scan/sync,threads=5"].iter().any(|method| {
             by_profile.contains(&format!(
-                "small files as by {method},block=16K, by 1 sitting on this storage"
+                "small files outside the page cache: {method},block=16K, by 1 sitting on this storage"
             ))
         });
         assert!(is_by_profile, "{words:?}: {by_profile}");

@@ -275,7 +275,11 @@ impl Asked<'_> {
         let plain = simplest(found);
         if let Some(plain) = plain.filter(|plain| plain.method != used.method) {
             let ratio = used.seconds / plain.seconds;
-            let _ = write!(why, ": it takes {ratio:.2}x as long as {}", plain.method);
+            let _ = if ratio < 1.0 - SAME_REGRET {
+                write!(why, ": it takes {ratio:.2}x as long as {}", plain.method)
+            } else {
+                write!(why, ": no method is clearly faster")
+            };
         }
         let (part, state) = if part < 0.5 {
             (1.0, "in the page cache")

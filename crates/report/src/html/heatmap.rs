@@ -96,7 +96,7 @@ pub(super) fn by_regret(run: &Run, regrets: &[ContestRegret]) -> Markup {
     let about = "By how many per cent the planned method is slower than the best one; operations in rows, file sizes in columns.";
     html! {
         (picture("regret", "Regret of plans by the profile of other sittings, without the size", about, size, &content))
-        p.legend { (words) ". Per cent slower than the best: the stronger the colour, the less. Framed:\u{a0}undecided, ·\u{a0}not covered." }
+        p.legend { (words) ". % slower than the best: the stronger the colour, the less. Framed:\u{a0}undecided, ·\u{a0}not covered." }
     }
 }
 

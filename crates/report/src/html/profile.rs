@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use maud::{Markup, html};
+use seekless_method::Operation;
 use seekless_record::{Conditions, Curve, CurvePoint, Profile};
 use seekless_results::{
     ColumnKind, RATES, Sheet, SheetCell, SheetColumn, SheetRow, document_size, seconds, sound, unit,
@@ -47,7 +48,7 @@ pub fn profile_to_html(profile: &Profile, facts: &[(&str, String)], plots: &[Pro
         main {
             p.aside {
                 "Bytes per second of a file by its size, set-up included; both axes are logarithmic. Bands are the 95 % bounds for the \
-                 next sitting. Colored lines are methods to use at some size; the others are gray, and named where a pointer rests."
+                 next sitting. Colored lines are methods to use at some size; the others are gray, and hover over a line for its name."
             }
             @for (index, plot) in plots.iter().enumerate() { (section(profile, index, plot)) }
         }
@@ -94,18 +95,23 @@ fn section(profile: &Profile, index: usize, plot: &ProfilePlot) -> Markup {
     }
 }
 
-/// Bytes per second at a point: the slowest, the most likely, and the fastest.
-fn rates(point: &CurvePoint) -> Option<[f64; 3]> {
-    let rate = |seconds: f64| sound(point.bytes as f64 / (seconds + point.setup_seconds)).filter(|rate| *rate > 0.0);
+/// The times of scans are shown for as many files.
+const FILES_OF_SCAN: f64 = 1000.0;
+
+/// Bytes per second at a point, of so many files together: the slowest, the most likely, and the fastest.
+fn rates(point: &CurvePoint, files: f64) -> Option<[f64; 3]> {
+    let setup_seconds = point.setup_seconds / files;
+    let rate = |seconds: f64| sound(point.bytes as f64 / (seconds + setup_seconds)).filter(|rate| *rate > 0.0);
     let times = point.seconds;
     Some([rate(times.high)?, rate(times.median)?, rate(times.low)?])
 }
 
 fn points(curve: &Curve) -> impl DoubleEndedIterator<Item = (u64, [f64; 3])> + Clone {
-    curve
-        .points
-        .iter()
-        .filter_map(|point| Some((point.bytes, rates(point)?)))
+    // The files of a scan share its set-up.
+    let is_scan = curve.conditions.operation == Operation::Scan;
+    let files = if is_scan { FILES_OF_SCAN } else { 1.0 };
+    let points = curve.points.iter();
+    points.filter_map(move |point| Some((point.bytes, rates(point, files)?)))
 }
 
 fn drawn(index: usize, title: &str, lines: &[MethodLine<'_>]) -> Markup {

@@ -12,7 +12,7 @@ use anyhow::{anyhow, bail};
 use clap::Args;
 use seekless_lab::Bench;
 use seekless_lab::experiment::Experiment;
-use seekless_lab::regret::{LeftOut, regrets_of};
+use seekless_lab::regret::{Withheld, regrets_of};
 use seekless_lab::store::{Document, MeasuringLock};
 use seekless_lab::trial::LaunchStop;
 use seekless_record::{Cache, Drop, Run};
@@ -189,13 +189,13 @@ pub struct Arguments {
     /// Time between two saves of a run in progress
     #[arg(long, default_value = "2m", value_name = "TIME", value_parser = budget::parse, hide = true)]
     checkpoint: Duration,
-    /// Also keep the profile in /var/lib/seekless, where the tools of all users find it (needs root)
+    /// Also save the profile in /var/lib/seekless/profiles, for all users (needs root)
     #[arg(long, help_heading = RUNS, hide_short_help = true, conflicts_with = "alone")]
     system: bool,
-    /// Say how much slower than the best the plans of other commands would have been
+    /// Show how much slower than the best the planned methods are
     ///
-    /// For each contest, a method is planned by the profile of earlier sittings, without the contest's size, and compared with the
-    /// best method in the rounds of this run.
+    /// For each contest, a method is planned from earlier sittings without the contest's size, and compared with the best one of this
+    /// run.
     #[arg(long, help_heading = RUNS, hide_short_help = true, conflicts_with_all = ["alone", "sittings", "json"])]
     regret: bool,
     #[command(flatten, next_help_heading = OUTPUT)]
@@ -338,11 +338,11 @@ fn measure(arguments: &Arguments, stop: &LaunchStop, caught: &Caught) -> Result<
         renew_profiles(&run.storages, arguments.system);
     }
     tell_of_store();
-    let left_out = LeftOut {
+    let withheld = Withheld {
         size: true,
         sitting: true,
     };
-    let regrets = (arguments.regret).then(|| regrets_of(&run, &bench.earlier, left_out));
+    let regrets = (arguments.regret).then(|| regrets_of(&run, &bench.earlier, withheld));
     let run = Concluded {
         regrets: regrets.unwrap_or_default(),
         shown: if arguments.alone {
