@@ -142,11 +142,12 @@ pub(super) fn renew_profiles(storages: &[Storage], is_shared: bool) {
         if let Some(exposed) = store.exposed() {
             return Err(anyhow!("{exposed}; with sudo, use `sudo -H`, or set XDG_DATA_HOME"));
         }
+        let directory = own_directory().context(NO_HOME)?;
+        let renewed = store.renew_profiles(storages, &directory)?;
         if is_shared {
             store.renew_shared_profiles(storages, Path::new(OF_SYSTEM))?;
         }
-        let directory = own_directory().context(NO_HOME)?;
-        Ok(store.renew_profiles(storages, &directory)?)
+        Ok(renewed)
     });
     if let Err(error) = renewed {
         crate::complain(&error.context("cannot update the profile of the storage"));
@@ -307,6 +308,9 @@ fn export(path: &Path, output: &Path) -> Result<(), Failure> {
 
 fn import(files: &[PathBuf]) -> Result<(), Failure> {
     let directory = own_directory().context(NO_HOME)?;
+    if let Some(exposed) = config::store()?.exposed() {
+        return Err(anyhow!("{exposed}; with sudo, use `sudo -H`, or set XDG_DATA_HOME").into());
+    }
     let (mut page, mut failed) = (Page::stdout(), Vec::new());
     for file in files {
         match import_profile(file, &directory) {

@@ -23,6 +23,8 @@ const SAME_REGRET: f64 = 0.02;
 const SAME_CPU: f64 = 1.1;
 /// In a list of sizes, a method stays the one to use up to this much more regret.
 const STAYS_REGRET: f64 = 0.03;
+/// Of more methods under the same conditions, only so many of the fastest are compared: no experiment has as many.
+const MOST_COMPARED: usize = 64;
 /// A part in the page cache smaller than this, or lacking less than this, does not count.
 const SMALL_PART: f64 = 0.02;
 
@@ -220,7 +222,12 @@ impl Asked<'_> {
                 age: time_since(time.newest_unix_seconds),
             })
         });
-        found.collect()
+        let mut found: Vec<MeasuredMethod> = found.collect();
+        if found.len() > MOST_COMPARED {
+            found.sort_by(|one, other| one.seconds.total_cmp(&other.seconds));
+            found.truncate(MOST_COMPARED);
+        }
+        found
     }
 
     /// A method as it can be used for the task; `None` if it cannot.

@@ -220,12 +220,11 @@ pub fn import_profile(file: &Path, directory: &Path) -> Result<(PathBuf, bool), 
     let text = profile.anonymous().to_text().map_err(malformed(file))?;
     let directory = directory_of_borrowed(directory);
     make_directory(&directory)?;
+    tidy(&directory);
     let present = fs::read_dir(&directory).map_err(system(&directory, "list"))?.flatten();
     let present: Vec<PathBuf> = present.map(|entry| entry.path()).collect();
-    if let Some(same) = present
-        .iter()
-        .find(|path| fs::read(path).is_ok_and(|found| found == text.as_bytes()))
-    {
+    let is_same = |path: &&PathBuf| read(path, MAX_PROFILE_BYTES).is_ok_and(|found| found == text.as_bytes());
+    if let Some(same) = present.iter().find(is_same) {
         return Ok((same.clone(), false));
     }
     if present.len() >= MOST_BORROWED {
@@ -413,6 +412,28 @@ mod tests {
         assert!(!directory.join(".seekless-a1b2c3").exists() && path.exists());
         assert!(!tmpfs(0).exists() && tmpfs(2).exists());
         assert!(tmpfs(1).exists(), "what cannot be read is left alone");
+    }
+
+    #[test]
+    fn what_a_killed_import_left_is_no_profile() {
+        let place = tempfile::tempdir().unwrap();
+        let store = Store::new(place.path().join("data"));
+        let directory = place.path().join("profiles");
+        store.save(&run(1)).unwrap();
+        let file = store.renew_profiles(&run(1).storages, &directory).unwrap().remove(0);
+        let (imported, is_new) = import_profile(&file, &directory).unwrap();
+        assert!(is_new);
+        let left = imported.with_file_name(".seekless-left");
+        fs::rename(&imported, &left).unwrap();
+        let fifo = imported.with_file_name("fifo.json");
+        assert!(
+            std::process::Command::new("mkfifo")
+                .arg(&fifo)
+                .status()
+                .unwrap()
+                .success()
+        );
+        assert!(import_profile(&file, &directory).unwrap().1 && !left.exists());
     }
 
     #[test]

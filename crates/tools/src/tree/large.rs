@@ -37,6 +37,15 @@ impl Large {
         bytes: u64,
         goes_on: &(dyn Fn() -> bool + Sync),
     ) -> Result<Option<u64>, Option<TreeFinding>> {
+        apart(|| self.compare_here(files, bytes, goes_on))
+    }
+
+    fn compare_here(
+        &self,
+        files: &[Arc<File>; 2],
+        bytes: u64,
+        goes_on: &(dyn Fn() -> bool + Sync),
+    ) -> Result<Option<u64>, Option<TreeFinding>> {
         // One pair at a time.
         let mut all = self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
         if !goes_on() {
@@ -91,6 +100,23 @@ impl Large {
         used.map(|one| (one.method.to_string(), one.why.clone(), one.files))
             .collect()
     }
+}
+
+/// Does work in a thread of its own, and waits for it. A thread of a pool that makes or waits for another pool would meanwhile begin
+/// the next pair, and wait for the lock that it holds itself.
+fn apart<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    let mut work = Some(work);
+    let begun = std::thread::scope(|scope| {
+        let taken = Mutex::new(&mut work);
+        let run = move || Some(taken.into_inner().unwrap_or_else(PoisonError::into_inner).take()?());
+        let thread = std::thread::Builder::new().spawn_scoped(scope, run);
+        // Without a thread, there is no other pool either.
+        thread
+            .ok()?
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    });
+    begun.unwrap_or_else(|| work.take().expect("it was not begun")())
 }
 
 /// The prepared method of a plan.
