@@ -51,7 +51,7 @@ pub fn show_curve(page: &mut Page<'_>, label_at: usize, curve: &[SizeTimes], ask
             below if below < first => format!("{} is below the plot", bytes(below)),
             within => format!("^ is {}", bytes(within)),
         };
-        let about = format!("time vs the simplest method, by file size; {asked}; small letters: not used there");
+        let about = format!("time vs the simplest method, by file size; {asked}");
         page.labelled(BOLD, "Sizes", label_at, &about)?;
         let picture = Picture::of(&sampled, &methods);
         for (at, line) in picture.lines.iter().enumerate() {
@@ -180,7 +180,7 @@ mod tests {
     #[test]
     fn a_curve_shows_where_the_method_changes_and_what_the_others_would_take() {
         let expected = "\
-Sizes    time over that of the simplest method, by file size; ^ is 16.0 MiB
+Sizes    time vs the simplest method, by file size; ^ is 16.0 MiB
         1.50x │b
               │ bb
               │   bb

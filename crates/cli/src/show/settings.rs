@@ -230,7 +230,7 @@ mod tests {
             bytes: 1 << 26,
             started: "2026-11-20".to_owned(),
         };
-        assert_eq!(gain_in_words(&gain(true)), "0.80x with 4096 KiB");
-        assert_eq!(gain_in_words(&gain(false)), "none shown");
+        assert_eq!(gain_in_words(&gain(true)), "0.80x the time with 4096 KiB");
+        assert_eq!(gain_in_words(&gain(false)), "no gain shown");
     }
 }
