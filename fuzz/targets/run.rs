@@ -59,7 +59,7 @@ fn use_all(run: &Run) {
     assert!(!plain.chars().any(|c| c.is_control() && c != '\n'), "{plain:?}");
 
     to_csv(run).expect("a run has a table");
-    to_html(run, run).expect("a run has a page");
+    to_html(run, run, &[]).expect("a run has a page");
     let _ = to_markdown(run);
 }
 
