@@ -218,6 +218,9 @@ fn write_over(path: &Path, text: &[u8], mode: u32) -> Result<(), StoreError> {
 pub fn import_profile(file: &Path, directory: &Path) -> Result<(PathBuf, bool), StoreError> {
     let profile = Profile::from_text(&read(file, MAX_PROFILE_BYTES)?).map_err(malformed(file))?;
     let text = profile.anonymous().to_text().map_err(malformed(file))?;
+    make_directory(directory)?;
+    let lock = directory.join(".lock");
+    let _lock = locked(&lock).map_err(system(&lock, "lock"))?;
     let directory = directory_of_borrowed(directory);
     make_directory(&directory)?;
     tidy(&directory);
