@@ -32,7 +32,8 @@ fn data_of(request: &Task, facts: &Facts) -> Task {
 pub fn copy(request: &Task, facts: &Facts) -> Plan {
     let shares = facts.can_share && depends_on_sharing(request, facts);
     let is_known = !shares && facts.files[0].device == facts.files[1].device;
-    let known = from_profile(Operation::Copy, &data_of(request, facts), facts).filter(|_| is_known);
+    let plan = || from_profile(Operation::Copy, &data_of(request, facts), facts);
+    let known = is_known.then(plan).flatten();
     known.unwrap_or_else(|| choose(&candidates(request, facts), facts))
 }
 
