@@ -4,7 +4,9 @@
 //! no clock: the device lets its answers happen in real time, a replay adds them up.
 
 mod drive;
+pub mod faults;
 pub mod models;
+pub mod power;
 mod request;
 
 pub use drive::{Completion, Counters, Drive};
