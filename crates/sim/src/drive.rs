@@ -8,7 +8,7 @@ use std::collections::BinaryHeap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::models::{Mechanism, Model, VolumeState};
+use crate::models::{DiskMechanism, DiskModel, DiskState, Volume, VolumeState};
 use crate::request::{BlockRequest, RequestKind};
 
 /// A request that is complete.
@@ -22,8 +22,8 @@ pub struct Completion {
 
 /// What a drive served.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Counters {
-    /// Requests that completed.
+pub struct DriveCounters {
+    /// Requests that were submitted.
     pub requests: u64,
     /// Bytes read.
     pub read_bytes: u64,
@@ -33,7 +33,7 @@ pub struct Counters {
     pub flushes: u64,
     /// Times that a head moved.
     pub seeks: u64,
-    /// Time during which it served at least one request, in ns.
+    /// Time during which at least one request was not complete, in ns.
     pub busy_ns: u64,
 }
 
@@ -41,40 +41,67 @@ pub struct Counters {
 #[derive(Debug)]
 pub struct Drive {
     state: State,
+    /// Requests for which the head must move, as they came.
+    waiting: Vec<Waiting>,
+    /// The number of the one that the head serves.
+    at_head: Option<u64>,
     serving: BinaryHeap<Reverse<Completion>>,
-    counters: Counters,
-    busy_until_ns: u64,
+    counters: DriveCounters,
+    busy_since_ns: u64,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    id: u64,
+    request: BlockRequest,
+    arrived_ns: u64,
 }
 
 #[derive(Debug)]
 enum State {
     Null,
-    Volume(&'static crate::models::Volume, VolumeState),
+    Disk(Box<DiskState>),
+    Volume(&'static Volume, VolumeState),
 }
 
 impl Drive {
     /// A drive of `size_bytes` that nobody used yet; what is random in it follows from `seed`.
     #[must_use]
-    pub fn new(model: &'static Model, _size_bytes: u64, _seed: u64) -> Self {
+    pub fn new(model: &'static DiskModel, size_bytes: u64, seed: u64) -> Self {
+        let cache_bytes = model.claims.write_cache_bytes;
         Self {
             state: match &model.mechanism {
-                Mechanism::Null => State::Null,
-                Mechanism::Volume(volume) => State::Volume(volume, VolumeState::new(volume)),
+                DiskMechanism::Null => State::Null,
+                DiskMechanism::Disk(disk) => State::Disk(Box::new(DiskState::new(disk, cache_bytes, size_bytes, seed))),
+                DiskMechanism::Volume(volume) => State::Volume(volume, VolumeState::new(volume)),
             },
+            waiting: Vec::new(),
+            at_head: None,
             serving: BinaryHeap::new(),
-            counters: Counters::default(),
-            busy_until_ns: 0,
+            counters: DriveCounters::default(),
+            busy_since_ns: 0,
         }
     }
 
     /// A request arrives at `now_ns`. `id` names it in its completion.
     pub fn submit(&mut self, id: u64, request: BlockRequest, now_ns: u64) {
-        let at_ns = match &mut self.state {
-            State::Null => now_ns,
-            State::Volume(volume, state) => state.serve(volume, &request, now_ns),
+        self.count(&request, now_ns);
+        let without_head = match &mut self.state {
+            State::Null => Some(now_ns),
+            State::Disk(disk) if disk.has_no_queue() => None,
+            State::Disk(disk) => disk.without_head(&request, now_ns),
+            State::Volume(volume, state) => Some(state.serve(volume, &request, now_ns)),
         };
-        self.count(&request, now_ns, at_ns);
-        self.serving.push(Reverse(Completion { at_ns, id }));
+        if let Some(at_ns) = without_head {
+            self.serving.push(Reverse(Completion { at_ns, id }));
+        } else {
+            self.waiting.push(Waiting {
+                id,
+                request,
+                arrived_ns: now_ns,
+            });
+            self.start_next(now_ns);
+        }
     }
 
     /// The next completion, unless another request arrives before it.
@@ -85,16 +112,44 @@ impl Drive {
 
     /// Takes the next completion; what waited for it is served from then on.
     pub fn complete(&mut self) -> Option<Completion> {
-        self.serving.pop().map(|next| next.0)
+        let done = self.serving.pop()?.0;
+        if self.at_head == Some(done.id) {
+            self.at_head = None;
+            self.start_next(done.at_ns);
+        }
+        if self.serving.is_empty() {
+            self.counters.busy_ns += done.at_ns.saturating_sub(self.busy_since_ns);
+        }
+        Some(done)
     }
 
     /// What it served so far.
     #[must_use]
-    pub fn counters(&self) -> Counters {
-        self.counters
+    pub fn counters(&self) -> DriveCounters {
+        let seeks = match &self.state {
+            State::Disk(disk) => disk.seeks(),
+            State::Null | State::Volume(..) => 0,
+        };
+        DriveCounters { seeks, ..self.counters }
     }
 
-    fn count(&mut self, request: &BlockRequest, from_ns: u64, to_ns: u64) {
+    /// Lets the head serve one of those that wait at `now_ns`, if it is free.
+    fn start_next(&mut self, now_ns: u64) {
+        let State::Disk(disk) = &mut self.state else { return };
+        let (None, Some(first)) = (self.at_head, self.waiting.first()) else {
+            return;
+        };
+        // In real time, a completion may be taken late: what arrived after it could not be chosen then.
+        let now_ns = now_ns.max(first.arrived_ns);
+        let arrived = self.waiting.iter().take_while(|waiting| waiting.arrived_ns <= now_ns);
+        let choice: Vec<_> = arrived.map(|waiting| (waiting.request, waiting.arrived_ns)).collect();
+        let next = self.waiting.remove(disk.choose(&choice, now_ns));
+        let at_ns = disk.serve(&next.request, now_ns);
+        self.at_head = Some(next.id);
+        self.serving.push(Reverse(Completion { at_ns, id: next.id }));
+    }
+
+    fn count(&mut self, request: &BlockRequest, now_ns: u64) {
         let counters = &mut self.counters;
         counters.requests += 1;
         match request.kind {
@@ -103,7 +158,8 @@ impl Drive {
             RequestKind::Flush => counters.flushes += 1,
             RequestKind::Discard => {}
         }
-        counters.busy_ns += to_ns.saturating_sub(from_ns.max(self.busy_until_ns));
-        self.busy_until_ns = self.busy_until_ns.max(to_ns);
+        if self.serving.is_empty() {
+            self.busy_since_ns = now_ns;
+        }
     }
 }

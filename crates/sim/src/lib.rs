@@ -7,7 +7,8 @@ mod drive;
 pub mod faults;
 pub mod models;
 pub mod power;
+mod ranges;
 mod request;
 
-pub use drive::{Completion, Counters, Drive};
+pub use drive::{Completion, Drive, DriveCounters};
 pub use request::{BlockRequest, RequestKind};

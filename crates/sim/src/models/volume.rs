@@ -1,5 +1,6 @@
 //! A volume of a cloud: a latency, and limits of requests and bytes per second with credits for bursts.
 
+use super::transfer_ns;
 use crate::request::{BlockRequest, RequestKind};
 
 /// Parameters of a volume.
@@ -54,8 +55,7 @@ impl VolumeState {
         self.credits = (self.credits - 1.0).max(0.0);
         let start_ns = now_ns.max(self.requests_free_ns).max(self.bytes_free_ns);
         self.requests_free_ns = start_ns + 1_000_000_000 / rate;
-        self.bytes_free_ns =
-            start_ns + (u128::from(request.length_bytes) * 1_000_000_000 / u128::from(volume.bytes_per_second)) as u64;
+        self.bytes_free_ns = start_ns + transfer_ns(request.length_bytes, volume.bytes_per_second);
         self.requests_free_ns
             .max(self.bytes_free_ns)
             .max(start_ns + volume.latency_ns)
