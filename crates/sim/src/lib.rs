@@ -5,6 +5,8 @@
 
 mod drive;
 pub mod faults;
+#[cfg(target_os = "linux")]
+pub mod medium;
 pub mod models;
 pub mod power;
 mod ranges;

@@ -1,0 +1,324 @@
+//! What a simulated device stores: a file with the newest bytes, the faults that its requests meet, and power that can go.
+//!
+//! A medium has generations: a cut ends one, and whoever still uses the device of that generation gets errors.
+//!
+//! Not here: where requests come from, and how long they take.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use rustix::fs::{FallocateFlags, fallocate};
+use serde::{Deserialize, Serialize};
+
+use crate::faults::{Faults, InjectedFaults, RequestError};
+use crate::power::{PowerLoss, WriteCache};
+use crate::request::{BlockRequest, RequestKind};
+
+/// The stored bytes of a simulated device.
+#[derive(Debug)]
+pub struct Medium {
+    file: File,
+    state: Mutex<MediumState>,
+    cut: Condvar,
+}
+
+#[derive(Debug)]
+struct MediumState {
+    cache: WriteCache,
+    faults: Faults,
+    /// The first is 0.
+    generation: u64,
+    /// The power is gone, and the next generation has not begun.
+    is_gone: bool,
+    /// What the plan says that is lost.
+    loss: Option<PowerLoss>,
+}
+
+/// The bytes of a request.
+#[derive(Debug)]
+pub enum RequestBytes<'a> {
+    /// To be read into.
+    Read(&'a mut [u8]),
+    /// To be written.
+    Write(&'a [u8]),
+    /// A flush, or a discard.
+    None,
+}
+
+/// What a power cut did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CutReport {
+    /// The generation that began.
+    pub generation: u64,
+    /// Bytes that had been written since the last flush.
+    pub unflushed_bytes: u64,
+    /// Bytes of them that are lost.
+    pub lost_bytes: u64,
+}
+
+impl Medium {
+    /// One that keeps its bytes in a file, with a write cache and a plan of faults.
+    #[must_use]
+    pub fn new(file: File, cache: WriteCache, faults: Faults) -> Self {
+        let state = MediumState {
+            cache,
+            faults,
+            generation: 0,
+            is_gone: false,
+            loss: None,
+        };
+        Self {
+            file,
+            state: Mutex::new(state),
+            cut: Condvar::new(),
+        }
+    }
+
+    /// Serves a request of the device of a generation. The faults that it met say how many bytes were answered, and how it is
+    /// late. While the power is gone, this waits for the cut, so that nothing happens as a consequence of an error that a
+    /// computer without power could not have seen.
+    ///
+    /// # Errors
+    /// EIO where the generation is over; what the plan says; those of the file.
+    pub fn serve(
+        &self,
+        generation: u64,
+        request: &BlockRequest,
+        bytes: RequestBytes<'_>,
+    ) -> io::Result<InjectedFaults> {
+        let mut state = self.state();
+        let injected = if state.is_gone || state.generation != generation {
+            InjectedFaults::none(request)
+        } else {
+            state.faults.decide(request)
+        };
+        if let Some(loss) = injected.power_cut {
+            (state.is_gone, state.loss) = (true, loss);
+        }
+        let is_gone = |state: &mut MediumState| state.is_gone && state.generation == generation;
+        let mut state = self
+            .cut
+            .wait_while(state, is_gone)
+            .unwrap_or_else(PoisonError::into_inner);
+        if state.generation != generation {
+            return Err(rustix::io::Errno::IO.into());
+        }
+        match injected.error {
+            Some(RequestError::Io) => return Err(rustix::io::Errno::IO.into()),
+            Some(RequestError::NoSpace) => return Err(rustix::io::Errno::NOSPC.into()),
+            None => {}
+        }
+        let BlockRequest { offset_bytes, .. } = *request;
+        let length_bytes = injected.answered_bytes;
+        let flip = |bytes: &mut [u8]| {
+            if let Some(bit) = injected.flipped_bit
+                && let Some(byte) = bytes.get_mut((bit / 8) as usize)
+            {
+                *byte ^= 1 << (bit % 8);
+            }
+        };
+        match (request.kind, bytes) {
+            (RequestKind::Read, RequestBytes::Read(bytes)) => {
+                // Reads are not in each other's way.
+                drop(state);
+                let bytes = &mut bytes[..length_bytes as usize];
+                self.file.read_exact_at(bytes, offset_bytes)?;
+                flip(bytes);
+            }
+            (RequestKind::Write, RequestBytes::Write(bytes)) => {
+                self.record(&mut state, offset_bytes, length_bytes)?;
+                let bytes = &bytes[..length_bytes as usize];
+                if injected.flipped_bit.is_some() {
+                    let mut bytes = bytes.to_vec();
+                    flip(&mut bytes);
+                    self.file.write_all_at(&bytes, offset_bytes)?;
+                } else {
+                    self.file.write_all_at(bytes, offset_bytes)?;
+                }
+            }
+            (RequestKind::Discard, _) => {
+                self.record(&mut state, offset_bytes, length_bytes)?;
+                let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+                fallocate(&self.file, flags, offset_bytes, length_bytes)?;
+            }
+            _ if !injected.is_lie => state.cache.flush(),
+            _ => {}
+        }
+        Ok(injected)
+    }
+
+    /// Keeps what a range holds until the next flush.
+    fn record(&self, state: &mut MediumState, offset_bytes: u64, length_bytes: u64) -> io::Result<()> {
+        let read = |bytes: &mut [u8]| self.file.read_exact_at(bytes, offset_bytes);
+        state.cache.record(offset_bytes, length_bytes, read)
+    }
+
+    /// Another plan of faults, which counts from now on.
+    pub fn plan(&self, faults: Faults) {
+        self.state().faults = faults;
+    }
+
+    /// How many faults the plan injected so far.
+    #[must_use]
+    pub fn injected(&self) -> u64 {
+        self.state().faults.injected()
+    }
+
+    /// The power goes: requests wait for [`Self::cut`].
+    pub fn lose_power(&self) {
+        self.state().is_gone = true;
+    }
+
+    /// Whether the power is gone.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        self.state().is_gone
+    }
+
+    /// Ends a power cut, which begins now if the power is still there: what is lost is undone, the next generation begins, and
+    /// requests of the last one fail. What is lost is as given, as the plan of faults says, or drawn.
+    ///
+    /// # Errors
+    /// Those of the file.
+    pub fn cut(&self, loss: Option<PowerLoss>, seed: u64) -> io::Result<CutReport> {
+        let mut state = self.state();
+        let planned = state.loss.take();
+        let backs = state.cache.cut(loss.or(planned), seed);
+        for back in &backs {
+            self.file.write_all_at(&back.bytes, back.offset_bytes)?;
+        }
+        state.generation += 1;
+        state.is_gone = false;
+        let report = CutReport {
+            generation: state.generation,
+            unflushed_bytes: state.cache.bytes(),
+            lost_bytes: backs.iter().map(|back| back.bytes.len() as u64).sum(),
+        };
+        state.cache.flush();
+        self.cut.notify_all();
+        Ok(report)
+    }
+
+    fn state(&self) -> MutexGuard<'_, MediumState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+    use std::time::Duration;
+
+    use super::*;
+
+    const SECTOR: u64 = 512;
+
+    fn medium(faults: &str) -> Medium {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(1 << 20).unwrap();
+        let faults = Faults::from_toml(faults, "plan.toml", 0).unwrap_or_default();
+        Medium::new(file, WriteCache::new(1 << 20, 512), faults)
+    }
+
+    fn request(kind: RequestKind, sector: u64, sectors: u64) -> BlockRequest {
+        BlockRequest {
+            kind,
+            offset_bytes: sector * SECTOR,
+            length_bytes: sectors * SECTOR,
+        }
+    }
+
+    fn write(medium: &Medium, generation: u64, sector: u64, value: u8) -> io::Result<InjectedFaults> {
+        let request = request(RequestKind::Write, sector, 4);
+        medium.serve(generation, &request, RequestBytes::Write(&[value; 2048]))
+    }
+
+    fn flush(medium: &Medium, generation: u64) -> io::Result<InjectedFaults> {
+        medium.serve(generation, &request(RequestKind::Flush, 0, 0), RequestBytes::None)
+    }
+
+    /// The first bytes of the first sectors.
+    fn read(medium: &Medium, generation: u64) -> Vec<u8> {
+        let mut bytes = [0; 4096];
+        let request = request(RequestKind::Read, 0, 8);
+        medium
+            .serve(generation, &request, RequestBytes::Read(&mut bytes))
+            .unwrap();
+        bytes.chunks(512).map(|sector| sector[0]).collect()
+    }
+
+    #[test]
+    fn a_cut_takes_what_was_not_flushed_and_begins_a_generation() {
+        let medium = medium("");
+        write(&medium, 0, 0, 1).unwrap();
+        flush(&medium, 0).unwrap();
+        write(&medium, 0, 2, 2).unwrap();
+        medium
+            .serve(0, &request(RequestKind::Discard, 0, 1), RequestBytes::None)
+            .unwrap();
+        assert_eq!(read(&medium, 0), [0, 1, 2, 2, 2, 2, 0, 0]);
+        let report = medium.cut(Some(PowerLoss::Lost), 0).unwrap();
+        let expected = CutReport {
+            generation: 1,
+            unflushed_bytes: 5 * SECTOR,
+            lost_bytes: 5 * SECTOR,
+        };
+        assert_eq!(report, expected);
+        assert_eq!(read(&medium, 1), [1, 1, 1, 1, 0, 0, 0, 0]);
+        let error = write(&medium, 0, 0, 3).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(rustix::io::Errno::IO.raw_os_error()));
+        assert_eq!(read(&medium, 1)[0], 1);
+    }
+
+    #[test]
+    fn flushes_that_lie_or_fail_keep_nothing() {
+        for what in ["lying-flush", "eio"] {
+            let medium = medium(&format!("fault = [{{what = '{what}', on = ['flush'], nth = 1}}]"));
+            write(&medium, 0, 0, 1).unwrap();
+            assert_eq!(flush(&medium, 0).is_ok(), what == "lying-flush");
+            medium.cut(Some(PowerLoss::Lost), 0).unwrap();
+            assert_eq!(read(&medium, 1)[0], 0);
+            write(&medium, 1, 0, 1).unwrap();
+            flush(&medium, 1).unwrap();
+            medium.cut(Some(PowerLoss::Lost), 0).unwrap();
+            assert_eq!(read(&medium, 2)[0], 1);
+        }
+    }
+
+    #[test]
+    fn requests_wait_from_a_planned_cut_until_it_is_done() {
+        let medium = medium("fault = [{what = 'power-cut', nth = 2, lose = 'kept'}]");
+        write(&medium, 0, 0, 1).unwrap();
+        thread::scope(|scope| {
+            let [second, third] = [2, 3].map(|value| {
+                scope.spawn({
+                    let medium = &medium;
+                    move || write(medium, 0, 0, value)
+                })
+            });
+            while !medium.is_gone() {
+                thread::yield_now();
+            }
+            thread::sleep(Duration::from_millis(5));
+            assert!(!second.is_finished() && !third.is_finished());
+            medium.cut(None, 0).unwrap();
+            assert!(second.join().unwrap().is_err() && third.join().unwrap().is_err());
+        });
+        assert_eq!(read(&medium, 1)[0], 1);
+    }
+
+    #[test]
+    fn short_and_flipped_requests_move_what_they_say() {
+        let medium = medium("fault = [{what = 'short', nth = 1}, {what = 'bit-flip', on = ['write'], nth = 2}]");
+        assert_eq!(write(&medium, 0, 0, 1).unwrap().answered_bytes, 1024);
+        assert_eq!(read(&medium, 0), [1, 1, 0, 0, 0, 0, 0, 0]);
+        write(&medium, 0, 0, 0xFF).unwrap();
+        let mut bytes = [0; 2048];
+        let all = request(RequestKind::Read, 0, 4);
+        medium.serve(0, &all, RequestBytes::Read(&mut bytes)).unwrap();
+        assert_eq!(bytes.iter().map(|byte| byte.count_zeros()).sum::<u32>(), 1);
+        assert_eq!(medium.injected(), 2);
+    }
+}
