@@ -8,7 +8,7 @@ use std::collections::BinaryHeap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::models::{DiskMechanism, DiskModel, DiskState, Volume, VolumeState};
+use crate::models::{DiskMechanism, DiskModel, DiskState, FlashState, Volume, VolumeState};
 use crate::request::{BlockRequest, RequestKind};
 
 /// A request that is complete.
@@ -61,6 +61,7 @@ struct Waiting {
 enum State {
     Null,
     Disk(Box<DiskState>),
+    Flash(Box<FlashState>),
     Volume(&'static Volume, VolumeState),
 }
 
@@ -73,6 +74,7 @@ impl Drive {
             state: match &model.mechanism {
                 DiskMechanism::Null => State::Null,
                 DiskMechanism::Disk(disk) => State::Disk(Box::new(DiskState::new(disk, cache_bytes, size_bytes, seed))),
+                DiskMechanism::Flash(flash) => State::Flash(Box::new(FlashState::new(flash, cache_bytes, size_bytes))),
                 DiskMechanism::Volume(volume) => State::Volume(volume, VolumeState::new(volume)),
             },
             waiting: Vec::new(),
@@ -90,6 +92,7 @@ impl Drive {
             State::Null => Some(now_ns),
             State::Disk(disk) if disk.has_no_queue() => None,
             State::Disk(disk) => disk.without_head(&request, now_ns),
+            State::Flash(flash) => Some(flash.serve(&request, now_ns)),
             State::Volume(volume, state) => Some(state.serve(volume, &request, now_ns)),
         };
         if let Some(at_ns) = without_head {
@@ -128,7 +131,7 @@ impl Drive {
     pub fn counters(&self) -> DriveCounters {
         let seeks = match &self.state {
             State::Disk(disk) => disk.seeks(),
-            State::Null | State::Volume(..) => 0,
+            State::Null | State::Flash(_) | State::Volume(..) => 0,
         };
         DriveCounters { seeks, ..self.counters }
     }

@@ -9,8 +9,11 @@ pub mod faults;
 pub mod medium;
 pub mod models;
 pub mod power;
+pub mod published;
 mod ranges;
+pub mod replay;
 mod request;
+pub mod trace;
 
 pub use drive::{Completion, Drive, DriveCounters};
 pub use request::{BlockRequest, RequestKind};

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::shingled::{Shingled, ShingledState};
 use super::{bytes_within, transfer_ns};
 use crate::ranges::ByteRanges;
 use crate::request::{BlockRequest, RequestKind};
@@ -44,6 +45,9 @@ pub struct Disk {
     pub write_through_from_bytes: u64,
     /// How many requests it chooses from; 1: it serves them as they come.
     pub queue_depth: u64,
+    /// Whether tracks overlap.
+    #[serde(flatten)]
+    pub shingled: Option<Shingled>,
 }
 
 /// How many zones of constant rate the disk has.
@@ -85,6 +89,8 @@ pub struct DiskState {
     /// The segment that grows while the head follows the track.
     following: Option<usize>,
     dirty: ByteRanges,
+    shingled: Option<ShingledState>,
+    asked_ns: u64,
     seeks: u64,
 }
 
@@ -103,6 +109,8 @@ impl DiskState {
             segments: Vec::new(),
             following: None,
             dirty: ByteRanges::default(),
+            shingled: disk.shingled.as_ref().map(ShingledState::new),
+            asked_ns: 0,
             seeks: 0,
         }
     }
@@ -207,6 +215,13 @@ impl DiskState {
         let index = begun.unwrap_or_else(|| self.new_segment(request.offset_bytes));
         let from = self.segments[index].end;
         self.pass(from, request.end_bytes());
+        let newer = self
+            .shingled
+            .as_ref()
+            .and_then(|shingled| shingled.cached_at(from, request.end_bytes()));
+        if let Some(at) = newer {
+            self.pass(at, at + request.end_bytes() - from);
+        }
         let (end, ready_ns) = (request.end_bytes(), self.free_ns);
         let segment = &mut self.segments[index];
         (segment.end, segment.ready_ns) = (end, ready_ns);
@@ -214,7 +229,7 @@ impl DiskState {
         segment.start = segment
             .start
             .max(end.saturating_sub(self.disk.segment_bytes.max(request.length_bytes)));
-        self.following = Some(index);
+        self.following = newer.is_none().then_some(index);
     }
 
     /// What the drive does by itself until `now_ns`: it reads ahead, then it writes what its write cache holds.
@@ -230,6 +245,16 @@ impl DiskState {
         }
         while self.dirty.total_bytes() > 0 && self.free_ns < now_ns {
             self.destage();
+        }
+        if let Some(idle_ns) = self.shingled.as_ref().map(ShingledState::idle_ns) {
+            let idle_from_ns = self.asked_ns + idle_ns;
+            while self.free_ns.max(idle_from_ns) < now_ns
+                && self.shingled.as_ref().is_some_and(ShingledState::has_cached)
+            {
+                self.free_ns = self.free_ns.max(idle_from_ns);
+                self.rewrite_zone();
+            }
+            self.asked_ns = self.asked_ns.max(now_ns);
         }
         // Where it has nothing to follow, the platter turns on without it.
         if now_ns > self.free_ns + transfer_ns(SECTOR_BYTES, zone_rate(self.disk, self.head_bytes)) {
@@ -263,10 +288,29 @@ impl DiskState {
 
     /// Writes what is next on the way of the head.
     fn destage(&mut self) {
-        if let Some((start, end)) = self.dirty.next_from(self.head_bytes) {
-            let end = end.min(start + DESTAGE_BYTES);
-            self.following = None;
+        let Some((start, end)) = self.dirty.next_from(self.head_bytes) else {
+            return;
+        };
+        self.following = None;
+        let mut end = end.min(start + DESTAGE_BYTES);
+        let mut place = Some(start);
+        if let Some(shingled) = &mut self.shingled {
+            end = end.min(shingled.zone_end(start));
+            place = shingled.place(start, end);
+        }
+        if let Some(at) = place {
             self.dirty.remove(start, end);
+            self.pass(at, at + end - start);
+        } else {
+            self.rewrite_zone();
+        }
+    }
+
+    /// Reads a shingled zone, of which something newer is in the cache on the disk, and writes it anew.
+    fn rewrite_zone(&mut self) {
+        if let Some((start, end)) = self.shingled.as_mut().and_then(ShingledState::rewrite) {
+            self.following = None;
+            self.pass(start, end);
             self.pass(start, end);
         }
     }

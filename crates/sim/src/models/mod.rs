@@ -1,9 +1,18 @@
 //! The disks that can be simulated: one row of [`MODELS`] each, with its parameters and where they come from.
 
 mod disk;
+mod flash;
+mod shingled;
+mod table;
 mod volume;
 
+use serde::Serialize;
+use serde_json::Value;
+
 pub use disk::{Disk, DiskState};
+pub use flash::{Flash, FlashState};
+pub use shingled::Shingled;
+pub use table::MODELS;
 pub use volume::{Volume, VolumeState};
 
 /// A disk that can be simulated.
@@ -17,15 +26,20 @@ pub struct DiskModel {
     pub mechanism: DiskMechanism,
     /// What it reports to the kernel.
     pub claims: Claims,
+    /// Where its parameters come from: the names of some, and their source.
+    pub sources: &'static [(&'static str, &'static str)],
 }
 
 /// How a disk moves bytes, with its parameters.
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
 pub enum DiskMechanism {
     /// Nothing takes time.
     Null,
     /// A disk with a head.
     Disk(Disk),
+    /// Flash.
+    Flash(Flash),
     /// A volume of a cloud, with limits and credits.
     Volume(Volume),
 }
@@ -43,52 +57,45 @@ pub struct Claims {
     pub write_cache_bytes: u64,
 }
 
-/// All models.
-pub const MODELS: &[DiskModel] = &[
-    DiskModel {
-        name: "null",
-        about: "No delay at all: what the simulator itself costs",
-        mechanism: DiskMechanism::Null,
-        claims: Claims {
-            rotational: false,
-            read_ahead_kib: 128,
-            logical_block_bytes: 512,
-            write_cache_bytes: 64 << 20,
-        },
-    },
-    DiskModel {
-        name: "hdd-2009",
-        about: "The SATA disk of 2009 in a Pentium 4",
-        mechanism: DiskMechanism::Disk(Disk {
-            capacity_bytes: 250_000_000_000,
-            rotations_per_minute: 7200,
-            outer_bytes_per_second: 32_800_000,
-            inner_bytes_per_second: 18_000_000,
-            track_seek_ns: 1_000_000,
-            average_seek_ns: 8_900_000,
-            full_seek_ns: 18_000_000,
-            command_ns: 200_000,
-            interface_bytes_per_second: 150_000_000,
-            segment_count: 16,
-            segment_bytes: 512 << 10,
-            stream_ahead_bytes: 0,
-            write_through_from_bytes: u64::MAX,
-            queue_depth: 1,
-        }),
-        claims: Claims {
-            rotational: true,
-            read_ahead_kib: 128,
-            logical_block_bytes: 512,
-            write_cache_bytes: 8 << 20,
-        },
-    },
-];
+/// A parameter of a model, as a table shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parameter {
+    /// The name of the field; its end is the unit.
+    pub name: String,
+    /// The value, in that unit; `None`: off.
+    pub value: Option<u64>,
+    /// Where it comes from.
+    pub source: &'static str,
+}
 
 impl DiskModel {
     /// The model of this name.
     #[must_use]
     pub fn named(name: &str) -> Option<&'static Self> {
         MODELS.iter().find(|model| model.name == name)
+    }
+
+    /// All parameters, in the order of the fields.
+    #[must_use]
+    pub fn parameters(&self) -> Vec<Parameter> {
+        let mut parameters = Vec::new();
+        if let Ok(Value::Object(fields)) = serde_json::to_value(&self.mechanism) {
+            parameters.extend(fields);
+        }
+        parameters.push(("write_cache_bytes".to_owned(), self.claims.write_cache_bytes.into()));
+        let source_of = |name: &str| {
+            let named = self
+                .sources
+                .iter()
+                .find(|(names, _)| names.split_whitespace().any(|known| known == name));
+            named.map_or("", |(_, source)| *source)
+        };
+        let parameter = |(name, value): (String, Value)| Parameter {
+            source: source_of(&name),
+            value: value.as_u64().filter(|value| *value < u64::MAX),
+            name,
+        };
+        parameters.into_iter().map(parameter).collect()
     }
 }
 
@@ -100,4 +107,24 @@ fn transfer_ns(bytes: u64, bytes_per_second: u64) -> u64 {
 /// How many whole bytes are done within `ns`.
 fn bytes_within(ns: u64, bytes_per_second: u64) -> u64 {
     (u128::from(ns) * u128::from(bytes_per_second) / 1_000_000_000) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_parameter_has_one_source_and_every_source_a_parameter() {
+        for model in MODELS {
+            let mut named: Vec<_> = model
+                .sources
+                .iter()
+                .flat_map(|(names, _)| names.split_whitespace())
+                .collect();
+            let mut known: Vec<_> = model.parameters().into_iter().map(|parameter| parameter.name).collect();
+            named.sort_unstable();
+            known.sort_unstable();
+            assert_eq!(named, known, "{}", model.name);
+        }
+    }
 }

@@ -1,10 +1,12 @@
 //! A volume of a cloud: a latency, and limits of requests and bytes per second with credits for bursts.
 
+use serde::Serialize;
+
 use super::transfer_ns;
 use crate::request::{BlockRequest, RequestKind};
 
 /// Parameters of a volume.
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Volume {
     /// Time of a request when no limit is reached, in ns.
     pub latency_ns: u64,
@@ -14,6 +16,8 @@ pub struct Volume {
     pub burst_iops: u64,
     /// Credits at most, in requests.
     pub credits_max: u64,
+    /// A request that is larger counts as several.
+    pub counted_bytes: u64,
     /// Bytes per second at most.
     pub bytes_per_second: u64,
 }
@@ -47,14 +51,15 @@ impl VolumeState {
         let since_seconds = now_ns.saturating_sub(self.refilled_ns) as f64 / 1e9;
         self.refilled_ns = self.refilled_ns.max(now_ns);
         self.credits = (self.credits + since_seconds * volume.base_iops as f64).min(volume.credits_max as f64);
-        let rate = if self.credits >= 1.0 {
+        let count = request.length_bytes.div_ceil(volume.counted_bytes).max(1);
+        let rate = if self.credits >= count as f64 {
             volume.burst_iops
         } else {
             volume.base_iops
         };
-        self.credits = (self.credits - 1.0).max(0.0);
+        self.credits = (self.credits - count as f64).max(0.0);
         let start_ns = now_ns.max(self.requests_free_ns).max(self.bytes_free_ns);
-        self.requests_free_ns = start_ns + 1_000_000_000 / rate;
+        self.requests_free_ns = start_ns + count * 1_000_000_000 / rate;
         self.bytes_free_ns = start_ns + transfer_ns(request.length_bytes, volume.bytes_per_second);
         self.requests_free_ns
             .max(self.bytes_free_ns)
