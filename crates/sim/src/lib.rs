@@ -8,6 +8,7 @@ pub mod faults;
 #[cfg(target_os = "linux")]
 pub mod medium;
 pub mod models;
+pub mod picture;
 pub mod power;
 pub mod published;
 mod ranges;

@@ -157,7 +157,8 @@ fn read_ahead(visits: impl Iterator<Item = (usize, u64)>, files: [u64; 2], bytes
                 newest[file] = Some(steps.len());
                 steps.push(Step {
                     request,
-                    after: (after, 0),
+                    after: [after, None],
+                    pause_ns: 0,
                     since_previous_ns: Some(processor_ns),
                 });
                 processor_ns = 0;
@@ -176,7 +177,8 @@ fn one_by_one(writes: impl Iterator<Item = (u64, u64)>) -> Vec<Step> {
             offset_bytes: FILES_AT + at,
             length_bytes,
         },
-        after: (index.checked_sub(1), 0),
+        after: [index.checked_sub(1), None],
+        pause_ns: 0,
         since_previous_ns: None,
     };
     writes.enumerate().map(step).collect()

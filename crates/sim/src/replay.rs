@@ -2,8 +2,9 @@
 //!
 //! A program does not ask for everything at once: it waits for an answer, computes, and asks again. So a step starts some time
 //! after another one completed. What a trace recorded shows only when requests came and completed; each is taken to wait for the
-//! last completion before its arrival. On a slower disk it then comes later, on a faster one earlier. A program with several
-//! threads, or one that waited for a clock, may in truth depend on less.
+//! last completion before its arrival, and for the one before that too, if at most one other request was in flight: then it was a
+//! program that reads ahead, and not one that keeps a queue. On a slower disk it comes later, on a faster one earlier. In truth it
+//! may depend on more, or on less: on a clock, or on another thread.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -18,8 +19,10 @@ use crate::trace::TracedRequest;
 pub struct Step {
     /// What is asked for.
     pub request: BlockRequest,
-    /// The number of the step that has to complete before, and how long before, in ns. Without one, the time since the start.
-    pub after: (Option<usize>, u64),
+    /// The numbers of the steps that have to complete before.
+    pub after: [Option<usize>; 2],
+    /// How long after that it starts, in ns; without such steps, after the start of all.
+    pub pause_ns: u64,
     /// How long before the step ahead of it in the list started, in ns, if it may not overtake that.
     pub since_previous_ns: Option<u64>,
 }
@@ -43,22 +46,22 @@ pub fn steps_of(trace: &[TracedRequest]) -> Vec<Step> {
         .collect();
     completions.sort_unstable();
     let first_ns = trace.first().map_or(0, |first| first.arrived_ns);
-    let step = |traced: &TracedRequest| {
+    let step = |(index, traced): (usize, &TracedRequest)| {
         let before = completions.partition_point(|(completed_ns, _)| *completed_ns <= traced.arrived_ns);
+        let alone = index <= before + 1;
         // One that took no time at all does not wait for itself or for a later one.
-        let last = completions[..before]
-            .iter()
-            .rev()
-            .find(|(_, index)| trace[*index].arrived_ns < traced.arrived_ns);
-        let last = last.filter(|_| traced.completed_ns.is_some());
-        let pause_ns = traced.arrived_ns - last.map_or(first_ns, |(completed_ns, _)| *completed_ns);
+        let earlier = |(_, other): &&(u64, usize)| trace[*other].arrived_ns < traced.arrived_ns;
+        let mut latest = completions[..before].iter().rev().filter(earlier);
+        let last = latest.next().filter(|_| traced.completed_ns.is_some());
+        let after = [last, latest.next().filter(|_| alone && last.is_some())];
         Step {
             request: traced.request,
-            after: (last.map(|(_, index)| *index), pause_ns),
+            after: after.map(|found| found.map(|(_, other)| *other)),
+            pause_ns: traced.arrived_ns - last.map_or(first_ns, |(completed_ns, _)| *completed_ns),
             since_previous_ns: None,
         }
     };
-    trace.iter().map(step).collect()
+    trace.iter().enumerate().map(step).collect()
 }
 
 /// Serves `steps` on a drive that nobody used yet.
@@ -70,7 +73,7 @@ pub fn replay(model: &'static DiskModel, size_bytes: u64, seed: u64, steps: &[St
     let mut drive = Drive::new(model, size_bytes, seed);
     let mut waiting_for: Vec<Vec<usize>> = vec![Vec::new(); steps.len()];
     for (index, step) in steps.iter().enumerate() {
-        if let Some(after) = step.after.0 {
+        for after in step.after.into_iter().flatten() {
             waiting_for[after].push(index);
         }
     }
@@ -127,7 +130,11 @@ impl Times {
         let mut index = index;
         while let Some(step) = steps.get(index)
             && self.started_ns[index].is_none()
-            && let Some(after_ns) = step.after.0.map_or(Some(0), |after| self.completed_ns[after])
+            && let Some(after_ns) = step
+                .after
+                .iter()
+                .flatten()
+                .try_fold(0, |last_ns, after| Some(self.completed_ns[*after]?.max(last_ns)))
         {
             let previous_ns = match step.since_previous_ns.filter(|_| index > 0) {
                 None => 0,
@@ -136,10 +143,107 @@ impl Times {
                     Some(started_ns) => started_ns + since_ns,
                 },
             };
-            let start_ns = previous_ns.max(after_ns + step.after.1);
+            let start_ns = previous_ns.max(after_ns + step.pause_ns);
             self.started_ns[index] = Some(start_ns);
             self.ready.push(Reverse((start_ns, index)));
             index += 1;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::published::PUBLICATIONS;
+    use crate::request::RequestKind;
+    use crate::trace::read_trace;
+
+    fn total_ns(model: &str, steps: &[Step]) -> u64 {
+        replay(DiskModel::named(model).unwrap(), 0, 1, steps).total_ns
+    }
+
+    #[test]
+    fn a_recorded_program_takes_on_another_disk_what_it_takes_there() {
+        let publication = PUBLICATIONS
+            .iter()
+            .find(|publication| publication.model == "hdd-2009")
+            .unwrap();
+        for figure in publication.figures {
+            let (steps, _) = figure.requests.steps(1);
+            let fast = replay(DiskModel::named("ssd-2016").unwrap(), 0, 1, &steps);
+            for model in ["ssd-2016", "hdd-2009", "hdd-2016", "hdd-nas"] {
+                let ratio = total_ns(model, &steps_of(&fast.requests)) as f64 / total_ns(model, &steps) as f64;
+                assert!((ratio - 1.0).abs() < 0.01, "{} on {model}: {ratio}", figure.program);
+            }
+        }
+    }
+
+    /// Random reads, so many of them in flight.
+    fn queue(model: &str, depth: usize) -> Vec<TracedRequest> {
+        let mut drive = Drive::new(DiskModel::named(model).unwrap(), 0, 1);
+        let mut random = fastrand::Rng::with_seed(4);
+        let mut traced: Vec<TracedRequest> = Vec::new();
+        let mut arrived_ns = 0;
+        for id in 0..1_000 + depth {
+            if id >= depth {
+                let done = drive.complete().unwrap();
+                arrived_ns = done.at_ns;
+                traced[done.id as usize].completed_ns = Some(arrived_ns);
+            }
+            let request = BlockRequest {
+                kind: RequestKind::Read,
+                offset_bytes: random.u64(..1 << 26) * 4096,
+                length_bytes: 4096,
+            };
+            traced.push(TracedRequest {
+                arrived_ns,
+                completed_ns: None,
+                request,
+            });
+            drive.submit(id as u64, request, arrived_ns);
+        }
+        traced.retain(|traced| traced.completed_ns.is_some());
+        traced
+    }
+
+    #[test]
+    fn a_recorded_queue_stays_one_on_a_disk_that_serves_it_in_another_order() {
+        let last =
+            |traced: &[TracedRequest]| traced.iter().filter_map(|traced| traced.completed_ns).max().unwrap() as f64;
+        for depth in [1, 2, 8, 32] {
+            for (recorded, replayed) in [
+                ("ssd-sata", "hdd-nas"),
+                ("hdd-2009", "hdd-nas"),
+                ("hdd-nas", "hdd-2016"),
+                ("hdd-nas", "ssd-sata"),
+            ] {
+                let steps = steps_of(&queue(recorded, depth));
+                let ratio = total_ns(replayed, &steps) as f64 / last(&queue(replayed, depth));
+                assert!(
+                    (ratio - 1.0).abs() < 0.2,
+                    "{depth} in flight, {recorded} on {replayed}: {ratio}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_request_comes_the_same_pause_after_the_one_it_waited_for() {
+        let text = "0 read 0 4096 1000\n5000 read 40000000000 4096 6000\n5500 write 0 4096 5600\n";
+        let steps = steps_of(&read_trace(text.as_bytes()).unwrap());
+        let done = replay(DiskModel::named("hdd-2009").unwrap(), 0, 1, &steps).requests;
+        let first_ns = done[0].completed_ns.unwrap();
+        assert_eq!(
+            (done[1].arrived_ns, done[2].arrived_ns),
+            (first_ns + 4000, first_ns + 4500)
+        );
+        assert_eq!(done[1].request.kind, RequestKind::Read);
+    }
+
+    #[test]
+    fn what_was_not_recorded_starts_at_its_time() {
+        let steps = steps_of(&read_trace("70 read 0 4096\n1070 read 40000000000 4096\n".as_bytes()).unwrap());
+        let done = replay(DiskModel::named("hdd-2009").unwrap(), 0, 1, &steps).requests;
+        assert_eq!((done[0].arrived_ns, done[1].arrived_ns), (0, 1000));
     }
 }

@@ -52,6 +52,8 @@ pub struct Flash {
 
 /// The unit of the map.
 const UNIT_BYTES: u64 = 4096;
+/// How long nothing is written before the drive empties its fast cells.
+const IDLE_AFTER_NS: u64 = 20_000_000;
 /// Free blocks that are kept for moving.
 const RESERVED_BLOCKS: usize = 2;
 
@@ -172,7 +174,7 @@ impl FlashState {
         let start_ns = self.interface_free_ns.max(now_ns);
         let received_ns = start_ns + transfer_ns(request.length_bytes, self.flash.write_bytes_per_second);
         self.interface_free_ns = received_ns;
-        let idle_ns = received_ns.saturating_sub(self.programmed_ns);
+        let idle_ns = start_ns.saturating_sub(self.programmed_ns + IDLE_AFTER_NS);
         self.fast_used_bytes = self
             .fast_used_bytes
             .saturating_sub(bytes_within(idle_ns, self.program_rate(false)));

@@ -45,7 +45,7 @@ pub enum DiskMechanism {
 }
 
 /// What a disk reports to the kernel, or the kernel sets for it.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Claims {
     /// Whether it reports as rotational.
     pub rotational: bool,
