@@ -288,14 +288,18 @@ impl StorageProfile {
                 .map(|directory| directory.join(&name))
                 .find(|path| path.exists())
         };
+        let borrow = || borrowed::find(&directories, &id, read);
+        let is_named = named.is_some();
         let Some(file) = named.or_else(of_name) else {
-            return borrowed::find(&directories, &id, read).ok_or(Unfit::Missing);
+            return borrow().ok_or(Unfit::Missing);
         };
         let found = read(&file).map_err(|why| match why {
             Unfit::Missing => Unfit::Unreadable(file.clone(), ErrorKind::NotFound.into()),
             why => why,
         })?;
-        found.fits(&id, mount_point.as_deref(), options)
+        // A short run may have left one without curves.
+        let borrowed = (found.groups.is_empty() && !is_named).then(borrow).flatten();
+        borrowed.map_or_else(|| found.fits(&id, mount_point.as_deref(), options), Ok)
     }
 
     /// Reads a profile that nobody else can have written.

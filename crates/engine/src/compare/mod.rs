@@ -137,6 +137,11 @@ impl Comparer {
         if is_predicted || is_known {
             facts.claims(&paths[0]);
         }
+        if is_known {
+            for n in (0..2).filter(|n| !parts[*n].is_open()) {
+                facts.files[n] = facts.files[n].with_alignment(&files[n].0);
+            }
+        }
         if is_predicted {
             facts.measure_reading(&paths[0], &files[0].0);
         }

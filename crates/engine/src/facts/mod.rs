@@ -33,7 +33,7 @@ pub use costs::Costs;
 pub(crate) use costs::costs_in;
 pub use file::FileFacts;
 pub(crate) use file::{has_holes, shares_blocks};
-pub use process::ProcessFacts;
+pub use process::{ProcessFacts, prepares_for};
 pub use seeks::Seeks;
 
 /// The facts for planning a read, write, copy or comparison.
@@ -175,6 +175,7 @@ impl Facts {
         if durability != Durability::None {
             expected_ns += costs.flush_ns.value + costs.device_byte_ns.value * bytes as f64;
         }
+        expected_ns *= self.process.files_of_a_plan as f64;
         if one.device == other.device && profile::pays(one.device, expected_ns) {
             self.profile = profile::of_device(path, one.device);
         }

@@ -1,5 +1,7 @@
 //! The limits of this process.
 
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
 use seekless_sys::{self as sys, Ring, Support};
 
 /// The limits of this process.
@@ -13,6 +15,15 @@ pub struct ProcessFacts {
     pub can_map: bool,
     /// Processors that it may use.
     pub processors: usize,
+    /// For how many files of the planned size a method is prepared once: one, unless [`prepares_for`] said otherwise.
+    pub files_of_a_plan: u64,
+}
+
+static FILES_OF_A_PLAN: AtomicU64 = AtomicU64::new(1);
+
+/// Each plan of this process for one file is used for this many of its size, so they share the time of asking and of preparing.
+pub fn prepares_for(files: u64) {
+    FILES_OF_A_PLAN.store(files.max(1), Relaxed);
 }
 
 impl ProcessFacts {
@@ -33,6 +44,7 @@ impl ProcessFacts {
             has_rings: false,
             can_map: sys::guard_installed(),
             processors: sys::processors(),
+            files_of_a_plan: FILES_OF_A_PLAN.load(Relaxed),
         }
     }
 }

@@ -181,6 +181,7 @@ mod tests {
     };
     const PROCESS: ProcessFacts = ProcessFacts {
         open_files_max: 1024,
+        files_of_a_plan: 1,
         has_rings: false,
         can_map: true,
         processors: 2,

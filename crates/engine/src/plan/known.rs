@@ -216,7 +216,7 @@ impl Asked<'_> {
                 error: error.hypot(elsewhere),
                 level_deviation: time.level_deviation,
                 cpu_seconds: time.cpu_part * seconds,
-                seconds: seconds + time.setup_seconds,
+                seconds: seconds + time.setup_seconds / self.facts.process.files_of_a_plan as f64,
                 is_within: time.is_within,
                 sittings: time.sittings,
                 age: time_since(time.newest_unix_seconds),

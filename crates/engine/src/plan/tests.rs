@@ -51,6 +51,7 @@ const fn storage(wait_us: f64, fetch_ns: f64, device_ns: f64, flush_us: f64) -> 
         }),
         process: ProcessFacts {
             open_files_max: 1024,
+            files_of_a_plan: 1,
             has_rings: true,
             can_map: true,
             processors: 4,

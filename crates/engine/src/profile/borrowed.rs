@@ -28,6 +28,9 @@ pub(super) fn find(
     id: &StorageId,
     read: fn(&Path) -> Result<StorageProfile, Unfit>,
 ) -> Option<StorageProfile> {
+    if id.is_simulated() {
+        return None;
+    }
     let entries = directories.iter().flat_map(|directory| {
         fs::read_dir(directory_of_borrowed(directory))
             .into_iter()
@@ -40,6 +43,7 @@ pub(super) fn find(
     let alike = found.filter(|found| {
         let storage = &found.head.storage;
         found.head.revision.mechanisms == method::REVISION
+            && !storage.is_simulated()
             && (&storage.file_system, kind_of(storage)) == (&id.file_system, kind_of(id))
     });
     let models = |id: &StorageId| id.devices.iter().map(|device| device.model.clone()).collect::<Vec<_>>();
@@ -67,6 +71,7 @@ pub fn kind_of(id: &StorageId) -> String {
         Some("sd" | "hd") => "SCSI or SATA disk",
         Some("mmcblk") => "memory card",
         Some("loop") => "loop",
+        Some("simulated") => "simulated disk",
         Some("dm") => "mapped device",
         Some("md") => "array",
         Some("nbd" | "rbd" | "drbd") => "network disk",

@@ -81,6 +81,8 @@ pub enum DeviceKind {
     Multipath,
     /// Another kind of mapped device.
     Mapped,
+    /// A disk that `seekless sim` simulates, below a loop.
+    Simulated,
 }
 
 impl DeviceKind {
@@ -96,6 +98,7 @@ impl DeviceKind {
             Self::Crypt => "crypt",
             Self::Multipath => "multipath",
             Self::Mapped => "mapped",
+            Self::Simulated => SIMULATED,
         }
     }
 }
@@ -117,6 +120,11 @@ impl BlockDevice {
         names
     }
 }
+
+/// Begins the name of a simulated disk, `simulated-MODEL`; the same as `seekless_record::SIMULATED`.
+const SIMULATED: &str = "simulated";
+/// The type of the file system in user space that shows a simulated disk as a file; its source is `seekless-sim:MODEL`.
+const SIMULATED_FILE_SYSTEM: &str = "fuse.seekless-sim";
 
 /// A limit on stacked devices, against cycles.
 const DEEPEST: usize = 16;
@@ -241,7 +249,8 @@ impl<'a> Devices<'a> {
     /// The device of a file.
     fn of_file(&self, file: &Path, depth: usize) -> Option<BlockDevice> {
         let number = fs::metadata(file).ok()?.dev();
-        self.find(number, self.mounts.holding(file, number), depth)
+        let mount = self.mounts.holding(file, number);
+        mount.and_then(simulated).or_else(|| self.find(number, mount, depth))
     }
 
     /// The devices that an array or volume is made of.
@@ -252,6 +261,20 @@ impl<'a> Devices<'a> {
             .filter_map(|directory| self.describe(&directory, depth))
             .collect()
     }
+}
+
+/// The disk that a mount simulates.
+fn simulated(mount: &Mount) -> Option<BlockDevice> {
+    let source = mount.source.to_str()?;
+    let model = source
+        .strip_prefix("seekless-sim:")
+        .filter(|_| mount.file_system == SIMULATED_FILE_SYSTEM)?;
+    Some(BlockDevice {
+        name: format!("{SIMULATED}-{model}"),
+        kind: DeviceKind::Simulated,
+        label: Some(model.to_owned()),
+        ..BlockDevice::default()
+    })
 }
 
 /// The kind and label of a device.

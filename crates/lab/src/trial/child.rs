@@ -348,6 +348,7 @@ fn planned_for(spec: &Spec, plan: Plan) -> Result<(Method, f64), TrialError> {
     let nothing = io::Error::other("there are no files to plan for");
     let job = spec.jobs.first().ok_or(nothing)?;
     let [source, other, target] = [&job.source, &job.other, &job.target].map(Path::new);
+    seekless::facts::prepares_for(spec.jobs.len() as u64);
     let found = match plan.operation {
         Operation::Read => Reader::plan(source, true)?,
         Operation::Write => Writer::plan(target, job.bytes, plan.durability, true)?,

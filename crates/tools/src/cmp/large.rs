@@ -107,8 +107,12 @@ impl<'a> RestOfPair<'a> {
     fn plan(&self, is_predicted: bool, memory_bytes: impl FnOnce() -> u64) -> Result<Plan, Error> {
         let [one, other] = &self.sides;
         let bytes = self.bytes();
-        let [one_part, other_part] = [one, other].map(|side| side.part(false, self.limit_bytes));
-        let plan = Comparer::plan(one_part, other_part, is_predicted);
+        let plan_by = |by_path: bool| {
+            let [one, other] = [one, other].map(|side| side.part(by_path, self.limit_bytes));
+            Comparer::plan(one, other, is_predicted)
+        };
+        // A file that cannot be opened again is read through the page cache.
+        let plan = plan_by(true).or_else(|_| plan_by(false));
         let plan = plan.map_err(|error| self.named(&error))?;
         if self.lines.is_none() || bytes < REREAD_BYTES {
             return Ok(plan);

@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use seekless::method::CachePolicy;
 use seekless::plan::Plan;
 use seekless::{Comparer, Error, Method, Part, Verdict, full_text};
 
@@ -52,9 +53,21 @@ impl Large {
             return Err(None);
         }
         let paths = files.each_ref().map(|file| path_of(file).unwrap_or_default());
-        let [one, other] = [0, 1].map(|n: usize| Part::of_file(&files[n]).named(&paths[n]).range(0..bytes));
+        let parts = |by_path: bool| {
+            [0, 1].map(|n: usize| {
+                let open = || Part::of_file(&files[n]).named(&paths[n]);
+                let part = if by_path { Part::whole(&paths[n]) } else { open() };
+                part.range(0..bytes)
+            })
+        };
+        let plan_by = |by_path: bool| {
+            let [one, other] = parts(by_path);
+            Comparer::plan(&one, &other, false)
+        };
         let failed = |error| Some(what(&error, &paths));
-        let plan = Comparer::plan(&one, &other, false).map_err(failed)?;
+        // A file that cannot be opened again is read through the page cache.
+        let plan = plan_by(true).or_else(|_| plan_by(false)).map_err(failed)?;
+        let [one, other] = parts(plan.method.options().cache() != CachePolicy::Cached);
         let prepared = prepared(&mut all, plan).map_err(failed)?;
         prepared.files += 1;
         let path = std::fs::read_link(&paths[0]).unwrap_or_default();

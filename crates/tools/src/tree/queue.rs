@@ -76,9 +76,19 @@ pub fn compare(
     watch: &mut dyn TreeWatch,
 ) -> Result<TreeSummary, TreeError> {
     let process = ProcessFacts::here();
-    let ask = |pairs: usize| for_pairs(Scanner::batch_plan(one, &Scan::of_unknown(2 * pairs), &process));
     let plan = for_pairs(plan::batch(&process));
-    compare_by(plan, Some(&ask), [one, other], *options, stop, watch)
+    // What no scan measures: the threads also list directories, and read equal files in pairs to their ends.
+    let ask = |pairs: usize| {
+        let asked = Scanner::batch_plan(one, &Scan::of_unknown(2 * pairs), &process);
+        for_pairs(BatchPlan {
+            threads: asked.threads.max(plan.threads),
+            batch: asked.batch.min(plan.batch),
+            open_directories: asked.open_directories.min(plan.open_directories),
+            head_bytes: asked.head_bytes.map(|bytes| bytes.max(plan.head_bytes[1])),
+            ..asked
+        })
+    };
+    compare_by(plan.clone(), Some(&ask), [one, other], *options, stop, watch)
 }
 
 /// How pairs of small files are compared: those in memory in one read of each, if they are not longer than most.
