@@ -19,8 +19,9 @@ pub use profile::{
 };
 pub use run::{
     Column, Command, Conclusion, Contest, Device, DeviceId, DeviceUse, Entry, Finding, Interval, LabCost, Latency,
-    Machine, Mode, NoiseFloor, OptionEffect, Published, RandomAccess, Revision, Run, Sittings, Standing, Status,
-    Storage, StorageId, Subject, Summary, SystemUse, Trial, UpdateAccount, UpdatePattern, driver, is_same_memory,
+    Machine, Mode, NoiseFloor, OptionEffect, Published, RandomAccess, Revision, Run, SIMULATED, Sittings, Standing,
+    Status, Storage, StorageId, Subject, Summary, SystemUse, Trial, UpdateAccount, UpdatePattern, driver,
+    is_same_memory,
 };
 pub use seekless_method::words;
 pub use versions::{CURRENT_VERSION, DocumentError, MAX_DOCUMENT_BYTES, from_json, to_json};

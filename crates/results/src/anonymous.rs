@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use seekless_method::{ALIASES, Method};
-use seekless_record::{Column, Published, Run, Text, Visitor, driver};
+use seekless_record::{Column, Published, Run, SIMULATED, Text, Visitor, driver};
 
 use crate::ranking::conclude_all;
 use crate::same::fingerprint;
@@ -88,6 +88,8 @@ impl Anonymise<'_> {
             Text::Started => Some(format!("{}T00:00:00Z", day(text))),
             Text::Processor => processor(text),
             Text::Hypervisor => Some(hypervisor(text)),
+            // A name of this program's, which tells that the disk does not exist.
+            Text::Device if text.starts_with(SIMULATED) => Some(simulated(text).to_owned()),
             Text::Device => driver(text).map(str::to_owned),
             Text::Path if place.ends_with(".mount_point") => None,
             Text::Path => Some(self.name("storage", text)),
@@ -131,6 +133,16 @@ fn digits_and_dots(version: &str) -> Option<String> {
 }
 
 /// The text, where it is one of some words.
+/// The name of a simulated disk, if its model may be one of this program's.
+fn simulated(name: &str) -> &str {
+    let is_of_a_model = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    if name.len() <= 32 && name.chars().all(is_of_a_model) {
+        name
+    } else {
+        SIMULATED
+    }
+}
+
 fn among(words: &str, text: &str) -> Option<String> {
     words.split(' ').any(|word| word == text).then(|| text.to_owned())
 }

@@ -23,6 +23,8 @@ pub enum DeviceKind {
     Card,
     /// A loop: a file of another file system.
     Loop,
+    /// A disk that does not exist.
+    Simulated,
     /// An array or volume of disks of several kinds, or of unknown ones.
     Volume,
     /// A disk that is reached over a network.
@@ -57,6 +59,7 @@ impl DeviceKind {
 
     fn of_device(device: &Device) -> Self {
         match driver(&device.name) {
+            Some("loop") if device.simulated().is_some() => Self::Simulated,
             Some("loop") => Self::Loop,
             Some("dm" | "md") => Self::of_volume(device),
             Some("nbd" | "rbd" | "drbd") => Self::NetworkDisk,
@@ -100,6 +103,7 @@ impl fmt::Display for DeviceKind {
             Self::Disk => "disk",
             Self::Card => "card",
             Self::Loop => "loop",
+            Self::Simulated => "simulated disk",
             Self::Volume => "volume",
             Self::NetworkDisk => "network disk",
             Self::Memory => "memory",

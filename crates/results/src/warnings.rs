@@ -1,6 +1,6 @@
 //! The warnings of a run: caveats about its figures.
 
-use seekless_record::{Cache, Contest, Run, Trial};
+use seekless_record::{Cache, Contest, Device, Run, Trial};
 
 use crate::prediction::mispredicted;
 use crate::samples::sorted;
@@ -46,7 +46,14 @@ pub fn warnings(run: &Run) -> Vec<String> {
         );
     }
     warnings.extend(mispredicted(run));
-    if let Some(device) = devices.find(|device| device.name.starts_with("loop")) {
+    if let Some(model) = devices.clone().find_map(Device::simulated) {
+        warnings.push(format!(
+            "The disk is simulated ({model}): times are those of a model (`seekless sim show {model}`), and the processor, the page cache \
+             and the file system are those of this machine."
+        ));
+    }
+    let is_loop = |device: &&Device| device.name.starts_with("loop") && device.simulated().is_none();
+    if let Some(device) = devices.find(is_loop) {
         warnings.push(format!(
             "{} is a loop device: its data comes from a file on another file system, which was dropped from the page cache, \
              too. The figures include both file systems; measure the disk below for its own figures.",

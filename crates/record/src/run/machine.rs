@@ -115,12 +115,35 @@ documents! {
     }
 }
 
+/// Begins the name of a disk that does not exist, `simulated-MODEL`. What was measured on it says nothing of a real one.
+pub const SIMULATED: &str = "simulated";
+
+impl StorageId {
+    /// Whether it is on a simulated disk.
+    #[must_use]
+    pub fn is_simulated(&self) -> bool {
+        self.devices.iter().any(|device| device.name.starts_with(SIMULATED))
+    }
+}
+
+impl Device {
+    /// The model of the simulated disk that it lies on, if so.
+    #[must_use]
+    pub fn simulated(&self) -> Option<&str> {
+        let mut models = self
+            .below
+            .iter()
+            .filter_map(|name| name.strip_prefix(SIMULATED)?.strip_prefix('-'));
+        models.next()
+    }
+}
+
 /// The driver's part of a device's name: `nvme` of `nvme0n1p2`.
 #[must_use]
 pub fn driver(device: &str) -> Option<&'static str> {
-    const DRIVERS: [&str; 16] = [
+    const DRIVERS: [&str; 17] = [
         "nvme", "mmcblk", "loop", "xvd", "zram", "pmem", "drbd", "nbd", "rbd", "ram", "dm", "md", "vd", "sd", "hd",
-        "sr",
+        "sr", SIMULATED,
     ];
     DRIVERS.into_iter().find(|driver| device.starts_with(driver))
 }

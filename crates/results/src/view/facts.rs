@@ -1,6 +1,6 @@
 //! The circumstances of a run, a line each: storages, machine, what measuring costs, processor, and the run itself.
 
-use seekless_record::{Ended, Run, Storage};
+use seekless_record::{Device, Ended, Run, Storage};
 
 use crate::statistics::median;
 use crate::units::{chosen_size, duration, plural, rate, seconds};
@@ -27,7 +27,10 @@ pub fn storage_words(storage: &Storage) -> String {
     let device = storage.device.as_ref();
     let below = device.filter(|device| !device.below.is_empty());
     let is_virtual = device.is_some_and(|device| device.is_virtual == Some(true));
+    let simulated = device.and_then(Device::simulated);
+    let below = below.filter(|_| simulated.is_none());
     let words = [
+        simulated.map(|model| format!("simulated: {model}")),
         device.map(|device| device.name.clone()),
         Some(storage.file_system.clone()),
         below.map(|device| format!("on {}", device.below.join(", "))),
