@@ -3,6 +3,8 @@
 //! A [`Drive`] is a model with its state: requests are submitted to it, and it says which one completes next, and when. It knows
 //! no clock: the device lets its answers happen in real time, a replay adds them up.
 
+#[cfg(target_os = "linux")]
+pub mod device;
 mod drive;
 pub mod faults;
 #[cfg(target_os = "linux")]

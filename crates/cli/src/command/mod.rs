@@ -13,6 +13,8 @@ mod methods;
 mod profile;
 mod report;
 mod runs;
+#[cfg(feature = "sim")]
+mod sim;
 mod sittings;
 mod storage;
 mod suggest;
@@ -62,6 +64,7 @@ Examples:
   seekless update numbers.bin         # many small edits with few writes
   seekless runs                       # earlier measurements and results
   seekless report latest              # the newest run, as a page with plots
+  seekless sim start hdd-2009         # a disk of 2009, simulated
 
 Defaults can be changed in ~/.config/seekless/config.toml:
   budget = \"2m\"            # how long `seekless bench` may take
@@ -85,6 +88,8 @@ enum Command {
     Update(update::Arguments),
     Runs(runs::Arguments),
     Report(report::Arguments),
+    #[cfg(feature = "sim")]
+    Sim(sim::Arguments),
     Generate(generate::Arguments),
     /// Runs one trial that a parent describes on standard input.
     // Hidden commands that a run starts: this one runs a trial in a process of its own, controlled over pipes,
@@ -212,6 +217,8 @@ pub fn run(cli: Cli, configured: anyhow::Result<()>) -> Result<ExitCode, Failure
         | Command::Trial
         | Command::WatchReadAhead { .. }
         | Command::Suggest(_) => {}
+        #[cfg(feature = "sim")]
+        Command::Sim(_) => {}
         _ => crate::read_ahead::put_back([]),
     }
     match cli.command {
@@ -228,6 +235,8 @@ pub fn run(cli: Cli, configured: anyhow::Result<()>) -> Result<ExitCode, Failure
         Command::Profile(arguments) => profile::run(&arguments)?,
         Command::Runs(arguments) => runs::run(&arguments)?,
         Command::Report(arguments) => report::run(&arguments)?,
+        #[cfg(feature = "sim")]
+        Command::Sim(arguments) => sim::run(&arguments)?,
         Command::Generate(arguments) => generate::run(&arguments)?,
         Command::Suggest(arguments) => suggest::run(&arguments)?,
         Command::Trial => seekless_lab::trial::child::serve(&mut stdin().lock(), &mut stdout().lock())?,

@@ -156,6 +156,10 @@ unavailable! {
     "holes can be punched on Linux only":
     pub fn punch_hole(&File, u64, u64) -> ();
 
+    "loop devices exist on Linux only":
+    pub fn attach_loop(&File, u32) -> PathBuf;
+    pub fn detach_loop(&Path) -> ();
+
     "leases exist on Linux only":
     pub fn take_lease(&File, LeaseKind) -> ();
     pub fn lease_scope(impl AsFd) -> LeaseScope;

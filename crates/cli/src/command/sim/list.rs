@@ -1,0 +1,124 @@
+//! `seekless sim list`: the simulated disks, and what they did.
+
+use clap::Args;
+
+/// List the simulated disks, with what each served, and how exactly in time.
+///
+/// A request is late if its answer was sent after the moment that the model says.
+#[derive(Debug, Args)]
+#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "devices need Linux"))]
+#[command(after_help = "\
+Examples:
+  sudo seekless sim list
+  sudo seekless sim list --json | jq '.devices[].report.counters.seeks'")]
+pub struct Arguments {
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+#[cfg(target_os = "linux")]
+pub(super) fn run(arguments: &Arguments) -> Result<(), crate::command::Failure> {
+    use std::io::Write;
+
+    use seekless_sim::device::{devices, report};
+    use serde_json::json;
+
+    use crate::command::unless_failed;
+    use crate::show::{PLAIN, Page, json_text};
+
+    super::clear_stale()?;
+    let mut errors = Vec::new();
+    let mut listed = Vec::new();
+    for name in devices()? {
+        match name.state().and_then(|state| Ok((state, report(&name)?))) {
+            Ok((state, report)) => listed.push((name, state, report)),
+            Err(error) => errors.push(error.into()),
+        }
+    }
+    if arguments.json {
+        let objects = listed
+            .iter()
+            .map(|(name, state, report)| json!({"name": name.as_str(), "state": state, "report": report}));
+        let document = json!({"devices": objects.collect::<Vec<_>>()});
+        writeln!(
+            crate::show::stdout(),
+            "{}",
+            json_text(&document).map_err(anyhow::Error::from)?
+        )?;
+        return unless_failed(errors);
+    }
+    let mut page = Page::stdout();
+    if listed.is_empty() && errors.is_empty() {
+        page.say(
+            PLAIN,
+            "There are no simulated disks. `seekless sim start MODEL` starts one.",
+        )?;
+    }
+    for (name, state, report) in &listed {
+        let [head, served, paced] = device::sentences(name, state, report);
+        page.say(PLAIN, &head)?;
+        page.aside(PLAIN, &served)?;
+        page.aside(PLAIN, &paced)?;
+    }
+    unless_failed(errors)
+}
+
+#[cfg(target_os = "linux")]
+mod device {
+    use std::time::{SystemTime, UNIX_EPOCH};
+
+    use seekless_results::{bytes, duration, percent, plural, thousands};
+    use seekless_sim::device::{DeviceName, DeviceReport, DeviceState};
+
+    use crate::show::visible_path;
+
+    /// What it is, what it served, and how late.
+    pub fn sentences(name: &DeviceName, state: &DeviceState, report: &DeviceReport) -> [String; 3] {
+        let now = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |since| since.as_secs());
+        let up = duration(now.saturating_sub(state.started_at) as f64);
+        let device = state.block_device.as_deref().map(visible_path).unwrap_or_default();
+        let place = match (&state.mount_point, &state.file_system) {
+            (Some(point), Some(file_system)) => format!("{file_system} at {} ({device})", visible_path(point)),
+            _ => device,
+        };
+        let speed = match state.speed {
+            1.0 => String::new(),
+            speed => format!(" at {speed}x"),
+        };
+        let counters = &report.counters;
+        let busy = counters.busy_ns as f64 / report.drive_ns.max(1) as f64;
+        let lateness = &report.lateness;
+        let paced = match lateness.answers {
+            0 => "no answers yet".to_owned(),
+            _ => format!(
+                "late by {} µs (median), {} µs (99 %), {} µs (maximum); {} of answers within 20 µs",
+                lateness.p50_us,
+                lateness.p99_us,
+                lateness.max_us,
+                percent(lateness.within_20_us)
+            ),
+        };
+        [
+            format!(
+                "{}: {}{speed}, {}, {place}, up {up}",
+                name.as_str(),
+                state.model,
+                bytes(state.size_bytes)
+            ),
+            format!(
+                "served {} ({}, at most {} at a time), read {}, wrote {}, {}, busy {}",
+                plural(counters.requests, "request", "requests"),
+                plural(counters.seeks, "seek", "seeks"),
+                thousands(report.depth_max),
+                bytes(counters.read_bytes),
+                bytes(counters.written_bytes),
+                plural(counters.flushes, "flush", "flushes"),
+                percent(busy.min(1.0))
+            ),
+            paced,
+        ]
+    }
+}

@@ -1,0 +1,62 @@
+//! `seekless sim`: a disk of your choice, as a block device.
+
+mod list;
+mod serve;
+mod start;
+mod stop;
+
+use clap::{Args, Subcommand};
+
+use super::Failure;
+
+/// Simulate a disk: a block device that is as slow as the disk, with a real file system on it.
+///
+/// The kernel does not know: the page cache, read-ahead, direct I/O and the byte counters are the real ones. Only the times are
+/// those of a model. Simulating a device needs root, /dev/fuse and loop devices.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  sudo seekless sim start hdd-2009          # a disk of 2009, with ext4 on it
+  sudo seekless sim list                    # what it served
+  sudo seekless sim stop hdd-2009           # unmounted and gone
+
+For details, see `seekless sim COMMAND --help`.")]
+pub struct Arguments {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    Start(start::Arguments),
+    List(list::Arguments),
+    Stop(stop::Arguments),
+    /// Serves a device, in the background.
+    #[command(hide = true)]
+    Serve(serve::Arguments),
+}
+
+pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    #[cfg(target_os = "linux")]
+    return match &arguments.action {
+        Action::Start(arguments) => start::run(arguments),
+        Action::List(arguments) => list::run(arguments),
+        Action::Stop(arguments) => stop::run(arguments),
+        Action::Serve(arguments) => serve::run(arguments),
+    };
+    #[cfg(not(target_os = "linux"))]
+    match &arguments.action {
+        Action::Start(_) | Action::List(_) | Action::Stop(_) | Action::Serve(_) => {
+            Err(anyhow::anyhow!("simulated devices need Linux").into())
+        }
+    }
+}
+
+/// Takes down the devices whose servers died, and says so.
+#[cfg(target_os = "linux")]
+fn clear_stale() -> Result<(), Failure> {
+    for name in seekless_sim::device::take_down_stale()? {
+        tracing::warn!("{}: its server had died; it was unmounted and removed", name.as_str());
+    }
+    Ok(())
+}

@@ -1,0 +1,120 @@
+//! `seekless sim start`: a simulated disk, in the background.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use seekless_sim::models::{DiskModel, MODELS};
+
+use crate::command::values::{one_of, size_of_at_least};
+
+/// The smallest device.
+const LEAST_BYTES: u64 = 16 << 20;
+/// How much faster or slower than real time a device can be.
+const SPEEDS: std::ops::RangeInclusive<f64> = 0.001..=1000.0;
+
+/// Start a simulated disk in the background, and mount a file system on it.
+///
+/// The file system is made at full speed; from then on, each request takes the time that the model says. Read-ahead, `rotational` and the
+/// I/O scheduler are set as for the disk. The bytes are in a sparse file without a name in /var/tmp, which is gone when the device is.
+#[derive(Debug, Args)]
+#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "devices need Linux"))]
+#[command(after_help = "\
+Examples:
+  sudo seekless sim start hdd-2009 --at /mnt/2009       # mounted there
+  sudo seekless sim start hdd-2009 --fs xfs --size 20G  # another file system
+  sudo seekless sim start hdd-2009 --speed 10x          # the same, ten times as fast
+  sudo seekless sim start hdd-2009 --fs none            # only the block device
+  sudo seekless sim start null --trace requests.txt     # without delay; records requests")]
+pub struct Arguments {
+    /// The disk to simulate
+    #[arg(value_name = "MODEL", value_parser = one_of(MODELS.iter().map(|model| (model.name, model.about, model))))]
+    model: &'static DiskModel,
+    /// The size of the disk
+    #[arg(long, value_name = "SIZE", default_value = "8G", value_parser = |text: &str| size_of_at_least(LEAST_BYTES, "minimum is 16M", text))]
+    size: u64,
+    /// The file system to make
+    #[arg(long, value_name = "FS", default_value = "ext4", value_parser = one_of([
+        ("ext4", "ext4", "ext4"),
+        ("xfs", "XFS", "xfs"),
+        ("btrfs", "btrfs", "btrfs"),
+        ("none", "only the block device", "none"),
+    ]))]
+    fs: &'static str,
+    /// Mount it here, at an empty directory or one to be made; by default, below /run/seekless
+    #[arg(long, value_name = "DIR")]
+    at: Option<PathBuf>,
+    /// A number that everything random follows from
+    #[arg(long, value_name = "N", default_value = "1")]
+    seed: u64,
+    /// How much faster than real time it is, as in 10x
+    #[arg(long, value_name = "FACTOR", default_value = "1x", value_parser = speed)]
+    speed: f64,
+    /// Keep the bytes in FILE, which stays; if it has bytes, its file system is mounted, and FILE determines the size
+    #[arg(long, value_name = "FILE")]
+    backing: Option<PathBuf>,
+    /// Record all requests in FILE
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+}
+
+fn speed(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix('x').unwrap_or(text).parse::<f64>();
+    let fit = number.ok().filter(|speed| SPEEDS.contains(speed));
+    fit.ok_or_else(|| "must be a factor from 0.001x to 1000x".to_owned())
+}
+
+#[cfg(target_os = "linux")]
+pub(super) fn run(arguments: &Arguments) -> Result<(), crate::command::Failure> {
+    use std::io::Write;
+
+    use seekless_results::bytes;
+    use seekless_sim::device::{DeviceError, DeviceOptions, FILE_SYSTEMS, require, start};
+
+    use crate::command::Failure;
+    use crate::show::visible_path;
+
+    let options = DeviceOptions {
+        model: arguments.model,
+        size_bytes: arguments.size,
+        file_system: FILE_SYSTEMS.iter().find(|maker| maker.name == arguments.fs),
+        mount_point: arguments.at.clone(),
+        seed: arguments.seed,
+        speed: arguments.speed,
+        backing: arguments.backing.clone(),
+        trace: arguments.trace.clone(),
+    };
+    require(&options)?;
+    super::clear_stale()?;
+    let caught = crate::signals::on_signal(|_| {})?;
+    let is_interrupted = || caught.signal().is_some();
+    let (name, state) = match (start(&options, super::serve::server, &is_interrupted), caught.signal()) {
+        (Err(DeviceError::Interrupted | DeviceError::Program { .. }), Some(signal)) => {
+            return Err(Failure::Stopped(signal));
+        }
+        (started, _) => started?,
+    };
+    let name = name.as_str();
+    let device = state.block_device.as_deref().map(visible_path).unwrap_or_default();
+    let place = match (&state.mount_point, &state.file_system) {
+        (Some(point), Some(file_system)) => format!("{file_system} at {} ({device})", visible_path(point)),
+        _ => device,
+    };
+    let mut out = crate::show::stdout();
+    writeln!(out, "{name}: {}, {place}", bytes(state.size_bytes))?;
+    writeln!(out, "To end it: seekless sim stop {name}")?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::speed;
+
+    #[test]
+    fn a_speed_is_a_factor_with_or_without_x() {
+        assert_eq!(speed("10x"), Ok(10.0));
+        assert_eq!(speed("0.5"), Ok(0.5));
+        for wrong in ["", "x", "0", "-1x", "nan", "1e9", "10xx"] {
+            assert!(speed(wrong).is_err(), "{wrong}");
+        }
+    }
+}

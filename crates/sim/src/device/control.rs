@@ -1,0 +1,86 @@
+//! The socket by which other processes talk to a server: a request and an answer, one line of JSON each.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::pace::{DeviceReport, Pacer, Way};
+use super::{DeviceError, DeviceName, Result, failed};
+
+/// No server takes longer to answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// No request is longer.
+const REQUEST_BYTES_MAX: u64 = 64 << 10;
+
+/// What can be asked of a server.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum ControlRequest {
+    /// What it did: a [`DeviceReport`].
+    Report,
+    /// The time that it took for requests itself, in ns: small ones, large ones.
+    OwnTime,
+    /// Requests take time from now on.
+    Pace { speed: f64, way: Way },
+}
+
+/// What a living device did since it was started.
+pub fn report(name: &DeviceName) -> Result<DeviceReport> {
+    ask(name, ControlRequest::Report)
+}
+
+/// Asks the server of a device.
+pub(super) fn ask<T: DeserializeOwned>(name: &DeviceName, request: ControlRequest) -> Result<T> {
+    let path = name.path("control");
+    let asked = || {
+        let mut stream = UnixStream::connect(&path)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        serde_json::to_writer(&stream, &request)?;
+        stream.write_all(b"\n")?;
+        let mut line = String::new();
+        BufReader::new(stream).read_line(&mut line)?;
+        Ok(serde_json::from_str(&line)?)
+    };
+    asked().map_err(failed("ask the server at", &path))
+}
+
+/// Listens, and answers in threads of its own until the process ends.
+pub(super) fn listen(name: &DeviceName, pacer: &Arc<Pacer>) -> Result<()> {
+    let path = name.path("control");
+    let listener = UnixListener::bind(&path).map_err(failed("listen at", &path))?;
+    let pacer = pacer.clone();
+    let listening = move || {
+        for stream in listener.incoming().flatten() {
+            let pacer = pacer.clone();
+            thread::spawn(move || answer(&stream, &pacer));
+        }
+    };
+    let started = thread::Builder::new().name("control".to_owned()).spawn(listening);
+    started.map(drop).map_err(failed("start a thread for", &path))
+}
+
+fn answer(stream: &UnixStream, pacer: &Pacer) -> std::io::Result<()> {
+    stream.set_read_timeout(Some(PATIENCE))?;
+    let mut line = String::new();
+    BufReader::new(stream.take(REQUEST_BYTES_MAX)).read_line(&mut line)?;
+    let answer = match serde_json::from_str(&line)? {
+        ControlRequest::Report => serde_json::to_value(pacer.report())?,
+        ControlRequest::OwnTime => serde_json::to_value(pacer.own_ns())?,
+        ControlRequest::Pace { speed, way } => {
+            pacer.start(speed, way);
+            serde_json::Value::Null
+        }
+    };
+    writeln!(&*stream, "{answer}")
+}
+
+impl From<serde_json::Error> for DeviceError {
+    fn from(error: serde_json::Error) -> Self {
+        Self::Server(error.to_string())
+    }
+}

@@ -1,0 +1,182 @@
+//! What the kernel has made of devices: loop devices, mounts, and the settings of their queues.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::mount::UnmountFlags;
+
+use super::{DeviceError, Result, failed};
+use crate::models::Claims;
+
+/// Programs that look at new devices use them for a moment.
+const RETRIES: u32 = 20;
+const RETRY_AFTER: Duration = Duration::from_millis(100);
+
+/// The largest request that FUSE passes on as one.
+const REQUEST_MAX_KIB: u32 = 1024;
+
+/// The loop devices of files below a directory, as paths in `/dev`.
+pub(super) fn loops_below(directory: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir("/sys/block") else {
+        return Vec::new();
+    };
+    let mut found = Vec::new();
+    for entry in entries.flatten() {
+        let backing = fs::read(entry.path().join("loop/backing_file")).unwrap_or_default();
+        if Path::new(&OsString::from_vec(backing)).starts_with(directory) {
+            found.push(Path::new("/dev").join(entry.file_name()));
+        }
+    }
+    found
+}
+
+/// The mount points of a source, in the order of mounting.
+fn mounts_of(source: &Path) -> Vec<PathBuf> {
+    let text = fs::read("/proc/self/mounts").unwrap_or_default();
+    let lines = text.split(|&byte| byte == b'\n');
+    let mounts = lines.filter_map(|line| {
+        let mut words = line.split(|&byte| byte == b' ').map(unescaped);
+        Some((words.next()?, words.next()?))
+    });
+    mounts
+        .filter(|(from, _)| from == source)
+        .map(|(_, point)| point)
+        .collect()
+}
+
+/// Whether something is mounted at a path.
+pub(super) fn is_mount_point(path: &Path) -> bool {
+    let text = fs::read("/proc/self/mounts").unwrap_or_default();
+    let mut lines = text.split(|&byte| byte == b'\n');
+    lines.any(|line| {
+        line.split(|&byte| byte == b' ')
+            .nth(1)
+            .is_some_and(|point| unescaped(point) == path)
+    })
+}
+
+/// A path of `/proc/self/mounts`, where blanks and backslashes are octal.
+fn unescaped(word: &[u8]) -> PathBuf {
+    let mut bytes = Vec::with_capacity(word.len());
+    let mut rest = word;
+    while let Some((&byte, behind)) = rest.split_first() {
+        let code = behind.get(..3).and_then(|digits| std::str::from_utf8(digits).ok());
+        let code = code.and_then(|digits| u8::from_str_radix(digits, 8).ok());
+        let code = code.filter(|_| byte == b'\\');
+        bytes.push(code.unwrap_or(byte));
+        rest = if code.is_some() { &behind[3..] } else { behind };
+    }
+    OsString::from_vec(bytes).into()
+}
+
+/// Unmounts all that is mounted from a device. With `is_lazy`, what is in use disappears, and is unmounted when it no longer is.
+pub(super) fn unmount_all(device: &Path, is_lazy: bool) -> Result<()> {
+    for point in mounts_of(device).into_iter().rev() {
+        unmount(&point, is_lazy)?;
+    }
+    Ok(())
+}
+
+/// Unmounts a file system, unless nothing is mounted there.
+pub(super) fn unmount(point: &Path, is_lazy: bool) -> Result<()> {
+    let flags = UnmountFlags::NOFOLLOW;
+    for _ in 0..RETRIES {
+        match rustix::mount::unmount(point, flags) {
+            Ok(()) | Err(Errno::INVAL | Errno::NOENT) => return Ok(()),
+            Err(Errno::BUSY) if is_lazy => break,
+            Err(Errno::BUSY) => sleep(RETRY_AFTER),
+            Err(_) if is_lazy => break,
+            Err(errno) => return Err(failed("unmount", point)(errno.into())),
+        }
+    }
+    if is_lazy {
+        let done = rustix::mount::unmount(point, flags | UnmountFlags::DETACH);
+        return done.map_err(|errno| failed("unmount", point)(errno.into()));
+    }
+    Err(DeviceError::Busy {
+        path: point.to_owned(),
+        by: users_of(point),
+    })
+}
+
+/// The processes that have files of a mount open or work in it, for a message.
+fn users_of(point: &Path) -> String {
+    let Ok(processes) = fs::read_dir("/proc") else {
+        return String::new();
+    };
+    let is_in = |link: PathBuf| fs::read_link(link).is_ok_and(|target| target.starts_with(point));
+    let is_user = |process: &Path| {
+        let files = fs::read_dir(process.join("fd")).into_iter().flatten().flatten();
+        is_in(process.join("cwd")) || is_in(process.join("root")) || files.into_iter().any(|file| is_in(file.path()))
+    };
+    let users = processes.flatten().filter(|process| is_user(&process.path()));
+    let names = users.map(|process| {
+        let name = fs::read_to_string(process.path().join("comm")).unwrap_or_default();
+        format!("{} ({})", name.trim_end(), process.file_name().display())
+    });
+    let names: Vec<String> = names.take(4).collect();
+    match names.as_slice() {
+        [] => String::new(),
+        names => format!(" by {}", names.join(", ")),
+    }
+}
+
+/// Makes the kernel treat a loop device as it would treat the disk, and reads back what it took. Mounting changes some of it.
+pub(super) fn set_queue(device: &Path, claims: &Claims) -> Result<()> {
+    let Some(name) = device.file_name() else { return Ok(()) };
+    let queue = Path::new("/sys/block").join(name).join("queue");
+    set(&queue.join("rotational"), &u8::from(claims.rotational).to_string())?;
+    set(&queue.join("max_sectors_kb"), &REQUEST_MAX_KIB.to_string())?;
+    set(&queue.join("read_ahead_kb"), &claims.read_ahead_kib.to_string())?;
+    if claims.rotational {
+        // A disk without TRIM. Kernels that lack mq-deadline keep what they have: it orders requests, but is no part of the disk.
+        set(&queue.join("discard_max_bytes"), "0")?;
+        let _ = fs::write(queue.join("scheduler"), "mq-deadline");
+    } else {
+        set(&queue.join("scheduler"), "none")?;
+    }
+    // btrfs has a read-ahead window of its own.
+    for file_system in fs::read_dir("/sys/fs/btrfs").into_iter().flatten().flatten() {
+        if file_system.path().join("devices").join(name).exists() {
+            let own = file_system.path().join("bdi/read_ahead_kb");
+            set(&own, &claims.read_ahead_kib.to_string())?;
+        }
+    }
+    Ok(())
+}
+
+fn set(path: &Path, wanted: &str) -> Result<()> {
+    fs::write(path, wanted).map_err(failed("write", path))?;
+    let text = fs::read_to_string(path).map_err(failed("read", path))?;
+    // Of several words, the brackets are around the one that counts.
+    let chosen = text.split(['[', ']']).nth(1).unwrap_or(&text).trim();
+    if chosen == wanted {
+        return Ok(());
+    }
+    let reason = format!("is {chosen} after {wanted} was written to it");
+    Err(failed("set", path)(io::Error::other(reason)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blanks_in_mount_points_are_read_back() {
+        assert_eq!(unescaped(br"/mnt/a\040b\134c"), Path::new(r"/mnt/a b\c"));
+        assert_eq!(unescaped(br"/mnt/end\04"), Path::new(r"/mnt/end\04"));
+    }
+
+    #[test]
+    fn the_root_is_a_mount_point_and_is_used_by_this_process() {
+        assert!(is_mount_point(Path::new("/")));
+        assert!(!is_mount_point(Path::new("/no/such/point")));
+        assert!(!users_of(Path::new("/")).is_empty());
+    }
+}

@@ -1,0 +1,415 @@
+//! Real time: requests are answered when the drive completes them, and it is counted how late.
+//!
+//! A request is on its way for some time before it arrives here, and its answer is after it was sent. The way is measured when
+//! the device starts ([`Way`]), and an answer leaves so much earlier, so that the time that the host sees is the drive's.
+
+use std::collections::HashMap;
+use std::hint::spin_loop;
+use std::mem;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use crate::drive::{Drive, DriveCounters};
+use crate::request::BlockRequest;
+use crate::trace::TracedRequest;
+
+/// A thread that sleeps may wake this late; for the rest of the time it watches the clock.
+const WAKING: Duration = Duration::from_micros(70);
+
+/// Sends the answer to a request.
+pub(super) type Answer = Box<dyn FnOnce() + Send>;
+
+/// Where completed requests are written down.
+pub(super) type Recorder = Box<dyn FnMut(TracedRequest) + Send>;
+
+/// The time that a request and its answer are on their way between the host and the server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Way {
+    /// Of any request, in ns.
+    pub base_ns: u64,
+    /// In addition for each MiB of data, in ns.
+    pub mib_ns: u64,
+}
+
+impl Way {
+    fn of(self, request: &BlockRequest) -> Duration {
+        Duration::from_nanos(self.base_ns + ((self.mib_ns * request.length_bytes) >> 20))
+    }
+}
+
+/// How late answers were.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Lateness {
+    /// Answers.
+    pub answers: u64,
+    /// The median, in µs.
+    pub p50_us: u64,
+    /// The 99th percentile, in µs.
+    pub p99_us: u64,
+    /// The maximum, in µs.
+    pub max_us: u64,
+    /// The share of answers that were at most 20 µs late, from 0 to 1.
+    pub within_20_us: f64,
+}
+
+/// What a device did since it was started.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct DeviceReport {
+    /// The time that passed for the drive, in ns.
+    pub drive_ns: u64,
+    /// What it served.
+    pub counters: DriveCounters,
+    /// Requests that waited at the same time, at most.
+    pub depth_max: u64,
+    /// How late answers were.
+    pub lateness: Lateness,
+}
+
+/// Answers requests in time.
+pub(super) struct Pacer {
+    shared: Mutex<Shared>,
+    changed: Condvar,
+    /// Changes when another request than before is the next to complete.
+    turns: AtomicU64,
+}
+
+/// A request that arrived; it is answered by [`Pacer::answer`].
+pub(super) struct Arrived {
+    /// Its number, if its time is simulated.
+    id: Option<u64>,
+    at: Instant,
+    length_bytes: u64,
+}
+
+struct Shared {
+    drive: Drive,
+    clock: Option<Clock>,
+    waiting: HashMap<u64, WaitingRequest>,
+    next_id: u64,
+    /// No request may be submitted at an earlier virtual time, in ns.
+    submit_from_ns: u64,
+    depth_max: u64,
+    late_us: Vec<u64>,
+    latest_us: u64,
+    unpaced: [Unpaced; 2],
+    recorder: Option<Recorder>,
+    is_over: bool,
+}
+
+struct WaitingRequest {
+    request: BlockRequest,
+    arrived_ns: u64,
+    answer: Option<Answer>,
+    /// When the answer should have been sent, if that was before there was one.
+    due: Option<Instant>,
+}
+
+/// The time that the server itself took for requests, before pacing began.
+#[derive(Clone, Copy, Debug, Default)]
+struct Unpaced {
+    requests: u32,
+    time: Duration,
+}
+
+#[derive(Clone, Copy)]
+struct Clock {
+    began: Instant,
+    speed: f64,
+    way: Way,
+}
+
+impl Clock {
+    fn virtual_ns(&self, now: Instant) -> u64 {
+        now.saturating_duration_since(self.began).mul_f64(self.speed).as_nanos() as u64
+    }
+
+    /// When to send the answer of a request that completes at this virtual time.
+    fn due(&self, at_ns: u64, request: &BlockRequest) -> Instant {
+        let at = self.began + Duration::from_nanos(at_ns).div_f64(self.speed);
+        at.checked_sub(self.way.of(request)).unwrap_or(self.began)
+    }
+}
+
+impl Pacer {
+    /// Answers at once until it is [started](Self::start).
+    pub fn new(drive: Drive, recorder: Option<Recorder>) -> Self {
+        Self {
+            shared: Mutex::new(Shared {
+                drive,
+                clock: None,
+                waiting: HashMap::new(),
+                next_id: 0,
+                submit_from_ns: 0,
+                depth_max: 0,
+                late_us: vec![0; 1000],
+                latest_us: 0,
+                unpaced: [Unpaced::default(); 2],
+                recorder,
+                is_over: false,
+            }),
+            changed: Condvar::new(),
+            turns: AtomicU64::new(0),
+        }
+    }
+
+    /// From now on, requests take the drive's time.
+    pub fn start(&self, speed: f64, way: Way) {
+        let began = Instant::now();
+        self.lock().clock = Some(Clock { began, speed, way });
+    }
+
+    /// The mean time in ns that the server itself took for small and for large requests so far.
+    pub fn own_ns(&self) -> [u64; 2] {
+        self.lock()
+            .unpaced
+            .map(|unpaced| unpaced.time.as_nanos() as u64 / u64::from(unpaced.requests.max(1)))
+    }
+
+    /// A request arrived.
+    pub fn arrive(&self, request: BlockRequest) -> Arrived {
+        let mut shared = self.lock();
+        let at = Instant::now();
+        let length_bytes = request.length_bytes;
+        let Some(clock) = shared.clock else {
+            return Arrived {
+                id: None,
+                at,
+                length_bytes,
+            };
+        };
+        let before = shared.drive.next();
+        let id = shared.next_id;
+        shared.next_id += 1;
+        let arrived_ns = clock.virtual_ns(at).max(shared.submit_from_ns);
+        shared.submit_from_ns = arrived_ns;
+        shared.drive.submit(id, request, arrived_ns);
+        let waiting = WaitingRequest {
+            request,
+            arrived_ns,
+            answer: None,
+            due: None,
+        };
+        shared.waiting.insert(id, waiting);
+        shared.depth_max = shared.depth_max.max(shared.waiting.len() as u64);
+        // Without a delay, this thread answers.
+        let due = shared.take_due(at);
+        if shared.drive.next() != before {
+            self.turns.fetch_add(1, Ordering::Release);
+            self.changed.notify_one();
+        }
+        drop(self.send(shared, due));
+        Arrived {
+            id: Some(id),
+            at,
+            length_bytes,
+        }
+    }
+
+    /// The answer to a request that arrived is known: it is sent when it is due.
+    pub fn answer(&self, arrived: &Arrived, answer: Answer) {
+        let mut shared = self.lock();
+        let Some(id) = arrived.id else {
+            let unpaced = &mut shared.unpaced[usize::from(arrived.length_bytes > 64 << 10)];
+            unpaced.requests += 1;
+            unpaced.time += arrived.at.elapsed();
+            drop(shared);
+            return answer();
+        };
+        let Some(waiting) = shared.waiting.get_mut(&id) else {
+            return;
+        };
+        if let Some(due) = waiting.due {
+            shared.waiting.remove(&id);
+            drop(self.send(shared, vec![(due, answer)]));
+        } else {
+            waiting.answer = Some(answer);
+        }
+    }
+
+    /// Answers requests until [`Self::end`], in a thread of its own.
+    pub fn run(&self) {
+        let mut shared = self.lock();
+        while !shared.is_over {
+            let due = shared.take_due(Instant::now());
+            if !due.is_empty() {
+                shared = self.send(shared, due);
+                continue;
+            }
+            let Some(next) = shared.next_due() else {
+                shared = self.changed.wait(shared).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            let left = next.saturating_duration_since(Instant::now());
+            if let Some(sleep) = left.checked_sub(WAKING).filter(|sleep| !sleep.is_zero()) {
+                let woken = self.changed.wait_timeout(shared, sleep);
+                shared = woken.unwrap_or_else(PoisonError::into_inner).0;
+            } else {
+                let turn = self.turns.load(Ordering::Acquire);
+                drop(shared);
+                while Instant::now() < next && self.turns.load(Ordering::Acquire) == turn {
+                    spin_loop();
+                }
+                shared = self.lock();
+            }
+        }
+    }
+
+    /// Ends [`Self::run`], and what is recorded.
+    pub fn end(&self) {
+        let mut shared = self.lock();
+        shared.is_over = true;
+        shared.recorder = None;
+        self.changed.notify_one();
+    }
+
+    /// What the device did so far.
+    pub fn report(&self) -> DeviceReport {
+        let shared = self.lock();
+        let drive_ns = shared.clock.map_or(0, |clock| clock.virtual_ns(Instant::now()));
+        DeviceReport {
+            drive_ns,
+            counters: shared.drive.counters(),
+            depth_max: shared.depth_max,
+            lateness: lateness(&shared.late_us, shared.latest_us),
+        }
+    }
+
+    /// Sends answers without the lock, and counts how late they were.
+    fn send<'a>(&'a self, shared: MutexGuard<'a, Shared>, answers: Vec<(Instant, Answer)>) -> MutexGuard<'a, Shared> {
+        if answers.is_empty() {
+            return shared;
+        }
+        drop(shared);
+        let mut late = Vec::with_capacity(answers.len());
+        for (due, answer) in answers {
+            late.push(Instant::now().saturating_duration_since(due).as_micros() as u64);
+            answer();
+        }
+        let mut shared = self.lock();
+        for us in late {
+            let last = shared.late_us.len() - 1;
+            shared.late_us[(us as usize).min(last)] += 1;
+            shared.latest_us = shared.latest_us.max(us);
+        }
+        shared
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Shared {
+    /// When the next answer is due.
+    fn next_due(&self) -> Option<Instant> {
+        let next = self.drive.next()?;
+        let waiting = self.waiting.get(&next.id)?;
+        Some(self.clock?.due(next.at_ns, &waiting.request))
+    }
+
+    /// Completes what is due, and returns the answers that are known, each with the time when it is due.
+    fn take_due(&mut self, now: Instant) -> Vec<(Instant, Answer)> {
+        let mut answers = Vec::new();
+        while let Some(due) = self.next_due().filter(|due| *due <= now) {
+            let Some(completion) = self.drive.complete() else { break };
+            self.submit_from_ns = self.submit_from_ns.max(completion.at_ns);
+            let Some(waiting) = self.waiting.get_mut(&completion.id) else {
+                continue;
+            };
+            if let Some(recorder) = &mut self.recorder {
+                recorder(TracedRequest {
+                    arrived_ns: waiting.arrived_ns,
+                    completed_ns: Some(completion.at_ns),
+                    request: waiting.request,
+                });
+            }
+            if let Some(answer) = mem::take(&mut waiting.answer) {
+                self.waiting.remove(&completion.id);
+                answers.push((due, answer));
+            } else {
+                waiting.due = Some(due);
+            }
+        }
+        answers
+    }
+}
+
+/// Percentiles of a histogram with a bin for each µs; the last has all that are later.
+fn lateness(bins: &[u64], max_us: u64) -> Lateness {
+    let answers: u64 = bins.iter().sum();
+    let percentile = |percent: u64| {
+        let wanted = (answers * percent).div_ceil(100);
+        let mut seen = 0;
+        let reached = bins.iter().position(|count| {
+            seen += count;
+            seen >= wanted
+        });
+        reached.filter(|us| us + 1 < bins.len()).map_or(max_us, |us| us as u64)
+    };
+    Lateness {
+        answers,
+        p50_us: percentile(50),
+        p99_us: percentile(99),
+        max_us,
+        within_20_us: bins[..=20].iter().sum::<u64>() as f64 / answers.max(1) as f64,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::mpsc::channel;
+    use std::thread;
+
+    use super::*;
+    use crate::models::DiskModel;
+    use crate::request::RequestKind;
+
+    #[test]
+    fn percentiles_are_those_of_the_samples_and_the_tail_is_the_maximum() {
+        let mut bins = vec![0; 1000];
+        (bins[3], bins[20], bins[21], bins[999]) = (60, 30, 8, 2);
+        let found = lateness(&bins, 5000);
+        assert_eq!(
+            (found.answers, found.p50_us, found.p99_us, found.max_us),
+            (100, 3, 5000, 5000)
+        );
+        assert!((found.within_20_us - 0.9).abs() < 1e-9);
+        assert_eq!(lateness(&[0; 1000], 0).p50_us, 0);
+    }
+
+    #[test]
+    fn every_request_is_answered_once_whoever_is_first() {
+        let model = DiskModel::named("null").unwrap();
+        let pacer = Arc::new(Pacer::new(Drive::new(model, 1 << 30, 1), None));
+        let running = thread::spawn({
+            let pacer = pacer.clone();
+            move || pacer.run()
+        });
+        let (sent, answered) = channel();
+        for id in 0..100_u64 {
+            if id == 10 {
+                pacer.start(1.0, Way::default());
+            }
+            let request = BlockRequest {
+                kind: RequestKind::Read,
+                offset_bytes: id << 12,
+                length_bytes: 4096,
+            };
+            let arrived = pacer.arrive(request);
+            let sent = sent.clone();
+            pacer.answer(&arrived, Box::new(move || sent.send(id).unwrap()));
+        }
+        drop(sent);
+        let mut all: Vec<u64> = answered.iter().collect();
+        all.sort_unstable();
+        assert!(all.into_iter().eq(0..100));
+        assert_eq!(pacer.report().counters.requests, 90);
+        assert_eq!(pacer.report().lateness.answers, 90);
+        pacer.end();
+        running.join().unwrap();
+    }
+}

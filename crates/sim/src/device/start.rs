@@ -1,0 +1,391 @@
+//! Starting a device: the server, a loop device over its file, a file system, and what the kernel believes of the disk.
+//!
+//! Until all of it is done, requests take no time, so that making the file system is not what is simulated. Whatever fails,
+//! what was made before is undone; if this process is killed, the server notices.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use rustix::fs::OFlags;
+use rustix::mount::MountFlags;
+use seekless_sys::Buffer;
+
+use super::control::{self, ControlRequest};
+use super::filesystem::file_of;
+use super::kernel::{is_mount_point, set_queue};
+use super::pace::Way;
+use super::serve::UNNAMED_IN;
+use super::{DeviceError, DeviceName, DeviceState, Result, VERSION, failed, hold_devices, stale};
+use crate::models::DiskModel;
+
+/// What to start.
+#[derive(Clone, Debug)]
+pub struct DeviceOptions {
+    /// Which disk.
+    pub model: &'static DiskModel,
+    /// Its size; that of the backing file, if it has bytes.
+    pub size_bytes: u64,
+    /// The file system to make on it, if any. If the backing file has bytes, it is mounted and not made.
+    pub file_system: Option<&'static FileSystemMaker>,
+    /// Where to mount it: an empty directory, or one to make.
+    pub mount_point: Option<PathBuf>,
+    /// What is random follows from it.
+    pub seed: u64,
+    /// How much faster than real time.
+    pub speed: f64,
+    /// A file that keeps the bytes.
+    pub backing: Option<PathBuf>,
+    /// A file to record requests in.
+    pub trace: Option<PathBuf>,
+}
+
+/// How to make a file system.
+#[derive(Debug)]
+pub struct FileSystemMaker {
+    /// Its name for mount(2).
+    pub name: &'static str,
+    program: &'static str,
+    /// Nothing is discarded, and nothing is left for the background.
+    arguments: &'static [&'static str],
+}
+
+/// The file systems that can be made.
+pub const FILE_SYSTEMS: [FileSystemMaker; 3] = [
+    FileSystemMaker {
+        name: "ext4",
+        program: "mkfs.ext4",
+        arguments: &["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0,nodiscard"],
+    },
+    FileSystemMaker {
+        name: "xfs",
+        program: "mkfs.xfs",
+        arguments: &["-q", "-f", "-K"],
+    },
+    FileSystemMaker {
+        name: "btrfs",
+        program: "mkfs.btrfs",
+        arguments: &["-q", "-f", "-K"],
+    },
+];
+
+/// The unit of sizes.
+const MIB: u64 = 1 << 20;
+/// As many devices of one model can be there.
+const SAME_MODEL_MAX: u32 = 100;
+/// Reads that measure the way to the server, and the bytes of each.
+const WAY_READS: [(usize, usize); 2] = [(300, 4 << 10), (40, MIB as usize)];
+
+/// Starts a device. `server` is the command that [serves](super::serve()) it. What is done is undone when `is_interrupted`.
+pub fn start(
+    options: &DeviceOptions,
+    server: impl FnOnce(&DeviceName) -> Command,
+    is_interrupted: &dyn Fn() -> bool,
+) -> Result<(DeviceName, DeviceState)> {
+    require(options)?;
+    let (backing, size_bytes, is_new) = plan_backing(options)?;
+    let state = DeviceState {
+        version: VERSION,
+        model: options.model.name.to_owned(),
+        size_bytes,
+        seed: options.seed,
+        speed: options.speed,
+        file_system: options.file_system.map(|maker| maker.name.to_owned()),
+        mount_point: options.mount_point.as_deref().map(absolute).transpose()?,
+        made_mount_point: false,
+        backing,
+        trace: options.trace.as_deref().map(absolute).transpose()?,
+        block_device: None,
+        started_at: SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |since| since.as_secs()),
+    }
+    .checked()
+    .map_err(DeviceError::Server)?;
+    let (name, alive) = allocate(options.model.name)?;
+    let mut starting = Starting {
+        name,
+        state,
+        server: None,
+        maker: options.file_system.filter(|_| is_new),
+        is_interrupted,
+    };
+    let started = starting.start(server, options.model);
+    if let Err(error) = started {
+        starting.undo(alive, is_new);
+        return Err(error);
+    }
+    Ok((starting.name, starting.state))
+}
+
+/// Fails with all that is missing here.
+pub fn require(options: &DeviceOptions) -> Result<()> {
+    let mut missing = Vec::new();
+    if !rustix::process::geteuid().is_root() {
+        missing.push("root".to_owned());
+    }
+    for path in ["/dev/fuse", "/dev/loop-control"] {
+        if !Path::new(path).exists() {
+            missing.push(path.to_owned());
+        }
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let has = |program| {
+        std::env::split_paths(&path)
+            .chain([PathBuf::from("/usr/sbin"), PathBuf::from("/sbin")])
+            .any(|directory| directory.join(program).is_file())
+    };
+    if let Some(maker) = options.file_system.filter(|maker| !has(maker.program)) {
+        missing.push(maker.program.to_owned());
+    }
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(DeviceError::Missing(missing))
+}
+
+/// The file with the bytes if it is named, the size of the device, and whether it has no bytes yet.
+fn plan_backing(options: &DeviceOptions) -> Result<(Option<PathBuf>, u64, bool)> {
+    let backing = options.backing.as_deref().map(absolute).transpose()?;
+    if let Some(path) = &backing {
+        let unfit = |reason: &str| DeviceError::Unfit {
+            path: path.clone(),
+            reason: reason.to_owned(),
+        };
+        match fs::symlink_metadata(path) {
+            Ok(found) if !found.is_file() => return Err(unfit("is not a regular file")),
+            Ok(found) if found.len() % MIB != 0 => return Err(unfit("its size is not a multiple of 1 MiB")),
+            Ok(found) if found.len() > 0 => return Ok((backing, found.len(), false)),
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                File::create_new(path).map_err(failed("create", path))?;
+            }
+            Err(error) => return Err(failed("stat", path)(error)),
+        }
+    }
+    let path = backing.as_deref().unwrap_or(Path::new(UNNAMED_IN));
+    let space = rustix::fs::statvfs(path).map_err(|errno| failed("stat the file system of", path)(errno.into()))?;
+    let free_bytes = space.f_bavail.saturating_mul(space.f_frsize);
+    let size_bytes = options.size_bytes / MIB * MIB;
+    if size_bytes > free_bytes {
+        if let Some(path) = &backing {
+            let _ = fs::remove_file(path);
+        }
+        let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
+        let reason = format!("{:.1} GiB needed, {:.1} GiB free", gib(size_bytes), gib(free_bytes));
+        return Err(DeviceError::Unfit {
+            path: path.to_owned(),
+            reason,
+        });
+    }
+    Ok((backing, size_bytes, true))
+}
+
+fn absolute(path: &Path) -> Result<PathBuf> {
+    std::path::absolute(path).map_err(failed("find", path))
+}
+
+/// Makes the directory of a device with the first free name, and lives for it.
+fn allocate(model: &str) -> Result<(DeviceName, File)> {
+    let _held = hold_devices()?;
+    for number in 1..=SAME_MODEL_MAX {
+        let name = match number {
+            1 => DeviceName::new(model)?,
+            _ => DeviceName::new(&format!("{model}-{number}"))?,
+        };
+        let path = name.directory();
+        match DirBuilder::new().mode(0o700).create(&path) {
+            Ok(()) => {
+                let alive = name.live()?;
+                return Ok((name, alive));
+            }
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(failed("create", &path)(error)),
+        }
+    }
+    Err(DeviceError::Server(format!(
+        "there are {SAME_MODEL_MAX} of {model} already"
+    )))
+}
+
+/// A device that is being made.
+struct Starting<'a> {
+    name: DeviceName,
+    state: DeviceState,
+    server: Option<Child>,
+    maker: Option<&'static FileSystemMaker>,
+    is_interrupted: &'a dyn Fn() -> bool,
+}
+
+impl Starting<'_> {
+    fn start(&mut self, server: impl FnOnce(&DeviceName) -> Command, model: &DiskModel) -> Result<()> {
+        let fuse = self.name.path("fuse");
+        fs::create_dir(&fuse).map_err(failed("create", &fuse))?;
+        self.prepare_mount_point()?;
+        self.name.save(&self.state)?;
+        self.start_server(server(&self.name))?;
+
+        let path = fuse.join(file_of(0));
+        let file = OpenOptions::new().read(true).write(true).open(&path);
+        let file = file.map_err(failed("open", &path))?;
+        let attached = seekless_sys::attach_loop(&file, model.claims.logical_block_bytes);
+        let device = attached.and_then(seekless_sys::Support::required);
+        let device = device.map_err(failed("attach a loop device to", &path))?;
+        drop(file);
+        self.state.block_device = Some(device.clone());
+        self.name.save(&self.state)?;
+        let way = self.measure_way(&device)?;
+
+        // What makes and mounts a file system looks at some of it, and mounting changes some of it.
+        set_queue(&device, &model.claims)?;
+        self.go_on()?;
+        self.make_file_system(&device)?;
+        self.go_on()?;
+        self.mount(&device)?;
+        set_queue(&device, &model.claims)?;
+        self.go_on()?;
+        let speed = self.state.speed;
+        let () = control::ask(&self.name, ControlRequest::Pace { speed, way })?;
+        // From here on, the server goes on without this process.
+        let stdin = self.server.as_mut().and_then(|server| server.stdin.take());
+        let told = stdin.map(|mut stdin| stdin.write_all(b"\n")).transpose();
+        told.map(drop)
+            .map_err(failed("tell the server of", &self.name.directory()))
+    }
+
+    fn go_on(&self) -> Result<()> {
+        if (self.is_interrupted)() {
+            return Err(DeviceError::Interrupted);
+        }
+        Ok(())
+    }
+
+    fn prepare_mount_point(&mut self) -> Result<()> {
+        if self.state.file_system.is_none() {
+            self.state.mount_point = None;
+            return Ok(());
+        }
+        let own = self.name.path("mnt");
+        let point = self.state.mount_point.get_or_insert(own);
+        let unfit = |path: &Path, reason: &str| DeviceError::Unfit {
+            path: path.to_owned(),
+            reason: reason.to_owned(),
+        };
+        match fs::read_dir(&point) {
+            Ok(mut entries) => {
+                if entries.next().is_some() {
+                    return Err(unfit(point, "is not an empty directory"));
+                }
+                *point = fs::canonicalize(&point).map_err(failed("find", point))?;
+                if is_mount_point(point) {
+                    return Err(unfit(point, "something is mounted there"));
+                }
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                fs::create_dir(&point).map_err(failed("create", point))?;
+                self.state.made_mount_point = true;
+            }
+            Err(error) => return Err(failed("list", point)(error)),
+        }
+        Ok(())
+    }
+
+    /// Starts the server, and waits until it is ready.
+    fn start_server(&mut self, mut command: Command) -> Result<()> {
+        let path = self.name.path("log");
+        let log = OpenOptions::new().append(true).create(true).mode(0o600).open(&path);
+        let log = log.map_err(failed("create", &path))?;
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log);
+        let program = PathBuf::from(command.get_program());
+        let mut child = command.spawn().map_err(failed("start", &program))?;
+        let output = child.stdout.take();
+        self.server = Some(child);
+        let mut line = String::new();
+        if let Some(output) = output {
+            BufReader::new(output.take(64))
+                .read_line(&mut line)
+                .map_err(failed("ask", &program))?;
+        }
+        if line == "ready\n" {
+            return Ok(());
+        }
+        let said = fs::read_to_string(&path).unwrap_or_default();
+        Err(DeviceError::Server(said.trim_end().replace('\n', "; ")))
+    }
+
+    /// Measures how long reads take, less the time that the server itself takes for them.
+    fn measure_way(&self, device: &Path) -> Result<Way> {
+        let mut options = OpenOptions::new();
+        options.read(true).custom_flags(OFlags::DIRECT.bits().cast_signed());
+        let file = options.open(device).map_err(failed("open", device))?;
+        let mut medians = [0; 2];
+        for (median, (reads, bytes)) in medians.iter_mut().zip(WAY_READS) {
+            let mut buffer = Buffer::new(bytes, 4096).map_err(failed("read", device))?;
+            let mut times = Vec::with_capacity(reads);
+            for read in 0..reads {
+                self.go_on()?;
+                let began = Instant::now();
+                let offset = (read * bytes) as u64 % (self.state.size_bytes - bytes as u64 + 1);
+                file.read_exact_at(&mut buffer, offset / 4096 * 4096)
+                    .map_err(failed("read", device))?;
+                times.push(began.elapsed().as_nanos() as u64);
+            }
+            times.sort_unstable();
+            *median = times[reads / 2];
+        }
+        let own: [u64; 2] = control::ask(&self.name, ControlRequest::OwnTime)?;
+        let base_ns = medians[0].saturating_sub(own[0]);
+        Ok(Way {
+            base_ns,
+            mib_ns: medians[1].saturating_sub(own[1] + base_ns),
+        })
+    }
+
+    fn make_file_system(&self, device: &Path) -> Result<()> {
+        let Some(maker) = self.maker else { return Ok(()) };
+        let mut output = String::new();
+        // mkfs.btrfs looks at all loop devices, and fails if one ends meanwhile.
+        for _ in 0..3 {
+            let made = Command::new(maker.program).args(maker.arguments).arg(device).output();
+            let made = made.map_err(failed("run", Path::new(maker.program)))?;
+            if made.status.success() {
+                return Ok(());
+            }
+            self.go_on()?;
+            output = String::from_utf8_lossy(&made.stderr).trim().replace('\n', "; ");
+        }
+        Err(DeviceError::Program {
+            program: maker.program.to_owned(),
+            output,
+        })
+    }
+
+    fn mount(&self, device: &Path) -> Result<()> {
+        let (Some(point), Some(file_system)) = (&self.state.mount_point, &self.state.file_system) else {
+            return Ok(());
+        };
+        let mounted = rustix::mount::mount(device, point, file_system.as_str(), MountFlags::empty(), None);
+        mounted.map_err(|errno| failed("mount", point)(errno.into()))?;
+        // What making it left in memory is no work of the disk.
+        let root = File::open(point).map_err(failed("open", point))?;
+        rustix::fs::syncfs(&root).map_err(|errno| failed("sync", point)(errno.into()))
+    }
+
+    /// Undoes all that was done.
+    fn undo(mut self, alive: File, is_new: bool) {
+        let undone = stale::take_down(&self.name, true);
+        if let Some(server) = &mut self.server {
+            let _ = server.kill();
+            let _ = server.wait();
+        }
+        drop(alive);
+        // The next command tries again, and says why it cannot.
+        let _ = undone.and_then(|()| stale::remove(&self.name));
+        if let Some(path) = self.state.backing.filter(|_| is_new) {
+            let _ = fs::remove_file(path);
+        }
+    }
+}
