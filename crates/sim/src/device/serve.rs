@@ -153,7 +153,9 @@ fn record_to(path: &Path) -> Result<Recorder> {
         }
         let _ = file.flush();
     })?;
-    Ok(Box::new(move |row| drop(rows.send(row))))
+    Ok(Box::new(move |row| {
+        let _ = rows.send(row);
+    }))
 }
 
 fn spawn<T: Send + 'static>(name: &str, work: impl FnOnce() -> T + Send + 'static) -> Result<thread::JoinHandle<T>> {
