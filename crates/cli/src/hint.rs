@@ -20,10 +20,27 @@ pub fn hints(error: &anyhow::Error) -> impl Iterator<Item = &'static str> {
             .or_else(|| cause.downcast_ref().and_then(of_resuming))
             .or_else(|| cause.downcast_ref().and_then(of_store))
             .or_else(|| cause.downcast_ref().map(|_: &NotComparable| SIZES_DIFFER))
+            .or_else(|| of_device(cause))
     })
 }
 
 const SIZES_DIFFER: &str = "if only the sizes differ, set them with --size, because the lab chooses them for each run";
+
+#[cfg(all(feature = "sim", target_os = "linux"))]
+fn of_device(error: &(dyn std::error::Error + 'static)) -> Option<&'static str> {
+    use seekless_sim::device::DeviceError;
+    Some(match error.downcast_ref()? {
+        DeviceError::NoSpace { .. } => "use a smaller --size, or --backing FILE on another disk",
+        DeviceError::Busy { .. } => "close it there, or detach it with --force",
+        DeviceError::Unknown(_) => "`seekless sim list` prints the names",
+        _ => return None,
+    })
+}
+
+#[cfg(not(all(feature = "sim", target_os = "linux")))]
+fn of_device(_: &(dyn std::error::Error + 'static)) -> Option<&'static str> {
+    None
+}
 
 fn of_engine(error: &Error) -> Option<&'static str> {
     Some(match error.update_kind()? {

@@ -44,6 +44,7 @@ mod report;
 mod resume;
 mod runs;
 mod scanning;
+mod simulated;
 mod sittings;
 mod storage;
 mod sustained;

@@ -72,14 +72,14 @@ pub struct DeviceState {
 #[derive(Debug, Error)]
 pub enum DeviceError {
     /// A call failed.
-    #[error("{}: cannot {action}: {source}", path.display())]
+    #[error("{}: cannot {action}: {reason}", path.display())]
     Call {
         /// What was tried.
         action: &'static str,
         /// On which path.
         path: PathBuf,
         /// The system's reason.
-        source: io::Error,
+        reason: io::Error,
     },
     /// A program failed.
     #[error("{program} failed: {output}")]
@@ -90,7 +90,7 @@ pub enum DeviceError {
         output: String,
     },
     /// Something that is needed is not here.
-    #[error("simulated devices need {}, but {}", .0.join(" and "), if .0.len() == 1 { "it is missing" } else { "they are missing" })]
+    #[error("cannot simulate a device: needs {}", .0.join(", "))]
     Missing(Vec<String>),
     /// A path is not what it must be.
     #[error("{}: {reason}", path.display())]
@@ -99,6 +99,16 @@ pub enum DeviceError {
         path: PathBuf,
         /// Why not.
         reason: String,
+    },
+    /// The bytes would not fit.
+    #[error("{}: {:.1} GiB needed, {:.1} GiB free", path.display(), gib(*needed_bytes), gib(*free_bytes))]
+    NoSpace {
+        /// Where they would be.
+        path: PathBuf,
+        /// The size of the device.
+        needed_bytes: u64,
+        /// What is free.
+        free_bytes: u64,
     },
     /// Somebody uses the file system or the device.
     #[error("{}: is in use{by}", path.display())]
@@ -121,10 +131,14 @@ pub enum DeviceError {
 
 type Result<T> = std::result::Result<T, DeviceError>;
 
+fn gib(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 30)
+}
+
 /// Makes an error of a failed call.
 fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> DeviceError {
     let path = path.to_owned();
-    move |source| DeviceError::Call { action, path, source }
+    move |reason| DeviceError::Call { action, path, reason }
 }
 
 /// The same for calls that may find that somebody else was faster.

@@ -16,8 +16,11 @@ use crate::drive::{Drive, DriveCounters};
 use crate::request::BlockRequest;
 use crate::trace::TracedRequest;
 
-/// A thread that sleeps may wake this late; for the rest of the time it watches the clock.
+/// A thread that sleeps wakes about this late at first, then as late as it did before; for that time it watches the clock.
 const WAKING: Duration = Duration::from_micros(70);
+const WAKING_MIN: Duration = Duration::from_micros(5);
+/// What is later is chance, and waiting for it would keep a processor busy.
+const WAKING_MAX: Duration = Duration::from_micros(150);
 
 /// Sends the answer to a request.
 pub(super) type Answer = Box<dyn FnOnce() + Send>;
@@ -231,6 +234,7 @@ impl Pacer {
 
     /// Answers requests until [`Self::end`], in a thread of its own.
     pub fn run(&self) {
+        let mut waking = WAKING;
         let mut shared = self.lock();
         while !shared.is_over {
             let due = shared.take_due(Instant::now());
@@ -242,17 +246,22 @@ impl Pacer {
                 shared = self.changed.wait(shared).unwrap_or_else(PoisonError::into_inner);
                 continue;
             };
-            let left = next.saturating_duration_since(Instant::now());
-            if let Some(sleep) = left.checked_sub(WAKING).filter(|sleep| !sleep.is_zero()) {
-                let woken = self.changed.wait_timeout(shared, sleep);
-                shared = woken.unwrap_or_else(PoisonError::into_inner).0;
-            } else {
+            let wake_at = next.checked_sub(waking).unwrap_or(next);
+            let sleep = wake_at.saturating_duration_since(Instant::now());
+            if sleep.is_zero() {
                 let turn = self.turns.load(Ordering::Acquire);
                 drop(shared);
                 while Instant::now() < next && self.turns.load(Ordering::Acquire) == turn {
                     spin_loop();
                 }
                 shared = self.lock();
+                continue;
+            }
+            let woken = self.changed.wait_timeout(shared, sleep);
+            let (woken, timeout) = woken.unwrap_or_else(PoisonError::into_inner);
+            shared = woken;
+            if timeout.timed_out() {
+                waking = waking_after(waking, wake_at.elapsed());
             }
         }
     }
@@ -337,6 +346,12 @@ impl Shared {
     }
 }
 
+/// How late the next waking may be: as late as this one and a bit, or nearly as late as before.
+fn waking_after(waking: Duration, late: Duration) -> Duration {
+    let next = (late + late / 4).max(waking / 32 * 31);
+    next.clamp(WAKING_MIN, WAKING_MAX)
+}
+
 /// Percentiles of a histogram with a bin for each µs; the last has all that are later.
 fn lateness(bins: &[u64], max_us: u64) -> Lateness {
     let answers: u64 = bins.iter().sum();
@@ -379,6 +394,15 @@ mod tests {
         );
         assert!((found.within_20_us - 0.9).abs() < 1e-9);
         assert_eq!(lateness(&[0; 1000], 0).p50_us, 0);
+    }
+
+    #[test]
+    fn the_time_that_a_thread_watches_the_clock_follows_how_late_it_wakes() {
+        let us = Duration::from_micros;
+        assert_eq!(waking_after(us(20), us(40)), us(50));
+        assert_eq!(waking_after(us(32), us(1)), us(31));
+        assert_eq!(waking_after(us(20), us(9000)), WAKING_MAX);
+        assert!((0..200).fold(WAKING_MAX, |waking, _| waking_after(waking, us(1))) == WAKING_MIN);
     }
 
     #[test]

@@ -29,8 +29,8 @@ use crate::trace::{TRACE_HEADER, TracedRequest};
 pub(super) const UNNAMED_IN: &str = "/var/tmp";
 /// Threads that move bytes.
 const WORKERS: usize = 2;
-/// Real-time tasks apart, nothing comes before it.
-const NICE: i32 = -20;
+/// The lowest priority that no ordinary task comes before.
+const REAL_TIME: u8 = 1;
 
 /// Serves a device until it is unmounted. Standard output says `ready` once it can be attached. If standard input ends before
 /// anything was read from it, what starts the device was killed, and `stop` takes down what it made.
@@ -100,8 +100,10 @@ fn prepare_process() -> Result<()> {
     if let Err(errno) = rustix::mm::mlockall(locked) {
         eprintln!("memory is not locked: {errno}");
     }
-    // Threads inherit both. Without them, answers are late more often.
-    let _ = rustix::process::setpriority_process(None, NICE);
+    if let Err(error) = seekless_sys::run_in_real_time(REAL_TIME) {
+        eprintln!("no real-time priority: {error}");
+    }
+    // Threads inherit all of it.
     let _ = fs::write(own.join("timerslack_ns"), "1");
     Ok(())
 }

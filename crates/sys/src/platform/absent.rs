@@ -156,6 +156,9 @@ unavailable! {
     "holes can be punched on Linux only":
     pub fn punch_hole(&File, u64, u64) -> ();
 
+    "real-time priorities are used on Linux only":
+    pub fn run_in_real_time(u8) -> ();
+
     "loop devices exist on Linux only":
     pub fn attach_loop(&File, u32) -> PathBuf;
     pub fn detach_loop(&Path) -> ();

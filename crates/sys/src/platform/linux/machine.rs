@@ -46,6 +46,16 @@ pub fn may_lease_all() -> bool {
     effective.is_some_and(|effective| effective >> CAP_LEASE & 1 == 1)
 }
 
+/// Lets this thread, and those that it starts, run before all ordinary ones: `SCHED_FIFO` of sched(7), with a priority from 1.
+pub fn run_in_real_time(priority: u8) -> io::Result<Support<()>> {
+    let parameters = libc::sched_param {
+        sched_priority: priority.into(),
+    };
+    // SAFETY: the call reads the parameters, and 0 is this thread.
+    let done = checked(unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters) });
+    Ok(done.map(Support::Available)?)
+}
+
 /// How the IDs of users and groups are mapped here; `None` if /proc does not say.
 #[must_use]
 pub fn id_maps() -> Option<IdMaps> {

@@ -1,0 +1,290 @@
+//! Simulated disks: what the kernel makes of them, and that nothing of them stays, however they end. Needs root and loop devices.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read, Write};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use rustix::fs::OFlags;
+use rustix::process::{Pid, Signal, kill_process};
+use seekless_sys::Buffer;
+use serde_json::Value;
+
+use super::place::{Place, wait_for};
+
+const DEVICES: &str = "/run/seekless/sim";
+
+/// Why no disk can be simulated here, if so.
+fn is_skipped() -> bool {
+    let reason = if !cfg!(target_os = "linux") {
+        "needs Linux"
+    } else if !rustix::process::geteuid().is_root() {
+        "needs root"
+    } else if !["/dev/fuse", "/dev/loop-control"]
+        .iter()
+        .all(|path| Path::new(path).exists())
+    {
+        "needs /dev/fuse and loop devices"
+    } else {
+        return false;
+    };
+    eprintln!("skipped: {reason}");
+    true
+}
+
+/// A disk that ends when this is dropped.
+struct SimulatedDisk<'a> {
+    place: &'a Place,
+    name: String,
+    block_device: PathBuf,
+    mount_point: PathBuf,
+}
+
+impl<'a> SimulatedDisk<'a> {
+    fn start(place: &'a Place, arguments: &[&str]) -> Self {
+        let started = place.run(&[&["sim", "start"], arguments].concat()).succeeded();
+        let name = started.stdout.split(':').next().unwrap().to_owned();
+        assert!(
+            started.stdout.ends_with(&format!("seekless sim stop {name}\n")),
+            "{}",
+            started.stdout
+        );
+        let state: Value =
+            serde_json::from_slice(&fs::read(Path::new(DEVICES).join(&name).join("state.json")).unwrap()).unwrap();
+        let path = |key: &str| PathBuf::from(state[key].as_str().unwrap_or_default());
+        Self {
+            place,
+            block_device: path("block_device"),
+            mount_point: path("mount_point"),
+            name,
+        }
+    }
+
+    fn kill_server(&self) {
+        let words = format!("sim\0serve\0{}\0", self.name);
+        let processes = fs::read_dir("/proc").unwrap().flatten();
+        let mut servers = processes.filter(|process| {
+            let line = fs::read(process.path().join("cmdline")).unwrap_or_default();
+            String::from_utf8_lossy(&line).ends_with(&words)
+        });
+        let server = servers.next().expect("a server").file_name();
+        let number = server.to_str().unwrap().parse().unwrap();
+        kill_process(Pid::from_raw(number).unwrap(), Signal::KILL).unwrap();
+        wait_for("the end of the server", || {
+            !Path::new("/proc").join(&server).join("fd/0").exists()
+        });
+    }
+}
+
+impl Drop for SimulatedDisk<'_> {
+    fn drop(&mut self) {
+        let mut stop = self.place.command();
+        stop.args(["sim", "stop", "--force", &self.name]).stderr(Stdio::null());
+        let _ = stop.status();
+    }
+}
+
+/// Whether there is a mount, a loop device or a directory of it.
+fn is_there(name: &str) -> bool {
+    let directory = Path::new(DEVICES).join(name);
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+    let below = |text: &str| text.contains(&format!("{}/", directory.display()));
+    let loops = fs::read_dir("/sys/block").unwrap().flatten();
+    let mut backings =
+        loops.map(|entry| fs::read_to_string(entry.path().join("loop/backing_file")).unwrap_or_default());
+    directory.exists() || below(&mounts) || backings.any(|backing| below(&backing))
+}
+
+fn random(bytes: usize) -> Vec<u8> {
+    let mut random = vec![0; bytes];
+    fastrand::Rng::with_seed(7).fill(&mut random);
+    random
+}
+
+#[test]
+fn the_kernel_uses_a_simulated_disk_as_a_disk_and_nothing_of_it_stays() {
+    if is_skipped() {
+        return;
+    }
+    let place = Place::new();
+    let point = place.path("disk");
+    let disk = SimulatedDisk::start(&place, &["null", "--size", "64M", "--at", point.to_str().unwrap()]);
+    assert_eq!(disk.mount_point, point);
+    let written = random(8 << 20);
+    let path = point.join("file");
+    let mut file = File::create_new(&path).unwrap();
+    file.write_all(&written).unwrap();
+    file.sync_all().unwrap();
+    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+
+    let read_so_far = || seekless_sys::process_io().unwrap().available().unwrap().read_bytes;
+    let before = read_so_far();
+    let mut read = Vec::new();
+    File::open(&path).unwrap().read_to_end(&mut read).unwrap();
+    assert!(read == written, "other bytes");
+    assert!(read_so_far() - before >= 8 << 20, "the bytes were not counted");
+    let extents = seekless_sys::extents(&file, 0..8 << 20).unwrap().available().unwrap();
+    assert!(!extents.is_empty(), "no addresses");
+
+    let direct = i32::try_from(OFlags::DIRECT.bits()).unwrap();
+    let direct = OpenOptions::new().read(true).custom_flags(direct).open(&path).unwrap();
+    let mut buffer = Buffer::new(1 << 20, 4096).unwrap();
+    direct.read_exact_at(&mut buffer, 1 << 20).unwrap();
+    assert!(buffer[..] == written[1 << 20..2 << 20], "other bytes by direct I/O");
+
+    let listed = place.run(&["sim", "list", "--json"]).succeeded().stdout;
+    let listed: Value = serde_json::from_str(&listed).unwrap();
+    let devices = listed["devices"].as_array().unwrap();
+    let own = devices
+        .iter()
+        .find(|device| device["name"] == disk.name.as_str())
+        .unwrap();
+    let counters = &own["report"]["counters"];
+    assert!(counters["read_bytes"].as_u64().unwrap() >= 9 << 20, "{counters}");
+    assert!(counters["written_bytes"].as_u64().unwrap() >= 8 << 20, "{counters}");
+    assert!(counters["flushes"].as_u64().unwrap() >= 1, "{counters}");
+
+    let busy = place.run(&["sim", "stop", &disk.name]);
+    assert_eq!(busy.code, Some(2), "{}", busy.stdout);
+    assert!(busy.stderr.contains("is in use by"), "{}", busy.stderr);
+    assert!(is_there(&disk.name));
+    drop((file, direct));
+    assert_eq!(
+        place.run(&["sim", "stop", &disk.name]).succeeded().stdout,
+        format!("{}: stopped\n", disk.name)
+    );
+    assert!(!is_there(&disk.name) && !point.exists());
+}
+
+#[test]
+fn a_disk_whose_server_was_killed_is_taken_down_by_the_next_command() {
+    if is_skipped() {
+        return;
+    }
+    let place = Place::new();
+    let disk = SimulatedDisk::start(&place, &["null", "--size", "64M"]);
+    let file = File::create(disk.mount_point.join("open")).unwrap();
+    fs::write(disk.mount_point.join("dirty"), random(1 << 20)).unwrap();
+    disk.kill_server();
+    let listed = place.run(&["sim", "list"]);
+    assert!(
+        !listed.stdout.contains(&format!("{}: ", disk.name)),
+        "{}",
+        listed.stdout
+    );
+    // Another test's command may have been the next one.
+    drop(file);
+    wait_for("nothing of the disk", || !is_there(&disk.name));
+}
+
+#[test]
+fn a_disk_whose_start_was_killed_ends_by_itself() {
+    if is_skipped() {
+        return;
+    }
+    let place = Place::new();
+    let backing = place.path("backing");
+    let mut start = place.command();
+    start
+        .args(["sim", "start", "null", "--size", "1G", "--backing"])
+        .arg(&backing);
+    let mut starting = start.spawn().unwrap();
+    let is_own = |name: &String| {
+        let state = fs::read_to_string(Path::new(DEVICES).join(name).join("state.json")).unwrap_or_default();
+        state.contains(backing.to_str().unwrap())
+    };
+    let own = || {
+        let entries = fs::read_dir(DEVICES).into_iter().flatten().flatten();
+        entries
+            .filter_map(|entry| entry.file_name().into_string().ok())
+            .find(is_own)
+    };
+    let mut name = None;
+    wait_for("its directory", || {
+        name = own();
+        name.is_some()
+    });
+    starting.kill().unwrap();
+    starting.wait().unwrap();
+    let name = name.unwrap();
+    wait_for("nothing of the disk", || {
+        place.run(&["sim", "list"]);
+        !is_there(&name)
+    });
+}
+
+#[test]
+fn two_disks_of_one_model_are_apart_and_a_backing_file_keeps_its_bytes() {
+    if is_skipped() {
+        return;
+    }
+    let place = Place::new();
+    let backing = place.path("backing");
+    let kept = ["null", "--size", "64M", "--backing", backing.to_str().unwrap()];
+    let one = SimulatedDisk::start(&place, &kept);
+    let other = SimulatedDisk::start(&place, &["null", "--size", "64M", "--fs", "none"]);
+    assert_ne!(one.name, other.name);
+    fs::write(one.mount_point.join("file"), "one").unwrap();
+    let block = OpenOptions::new().write(true).open(&other.block_device).unwrap();
+    block.write_all_at(b"other", 0).unwrap();
+    block.sync_all().unwrap();
+    drop(block);
+    let refused = place.run(&["sim", "start", "null", "--backing", backing.to_str().unwrap()]);
+    assert!(
+        refused.stderr.contains("another simulated device"),
+        "{}",
+        refused.stderr
+    );
+    drop(one);
+    let again = SimulatedDisk::start(&place, &kept);
+    assert_eq!(fs::read_to_string(again.mount_point.join("file")).unwrap(), "one");
+    let mut bytes = [0; 5];
+    File::open(&other.block_device).unwrap().read_exact(&mut bytes).unwrap();
+    assert_eq!(&bytes, b"other");
+}
+
+#[test]
+fn what_cannot_be_started_is_refused_and_leaves_nothing() {
+    if is_skipped() {
+        return;
+    }
+    let place = Place::new();
+    place.file("file", b"x");
+    let refused = [
+        (&["null", "--size", "1024T"][..], "TiB needed"),
+        (&["null", "--at", "."], "is not an empty directory"),
+        (&["null", "--backing", "file"], "not a multiple of 1 MiB"),
+        (&["null", "--size", "16M", "--fs", "xfs"], "mkfs.xfs"),
+    ];
+    for (arguments, reason) in refused {
+        let ended = place.run(&[&["sim", "start"], arguments].concat());
+        assert_eq!(ended.code, Some(2), "{arguments:?}");
+        let reason = reason.replace("TiB", "GiB");
+        assert!(ended.stderr.contains(&reason), "{arguments:?}: {}", ended.stderr);
+    }
+    let listed = place.run(&["sim", "stop", "no-such-disk"]);
+    assert!(
+        listed.stderr.contains("no simulated device is named"),
+        "{}",
+        listed.stderr
+    );
+    let unprivileged = Command::new("setpriv")
+        .args([
+            "--reuid",
+            "65534",
+            "--clear-groups",
+            env!("CARGO_BIN_EXE_seekless"),
+            "sim",
+            "start",
+            "null",
+        ])
+        .output();
+    if let Ok(ended) = unprivileged {
+        let told = String::from_utf8_lossy(&ended.stderr).into_owned();
+        assert!(
+            told.contains("needs root privileges") || told.contains("Permission denied"),
+            "{told}"
+        );
+    }
+}
