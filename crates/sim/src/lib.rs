@@ -12,7 +12,7 @@ pub mod medium;
 pub mod models;
 pub mod picture;
 pub mod power;
-pub mod published;
+mod programs;
 mod ranges;
 pub mod replay;
 mod request;

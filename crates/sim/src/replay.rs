@@ -154,7 +154,6 @@ impl Times {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::published::PUBLICATIONS;
     use crate::request::RequestKind;
     use crate::trace::read_trace;
 
@@ -164,11 +163,8 @@ mod tests {
 
     #[test]
     fn a_recorded_program_takes_on_another_disk_what_it_takes_there() {
-        let publication = PUBLICATIONS
-            .iter()
-            .find(|publication| publication.model == "hdd-2009")
-            .unwrap();
-        for figure in publication.figures {
+        let publication = &DiskModel::named("hdd-2009").unwrap().published[0];
+        for figure in &publication.figures {
             let (steps, _) = figure.requests.steps(1);
             let fast = replay(DiskModel::named("ssd-2016").unwrap(), 0, 1, &steps);
             for model in ["ssd-2016", "hdd-2009", "hdd-2016", "hdd-nas"] {

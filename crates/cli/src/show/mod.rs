@@ -21,6 +21,8 @@ mod regret;
 mod run;
 mod runs;
 mod settings;
+#[cfg(feature = "sim")]
+mod sim;
 mod storage;
 mod system;
 mod table;
@@ -51,6 +53,8 @@ pub use regret::show_regrets;
 pub use run::{RunParts, next_command, show_run};
 pub use runs::{held_bytes, list_runs, runs_json, too_large};
 pub use settings::{settings_json, show_settings, storage_settings};
+#[cfg(feature = "sim")]
+pub use sim::{list_models, show_model, show_replays};
 pub use storage::{Described, FoundStorage, StorageBehind, show_storage, storage_json};
 pub use tree::{Differences, Form, show_same_size};
 pub use undo::{UndoneFiles, journal_json, list_journals, name_of};

@@ -44,6 +44,7 @@ mod report;
 mod resume;
 mod runs;
 mod scanning;
+mod sim_show;
 mod simulated;
 mod sittings;
 mod storage;

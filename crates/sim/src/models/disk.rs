@@ -7,15 +7,16 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::Deserialize;
 
-use super::shingled::{Shingled, ShingledState};
+use super::shingled::ShingledState;
 use super::{bytes_within, transfer_ns};
 use crate::ranges::ByteRanges;
 use crate::request::{BlockRequest, RequestKind};
 
 /// Parameters of a disk with a head.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Disk {
     /// The whole disk. A smaller device is its outer part.
     pub capacity_bytes: u64,
@@ -40,14 +41,22 @@ pub struct Disk {
     /// The size of a segment, and thus how far the drive reads ahead while nothing else is to be done.
     pub segment_bytes: u64,
     /// How far it reads on, at least, before the head leaves a stream that is read in order.
+    #[serde(default)]
     pub stream_ahead_bytes: u64,
-    /// A write of this size or more goes to the medium before it completes, in spite of the write cache.
+    /// A write of this size or more goes to the medium before it completes, in spite of the write cache; 0: none does.
+    #[serde(default)]
     pub write_through_from_bytes: u64,
     /// How many requests it chooses from; 1: it serves them as they come.
     pub queue_depth: u64,
-    /// Whether tracks overlap.
-    #[serde(flatten)]
-    pub shingled: Option<Shingled>,
+    /// If tracks overlap: what has to be written anew to change one byte in it; else 0.
+    #[serde(default)]
+    pub shingled_zone_bytes: u64,
+    /// The cache on the disk for what is to be changed in such zones.
+    #[serde(default)]
+    pub disk_cache_bytes: u64,
+    /// How long nothing is asked for before the drive writes such zones anew.
+    #[serde(default)]
+    pub idle_before_rewrite_ns: u64,
 }
 
 /// How many zones of constant rate the disk has.
@@ -109,7 +118,7 @@ impl DiskState {
             segments: Vec::new(),
             following: None,
             dirty: ByteRanges::default(),
-            shingled: disk.shingled.as_ref().map(ShingledState::new),
+            shingled: (disk.shingled_zone_bytes > 0).then(|| ShingledState::new(disk)),
             asked_ns: 0,
             seeks: 0,
         }
@@ -246,8 +255,8 @@ impl DiskState {
         while self.dirty.total_bytes() > 0 && self.free_ns < now_ns {
             self.destage();
         }
-        if let Some(idle_ns) = self.shingled.as_ref().map(ShingledState::idle_ns) {
-            let idle_from_ns = self.asked_ns + idle_ns;
+        if self.shingled.is_some() {
+            let idle_from_ns = self.asked_ns + self.disk.idle_before_rewrite_ns;
             while self.free_ns.max(idle_from_ns) < now_ns
                 && self.shingled.as_ref().is_some_and(ShingledState::has_cached)
             {
@@ -366,7 +375,8 @@ impl DiskState {
     }
 
     fn is_cached_write(&self, request: &BlockRequest) -> bool {
-        request.length_bytes < self.disk.write_through_from_bytes && request.length_bytes <= self.write_cache_bytes
+        let limit_bytes = self.disk.write_through_from_bytes;
+        (limit_bytes == 0 || request.length_bytes < limit_bytes) && request.length_bytes <= self.write_cache_bytes
     }
 
     fn room_for(&self, request: &BlockRequest) -> bool {

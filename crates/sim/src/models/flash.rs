@@ -8,13 +8,14 @@
 //! Simplifications: which chip holds a page follows from its address; a read that meets a program waits for half of it; nothing
 //! wears out. A device of another size than the model's has as much more or less of fast cells.
 
-use serde::Serialize;
+use serde::Deserialize;
 
 use super::{bytes_within, transfer_ns};
 use crate::request::{BlockRequest, RequestKind};
 
 /// Parameters of flash.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Flash {
     /// The size for which the other figures hold.
     pub capacity_bytes: u64,
@@ -27,8 +28,10 @@ pub struct Flash {
     /// Programming a page.
     pub page_program_ns: u64,
     /// Programming a page of the fast cells.
+    #[serde(default)]
     pub fast_page_program_ns: u64,
     /// The fast cells.
+    #[serde(default)]
     pub fast_bytes: u64,
     /// What is erased at once, on all chips.
     pub block_bytes: u64,
@@ -37,6 +40,7 @@ pub struct Flash {
     /// Space that the host does not see.
     pub spare_percent: u64,
     /// How many blocks a drive without a map of pages can write in order; 0: it has a map.
+    #[serde(default)]
     pub open_block_count: u64,
     /// The time of a read by itself.
     pub read_command_ns: u64,
@@ -248,7 +252,9 @@ impl FlashState {
         (self.flash.block_bytes / UNIT_BYTES) as usize
     }
 
+    /// Writes a unit to the next place. Addresses past the end, of a list for a larger disk, begin anew.
     fn append(&mut self, unit: usize) {
+        let unit = unit % self.places.len();
         self.forget(unit);
         if self.blocks[self.writing].units.len() == self.units_of_block()
             && let Some(free) = self.free.pop()
@@ -259,9 +265,7 @@ impl FlashState {
         let block = &mut self.blocks[self.writing];
         block.units.push(unit as u32);
         block.live += 1;
-        if let Some(known) = self.places.get_mut(unit) {
-            *known = place as u32;
-        }
+        self.places[unit] = place as u32;
     }
 
     fn forget(&mut self, unit: usize) {

@@ -1,18 +1,21 @@
-//! The disks that can be simulated: one row of [`MODELS`] each, with its parameters and where they come from.
+//! The disks that can be simulated: a file in `models/` each, with its parameters, where they come from, and what was published
+//! about it.
 
 mod disk;
 mod flash;
+mod published;
 mod shingled;
-mod table;
 mod volume;
 
-use serde::Serialize;
-use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+use toml::{Table, Value};
 
 pub use disk::{Disk, DiskState};
 pub use flash::{Flash, FlashState};
-pub use shingled::Shingled;
-pub use table::MODELS;
+pub use published::{ProgramRequests, Publication, PublishedFigure};
 pub use volume::{Volume, VolumeState};
 
 /// A disk that can be simulated.
@@ -26,13 +29,14 @@ pub struct DiskModel {
     pub mechanism: DiskMechanism,
     /// What it reports to the kernel.
     pub claims: Claims,
-    /// Where its parameters come from: the names of some, and their source.
-    pub sources: &'static [(&'static str, &'static str)],
+    /// Its parameters as a table shows them.
+    pub parameters: Vec<Parameter>,
+    /// What was published about it.
+    pub published: Vec<Publication>,
 }
 
 /// How a disk moves bytes, with its parameters.
-#[derive(Debug, Serialize)]
-#[serde(untagged)]
+#[derive(Debug)]
 pub enum DiskMechanism {
     /// Nothing takes time.
     Null,
@@ -62,11 +66,48 @@ pub struct Claims {
 pub struct Parameter {
     /// The name of the field; its end is the unit.
     pub name: String,
-    /// The value, in that unit; `None`: off.
-    pub value: Option<u64>,
+    /// The value, in that unit.
+    pub value: u64,
     /// Where it comes from.
-    pub source: &'static str,
+    pub source: String,
 }
+
+/// A model as its file has it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ModelFile {
+    about: String,
+    mechanism: MechanismName,
+    parameters: BTreeMap<String, (u64, String)>,
+    #[serde(default)]
+    published: Vec<Publication>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum MechanismName {
+    Null,
+    Disk,
+    Flash,
+    Volume,
+}
+
+macro_rules! files {
+    ($($name:literal)*) => {
+        [$(($name, include_str!(concat!("../../models/", $name, ".toml")))),*]
+    };
+}
+
+const FILES: [(&str, &str); 13] = files! {
+    "hdd-2003" "hdd-2008" "raptor-2008" "thumb-2008" "ssd-2008" "hdd-2009" "hdd-2016" "ssd-2016"
+    "hdd-nas" "hdd-smr" "ssd-sata" "cloud-burst" "null"
+};
+
+/// All models.
+pub static MODELS: LazyLock<Vec<DiskModel>> = LazyLock::new(|| {
+    let read = |(name, text)| DiskModel::read(name, text).unwrap_or_else(|error| panic!("the model {name}: {error}"));
+    FILES.into_iter().map(read).collect()
+});
 
 impl DiskModel {
     /// The model of this name.
@@ -75,27 +116,34 @@ impl DiskModel {
         MODELS.iter().find(|model| model.name == name)
     }
 
-    /// All parameters, in the order of the fields.
-    #[must_use]
-    pub fn parameters(&self) -> Vec<Parameter> {
-        let mut parameters = Vec::new();
-        if let Ok(Value::Object(fields)) = serde_json::to_value(&self.mechanism) {
-            parameters.extend(fields);
-        }
-        parameters.push(("write_cache_bytes".to_owned(), self.claims.write_cache_bytes.into()));
-        let source_of = |name: &str| {
-            let named = self
-                .sources
-                .iter()
-                .find(|(names, _)| names.split_whitespace().any(|known| known == name));
-            named.map_or("", |(_, source)| *source)
+    fn read(name: &'static str, text: &str) -> Result<Self, toml::de::Error> {
+        let file: ModelFile = toml::from_str(text)?;
+        let known = |name: &str| file.parameters.get(name).map_or(0, |(value, _)| *value);
+        let claims = Claims {
+            rotational: matches!(file.mechanism, MechanismName::Disk),
+            read_ahead_kib: 128,
+            logical_block_bytes: 512,
+            write_cache_bytes: known("write_cache_bytes"),
         };
-        let parameter = |(name, value): (String, Value)| Parameter {
-            source: source_of(&name),
-            value: value.as_u64().filter(|value| *value < u64::MAX),
+        let fields = file.parameters.iter().filter(|(name, _)| *name != "write_cache_bytes");
+        let fields: Table = fields
+            .map(|(name, (value, _))| (name.clone(), Value::Integer(value.cast_signed())))
+            .collect();
+        let mechanism = match file.mechanism {
+            MechanismName::Null => DiskMechanism::Null,
+            MechanismName::Disk => DiskMechanism::Disk(fields.try_into()?),
+            MechanismName::Flash => DiskMechanism::Flash(fields.try_into()?),
+            MechanismName::Volume => DiskMechanism::Volume(fields.try_into()?),
+        };
+        let parameter = |(name, (value, source))| Parameter { name, value, source };
+        Ok(Self {
             name,
-        };
-        parameters.into_iter().map(parameter).collect()
+            about: file.about.leak(),
+            mechanism,
+            claims,
+            parameters: file.parameters.into_iter().map(parameter).collect(),
+            published: file.published,
+        })
     }
 }
 
@@ -114,17 +162,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_parameter_has_one_source_and_every_source_a_parameter() {
-        for model in MODELS {
-            let mut named: Vec<_> = model
-                .sources
-                .iter()
-                .flat_map(|(names, _)| names.split_whitespace())
-                .collect();
-            let mut known: Vec<_> = model.parameters().into_iter().map(|parameter| parameter.name).collect();
-            named.sort_unstable();
-            known.sort_unstable();
-            assert_eq!(named, known, "{}", model.name);
+    fn every_file_of_a_model_is_one_of_the_list_and_every_parameter_has_a_source() {
+        let directory = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/models")).unwrap();
+        let mut files: Vec<_> = directory
+            .map(|file| file.unwrap().file_name().into_string().unwrap())
+            .collect();
+        let mut names: Vec<_> = MODELS.iter().map(|model| format!("{}.toml", model.name)).collect();
+        files.sort();
+        names.sort();
+        assert_eq!(files, names);
+        for model in MODELS.iter() {
+            assert!(
+                model.parameters.iter().all(|parameter| !parameter.source.is_empty()),
+                "{}",
+                model.name
+            );
         }
+    }
+
+    #[test]
+    fn a_parameter_that_no_mechanism_has_is_refused() {
+        let text = "about = \"\"\nmechanism = \"volume\"\n[parameters]\nseek_ns = [1, \"a\"]\n";
+        let error = DiskModel::read("test", text).unwrap_err().to_string();
+        assert!(error.contains("unknown field `seek_ns`"), "{error}");
     }
 }

@@ -6,25 +6,13 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
-
+use super::Disk;
 use crate::ranges::ByteRanges;
-
-/// Parameters of shingled tracks.
-#[derive(Clone, Debug, Serialize)]
-pub struct Shingled {
-    /// What has to be written anew to change one byte in it.
-    pub shingled_zone_bytes: u64,
-    /// The cache on the disk.
-    pub disk_cache_bytes: u64,
-    /// How long nothing is asked for before the drive writes zones anew.
-    pub idle_before_rewrite_ns: u64,
-}
 
 /// What a drive with shingled tracks remembers.
 #[derive(Debug)]
 pub struct ShingledState {
-    shingled: &'static Shingled,
+    disk: &'static Disk,
     /// How far each zone is written; what was never written is not here.
     written_to: BTreeMap<u64, u64>,
     /// What is newer in the cache on the disk.
@@ -35,9 +23,9 @@ pub struct ShingledState {
 
 impl ShingledState {
     /// A drive that was never written.
-    pub fn new(shingled: &'static Shingled) -> Self {
+    pub fn new(disk: &'static Disk) -> Self {
         Self {
-            shingled,
+            disk,
             written_to: BTreeMap::new(),
             cached: ByteRanges::default(),
             cache_at: 0,
@@ -46,25 +34,25 @@ impl ShingledState {
 
     /// The end of the zone of a byte.
     pub fn zone_end(&self, at: u64) -> u64 {
-        (at / self.shingled.shingled_zone_bytes + 1) * self.shingled.shingled_zone_bytes
+        (at / self.disk.shingled_zone_bytes + 1) * self.disk.shingled_zone_bytes
     }
 
     /// Where `start..end`, a part of one zone, is written: in its place, or in the cache. `None`: a zone has to be written anew.
     pub fn place(&mut self, start: u64, end: u64) -> Option<u64> {
         let written_to = self
             .written_to
-            .entry(start / self.shingled.shingled_zone_bytes)
+            .entry(start / self.disk.shingled_zone_bytes)
             .or_insert(0);
         if start >= *written_to {
             *written_to = end;
             return Some(start);
         }
-        if self.cached.total_bytes() + (end - start) > self.shingled.disk_cache_bytes {
+        if self.cached.total_bytes() + (end - start) > self.disk.disk_cache_bytes {
             return None;
         }
         self.cached.insert(start, end);
         let at = self.cache_at;
-        self.cache_at = (self.cache_at + (end - start)) % self.shingled.disk_cache_bytes;
+        self.cache_at = (self.cache_at + (end - start)) % self.disk.disk_cache_bytes;
         Some(at)
     }
 
@@ -72,9 +60,9 @@ impl ShingledState {
     pub fn rewrite(&mut self) -> Option<(u64, u64)> {
         let (first, _) = self.cached.next_from(0)?;
         let end = self.zone_end(first);
-        let start = end - self.shingled.shingled_zone_bytes;
+        let start = end - self.disk.shingled_zone_bytes;
         self.cached.remove(start, end);
-        self.written_to.insert(start / self.shingled.shingled_zone_bytes, end);
+        self.written_to.insert(start / self.disk.shingled_zone_bytes, end);
         Some((start, end))
     }
 
@@ -85,11 +73,6 @@ impl ShingledState {
 
     /// Where in the cache `start..end` is, if a part of it is there.
     pub fn cached_at(&self, start: u64, end: u64) -> Option<u64> {
-        (self.cached.overlap_bytes(start, end) > 0).then(|| start % self.shingled.disk_cache_bytes)
-    }
-
-    /// How long nothing is asked for before zones are written anew.
-    pub fn idle_ns(&self) -> u64 {
-        self.shingled.idle_before_rewrite_ns
+        (self.cached.overlap_bytes(start, end) > 0).then(|| start % self.disk.disk_cache_bytes)
     }
 }

@@ -1,12 +1,13 @@
 //! A volume of a cloud: a latency, and limits of requests and bytes per second with credits for bursts.
 
-use serde::Serialize;
+use serde::Deserialize;
 
 use super::transfer_ns;
 use crate::request::{BlockRequest, RequestKind};
 
 /// Parameters of a volume.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Volume {
     /// Time of a request when no limit is reached, in ns.
     pub latency_ns: u64,

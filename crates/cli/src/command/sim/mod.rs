@@ -2,6 +2,7 @@
 
 mod list;
 mod serve;
+mod show;
 mod start;
 mod stop;
 
@@ -16,6 +17,7 @@ use super::Failure;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
+  seekless sim show                         # the models
   sudo seekless sim start hdd-2009          # a disk of 2009, with ext4 on it
   sudo seekless sim list                    # what it served
   sudo seekless sim stop hdd-2009           # unmounted and gone
@@ -30,6 +32,7 @@ pub struct Arguments {
 enum Action {
     Start(start::Arguments),
     List(list::Arguments),
+    Show(show::Arguments),
     Stop(stop::Arguments),
     /// Serves a device, in the background.
     #[command(hide = true)]
@@ -41,11 +44,13 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     return match &arguments.action {
         Action::Start(arguments) => start::run(arguments),
         Action::List(arguments) => list::run(arguments),
+        Action::Show(arguments) => Ok(show::run(arguments)?),
         Action::Stop(arguments) => stop::run(arguments),
         Action::Serve(arguments) => serve::run(arguments),
     };
     #[cfg(not(target_os = "linux"))]
     match &arguments.action {
+        Action::Show(arguments) => Ok(show::run(arguments)?),
         Action::Start(_) | Action::List(_) | Action::Stop(_) | Action::Serve(_) => {
             Err(anyhow::anyhow!("simulated devices need Linux").into())
         }

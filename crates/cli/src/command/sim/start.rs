@@ -22,9 +22,9 @@ const SPEEDS: std::ops::RangeInclusive<f64> = 0.001..=1000.0;
 Examples:
   sudo seekless sim start hdd-2009 --at /mnt/2009       # mounted there
   sudo seekless sim start hdd-2009 --fs xfs --size 20G  # another file system
-  sudo seekless sim start hdd-2009 --speed 10x          # the same, ten times as fast
+  sudo seekless sim start hdd-2009 --speed 10x          # ten times as fast
   sudo seekless sim start hdd-2009 --fs none            # only the block device
-  sudo seekless sim start null --trace requests.txt     # without delay; records requests")]
+  sudo seekless sim start null --trace requests.txt     # records requests")]
 pub struct Arguments {
     /// The disk to simulate
     #[arg(value_name = "MODEL", value_parser = one_of(MODELS.iter().map(|model| (model.name, model.about, model))))]

@@ -1,0 +1,112 @@
+//! `seekless sim show`: models with their parameters and published figures, and what a list of requests takes on them.
+
+use std::fs::File;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use clap::Args;
+use seekless_sim::models::{DiskModel, MODELS};
+use seekless_sim::picture::picture;
+use seekless_sim::replay::{Replayed, replay, steps_of};
+use seekless_sim::trace::{TracedRequest, read_trace};
+
+use crate::command::values::one_of;
+use crate::output::Output;
+use crate::show::{Page, list_models, show_model, show_replays, visible_path};
+
+/// Show the models: their parameters, and the published figures that they reproduce.
+///
+/// The figures are those of a document, beside the time that the requests of its program take on the model. With
+/// --virtual, a recorded list of requests is replayed on models instead, in virtual time: in no time. A request of the
+/// list starts as long after an answer as when it was recorded. A request that was recorded without a time of completion
+/// starts at its time. Neither needs root.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  seekless sim show                               # the models
+  seekless sim show hdd-2009                      # one of them
+  seekless sim show --virtual trace               # a list, on all models
+  seekless sim show --virtual trace hdd-nas       # on one model
+  seekless sim show --virtual trace hdd-2009 --picture head.svg")]
+pub(super) struct Arguments {
+    /// The models; none for all
+    #[arg(value_name = "MODEL", value_parser = one_of(MODELS.iter().map(|model| (model.name, model.about, model))))]
+    models: Vec<&'static DiskModel>,
+    /// Replay the requests of a file in virtual time: lines of arrival (ns), kind, offset, length (bytes), and completion (ns)
+    #[arg(long = "virtual", value_name = "TRACE")]
+    trace: Option<PathBuf>,
+    /// Draw the address of each request over time, as recorded or on the model: the way of the head
+    #[arg(long, value_name = "FILE.svg", requires = "trace")]
+    picture: Option<PathBuf>,
+    /// Draw only the requests of the first seconds
+    #[arg(long, value_name = "SECONDS", requires = "picture", value_parser = seconds)]
+    seconds: Option<f64>,
+    /// Where the platter of a disk is at the beginning, and what else is random
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "trace")]
+    seed: u64,
+}
+
+fn seconds(text: &str) -> anyhow::Result<f64> {
+    let seconds = text
+        .parse::<f64>()
+        .ok()
+        .filter(|seconds| *seconds > 0.0 && *seconds < 1e9);
+    seconds.context("must be a number of seconds greater than 0")
+}
+
+pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let mut page = Page::stdout();
+    if let Some(path) = &arguments.trace {
+        return run_virtual(&mut page, path, arguments);
+    }
+    if arguments.models.is_empty() {
+        return Ok(list_models(&mut page)?);
+    }
+    for model in &arguments.models {
+        show_model(&mut page, model)?;
+    }
+    Ok(())
+}
+
+/// Replays a trace on models, and draws it.
+fn run_virtual(page: &mut Page<'_>, path: &Path, arguments: &Arguments) -> anyhow::Result<()> {
+    if arguments.picture.is_some() && arguments.models.len() > 1 {
+        bail!("a picture shows one disk; name one model, or none for the times that were recorded");
+    }
+    let output = arguments.picture.as_deref().map(Output::prepare).transpose()?;
+    let trace = read(path).with_context(|| format!("{}: cannot read the trace", path.display()))?;
+    if trace.is_empty() {
+        bail!("{}: has no requests", path.display());
+    }
+    let all: Vec<&'static DiskModel> = MODELS.iter().collect();
+    let models = if arguments.models.is_empty() {
+        &all
+    } else {
+        &arguments.models
+    };
+    let steps = steps_of(&trace);
+    let replays: Vec<(&DiskModel, Replayed)> = models
+        .iter()
+        .map(|model| (*model, replay(model, 0, arguments.seed, &steps)))
+        .collect();
+    let draws_on_page = output.as_ref().is_some_and(Output::is_stdout);
+    if !draws_on_page {
+        show_replays(page, &trace, &replays)?;
+    }
+    if let Some(output) = output {
+        let (drawn, disk) = match &arguments.models[..] {
+            [model] => (&replays[0].1.requests, model.name),
+            _ => (&trace, "as recorded"),
+        };
+        let until_ns = arguments.seconds.map_or(u64::MAX, |seconds| {
+            std::time::Duration::from_secs_f64(seconds).as_nanos() as u64
+        });
+        output.write(picture(drawn, &format!("{}, {disk}", visible_path(path)), until_ns).as_bytes())?;
+    }
+    Ok(())
+}
+
+fn read(path: &Path) -> anyhow::Result<Vec<TracedRequest>> {
+    Ok(read_trace(BufReader::new(File::open(path)?))?)
+}

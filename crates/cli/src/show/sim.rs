@@ -1,0 +1,143 @@
+//! Models of disks: parameters with their sources, published figures beside simulated ones, and what a list takes on each.
+
+use std::io::{self, Write};
+
+use seekless_results::{bytes, rate, seconds, thousands, three_digits, times};
+use seekless_sim::models::{DiskModel, MODELS, Parameter, Publication, PublishedFigure};
+use seekless_sim::replay::Replayed;
+use seekless_sim::trace::TracedRequest;
+
+use super::page::{Page, columns_of};
+use super::table::{TableRow, TextTable, aligned, widths_of};
+use super::{BOLD, DIM, PLAIN};
+
+/// Lists all models.
+pub fn list_models(page: &mut Page<'_>) -> io::Result<()> {
+    let widest = MODELS.iter().map(|model| columns_of(model.name)).max().unwrap_or(0);
+    for model in MODELS.iter() {
+        page.labelled(BOLD, model.name, widest + 2, model.about)?;
+    }
+    Ok(())
+}
+
+/// Shows a model: what it is, its parameters, and the figures that were published about it.
+pub fn show_model(page: &mut Page<'_>, model: &'static DiskModel) -> io::Result<()> {
+    page.labelled(BOLD, model.name, columns_of(model.name) + 2, model.about)?;
+    writeln!(page)?;
+    let parameters = &model.parameters;
+    let line = |parameter: &Parameter| {
+        let (name, value) = in_words(parameter);
+        vec![name, value]
+    };
+    let lines: Vec<Vec<String>> = parameters.iter().map(line).collect();
+    let heads = ["Parameter", "Value"].map(str::to_owned).to_vec();
+    let widths = widths_of(lines.iter().chain([&heads]));
+    page.say(BOLD, &format!("{}Source", aligned(&heads, &widths, |_| true)))?;
+    for (parameter, line) in parameters.iter().zip(&lines) {
+        let head = aligned(line, &widths, |_| true);
+        page.indented(PLAIN, &head, columns_of(&head), &parameter.source)?;
+    }
+    writeln!(page)?;
+    if model.published.is_empty() {
+        page.say(DIM, "No figures of a document are known for this disk.")?;
+    }
+    model
+        .published
+        .iter()
+        .try_for_each(|publication| show_publication(page, model, publication))
+}
+
+/// Published figures, and what the same requests take on the model.
+fn show_publication(page: &mut Page<'_>, model: &'static DiskModel, publication: &Publication) -> io::Result<()> {
+    page.say(BOLD, &publication.source)?;
+    page.aside(DIM, &publication.machine)?;
+    let row = |figure: &PublishedFigure| {
+        let simulated = figure.simulated_seconds(model);
+        let cells = [
+            seconds(figure.seconds),
+            seconds(simulated),
+            times(simulated / figure.seconds),
+        ];
+        TableRow {
+            name: figure.program.clone(),
+            cells: cells.to_vec(),
+            ..TableRow::default()
+        }
+    };
+    let rows = publication.figures.iter().map(row);
+    TextTable::new(Some("Program"), &["Published", "Simulated", "Ratio"], rows).print(page, &[])?;
+    let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
+    for figure in &publication.figures {
+        let Some(reason) = figure.not_reproduced.as_deref() else {
+            continue;
+        };
+        match reasons.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, programs)) => programs.push(&figure.program),
+            None => reasons.push((reason, vec![&figure.program])),
+        }
+    }
+    for (reason, programs) in reasons {
+        page.note(&format!("not reproduced: {}: {reason}", programs.join(", ")))?;
+    }
+    writeln!(page)
+}
+
+/// The name of a parameter without its unit, and its value with it.
+fn in_words(parameter: &Parameter) -> (String, String) {
+    type InUnit = fn(u64) -> String;
+    const UNITS: [(&str, InUnit); 7] = [
+        ("bytes_per_second", |value| rate(value as f64)),
+        ("_bytes", bytes),
+        ("_ns", |value| seconds(value as f64 / 1e9)),
+        ("_percent", |value| format!("{value} %")),
+        ("_per_minute", |value| format!("{} rpm", thousands(value))),
+        ("_iops", |value| format!("{} IOPS", thousands(value))),
+        ("", thousands),
+    ];
+    let found = UNITS.iter().find(|(end, _)| parameter.name.ends_with(end));
+    let (end, in_unit) = found.copied().unwrap_or(("", thousands));
+    let name = parameter.name.strip_suffix(end).unwrap_or(&parameter.name);
+    let rate = if end == "bytes_per_second" { "rate" } else { "" };
+    let words = format!("{name}{rate}").replace('_', " ");
+    (words, in_unit(parameter.value))
+}
+
+/// What a list takes on each of the models, fastest first.
+pub fn show_replays(
+    page: &mut Page<'_>,
+    trace: &[TracedRequest],
+    replays: &[(&DiskModel, Replayed)],
+) -> io::Result<()> {
+    let begun_ns = trace.iter().map(|traced| traced.arrived_ns).min().unwrap_or(0);
+    let recorded_ns = trace
+        .iter()
+        .filter_map(|traced| traced.completed_ns)
+        .max()
+        .map(|last_ns| last_ns - begun_ns);
+    let total_bytes: u64 = trace.iter().map(|traced| traced.request.length_bytes).sum();
+    let sum = format!("{} requests, {}", thousands(trace.len() as u64), bytes(total_bytes));
+    let recorded = recorded_ns.map_or_else(
+        || "not recorded".to_owned(),
+        |ns| format!("recorded in {}", seconds(ns as f64 / 1e9)),
+    );
+    page.say(BOLD, &format!("{sum}, {recorded}"))?;
+    let mut replays: Vec<_> = replays.iter().collect();
+    replays.sort_by_key(|(_, replayed)| replayed.total_ns);
+    let row = |(model, replayed): &&(&DiskModel, Replayed)| {
+        let total = replayed.total_ns as f64;
+        let over = recorded_ns
+            .filter(|ns| *ns > 0)
+            .map_or_else(|| "-".to_owned(), |ns| times(total / ns as f64));
+        let busy = format!(
+            "{} %",
+            three_digits(100.0 * replayed.counters.busy_ns as f64 / total.max(1.0))
+        );
+        TableRow {
+            name: model.name.to_owned(),
+            cells: vec![seconds(total / 1e9), over, busy, thousands(replayed.counters.seeks)],
+            ..TableRow::default()
+        }
+    };
+    let heads = ["Time", "vs recorded", "Busy", "Seeks"];
+    TextTable::new(Some("Model"), &heads, replays.iter().map(row)).print(page, &[])
+}
