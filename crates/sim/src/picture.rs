@@ -13,6 +13,9 @@ const MARGINS: [f64; 4] = [84.0, 16.0, 36.0, 44.0];
 /// The largest number of marks along an axis.
 const MARKS: u32 = 6;
 
+/// How high a request is drawn at least, in pixels.
+const LEAST_MARK: f64 = 4.0;
+
 /// From a range of values to one of pixels.
 struct Axis {
     first: f64,
@@ -88,7 +91,7 @@ pub fn picture(requests: &[TracedRequest], title: &str, until_ns: u64) -> String
             address.at(traced.request.end_bytes()),
         );
         // Requests that would cover each other are drawn once.
-        let mark = format!("{x:.1} {low:.1}V{:.1}", high.min(low - 1.0));
+        let mark = format!("{x:.1} {low:.1}V{:.1}", high.min(low - LEAST_MARK));
         if mark != last {
             let _ = write!(way, "{}{x:.1} {low:.1}", if way.is_empty() { "M" } else { "L" });
             let _ = write!(marks[color_of(traced.request.kind)], "M{mark}");
@@ -97,14 +100,14 @@ pub fn picture(requests: &[TracedRequest], title: &str, until_ns: u64) -> String
     }
     let _ = writeln!(
         svg,
-        "<path d=\"{way}\" fill=\"none\" stroke=\"#bbbbbb\" stroke-width=\"0.6\"/>"
+        "<path d=\"{way}\" fill=\"none\" stroke=\"#9aa5b1\" stroke-width=\"0.7\"/>"
     );
     for (index, (name, color)) in COLORS.iter().enumerate() {
         if !marks[index].is_empty() {
             let x = WIDTH - right - 180.0 + 60.0 * index as f64;
             let _ = write!(
                 svg,
-                "<path d=\"{}\" stroke=\"{color}\" stroke-width=\"1.6\"/>\n<text x=\"{x}\" y=\"22\" fill=\"{color}\">{name}</text>\n",
+                "<path d=\"{}\" stroke=\"{color}\" stroke-width=\"2.4\"/>\n<text x=\"{x}\" y=\"22\" fill=\"{color}\">{name}</text>\n",
                 marks[index]
             );
         }
