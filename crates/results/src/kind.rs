@@ -59,7 +59,7 @@ impl DeviceKind {
 
     fn of_device(device: &Device) -> Self {
         match driver(&device.name) {
-            Some("loop") if device.simulated().is_some() => Self::Simulated,
+            _ if device.simulated().is_some() => Self::Simulated,
             Some("loop") => Self::Loop,
             Some("dm" | "md") => Self::of_volume(device),
             Some("nbd" | "rbd" | "drbd") => Self::NetworkDisk,
@@ -149,6 +149,11 @@ mod tests {
     #[test]
     fn a_loop_is_a_loop_and_a_volume_is_what_it_is_made_of() {
         assert_eq!(on("loop3", &["vda"], true, Some(true)), DeviceKind::Loop);
+        assert_eq!(
+            on("loop3", &["simulated-hdd-2009"], false, Some(true)),
+            DeviceKind::Simulated
+        );
+        assert_eq!(on("dm-0", &["simulated-hdd-2009"], false, None), DeviceKind::Simulated);
         assert_eq!(on("dm-0", &["nvme0n1"], false, Some(false)), DeviceKind::Nvme);
         assert_eq!(
             on("md127", &["sda", "sdb"], false, Some(true)),

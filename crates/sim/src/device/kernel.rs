@@ -133,7 +133,6 @@ pub(super) fn set_queue(device: &Path, claims: &Claims) -> Result<()> {
     let queue = Path::new("/sys/block").join(name).join("queue");
     set(&queue.join("rotational"), &u8::from(claims.rotational).to_string())?;
     set(&queue.join("max_sectors_kb"), &REQUEST_MAX_KIB.to_string())?;
-    set(&queue.join("read_ahead_kb"), &claims.read_ahead_kib.to_string())?;
     if claims.rotational {
         // A disk without TRIM. Kernels that lack mq-deadline keep what they have: it orders requests, but is no part of the disk.
         set(&queue.join("discard_max_bytes"), "0")?;
@@ -141,6 +140,8 @@ pub(super) fn set_queue(device: &Path, claims: &Claims) -> Result<()> {
     } else {
         set(&queue.join("scheduler"), "none")?;
     }
+    // Last, because a change of a limit sets the window anew.
+    set(&queue.join("read_ahead_kb"), &claims.read_ahead_kib.to_string())?;
     // btrfs has a read-ahead window of its own.
     for file_system in fs::read_dir("/sys/fs/btrfs").into_iter().flatten().flatten() {
         if file_system.path().join("devices").join(name).exists() {

@@ -2,6 +2,8 @@
 
 mod asked;
 mod exports;
+#[cfg(feature = "sim")]
+mod on;
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
@@ -17,6 +19,8 @@ use seekless_lab::store::{Document, MeasuringLock};
 use seekless_lab::trial::LaunchStop;
 use seekless_record::{Cache, Drop, Run};
 use seekless_results::{Origin, pool, visible};
+#[cfg(feature = "sim")]
+use seekless_sim::models::{DiskModel, MODELS};
 use serde_json::{Value, json};
 
 use self::asked::{bench, require_own_commands};
@@ -46,6 +50,7 @@ Examples:
   seekless bench read --budget 20s --size 1G  # only reading, files of 1 GiB
   seekless bench copy --dir /ssd --dir /disk  # two storages in the same rounds
   seekless bench copy --dir /ssd --to /disk   # copies to another storage
+  sudo seekless bench preload-2009 --on hdd-2009  # on a simulated disk of 2009
   seekless bench compare --other /disk        # second files on another storage
   seekless bench commit                       # how long a durable append takes
   seekless bench random --block 8K --depth 16 --mix 70/30  # as fio has it
@@ -70,6 +75,13 @@ pub struct Arguments {
     /// Repeat it to measure several storages in the same rounds.
     #[arg(long = "dir", value_name = "DIR", conflicts_with = "file")]
     directories: Vec<PathBuf>,
+    /// Measure on a simulated disk
+    ///
+    /// It is started before the run and removed after it; see `seekless sim show`. Needs root.
+    #[cfg(feature = "sim")]
+    #[arg(long, value_name = "MODEL", help_heading = DATA, hide_short_help = true, conflicts_with_all = ["directories", "file", "first_touch", "to", "other", "resume", "system"],
+        value_parser = one_of(MODELS.iter().map(|model| (model.name, model.about, model))))]
+    on: Option<&'static DiskModel>,
     /// Time limit, as in 90s or 10m
     #[arg(long, default_value = "60s", value_name = "TIME", value_parser = budget::parse, conflicts_with = "rounds",
         allow_hyphen_values = true)]
@@ -303,6 +315,8 @@ fn measure(arguments: &Arguments, stop: &LaunchStop, caught: &Caught) -> Result<
     let resumed = arguments.resume.as_deref().map(resumable).transpose()?;
     let mut bench = bench(arguments, resumed.as_ref().map(|(_, run)| run))?;
     let exports = exports(arguments)?;
+    #[cfg(feature = "sim")]
+    let simulated = simulated(arguments, &mut bench, caught)?;
     read_ahead::put_back(
         bench
             .directories
@@ -334,7 +348,11 @@ fn measure(arguments: &Arguments, stop: &LaunchStop, caught: &Caught) -> Result<
     };
     // Saved before anything is printed: a reader may close our output early.
     let saved = progress.save(&run).map(Path::to_owned);
-    if saved.is_ok() && !run.alone {
+    #[cfg(feature = "sim")]
+    let is_lasting = simulated.is_none();
+    #[cfg(not(feature = "sim"))]
+    let is_lasting = true;
+    if saved.is_ok() && !run.alone && is_lasting {
         renew_profiles(&run.storages, arguments.system);
     }
     tell_of_store();
@@ -384,6 +402,17 @@ fn measure(arguments: &Arguments, stop: &LaunchStop, caught: &Caught) -> Result<
     unless_stopped(caught)?;
     unless_failed(failed)?;
     Ok(shown?)
+}
+
+/// Starts the disk of `--on`, which is taken down when the result is dropped, and measures there.
+#[cfg(feature = "sim")]
+fn simulated(arguments: &Arguments, bench: &mut Bench, caught: &Caught) -> anyhow::Result<Option<on::SimulatedDisk>> {
+    let disk = (arguments.on).map(|model| on::SimulatedDisk::start(model, caught));
+    let disk = disk.transpose()?;
+    if let Some(disk) = &disk {
+        bench.directories = vec![disk.mount_point().to_owned()];
+    }
+    Ok(disk)
 }
 
 fn show_asked_regrets(arguments: &Arguments, run: &Concluded) -> io::Result<()> {

@@ -8,6 +8,8 @@ mod stop;
 
 use clap::{Args, Subcommand};
 
+#[cfg(target_os = "linux")]
+pub(super) use self::serve::server;
 use super::Failure;
 
 /// Simulate a disk: a block device that is as slow as the disk, with a real file system on it.

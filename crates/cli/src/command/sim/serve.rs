@@ -11,7 +11,9 @@ pub struct Arguments {
 }
 
 #[cfg(target_os = "linux")]
-pub(super) use linux::{run, server};
+pub(super) use linux::run;
+#[cfg(target_os = "linux")]
+pub(in crate::command) use linux::server;
 
 #[cfg(target_os = "linux")]
 mod linux {

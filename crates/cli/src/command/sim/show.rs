@@ -34,13 +34,13 @@ pub(super) struct Arguments {
     #[arg(value_name = "MODEL", value_parser = one_of(MODELS.iter().map(|model| (model.name, model.about, model))))]
     models: Vec<&'static DiskModel>,
     /// Replay the requests of a file in virtual time: lines of arrival (ns), kind, offset, length (bytes), and completion (ns)
-    #[arg(long = "virtual", value_name = "TRACE")]
+    #[arg(long = "virtual", value_name = "FILE")]
     trace: Option<PathBuf>,
     /// Draw the address of each request over time, as recorded or on the model: the way of the head
     #[arg(long, value_name = "FILE.svg", requires = "trace")]
     picture: Option<PathBuf>,
     /// Draw only the requests of the first seconds
-    #[arg(long, value_name = "SECONDS", requires = "picture", value_parser = seconds)]
+    #[arg(long, value_name = "N", requires = "picture", value_parser = seconds)]
     seconds: Option<f64>,
     /// Where the platter of a disk is at the beginning, and what else is random
     #[arg(long, value_name = "N", default_value_t = 0, requires = "trace")]

@@ -47,7 +47,7 @@ pub struct Arguments {
     #[arg(long, value_name = "N", default_value = "1")]
     seed: u64,
     /// How much faster than real time it is, as in 10x
-    #[arg(long, value_name = "FACTOR", default_value = "1x", value_parser = speed)]
+    #[arg(long, value_name = "X", default_value = "1x", value_parser = speed)]
     speed: f64,
     /// Keep the bytes in FILE, which stays; if it has bytes, its file system is mounted, and FILE determines the size
     #[arg(long, value_name = "FILE")]

@@ -187,6 +187,19 @@ fn a_loop_whose_file_is_not_to_be_seen_here_is_the_end_of_the_chain() {
 }
 
 #[test]
+fn a_mount_of_the_simulator_is_a_simulated_disk_and_no_other_mount_is() {
+    let mount = |file_system: &str, source: &str| Mount {
+        file_system: file_system.to_owned(),
+        source: source.into(),
+        ..Mount::default()
+    };
+    let found = simulated(&mount("fuse.seekless-sim", "seekless-sim:hdd-2009")).unwrap();
+    assert_eq!(chain(&found), "simulated-hdd-2009:simulated hdd-2009");
+    assert_eq!(simulated(&mount("fuse.sshfs", "seekless-sim:hdd-2009")), None);
+    assert_eq!(simulated(&mount("fuse.seekless-sim", "/dev/sda1")), None);
+}
+
+#[test]
 fn a_tree_that_goes_in_circles_has_an_end() {
     let tree = Tree::new();
     let one = tree.device(0xfd00, "virtual/block/dm-0", &[("dm/name", "a")]);
