@@ -8,6 +8,8 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
 
 use rustix::fs::{FallocateFlags, fallocate};
 use serde::{Deserialize, Serialize};
@@ -32,6 +34,8 @@ struct MediumState {
     generation: u64,
     /// The power is gone, and the next generation has not begun.
     is_gone: bool,
+    /// The next generation has begun, and its file system is not mounted yet: no faults happen.
+    is_recovering: bool,
     /// What the plan says that is lost.
     loss: Option<PowerLoss>,
 }
@@ -67,6 +71,7 @@ impl Medium {
             faults,
             generation: 0,
             is_gone: false,
+            is_recovering: false,
             loss: None,
         };
         Self {
@@ -89,7 +94,7 @@ impl Medium {
         bytes: RequestBytes<'_>,
     ) -> io::Result<InjectedFaults> {
         let mut state = self.state();
-        let injected = if state.is_gone || state.generation != generation {
+        let injected = if state.is_gone || state.is_recovering || state.generation != generation {
             InjectedFaults::none(request)
         } else {
             state.faults.decide(request)
@@ -104,6 +109,10 @@ impl Medium {
             .unwrap_or_else(PoisonError::into_inner);
         if state.generation != generation {
             return Err(rustix::io::Errno::IO.into());
+        }
+        if injected.stall_ns > 0 {
+            // With the lock: nobody is served.
+            thread::sleep(Duration::from_nanos(injected.stall_ns));
         }
         match injected.error {
             Some(RequestError::Io) => return Err(rustix::io::Errno::IO.into()),
@@ -177,8 +186,14 @@ impl Medium {
         self.state().is_gone
     }
 
+    /// The generation that is served.
+    #[must_use]
+    pub fn generation(&self) -> u64 {
+        self.state().generation
+    }
+
     /// Ends a power cut, which begins now if the power is still there: what is lost is undone, the next generation begins, and
-    /// requests of the last one fail. What is lost is as given, as the plan of faults says, or drawn.
+    /// requests of the last one fail. The plan of faults pauses until [`Self::go_on`]. What is lost is as given, as the plan of faults says, or drawn.
     ///
     /// # Errors
     /// Those of the file.
@@ -190,7 +205,7 @@ impl Medium {
             self.file.write_all_at(&back.bytes, back.offset_bytes)?;
         }
         state.generation += 1;
-        state.is_gone = false;
+        (state.is_gone, state.is_recovering) = (false, true);
         let report = CutReport {
             generation: state.generation,
             unflushed_bytes: state.cache.bytes(),
@@ -201,6 +216,11 @@ impl Medium {
         Ok(report)
     }
 
+    /// The file system has recovered: the plan of faults goes on.
+    pub fn go_on(&self) {
+        self.state().is_recovering = false;
+    }
+
     fn state(&self) -> MutexGuard<'_, MediumState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -208,9 +228,6 @@ impl Medium {
 
 #[cfg(test)]
 mod tests {
-    use std::thread;
-    use std::time::Duration;
-
     use super::*;
 
     const SECTOR: u64 = 512;
@@ -279,6 +296,7 @@ mod tests {
             write(&medium, 0, 0, 1).unwrap();
             assert_eq!(flush(&medium, 0).is_ok(), what == "lying-flush");
             medium.cut(Some(PowerLoss::Lost), 0).unwrap();
+            medium.go_on();
             assert_eq!(read(&medium, 1)[0], 0);
             write(&medium, 1, 0, 1).unwrap();
             flush(&medium, 1).unwrap();

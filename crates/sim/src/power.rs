@@ -40,6 +40,9 @@ impl PowerLoss {
     }
 }
 
+/// The unit that devices write as a whole. File systems need it: btrfs cannot be mounted where a write of its superblock is torn.
+pub const TORN_BYTES: u32 = 4096;
+
 /// Bytes to write to the medium.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WriteBack {

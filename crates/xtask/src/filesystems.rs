@@ -149,18 +149,6 @@ impl Mounted {
         &self.point
     }
 
-    /// Mounts what the device holds at this moment, as after a loss of power. The image must be on XFS or btrfs, where a
-    /// reflink is a snapshot of one moment.
-    #[cfg(target_os = "linux")]
-    pub fn lose_power(&self) -> Result<()> {
-        let [image, moment] = ["img", "moment"].map(|extension| self.point.with_extension(extension));
-        capture(Command::new("cp").arg("--reflink=always").args([&image, &moment]))?;
-        ensure!(self.unmount(), "{} stays mounted", self.point.display());
-        fs::rename(&moment, &image).with_context(|| format!("cannot rename {}", moment.display()))?;
-        let [_, mount] = self.file_system.commands();
-        run_at(&self.point, mount)
-    }
-
     fn is_mounted(&self) -> bool {
         succeeds(Command::new("mountpoint").arg("-q").arg(&self.point))
     }
@@ -214,29 +202,6 @@ mod tests {
         let error = run_at(&directory.path().join("point"), "mkfs.none POINT.img").unwrap_err();
         assert_eq!(error.to_string(), "mkfs.none is not installed");
         assert!(fs::read_dir(directory.path()).unwrap().next().is_none());
-    }
-
-    #[test]
-    fn a_loss_of_power_leaves_what_was_synced_and_nothing_that_was_not() {
-        if let Some(reason) = why_not_here() {
-            eprintln!("skipped: {reason}");
-            return;
-        }
-        let matrix = Matrix::mount(&[TestFileSystem::Xfs]).unwrap();
-        let Some(host) = matrix.mounted.first() else {
-            eprintln!("skipped: {}", matrix.skipped.join("; "));
-            return;
-        };
-        for file_system in [TestFileSystem::Ext4, TestFileSystem::Xfs, TestFileSystem::Btrfs] {
-            let mounted = Mounted::new(file_system, host.point()).unwrap();
-            let path = |name: &str| mounted.point().join(name);
-            fs::write(path("synced"), "synced").unwrap();
-            File::open(path("synced")).unwrap().sync_all().unwrap();
-            fs::write(path("unsynced"), "unsynced").unwrap();
-            mounted.lose_power().unwrap();
-            assert_eq!(fs::read_to_string(path("synced")).unwrap(), "synced");
-            assert!(!path("unsynced").exists(), "{}", file_system.name());
-        }
     }
 
     #[test]

@@ -43,7 +43,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ),
     ("seekless-sim", &["seekless-sys"]),
     ("seekless-cli", LIBRARIES),
-    ("xtask", &["seekless-results"]),
+    ("xtask", &["seekless-results", "seekless-sim"]),
 ];
 
 const EXCEPTIONS: &[(&str, &str)] = &[

@@ -37,6 +37,7 @@ mod methods;
 mod one_number;
 mod outputs;
 mod place;
+mod power_cut;
 mod profiles;
 mod random;
 mod read_ahead;

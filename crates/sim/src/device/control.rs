@@ -1,6 +1,6 @@
 //! The socket by which other processes talk to a server: a request and an answer, one line of JSON each.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 use std::thread;
@@ -11,6 +11,9 @@ use serde::{Deserialize, Serialize};
 
 use super::pace::{DeviceReport, Pacer, Way};
 use super::{DeviceError, DeviceName, Result, failed};
+use crate::faults::Faults;
+use crate::medium::Medium;
+use crate::power::PowerLoss;
 
 /// No server takes longer to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -18,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const REQUEST_BYTES_MAX: u64 = 64 << 10;
 
 /// What can be asked of a server.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum ControlRequest {
     /// What it did: a [`DeviceReport`].
@@ -27,20 +30,30 @@ pub(super) enum ControlRequest {
     OwnTime,
     /// Requests take time from now on.
     Pace { speed: f64, way: Way },
+    /// Another plan of faults, which counts from now on.
+    Plan { plan: String, seed: u64 },
+    /// The power goes.
+    LosePower,
+    /// Whether it is gone.
+    IsPowerLost,
+    /// It comes back, and the next generation begins: a [`CutReport`](crate::medium::CutReport).
+    Cut { loss: Option<PowerLoss>, seed: u64 },
+    /// The file system of the next generation is mounted.
+    GoOn,
 }
 
 /// What a living device did since it was started.
 pub fn report(name: &DeviceName) -> Result<DeviceReport> {
-    ask(name, ControlRequest::Report)
+    ask(name, &ControlRequest::Report)
 }
 
 /// Asks the server of a device.
-pub(super) fn ask<T: DeserializeOwned>(name: &DeviceName, request: ControlRequest) -> Result<T> {
+pub(super) fn ask<T: DeserializeOwned>(name: &DeviceName, request: &ControlRequest) -> Result<T> {
     let path = name.path("control");
     let asked = || {
         let mut stream = UnixStream::connect(&path)?;
         stream.set_read_timeout(Some(PATIENCE))?;
-        serde_json::to_writer(&stream, &request)?;
+        serde_json::to_writer(&stream, request)?;
         stream.write_all(b"\n")?;
         let mut line = String::new();
         BufReader::new(stream).read_line(&mut line)?;
@@ -50,31 +63,49 @@ pub(super) fn ask<T: DeserializeOwned>(name: &DeviceName, request: ControlReques
 }
 
 /// Listens, and answers in threads of its own until the process ends.
-pub(super) fn listen(name: &DeviceName, pacer: &Arc<Pacer>) -> Result<()> {
+pub(super) fn listen(name: &DeviceName, pacer: &Arc<Pacer>, medium: &Arc<Medium>) -> Result<()> {
     let path = name.path("control");
     let listener = UnixListener::bind(&path).map_err(failed("listen at", &path))?;
-    let pacer = pacer.clone();
+    let (pacer, medium) = (pacer.clone(), medium.clone());
     let listening = move || {
         for stream in listener.incoming().flatten() {
-            let pacer = pacer.clone();
-            thread::spawn(move || answer(&stream, &pacer));
+            let (pacer, medium) = (pacer.clone(), medium.clone());
+            thread::spawn(move || answer(&stream, &pacer, &medium));
         }
     };
     let started = thread::Builder::new().name("control".to_owned()).spawn(listening);
     started.map(drop).map_err(failed("start a thread for", &path))
 }
 
-fn answer(stream: &UnixStream, pacer: &Pacer) -> std::io::Result<()> {
+fn answer(stream: &UnixStream, pacer: &Pacer, medium: &Medium) -> io::Result<()> {
     stream.set_read_timeout(Some(PATIENCE))?;
     let mut line = String::new();
     BufReader::new(stream.take(REQUEST_BYTES_MAX)).read_line(&mut line)?;
     let answer = match serde_json::from_str(&line)? {
-        ControlRequest::Report => serde_json::to_value(pacer.report())?,
+        ControlRequest::Report => serde_json::to_value(DeviceReport {
+            faults: medium.injected(),
+            cuts: medium.generation(),
+            ..pacer.report()
+        })?,
         ControlRequest::OwnTime => serde_json::to_value(pacer.own_ns())?,
         ControlRequest::Pace { speed, way } => {
             pacer.start(speed, way);
             serde_json::Value::Null
         }
+        ControlRequest::Plan { plan, seed } => {
+            medium.plan(Faults::from_toml(&plan, "the plan", seed).map_err(io::Error::other)?);
+            serde_json::Value::Null
+        }
+        ControlRequest::LosePower => {
+            medium.lose_power();
+            serde_json::Value::Null
+        }
+        ControlRequest::GoOn => {
+            medium.go_on();
+            serde_json::Value::Null
+        }
+        ControlRequest::IsPowerLost => medium.is_gone().into(),
+        ControlRequest::Cut { loss, seed } => serde_json::to_value(medium.cut(loss, seed)?)?,
     };
     writeln!(&*stream, "{answer}")
 }

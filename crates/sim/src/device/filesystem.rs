@@ -7,6 +7,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::mem;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 use std::time::{Duration, UNIX_EPOCH};
 
 use fuser::{
@@ -15,7 +16,7 @@ use fuser::{
 };
 use rustix::fs::FallocateFlags;
 
-use super::pace::Pacer;
+use super::pace::{Arrived, Pacer};
 use crate::faults::InjectedFaults;
 use crate::medium::{Medium, RequestBytes};
 use crate::request::{BlockRequest, RequestKind};
@@ -112,7 +113,34 @@ impl DeviceFiles {
         };
         let arrived = self.pacer.arrive(request);
         let served = self.medium.serve(node.0 - FIRST_NODE, &request, bytes);
-        self.pacer.answer(&arrived, Box::new(move || answer(served)));
+        self.answer(&arrived, served, answer);
+    }
+
+    /// Sends an answer when the pacer says so, and later where that is a fault.
+    fn answer(
+        &self,
+        arrived: &Arrived,
+        served: io::Result<InjectedFaults>,
+        answer: impl FnOnce(io::Result<InjectedFaults>) + Send + 'static,
+    ) {
+        let late = served
+            .as_ref()
+            .ok()
+            .map(|injected| (injected.slower - 1.0, injected.later_ns));
+        let at = arrived.at;
+        let answer = move || answer(served);
+        match late.filter(|late| *late != (0.0, 0)) {
+            None => self.pacer.answer(arrived, Box::new(answer)),
+            Some((more, later_ns)) => {
+                let wait_and_answer = move || {
+                    thread::sleep(at.elapsed().mul_f64(more) + Duration::from_nanos(later_ns));
+                    answer();
+                };
+                // Others must not wait for it.
+                self.pacer
+                    .answer(arrived, Box::new(|| drop(thread::spawn(wait_and_answer))));
+            }
+        }
     }
 
     /// The same for one without bytes.
@@ -182,14 +210,13 @@ impl Filesystem for DeviceFiles {
             .medium
             .serve(node.0 - FIRST_NODE, &request, RequestBytes::Read(&mut buffer));
         let buffers = self.buffers.clone();
-        let answer = move || {
+        self.answer(&arrived, served, move |served| {
             match served {
                 Ok(injected) => reply.data(&buffer[..injected.answered_bytes as usize]),
                 Err(error) => reply.error(error.into()),
             }
             buffers.put_back(&mut buffer);
-        };
-        self.pacer.answer(&arrived, Box::new(answer));
+        });
     }
 
     fn write(

@@ -1,7 +1,7 @@
 //! What the kernel has made of devices: loop devices, mounts, and the settings of their queues.
 
 use std::ffi::OsString;
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
@@ -9,14 +9,14 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use rustix::io::Errno;
-use rustix::mount::UnmountFlags;
+use rustix::mount::{MountFlags, UnmountFlags};
 
-use super::{DeviceError, Result, failed};
+use super::{DeviceError, DeviceState, Result, failed};
 use crate::models::Claims;
 
 /// Programs that look at new devices use them for a moment.
-const RETRIES: u32 = 20;
-const RETRY_AFTER: Duration = Duration::from_millis(100);
+const RETRIES: u32 = 100;
+const RETRY_AFTER: Duration = Duration::from_millis(20);
 
 /// The largest request that FUSE passes on as one.
 const REQUEST_MAX_KIB: u32 = 1024;
@@ -73,6 +73,20 @@ fn unescaped(word: &[u8]) -> PathBuf {
         rest = if code.is_some() { &behind[3..] } else { behind };
     }
     OsString::from_vec(bytes).into()
+}
+
+/// Mounts the file system of a device, if it has one, where it belongs. XFS is the only one that refuses a second device with the
+/// same file system, as the last one is where it is still in use.
+pub(super) fn mount(state: &DeviceState, device: &Path) -> Result<()> {
+    let (Some(point), Some(file_system)) = (&state.mount_point, &state.file_system) else {
+        return Ok(());
+    };
+    let options = (file_system == "xfs").then_some(c"nouuid");
+    let mounted = rustix::mount::mount(device, point, file_system.as_str(), MountFlags::empty(), options);
+    mounted.map_err(|errno| failed("mount", point)(errno.into()))?;
+    // What making it or recovery left in memory is no work of the disk.
+    let root = File::open(point).map_err(failed("open", point))?;
+    rustix::fs::syncfs(&root).map_err(|errno| failed("sync", point)(errno.into()))
 }
 
 /// Unmounts all that is mounted from a device. With `is_lazy`, what is in use disappears, and is unmounted when it no longer is.

@@ -10,6 +10,7 @@
 //! [`Drive`]: crate::Drive
 
 mod control;
+mod cut;
 mod filesystem;
 mod kernel;
 mod pace;
@@ -29,6 +30,7 @@ use thiserror::Error;
 use crate::models::DiskModel;
 
 pub use control::report;
+pub use cut::{cut, is_power_lost, lose_power, plan_faults};
 pub use pace::{DeviceReport, Lateness};
 pub use serve::serve;
 pub use stale::{stop, take_down_stale};

@@ -69,6 +69,10 @@ pub struct DeviceReport {
     pub depth_max: u64,
     /// How late answers were.
     pub lateness: Lateness,
+    /// Faults that its plan injected.
+    pub faults: u64,
+    /// Power cuts.
+    pub cuts: u64,
 }
 
 /// Answers requests in time.
@@ -83,7 +87,7 @@ pub(super) struct Pacer {
 pub(super) struct Arrived {
     /// Its number, if its time is simulated.
     id: Option<u64>,
-    at: Instant,
+    pub at: Instant,
     length_bytes: u64,
 }
 
@@ -283,6 +287,7 @@ impl Pacer {
             counters: shared.drive.counters(),
             depth_max: shared.depth_max,
             lateness: lateness(&shared.late_us, shared.latest_us),
+            ..DeviceReport::default()
         }
     }
 

@@ -22,7 +22,7 @@ use super::{DeviceError, DeviceName, DeviceState, Result, control, failed};
 use crate::drive::Drive;
 use crate::faults::Faults;
 use crate::medium::Medium;
-use crate::power::WriteCache;
+use crate::power::{TORN_BYTES, WriteCache};
 use crate::trace::{TRACE_HEADER, TracedRequest};
 
 /// Where bytes are without a file that the user named: on a disk, and not in memory.
@@ -39,7 +39,7 @@ pub fn serve(name: &DeviceName, stop: impl Fn() -> Command + Send + 'static) -> 
     let _alive = name.live()?;
     let state = name.state()?;
     let model = state.model()?;
-    let cache = WriteCache::new(model.claims.write_cache_bytes, model.claims.logical_block_bytes);
+    let cache = WriteCache::new(model.claims.write_cache_bytes, TORN_BYTES);
     let medium = Arc::new(Medium::new(open_backing(&state)?, cache, Faults::default()));
     let drive = Drive::new(model, state.size_bytes, state.seed);
     let recorder = state.trace.as_deref().map(record_to).transpose()?;
@@ -58,10 +58,10 @@ pub fn serve(name: &DeviceName, stop: impl Fn() -> Command + Send + 'static) -> 
     ];
     config.n_threads = Some(WORKERS);
     config.clone_fd = true;
-    let file_system = DeviceFiles::new(medium, state.size_bytes, pacer.clone());
+    let file_system = DeviceFiles::new(medium.clone(), state.size_bytes, pacer.clone());
     let session = Session::new(file_system, &point, &config).map_err(failed("mount", &point))?;
     let session = session.spawn().map_err(failed("serve", &point))?;
-    control::listen(name, &pacer)?;
+    control::listen(name, &pacer, &medium)?;
     spawn("starter", move || {
         let is_started = stdin().read(&mut [0]).is_ok_and(|bytes| bytes > 0);
         if !is_started {

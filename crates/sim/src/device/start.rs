@@ -11,12 +11,13 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::OFlags;
-use rustix::mount::MountFlags;
+
 use seekless_sys::Buffer;
 
 use super::control::{self, ControlRequest};
+use super::cut::plan_faults;
 use super::filesystem::file_of;
-use super::kernel::{is_mount_point, set_queue};
+use super::kernel::{is_mount_point, mount, set_queue};
 use super::pace::Way;
 use super::serve::UNNAMED_IN;
 use super::{DeviceError, DeviceName, DeviceState, Result, VERSION, failed, hold_devices, stale};
@@ -35,6 +36,8 @@ pub struct DeviceOptions {
     pub mount_point: Option<PathBuf>,
     /// What is random follows from it.
     pub seed: u64,
+    /// A plan of what goes wrong with it, once it is mounted.
+    pub faults: Option<String>,
     /// How much faster than real time.
     pub speed: f64,
     /// A file that keeps the bytes.
@@ -114,7 +117,7 @@ pub fn start(
         maker: options.file_system.filter(|_| is_new),
         is_interrupted,
     };
-    let started = starting.start(server, options.model);
+    let started = starting.start(server, options.model, options.faults.clone());
     if let Err(error) = started {
         starting.undo(alive);
         return Err(error);
@@ -209,6 +212,16 @@ fn allocate(model: &str) -> Result<(DeviceName, File)> {
     )))
 }
 
+/// Makes a block device of the file of a generation.
+pub(super) fn attach(name: &DeviceName, generation: u64, model: &DiskModel) -> Result<PathBuf> {
+    let path = name.path("fuse").join(file_of(generation));
+    let file = OpenOptions::new().read(true).write(true).open(&path);
+    let file = file.map_err(failed("open", &path))?;
+    let attached = seekless_sys::attach_loop(&file, model.claims.logical_block_bytes);
+    let device = attached.and_then(seekless_sys::Support::required);
+    device.map_err(failed("attach a loop device to", &path))
+}
+
 /// A device that is being made.
 struct Starting<'a> {
     name: DeviceName,
@@ -220,7 +233,12 @@ struct Starting<'a> {
 }
 
 impl Starting<'_> {
-    fn start(&mut self, server: impl FnOnce(&DeviceName) -> Command, model: &DiskModel) -> Result<()> {
+    fn start(
+        &mut self,
+        server: impl FnOnce(&DeviceName) -> Command,
+        model: &DiskModel,
+        faults: Option<String>,
+    ) -> Result<()> {
         let fuse = self.name.path("fuse");
         fs::create_dir(&fuse).map_err(failed("create", &fuse))?;
         self.prepare_mount_point()?;
@@ -231,13 +249,7 @@ impl Starting<'_> {
         self.name.save(&self.state)?;
         self.start_server(server(&self.name))?;
 
-        let path = fuse.join(file_of(0));
-        let file = OpenOptions::new().read(true).write(true).open(&path);
-        let file = file.map_err(failed("open", &path))?;
-        let attached = seekless_sys::attach_loop(&file, model.claims.logical_block_bytes);
-        let device = attached.and_then(seekless_sys::Support::required);
-        let device = device.map_err(failed("attach a loop device to", &path))?;
-        drop(file);
+        let device = attach(&self.name, 0, model)?;
         self.state.block_device = Some(device.clone());
         self.name.save(&self.state)?;
         let way = self.measure_way(&device)?;
@@ -247,11 +259,14 @@ impl Starting<'_> {
         self.go_on()?;
         self.make_file_system(&device)?;
         self.go_on()?;
-        self.mount(&device)?;
+        mount(&self.state, &device)?;
         set_queue(&device, &model.claims)?;
         self.go_on()?;
         let speed = self.state.speed;
-        let () = control::ask(&self.name, ControlRequest::Pace { speed, way })?;
+        let () = control::ask(&self.name, &ControlRequest::Pace { speed, way })?;
+        if let Some(plan) = faults {
+            plan_faults(&self.name, plan, self.state.seed)?;
+        }
         // From here on, the server goes on without this process.
         let stdin = self.server.as_mut().and_then(|server| server.stdin.take());
         let told = stdin.map(|mut stdin| stdin.write_all(b"\n")).transpose();
@@ -340,7 +355,7 @@ impl Starting<'_> {
             times.sort_unstable();
             *fast = times[reads / 10];
         }
-        let own: [u64; 2] = control::ask(&self.name, ControlRequest::OwnTime)?;
+        let own: [u64; 2] = control::ask(&self.name, &ControlRequest::OwnTime)?;
         let base_ns = fastest[0].saturating_sub(own[0]);
         Ok(Way {
             base_ns,
@@ -365,17 +380,6 @@ impl Starting<'_> {
             program: maker.program.to_owned(),
             output,
         })
-    }
-
-    fn mount(&self, device: &Path) -> Result<()> {
-        let (Some(point), Some(file_system)) = (&self.state.mount_point, &self.state.file_system) else {
-            return Ok(());
-        };
-        let mounted = rustix::mount::mount(device, point, file_system.as_str(), MountFlags::empty(), None);
-        mounted.map_err(|errno| failed("mount", point)(errno.into()))?;
-        // What making it left in memory is no work of the disk.
-        let root = File::open(point).map_err(failed("open", point))?;
-        rustix::fs::syncfs(&root).map_err(|errno| failed("sync", point)(errno.into()))
     }
 
     /// Undoes all that was done.

@@ -52,6 +52,17 @@ impl TrialCommand {
         self.at_once.split(' ').any(|word| word == option)
     }
 
+    /// Whether what it wrote is durable when it ends with success.
+    pub fn syncs(&self) -> bool {
+        let by_method = self.at_once.contains(",fsync") || self.at_once.contains(",write-through");
+        match &self.label[..] {
+            "update in-place" if self.has("--method") => by_method,
+            "update in-place" => !self.has("none"),
+            // The time of a file that was given back may be lost.
+            label => !label.starts_with("holes"),
+        }
+    }
+
     /// Calls that it makes, and how many of each.
     pub fn calls(&self) -> &'static [(&'static str, u32)] {
         self.action().map_or(&FILE_CALLS[..], |_| &DUPES_CALLS)

@@ -5,6 +5,7 @@
 //! that. `docs/reliability.md` says what is asserted.
 
 mod command;
+mod disk;
 mod disturb;
 mod draw;
 mod origins;
@@ -27,9 +28,10 @@ use std::{fs, iter, thread};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use clap::Args;
 
+use self::disk::SimulatedDisk;
 use self::disturb::{FILE_SYSTEMS, LEASE_BREAK_SECONDS};
 use self::plan::{TrialPlan, TrialSubject};
-use self::power::{Power, PowerPlan};
+use self::power::{ON_DISKS, Power, PowerPlan};
 use self::site::{Site, TrialReport};
 use crate::built::{beside, cargo_command};
 use crate::filesystems::{self, Matrix, Mounted, TestFileSystem};
@@ -114,8 +116,7 @@ struct Campaign<'a> {
 /// Runs a campaign; what was skipped.
 fn campaign(arguments: &Arguments) -> Result<Vec<String>> {
     let on = match arguments.seed {
-        // It has the images.
-        _ if arguments.power => vec![TestFileSystem::Xfs],
+        _ if arguments.power => Vec::new(),
         Some(seed) => vec![TrialPlan::draw(seed).file_system],
         None if arguments.on.is_empty() => FILE_SYSTEMS.to_vec(),
         None => arguments.on.clone(),
@@ -157,6 +158,9 @@ fn campaign(arguments: &Arguments) -> Result<Vec<String>> {
 /// Makes the file systems of a worker.
 fn make_file_systems(on: &[TestFileSystem]) -> Result<Matrix> {
     let matrix = Matrix::mount(on)?;
+    if on.is_empty() {
+        return Ok(matrix);
+    }
     let reasons = matrix.skipped.join("; ");
     ensure!(!matrix.mounted.is_empty(), "no file system can be mounted: {reasons}");
     let is_tmpfs = |one: &&Mounted| one.file_system() == TestFileSystem::Tmpfs;
@@ -186,6 +190,9 @@ impl Campaign<'_> {
     fn work(&self, matrix: &Matrix) -> Result<()> {
         let Arguments { of, power, .. } = self.arguments;
         let draw = if *power { PowerPlan::draw } else { TrialPlan::draw };
+        let disks = if *power { ON_DISKS.as_slice() } else { &[] };
+        let disks = disks.iter().map(|&one| SimulatedDisk::start(one, &self.binary));
+        let disks = disks.collect::<Result<Vec<_>>>()?;
         let next_seed = || self.seeds.lock().unwrap_or_else(PoisonError::into_inner).next();
         while let Some(seed) = next_seed() {
             check_interrupt()?;
@@ -193,24 +200,26 @@ impl Campaign<'_> {
                 continue;
             }
             let plan = draw(seed);
+            let aside = tempfile::tempdir()?;
             let mut mounted = matrix.mounted.iter();
-            if let Some(mounted) = mounted.find(|one| *power || one.file_system() == plan.file_system) {
-                let aside = tempfile::tempdir()?;
-                let site = Site::new(&self.binary, mounted.point(), aside.path());
-                self.run_trial(seed, &plan, &site)?;
-            }
+            let report = if let Some(power) = &plan.power {
+                Power::new(power, plan.file_system, &disks)
+                    .and_then(|power| trial::run(&plan, &power.site(&self.binary, aside.path())))
+            } else if let Some(mounted) = mounted.find(|one| one.file_system() == plan.file_system) {
+                trial::run(&plan, &Site::new(&self.binary, mounted.point(), aside.path()))
+            } else {
+                continue;
+            };
+            self.count(
+                seed,
+                &plan,
+                &report.with_context(|| format!("trial {seed}:\n{plan:?}"))?,
+            );
         }
         Ok(())
     }
 
-    fn run_trial(&self, seed: u64, plan: &TrialPlan, site: &Site<'_>) -> Result<()> {
-        let report = match &plan.power {
-            Some(power) => {
-                Power::mount(power, plan.file_system, site).and_then(|mounted| trial::run(plan, &mounted.site(site)))
-            }
-            None => trial::run(plan, site),
-        };
-        let report = report.with_context(|| format!("trial {seed}:\n{plan:?}"))?;
+    fn count(&self, seed: u64, plan: &TrialPlan, report: &TrialReport) {
         let is_failed = report.counts[FAILURES] > 0;
         if is_failed || self.arguments.seed.is_some() {
             let verdict = if is_failed { "FAILED" } else { "passed" };
@@ -222,12 +231,11 @@ impl Campaign<'_> {
         }
         let label = plan.power.as_ref().map_or(&plan.command.label, |power| &power.label);
         let mut tally = self.tally.lock().unwrap_or_else(PoisonError::into_inner);
-        tally.add(seed, [plan.file_system.name(), label.clone()], &report);
+        tally.add(seed, [plan.file_system.name(), label.clone()], report);
         let trials = tally.total(0);
         if trials.is_multiple_of(500) {
             eprintln!("{trials} trials, {} failures", tally.total(FAILURES));
         }
-        Ok(())
     }
 }
 

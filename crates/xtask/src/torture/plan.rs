@@ -132,7 +132,7 @@ impl TrialPlan {
     }
 
     pub fn is_undisturbed(&self) -> bool {
-        self.disturbance.is_none() && self.is_alone()
+        self.disturbance.is_none() && self.is_alone() && !self.power.as_ref().is_some_and(PowerPlan::is_at_run)
     }
 
     /// No other process is there, from beginning to end.
@@ -144,6 +144,10 @@ impl TrialPlan {
     pub fn is_only_slowed(&self) -> bool {
         let are_delays = self.disturbance.injections.iter().all(Injection::is_delay);
         let Disturbance { timed, free_bytes, .. } = &self.disturbance;
-        are_delays && self.is_alone() && free_bytes.is_none() && timed.is_none()
+        are_delays
+            && self.is_alone()
+            && !self.power.as_ref().is_some_and(PowerPlan::is_at_run)
+            && free_bytes.is_none()
+            && timed.is_none()
     }
 }

@@ -180,6 +180,11 @@ impl<'a> Site<'a> {
             if let Some(status) = child.try_wait()? {
                 break status;
             }
+            if let Some(power) = self.power.filter(|power| power.is_gone()) {
+                // It dies before it sees that its disks do.
+                let _ = kill_process_group(pid, Signal::KILL);
+                power.cut()?;
+            }
             if started.elapsed() > PATIENCE {
                 let mut ps = Command::new("ps");
                 ps.args(["-eLo", "pgid,stat,wchan:40,args"]);

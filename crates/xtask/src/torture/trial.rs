@@ -312,7 +312,8 @@ impl Trial<'_> {
     fn judge(&mut self, now: &FileTree, ended: &Ended) {
         let plan = self.plan;
         self.evidence.acts = take(&mut self.world.acts());
-        self.evidence.is_done = ended.status.success();
+        // What was not synced is lost with the power.
+        self.evidence.is_done = ended.status.success() && (plan.power.is_none() || plan.command.syncs());
         let is_whole = !self.is_unrecovered && plan.command.label != "update in-place";
         self.evidence.updated = match (self.evidence.is_done, is_whole) {
             (true, _) => UpdatesPresent::All,

@@ -43,6 +43,7 @@ mod linux {
                 file_system: FILE_SYSTEMS.first(),
                 mount_point: None,
                 seed: 1,
+                faults: None,
                 speed: 1.0,
                 backing: None,
                 trace: None,

@@ -101,6 +101,14 @@ mod device {
                 percent(lateness.within_20_us)
             ),
         };
+        let troubles = match (report.faults, report.cuts) {
+            (0, 0) => String::new(),
+            (faults, cuts) => format!(
+                ", {}, {}",
+                plural(faults, "fault", "faults"),
+                plural(cuts, "power cut", "power cuts")
+            ),
+        };
         [
             format!(
                 "{}: {}{speed}, {}, {place}, up {up}",
@@ -109,7 +117,7 @@ mod device {
                 bytes(state.size_bytes)
             ),
             format!(
-                "served {} ({}, at most {} at a time), read {}, wrote {}, {}, busy {}",
+                "served {} ({}, at most {} at a time), read {}, wrote {}, {}, busy {}{troubles}",
                 plural(counters.requests, "request", "requests"),
                 plural(counters.seeks, "seek", "seeks"),
                 thousands(report.depth_max),

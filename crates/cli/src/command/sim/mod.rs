@@ -1,5 +1,6 @@
 //! `seekless sim`: a disk of your choice, as a block device.
 
+mod cut;
 mod list;
 mod serve;
 mod show;
@@ -22,6 +23,7 @@ Examples:
   seekless sim show                         # the models
   sudo seekless sim start hdd-2009          # a disk of 2009, with ext4 on it
   sudo seekless sim list                    # what it served
+  sudo seekless sim cut hdd-2009            # the power fails, and is back
   sudo seekless sim stop hdd-2009           # unmounted and gone
 
 For details, see `seekless sim COMMAND --help`.")]
@@ -35,6 +37,7 @@ enum Action {
     Start(start::Arguments),
     List(list::Arguments),
     Show(show::Arguments),
+    Cut(cut::Arguments),
     Stop(stop::Arguments),
     /// Serves a device, in the background.
     #[command(hide = true)]
@@ -47,13 +50,14 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         Action::Start(arguments) => start::run(arguments),
         Action::List(arguments) => list::run(arguments),
         Action::Show(arguments) => Ok(show::run(arguments)?),
+        Action::Cut(arguments) => cut::run(arguments),
         Action::Stop(arguments) => stop::run(arguments),
         Action::Serve(arguments) => serve::run(arguments),
     };
     #[cfg(not(target_os = "linux"))]
     match &arguments.action {
         Action::Show(arguments) => Ok(show::run(arguments)?),
-        Action::Start(_) | Action::List(_) | Action::Stop(_) | Action::Serve(_) => {
+        Action::Start(_) | Action::List(_) | Action::Cut(_) | Action::Stop(_) | Action::Serve(_) => {
             Err(anyhow::anyhow!("simulated devices need Linux").into())
         }
     }

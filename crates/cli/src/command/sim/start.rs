@@ -24,7 +24,8 @@ Examples:
   sudo seekless sim start hdd-2009 --fs xfs --size 20G  # another file system
   sudo seekless sim start hdd-2009 --speed 10x          # ten times as fast
   sudo seekless sim start hdd-2009 --fs none            # only the block device
-  sudo seekless sim start null --trace requests.txt     # records requests")]
+  sudo seekless sim start null --trace requests.txt     # records requests
+  sudo seekless sim start null --faults plan.toml       # with faults")]
 pub struct Arguments {
     /// The disk to simulate
     #[arg(value_name = "MODEL", value_parser = one_of(MODELS.iter().map(|model| (model.name, model.about, model))))]
@@ -46,6 +47,9 @@ pub struct Arguments {
     /// A number that everything random follows from
     #[arg(long, value_name = "N", default_value = "1")]
     seed: u64,
+    /// Let go wrong what the TOML file PLAN says: requests that fail, are late or lie, and power cuts
+    #[arg(long, value_name = "PLAN")]
+    faults: Option<PathBuf>,
     /// How much faster than real time it is, as in 10x
     #[arg(long, value_name = "X", default_value = "1x", value_parser = speed)]
     speed: f64,
@@ -61,6 +65,17 @@ fn speed(text: &str) -> Result<f64, String> {
     let number = text.strip_suffix('x').unwrap_or(text).parse::<f64>();
     let fit = number.ok().filter(|speed| SPEEDS.contains(speed));
     fit.ok_or_else(|| "must be a factor from 0.001x to 1000x".to_owned())
+}
+
+/// The text of a plan of faults that is right.
+#[cfg(target_os = "linux")]
+fn plan(path: &std::path::Path, seed: u64) -> anyhow::Result<String> {
+    use anyhow::Context;
+
+    let shown = crate::show::visible_path(path);
+    let text = std::fs::read_to_string(path).with_context(|| format!("{shown}: cannot read the plan of faults"))?;
+    seekless_sim::faults::Faults::from_toml(&text, &shown, seed)?;
+    Ok(text)
 }
 
 #[cfg(target_os = "linux")]
@@ -79,6 +94,11 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), crate::command::Failure> 
         file_system: FILE_SYSTEMS.iter().find(|maker| maker.name == arguments.fs),
         mount_point: arguments.at.clone(),
         seed: arguments.seed,
+        faults: arguments
+            .faults
+            .as_deref()
+            .map(|path| plan(path, arguments.seed))
+            .transpose()?,
         speed: arguments.speed,
         backing: arguments.backing.clone(),
         trace: arguments.trace.clone(),

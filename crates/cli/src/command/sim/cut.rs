@@ -1,0 +1,60 @@
+//! `seekless sim cut`: the power of a simulated disk fails.
+
+use clap::Args;
+use seekless_sim::power::PowerLoss;
+
+use crate::command::values::one_of;
+
+/// Cut the power of simulated disks, and bring it back.
+///
+/// What was written since the last flush is only in a disk's write cache, and may be lost. Programs that use the disk get errors
+/// from then on. A new device comes back with what is left, and its file system is mounted at the same place, where it recovers.
+/// Several disks lose power at the same moment. A cut that a plan of faults began (`what = "power-cut"`) is completed: until then, requests wait.
+#[derive(Debug, Args)]
+#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "devices need Linux"))]
+#[command(after_help = "\
+Examples:
+  sudo seekless sim cut null                  # what is lost is drawn
+  sudo seekless sim cut null --seed 7         # drawn by this seed
+  sudo seekless sim cut null --lose lost      # all that was not flushed
+  sudo seekless sim cut null --lose torn      # a write in part")]
+pub struct Arguments {
+    /// Their names, as `seekless sim list` prints them
+    #[arg(value_name = "NAME", required = true)]
+    names: Vec<String>,
+    /// What becomes of writes that were not flushed; drawn by default, or as a plan says
+    #[arg(long, value_name = "WHAT", value_parser = one_of([
+        ("lost", "none of them is on the disk", PowerLoss::Lost),
+        ("kept", "all of them are", PowerLoss::Kept),
+        ("torn", "the oldest are, and a part of the next", PowerLoss::Torn),
+        ("reordered", "any of them are, in whole or in part", PowerLoss::Reordered),
+    ]))]
+    lose: Option<PowerLoss>,
+    /// A number that everything random follows from
+    #[arg(long, value_name = "N", default_value = "1")]
+    seed: u64,
+}
+
+#[cfg(target_os = "linux")]
+pub(super) fn run(arguments: &Arguments) -> Result<(), crate::command::Failure> {
+    use std::io::Write;
+
+    use seekless_results::bytes;
+    use seekless_sim::device::{DeviceName, cut};
+
+    super::clear_stale()?;
+    let names = arguments.names.iter().map(|name| DeviceName::new(name));
+    let names = names.collect::<Result<Vec<_>, _>>()?;
+    let devices: Vec<_> = names.iter().map(|name| (name, arguments.lose)).collect();
+    let reports = cut(&devices, arguments.seed)?;
+    let mut out = crate::show::stdout();
+    for (name, report) in names.iter().zip(reports) {
+        let (unflushed, lost) = (bytes(report.unflushed_bytes), bytes(report.lost_bytes));
+        let name = name.as_str();
+        writeln!(
+            out,
+            "{name}: the power failed, and is back; of {unflushed} not flushed, {lost} are lost"
+        )?;
+    }
+    Ok(())
+}

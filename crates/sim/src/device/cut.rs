@@ -1,0 +1,69 @@
+//! Power cuts: the device of a generation ends with what its disk lost, the next one comes back, and its file system recovers.
+
+use std::process::Command;
+
+use super::control::{ControlRequest, ask};
+use super::kernel::{mount, set_queue, unmount_all};
+use super::start::attach;
+use super::{DeviceError, DeviceName, Result, failed};
+use crate::medium::CutReport;
+use crate::power::PowerLoss;
+
+/// The power of a device goes: its requests wait for [`cut`].
+pub fn lose_power(name: &DeviceName) -> Result<()> {
+    ask(name, &ControlRequest::LosePower)
+}
+
+/// Whether the power of a device is gone.
+pub fn is_power_lost(name: &DeviceName) -> Result<bool> {
+    ask(name, &ControlRequest::IsPowerLost)
+}
+
+/// What goes wrong with a device from now on, as a plan of faults; what is random follows from `seed`.
+pub fn plan_faults(name: &DeviceName, plan: String, seed: u64) -> Result<()> {
+    ask(name, &ControlRequest::Plan { plan, seed })
+}
+
+/// Cuts the power of devices at the same moment, or completes a cut that a plan of faults began. Programs that use them get errors
+/// from then on. Their file systems are mounted again at the same places, and recover, which no fault disturbs. Without a loss, it follows from the
+/// device's plan or from `seed`.
+pub fn cut(devices: &[(&DeviceName, Option<PowerLoss>)], seed: u64) -> Result<Vec<CutReport>> {
+    for (name, _) in devices {
+        lose_power(name)?;
+    }
+    // A program that waits for one of them keeps all from being unmounted.
+    let cut = |(name, loss): &(&DeviceName, _)| ask(name, &ControlRequest::Cut { loss: *loss, seed });
+    let reports = devices.iter().map(cut).collect::<Result<Vec<CutReport>>>()?;
+    for ((name, _), report) in devices.iter().zip(&reports) {
+        begin(name, report.generation)?;
+    }
+    Ok(reports)
+}
+
+/// Puts the device of a generation in the place of the last one.
+fn begin(name: &DeviceName, generation: u64) -> Result<()> {
+    let mut state = name.state()?;
+    let model = state.model()?;
+    if let Some(old) = state.block_device.take() {
+        // Programs end a moment later than their files; a shell in it may stay.
+        match unmount_all(&old, false) {
+            Err(DeviceError::Busy { .. }) => unmount_all(&old, true)?,
+            other => other?,
+        }
+        if state.file_system.as_deref() == Some("btrfs") {
+            // It would refuse the older state of a file system that it knows. Where there is no `btrfs`, mounting says so.
+            let _ = Command::new("btrfs")
+                .args(["device", "scan", "--forget"])
+                .arg(&old)
+                .output();
+        }
+        seekless_sys::detach_loop(&old).map_err(failed("free", &old))?;
+    }
+    let device = attach(name, generation, model)?;
+    state.block_device = Some(device.clone());
+    name.save(&state)?;
+    set_queue(&device, &model.claims)?;
+    mount(&state, &device)?;
+    set_queue(&device, &model.claims)?;
+    ask(name, &ControlRequest::GoOn)
+}

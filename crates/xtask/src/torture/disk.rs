@@ -1,0 +1,89 @@
+//! Simulated disks without delay, each with a file system that many trials use, as `seekless sim` starts them.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use seekless_sim::device::{self, DeviceName, DeviceOptions, FILE_SYSTEMS};
+use seekless_sim::models::DiskModel;
+use seekless_sim::power::PowerLoss;
+
+use crate::filesystems::TestFileSystem;
+use crate::process::check_interrupt;
+
+/// The size of a disk: XFS refuses less than 300 MiB, and btrfs is soon full.
+const SIZE_BYTES: u64 = 1 << 30;
+
+/// A disk that ends when this is dropped.
+pub struct SimulatedDisk {
+    file_system: TestFileSystem,
+    name: DeviceName,
+    point: PathBuf,
+}
+
+impl SimulatedDisk {
+    /// Starts one that `seekless` serves.
+    pub fn start(file_system: TestFileSystem, seekless: &Path) -> Result<Self> {
+        let options = DeviceOptions {
+            model: DiskModel::named("null").context("there is no disk without delay")?,
+            size_bytes: SIZE_BYTES,
+            file_system: FILE_SYSTEMS.iter().find(|maker| maker.name == file_system.name()),
+            mount_point: None,
+            seed: 1,
+            faults: None,
+            speed: 1.0,
+            backing: None,
+            trace: None,
+        };
+        let server = |name: &DeviceName| {
+            let mut command = Command::new(seekless);
+            command.args(["sim", "serve", name.as_str()]);
+            command
+        };
+        let (name, state) = device::start(&options, server, &|| check_interrupt().is_err())?;
+        let point = state.mount_point.context("a file system is mounted")?;
+        Ok(Self {
+            file_system,
+            name,
+            point,
+        })
+    }
+
+    pub fn file_system(&self) -> TestFileSystem {
+        self.file_system
+    }
+
+    /// Where its file system is mounted.
+    pub fn point(&self) -> &Path {
+        &self.point
+    }
+
+    /// What its requests meet from now on.
+    pub fn plan(&self, faults: &str, seed: u64) -> Result<()> {
+        Ok(device::plan_faults(&self.name, faults.to_owned(), seed)?)
+    }
+
+    /// The power goes: nobody who waits for the disk gets an answer.
+    pub fn lose_power(&self) -> Result<()> {
+        Ok(device::lose_power(&self.name)?)
+    }
+
+    pub fn is_power_lost(&self) -> Result<bool> {
+        Ok(device::is_power_lost(&self.name)?)
+    }
+
+    /// Several lose power together, and come back with what is left.
+    pub fn cut(disks: &[(&Self, Option<PowerLoss>)], seed: u64) -> Result<()> {
+        let names: Vec<_> = disks.iter().map(|(disk, loss)| (&disk.name, *loss)).collect();
+        device::cut(&names, seed)?;
+        Ok(())
+    }
+}
+
+impl Drop for SimulatedDisk {
+    fn drop(&mut self) {
+        if let Err(error) = device::stop(&self.name, true) {
+            eprintln!("warning: {error}");
+        }
+    }
+}
