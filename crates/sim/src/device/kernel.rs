@@ -81,7 +81,12 @@ pub(super) fn mount(state: &DeviceState, device: &Path) -> Result<()> {
     let (Some(point), Some(file_system)) = (&state.mount_point, &state.file_system) else {
         return Ok(());
     };
-    let options = (file_system == "xfs").then_some(c"nouuid");
+    let options = match file_system.as_str() {
+        // Otherwise, a thread of the kernel reads all bitmaps after mounting.
+        "ext4" => Some(c"no_prefetch_block_bitmaps"),
+        "xfs" => Some(c"nouuid"),
+        _ => None,
+    };
     let mounted = rustix::mount::mount(device, point, file_system.as_str(), MountFlags::empty(), options);
     mounted.map_err(|errno| failed("mount", point)(errno.into()))?;
     // What making it or recovery left in memory is no work of the disk.
@@ -139,6 +144,25 @@ fn users_of(point: &Path) -> String {
         [] => String::new(),
         names => format!(" by {}", names.join(", ")),
     }
+}
+
+/// Ends a FUSE connection, so that nobody waits for a server that does not answer: its files give errors from now on.
+pub(super) fn abort(point: &Path) -> Result<()> {
+    // The third field of a mount is its device, `0:MINOR`, and connections are named by it.
+    let text = fs::read("/proc/self/mountinfo").unwrap_or_default();
+    let minor = text.split(|&byte| byte == b'\n').find_map(|line| {
+        let mut words = line.split(|&byte| byte == b' ').skip(2);
+        let device = std::str::from_utf8(words.next()?).ok()?;
+        (unescaped(words.nth(1)?) == point).then(|| device.strip_prefix("0:"))?
+    });
+    let Some(minor) = minor else { return Ok(()) };
+    let connections = Path::new("/sys/fs/fuse/connections");
+    if fs::read_dir(connections).is_ok_and(|mut entries| entries.next().is_none()) {
+        let mounted = rustix::mount::mount("fusectl", connections, "fusectl", MountFlags::empty(), None);
+        mounted.map_err(|errno| failed("mount", connections)(errno.into()))?;
+    }
+    let path = connections.join(minor).join("abort");
+    super::unless_gone(fs::write(&path, "1")).map_err(failed("write", &path))
 }
 
 /// Makes the kernel treat a loop device as it would treat the disk, and reads back what it took. Mounting changes some of it.

@@ -66,6 +66,9 @@ pub struct DeviceState {
     pub trace: Option<PathBuf>,
     /// The loop device, once there is one.
     pub block_device: Option<PathBuf>,
+    /// The process that starts it, and only its child may serve it.
+    #[serde(default)]
+    starter: u32,
     /// When it was started, in seconds since 1970.
     pub started_at: u64,
 }
@@ -132,6 +135,18 @@ pub enum DeviceError {
 }
 
 type Result<T> = std::result::Result<T, DeviceError>;
+
+impl DeviceError {
+    /// Whether there is no device or no server of that name, at this moment.
+    #[must_use]
+    pub fn is_absence(&self) -> bool {
+        match self {
+            Self::Unknown(_) => true,
+            Self::Call { reason, .. } => matches!(reason.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused),
+            _ => false,
+        }
+    }
+}
 
 fn gib(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 30)
@@ -301,6 +316,7 @@ mod tests {
             backing: None,
             trace: None,
             block_device: None,
+            starter: 1,
             started_at: 0,
         }
     }

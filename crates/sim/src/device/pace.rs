@@ -250,8 +250,11 @@ impl Pacer {
                 shared = self.changed.wait(shared).unwrap_or_else(PoisonError::into_inner);
                 continue;
             };
-            let wake_at = next.checked_sub(waking).unwrap_or(next);
-            let sleep = wake_at.saturating_duration_since(Instant::now());
+            let now = Instant::now();
+            // After a long sleep, a processor wakes late more often, and watching the clock for some of that time costs little.
+            let watching = (next.saturating_duration_since(now) / 32).clamp(waking, WAKING_MAX);
+            let wake_at = next.checked_sub(watching).unwrap_or(next);
+            let sleep = wake_at.saturating_duration_since(now);
             if sleep.is_zero() {
                 let turn = self.turns.load(Ordering::Acquire);
                 drop(shared);

@@ -1,7 +1,8 @@
 //! The server: a process in the background that has the bytes, the drive and the FUSE session of one device.
 //!
 //! It is below the page cache: when memory is short, the kernel writes to the device to get some, and the server must answer
-//! without waiting for memory. So it is an `IO_FLUSHER` (`PR_SET_IO_FLUSHER`), and what it has touched stays in memory (mlockall).
+//! without waiting for memory. So it is an `IO_FLUSHER` (`PR_SET_IO_FLUSHER`), what it has touched stays in memory (mlockall), and
+//! it leaves the memory group of whoever started it: in a full one it would wait for pages that it is to write.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufWriter, Read, Write, stdin, stdout};
@@ -38,6 +39,10 @@ pub fn serve(name: &DeviceName, stop: impl Fn() -> Command + Send + 'static) -> 
     prepare_process()?;
     let _alive = name.live()?;
     let state = name.state()?;
+    // If the starter was killed before this process held the lock, its device is gone, and another one may have the name.
+    if state.starter != std::os::unix::process::parent_id() {
+        return Err(DeviceError::Server("what started it is gone".to_owned()));
+    }
     let model = state.model()?;
     let cache = WriteCache::new(model.claims.write_cache_bytes, TORN_BYTES);
     let medium = Arc::new(Medium::new(open_backing(&state)?, cache, Faults::default()));
@@ -91,6 +96,10 @@ fn prepare_process() -> Result<()> {
     rustix::process::setsid().map_err(call("make a session of"))?;
     rustix::process::chdir("/").map_err(call("leave the directory of"))?;
     rustix::process::umask(Mode::from_raw_mode(0o077));
+    // With one hierarchy of groups, and with one for memory.
+    for root in ["/sys/fs/cgroup/cgroup.procs", "/sys/fs/cgroup/memory/cgroup.procs"] {
+        let _ = fs::write(root, "0");
+    }
     // Each needs a capability that root may lack in a container. Without them, a device that is written to when memory is short
     // may wait for itself.
     if let Err(errno) = rustix::process::configure_io_flusher_behavior(true) {

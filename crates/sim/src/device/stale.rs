@@ -1,13 +1,15 @@
 //! Taking devices down: those that somebody ends, and those whose server died.
 //!
 //! What belongs to a device is asked of the kernel, and each step accepts that it was done before: a device can be taken down
-//! after any crash, and by two commands at once. When a server dies, the kernel answers for it with errors, and nothing waits.
+//! after any crash, and by two commands at once. When a server dies or is aborted, the kernel answers for it with errors, and
+//! nothing waits.
 
 use std::fs;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use super::kernel::{is_mount_point, loops_below, unmount, unmount_all};
+use super::control::report;
+use super::kernel::{abort, is_mount_point, loops_below, unmount, unmount_all};
 use super::{DeviceError, DeviceName, Result, devices, failed, hold_devices, unless_gone};
 
 /// The files of a device's directory; the rest are mount points.
@@ -54,6 +56,10 @@ pub fn take_down_stale() -> Result<Vec<DeviceName>> {
 /// Undoes what the kernel has of a device; its server then ends.
 pub(super) fn take_down(name: &DeviceName, is_lazy: bool) -> Result<()> {
     let point = name.path("fuse");
+    // A server that was killed while the kernel works for it does not end, and does not answer.
+    if is_lazy && report(name).is_err() {
+        abort(&point)?;
+    }
     for device in loops_below(&point) {
         unmount_all(&device, is_lazy)?;
         match seekless_sys::detach_loop(&device) {

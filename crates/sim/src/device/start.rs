@@ -102,6 +102,7 @@ pub fn start(
         backing,
         trace: options.trace.as_deref().map(absolute).transpose()?,
         block_device: None,
+        starter: std::process::id(),
         started_at: SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .map_or(0, |since| since.as_secs()),

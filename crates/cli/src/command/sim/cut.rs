@@ -42,7 +42,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), crate::command::Failure> 
     use seekless_results::bytes;
     use seekless_sim::device::{DeviceName, cut};
 
-    super::clear_stale()?;
+    super::clear_stale();
     let names = arguments.names.iter().map(|name| DeviceName::new(name));
     let names = names.collect::<Result<Vec<_>, _>>()?;
     let devices: Vec<_> = names.iter().map(|name| (name, arguments.lose)).collect();

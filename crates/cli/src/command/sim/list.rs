@@ -27,12 +27,14 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), crate::command::Failure> 
     use crate::command::unless_failed;
     use crate::show::{PLAIN, Page, json_text};
 
-    super::clear_stale()?;
+    super::clear_stale();
     let mut errors = Vec::new();
     let mut listed = Vec::new();
     for name in devices()? {
         match name.state().and_then(|state| Ok((state, report(&name)?))) {
             Ok((state, report)) => listed.push((name, state, report)),
+            // It is being started, or just ended.
+            Err(error) if error.is_absence() => {}
             Err(error) => errors.push(error.into()),
         }
     }
@@ -124,7 +126,7 @@ mod device {
                 bytes(counters.read_bytes),
                 bytes(counters.written_bytes),
                 plural(counters.flushes, "flush", "flushes"),
-                percent(busy.min(1.0))
+                format_args!("{:.0} %", busy.min(1.0) * 100.0)
             ),
             paced,
         ]

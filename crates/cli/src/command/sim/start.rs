@@ -83,7 +83,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), crate::command::Failure> 
     use std::io::Write;
 
     use seekless_results::bytes;
-    use seekless_sim::device::{DeviceError, DeviceOptions, FILE_SYSTEMS, require, start};
+    use seekless_sim::device::{DeviceOptions, FILE_SYSTEMS, require, start};
 
     use crate::command::Failure;
     use crate::show::visible_path;
@@ -104,13 +104,12 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), crate::command::Failure> 
         trace: arguments.trace.clone(),
     };
     require(&options)?;
-    super::clear_stale()?;
+    super::clear_stale();
     let caught = crate::signals::on_signal(|_| {})?;
     let is_interrupted = || caught.signal().is_some();
     let (name, state) = match (start(&options, super::serve::server, &is_interrupted), caught.signal()) {
-        (Err(DeviceError::Interrupted | DeviceError::Program { .. }), Some(signal)) => {
-            return Err(Failure::Stopped(signal));
-        }
+        // What it had started may have been interrupted, too.
+        (Err(_), Some(signal)) => return Err(Failure::Stopped(signal)),
         (started, _) => started?,
     };
     let name = name.as_str();

@@ -31,7 +31,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), crate::command::Failure> 
 
     use crate::command::unless_failed;
 
-    super::clear_stale()?;
+    super::clear_stale();
     let names = if arguments.all {
         devices()?
     } else {
