@@ -107,18 +107,47 @@ fn a_cut_that_the_plan_begins_is_completed() {
         return;
     }
     let place = Place::new();
+    let Some(disk) = disk_that_loses_power(&place) else {
+        return;
+    };
+    disk.write("first", true);
+    while_writing(&disk, || {
+        disk.cut(&[]);
+    });
+    assert!(disk.has("first"));
+}
+
+#[test]
+fn a_disk_whose_power_is_gone_can_be_stopped() {
+    if !is_root() {
+        return;
+    }
+    let place = Place::new();
+    let Some(disk) = disk_that_loses_power(&place) else {
+        return;
+    };
+    while_writing(&disk, || {
+        place.run(&["sim", "stop", "--force", &disk.name]).succeeded();
+    });
+    let list = place.run(&["sim", "list"]).succeeded().stdout;
+    assert!(!list.contains(&format!("{}: ", disk.name)), "{list}");
+}
+
+/// A disk whose plan cuts its power soon.
+fn disk_that_loses_power(place: &Place) -> Option<SimulatedDisk<'_>> {
     place.file(
         "cut.toml",
         b"[[fault]]\nwhat = 'power-cut'\non = ['flush']\nnth = 20\nlose = 'lost'\n",
     );
-    let Some(disk) = SimulatedDisk::start(&place, "ext4", &["--faults", "cut.toml"]) else {
-        return;
-    };
-    disk.write("first", true);
+    SimulatedDisk::start(place, "ext4", &["--faults", "cut.toml"])
+}
+
+/// Runs `and` while another thread writes and waits because the power is gone; the thread then gets an error.
+fn while_writing(disk: &SimulatedDisk<'_>, and: impl FnOnce()) {
     std::thread::scope(|scope| {
         let writing = scope.spawn(|| {
-            let second = (0..).map(|number| disk.point.join(number.to_string()));
-            for path in second {
+            let files = (0..).map(|number| disk.point.join(number.to_string()));
+            for path in files {
                 fs::write(&path, "text")?;
                 File::open(path)?.sync_all()?;
             }
@@ -126,10 +155,9 @@ fn a_cut_that_the_plan_begins_is_completed() {
         });
         std::thread::sleep(std::time::Duration::from_millis(100));
         assert!(!writing.is_finished(), "requests wait while the power is gone");
-        disk.cut(&[]);
+        and();
         assert!(writing.join().unwrap().is_err());
     });
-    assert!(disk.has("first"));
 }
 
 #[test]

@@ -8,9 +8,11 @@ use std::fs;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use super::control::report;
+use super::control::{ControlRequest, ask, report};
+use super::cut::is_power_lost;
 use super::kernel::{abort, is_mount_point, loops_below, unmount, unmount_all};
 use super::{DeviceError, DeviceName, Result, devices, failed, hold_devices, unless_gone};
+use crate::medium::CutReport;
 
 /// The files of a device's directory; the rest are mount points.
 const FILES: [&str; 5] = ["control", "state.new", "state.json", "log", "lock"];
@@ -56,6 +58,10 @@ pub fn take_down_stale() -> Result<Vec<DeviceName>> {
 /// Undoes what the kernel has of a device; its server then ends.
 pub(super) fn take_down(name: &DeviceName, is_lazy: bool) -> Result<()> {
     let point = name.path("fuse");
+    // If the power of the device is gone, its requests wait for a cut, and unmounting would wait for them.
+    if is_power_lost(name).is_ok_and(|is_lost| is_lost) {
+        let _: CutReport = ask(name, &ControlRequest::Cut { loss: None, seed: 0 })?;
+    }
     // A server that was killed while the kernel works for it does not end, and does not answer.
     if is_lazy && report(name).is_err() {
         abort(&point)?;
