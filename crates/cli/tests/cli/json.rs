@@ -165,6 +165,7 @@ fn json_is_one_document_in_every_command() {
         "update ODD --from nonsense",
         "update gone --from updates",
         "update ODD --recover",
+        "sim list",
     ] {
         let documents = printed(&place, &format!("{line} --json"));
         assert!(documents.len() <= 1);

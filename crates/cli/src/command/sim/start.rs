@@ -48,7 +48,7 @@ pub struct Arguments {
     #[arg(long, value_name = "N", default_value = "1")]
     seed: u64,
     /// Let go wrong what the TOML file PLAN says: requests that fail, are late or lie, and power cuts
-    #[arg(long, value_name = "PLAN")]
+    #[arg(long, value_name = "FILE")]
     faults: Option<PathBuf>,
     /// How much faster than real time it is, as in 10x
     #[arg(long, value_name = "X", default_value = "1x", value_parser = speed)]
