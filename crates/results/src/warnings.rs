@@ -48,8 +48,8 @@ pub fn warnings(run: &Run) -> Vec<String> {
     warnings.extend(mispredicted(run));
     if let Some(model) = devices.clone().find_map(Device::simulated) {
         warnings.push(format!(
-            "The disk is simulated ({model}): times are those of a model (`seekless sim show {model}`), and the processor, the page cache \
-             and the file system are those of this machine."
+            "The disk is simulated ({model}): times are those of a model. The processor, the page cache and the file system are those \
+             of this machine."
         ));
     }
     let is_loop = |device: &&Device| device.name.starts_with("loop") && device.simulated().is_none();

@@ -51,11 +51,8 @@ fn begin(name: &DeviceName, generation: u64) -> Result<()> {
             other => other?,
         }
         if state.file_system.as_deref() == Some("btrfs") {
-            // It would refuse the older state of a file system that it knows. Where there is no `btrfs`, mounting says so.
-            let _ = Command::new("btrfs")
-                .args(["device", "scan", "--forget"])
-                .arg(&old)
-                .output();
+            // It would refuse the older state of a file system that it knows, and forgets it (-u). Where there is no `btrfs`, mounting says so.
+            let _ = Command::new("btrfs").args(["device", "scan", "-u"]).arg(&old).output();
         }
         seekless_sys::detach_loop(&old).map_err(failed("free", &old))?;
     }
