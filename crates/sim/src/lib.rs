@@ -1,4 +1,4 @@
-//! A disk of your choice: [models](models) of disks in virtual time, and a simulated block device that behaves like one of them.
+//! A disk of your choice: [models] of disks in virtual time, and a simulated block device that behaves like one of them.
 //!
 //! A [`Drive`] is a model with its state: requests are submitted to it, and it says which one completes next, and when. It knows
 //! no clock: the device lets its answers happen in real time, a replay adds them up.
