@@ -8,6 +8,7 @@ use std::path::Path;
 use seekless_sys::{self as sys, Support};
 
 use crate::error::{Error, Result};
+use crate::files::open_regular;
 
 /// A summary of a file's extents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +28,7 @@ pub struct ExtentSummary {
 /// The system's errors of opening and asking.
 pub fn extents(path: impl AsRef<Path>) -> Result<Option<ExtentSummary>> {
     let path = path.as_ref();
-    let file = File::open(path).map_err(|error| Error::system(path, "open", error))?;
+    let (file, _) = open_regular(path)?;
     let found = sys::extents(&file, sys::WHOLE_FILE).map_err(|error| Error::system(path, "list its extents", error))?;
     let Support::Available(found) = found else {
         return Ok(None);
