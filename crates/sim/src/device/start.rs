@@ -46,6 +46,25 @@ pub struct DeviceOptions {
     pub trace: Option<PathBuf>,
 }
 
+impl DeviceOptions {
+    /// A disk in real time, without faults, with the file system of this name, mounted in the device's directory. Its bytes are gone
+    /// with it.
+    #[must_use]
+    pub fn new(model: &'static DiskModel, size_bytes: u64, file_system: &str) -> Self {
+        Self {
+            model,
+            size_bytes,
+            file_system: FILE_SYSTEMS.iter().find(|maker| maker.name == file_system),
+            mount_point: None,
+            seed: 1,
+            faults: None,
+            speed: 1.0,
+            backing: None,
+            trace: None,
+        }
+    }
+}
+
 /// How to make a file system.
 #[derive(Debug)]
 pub struct FileSystemMaker {

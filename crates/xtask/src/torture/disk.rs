@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
-use seekless_sim::device::{self, DeviceName, DeviceOptions, FILE_SYSTEMS};
+use seekless_sim::device::{self, DeviceName, DeviceOptions};
 use seekless_sim::models::DiskModel;
 use seekless_sim::power::PowerLoss;
 
@@ -24,17 +24,8 @@ pub struct SimulatedDisk {
 impl SimulatedDisk {
     /// Starts one that `seekless` serves.
     pub fn start(file_system: TestFileSystem, seekless: &Path) -> Result<Self> {
-        let options = DeviceOptions {
-            model: DiskModel::named("null").context("there is no disk without delay")?,
-            size_bytes: SIZE_BYTES,
-            file_system: FILE_SYSTEMS.iter().find(|maker| maker.name == file_system.name()),
-            mount_point: None,
-            seed: 1,
-            faults: None,
-            speed: 1.0,
-            backing: None,
-            trace: None,
-        };
+        let model = DiskModel::named("null").context("there is no disk without delay")?;
+        let options = DeviceOptions::new(model, SIZE_BYTES, &file_system.name());
         let server = |name: &DeviceName| {
             let mut command = Command::new(seekless);
             command.args(["sim", "serve", name.as_str()]);

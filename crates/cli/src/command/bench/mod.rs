@@ -25,6 +25,8 @@ use serde_json::{Value, json};
 
 use self::asked::{bench, require_own_commands};
 use self::exports::{Concluded, exports, report_beside};
+#[cfg(feature = "sim")]
+use self::on::SimulatedDisk;
 use super::profile::{renew_profiles, require_root};
 use super::report::file_url;
 use super::sittings::{self, earlier};
@@ -316,7 +318,7 @@ fn measure(arguments: &Arguments, stop: &LaunchStop, caught: &Caught) -> Result<
     let mut bench = bench(arguments, resumed.as_ref().map(|(_, run)| run))?;
     let exports = exports(arguments)?;
     #[cfg(feature = "sim")]
-    let simulated = simulated(arguments, &mut bench, caught)?;
+    let simulated = SimulatedDisk::of(arguments.on, &mut bench, caught)?;
     read_ahead::put_back(
         bench
             .directories
@@ -402,17 +404,6 @@ fn measure(arguments: &Arguments, stop: &LaunchStop, caught: &Caught) -> Result<
     unless_stopped(caught)?;
     unless_failed(failed)?;
     Ok(shown?)
-}
-
-/// Starts the disk of `--on`, which is taken down when the result is dropped, and measures there.
-#[cfg(feature = "sim")]
-fn simulated(arguments: &Arguments, bench: &mut Bench, caught: &Caught) -> anyhow::Result<Option<on::SimulatedDisk>> {
-    let disk = (arguments.on).map(|model| on::SimulatedDisk::start(model, caught));
-    let disk = disk.transpose()?;
-    if let Some(disk) = &disk {
-        bench.directories = vec![disk.mount_point().to_owned()];
-    }
-    Ok(disk)
 }
 
 fn show_asked_regrets(arguments: &Arguments, run: &Concluded) -> io::Result<()> {

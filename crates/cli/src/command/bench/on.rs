@@ -1,7 +1,8 @@
 //! `seekless bench --on MODEL`: a simulated disk for the time of a run.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use seekless_lab::Bench;
 use seekless_sim::models::DiskModel;
 
 use crate::signals::Caught;
@@ -14,19 +15,24 @@ pub struct SimulatedDisk {
 }
 
 impl SimulatedDisk {
-    pub fn mount_point(&self) -> &Path {
-        &self.mount_point
+    /// Starts the disk of `--on`, if any, and lets the bench measure there.
+    pub fn of(model: Option<&'static DiskModel>, bench: &mut Bench, caught: &Caught) -> anyhow::Result<Option<Self>> {
+        let disk = model.map(|model| Self::start(model, caught)).transpose()?;
+        if let Some(disk) = &disk {
+            bench.directories = vec![disk.mount_point.clone()];
+        }
+        Ok(disk)
     }
 
     #[cfg(not(target_os = "linux"))]
-    pub fn start(_model: &'static DiskModel, _caught: &Caught) -> anyhow::Result<Self> {
+    fn start(_model: &'static DiskModel, _caught: &Caught) -> anyhow::Result<Self> {
         anyhow::bail!("simulated disks need Linux")
     }
 }
 
 #[cfg(target_os = "linux")]
 mod linux {
-    use seekless_sim::device::{DeviceOptions, FILE_SYSTEMS, require, start, stop};
+    use seekless_sim::device::{DeviceOptions, start, stop};
 
     use super::{Caught, DiskModel, SimulatedDisk};
     use crate::command::sim;
@@ -36,19 +42,8 @@ mod linux {
 
     impl SimulatedDisk {
         /// Starts one, unless a signal was caught.
-        pub fn start(model: &'static DiskModel, caught: &Caught) -> anyhow::Result<Self> {
-            let options = DeviceOptions {
-                model,
-                size_bytes: SIZE_BYTES,
-                file_system: FILE_SYSTEMS.first(),
-                mount_point: None,
-                seed: 1,
-                faults: None,
-                speed: 1.0,
-                backing: None,
-                trace: None,
-            };
-            require(&options)?;
+        pub(super) fn start(model: &'static DiskModel, caught: &Caught) -> anyhow::Result<Self> {
+            let options = DeviceOptions::new(model, SIZE_BYTES, "ext4");
             let (name, state) = start(&options, sim::server, &|| caught.signal().is_some())?;
             let mount_point = state.mount_point.unwrap_or_default();
             Ok(Self { name, mount_point })
