@@ -30,7 +30,7 @@ const SIZES_DIFFER: &str = "if only the sizes differ, set them with --size, beca
 fn of_device(error: &(dyn std::error::Error + 'static)) -> Option<&'static str> {
     use seekless_sim::device::DeviceError;
     Some(match error.downcast_ref()? {
-        DeviceError::NoSpace { .. } => "use a smaller --size, or --backing FILE on another disk",
+        DeviceError::NoSpace { .. } => "free some space, or use --backing FILE on another disk",
         DeviceError::Busy { .. } => "close it there, or detach it with --force",
         DeviceError::Unknown(_) => "`seekless sim list` prints the names",
         _ => return None,

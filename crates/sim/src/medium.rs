@@ -11,12 +11,18 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use rustix::fs::{FallocateFlags, fallocate};
+use rustix::fs::{FallocateFlags, SeekFrom, fallocate};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::faults::{Faults, InjectedFaults, RequestError};
 use crate::power::{PowerLoss, WriteCache};
 use crate::request::{BlockRequest, RequestKind};
+
+/// So much stays free where the bytes are kept: a disk may be larger than that place.
+pub const RESERVE_BYTES: u64 = 256 << 20;
+/// After so many bytes written, what is free is looked at again.
+const LOOK_AFTER_BYTES: u64 = 32 << 20;
 
 /// The stored bytes of a simulated device.
 #[derive(Debug)]
@@ -38,6 +44,8 @@ struct MediumState {
     is_recovering: bool,
     /// What the plan says that is lost.
     loss: Option<PowerLoss>,
+    /// Bytes that may be written before what is free is looked at.
+    unwatched_bytes: u64,
 }
 
 /// The bytes of a request.
@@ -73,6 +81,7 @@ impl Medium {
             is_gone: false,
             is_recovering: false,
             loss: None,
+            unwatched_bytes: 0,
         };
         Self {
             file,
@@ -86,7 +95,7 @@ impl Medium {
     /// computer without power could not have seen.
     ///
     /// # Errors
-    /// EIO where the generation is over; what the plan says; those of the file.
+    /// EIO where the generation is over; ENOSPC where little is free for its bytes; what the plan says; those of the file.
     pub fn serve(
         &self,
         generation: u64,
@@ -108,15 +117,15 @@ impl Medium {
             .wait_while(state, is_gone)
             .unwrap_or_else(PoisonError::into_inner);
         if state.generation != generation {
-            return Err(rustix::io::Errno::IO.into());
+            return Err(Errno::IO.into());
         }
         if injected.stall_ns > 0 {
             // With the lock: nobody is served.
             thread::sleep(Duration::from_nanos(injected.stall_ns));
         }
         match injected.error {
-            Some(RequestError::Io) => return Err(rustix::io::Errno::IO.into()),
-            Some(RequestError::NoSpace) => return Err(rustix::io::Errno::NOSPC.into()),
+            Some(RequestError::Io) => return Err(Errno::IO.into()),
+            Some(RequestError::NoSpace) => return Err(Errno::NOSPC.into()),
             None => {}
         }
         let BlockRequest { offset_bytes, .. } = *request;
@@ -137,6 +146,7 @@ impl Medium {
                 flip(bytes);
             }
             (RequestKind::Write, RequestBytes::Write(bytes)) => {
+                self.watch_room(&mut state, offset_bytes, length_bytes)?;
                 self.record(&mut state, offset_bytes, length_bytes)?;
                 let bytes = &bytes[..length_bytes as usize];
                 if injected.flipped_bit.is_some() {
@@ -162,6 +172,22 @@ impl Medium {
     fn record(&self, state: &mut MediumState, offset_bytes: u64, length_bytes: u64) -> io::Result<()> {
         let read = |bytes: &mut [u8]| self.file.read_exact_at(bytes, offset_bytes);
         state.cache.record(offset_bytes, length_bytes, read)
+    }
+
+    /// Fails with ENOSPC before a write to a hole would leave less than the reserve to others.
+    fn watch_room(&self, state: &mut MediumState, offset_bytes: u64, length_bytes: u64) -> io::Result<()> {
+        if state.unwatched_bytes < length_bytes {
+            let space = rustix::fs::fstatvfs(&self.file)?;
+            let needed_bytes = RESERVE_BYTES + LOOK_AFTER_BYTES;
+            if space.f_bavail.saturating_mul(space.f_frsize) < needed_bytes {
+                let hole = rustix::fs::seek(&self.file, SeekFrom::Hole(offset_bytes))?;
+                let has_space = hole >= offset_bytes + length_bytes;
+                return if has_space { Ok(()) } else { Err(Errno::NOSPC.into()) };
+            }
+            state.unwatched_bytes = LOOK_AFTER_BYTES.max(length_bytes);
+        }
+        state.unwatched_bytes -= length_bytes;
+        Ok(())
     }
 
     /// Another plan of faults, which counts from now on.
@@ -285,7 +311,7 @@ mod tests {
         assert_eq!(report, expected);
         assert_eq!(read(&medium, 1), [1, 1, 1, 1, 0, 0, 0, 0]);
         let error = write(&medium, 0, 0, 3).unwrap_err();
-        assert_eq!(error.raw_os_error(), Some(rustix::io::Errno::IO.raw_os_error()));
+        assert_eq!(error.raw_os_error(), Some(Errno::IO.raw_os_error()));
         assert_eq!(read(&medium, 1)[0], 1);
     }
 

@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use seekless_sys::Buffer;
 use serde_json::Value;
 
-use super::place::{Place, wait_for};
+use super::place::{Mount, Place, wait_for};
 
 const DEVICES: &str = "/run/seekless/sim";
 
@@ -246,6 +246,47 @@ fn two_disks_of_one_model_are_apart_and_a_backing_file_keeps_its_bytes() {
 }
 
 #[test]
+fn a_disk_larger_than_the_place_of_its_bytes_leaves_some_of_it_free() {
+    if is_skipped() {
+        return;
+    }
+    const MIB: u64 = 1 << 20;
+    let free = |directory: &Path| {
+        let space = rustix::fs::statvfs(directory).unwrap();
+        space.f_bavail * space.f_frsize
+    };
+    let place = Place::new();
+    let [small, large] = ["small", "large"].map(|name| place.path(name));
+    fs::create_dir(&small).unwrap();
+    fs::create_dir(&large).unwrap();
+    let backing = large.join("backing");
+    let start = ["null", "--size", "8G", "--backing", backing.to_str().unwrap()];
+    let Some(_small) = Mount::tmpfs(&small, "size=300M") else {
+        return println!("skipped: no tmpfs");
+    };
+    let refused = ["sim", "start", "null", "--size", "8G", "--backing", "small/backing"];
+    let refused = place.run(&refused);
+    assert!(
+        refused.stderr.contains("0.5 GiB needed, 0.3 GiB free"),
+        "{}",
+        refused.stderr
+    );
+    let _large = Mount::tmpfs(&large, "size=600M").unwrap();
+    let disk = SimulatedDisk::start(&place, &start);
+    let path = disk.mount_point.join("file");
+    let mut file = File::create_new(&path).unwrap();
+    let written = random(8 << 20);
+    let mut write = || file.write_all(&written).and_then(|()| file.sync_all());
+    let pieces = (0..200).take_while(|_| write().is_ok()).count();
+    assert!((20..44).contains(&pieces), "{pieces}");
+    assert!(free(&large) >= 256 * MIB, "{}", free(&large));
+    // What has its place can still be changed.
+    let block = OpenOptions::new().write(true).open(&disk.block_device).unwrap();
+    block.write_all_at(&[7; 512], 0).unwrap();
+    block.sync_all().unwrap();
+}
+
+#[test]
 fn what_cannot_be_started_is_refused_and_leaves_nothing() {
     if is_skipped() {
         return;
@@ -253,7 +294,7 @@ fn what_cannot_be_started_is_refused_and_leaves_nothing() {
     let place = Place::new();
     place.file("file", b"x");
     let refused = [
-        (&["null", "--size", "1024T"][..], "TiB needed"),
+        (&["null", "--size", "1024T"][..], "File too large"),
         (&["null", "--at", "."], "is not an empty directory"),
         (&["null", "--backing", "file"], "not a multiple of 1 MiB"),
         (&["null", "--size", "16M", "--fs", "xfs"], "mkfs.xfs"),
@@ -261,8 +302,7 @@ fn what_cannot_be_started_is_refused_and_leaves_nothing() {
     for (arguments, reason) in refused {
         let ended = place.run(&[&["sim", "start"], arguments].concat());
         assert_eq!(ended.code, Some(2), "{arguments:?}");
-        let reason = reason.replace("TiB", "GiB");
-        assert!(ended.stderr.contains(&reason), "{arguments:?}: {}", ended.stderr);
+        assert!(ended.stderr.contains(reason), "{arguments:?}: {}", ended.stderr);
     }
     let listed = place.run(&["sim", "stop", "no-such-disk"]);
     assert!(

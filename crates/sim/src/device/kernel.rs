@@ -82,8 +82,8 @@ pub(super) fn mount(state: &DeviceState, device: &Path) -> Result<()> {
         return Ok(());
     };
     let options = match file_system.as_str() {
-        // Otherwise, a thread of the kernel reads all bitmaps after mounting.
-        "ext4" => Some(c"no_prefetch_block_bitmaps"),
+        // Otherwise, threads of the kernel read all bitmaps after mounting, and write zeros to all tables.
+        "ext4" => Some(c"no_prefetch_block_bitmaps,noinit_itable"),
         "xfs" => Some(c"nouuid"),
         _ => None,
     };

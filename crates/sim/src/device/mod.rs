@@ -34,7 +34,7 @@ pub use cut::{cut, is_power_lost, lose_power, plan_faults};
 pub use pace::{DeviceReport, Lateness};
 pub use serve::serve;
 pub use stale::{stop, take_down_stale};
-pub use start::{DeviceOptions, FILE_SYSTEMS, FileSystemMaker, require, start};
+pub use start::{DeviceOptions, FILE_SYSTEMS, FileSystemMaker, require, room, start};
 
 /// The directory of all devices.
 const DEVICES: &str = "/run/seekless/sim";
@@ -105,12 +105,12 @@ pub enum DeviceError {
         /// Why not.
         reason: String,
     },
-    /// The bytes would not fit.
+    /// There is no room for bytes.
     #[error("{}: {:.1} GiB needed, {:.1} GiB free", path.display(), gib(*needed_bytes), gib(*free_bytes))]
     NoSpace {
         /// Where they would be.
         path: PathBuf,
-        /// The size of the device.
+        /// What is needed at least.
         needed_bytes: u64,
         /// What is free.
         free_bytes: u64,

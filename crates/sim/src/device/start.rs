@@ -21,6 +21,7 @@ use super::kernel::{is_mount_point, mount, set_queue};
 use super::pace::Way;
 use super::serve::UNNAMED_IN;
 use super::{DeviceError, DeviceName, DeviceState, Result, VERSION, failed, hold_devices, stale};
+use crate::medium::RESERVE_BYTES;
 use crate::models::DiskModel;
 
 /// What to start.
@@ -71,7 +72,7 @@ pub struct FileSystemMaker {
     /// Its name for mount(2).
     pub name: &'static str,
     program: &'static str,
-    /// Nothing is discarded, and nothing is left for the background.
+    /// Nothing is discarded, and nothing is left for the background. Tables and journals need no zeros: a new disk has only them.
     arguments: &'static [&'static str],
 }
 
@@ -80,7 +81,7 @@ pub const FILE_SYSTEMS: [FileSystemMaker; 3] = [
     FileSystemMaker {
         name: "ext4",
         program: "mkfs.ext4",
-        arguments: &["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0,nodiscard"],
+        arguments: &["-q", "-F", "-E", "lazy_itable_init=1,lazy_journal_init=1,nodiscard"],
     },
     FileSystemMaker {
         name: "xfs",
@@ -96,6 +97,8 @@ pub const FILE_SYSTEMS: [FileSystemMaker; 3] = [
 
 /// The unit of sizes.
 const MIB: u64 = 1 << 20;
+/// Room for a file system and some files. A backing file is sparse, so it may be larger than what is free.
+const LEAST_ROOM_BYTES: u64 = 256 * MIB;
 /// As many devices of one model can be there.
 const SAME_MODEL_MAX: u32 = 100;
 /// Reads that measure the way to the server, and the bytes of each.
@@ -188,21 +191,25 @@ fn plan_backing(options: &DeviceOptions) -> Result<(Option<PathBuf>, u64, bool)>
             Err(error) => return Err(failed("stat", path)(error)),
         }
     }
-    let path = backing
-        .as_deref()
-        .and_then(Path::parent)
-        .unwrap_or(Path::new(UNNAMED_IN));
-    let space = rustix::fs::statvfs(path).map_err(|errno| failed("stat the file system of", path)(errno.into()))?;
-    let free_bytes = space.f_bavail.saturating_mul(space.f_frsize);
     let size_bytes = options.size_bytes / MIB * MIB;
-    if size_bytes > free_bytes {
+    let (path, room_bytes) = room(backing.as_deref())?;
+    let needed_bytes = size_bytes.min(LEAST_ROOM_BYTES);
+    if needed_bytes > room_bytes {
         return Err(DeviceError::NoSpace {
             path: path.to_owned(),
-            needed_bytes: size_bytes,
-            free_bytes,
+            needed_bytes: needed_bytes + RESERVE_BYTES,
+            free_bytes: room_bytes + RESERVE_BYTES,
         });
     }
     Ok((backing, size_bytes, true))
+}
+
+/// The directory of a backing file, and how many bytes a device can store there before its writes fail.
+pub fn room(backing: Option<&Path>) -> Result<(&Path, u64)> {
+    let path = backing.and_then(Path::parent).unwrap_or(Path::new(UNNAMED_IN));
+    let space = rustix::fs::statvfs(path).map_err(|errno| failed("stat the file system of", path)(errno.into()))?;
+    let free_bytes = space.f_bavail.saturating_mul(space.f_frsize);
+    Ok((path, free_bytes.saturating_sub(RESERVE_BYTES)))
 }
 
 fn absolute(path: &Path) -> Result<PathBuf> {

@@ -30,7 +30,7 @@ pub struct Arguments {
     /// The disk to simulate
     #[arg(value_name = "MODEL", value_parser = one_of(MODELS.iter().map(|model| (model.name, model.about, model))))]
     model: &'static DiskModel,
-    /// The size of the disk
+    /// The size of the disk; it may be larger than what is free here, as its bytes are in a sparse file
     #[arg(long, value_name = "SIZE", default_value = "8G", value_parser = |text: &str| size_of_at_least(LEAST_BYTES, "minimum is 16M", text))]
     size: u64,
     /// The file system to make
@@ -83,7 +83,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), crate::command::Failure> 
     use std::io::Write;
 
     use seekless_results::bytes;
-    use seekless_sim::device::{DeviceOptions, FILE_SYSTEMS, require, start};
+    use seekless_sim::device::{DeviceOptions, FILE_SYSTEMS, require, room, start};
 
     use crate::command::Failure;
     use crate::show::visible_path;
@@ -120,6 +120,15 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), crate::command::Failure> 
     };
     let mut out = crate::show::stdout();
     writeln!(out, "{name}: {}, {place}", bytes(state.size_bytes))?;
+    let (directory, room_bytes) = room(state.backing.as_deref())?;
+    if room_bytes < state.size_bytes {
+        let room = bytes(room_bytes);
+        writeln!(
+            out,
+            "{} has room for {room} of its bytes: writes beyond that fail",
+            visible_path(directory)
+        )?;
+    }
     writeln!(out, "To end it: seekless sim stop {name}")?;
     Ok(())
 }
