@@ -1,5 +1,6 @@
 //! Simulated disks: what the kernel makes of them, and that nothing of them stays, however they end. Needs root and loop devices.
 
+use std::collections::{BTreeSet, HashMap};
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -11,6 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use seekless_sys::Buffer;
 use serde_json::Value;
 
+use super::dupes_disks::{Groups, Names, Seen};
 use super::place::{Mount, Place, wait_for};
 
 const DEVICES: &str = "/run/seekless/sim";
@@ -246,11 +248,52 @@ fn two_disks_of_one_model_are_apart_and_a_backing_file_keeps_its_bytes() {
 }
 
 #[test]
+fn on_a_disk_with_a_head_duplicates_are_read_in_the_order_of_their_places() {
+    if is_skipped() {
+        return;
+    }
+    let place = Place::new();
+    let point = place.path("disk");
+    // Far inside, and with long seeks.
+    let size = ["hdd-nas", "--size", "1T", "--at", point.to_str().unwrap()];
+    let disk = SimulatedDisk::start(&place, &size);
+    let sizes = [9 << 10, 20 << 10, 300 << 10, 9 << 20];
+    let mut rng = fastrand::Rng::with_seed(1);
+    let mut contents: HashMap<Vec<u8>, BTreeSet<Names>> = HashMap::new();
+    for number in 0..200 {
+        let directory = point.join(format!("d{}", number % 20));
+        fs::create_dir_all(&directory).unwrap();
+        let mut content = vec![0; sizes[if number < 12 { 3 } else { rng.usize(..3) }]];
+        // Of two files of one size, many begin alike, and most of these differ at the end.
+        content[0] = rng.u8(..20);
+        *content.last_mut().unwrap() = rng.u8(..2);
+        let path = directory.join(format!("f{number}"));
+        fs::write(&path, &content).unwrap();
+        let name = path.to_str().unwrap().to_owned();
+        contents.entry(content).or_default().insert(Names::from([name]));
+    }
+    let expected: Groups = contents.into_values().filter(|group| group.len() > 1).collect();
+    seekless_sys::sync_file_system(&File::open(&point).unwrap()).unwrap();
+    place
+        .run(&["cache", "drop", "--yes", point.to_str().unwrap()])
+        .succeeded();
+    let ended = place.run(&["dupes", "--json", "--explain", point.to_str().unwrap()]);
+    assert_eq!(Seen::of(&ended).groups, expected);
+    let told = &ended.stderr;
+    assert!(told.contains("in the order of their places on the device"), "{told}");
+    let cached = place
+        .run(&["cache", "show", "--json", point.to_str().unwrap()])
+        .succeeded();
+    let cached: Value = serde_json::from_str(&cached.stdout).unwrap();
+    assert_eq!(cached["summary"]["resident_bytes"], 0, "{cached}");
+    drop(disk);
+}
+
+#[test]
 fn a_disk_larger_than_the_place_of_its_bytes_leaves_some_of_it_free() {
     if is_skipped() {
         return;
     }
-    const MIB: u64 = 1 << 20;
     let free = |directory: &Path| {
         let space = rustix::fs::statvfs(directory).unwrap();
         space.f_bavail * space.f_frsize
@@ -279,7 +322,7 @@ fn a_disk_larger_than_the_place_of_its_bytes_leaves_some_of_it_free() {
     let mut write = || file.write_all(&written).and_then(|()| file.sync_all());
     let pieces = (0..200).take_while(|_| write().is_ok()).count();
     assert!((20..44).contains(&pieces), "{pieces}");
-    assert!(free(&large) >= 256 * MIB, "{}", free(&large));
+    assert!(free(&large) >= 256 << 20, "{}", free(&large));
     // What has its place can still be changed.
     let block = OpenOptions::new().write(true).open(&disk.block_device).unwrap();
     block.write_all_at(&[7; 512], 0).unwrap();

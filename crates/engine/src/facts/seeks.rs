@@ -33,6 +33,8 @@ const PAIR_TIME: Duration = Duration::from_millis(30);
 /// Blocks to read from one file, and then from both in turn.
 const RUN: u64 = 4;
 const RUNS: u64 = 2;
+/// The time after which no more beginnings are read.
+const BEGINNINGS_TIME: Duration = Duration::from_millis(250);
 /// Reads of each kind within a file, and the time after which no more are started.
 const FILE_READS: u64 = 64;
 const FILE_TIME: Duration = Duration::from_secs(1);
@@ -58,7 +60,16 @@ impl Seeks {
             let in_turn = (0..RUN).flat_map(move |step| [read(1, step, APART), read(0, RUN + step, APART)]);
             in_a_row.chain(in_turn)
         });
-        time(files.map(|(path, _)| path), PAIR_BLOCK_BYTES, PAIR_TIME, reads)
+        time(&files.map(|(path, _)| path), PAIR_BLOCK_BYTES, PAIR_TIME, reads)
+    }
+
+    /// Measures reading the beginnings of files that lie apart, and the block after each. A drive that reads ahead may answer from its
+    /// cache when two files are read in turn; of files that nobody has read yet, it has nothing. `None` without direct I/O, or if
+    /// too few are long enough.
+    #[must_use]
+    pub fn of_beginnings(paths: &[&Path]) -> Option<Self> {
+        let reads = (0..paths.len()).flat_map(|file| [(file, 0, APART), (file, FILE_BLOCK_BYTES, IN_A_ROW)]);
+        time(paths, FILE_BLOCK_BYTES, BEGINNINGS_TIME, reads)
     }
 
     /// Measures seeking within a file of this many bytes, at places drawn by a seed. `None` without direct I/O, or if
@@ -71,17 +82,12 @@ impl Seeks {
         let read = |block: u64, counts| (0, block * FILE_BLOCK_BYTES, counts);
         let in_a_row = (0..FILE_READS).map(|n| read(start + n, IN_A_ROW));
         let elsewhere = (0..FILE_READS).map(|_| read(rng.u64(..blocks), APART));
-        time([path], FILE_BLOCK_BYTES, FILE_TIME, in_a_row.chain(elsewhere))
+        time(&[path], FILE_BLOCK_BYTES, FILE_TIME, in_a_row.chain(elsewhere))
     }
 }
 
-fn time<const FILES: usize>(
-    paths: [&Path; FILES],
-    block_bytes: u64,
-    limit: Duration,
-    reads: impl Iterator<Item = Read>,
-) -> Option<Seeks> {
-    let files = paths.into_iter().map(open_direct).collect::<Option<Vec<File>>>()?;
+fn time(paths: &[&Path], block_bytes: u64, limit: Duration, reads: impl Iterator<Item = Read>) -> Option<Seeks> {
+    let files = paths.iter().copied().map(open_direct).collect::<Option<Vec<File>>>()?;
     let mut buffer = Buffer::new(block_bytes as usize, MEMORY_ALIGNMENT).ok()?;
     let mut times = [Vec::new(), Vec::new()];
     let begin = Instant::now();

@@ -2,6 +2,7 @@
 
 use std::fs::{File, Metadata};
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -118,6 +119,21 @@ pub fn place(file: &File) -> io::Result<Option<u64>> {
     Ok(first
         .filter(|first| !first.flags.is_doubtful())
         .map(|first| first.physical))
+}
+
+/// Where the runs of blocks within a range of an open file lie, in their order in the file; `None` where the file system does not tell.
+/// What is dirty is not written back.
+///
+/// # Errors
+/// The system's.
+pub fn places(file: &File, range: Range<u64>) -> io::Result<Option<Vec<Run>>> {
+    let found = sys::extents_as_known(file, range.clone())?.available();
+    let part = |extent: &sys::Extent| {
+        let start = extent.logical.max(range.start);
+        let end = extent.logical.saturating_add(extent.length).min(range.end);
+        (start < end).then(|| [start, extent.physical + (start - extent.logical), end - start])
+    };
+    Ok(found.map(|found| found.iter().filter_map(part).collect()))
 }
 
 fn shared(extents: &[sys::Extent]) -> u64 {

@@ -24,7 +24,9 @@ pub use beside::make_new;
 pub(crate) use beside::{is_name_of_empty, make_beside, make_for_a_moment, make_unnamed};
 pub use exchange::{Exchange, NotExchanged};
 pub use exposed::{Exposed, open_of, open_own, open_own_input, read_within};
-pub use extents::{ExtentSummary, Run, allocated_bytes, extents, own_bytes, place, shared_bytes, shared_layout};
+pub use extents::{
+    ExtentSummary, Run, allocated_bytes, extents, own_bytes, place, places, shared_bytes, shared_layout,
+};
 pub use facts::{StatFacts, is_sure};
 pub use held::{Held, Lease, lock};
 pub use holes::{DIGESTED_HOLE_BYTES_MAX, data_ranges, first_data};

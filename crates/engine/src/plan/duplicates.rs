@@ -20,6 +20,9 @@ pub struct DuplicatesPlan {
     pub blocks_bytes: [usize; 2],
     /// Files of a group that are open side by side; of more, digests are compared.
     pub most_open: usize,
+    /// Files that are read in the order of the device are fetched into the page cache before, this many bytes of them at a time; 0 if they
+    /// are not.
+    pub window_bytes: u64,
     /// Why.
     pub why: String,
 }
@@ -53,6 +56,11 @@ pub const WHOLE_BYTES: u64 = 16 << 10;
 const OPEN_DIRECTORIES: usize = 1 << 16;
 /// Descriptors that are the program's own.
 const OWN_FILES: usize = 16;
+/// This part of the memory may be filled with what is fetched.
+const FETCHED_PART: u64 = 4;
+/// Bytes of a file that are fetched with its beginning: a head that moves for 5 ms could read 1 MiB meanwhile, and of the files that share
+/// a size, less than a third are read further.
+const FETCHED_BYTES: [u64; 3] = [256 << 10, 64 << 10, 16 << 10];
 /// Where a head moves for 10 ms and reads 200 MB/s, this much is read in four times as long.
 const WINDOW_BYTES: usize = 8 << 20;
 /// Such windows take this part of the memory at most, and this much.
@@ -116,6 +124,7 @@ pub fn duplicates(
             has_threads,
             blocks_bytes: BLOCKS_BYTES,
             most_open,
+            window_bytes: 0,
             why,
         };
     };
@@ -126,7 +135,19 @@ pub fn duplicates(
         has_threads: false,
         blocks_bytes: [WINDOW_BYTES; 2],
         most_open: (windows_bytes / WINDOW_BYTES).clamp(2, most_open),
+        window_bytes: memory_bytes / FETCHED_PART,
         why,
+    }
+}
+
+impl DuplicatesPlan {
+    /// How many bytes are fetched with the beginning of each of these files, so that those of all are still in memory when files with
+    /// equal beginnings are compared.
+    #[must_use]
+    pub fn fetched_bytes(&self, sizes: &[u64]) -> u64 {
+        let all = |most: u64| sizes.iter().map(|bytes| most.min(*bytes)).fold(0, u64::saturating_add);
+        let fits = FETCHED_BYTES.into_iter().find(|most| all(*most) <= self.window_bytes);
+        fits.unwrap_or(FIRST_BYTES as u64)
     }
 }
 
@@ -183,6 +204,16 @@ mod tests {
             let plan = duplicates(batch(&process), &process, &[disk], memory);
             let bytes = plan.most_open * plan.blocks_bytes[1];
             assert!(plan.most_open >= 2 && bytes <= (256 << 20), "{memory}: {plan:?}");
+        }
+        let plan = duplicates(batch(&process), &process, &[disk], 4 << 20);
+        assert_eq!(plan.window_bytes, 1 << 20);
+        for (sizes, fetched) in [
+            (vec![1 << 30; 4], 256 << 10),
+            (vec![1 << 30; 5], 64 << 10),
+            (vec![1000; 1000], 256 << 10),
+            (vec![1 << 30; 65], FIRST_BYTES as u64),
+        ] {
+            assert_eq!(plan.fetched_bytes(&sizes), fetched, "{} files", sizes.len());
         }
         for open_files_max in [0, 24, 64, 256, 1024, 1 << 20] {
             let process = ProcessFacts {

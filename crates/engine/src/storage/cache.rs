@@ -15,10 +15,10 @@
 
 use std::fs::{File, Metadata};
 use std::io;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::path::{Path, PathBuf};
 
-use seekless_sys::{self as sys, Support};
+use seekless_sys::{self as sys, Advice, Support};
 
 use crate::error::{Error, Result};
 use crate::files::{open_regular, read_some, stat_open_regular};
@@ -26,6 +26,9 @@ use crate::log;
 
 /// Bytes per call for warming a file: enough that calls are few, and few enough to stop soon.
 const WARMED_BYTES: u64 = 1 << 20;
+
+/// The kernel cuts what is to be fetched in one call to the read-ahead window, whose usual size this is.
+const FETCHED_BYTES: u64 = 128 << 10;
 
 /// How much of a file is in the page cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -175,6 +178,23 @@ impl CachedFile {
 /// [`Error::NotRegular`], and the system's errors of opening and asking.
 pub fn resident(path: impl AsRef<Path>) -> Result<Resident> {
     CachedFile::open(path)?.resident()
+}
+
+/// Lets the system read a range of an open file into the page cache, and does not wait for it. What is there already is not read.
+///
+/// # Errors
+/// The system's.
+pub fn fetch(file: &File, range: Range<u64>) -> io::Result<()> {
+    let mut at = range.start;
+    while at < range.end {
+        let bytes = FETCHED_BYTES.min(range.end - at);
+        // One of them exists on each system.
+        if let Support::Unavailable(_) = sys::advise(file, Advice::WillNeed, at, bytes)? {
+            sys::read_advice(file, at, bytes)?;
+        }
+        at += bytes;
+    }
+    Ok(())
 }
 
 /// Writes back dirty pages and drops the file's pages; returns what is still resident.

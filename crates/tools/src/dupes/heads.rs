@@ -23,6 +23,9 @@ use crate::threads::in_threads;
 /// Files that a thread takes at a time. A few in tests, so that equal files fall into several chunks.
 const CHUNK: usize = if cfg!(test) { 4 } else { 256 };
 
+/// The same where files are fetched in the order of the device: in one sweep of the head.
+const FETCHED_FILES: usize = 4096;
+
 /// Requesting the beginning of a file that is not in memory may read ahead this much.
 const READ_AHEAD_BYTES: u64 = 128 << 10;
 
@@ -292,6 +295,17 @@ impl Search<'_> {
     fn read_heads(&self, numbers: &[u32]) -> Vec<HeadsPart<'_>> {
         let next = AtomicUsize::new(0);
         let is_cold = AtomicBool::new(false);
+        let sizes = || {
+            numbers
+                .iter()
+                .map(|number| self.files.get(*number).bytes)
+                .collect::<Vec<u64>>()
+        };
+        let fetched_bytes = if self.plan.is_by_place {
+            self.plan.fetched_bytes(&sizes())
+        } else {
+            0
+        };
         let work = |until_cold: bool| {
             let mut part = HeadsPart::new(self);
             let mut heads = Heads::new(&self.plan.batch);
@@ -302,10 +316,11 @@ impl Search<'_> {
                 .then(|| LeftResident::new(self.plan.batch.batch, &self.process))
                 .flatten();
             let mut is_warm = true;
+            let taken = if fetched_bytes > 0 { FETCHED_FILES } else { CHUNK };
             while !(until_cold && is_cold.load(Ordering::Relaxed)) {
-                let start = next.fetch_add(CHUNK, Ordering::Relaxed);
+                let start = next.fetch_add(taken, Ordering::Relaxed);
                 let Some(chunk) = numbers
-                    .get(start..numbers.len().min(start + CHUNK))
+                    .get(start..numbers.len().min(start + taken))
                     .filter(|chunk| !chunk.is_empty())
                 else {
                     break;
@@ -317,6 +332,14 @@ impl Search<'_> {
                     part.digests.extend(known.map(|digest| (digest, *number)));
                     known.is_none()
                 });
+                if fetched_bytes > 0 {
+                    for number in &unknown {
+                        if let Ok((file, _)) = self.files.open(*number) {
+                            part.look_if_cold(*number, &file, false);
+                        }
+                    }
+                    self.fetch_in_order(unknown.iter().map(|number| (*number, 0..fetched_bytes)));
+                }
                 if let Some(resident) = resident.as_mut().filter(|_| is_warm) {
                     let rest = resident.read(&unknown, &mut part);
                     is_warm = !rest.is_cold;

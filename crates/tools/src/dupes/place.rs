@@ -1,6 +1,7 @@
 //! The order in which files are read: by inode or, if the device has to move a head, by their places on it.
 
-use std::path::PathBuf;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
 
 use seekless::batch::Threads;
 use seekless::facts::Seeks;
@@ -13,8 +14,9 @@ use super::heads::resident_bytes;
 /// How many files are sampled to see whether they are in memory.
 const LOOKED_AT: usize = 64;
 
-/// Two files of this size suffice to measure what alternating between them costs.
-const MEASURED_BYTES: u64 = 1 << 20;
+/// To measure what reading elsewhere costs, the beginnings of so many files are read, each of which has this size at least.
+const MEASURED_FILES: usize = 9;
+const MEASURED_BYTES: u64 = 8 << 10;
 
 impl Search<'_> {
     /// Plans how files are read, and puts them in that order. They must be sorted by device and inode.
@@ -62,20 +64,39 @@ impl Search<'_> {
             is_virtual: device.is_some_and(|device| device.is_virtual == Some(true)),
             seeks: None,
         };
-        let mut largest = [None; 2];
-        for number in numbers {
-            let bytes = self.files.get(*number).bytes;
-            if bytes >= MEASURED_BYTES && largest[1].is_none_or(|(least, _)| bytes > least) {
-                largest[1] = Some((bytes, *number));
-                largest.sort_unstable_by_key(|file| std::cmp::Reverse(*file));
+        if !facts.are_in_doubt() {
+            return facts;
+        }
+        let is_long = |number: &&u32| self.files.get(**number).bytes >= MEASURED_BYTES;
+        let long: Vec<u32> = numbers.iter().filter(is_long).copied().collect();
+        let apart = long.iter().step_by((long.len() / MEASURED_FILES).max(1));
+        let paths: Vec<PathBuf> = apart.take(MEASURED_FILES).map(|number| path(*number)).collect();
+        let paths: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
+        SeekFacts {
+            seeks: Seeks::of_beginnings(&paths),
+            ..facts
+        }
+    }
+
+    /// Fetches ranges of files into the page cache in the order in which they lie on the device, so that its head moves on, and not to
+    /// and fro. Whoever reads a file tells why it cannot be read.
+    pub fn fetch_in_order(&self, wanted: impl Iterator<Item = (u32, Range<u64>)>) {
+        let mut parts = Vec::new();
+        for (number, range) in wanted {
+            let places = self
+                .files
+                .open(number)
+                .and_then(|(file, _)| files::places(&file, range));
+            for [at, place, bytes] in places.ok().flatten().unwrap_or_default() {
+                parts.push((self.files.get(number).device, place, number, at..at + bytes));
             }
         }
-        match largest {
-            [Some((_, one)), Some((bytes, other))] if facts.are_in_doubt() => SeekFacts {
-                seeks: Seeks::between([(&path(one), 0), (&path(other), 0)], bytes),
-                ..facts
-            },
-            _ => facts,
+        parts.sort_unstable_by_key(|(device, place, ..)| (*device, *place));
+        for (.., number, range) in parts {
+            if self.stop.is_stopped() {
+                break;
+            }
+            let _ = self.files.open(number).and_then(|(file, _)| cache::fetch(&file, range));
         }
     }
 

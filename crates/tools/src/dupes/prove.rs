@@ -31,7 +31,7 @@ pub(super) type Layouts = Mutex<HashMap<Layout, blake3::Hash>>;
 impl Search<'_> {
     /// Splits groups of files of one size into classes of equal ones; files that stand alone are left out.
     pub fn prove_all(&self, groups: &[Vec<u32>]) -> (Vec<Class>, Vec<Failed>) {
-        let size = |group: &Vec<u32>| self.files.get(group[0]).bytes.saturating_mul(group.len() as u64);
+        let size = |group: &Vec<u32>| self.bytes_of(group);
         let of_bytes = groups.iter().map(size).fold(0, u64::saturating_add);
         self.done.store(0, Ordering::Relaxed);
         let prove = |group: &Vec<u32>| {
@@ -42,12 +42,15 @@ impl Search<'_> {
         };
         let is_large = |group: &&Vec<u32>| self.files.get(group[0]).bytes >= LARGE_BYTES;
         let (large, small): (Vec<&Vec<u32>>, Vec<&Vec<u32>>) = groups.iter().partition(is_large);
-        let mut proven = self.map(&small, |group| prove(group));
+        let mut proven = self.map_fetched(&small, |group| prove(group));
         // Large files are compared one group at a time, by all threads. Otherwise, a thread that waits for the others
         // could start another group meanwhile, and wait for itself.
         for (alike, failures) in self.map(&large, |group| self.first_look(group)) {
             proven.push((Vec::new(), failures));
-            proven.extend(alike.iter().map(prove));
+            for group in &alike {
+                self.fetch_groups(&[group]);
+                proven.push(prove(group));
+            }
         }
         let (mut classes, mut failed) = (Vec::new(), Vec::new());
         for (proven, failures) in proven {
@@ -59,6 +62,51 @@ impl Search<'_> {
             self.forget(&self.cold, &[]);
         }
         (classes, failed)
+    }
+
+    /// The results of `one` for all groups. If files are read in the order of the device, as many groups as may be in memory are fetched
+    /// before.
+    fn map_fetched<T: Send>(&self, groups: &[&Vec<u32>], one: impl Fn(&Vec<u32>) -> T + Sync) -> Vec<T> {
+        let mut proven = Vec::with_capacity(groups.len());
+        let mut rest = groups;
+        while !rest.is_empty() {
+            let mut bytes = 0_u64;
+            let fit = rest.iter().take_while(|group| {
+                bytes = bytes.saturating_add(self.bytes_of(group));
+                bytes <= self.plan.window_bytes
+            });
+            let fit = if self.plan.is_by_place {
+                fit.count().max(1)
+            } else {
+                rest.len()
+            };
+            let (window, others) = rest.split_at(fit);
+            self.fetch_groups(window);
+            proven.extend(self.map(window, |group| one(group)));
+            rest = others;
+        }
+        proven
+    }
+
+    /// Fetches all files of groups, if they are read in the order of the device and fit into memory.
+    fn fetch_groups(&self, groups: &[&Vec<u32>]) {
+        let bytes = groups
+            .iter()
+            .map(|group| self.bytes_of(group))
+            .fold(0, u64::saturating_add);
+        if self.plan.is_by_place && bytes <= self.plan.window_bytes {
+            // A file that only stands for its twins is not read again.
+            let numbers = groups
+                .iter()
+                .filter(|group| group.len() > 1)
+                .flat_map(|group| group.iter());
+            self.fetch_in_order(numbers.map(|number| (*number, 0..self.files.get(*number).bytes)));
+        }
+    }
+
+    /// The size of all files of a group.
+    fn bytes_of(&self, group: &[u32]) -> u64 {
+        self.files.get(group[0]).bytes.saturating_mul(group.len() as u64)
     }
 
     /// Splits a group of large files by reading more of their beginnings.
