@@ -87,9 +87,8 @@ fn certainty(plan: &Plan, considered: &[(Method, Predicted)]) -> String {
     let fastest = considered.first().map_or(plan.predicted, |(_, predicted)| *predicted);
     let is_fastest = plan.predicted.value <= fastest.value;
     let method = match considered.len() {
-        // Updates are planned without what the device takes, as measuring that takes longer than a small update.
         _ if !is_fastest && plan.method.operation() == Operation::Update => {
-            "the method may not be the fastest: the plan counts calls and bytes, but the times also contain waits for the device"
+            "the method may not be the fastest of these: what a device writes for little time wears it, and counts against a method"
         }
         0 | 1 => "only one method was considered, because no profile covers this case",
         _ if plan.is_certain => "the method would be the same at every plausible cost",

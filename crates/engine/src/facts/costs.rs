@@ -23,8 +23,7 @@ pub struct Costs {
     pub write_byte_ns: Fact,
     /// A byte that is written to the device.
     pub device_byte_ns: Fact,
-    /// Making a few bytes durable: a flush, or what `write-through` adds to a call. The latency of a device read is
-    /// assumed to be the same.
+    /// Making a few bytes durable: a flush, or what `write-through` adds to a call.
     pub flush_ns: Fact,
     /// A call that reads from the page cache, without its bytes.
     pub read_call_ns: Fact,
@@ -42,6 +41,8 @@ pub struct Costs {
     pub wait_ns: Fact,
     /// A byte read from the device in large requests.
     pub fetch_byte_ns: Fact,
+    /// A device read of a block at a scattered place, with several in flight. A write is assumed to cost the same.
+    pub scattered_ns: Fact,
 }
 
 impl Costs {
@@ -62,6 +63,7 @@ impl Costs {
         // From a file system in memory to a distant server, and from several flash disks to a rotating disk.
         wait_ns: Fact::assumed(2_000.0, 150_000.0, 20e6),
         fetch_byte_ns: Fact::assumed(0.05, 2.0, 20.0),
+        scattered_ns: Fact::assumed(1_000.0, 20_000.0, 10e6),
     };
 
     /// The same with the upper bounds of calls and flushes, and the lower bounds of bytes.
@@ -77,13 +79,20 @@ impl Costs {
     }
 
     fn with(mut self, call: impl Fn(&Fact) -> f64, byte: impl Fn(&Fact) -> f64) -> Self {
-        for cost in [&mut self.write_call_ns, &mut self.flush_ns, &mut self.read_call_ns] {
+        for cost in [
+            &mut self.write_call_ns,
+            &mut self.flush_ns,
+            &mut self.read_call_ns,
+            &mut self.scattered_ns,
+        ] {
             cost.value = call(cost);
         }
         for cost in [
             &mut self.write_byte_ns,
             &mut self.device_byte_ns,
             &mut self.read_byte_ns,
+            &mut self.fill_byte_ns,
+            &mut self.fetch_byte_ns,
         ] {
             cost.value = byte(cost);
         }

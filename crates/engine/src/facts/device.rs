@@ -24,8 +24,17 @@ const LONG_READS: u64 = 7;
 const SHORT_TIME: Duration = Duration::from_millis(5);
 const TIME: Duration = Duration::from_millis(20);
 
+/// A block at a scattered place.
+const PLACE_BYTES: usize = 4 << 10;
+/// How many reads in flight a device usually serves in the time of one, and at most. On a virtual disk it was 5, and 3 on a volume with a
+/// limit of requests.
+const AT_ONCE: f64 = 4.0;
+const AT_ONCE_MOST: f64 = 32.0;
+
 /// By device.
 static MEASURED: KeptFacts<u64, [Fact; 2]> = KeptFacts::nothing();
+/// By device and reads.
+static SCATTERED: KeptFacts<(u64, Reads), [Fact; 2]> = KeptFacts::nothing();
 
 /// Measures reads on the device of a file of this many bytes, and adds their costs to `costs`.
 pub(super) fn measure(path: &Path, bytes: u64, costs: &mut Costs) -> io::Result<()> {
@@ -33,6 +42,45 @@ pub(super) fn measure(path: &Path, bytes: u64, costs: &mut Costs) -> io::Result<
     let device = file.metadata()?.dev();
     [costs.wait_ns, costs.fetch_byte_ns] = MEASURED.get_or(device, || of_file(&file, bytes))?;
     Ok(())
+}
+
+/// How much is read of a file to measure the device.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reads {
+    /// One block, which takes about 0.1 ms on flash.
+    One,
+    /// Three.
+    Few,
+    /// A MiB, too, which takes 1 ms.
+    Long,
+}
+
+/// Measures reads at scattered places of a file of this many bytes, and adds their costs to `costs`.
+pub(crate) fn measure_scattered(path: &Path, bytes: u64, reads: Reads, costs: &mut Costs) -> io::Result<()> {
+    let file = open_direct(path).ok_or(io::ErrorKind::Unsupported)?;
+    let key = (file.metadata()?.dev(), reads);
+    [costs.scattered_ns, costs.fetch_byte_ns] = SCATTERED.get_or(key, || scattered(&file, bytes, reads))?;
+    Ok(())
+}
+
+/// The time of a block at a scattered place, with others in flight, and of a byte.
+fn scattered(file: &File, bytes: u64, reads: Reads) -> io::Result<[Fact; 2]> {
+    let read = |read_bytes: usize| {
+        let last = (bytes / read_bytes as u64).checked_sub(1);
+        let place = fastrand::u64(..=last.ok_or(io::ErrorKind::UnexpectedEof)?);
+        let mut buffer = Buffer::new(read_bytes, MEMORY_ALIGNMENT)?;
+        buffer.fill(0);
+        timed(|| file.read_exact_at(&mut buffer, place * read_bytes as u64))
+    };
+    let alone = (0..if reads == Reads::One { 1 } else { 3 }).map(|_| read(PLACE_BYTES));
+    let alone = spread(alone.collect::<io::Result<_>>()?, |time| time);
+    let place = Fact::between(alone.low / AT_ONCE_MOST, alone.value / AT_ONCE, alone.high);
+    let byte = if reads == Reads::Long && bytes >= LONG_BYTES as u64 {
+        Fact::measured(read(LONG_BYTES)? / LONG_BYTES as f64)
+    } else {
+        Costs::ASSUMED.fetch_byte_ns
+    };
+    Ok([place, byte])
 }
 
 fn of_file(file: &File, bytes: u64) -> io::Result<[Fact; 2]> {
@@ -91,6 +139,14 @@ mod tests {
             );
         }
         assert!(fetch.value > 0.0);
+        for (reads, most_bytes) in [(Reads::One, 4 << 10), (Reads::Few, 12 << 10), (Reads::Long, 1036 << 10)] {
+            let before = read_bytes();
+            let [place, byte] = scattered(&file, bytes as u64, reads).unwrap();
+            assert!(place.is_measured() && place.low <= place.value && place.value <= place.high);
+            assert_eq!(byte.is_measured(), reads == Reads::Long);
+            assert!(read_bytes() - before <= most_bytes);
+            assert!(scattered(&file, 100, reads).is_err(), "too short to tell");
+        }
         assert_eq!(crate::cache::resident(&path).unwrap().part(), Some(0.0));
         let short = directory.path().join("short");
         std::fs::write(&short, vec![1; LONG_BYTES]).unwrap();

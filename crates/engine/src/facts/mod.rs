@@ -31,6 +31,7 @@ use crate::storage::facts::read_ahead_kib;
 
 pub use costs::Costs;
 pub(crate) use costs::costs_in;
+pub(crate) use device::{Reads, measure_scattered};
 pub use file::FileFacts;
 pub(crate) use file::{has_holes, shares_blocks};
 pub use process::{ProcessFacts, prepares_for};

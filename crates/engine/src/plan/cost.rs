@@ -11,8 +11,8 @@
 //!   costs the same for reads and writes;
 //! - for methods that keep several requests in flight, only the first wait counts;
 //! - the kernel's read-ahead waits once for each of its windows, and half of that is hidden;
-//! - a device has one rate, and one latency for sequential requests. Seeking is covered only by
-//!   [`crate::facts::Seeks`], and other processes not at all;
+//! - a device has one rate, and two latencies: of sequential requests, and of scattered ones, several of which are in
+//!   flight. Alternating is covered only by [`crate::facts::Seeks`], and other processes not at all;
 //! - several threads divide the time of memory accesses, but not that of the device;
 //! - for a byte that is written to the page cache and then to the device, both times count.
 
@@ -48,10 +48,12 @@ pub(crate) enum Of {
     Waits,
     /// Bytes read from the device.
     FetchedBytes,
+    /// Requests at scattered places, with several in flight.
+    Scattered,
 }
 
 /// The costs, with their names.
-fn all(costs: &Costs) -> [(&'static str, Unit, Fact); 12] {
+fn all(costs: &Costs) -> [(&'static str, Unit, Fact); 13] {
     use Unit::{Nanoseconds, NanosecondsPerByte};
     [
         ("a read call", Nanoseconds, costs.read_call_ns),
@@ -70,17 +72,22 @@ fn all(costs: &Costs) -> [(&'static str, Unit, Fact); 12] {
         ("opening a file", Nanoseconds, costs.open_ns),
         ("latency of a device read", Nanoseconds, costs.wait_ns),
         ("reading from the device", NanosecondsPerByte, costs.fetch_byte_ns),
+        (
+            "a request at a scattered place, several in flight",
+            Nanoseconds,
+            costs.scattered_ns,
+        ),
     ]
 }
 
 /// The amounts of a method.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Amounts([f64; 12]);
+pub(crate) struct Amounts([f64; 13]);
 
 impl Amounts {
     /// These amounts; all others are 0.
     pub fn of<const N: usize>(amounts: [(Of, f64); N]) -> Self {
-        let mut all = [0.0; 12];
+        let mut all = [0.0; 13];
         for (of, amount) in amounts {
             all[of as usize] += amount;
         }

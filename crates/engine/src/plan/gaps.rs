@@ -119,6 +119,7 @@ impl Gaps {
         Work {
             writes,
             written_bytes,
+            written_block_bytes: written_bytes.max(self.blocks.bytes()),
             reads: reads_first * writes,
             read_bytes: reads_first * written_bytes,
             cut_blocks: (1 - reads_first) * self.cut_blocks.min(self.blocks.count),

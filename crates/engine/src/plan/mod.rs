@@ -51,7 +51,7 @@ pub use read::read;
 pub(crate) use update::by_costs;
 #[doc(hidden)]
 pub use update::{PlanLimits, UpdateFacts, Work, extremes, update};
-pub(crate) use update::{amounts, amounts_of_safety, is_certain, weighs_wear};
+pub(crate) use update::{amounts, amounts_of_safety, expected_ns, is_certain, weighs_wear};
 #[doc(hidden)]
 pub use write::write;
 

@@ -43,6 +43,7 @@ const fn storage(wait_us: f64, fetch_ns: f64, device_ns: f64, flush_us: f64) -> 
             open_ns: about(3_000.0),
             wait_ns: about(wait_us * 1e3),
             fetch_byte_ns: about(fetch_ns),
+            scattered_ns: about(wait_us * 1e3 / 8.0),
         },
         files: [COLD; 2],
         seeks: Some(Seeks {
@@ -337,6 +338,7 @@ fn costs_at(bounds: &Costs, parts: &[f64]) -> Costs {
         open_ns: at(bounds.open_ns),
         wait_ns: at(bounds.wait_ns),
         fetch_byte_ns: at(bounds.fetch_byte_ns),
+        scattered_ns: at(bounds.scattered_ns),
     }
 }
 
@@ -368,7 +370,7 @@ proptest! {
         facts in storages(),
         operation in prop::sample::select(OPERATIONS.to_vec()),
         bytes in 0..GIB,
-        parts in prop::collection::vec(0.0..=1.0, 12),
+        parts in prop::collection::vec(0.0..=1.0, 13),
     ) {
         let plan = plan_of(operation, bytes, &facts);
         prop_assert!(plan.predicted.low <= plan.predicted.value && plan.predicted.value <= plan.predicted.high);

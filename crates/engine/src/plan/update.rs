@@ -76,6 +76,8 @@ pub struct Work {
     pub writes: u64,
     /// Bytes written to the file.
     pub written_bytes: u64,
+    /// Bytes of the blocks of 4 KiB in which bytes are written: a device writes at least these.
+    pub written_block_bytes: u64,
     /// Calls that read gaps.
     pub reads: u64,
     /// Bytes read.
@@ -84,26 +86,31 @@ pub struct Work {
     pub cut_blocks: u64,
 }
 
-/// How many blocks are read at once before writes into the middle of them, by the hint that such writes have.
-const BLOCKS_AT_ONCE: f64 = 8.0;
-
-/// The cost of some work. Each read of data that is not in memory waits for the device, and each direct call does. The
-/// latency of a device read is assumed to be that of a write.
+/// The cost of some work. What is not in memory is read by a hint ahead of the writes, and so are, with direct I/O, all
+/// gaps. An fsync writes back what is not side by side by one request each.
 pub(crate) fn amounts(work: &Work, durability: Durability, absent_part: f64, is_direct: bool) -> Amounts {
     let waiting_part = if is_direct { 1.0 } else { absent_part };
     let direct_writes = if is_direct { work.writes } else { 0 };
-    let flushes = match durability {
-        Durability::WriteThrough | Durability::FdatasyncEach => work.writes,
-        Durability::Fsync => 1 + direct_writes,
-        Durability::None => direct_writes,
+    let (flushes, written_back) = match durability {
+        Durability::WriteThrough | Durability::FdatasyncEach => (work.writes, 0),
+        Durability::Fsync => (1 + direct_writes, work.writes - direct_writes),
+        Durability::None => (direct_writes, 0),
     };
-    let waits = work.reads as f64 + work.cut_blocks as f64 / BLOCKS_AT_ONCE;
+    let written = match durability {
+        Durability::None => (Of::WrittenBytes, work.written_bytes as f64),
+        _ => (Of::DeviceBytes, work.written_block_bytes as f64),
+    };
+    let read_bytes = work.read_bytes as f64;
+    let requests = waiting_part * (work.reads + work.cut_blocks) as f64 + written_back as f64;
     Amounts::of([
         (Of::WriteCalls, work.writes as f64),
-        (bytes_of(durability != Durability::None), work.written_bytes as f64),
+        written,
         (Of::ReadCalls, work.reads as f64),
-        (Of::ReadBytes, work.read_bytes as f64),
-        (Of::Flushes, flushes as f64 + waiting_part * waits),
+        (Of::ReadBytes, read_bytes),
+        (Of::FilledBytes, if is_direct { 0.0 } else { absent_part * read_bytes }),
+        (Of::FetchedBytes, waiting_part * read_bytes),
+        (Of::Scattered, requests),
+        (Of::Flushes, flushes as f64),
     ])
 }
 
@@ -120,12 +127,16 @@ fn bytes_of(at_device: bool) -> Of {
     if at_device { Of::DeviceBytes } else { Of::WrittenBytes }
 }
 
-/// The costs that differ between orders: not the final flush, which takes longest to measure, nor writing the bytes to
-/// the device.
-fn deciding(work: &Work, durability: Durability) -> Amounts {
-    let is_through = durability == Durability::WriteThrough;
-    let decided_by = if is_through { durability } else { Durability::None };
-    amounts(work, decided_by, 0.0, false)
+/// The costs that differ between orders: not the final flush, which takes longest to measure. Before it, a byte is
+/// assumed to be written as fast as it is read from the device.
+fn deciding(work: &Work, durability: Durability, absent_part: f64) -> Amounts {
+    if durability != Durability::Fsync {
+        return amounts(work, durability, absent_part, false);
+    }
+    amounts(work, Durability::None, absent_part, false).and(Amounts::of([
+        (Of::FetchedBytes, work.written_block_bytes as f64),
+        (Of::Scattered, work.writes as f64),
+    ]))
 }
 
 /// The fastest method by the facts, within the limits. If it is the same at every plausible cost, the costs are not
@@ -175,6 +186,12 @@ pub(crate) fn is_certain(gaps: &Gaps, facts: &UpdateFacts, limits: &PlanLimits) 
     let choices = [Costs::ASSUMED.dear_bytes(), Costs::ASSUMED.dear_calls()]
         .map(|costs| Choice::of(gaps, &UpdateFacts { costs, ..*facts }, limits));
     choices[0].order == choices[1].order && !choices.iter().any(|choice| choice.weighs_wear(gaps))
+}
+
+/// The time of the choice by these costs, in nanoseconds.
+pub(crate) fn expected_ns(gaps: &Gaps, facts: &UpdateFacts, limits: &PlanLimits) -> f64 {
+    let work = Choice::of(gaps, facts, limits).work;
+    amounts(&work, limits.durability, facts.absent_part, false).nanoseconds(&facts.costs)
 }
 
 /// Whether the choice by these costs depends on the wear of the device, and so on the whole time.
@@ -254,7 +271,7 @@ impl Choice {
                 let first_bytes = block_bytes.min(gaps.end);
                 let first = first_bytes as f64 * (TOUCH_BYTE_NS + facts.absent_part * ABSENT_BYTE_NS);
                 let whole = amounts(&work, limits.durability, facts.absent_part, false);
-                let [decides, whole] = [deciding(&work, limits.durability), whole]
+                let [decides, whole] = [deciding(&work, limits.durability, facts.absent_part), whole]
                     .map(|amounts| amounts.nanoseconds(&facts.costs) + first);
                 let amplification = work.written_bytes as f64 / gaps.requested_bytes.max(1) as f64;
                 let is_bounded = !exact && limits.amplification_max.is_some_and(|most| amplification > most);
@@ -368,10 +385,12 @@ impl Choice {
             let work = Work {
                 writes,
                 written_bytes: bytes,
+                written_block_bytes: bytes,
                 read_bytes: bytes,
+                cut_blocks: writes,
                 ..Work::default()
             };
-            deciding(&work, limits.durability).nanoseconds(&facts.costs)
+            deciding(&work, limits.durability, facts.absent_part).nanoseconds(&facts.costs)
         };
         let each = of_one(1, 0);
         let worth = each / of_one(0, 1).max(1e-3);

@@ -17,8 +17,6 @@ pub struct UpdateCost {
     pub requested_bytes: u64,
     /// Bytes of the blocks of 4 KiB in which bytes change: a device writes at least these.
     pub changed_block_bytes: u64,
-    /// Bytes of the blocks of 4 KiB in which bytes are written.
-    pub written_block_bytes: u64,
     /// Bytes written for safety: the journal, or at most the copy of the file.
     pub safety_bytes: u64,
     /// The predicted time.
@@ -35,7 +33,7 @@ impl UpdateCost {
     /// The same in blocks: bytes of the blocks that are written, and for safety, for each byte of the blocks that change.
     #[must_use]
     pub fn block_amplification(&self) -> f64 {
-        (self.written_block_bytes + self.safety_bytes) as f64 / self.changed_block_bytes.max(1) as f64
+        (self.work.written_block_bytes + self.safety_bytes) as f64 / self.changed_block_bytes.max(1) as f64
     }
 
     /// Whether it is within the limit on write amplification.
@@ -86,6 +84,7 @@ pub(super) fn counted(
         Ok(())
     })?;
     work.cut_blocks = work.cut_blocks.min(blocks.bytes() / Blocks::BYTES);
+    work.written_block_bytes = blocks.bytes().max(work.written_bytes);
     let options = method.options();
     let is_direct = options.cache() == CachePolicy::Direct;
     let requested_bytes = updates.requested_bytes();
@@ -113,7 +112,6 @@ pub(super) fn counted(
         work,
         requested_bytes,
         changed_block_bytes: updates.gaps.blocks.bytes(),
-        written_block_bytes: blocks.bytes().max(work.written_bytes),
         safety_bytes,
         predicted: amounts.predicted(&facts.costs),
     };

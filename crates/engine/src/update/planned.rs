@@ -5,14 +5,22 @@ use std::io;
 use std::path::Path;
 
 use super::commit::refuse_second;
-use super::cost::{UpdateCost, cost, counted, safety_bytes};
+use super::cost::{UpdateCost, counted, safety_bytes};
 use super::resolved::Updates;
 use crate::error::{Error, Result, full_text};
-use crate::facts::{Costs, FileFacts, costs_in, has_holes, shares_blocks};
+use crate::facts::{Costs, FileFacts, Reads, costs_in, has_holes, measure_scattered, shares_blocks};
 use crate::files::{NameInDirectory, data_ranges, directory_of, open_without_waiting};
 use crate::log;
 use crate::plan::{self, Gaps, Plan, PlanLimits, Safety, UpdateFacts};
 use seekless_method::{CachePolicy, Durability, Method};
+
+/// Fewer updates are planned by one read of the device.
+const FEW_UPDATES: u64 = 64;
+/// Measuring calls takes 1 ms; a long read takes as much, or, on a slow device, as long as some requests. It pays if ten times as much is
+/// expected.
+const CALLS_NS: f64 = 1e6;
+const LONG_REQUESTS: f64 = 40.0;
+const PAYS_FROM: f64 = 10.0;
 
 /// A plan for a batch, and its cost.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,6 +36,8 @@ pub struct UpdatePlan {
 pub struct Look {
     /// Properties of the file, and costs.
     pub facts: UpdateFacts,
+    /// The costs that decide, if they are not all that were measured to predict a time.
+    deciding: Option<Costs>,
     /// Why the costs could not be measured.
     pub doubt: Option<String>,
 }
@@ -41,11 +51,24 @@ impl Look {
     pub fn at(path: &Path, updates: &Updates, limits: &PlanLimits, is_predicted: bool) -> Result<Self> {
         let mut look = Self::assuming(path, limits)?;
         let of_file = of_file(updates, &look.facts, limits)?;
-        if is_predicted || !plan::is_certain(&updates.gaps, &look.facts, &of_file) {
-            look.measure(path, is_predicted || limits.durability == Durability::WriteThrough);
+        if !plan::is_certain(&updates.gaps, &look.facts, &of_file) {
+            let is_few = updates.gaps.pieces < FEW_UPDATES;
+            look.measure_scattered(path, if is_few { Reads::One } else { Reads::Few }, limits);
+            let pays_ns = plan::expected_ns(&updates.gaps, &look.facts, &of_file) / PAYS_FROM;
+            if pays_ns >= CALLS_NS.max(LONG_REQUESTS * look.facts.costs.scattered_ns.value) {
+                look.measure_scattered(path, Reads::Long, limits);
+            }
+            if pays_ns >= CALLS_NS {
+                look.measure(path, limits.durability.is_of_each_call());
+            }
             if !look.is_measured() && plan::weighs_wear(&updates.gaps, &look.facts, &of_file) {
                 look.measure(path, true);
             }
+        }
+        if is_predicted {
+            look.deciding = Some(look.facts.costs);
+            look.measure_scattered(path, Reads::Long, limits);
+            look.measure(path, true);
         }
         Ok(look)
     }
@@ -56,6 +79,7 @@ impl Look {
     /// As for [`Self::assuming`].
     pub fn measured(path: &Path, limits: &PlanLimits) -> Result<Self> {
         let mut look = Self::assuming(path, limits)?;
+        look.measure_scattered(path, Reads::Long, limits);
         look.measure(path, true);
         Ok(look)
     }
@@ -82,7 +106,11 @@ impl Look {
         if limits.safety == Safety::Replace {
             facts.copied_bytes = copied_bytes(path)?;
         }
-        Ok(Self { facts, doubt: None })
+        Ok(Self {
+            facts,
+            deciding: None,
+            doubt: None,
+        })
     }
 
     /// Whether all costs are measured, so that the predicted time is meaningful.
@@ -93,8 +121,25 @@ impl Look {
 
     fn measure(&mut self, path: &Path, with_device: bool) {
         match measured_costs(path, with_device) {
-            Ok(costs) => self.facts.costs = costs,
+            Ok(costs) => {
+                let known = self.facts.costs;
+                self.facts.costs = Costs {
+                    fetch_byte_ns: known.fetch_byte_ns,
+                    scattered_ns: known.scattered_ns,
+                    ..costs
+                };
+            }
             Err(error) => self.doubt = Some(full_text(&error)),
+        }
+    }
+
+    /// Measures requests of the device, if they take time: of data that is not in memory, or for an fsync.
+    fn measure_scattered(&mut self, path: &Path, reads: Reads, limits: &PlanLimits) {
+        let facts = &mut self.facts;
+        if (facts.absent_part > 0.0 || limits.durability == Durability::Fsync)
+            && let Err(error) = measure_scattered(path, facts.file_bytes, reads, &mut facts.costs)
+        {
+            log::debug!(path = %path.display(), %error, "the latency of the device is assumed");
         }
     }
 
@@ -103,7 +148,9 @@ impl Look {
     /// # Errors
     /// As for [`Updates::visit`].
     pub fn plan(&self, updates: &Updates, limits: &PlanLimits) -> Result<UpdatePlan> {
-        followed(updates, &self.facts, limits, plan::update)
+        let costs = self.deciding.unwrap_or(self.facts.costs);
+        let deciding = UpdateFacts { costs, ..self.facts };
+        followed(updates, &self.facts, &deciding, limits, plan::update)
     }
 
     /// The cost of a named method.
@@ -124,19 +171,23 @@ impl Look {
     }
 }
 
-/// A plan with the cost of its exact writes.
+/// A plan by the facts that decide, with the cost of its exact writes by all facts.
 fn followed(
     updates: &Updates,
     facts: &UpdateFacts,
+    deciding: &UpdateFacts,
     limits: &PlanLimits,
     by: fn(&Gaps, &UpdateFacts, &PlanLimits) -> Plan,
 ) -> Result<UpdatePlan> {
-    let mut plan = by(&updates.gaps, facts, &of_file(updates, facts, limits)?);
-    let mut planned = cost(updates, facts, &plan.method, limits.safety)?;
+    let mut plan = by(&updates.gaps, deciding, &of_file(updates, facts, limits)?);
+    let (mut planned, mut amounts) = counted(updates, facts, &plan.method, limits.safety)?;
     if !planned.is_within(limits) && plan.method != plan.otherwise {
         plan.method = plan.otherwise;
-        planned = cost(updates, facts, &plan.method, limits.safety)?;
+        (planned, amounts) = counted(updates, facts, &plan.method, limits.safety)?;
     }
+    // After the part in the page cache.
+    plan.facts.truncate(1);
+    plan.facts.extend(amounts.facts(&facts.costs));
     if plan.method.options().cache() == CachePolicy::Direct {
         plan.why += "; the page cache is bypassed, because it holds hardly any of the file";
     }

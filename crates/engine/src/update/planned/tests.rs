@@ -2,10 +2,12 @@
 
 mod predicted;
 
+use std::time::Duration;
+
 use super::*;
 use crate::facts::{Costs, Fact};
 use crate::plan::by_costs;
-use crate::update::{Batch, naive};
+use crate::update::{Batch, cost, naive};
 use seekless_method::UpdateOrder;
 
 /// Roughly those of a virtual disk with ext4, written through.
@@ -39,14 +41,14 @@ const fn exactly(value: f64) -> Fact {
 
 /// The plan by these costs, and what it will cost.
 fn by(updates: &Updates, facts: &UpdateFacts, limits: &PlanLimits) -> UpdatePlan {
-    followed(updates, facts, limits, by_costs).unwrap()
+    followed(updates, facts, facts, limits, by_costs).unwrap()
 }
 
 /// The plan, if it is the same at any costs.
 fn certain(updates: &Updates, facts: &UpdateFacts, limits: &PlanLimits) -> Option<UpdatePlan> {
     let of_file = of_file(updates, facts, limits).unwrap();
     let is_certain = plan::is_certain(&updates.gaps, facts, &of_file);
-    is_certain.then(|| followed(updates, facts, limits, plan::update).unwrap())
+    is_certain.then(|| followed(updates, facts, facts, limits, plan::update).unwrap())
 }
 
 fn every(step: u64, count: u64) -> Updates {
@@ -185,6 +187,38 @@ fn the_page_cache_is_passed_by_where_it_is_empty_and_the_end_is_not_touched() {
 }
 
 #[test]
+fn updates_that_wait_for_a_slow_device_are_joined_and_those_in_memory_are_not() {
+    // Of a disk whose head moves for 5 ms and reads 100 MB/s.
+    let costs = Costs {
+        scattered_ns: exactly(5e6),
+        fetch_byte_ns: exactly(10.0),
+        ..COSTS
+    };
+    let order = |costs, absent_part, durability| {
+        let facts = UpdateFacts {
+            costs,
+            absent_part,
+            ..FACTS
+        };
+        let limits = PlanLimits { durability, ..THROUGH };
+        let plan = by(&every(40_000, 100), &facts, &limits).plan;
+        (plan.method.options().update_order(), plan.predicted.value)
+    };
+    let apart = UpdateOrder::Coalesce(0);
+    let (in_memory, _) = order(costs, 0.0, Durability::None);
+    let (written_back, _) = order(costs, 0.0, Durability::Fsync);
+    let (cold, predicted) = order(costs, 1.0, Durability::None);
+    assert_eq!(in_memory, apart);
+    assert!(written_back != apart && cold != apart, "{written_back:?} {cold:?}");
+    assert!(
+        predicted < Duration::from_millis(100),
+        "100 waits would take 500 ms: {predicted:?}"
+    );
+    let (on_flash, _) = order(COSTS, 1.0, Durability::None);
+    assert_eq!(on_flash, apart);
+}
+
+#[test]
 fn the_reason_tells_what_decided() {
     let cheap = FACTS;
     let slow_reads = UpdateFacts {
@@ -204,13 +238,13 @@ fn the_reason_tells_what_decided() {
             every(400, 100),
             cheap,
             None,
-            "as much as 1667 bytes of a gap, so updates up to the method's gap apart share a write",
+            "as much as 6875 bytes of a gap, so updates up to the method's gap apart share a write",
         ),
         (
             every(40_000, 100),
             cheap,
             None,
-            "as much as 1667 bytes of a gap, so no gap is written",
+            "as much as 6875 bytes of a gap, so no gap is written",
         ),
         (
             every(400, 100),
@@ -318,7 +352,7 @@ fn wear_is_counted_in_blocks() {
     for (method, blocks) in [("update/sync", 20), ("update/sync,order=rewrite", 977)] {
         let cost = cost(&updates, &FACTS, &Method::known(method), Safety::InPlace).unwrap();
         assert_eq!(cost.changed_block_bytes, 20 * 4096, "{method}");
-        assert_eq!(cost.written_block_bytes, blocks * 4096, "{method}");
+        assert_eq!(cost.work.written_block_bytes, blocks * 4096, "{method}");
         assert!(
             (cost.block_amplification() - blocks as f64 / 20.0).abs() < 1e-9,
             "{method}"
