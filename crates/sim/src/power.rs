@@ -5,10 +5,12 @@
 //!
 //! Not here: when the power goes ([`faults`](crate::faults)).
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use fastrand::Rng;
 use serde::{Deserialize, Serialize};
+
+use crate::ranges::ByteRanges;
 
 /// What becomes of the writes in the drive's cache when the power goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,13 +54,19 @@ pub struct WriteBack {
     pub bytes: Vec<u8>,
 }
 
+impl WriteBack {
+    fn end_bytes(&self) -> u64 {
+        self.offset_bytes + self.bytes.len() as u64
+    }
+}
+
 /// The writes that a drive has in its cache, from the oldest to the newest, each as the bytes that it replaced.
 #[derive(Debug)]
 pub struct WriteCache {
     replaced: VecDeque<WriteBack>,
     replaced_bytes: u64,
     most_bytes: u64,
-    sector_bytes: usize,
+    sector_bytes: u64,
 }
 
 impl WriteCache {
@@ -69,7 +77,7 @@ impl WriteCache {
             replaced: VecDeque::new(),
             replaced_bytes: 0,
             most_bytes,
-            sector_bytes: sector_bytes as usize,
+            sector_bytes: sector_bytes.into(),
         }
     }
 
@@ -109,7 +117,7 @@ impl WriteCache {
         self.replaced_bytes
     }
 
-    /// The power goes: what must be written to the medium, in the order of addresses. What is random follows from `seed`, and so
+    /// The power goes: what must be written to the medium, in this order. What is random follows from `seed`, and so
     /// does the loss where none is given.
     #[must_use]
     pub fn cut(&self, loss: Option<PowerLoss>, seed: u64) -> Vec<WriteBack> {
@@ -146,38 +154,35 @@ impl WriteCache {
         })
     }
 
-    /// What must be written to the medium where it has only those sectors of writes for which `is_kept(write, sector)`, where
-    /// sectors count from the write's first.
+    /// What must be written to the medium, in this order, where it has only those sectors of writes for which
+    /// `is_kept(write, sector)`, where sectors count from the write's first.
     ///
-    /// The newest write that is kept decides about a sector: what older ones replaced there is of no account.
+    /// From the newest write to the oldest: what one replaced comes back, unless a newer one that is kept lies over it. Writes need
+    /// not begin where sectors do, and one may hold parts of several.
     fn undo(&self, mut is_kept: impl FnMut(usize, usize) -> bool) -> Vec<WriteBack> {
-        // `None` where what is there now, or what a newer write replaced, stays.
-        let mut sectors: BTreeMap<u64, SectorFate<'_>> = BTreeMap::new();
+        let mut open = ByteRanges::default();
+        open.insert(0, u64::MAX);
+        let mut backs: Vec<WriteBack> = Vec::new();
         for (write, replaced) in self.replaced.iter().enumerate().rev() {
-            for (sector, bytes) in replaced.bytes.chunks(self.sector_bytes).enumerate() {
-                let address = replaced.offset_bytes + (sector * self.sector_bytes) as u64;
-                let fate = sectors.entry(address).or_default();
-                if fate.is_settled {
+            let (start, end) = (replaced.offset_bytes, replaced.end_bytes());
+            let first = start / self.sector_bytes;
+            for sector in first..end.div_ceil(self.sector_bytes) {
+                let (from, to) = (sector * self.sector_bytes, (sector + 1) * self.sector_bytes);
+                let (from, to) = (from.max(start), to.min(end));
+                if is_kept(write, (sector - first) as usize) {
+                    open.remove(from, to);
                     continue;
                 }
-                if is_kept(write, sector) {
-                    fate.is_settled = true;
-                } else {
-                    fate.back = Some(bytes);
+                for (from, to) in open.within(from, to) {
+                    let bytes = &replaced.bytes[(from - start) as usize..(to - start) as usize];
+                    match backs.last_mut().filter(|last| last.end_bytes() == from) {
+                        Some(last) => last.bytes.extend_from_slice(bytes),
+                        None => backs.push(WriteBack {
+                            offset_bytes: from,
+                            bytes: bytes.to_vec(),
+                        }),
+                    }
                 }
-            }
-        }
-        let mut backs: Vec<WriteBack> = Vec::new();
-        for (offset_bytes, fate) in sectors {
-            let Some(bytes) = fate.back else { continue };
-            match backs.last_mut() {
-                Some(last) if last.offset_bytes + last.bytes.len() as u64 == offset_bytes => {
-                    last.bytes.extend_from_slice(bytes);
-                }
-                _ => backs.push(WriteBack {
-                    offset_bytes,
-                    bytes: bytes.to_vec(),
-                }),
             }
         }
         backs
@@ -192,15 +197,6 @@ enum KeptSectors {
     Drawn,
 }
 
-/// What becomes of a sector.
-#[derive(Default)]
-struct SectorFate<'a> {
-    /// A write that is kept is found: older ones change nothing.
-    is_settled: bool,
-    /// What the oldest of the newer writes replaced.
-    back: Option<&'a [u8]>,
-}
-
 #[cfg(test)]
 mod tests {
     use std::convert::Infallible;
@@ -209,148 +205,144 @@ mod tests {
 
     use super::*;
 
-    const SECTORS: usize = 16;
+    const BYTES: usize = 64;
     const SECTOR: usize = 4;
 
-    /// A medium that keeps all versions of each sector, with the number of the write that made it.
+    /// All that was written, one after another, and where the last flush was.
     #[derive(Debug)]
-    struct Versions {
+    struct Written {
         medium: Vec<u8>,
         cache: WriteCache,
-        /// Since the last flush; the first one is durable.
-        sectors: Vec<Vec<(Option<usize>, u8)>>,
-        writes: Vec<(usize, usize)>,
+        writes: Vec<(usize, usize, u8)>,
+        flushed: usize,
     }
 
-    impl Versions {
+    impl Written {
         fn new(most_bytes: u64) -> Self {
             Self {
-                medium: vec![0; SECTORS * SECTOR],
+                medium: vec![0; BYTES],
                 cache: WriteCache::new(most_bytes, SECTOR as u32),
-                sectors: vec![vec![(None, 0)]; SECTORS],
                 writes: Vec::new(),
+                flushed: 0,
             }
         }
 
-        fn write(&mut self, first: usize, count: usize, value: u8) {
-            let range = first * SECTOR..(first + count) * SECTOR;
+        fn write(&mut self, start: usize, length: usize, value: u8) {
+            let range = start..start + length;
             let read = |bytes: &mut [u8]| {
                 bytes.copy_from_slice(&self.medium[range.clone()]);
                 Ok::<_, Infallible>(())
             };
-            let (offset, length) = (range.start as u64, range.len() as u64);
-            self.cache.record(offset, length, read).unwrap();
+            self.cache.record(start as u64, length as u64, read).unwrap();
             self.medium[range].fill(value);
-            let number = self.writes.len();
-            self.writes.push((first, count));
-            for sector in first..first + count {
-                self.sectors[sector].push((Some(number), value));
-            }
+            self.writes.push((start, length, value));
         }
 
         fn flush(&mut self) {
             self.cache.flush();
-            for versions in &mut self.sectors {
-                versions.drain(..versions.len() - 1);
-                versions[0].0 = None;
-            }
-            self.writes.clear();
-        }
-
-        /// The writes that the cache forgot, because it was full.
-        fn durable(&self) -> usize {
-            self.writes.len() - self.cache.replaced.len()
+            self.flushed = self.writes.len();
         }
 
         fn after(&self, backs: &[WriteBack]) -> Vec<u8> {
             let mut medium = self.medium.clone();
             for back in backs {
-                let start = back.offset_bytes as usize;
-                medium[start..start + back.bytes.len()].copy_from_slice(&back.bytes);
+                medium[back.offset_bytes as usize..back.end_bytes() as usize].copy_from_slice(&back.bytes);
             }
             medium
-                .chunks(SECTOR)
-                .map(|sector| {
-                    assert!(sector.iter().all(|byte| *byte == sector[0]), "a torn sector");
-                    sector[0]
-                })
-                .collect()
         }
 
-        /// The value of each sector where only some sectors of some writes are kept.
+        /// The oracle: all writes again, in order, but for the sectors that are not kept. What a full cache forgot is kept.
         fn expected(&self, is_kept: impl Fn(usize, usize) -> bool) -> Vec<u8> {
-            let value = |(sector, versions): (usize, &Vec<(Option<usize>, u8)>)| {
-                let is_there = |write: &Option<usize>| {
-                    write.is_none_or(|write| {
-                        write < self.durable() || is_kept(write - self.durable(), sector - self.writes[write].0)
-                    })
-                };
-                versions.iter().rev().find(|(write, _)| is_there(write)).unwrap().1
-            };
-            self.sectors.iter().enumerate().map(value).collect()
+            let durable = self.writes.len() - self.cache.replaced.len();
+            assert!(durable >= self.flushed);
+            let mut medium = vec![0; BYTES];
+            for (number, (start, length, value)) in self.writes.iter().enumerate() {
+                for byte in *start..start + length {
+                    if number < durable || is_kept(number - durable, byte / SECTOR - start / SECTOR) {
+                        medium[byte] = *value;
+                    }
+                }
+            }
+            medium
         }
     }
 
-    fn versions() -> impl Strategy<Value = Versions> {
-        let write = (0..SECTORS, 1..=6_usize, 0..=20_u8);
+    /// Writes that begin and end anywhere, and flushes.
+    fn written() -> impl Strategy<Value = Written> {
+        let write = (0..BYTES, 1..=24_usize, 0..=20_u8);
         (prop::collection::vec(write, 0..24), 0..200_u64).prop_map(|(writes, most_bytes)| {
-            let mut versions = Versions::new(most_bytes);
-            for (value, (first, count, flush)) in (1..).zip(writes) {
-                versions.write(first, count.min(SECTORS - first), value);
+            let mut written = Written::new(most_bytes);
+            for (value, (start, length, flush)) in (1..).zip(writes) {
+                written.write(start, length.min(BYTES - start), value);
                 if flush == 0 {
-                    versions.flush();
+                    written.flush();
                 }
             }
-            versions
+            written
         })
     }
 
     proptest! {
         #[test]
-        fn a_sector_holds_the_newest_write_of_it_that_is_kept(versions in versions(), kept in any::<u64>()) {
+        fn a_byte_holds_the_newest_write_of_it_that_is_kept(written in written(), kept in any::<u64>()) {
             let is_kept = |write: usize, sector: usize| kept.rotate_right((7 * write + sector) as u32) & 1 == 1;
-            prop_assert_eq!(versions.after(&versions.cache.undo(is_kept)), versions.expected(is_kept));
+            prop_assert_eq!(written.after(&written.cache.undo(is_kept)), written.expected(is_kept));
         }
 
         #[test]
-        fn what_was_flushed_is_kept_and_nothing_comes_from_nowhere(versions in versions(), seed in any::<u64>(), loss in 0..5_usize) {
+        fn what_was_flushed_is_kept_and_a_loss_is_what_its_name_says(written in written(), seed in any::<u64>(), loss in 0..5_usize) {
             let loss = PowerLoss::ALL.get(loss).copied();
-            let backs = versions.cache.cut(loss, seed);
-            prop_assert_eq!(&backs, &versions.cache.cut(loss, seed));
-            let after = versions.after(&backs);
-            for (value, known) in after.iter().zip(&versions.sectors) {
-                prop_assert!(known.iter().any(|(_, known)| known == value));
-            }
+            let backs = written.cache.cut(loss, seed);
+            prop_assert_eq!(&backs, &written.cache.cut(loss, seed));
+            let after = written.after(&backs);
+            let is_between = |before: &[u8], behind: &[u8]| {
+                after.iter().zip(before.iter().zip(behind)).all(|(value, (before, behind))| value == before || value == behind)
+            };
             match loss {
-                Some(PowerLoss::Lost) => prop_assert_eq!(after, versions.expected(|_, _| false)),
-                Some(PowerLoss::Kept) => prop_assert_eq!(after, versions.expected(|_, _| true)),
+                Some(PowerLoss::Lost) => prop_assert_eq!(after, written.expected(|_, _| false)),
+                Some(PowerLoss::Kept) => prop_assert_eq!(after, written.medium),
                 Some(PowerLoss::Torn) => {
-                    let count = versions.cache.replaced.len();
-                    // Between the states before and after one of the writes.
-                    let is_between = |whole: usize| {
-                        let before = versions.expected(|write, _| write < whole);
-                        let behind = versions.expected(|write, _| write <= whole);
-                        after.iter().zip(before.iter().zip(&behind)).all(|(value, (before, behind))| value == before || value == behind)
-                    };
-                    prop_assert!((0..=count).any(is_between));
+                    let is_torn = |whole: usize| is_between(&written.expected(|write, _| write < whole), &written.expected(|write, _| write <= whole));
+                    prop_assert!((0..=written.cache.replaced.len()).any(is_torn));
                 }
-                _ => {}
+                _ => for (at, value) in after.iter().enumerate() {
+                    // Nothing comes from nowhere.
+                    let holds = |write: &(usize, usize, u8)| (write.0..write.0 + write.1).contains(&at) && write.2 == *value;
+                    prop_assert!(written.expected(|_, _| false)[at] == *value || written.writes[written.flushed..].iter().any(holds));
+                },
             }
         }
 
         #[test]
-        fn the_cache_holds_no_more_than_it_can(versions in versions()) {
-            prop_assert!(versions.cache.bytes() <= versions.cache.most_bytes);
+        fn the_cache_holds_no_more_than_it_can(written in written()) {
+            prop_assert!(written.cache.bytes() <= written.cache.most_bytes);
+        }
+    }
+
+    #[test]
+    fn a_unit_is_written_as_a_whole_whatever_was_written_into_it_before() {
+        let mut written = Written::new(1000);
+        written.write(1, 1, 1);
+        written.write(0, 4, 2);
+        for (seed, loss) in (0..400).zip(PowerLoss::ALL.into_iter().cycle()) {
+            let after = written.after(&written.cache.cut(Some(loss), seed));
+            assert!(
+                [[0; 4], [0, 1, 0, 0], [2; 4]]
+                    .iter()
+                    .any(|known| after[..4] == known[..]),
+                "{after:?}"
+            );
         }
     }
 
     #[test]
     fn seeds_draw_every_loss_and_tear_writes() {
-        let mut versions = Versions::new(1000);
-        versions.write(0, 4, 1);
-        versions.write(2, 4, 2);
+        let mut written = Written::new(1000);
+        written.write(0, 16, 1);
+        written.write(8, 16, 2);
         let seen: std::collections::BTreeSet<_> = (0..1000)
-            .map(|seed| versions.after(&versions.cache.cut(None, seed))[..6].to_vec())
+            .map(|seed| written.after(&written.cache.cut(None, seed)))
+            .map(|medium| medium[..24].iter().copied().step_by(SECTOR).collect::<Vec<_>>())
             .collect();
         for medium in [
             [0, 0, 0, 0, 0, 0],
@@ -365,8 +357,8 @@ mod tests {
 
     #[test]
     fn a_drive_without_a_cache_loses_nothing_that_it_answered() {
-        let mut versions = Versions::new(0);
-        versions.write(0, 4, 1);
-        assert!(versions.cache.cut(Some(PowerLoss::Lost), 0).is_empty());
+        let mut written = Written::new(0);
+        written.write(0, 4, 1);
+        assert!(written.cache.cut(Some(PowerLoss::Lost), 0).is_empty());
     }
 }

@@ -44,15 +44,18 @@ impl ByteRanges {
         start >= end || self.ends.range(..=start).next_back().is_some_and(|(_, &to)| to >= end)
     }
 
-    /// How many bytes of `start..end` are in it.
-    pub fn overlap_bytes(&self, start: u64, end: u64) -> u64 {
+    /// The parts of `start..end` that are in it, in order.
+    pub fn within(&self, start: u64, end: u64) -> impl Iterator<Item = (u64, u64)> {
         let before = self.ends.range(..start).next_back();
         let within = self.ends.range(start..end.max(start));
-        before
-            .into_iter()
-            .chain(within)
-            .map(|(&from, &to)| to.min(end).saturating_sub(from.max(start)))
-            .sum()
+        let parts = before.into_iter().chain(within);
+        let parts = parts.map(move |(&from, &to)| (from.max(start), to.min(end)));
+        parts.filter(|(from, to)| from < to)
+    }
+
+    /// How many bytes of `start..end` are in it.
+    pub fn overlap_bytes(&self, start: u64, end: u64) -> u64 {
+        self.within(start, end).map(|(from, to)| to - from).sum()
     }
 
     /// The first range that ends after `at`, or the first of all.
@@ -102,6 +105,8 @@ mod tests {
             prop_assert_eq!(ranges.next_from(at).map(|(start, _)| start), expected.copied());
             for length in 0..10 {
                 prop_assert_eq!(ranges.overlap_bytes(at, at + length), bytes.range(at..at + length).count() as u64);
+                let within: Vec<_> = ranges.within(at, at + length).flat_map(|(from, to)| from..to).collect();
+                prop_assert_eq!(within, bytes.range(at..at + length).copied().collect::<Vec<_>>());
                 prop_assert_eq!(ranges.covers(at, at + length), (at..at + length).all(|byte| bytes.contains(&byte)));
             }
         }
