@@ -4,7 +4,7 @@
 //! decides which of the waiting requests is served when it becomes free, and not before, so that a later one may overtake.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
@@ -42,7 +42,7 @@ pub struct DriveCounters {
 pub struct Drive {
     state: State,
     /// Requests for which the head must move, as they came.
-    waiting: Vec<Waiting>,
+    waiting: VecDeque<Waiting>,
     /// The number of the one that the head serves.
     at_head: Option<u64>,
     serving: BinaryHeap<Reverse<Completion>>,
@@ -77,7 +77,7 @@ impl Drive {
                 DiskMechanism::Flash(flash) => State::Flash(Box::new(FlashState::new(flash, cache_bytes, size_bytes))),
                 DiskMechanism::Volume(volume) => State::Volume(volume, VolumeState::new(volume)),
             },
-            waiting: Vec::new(),
+            waiting: VecDeque::new(),
             at_head: None,
             serving: BinaryHeap::new(),
             counters: DriveCounters::default(),
@@ -90,7 +90,7 @@ impl Drive {
         self.count(&request, now_ns);
         let without_head = match &mut self.state {
             State::Null => Some(now_ns),
-            State::Disk(disk) if disk.has_no_queue() => None,
+            State::Disk(disk) if disk.queue_depth() == 1 => None,
             State::Disk(disk) => disk.without_head(&request, now_ns),
             State::Flash(flash) => Some(flash.serve(&request, now_ns)),
             State::Volume(volume, state) => Some(state.serve(volume, &request, now_ns)),
@@ -98,7 +98,7 @@ impl Drive {
         if let Some(at_ns) = without_head {
             self.serving.push(Reverse(Completion { at_ns, id }));
         } else {
-            self.waiting.push(Waiting {
+            self.waiting.push_back(Waiting {
                 id,
                 request,
                 arrived_ns: now_ns,
@@ -139,14 +139,17 @@ impl Drive {
     /// Lets the head serve one of those that wait at `now_ns`, if it is free.
     fn start_next(&mut self, now_ns: u64) {
         let State::Disk(disk) = &mut self.state else { return };
-        let (None, Some(first)) = (self.at_head, self.waiting.first()) else {
+        let (None, Some(first)) = (self.at_head, self.waiting.front()) else {
             return;
         };
         // In real time, a completion may be taken late: what arrived after it could not be chosen then.
         let now_ns = now_ns.max(first.arrived_ns);
-        let arrived = self.waiting.iter().take_while(|waiting| waiting.arrived_ns <= now_ns);
+        let queued = self.waiting.iter().take(disk.queue_depth());
+        let arrived = queued.take_while(|waiting| waiting.arrived_ns <= now_ns);
         let choice: Vec<_> = arrived.map(|waiting| (waiting.request, waiting.arrived_ns)).collect();
-        let next = self.waiting.remove(disk.choose(&choice, now_ns));
+        let Some(next) = self.waiting.remove(disk.choose(&choice, now_ns)) else {
+            return;
+        };
         let at_ns = disk.serve(&next.request, now_ns);
         self.at_head = Some(next.id);
         self.serving.push(Reverse(Completion { at_ns, id: next.id }));

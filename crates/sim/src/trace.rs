@@ -9,6 +9,17 @@ use crate::request::{BlockRequest, RequestKind};
 
 /// What the first line of a trace says.
 pub const TRACE_HEADER: &str = "# seekless trace 1: arrived (ns), kind, offset (bytes), length (bytes), completed (ns)";
+/// How that begins in every version.
+pub const TRACE_BEGINS: &str = "# seekless trace ";
+/// What the last line of a recorded trace says, if all requests are in it.
+pub const TRACE_END: &str = "# end of the trace";
+
+/// A request cannot end past this byte (1 PiB), which is more than any disk has.
+const ADDRESS_MAX: u64 = 1 << 50;
+/// No request reads or writes more.
+const LENGTH_MAX: u64 = 1 << 30;
+/// No time is later (36 years): times can be added up.
+const TIME_MAX: u64 = 1 << 60;
 
 /// A request, and when it came and was done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,9 +60,12 @@ pub enum LineProblem {
     /// Not one of the kinds.
     #[error("not a kind of request: {0:?}; expected read, write, flush or discard")]
     Kind(String),
-    /// It completed before it arrived, or ends past the largest address.
-    #[error("impossible: it completes before it arrives, or ends past 2^63")]
-    Impossible,
+    /// No disk can be asked for this.
+    #[error("impossible: {0}")]
+    Impossible(&'static str),
+    /// The end of the line is missing.
+    #[error("cut off: it has no newline at its end, so more may be missing")]
+    CutOff,
 }
 
 impl RequestKind {
@@ -85,17 +99,18 @@ impl fmt::Display for TracedRequest {
 }
 
 /// The requests of a trace, in the order of their arrival.
-pub fn read_trace(source: impl BufRead) -> Result<Vec<TracedRequest>, TraceError> {
+pub fn read_trace(mut source: impl BufRead) -> Result<Vec<TracedRequest>, TraceError> {
     let mut requests = Vec::new();
-    for (index, line) in source.lines().enumerate() {
-        let line = line?;
-        if line.trim().is_empty() || line.starts_with('#') {
-            continue;
-        }
-        requests.push(parse(&line).map_err(|problem| TraceError::Line {
-            line: index + 1,
-            problem,
-        })?);
+    let (mut text, mut line) = (String::new(), 0);
+    while source.read_line(&mut text)? > 0 {
+        line += 1;
+        let parsed = match text.strip_suffix('\n') {
+            None => Err(LineProblem::CutOff),
+            Some(text) if text.trim().is_empty() || text.starts_with('#') => Ok(None),
+            Some(text) => parse(text).map(Some),
+        };
+        requests.extend(parsed.map_err(|problem| TraceError::Line { line, problem })?);
+        text.clear();
     }
     requests.sort_by_key(|traced| traced.arrived_ns);
     Ok(requests)
@@ -117,14 +132,25 @@ fn parse(line: &str) -> Result<TracedRequest, LineProblem> {
             length_bytes: number(length)?,
         },
     };
-    let end = traced.request.offset_bytes.checked_add(traced.request.length_bytes);
-    let in_order = traced
-        .completed_ns
-        .is_none_or(|completed_ns| completed_ns >= traced.arrived_ns);
-    if !in_order || end.is_none_or(|end| end > i64::MAX as u64) {
-        return Err(LineProblem::Impossible);
+    let BlockRequest {
+        kind,
+        offset_bytes,
+        length_bytes,
+    } = traced.request;
+    let moves = matches!(kind, RequestKind::Read | RequestKind::Write);
+    let completed_ns = traced.completed_ns.unwrap_or(traced.arrived_ns);
+    let end = offset_bytes.checked_add(length_bytes);
+    let problems = [
+        (completed_ns < traced.arrived_ns, "it completes before it arrives"),
+        (completed_ns > TIME_MAX, "its time is past 2^60 ns"),
+        (end.is_none_or(|end| end > ADDRESS_MAX), "it ends past 1 PiB"),
+        (moves && length_bytes > LENGTH_MAX, "it has more than 1 GiB"),
+        (kind != RequestKind::Flush && length_bytes == 0, "it has no bytes"),
+    ];
+    match problems.into_iter().find(|(is_so, _)| *is_so) {
+        None => Ok(traced),
+        Some((_, problem)) => Err(LineProblem::Impossible(problem)),
     }
-    Ok(traced)
 }
 
 #[cfg(test)]
@@ -135,7 +161,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_trace_is_read_as_it_was_written(rows in proptest::collection::vec((any::<u32>(), 0..4_usize, any::<u32>(), any::<u32>(), proptest::option::of(any::<u32>())), 0..20)) {
+        fn a_trace_is_read_as_it_was_written(rows in proptest::collection::vec((any::<u32>(), 0..4_usize, any::<u32>(), 1..=1_u32 << 30, proptest::option::of(any::<u32>())), 0..20)) {
             let mut traced: Vec<_> = rows.into_iter().map(|(arrived, kind, offset, length, took)| TracedRequest {
                 arrived_ns: arrived.into(),
                 completed_ns: took.map(|took| u64::from(arrived) + u64::from(took)),
@@ -155,13 +181,23 @@ mod tests {
             "line 2: expected ARRIVED KIND OFFSET LENGTH [COMPLETED], found 3 fields"
         );
         assert_eq!(
-            error("0 trim 0 0"),
+            error("0 trim 0 0\n"),
             "line 1: not a kind of request: \"trim\"; expected read, write, flush or discard"
         );
-        assert_eq!(error("0 read -4 0"), "line 1: not a whole number: \"-4\"");
+        assert_eq!(error("0 read -4 0\n"), "line 1: not a whole number: \"-4\"");
         assert_eq!(
-            error("9 read 0 0 8"),
-            "line 1: impossible: it completes before it arrives, or ends past 2^63"
+            error("# a\n0 read 0 4096 5"),
+            "line 2: cut off: it has no newline at its end, so more may be missing"
         );
+        for (line, problem) in [
+            ("9 read 0 512 8", "it completes before it arrives"),
+            ("18446744073709551615 read 0 512", "its time is past 2^60 ns"),
+            ("0 write 0 1000000000000000000 0", "it ends past 1 PiB"),
+            ("0 discard 1 18446744073709551615", "it ends past 1 PiB"),
+            ("0 read 0 1073741825 5", "it has more than 1 GiB"),
+            ("0 write 0 0 0", "it has no bytes"),
+        ] {
+            assert_eq!(error(&format!("{line}\n")), format!("line 1: impossible: {problem}"));
+        }
     }
 }

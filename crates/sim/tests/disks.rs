@@ -247,6 +247,23 @@ fn a_queue_makes_random_reads_faster_and_never_slower_than_their_order() {
 }
 
 #[test]
+fn a_list_that_no_program_would_ask_for_ends_soon_on_every_model() {
+    let all_at_once = at_random(RequestKind::Read, 1 << 36, 50_000, 1);
+    let strange = [
+        request(RequestKind::Write, 0, 0),
+        request(RequestKind::Read, 0, 1 << 30),
+        request(RequestKind::Write, (1 << 50) - (1 << 30), 1 << 30),
+        request(RequestKind::Discard, 0, 1 << 50),
+        request(RequestKind::Flush, 0, 0),
+    ];
+    let requests: Vec<_> = all_at_once.chain(strange).collect();
+    for model in MODELS.iter() {
+        let depth = requests.len();
+        closed_loop(&mut Drive::new(model, 0, 1), requests.iter().copied(), depth);
+    }
+}
+
+#[test]
 fn a_request_that_others_overtake_is_served_at_last() {
     let mut drive = Drive::new(named("hdd-nas"), 0, 1);
     let near = |id: u64| read((1 << 42) + (id * 7919 % 512) * MIB, 4096);

@@ -130,10 +130,10 @@ impl DiskState {
         self.seeks
     }
 
-    /// Whether it serves requests strictly as they come.
+    /// How many requests it chooses from; 1: it serves them strictly as they come.
     #[must_use]
-    pub fn has_no_queue(&self) -> bool {
-        self.disk.queue_depth == 1
+    pub fn queue_depth(&self) -> usize {
+        self.disk.queue_depth as usize
     }
 
     /// When a request that arrives at `now_ns` completes, if the head need not move for it.
@@ -177,7 +177,7 @@ impl DiskState {
         if before_flush <= 1 || now_ns.saturating_sub(waiting[0].1) > PATIENCE_NS {
             return 0;
         }
-        (0..before_flush.min(self.disk.queue_depth as usize))
+        (0..before_flush)
             .min_by_key(|index| self.reach_ns(waiting[*index].0.offset_bytes, now_ns.max(self.free_ns)))
             .unwrap_or(0)
     }
@@ -358,7 +358,8 @@ impl DiskState {
         let average = (disk.average_seek_ns - disk.track_seek_ns) as f64;
         let full = (disk.full_seek_ns - disk.track_seek_ns) as f64;
         let by_root = (average - full * third) / (third.sqrt() - third);
-        let distance = distance_bytes as f64 / self.capacity_bytes as f64;
+        // A list for a larger disk may go past the end.
+        let distance = (distance_bytes as f64 / self.capacity_bytes as f64).min(1.0);
         let travel = Duration::from_secs_f64((by_root * distance.sqrt() + (full - by_root) * distance) / 1e9);
         disk.track_seek_ns + travel.as_nanos() as u64
     }

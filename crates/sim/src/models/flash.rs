@@ -134,7 +134,8 @@ impl FlashState {
             RequestKind::Write => self.write(request, now_ns + flash.write_command_ns),
             RequestKind::Flush => self.programmed_ns.max(now_ns) + flash.write_command_ns,
             RequestKind::Discard => {
-                for unit in request.offset_bytes.div_ceil(UNIT_BYTES)..request.end_bytes() / UNIT_BYTES {
+                let end = (request.end_bytes() / UNIT_BYTES).min(self.places.len() as u64);
+                for unit in request.offset_bytes.div_ceil(UNIT_BYTES)..end {
                     self.forget(unit as usize);
                 }
                 now_ns + flash.write_command_ns
@@ -187,7 +188,7 @@ impl FlashState {
         } else {
             self.write_by_map(request)
         };
-        let fast = self.fast_used_bytes + request.length_bytes <= self.fast_bytes;
+        let fast = self.fast_bytes > 0 && self.fast_used_bytes + request.length_bytes <= self.fast_bytes;
         self.fast_used_bytes += if fast { request.length_bytes } else { 0 };
         let program_ns = transfer_ns(request.length_bytes, self.program_rate(fast));
         // Pages are programmed while the next are received.
