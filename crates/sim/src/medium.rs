@@ -42,6 +42,8 @@ struct MediumState {
     is_gone: bool,
     /// The next generation has begun, and its file system is not mounted yet: no faults happen.
     is_recovering: bool,
+    /// Nothing is late or goes wrong any more.
+    is_rushed: bool,
     /// What the plan says that is lost.
     loss: Option<PowerLoss>,
     /// Bytes that may be written before what is free is looked at.
@@ -80,6 +82,7 @@ impl Medium {
             generation: 0,
             is_gone: false,
             is_recovering: false,
+            is_rushed: false,
             loss: None,
             unwatched_bytes: 0,
         };
@@ -103,7 +106,7 @@ impl Medium {
         bytes: RequestBytes<'_>,
     ) -> io::Result<InjectedFaults> {
         let mut state = self.state();
-        let injected = if state.is_gone || state.is_recovering || state.generation != generation {
+        let injected = if state.is_gone || state.is_recovering || state.is_rushed || state.generation != generation {
             InjectedFaults::none(request)
         } else {
             state.faults.decide(request)
@@ -210,6 +213,18 @@ impl Medium {
     #[must_use]
     pub fn is_gone(&self) -> bool {
         self.state().is_gone
+    }
+
+    /// Nothing is late or goes wrong from now on.
+    pub fn rush(&self) {
+        self.state().is_rushed = true;
+        self.cut.notify_all();
+    }
+
+    /// Waits for a fault's time.
+    pub fn delay(&self, time: Duration) {
+        let is_late = |state: &mut MediumState| !state.is_rushed;
+        drop(self.cut.wait_timeout_while(self.state(), time, is_late));
     }
 
     /// The generation that is served.

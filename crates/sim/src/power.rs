@@ -257,9 +257,9 @@ mod tests {
             assert!(durable >= self.flushed);
             let mut medium = vec![0; BYTES];
             for (number, (start, length, value)) in self.writes.iter().enumerate() {
-                for byte in *start..start + length {
-                    if number < durable || is_kept(number - durable, byte / SECTOR - start / SECTOR) {
-                        medium[byte] = *value;
+                for (at, byte) in medium.iter_mut().enumerate().skip(*start).take(*length) {
+                    if number < durable || is_kept(number - durable, at / SECTOR - start / SECTOR) {
+                        *byte = *value;
                     }
                 }
             }

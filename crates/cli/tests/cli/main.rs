@@ -47,6 +47,7 @@ mod runs;
 mod scanning;
 mod sim_show;
 mod simulated;
+mod simulated_attacked;
 mod sittings;
 mod storage;
 mod sustained;

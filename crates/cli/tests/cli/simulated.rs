@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -15,10 +15,10 @@ use serde_json::Value;
 use super::dupes_disks::{Groups, Names, Seen};
 use super::place::{Mount, Place, wait_for};
 
-const DEVICES: &str = "/run/seekless/sim";
+pub const DEVICES: &str = "/run/seekless/sim";
 
 /// Why no disk can be simulated here, if so.
-fn is_skipped() -> bool {
+pub fn is_skipped() -> bool {
     let reason = if !cfg!(target_os = "linux") {
         "needs Linux"
     } else if !rustix::process::geteuid().is_root() {
@@ -36,15 +36,15 @@ fn is_skipped() -> bool {
 }
 
 /// A disk that ends when this is dropped.
-struct SimulatedDisk<'a> {
+pub struct SimulatedDisk<'a> {
     place: &'a Place,
-    name: String,
-    block_device: PathBuf,
-    mount_point: PathBuf,
+    pub name: String,
+    pub block_device: PathBuf,
+    pub mount_point: PathBuf,
 }
 
 impl<'a> SimulatedDisk<'a> {
-    fn start(place: &'a Place, arguments: &[&str]) -> Self {
+    pub fn start(place: &'a Place, arguments: &[&str]) -> Self {
         let started = place.run(&[&["sim", "start"], arguments].concat()).succeeded();
         let name = started.stdout.split(':').next().unwrap().to_owned();
         assert!(
@@ -52,15 +52,18 @@ impl<'a> SimulatedDisk<'a> {
             "{}",
             started.stdout
         );
-        let state: Value =
-            serde_json::from_slice(&fs::read(Path::new(DEVICES).join(&name).join("state.json")).unwrap()).unwrap();
-        let path = |key: &str| PathBuf::from(state[key].as_str().unwrap_or_default());
+        let path = |key: &str| PathBuf::from(state_of(&name)[key].as_str().unwrap_or_default());
         Self {
             place,
             block_device: path("block_device"),
             mount_point: path("mount_point"),
             name,
         }
+    }
+
+    /// Its loop device, which changes when the power is cut.
+    pub fn device_now(&self) -> PathBuf {
+        PathBuf::from(state_of(&self.name)["block_device"].as_str().unwrap())
     }
 
     fn kill_server(&self) {
@@ -87,8 +90,12 @@ impl Drop for SimulatedDisk<'_> {
     }
 }
 
+fn state_of(name: &str) -> Value {
+    serde_json::from_slice(&fs::read(Path::new(DEVICES).join(name).join("state.json")).unwrap()).unwrap()
+}
+
 /// Whether there is a mount, a loop device or a directory of it.
-fn is_there(name: &str) -> bool {
+pub fn is_there(name: &str) -> bool {
     let directory = Path::new(DEVICES).join(name);
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
     let below = |text: &str| text.contains(&format!("{}/", directory.display()));
@@ -98,7 +105,7 @@ fn is_there(name: &str) -> bool {
     directory.exists() || below(&mounts) || backings.any(|backing| below(&backing))
 }
 
-fn random(bytes: usize) -> Vec<u8> {
+pub fn random(bytes: usize) -> Vec<u8> {
     let mut random = vec![0; bytes];
     fastrand::Rng::with_seed(7).fill(&mut random);
     random
@@ -213,7 +220,7 @@ fn a_disk_whose_start_was_killed_ends_by_itself() {
     let name = name.unwrap();
     wait_for("nothing of the disk", || {
         place.run(&["sim", "list"]);
-        !is_there(&name)
+        !is_there(&name) && !backing.exists()
     });
 }
 
@@ -235,10 +242,12 @@ fn two_disks_of_one_model_are_apart_and_a_backing_file_keeps_its_bytes() {
     drop(block);
     let refused = place.run(&["sim", "start", "null", "--backing", backing.to_str().unwrap()]);
     assert!(
-        refused.stderr.contains("another simulated device"),
+        refused.stderr.contains("is in use by another program or device"),
         "{}",
         refused.stderr
     );
+    let mode = fs::metadata(&backing).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
     drop(one);
     let again = SimulatedDisk::start(&place, &kept);
     assert_eq!(fs::read_to_string(again.mount_point.join("file")).unwrap(), "one");
@@ -353,18 +362,12 @@ fn what_cannot_be_started_is_refused_and_leaves_nothing() {
         "{}",
         listed.stderr
     );
-    let unprivileged = Command::new("setpriv")
-        .args([
-            "--reuid",
-            "65534",
-            "--clear-groups",
-            env!("CARGO_BIN_EXE_seekless"),
-            "sim",
-            "start",
-            "null",
-        ])
-        .output();
-    if let Ok(ended) = unprivileged {
+    let unprivileged = |command: &str| {
+        let program = env!("CARGO_BIN_EXE_seekless");
+        let setpriv = ["--reuid", "65534", "--clear-groups", program, "sim", command, "null"];
+        Command::new("setpriv").args(setpriv).output()
+    };
+    for ended in ["start", "stop", "cut"].map(unprivileged).into_iter().flatten() {
         let told = String::from_utf8_lossy(&ended.stderr).into_owned();
         assert!(
             told.contains("needs root privileges") || told.contains("Permission denied"),

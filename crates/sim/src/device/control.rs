@@ -17,8 +17,8 @@ use crate::power::PowerLoss;
 
 /// No server takes longer to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// No request is longer.
-const REQUEST_BYTES_MAX: u64 = 64 << 10;
+/// No request is longer; a plan of faults is the longest.
+const REQUEST_BYTES_MAX: u64 = 4 << 20;
 
 /// What can be asked of a server.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -36,6 +36,8 @@ pub(super) enum ControlRequest {
     LosePower,
     /// Whether it is gone.
     IsPowerLost,
+    /// The device ends. If its power is gone, what waits for it fails. With force, nothing takes time or goes wrong any more.
+    End { is_forced: bool },
     /// It comes back, and the next generation begins: a [`CutReport`](crate::medium::CutReport).
     Cut { loss: Option<PowerLoss>, seed: u64 },
     /// The file system of the next generation is mounted.
@@ -53,8 +55,12 @@ pub(super) fn ask<T: DeserializeOwned>(name: &DeviceName, request: &ControlReque
     let asked = || {
         let mut stream = UnixStream::connect(&path)?;
         stream.set_read_timeout(Some(PATIENCE))?;
-        serde_json::to_writer(&stream, request)?;
-        stream.write_all(b"\n")?;
+        let mut text = serde_json::to_vec(request)?;
+        text.push(b'\n');
+        if text.len() as u64 > REQUEST_BYTES_MAX {
+            return Err(io::Error::other("a plan of faults may have 4 MiB at most"));
+        }
+        stream.write_all(&text)?;
         let mut line = String::new();
         BufReader::new(stream).read_line(&mut line)?;
         Ok(serde_json::from_str(&line)?)
@@ -105,6 +111,16 @@ fn answer(stream: &UnixStream, pacer: &Pacer, medium: &Medium) -> io::Result<()>
             serde_json::Value::Null
         }
         ControlRequest::IsPowerLost => medium.is_gone().into(),
+        ControlRequest::End { is_forced } => {
+            if is_forced {
+                pacer.rush();
+                medium.rush();
+            }
+            if medium.is_gone() {
+                medium.cut(None, 0)?;
+            }
+            serde_json::Value::Null
+        }
         ControlRequest::Cut { loss, seed } => serde_json::to_value(medium.cut(loss, seed)?)?,
     };
     writeln!(&*stream, "{answer}")

@@ -1,11 +1,12 @@
 //! Power cuts: the device of a generation ends with what its disk lost, the next one comes back, and its file system recovers.
 
+use std::fs::File;
 use std::process::Command;
 
 use super::control::{ControlRequest, ask};
-use super::kernel::{mount, set_queue, unmount_all};
+use super::kernel::{detach, loops_below, mount, set_queue, unmount_all};
 use super::start::attach;
-use super::{DeviceError, DeviceName, Result, failed};
+use super::{DeviceError, DeviceName, Result};
 use crate::medium::CutReport;
 use crate::power::PowerLoss;
 
@@ -28,6 +29,9 @@ pub fn plan_faults(name: &DeviceName, plan: String, seed: u64) -> Result<()> {
 /// from then on. Their file systems are mounted again at the same places, and recover, which no fault disturbs. Without a loss, it follows from the
 /// device's plan or from `seed`.
 pub fn cut(devices: &[(&DeviceName, Option<PowerLoss>)], seed: u64) -> Result<Vec<CutReport>> {
+    let mut names: Vec<_> = devices.iter().map(|(name, _)| *name).collect();
+    names.sort();
+    let _held = names.into_iter().map(DeviceName::hold).collect::<Result<Vec<File>>>()?;
     for (name, _) in devices {
         lose_power(name)?;
     }
@@ -44,7 +48,7 @@ pub fn cut(devices: &[(&DeviceName, Option<PowerLoss>)], seed: u64) -> Result<Ve
 fn begin(name: &DeviceName, generation: u64) -> Result<()> {
     let mut state = name.state()?;
     let model = state.model()?;
-    if let Some(old) = state.block_device.take() {
+    for old in loops_below(&name.path("fuse")) {
         // Programs end a moment later than their files; a shell in it may stay.
         match unmount_all(&old, false) {
             Err(DeviceError::Busy { .. }) => unmount_all(&old, true)?,
@@ -54,7 +58,7 @@ fn begin(name: &DeviceName, generation: u64) -> Result<()> {
             // It would refuse the older state of a file system that it knows, and forgets it (-u). Where there is no `btrfs`, mounting says so.
             let _ = Command::new("btrfs").args(["device", "scan", "-u"]).arg(&old).output();
         }
-        seekless_sys::detach_loop(&old).map_err(failed("free", &old))?;
+        detach(&old)?;
     }
     let device = attach(name, generation, model)?;
     state.block_device = Some(device.clone());

@@ -132,8 +132,9 @@ impl DeviceFiles {
         match late.filter(|late| *late != (0.0, 0)) {
             None => self.pacer.answer(arrived, Box::new(answer)),
             Some((more, later_ns)) => {
+                let medium = self.medium.clone();
                 let wait_and_answer = move || {
-                    thread::sleep(at.elapsed().mul_f64(more) + Duration::from_nanos(later_ns));
+                    medium.delay(at.elapsed().mul_f64(more) + Duration::from_nanos(later_ns));
                     answer();
                 };
                 // Others must not wait for it.

@@ -94,6 +94,12 @@ pub(super) fn mount(state: &DeviceState, device: &Path) -> Result<()> {
     rustix::fs::syncfs(&root).map_err(|errno| failed("sync", point)(errno.into()))
 }
 
+/// Frees a loop device, or lets it end when it is closed.
+pub(super) fn detach(device: &Path) -> Result<()> {
+    let detached = seekless_sys::detach_loop(device).map(drop);
+    super::unless_gone(detached).map_err(failed("free", device))
+}
+
 /// Unmounts all that is mounted from a device. With `is_lazy`, what is in use disappears, and is unmounted when it no longer is.
 pub(super) fn unmount_all(device: &Path, is_lazy: bool) -> Result<()> {
     for point in mounts_of(device).into_iter().rev() {

@@ -18,12 +18,15 @@ mod serve;
 mod stale;
 mod start;
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, OFlags};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -38,6 +41,8 @@ pub use start::{DeviceOptions, FILE_SYSTEMS, FileSystemMaker, require, room, sta
 
 /// The directory of all devices.
 const DEVICES: &str = "/run/seekless/sim";
+/// A server ends this soon after its last request, and a command is done with a device.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// The version of the state.
 const VERSION: u32 = 1;
 
@@ -62,6 +67,9 @@ pub struct DeviceState {
     made_mount_point: bool,
     /// The file with its bytes, which stays when the device ends. Without one, they are in a file without a name.
     pub backing: Option<PathBuf>,
+    /// Whether the backing file was empty or not there. Until the device is started, it goes with it.
+    #[serde(default)]
+    has_new_backing: bool,
     /// Where its requests are recorded.
     pub trace: Option<PathBuf>,
     /// The loop device, once there is one.
@@ -158,6 +166,15 @@ fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Device
     move |reason| DeviceError::Call { action, path, reason }
 }
 
+/// The same where only root may do it.
+fn needs_root(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> DeviceError {
+    let failed = failed(action, path);
+    |reason| match reason.kind() {
+        ErrorKind::PermissionDenied => DeviceError::Missing(vec!["root privileges".to_owned()]),
+        _ => failed(reason),
+    }
+}
+
 /// The same for calls that may find that somebody else was faster.
 fn unless_gone(done: io::Result<()>) -> io::Result<()> {
     match done {
@@ -167,7 +184,7 @@ fn unless_gone(done: io::Result<()>) -> io::Result<()> {
 }
 
 /// A device, by its name.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DeviceName(String);
 
 impl DeviceName {
@@ -207,6 +224,37 @@ impl DeviceName {
         let locked = rustix::fs::flock(&lock, FlockOperation::LockShared);
         locked.map_err(|errno| failed("lock", &path)(errno.into()))?;
         Ok(lock)
+    }
+
+    /// Held by a command that takes parts of the device away or puts others in their place, until the file is closed. Others
+    /// wait, but not for ever.
+    fn hold(&self) -> Result<File> {
+        let path = self.directory();
+        let since = Instant::now();
+        let directory = match File::open(self.path(".")) {
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+                return Err(DeviceError::Unknown(self.0.clone()));
+            }
+            other => other.map_err(needs_root("open", &path))?,
+        };
+        while let Err(errno) = rustix::fs::flock(&directory, FlockOperation::NonBlockingLockExclusive) {
+            if errno != Errno::WOULDBLOCK {
+                return Err(failed("lock", &path)(errno.into()));
+            }
+            if since.elapsed() > PATIENCE {
+                return Err(DeviceError::Busy {
+                    path,
+                    by: " by another command that stops it or cuts its power".to_owned(),
+                });
+            }
+            sleep(Duration::from_millis(5));
+        }
+        // Another device may have got its name meanwhile.
+        let inode = |found: io::Result<Metadata>| found.map(|found| (found.dev(), found.ino())).ok();
+        if inode(directory.metadata()) != inode(fs::metadata(&path)) {
+            return Err(DeviceError::Unknown(self.0.clone()));
+        }
+        Ok(directory)
     }
 
     /// What it is made of.
@@ -264,12 +312,12 @@ impl DeviceState {
 pub fn devices() -> Result<Vec<DeviceName>> {
     let entries = match fs::read_dir(DEVICES) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        other => other.map_err(failed("list", Path::new(DEVICES)))?,
+        other => other.map_err(needs_root("list", Path::new(DEVICES)))?,
     };
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     let mut names: Vec<_> = names.filter_map(|name| DeviceName::new(&name).ok()).collect();
     names.retain(|name| name.directory().is_dir());
-    names.sort_by(|one, other| one.0.cmp(&other.0));
+    names.sort();
     Ok(names)
 }
 
@@ -314,6 +362,7 @@ mod tests {
             mount_point: Some(PathBuf::from("/mnt")),
             made_mount_point: false,
             backing: None,
+            has_new_backing: false,
             trace: None,
             block_device: None,
             starter: 1,

@@ -25,8 +25,8 @@ const WAKING_MAX: Duration = Duration::from_micros(150);
 /// Sends the answer to a request.
 pub(super) type Answer = Box<dyn FnOnce() + Send>;
 
-/// Where completed requests are written down.
-pub(super) type Recorder = Box<dyn FnMut(TracedRequest) + Send>;
+/// Where completed requests are written down; whether that was possible.
+pub(super) type Recorder = Box<dyn FnMut(TracedRequest) -> bool + Send>;
 
 /// The time that a request and its answer are on their way between the host and the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,6 +73,9 @@ pub struct DeviceReport {
     pub faults: u64,
     /// Power cuts.
     pub cuts: u64,
+    /// Requests that its trace lacks.
+    #[serde(default)]
+    pub unrecorded: u64,
 }
 
 /// Answers requests in time.
@@ -103,6 +106,7 @@ struct Shared {
     latest_us: u64,
     unpaced: [Unpaced; 2],
     recorder: Option<Recorder>,
+    unrecorded: u64,
     is_over: bool,
 }
 
@@ -155,6 +159,7 @@ impl Pacer {
                 latest_us: 0,
                 unpaced: [Unpaced::default(); 2],
                 recorder,
+                unrecorded: 0,
                 is_over: false,
             }),
             changed: Condvar::new(),
@@ -166,6 +171,13 @@ impl Pacer {
     pub fn start(&self, speed: f64, way: Way) {
         let began = Instant::now();
         self.lock().clock = Some(Clock { began, speed, way });
+    }
+
+    /// From now on, requests take no time, those that wait neither.
+    pub fn rush(&self) {
+        self.lock().clock = None;
+        self.turns.fetch_add(1, Ordering::Release);
+        self.changed.notify_one();
     }
 
     /// The mean time in ns that the server itself took for small and for large requests so far.
@@ -241,12 +253,13 @@ impl Pacer {
         let mut waking = WAKING;
         let mut shared = self.lock();
         while !shared.is_over {
-            let due = shared.take_due(Instant::now());
+            let now = Instant::now();
+            let due = shared.take_due(now);
             if !due.is_empty() {
                 shared = self.send(shared, due);
                 continue;
             }
-            let Some(next) = shared.next_due() else {
+            let Some(next) = shared.next_due(now) else {
                 shared = self.changed.wait(shared).unwrap_or_else(PoisonError::into_inner);
                 continue;
             };
@@ -290,6 +303,7 @@ impl Pacer {
             counters: shared.drive.counters(),
             depth_max: shared.depth_max,
             lateness: lateness(&shared.late_us, shared.latest_us),
+            unrecorded: shared.unrecorded,
             ..DeviceReport::default()
         }
     }
@@ -320,28 +334,30 @@ impl Pacer {
 }
 
 impl Shared {
-    /// When the next answer is due.
-    fn next_due(&self) -> Option<Instant> {
+    /// When the next answer is due; `now` if nothing takes time any more.
+    fn next_due(&self, now: Instant) -> Option<Instant> {
         let next = self.drive.next()?;
         let waiting = self.waiting.get(&next.id)?;
-        Some(self.clock?.due(next.at_ns, &waiting.request))
+        let due = self.clock.map(|clock| clock.due(next.at_ns, &waiting.request));
+        Some(due.unwrap_or(now))
     }
 
     /// Completes what is due, and returns the answers that are known, each with the time when it is due.
     fn take_due(&mut self, now: Instant) -> Vec<(Instant, Answer)> {
         let mut answers = Vec::new();
-        while let Some(due) = self.next_due().filter(|due| *due <= now) {
+        while let Some(due) = self.next_due(now).filter(|due| *due <= now) {
             let Some(completion) = self.drive.complete() else { break };
             self.submit_from_ns = self.submit_from_ns.max(completion.at_ns);
             let Some(waiting) = self.waiting.get_mut(&completion.id) else {
                 continue;
             };
             if let Some(recorder) = &mut self.recorder {
-                recorder(TracedRequest {
+                let is_recorded = recorder(TracedRequest {
                     arrived_ns: waiting.arrived_ns,
                     completed_ns: Some(completion.at_ns),
                     request: waiting.request,
                 });
+                self.unrecorded += u64::from(!is_recorded);
             }
             if let Some(answer) = mem::take(&mut waiting.answer) {
                 self.waiting.remove(&completion.id);

@@ -5,17 +5,18 @@
 //! it leaves the memory group of whoever started it: in a full one it would wait for pages that it is to write.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{BufWriter, Read, Write, stdin, stdout};
+use std::io::{self, BufWriter, ErrorKind, Read, Seek, Write, stdin, stdout};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::Command;
 use std::sync::{Arc, mpsc};
-use std::thread;
+use std::thread::{self, JoinHandle};
 
 use fuser::{Config, MountOption, Session};
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mm::MlockAllFlags;
+use seekless_sys::LeaseKind;
 
 use super::filesystem::DeviceFiles;
 use super::pace::{Pacer, Recorder};
@@ -24,7 +25,7 @@ use crate::drive::Drive;
 use crate::faults::Faults;
 use crate::medium::Medium;
 use crate::power::{TORN_BYTES, WriteCache};
-use crate::trace::{TRACE_HEADER, TracedRequest};
+use crate::trace::{TRACE_BEGINS, TRACE_END, TRACE_HEADER, TracedRequest};
 
 /// Where bytes are without a file that the user named: on a disk, and not in memory.
 pub(super) const UNNAMED_IN: &str = "/var/tmp";
@@ -34,7 +35,7 @@ const WORKERS: usize = 2;
 const REAL_TIME: u8 = 1;
 
 /// Serves a device until it is unmounted. Standard output says `ready` once it can be attached. If standard input ends before
-/// anything was read from it, what starts the device was killed, and `stop` takes down what it made.
+/// anything was read from it, whoever started the device was killed, and `stop` takes it down.
 pub fn serve(name: &DeviceName, stop: impl Fn() -> Command + Send + 'static) -> Result<()> {
     prepare_process()?;
     let _alive = name.live()?;
@@ -47,7 +48,7 @@ pub fn serve(name: &DeviceName, stop: impl Fn() -> Command + Send + 'static) -> 
     let cache = WriteCache::new(model.claims.write_cache_bytes, TORN_BYTES);
     let medium = Arc::new(Medium::new(open_backing(&state)?, cache, Faults::default()));
     let drive = Drive::new(model, state.size_bytes, state.seed);
-    let recorder = state.trace.as_deref().map(record_to).transpose()?;
+    let (recorder, trace) = state.trace.as_deref().map(record_to).transpose()?.unzip();
     let pacer = Arc::new(Pacer::new(drive, recorder));
     let running = spawn("pacer", {
         let pacer = pacer.clone();
@@ -79,6 +80,8 @@ pub fn serve(name: &DeviceName, stop: impl Fn() -> Command + Send + 'static) -> 
     let ended = session.join().map_err(failed("serve", &point));
     pacer.end();
     drop(running.join());
+    trace.map(JoinHandle::join);
+    let _ = fs::remove_file(name.path("control"));
     ended
 }
 
@@ -98,7 +101,7 @@ fn prepare_process() -> Result<()> {
     rustix::process::umask(Mode::from_raw_mode(0o077));
     // With one hierarchy of groups, and with one for memory.
     for root in ["/sys/fs/cgroup/cgroup.procs", "/sys/fs/cgroup/memory/cgroup.procs"] {
-        let _ = fs::write(root, "0");
+        let _ = leave_group(Path::new(root));
     }
     // Each needs a capability that root may lack in a container. Without them, a device that is written to when memory is short
     // may wait for itself.
@@ -117,59 +120,152 @@ fn prepare_process() -> Result<()> {
     Ok(())
 }
 
+/// Joins the group whose processes a file lists. Where there is none, that file must not be made.
+fn leave_group(processes: &Path) -> io::Result<()> {
+    OpenOptions::new().write(true).open(processes)?.write_all(b"0")
+}
+
 /// The file with the bytes. One without a name is gone when the server is, however it ends.
 fn open_backing(state: &DeviceState) -> Result<File> {
-    let path = state.backing.as_deref().unwrap_or(Path::new(UNNAMED_IN));
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).mode(0o600);
-    let flags = if state.backing.is_some() {
-        OFlags::NOFOLLOW
-    } else {
-        OFlags::TMPFILE
+    let unnamed = Path::new(UNNAMED_IN);
+    let path = state.backing.as_deref().unwrap_or(unnamed);
+    let file = match &state.backing {
+        Some(path) => open_alone(path)?,
+        None => open(unnamed, OFlags::TMPFILE)?,
     };
-    let opened = options.custom_flags(flags.bits().cast_signed()).open(path);
-    let file = opened.map_err(failed("open", path))?;
-    rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|errno| match errno {
-        Errno::WOULDBLOCK => DeviceError::Busy {
-            path: path.to_owned(),
-            by: " by another simulated device".to_owned(),
-        },
-        errno => failed("lock", path)(errno.into()),
-    })?;
     let found = file.metadata().map_err(failed("stat", path))?;
-    if !found.is_file() {
+    if found.len() != 0 && (state.has_new_backing || found.len() != state.size_bytes) {
         return Err(DeviceError::Unfit {
             path: path.to_owned(),
-            reason: "is not a regular file".to_owned(),
+            reason: "changed meanwhile; try again".to_owned(),
         });
     }
-    if found.len() != state.size_bytes {
-        file.set_len(state.size_bytes).map_err(failed("extend", path))?;
-    }
+    file.set_len(state.size_bytes).map_err(failed("extend", path))?;
     Ok(file)
 }
 
-/// Writes completed requests to a file, one a line, in a thread of its own.
-fn record_to(path: &Path) -> Result<Recorder> {
-    let file = OpenOptions::new().write(true).truncate(true).create(true).open(path);
-    let mut file = BufWriter::new(file.map_err(failed("write", path))?);
+fn open(path: &Path, flags: OFlags) -> Result<File> {
+    let flags = (OFlags::RDWR | OFlags::CLOEXEC | flags).bits().cast_signed();
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).mode(0o600).custom_flags(flags);
+    options.open(path).map_err(failed("open", path))
+}
+
+/// Opens a file that a user named, or makes it. It must be a regular file that nobody else has open: no loop device, no program,
+/// no other device, and not as another file of this device.
+fn open_alone(path: &Path) -> Result<File> {
+    // A FIFO would wait for somebody who reads it.
+    let file = open(path, OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK)?;
+    let unfit = |reason: &str| DeviceError::Unfit {
+        path: path.to_owned(),
+        reason: reason.to_owned(),
+    };
+    if !file.metadata().map_err(failed("stat", path))?.is_file() {
+        return Err(unfit("is not a regular file"));
+    }
+    // Where there are no leases, there are still locks: those of other devices.
+    let lease = seekless_sys::take_lease(&file, LeaseKind::Exclusive).map(drop);
+    let locked = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive);
+    match lease.and(locked.map_err(io::Error::from)) {
+        Err(error) if error.kind() == ErrorKind::WouldBlock => {
+            return Err(unfit("is in use by another program or device, or is named twice"));
+        }
+        other => other.map_err(failed("lock", path))?,
+    }
+    seekless_sys::end_lease(&file);
+    Ok(file)
+}
+
+/// Writes completed requests to a file, one a line, in a thread of its own, which ends when the recorder is dropped. Only a trace is
+/// overwritten.
+fn record_to(path: &Path) -> Result<(Recorder, JoinHandle<()>)> {
+    let mut file = open_alone(path)?;
+    let mut begins = Vec::new();
+    let read = (&file).take(TRACE_BEGINS.len() as u64).read_to_end(&mut begins);
+    read.map_err(failed("read", path))?;
+    if !begins.is_empty() && begins != TRACE_BEGINS.as_bytes() {
+        return Err(DeviceError::Unfit {
+            path: path.to_owned(),
+            reason: "has other bytes than a trace, and is not overwritten".to_owned(),
+        });
+    }
+    let emptied = file.set_len(0).and_then(|()| file.rewind());
+    emptied.map_err(failed("empty", path))?;
+    let mut file = BufWriter::new(file);
     writeln!(file, "{TRACE_HEADER}").map_err(failed("write", path))?;
     let (rows, written) = mpsc::channel::<TracedRequest>();
-    spawn("trace", move || {
+    let thread = spawn("trace", move || {
         for row in written {
             // What is recorded is not worth more than the device.
             if writeln!(file, "{row}").is_err() {
                 return;
             }
         }
-        let _ = file.flush();
+        let _ = writeln!(file, "{TRACE_END}").and_then(|()| file.flush());
     })?;
-    Ok(Box::new(move |row| {
-        let _ = rows.send(row);
-    }))
+    Ok((Box::new(move |row| rows.send(row).is_ok()), thread))
 }
 
-fn spawn<T: Send + 'static>(name: &str, work: impl FnOnce() -> T + Send + 'static) -> Result<thread::JoinHandle<T>> {
+fn spawn<T: Send + 'static>(name: &str, work: impl FnOnce() -> T + Send + 'static) -> Result<JoinHandle<T>> {
     let started = thread::Builder::new().name(name.to_owned()).spawn(work);
     started.map_err(failed("start a thread in", Path::new("/proc/self")))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use rustix::fs::{CWD, FileType, mknodat};
+
+    use super::*;
+
+    #[test]
+    fn a_group_that_is_not_there_is_not_made() {
+        let directory = tempfile::tempdir().unwrap();
+        let processes = directory.path().join("cgroup.procs");
+        assert!(leave_group(&processes).is_err() && !processes.exists());
+    }
+
+    #[test]
+    fn a_file_that_is_used_or_is_something_else_is_refused_at_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let [new, link, fifo, used] = ["new", "link", "fifo", "used"].map(|name| directory.path().join(name));
+        let file = open_alone(&new).unwrap();
+        assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        symlink(&new, &link).unwrap();
+        mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        fs::write(&used, "bytes").unwrap();
+        let reader = File::open(&used).unwrap();
+        for path in [&new, &link, &fifo, &used, &directory.path().to_owned()] {
+            assert!(open_alone(path).is_err(), "{path:?}");
+        }
+        drop((file, reader));
+        open_alone(&new).unwrap();
+        assert_eq!(fs::read(&used).unwrap(), b"bytes");
+    }
+
+    #[test]
+    fn only_a_trace_is_overwritten_and_a_whole_one_says_so() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        for (before, is_kept) in [
+            ("other", true),
+            ("#", true),
+            ("", false),
+            ("# seekless trace 1: old", false),
+        ] {
+            fs::write(&path, before).unwrap();
+            fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+            let recorded = record_to(&path);
+            assert_eq!(recorded.is_err(), is_kept, "{before:?}");
+            if let Ok((recorder, thread)) = recorded {
+                drop(recorder);
+                thread.join().unwrap();
+            }
+            let after = fs::read_to_string(&path).unwrap();
+            let whole = format!("{TRACE_HEADER}\n{TRACE_END}\n");
+            assert_eq!(after, if is_kept { before } else { &whole });
+        }
+    }
 }

@@ -4,31 +4,32 @@
 //! after any crash, and by two commands at once. When a server dies or is aborted, the kernel answers for it with errors, and
 //! nothing waits.
 
-use std::fs;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use super::control::{ControlRequest, ask, report};
-use super::cut::is_power_lost;
-use super::kernel::{abort, is_mount_point, loops_below, unmount, unmount_all};
-use super::{DeviceError, DeviceName, Result, devices, failed, hold_devices, unless_gone};
-use crate::medium::CutReport;
+use super::control::{ControlRequest, ask};
+use super::kernel::{abort, detach, is_mount_point, loops_below, unmount, unmount_all};
+use super::{DeviceError, DeviceName, PATIENCE, Result, devices, failed, hold_devices, unless_gone};
+use crate::trace::TRACE_END;
 
 /// The files of a device's directory; the rest are mount points.
 const FILES: [&str; 5] = ["control", "state.new", "state.json", "log", "lock"];
 const MOUNT_POINTS: [&str; 2] = ["fuse", "mnt"];
-/// A server ends this soon after its last request.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// With force, one that is still there after this time is open somewhere.
+const PATIENCE_WITH_FORCE: Duration = Duration::from_secs(3);
 
 /// Ends a device: unmounts it, frees the loop device, and waits for the server. What is in use is an error; with `is_forced`,
-/// it disappears all the same, and ends when it is no longer used.
-pub fn stop(name: &DeviceName, is_forced: bool) -> Result<()> {
-    if !name.directory().is_dir() {
-        return Err(DeviceError::Unknown(name.as_str().to_owned()));
-    }
-    take_down(name, is_forced)?;
+/// it disappears all the same, and ends when it is no longer used. Whether it is gone.
+pub fn stop(name: &DeviceName, is_forced: bool) -> Result<bool> {
+    let _held = take_down(name, is_forced)?;
     let since = Instant::now();
     while name.is_alive() {
+        if is_forced && since.elapsed() > PATIENCE_WITH_FORCE {
+            return Ok(false);
+        }
         if since.elapsed() > PATIENCE {
             return Err(DeviceError::Busy {
                 path: name.path("fuse"),
@@ -37,10 +38,30 @@ pub fn stop(name: &DeviceName, is_forced: bool) -> Result<()> {
         }
         sleep(Duration::from_millis(5));
     }
-    remove(name)
+    let trace = name.state().ok().and_then(|state| state.trace);
+    remove(name)?;
+    match trace.filter(|path| has_no_end(path)) {
+        None => Ok(true),
+        Some(path) => Err(DeviceError::Unfit {
+            path,
+            reason: "lacks the last requests: writing them failed".to_owned(),
+        }),
+    }
 }
 
-/// Takes down all devices whose server died, and returns their names.
+/// Whether a trace is there that is not whole.
+fn has_no_end(path: &Path) -> bool {
+    let end = format!("{TRACE_END}\n");
+    let mut last = vec![0; end.len()];
+    File::open(path).is_ok_and(|file| {
+        let bytes = file.metadata().map_or(0, |found| found.len());
+        let read = file.read_exact_at(&mut last, bytes.saturating_sub(end.len() as u64));
+        read.is_err() || last != end.as_bytes()
+    })
+}
+
+/// Takes down all devices whose server is gone, and returns the names of those whose server died: at its regular end, it takes
+/// its socket away.
 pub fn take_down_stale() -> Result<Vec<DeviceName>> {
     if devices()?.is_empty() {
         return Ok(Vec::new());
@@ -48,31 +69,29 @@ pub fn take_down_stale() -> Result<Vec<DeviceName>> {
     let _held = hold_devices()?;
     let mut stale = devices()?;
     stale.retain(|name| !name.is_alive());
-    for name in &stale {
-        take_down(name, true)?;
-        remove(name)?;
+    let mut dead = Vec::new();
+    for name in stale {
+        let has_died = name.path("control").exists();
+        let _held = take_down(&name, true)?;
+        remove(&name)?;
+        dead.extend(has_died.then_some(name));
     }
-    Ok(stale)
+    Ok(dead)
 }
 
-/// Undoes what the kernel has of a device; its server then ends.
-pub(super) fn take_down(name: &DeviceName, is_lazy: bool) -> Result<()> {
+/// Undoes what the kernel has of a device; its server then ends. The device is held until the file that it returns is closed.
+pub(super) fn take_down(name: &DeviceName, is_lazy: bool) -> Result<File> {
     let point = name.path("fuse");
-    // If the power of the device is gone, its requests wait for a cut, and unmounting would wait for them.
-    if is_power_lost(name).is_ok_and(|is_lost| is_lost) {
-        let _: CutReport = ask(name, &ControlRequest::Cut { loss: None, seed: 0 })?;
-    }
+    // Requests that wait for power would keep it from being unmounted, and so would those that take long.
+    let told: Result<()> = ask(name, &ControlRequest::End { is_forced: is_lazy });
     // A server that was killed while the kernel works for it does not end, and does not answer.
-    if is_lazy && report(name).is_err() {
+    if is_lazy && told.is_err() {
         abort(&point)?;
     }
+    let held = name.hold()?;
     for device in loops_below(&point) {
         unmount_all(&device, is_lazy)?;
-        match seekless_sys::detach_loop(&device) {
-            Ok(_) => {}
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-            Err(error) => return Err(failed("free", &device)(error)),
-        }
+        detach(&device)?;
     }
     // A device that is still open keeps the file system below it.
     let still_there = loops_below(&point);
@@ -85,17 +104,18 @@ pub(super) fn take_down(name: &DeviceName, is_lazy: bool) -> Result<()> {
     while is_mount_point(&point) {
         unmount(&point, is_lazy)?;
     }
-    Ok(())
+    Ok(held)
 }
 
 /// Removes what is left of a device that was taken down.
 pub(super) fn remove(name: &DeviceName) -> Result<()> {
-    if let Ok(state) = name.state()
-        && state.made_mount_point
-        && let Some(point) = state.mount_point
-    {
+    if let Ok(state) = name.state() {
         // If somebody put something there, it stays.
-        let _ = fs::remove_dir(point);
+        let _ = state.mount_point.filter(|_| state.made_mount_point).map(fs::remove_dir);
+        let is_own =
+            |path: &PathBuf| fs::metadata(path).is_ok_and(|found| [0, state.size_bytes].contains(&found.len()));
+        let backing = state.backing.filter(|path| state.has_new_backing && is_own(path));
+        let _ = backing.map(fs::remove_file);
     }
     for file in FILES {
         let path = name.path(file);

@@ -5,6 +5,7 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::mem;
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -45,11 +46,13 @@ pub struct DeviceOptions {
     pub backing: Option<PathBuf>,
     /// A file to record requests in.
     pub trace: Option<PathBuf>,
+    /// Whether it stays when this process ends.
+    pub stays: bool,
 }
 
 impl DeviceOptions {
-    /// A disk in real time, without faults, with the file system of this name, mounted in the device's directory. Its bytes are gone
-    /// with it.
+    /// A disk in real time, without faults, with the file system of this name, mounted in the device's directory. It ends with this
+    /// process, and its bytes are gone.
     #[must_use]
     pub fn new(model: &'static DiskModel, size_bytes: u64, file_system: &str) -> Self {
         Self {
@@ -62,6 +65,7 @@ impl DeviceOptions {
             speed: 1.0,
             backing: None,
             trace: None,
+            stays: false,
         }
     }
 }
@@ -121,6 +125,7 @@ pub fn start(
         file_system: options.file_system.map(|maker| maker.name.to_owned()),
         mount_point: options.mount_point.as_deref().map(absolute).transpose()?,
         made_mount_point: false,
+        has_new_backing: backing.is_some() && is_new,
         backing,
         trace: options.trace.as_deref().map(absolute).transpose()?,
         block_device: None,
@@ -136,11 +141,10 @@ pub fn start(
         name,
         state,
         server: None,
-        has_made_backing: false,
         maker: options.file_system.filter(|_| is_new),
         is_interrupted,
     };
-    let started = starting.start(server, options.model, options.faults.clone());
+    let started = starting.start(server, options);
     if let Err(error) = started {
         starting.undo(alive);
         return Err(error);
@@ -212,7 +216,14 @@ pub fn room(backing: Option<&Path>) -> Result<(&Path, u64)> {
     Ok((path, free_bytes.saturating_sub(RESERVE_BYTES)))
 }
 
+/// A path as the state has it.
 fn absolute(path: &Path) -> Result<PathBuf> {
+    if path.to_str().is_none() {
+        return Err(DeviceError::Unfit {
+            path: path.to_owned(),
+            reason: "is not UTF-8; choose another name".to_owned(),
+        });
+    }
     std::path::absolute(path).map_err(failed("find", path))
 }
 
@@ -254,25 +265,16 @@ struct Starting<'a> {
     name: DeviceName,
     state: DeviceState,
     server: Option<Child>,
-    has_made_backing: bool,
     maker: Option<&'static FileSystemMaker>,
     is_interrupted: &'a dyn Fn() -> bool,
 }
 
 impl Starting<'_> {
-    fn start(
-        &mut self,
-        server: impl FnOnce(&DeviceName) -> Command,
-        model: &DiskModel,
-        faults: Option<String>,
-    ) -> Result<()> {
+    fn start(&mut self, server: impl FnOnce(&DeviceName) -> Command, options: &DeviceOptions) -> Result<()> {
+        let model = options.model;
         let fuse = self.name.path("fuse");
         fs::create_dir(&fuse).map_err(failed("create", &fuse))?;
         self.prepare_mount_point()?;
-        if let Some(path) = self.state.backing.as_deref().filter(|path| !path.exists()) {
-            File::create_new(path).map_err(failed("create", path))?;
-            self.has_made_backing = true;
-        }
         self.name.save(&self.state)?;
         self.start_server(server(&self.name))?;
 
@@ -291,11 +293,18 @@ impl Starting<'_> {
         self.go_on()?;
         let speed = self.state.speed;
         let () = control::ask(&self.name, &ControlRequest::Pace { speed, way })?;
-        if let Some(plan) = faults {
+        if let Some(plan) = options.faults.clone() {
             plan_faults(&self.name, plan, self.state.seed)?;
         }
-        // From here on, the server goes on without this process.
+        self.state.has_new_backing = false;
+        self.name.save(&self.state)?;
         let stdin = self.server.as_mut().and_then(|server| server.stdin.take());
+        if !options.stays {
+            // Open as long as this process is there, however it ends.
+            mem::forget(stdin);
+            return Ok(());
+        }
+        // From here on, the server goes on without this process.
         let told = stdin.map(|mut stdin| stdin.write_all(b"\n")).transpose();
         told.map(drop)
             .map_err(failed("tell the server of", &self.name.directory()))
@@ -358,7 +367,9 @@ impl Starting<'_> {
             return Ok(());
         }
         let said = fs::read_to_string(&path).unwrap_or_default();
-        Err(DeviceError::Server(said.trim_end().replace('\n', "; ")))
+        let reason = said.lines().find_map(|line| line.strip_prefix("seekless: "));
+        let reason = reason.unwrap_or(said.trim_end()).replace('\n', "; ");
+        Err(DeviceError::Server(reason))
     }
 
     /// Measures how long reads take, less the time that the server itself takes for them. Most are held up by other work; the tenth
@@ -418,9 +429,6 @@ impl Starting<'_> {
         }
         drop(alive);
         // The next command tries again, and says why it cannot.
-        let _ = undone.and_then(|()| stale::remove(&self.name));
-        if let Some(path) = self.state.backing.filter(|_| self.has_made_backing) {
-            let _ = fs::remove_file(path);
-        }
+        let _ = undone.and_then(|_held| stale::remove(&self.name));
     }
 }

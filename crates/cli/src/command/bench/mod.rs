@@ -398,7 +398,7 @@ fn measure(arguments: &Arguments, stop: &LaunchStop, caught: &Caught) -> Result<
         .and_then(|()| show_asked_regrets(arguments, &run))
     };
     if saved.is_ok() && caught.signal().is_some() {
-        tell_interrupted(&run.alone);
+        tell_interrupted(&run.alone, arguments.on.is_none());
     }
     failed.extend(saved.err().map(|error| error.context("cannot save the run")));
     unless_stopped(caught)?;
@@ -413,10 +413,10 @@ fn show_asked_regrets(arguments: &Arguments, run: &Concluded) -> io::Result<()> 
     Ok(())
 }
 
-fn tell_interrupted(run: &Run) {
+fn tell_interrupted(run: &Run, has_storage: bool) {
     let _ = writeln!(stderr(), "seekless: interrupted; what was measured is saved");
-    // Files that are to be read once cannot become cold again.
-    if run.contests.iter().all(|contest| contest.cache != Cache::FirstTouch) {
+    // Files that are to be read once cannot become cold again, and a simulated disk is gone.
+    if has_storage && run.contests.iter().all(|contest| contest.cache != Cache::FirstTouch) {
         let _ = writeln!(
             stderr(),
             "hint: `seekless bench --resume {}` measures the rest",

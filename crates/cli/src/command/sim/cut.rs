@@ -37,14 +37,15 @@ pub struct Arguments {
 
 #[cfg(target_os = "linux")]
 pub(super) fn run(arguments: &Arguments) -> Result<(), crate::command::Failure> {
+    use std::collections::BTreeSet;
     use std::io::Write;
 
     use seekless_results::bytes;
     use seekless_sim::device::{DeviceName, cut};
 
-    super::clear_stale();
+    super::clear_stale()?;
     let names = arguments.names.iter().map(|name| DeviceName::new(name));
-    let names = names.collect::<Result<Vec<_>, _>>()?;
+    let names = names.collect::<Result<BTreeSet<_>, _>>()?;
     let devices: Vec<_> = names.iter().map(|name| (name, arguments.lose)).collect();
     let reports = cut(&devices, arguments.seed)?;
     let mut out = crate::show::stdout();

@@ -27,7 +27,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), crate::command::Failure> 
     use crate::command::unless_failed;
     use crate::show::{PLAIN, Page, json_text};
 
-    super::clear_stale();
+    super::clear_stale()?;
     let mut errors = Vec::new();
     let mut listed = Vec::new();
     for name in devices()? {
@@ -103,7 +103,7 @@ mod device {
                 percent(lateness.within_20_us)
             ),
         };
-        let troubles = match (report.faults, report.cuts) {
+        let mut troubles = match (report.faults, report.cuts) {
             (0, 0) => String::new(),
             (faults, cuts) => format!(
                 ", {}, {}",
@@ -111,6 +111,10 @@ mod device {
                 plural(cuts, "power cut", "power cuts")
             ),
         };
+        if report.unrecorded > 0 {
+            let requests = plural(report.unrecorded, "request", "requests");
+            troubles = format!("{troubles}, cannot write the trace: it lacks {requests}");
+        }
         [
             format!(
                 "{}: {}{speed}, {}, {place}, up {up}",

@@ -63,16 +63,20 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
 }
 
-/// Takes down the devices whose servers died, and says so.
+/// Takes down the devices whose servers died, and says so. It fails where nobody but root can see devices.
 #[cfg(target_os = "linux")]
-fn clear_stale() {
-    match seekless_sim::device::take_down_stale() {
+fn clear_stale() -> Result<(), Failure> {
+    use seekless_sim::device::{DeviceError, take_down_stale};
+
+    match take_down_stale() {
         Ok(names) => {
             for name in names {
                 tracing::warn!("{}: its server had died; it was unmounted and removed", name.as_str());
             }
         }
+        Err(error @ DeviceError::Missing(_)) => return Err(error.into()),
         // The next command tries again.
         Err(error) => tracing::warn!("a device whose server had died stays: {error}"),
     }
+    Ok(())
 }

@@ -56,7 +56,7 @@ pub struct Arguments {
     /// Keep the bytes in FILE, which stays; if it has bytes, its file system is mounted, and FILE determines the size
     #[arg(long, value_name = "FILE")]
     backing: Option<PathBuf>,
-    /// Record all requests in FILE
+    /// Record all requests in FILE; of files that are there, only a trace is overwritten
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
 }
@@ -102,9 +102,10 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), crate::command::Failure> 
         speed: arguments.speed,
         backing: arguments.backing.clone(),
         trace: arguments.trace.clone(),
+        stays: true,
     };
     require(&options)?;
-    super::clear_stale();
+    super::clear_stale()?;
     let caught = crate::signals::on_signal(|_| {})?;
     let is_interrupted = || caught.signal().is_some();
     let (name, state) = match (start(&options, super::serve::server, &is_interrupted), caught.signal()) {

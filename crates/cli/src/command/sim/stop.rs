@@ -31,7 +31,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), crate::command::Failure> 
 
     use crate::command::unless_failed;
 
-    super::clear_stale();
+    super::clear_stale()?;
     let names = if arguments.all {
         devices()?
     } else {
@@ -41,7 +41,11 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), crate::command::Failure> 
     let mut errors = Vec::new();
     for name in &names {
         match stop(name, arguments.force) {
-            Ok(()) => writeln!(crate::show::stdout(), "{}: stopped", name.as_str())?,
+            Ok(is_gone) => {
+                let detached = "detached; it ends when those who use it close it";
+                let how = if is_gone { "stopped" } else { detached };
+                writeln!(crate::show::stdout(), "{}: {how}", name.as_str())?;
+            }
             Err(error) => errors.push(error.into()),
         }
     }
