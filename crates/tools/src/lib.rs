@@ -15,6 +15,7 @@ pub mod visible;
 pub mod walk;
 
 mod handle;
+mod place;
 mod stop;
 mod threads;
 

@@ -299,6 +299,49 @@ fn on_a_disk_with_a_head_duplicates_are_read_in_the_order_of_their_places() {
 }
 
 #[test]
+fn on_a_disk_with_a_head_trees_are_read_in_the_order_of_their_places() {
+    if is_skipped() {
+        return;
+    }
+    let place = Place::new();
+    let point = place.path("disk");
+    let disk = SimulatedDisk::start(&place, &["hdd-nas", "--size", "1T", "--at", point.to_str().unwrap()]);
+    let trees = ["one", "other"].map(|name| point.join(name));
+    let mut expected = BTreeSet::new();
+    for number in 0_usize..150 {
+        let name = format!("d{}/f{number}", number % 8);
+        let bytes = if number < 3 { 9 << 20 } else { 12_000 + 997 * number };
+        let mut content = random(bytes);
+        for tree in &trees {
+            let path = tree.join(&name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, &content).unwrap();
+            match number % 7 {
+                0 => content[bytes - 1] ^= 1,
+                1 => content.truncate(bytes - 1),
+                _ => continue,
+            }
+            expected.insert(name.clone());
+        }
+    }
+    seekless_sys::sync_file_system(&File::open(&point).unwrap()).unwrap();
+    place
+        .run(&["cache", "drop", "--yes", point.to_str().unwrap()])
+        .succeeded();
+    let [one, other] = trees.each_ref().map(|tree| tree.to_str().unwrap());
+    let ended = place.run(&["cmp", "-r", "--explain", one, other]);
+    assert_eq!(ended.code, Some(1));
+    let told = &ended.stderr;
+    assert!(told.contains("in the order of their places on the device"), "{told}");
+    let differ: BTreeSet<String> = (ended.stdout.lines())
+        .map(|line| line.split(&[' ', ':'][..]).find(|word| word.contains("/f")).unwrap())
+        .map(|path| path.trim_start_matches(one).trim_start_matches('/').to_owned())
+        .collect();
+    assert_eq!(differ, expected, "{}", ended.stdout);
+    drop(disk);
+}
+
+#[test]
 fn a_disk_larger_than_the_place_of_its_bytes_leaves_some_of_it_free() {
     if is_skipped() {
         return;

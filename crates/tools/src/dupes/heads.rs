@@ -11,13 +11,14 @@ use std::time::Duration;
 use seekless::batch::{self, Each, Heads};
 use seekless::files::read_full;
 use seekless::plan::{FIRST_BYTES, WHOLE_BYTES};
-use seekless_sys::{drop_from_cache, residency};
+use seekless_sys::drop_from_cache;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::failures::unread;
 use super::resident::LeftResident;
 use super::twins::Twins;
 use super::{Failed, Member, Search, SearchProgress};
+use crate::place::resident_bytes;
 use crate::threads::in_threads;
 
 /// Files that a thread takes at a time. A few in tests, so that equal files fall into several chunks.
@@ -200,11 +201,6 @@ pub(super) struct Beginnings {
     pub failed: Vec<Failed>,
     /// Files that were not in memory, not even in part.
     pub cold: HashSet<u32>,
-}
-
-/// How much of a file is in memory, if the system tells.
-pub(super) fn resident_bytes(file: &File) -> Option<u64> {
-    residency(file).ok()?.available().map(|found| found.resident_bytes)
 }
 
 /// Drops a file that was read a moment ago from the page cache.

@@ -1,28 +1,21 @@
 //! The order in which files are read: by inode or, if the device has to move a head, by their places on it.
 
 use std::ops::Range;
-use std::path::{Path, PathBuf};
 
 use seekless::batch::Threads;
-use seekless::facts::Seeks;
 use seekless::plan::{FIRST_BYTES, Scan, SeekFacts};
-use seekless::{Scanner, StorageFacts, cache, files, plan};
+use seekless::{Scanner, cache, files, plan};
 
 use super::Search;
-use super::heads::resident_bytes;
+use crate::place::{self, MEASURED_BYTES, resident_bytes, spread};
 
 /// How many files are sampled to see whether they are in memory.
 const LOOKED_AT: usize = 64;
 
-/// To measure what reading elsewhere costs, the beginnings of so many files are read, each of which has this size at least.
-const MEASURED_FILES: usize = 9;
-const MEASURED_BYTES: u64 = 8 << 10;
-
 impl Search<'_> {
     /// Plans how files are read, and puts them in that order. They must be sorted by device and inode.
     pub fn look_at_devices(&mut self, numbers: &mut [u32]) {
-        let step = (numbers.len() / LOOKED_AT).max(1);
-        if !numbers.iter().step_by(step).any(|number| self.is_cold(*number)) {
+        if !spread(numbers, LOOKED_AT).any(|number| self.is_cold(*number)) {
             return;
         }
         let of_devices = numbers.chunk_by(|one, other| self.files.get(*one).device == self.files.get(*other).device);
@@ -57,47 +50,17 @@ impl Search<'_> {
 
     /// What is known of the device that these files lie on.
     fn seek_facts(&self, numbers: &[u32]) -> SeekFacts {
-        let path = |number: u32| -> PathBuf { self.files.path(number) };
-        let device = StorageFacts::of(path(numbers[0])).ok().and_then(|facts| facts.device);
-        let facts = SeekFacts {
-            claims_rotational: device.as_ref().and_then(|device| device.claims_rotational),
-            is_virtual: device.is_some_and(|device| device.is_virtual == Some(true)),
-            seeks: None,
-        };
-        if !facts.are_in_doubt() {
-            return facts;
-        }
         let is_long = |number: &&u32| self.files.get(**number).bytes >= MEASURED_BYTES;
-        let long: Vec<u32> = numbers.iter().filter(is_long).copied().collect();
-        let apart = long.iter().step_by((long.len() / MEASURED_FILES).max(1));
-        let paths: Vec<PathBuf> = apart.take(MEASURED_FILES).map(|number| path(*number)).collect();
-        let paths: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
-        SeekFacts {
-            seeks: Seeks::of_beginnings(&paths),
-            ..facts
-        }
+        place::seek_facts(&self.files.path(numbers[0]), |most| {
+            let long: Vec<u32> = numbers.iter().filter(is_long).copied().collect();
+            spread(&long, most).map(|number| self.files.path(*number)).collect()
+        })
     }
 
-    /// Fetches ranges of files into the page cache in the order in which they lie on the device, so that its head moves on, and not to
-    /// and fro. Whoever reads a file tells why it cannot be read.
+    /// Fetches ranges of files into the page cache in the order in which they lie on the device.
     pub fn fetch_in_order(&self, wanted: impl Iterator<Item = (u32, Range<u64>)>) {
-        let mut parts = Vec::new();
-        for (number, range) in wanted {
-            let places = self
-                .files
-                .open(number)
-                .and_then(|(file, _)| files::places(&file, range));
-            for [at, place, bytes] in places.ok().flatten().unwrap_or_default() {
-                parts.push((self.files.get(number).device, place, number, at..at + bytes));
-            }
-        }
-        parts.sort_unstable_by_key(|(device, place, ..)| (*device, *place));
-        for (.., number, range) in parts {
-            if self.stop.is_stopped() {
-                break;
-            }
-            let _ = self.files.open(number).and_then(|(file, _)| cache::fetch(&file, range));
-        }
+        let open = |number: u32| Ok(self.files.open(number)?.0);
+        place::fetch_in_order(wanted, open, || !self.stop.is_stopped());
     }
 
     /// Puts groups in the order of their first files.

@@ -11,9 +11,10 @@ use seekless::files::{DIGESTED_HOLE_BYTES_MAX, Run, first_data, read_full, share
 use seekless::plan::{FIRST_LOOK_BYTES, LARGE_BYTES, WHOLE_BYTES};
 
 use super::failures::unread;
-use super::heads::{drop_read, resident_bytes};
+use super::heads::drop_read;
 use super::split::{Open, Split};
 use super::{Class, Failed, Member, Proof, Search, SearchProgress};
+use crate::place::resident_bytes;
 use crate::tree::TreeFinding;
 
 /// From this size on, it pays to check whether files share all blocks; smaller files are read faster than that.

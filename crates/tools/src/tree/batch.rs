@@ -125,7 +125,19 @@ impl<'a> PairBatch<'a> {
             matched.map(move |matched| (index, matched))
         });
         let jobs: Vec<(usize, Matched)> = jobs.collect();
-        heads.read(jobs, self);
+        let mine = || {
+            jobs.iter()
+                .map(|(index, matched)| (Arc::clone(&self.pieces[*index].pairs), *matched))
+        };
+        self.shared.look_at_device(|| mine().collect(), heads.is_warm());
+        let mut rest = &jobs[..];
+        while !rest.is_empty() {
+            let (fetched, turn) = self.shared.fetch(&self.pieces, rest);
+            let (now, later) = rest.split_at(fetched);
+            heads.read(now.iter().copied(), self);
+            drop(turn);
+            rest = later;
+        }
         for PairPiece { pairs, range, done } in self.pieces.drain(..) {
             pairs.directory.release(range.len());
             pairs.directory.own.update(|state| {

@@ -38,6 +38,7 @@ pub(crate) mod large;
 mod list;
 mod look;
 mod pair;
+mod place;
 mod queue;
 mod same_size;
 mod tell;
@@ -163,6 +164,9 @@ pub struct TreeSummary {
     /// Threads that met cold files and read them with `io_uring`.
     #[serde(skip)]
     pub rings: usize,
+    /// Why files were fetched in the order of their places on the device, if they were.
+    #[serde(skip)]
+    pub by_place: Option<String>,
     /// How small files were compared, if there were any.
     #[serde(skip)]
     pub batch: Option<BatchPlan>,

@@ -26,6 +26,7 @@ use super::large::Large;
 use super::list::DIRECTORY_WEIGHT;
 use super::look::compare_with_none;
 use super::pair::{BLOCK_BYTES, ComparedPair, Means, OpenedPair};
+use super::place::PlaceOrder;
 use super::tell::Teller;
 use super::{EntryDifference, TreeError, TreeFinding, TreeOptions, TreeSide, TreeSummary, TreeWatch};
 use crate::Stop;
@@ -38,6 +39,7 @@ pub(super) struct Shared<'a> {
     pub options: TreeOptions<'a>,
     plan: BatchPlan,
     asked: OnceLock<BatchPlan>,
+    pub place: PlaceOrder,
     stop: &'a Stop,
     queue: Mutex<Queue>,
     changed: Condvar,
@@ -126,6 +128,7 @@ pub(super) fn compare_by(
         options,
         plan,
         asked: OnceLock::new(),
+        place: PlaceOrder::default(),
         stop,
         queue: Mutex::default(),
         changed: Condvar::new(),
@@ -252,6 +255,7 @@ impl Shared<'_> {
         TreeSummary {
             large: self.large.used(),
             batch: Some(self.plan().clone()),
+            by_place: self.place.why().map(str::to_owned),
             ..self.so_far()
         }
     }
@@ -265,6 +269,17 @@ impl Shared<'_> {
         } else {
             most
         }
+    }
+
+    /// The waiting pairs of regular files.
+    pub fn waiting_files(&self) -> Vec<(Arc<Pairs>, Matched)> {
+        let queue = self.lock();
+        let waiting = queue.pairs.iter().flat_map(|(pairs, next)| {
+            let regular = pairs.matched[*next..].iter();
+            let regular = regular.filter(|matched| matched.entry.kind == FileType::RegularFile);
+            regular.map(move |matched| (Arc::clone(pairs), *matched))
+        });
+        waiting.collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue> {
@@ -297,7 +312,12 @@ impl Shared<'_> {
                 continue;
             }
             if queue.waiting_pairs > 0 {
-                return Some(Job::Compare(queue.take(self.plan().batch)));
+                let most = if self.place.why().is_some() {
+                    PAIRS_AHEAD
+                } else {
+                    self.plan().batch
+                };
+                return Some(Job::Compare(queue.take(most)));
             }
             queue.waiting_threads += 1;
             queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);

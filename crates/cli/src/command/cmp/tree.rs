@@ -183,11 +183,18 @@ fn explain(root: &Path, summary: &TreeSummary, took: Duration) {
     } else {
         "io_uring is not available here, so each thread waits for one file at a time".to_owned()
     };
+    let order = match &summary.by_place {
+        Some(why) => {
+            format!("and one after the other fetched files in the order of their places on the device, because {why}")
+        }
+        None => format!(
+            "and compared files in batches of up to {}, in the order of their inodes; {rings}",
+            batch.batch
+        ),
+    };
+    let threads = batch.threads;
     let why = format!(
-        "{} threads listed directories ahead and compared files in batches of up to {}, in the order of their inodes; \
-         {rings}{}",
-        batch.threads,
-        batch.batch,
+        "{threads} threads listed directories ahead {order}{}",
         planned_batches(batch)
     );
     let scan = Scan {

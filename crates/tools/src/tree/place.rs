@@ -1,0 +1,156 @@
+//! Fetching pairs of files in the order of their places, on a device whose head has to move between the two trees.
+
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use rustix::fs::{FileType, Mode, openat};
+use seekless::cache;
+use seekless::plan::LARGE_BYTES;
+use seekless::walk::{FOUND_FILE, StatFacts};
+
+use super::batch::{Matched, PairPiece, Pairs};
+use super::pair::{BLOCK_BYTES, differ_in_size};
+use super::queue::Shared;
+use crate::handle::path_of;
+use crate::place::{self, MEASURED_BYTES, resident_bytes, spread};
+
+/// At most so many pairs are looked at; it is not worth it for fewer than that.
+const LOOKED_AT: usize = 64;
+const LEAST_LOOKED_AT: usize = 16;
+/// Two windows, one being read and one being compared, take this part of the memory each.
+const WINDOW_PART: u64 = 8;
+
+/// Whether files are fetched in the order of their places, and the turns of threads that do it.
+#[derive(Default)]
+pub(super) struct PlaceOrder {
+    why: OnceLock<Option<String>>,
+    /// Whether files were looked at, and all of them were in memory.
+    was_warm: Mutex<bool>,
+    fetching: Mutex<()>,
+    comparing: Mutex<()>,
+}
+
+impl PlaceOrder {
+    /// Why they are, if it was found out.
+    pub fn why(&self) -> Option<&str> {
+        self.why.get()?.as_deref()
+    }
+}
+
+/// A regular file of a pair: the piece of the batch that it is in, its entry, and its side.
+type Side = (usize, Matched, usize);
+
+impl Shared<'_> {
+    /// If files are read in the order of their places: fetches those of as many pairs as may be in memory, and returns how many pairs
+    /// these are, and the turn to compare them. One thread fetches at a time, while another compares what it has fetched before.
+    pub fn fetch(&self, pieces: &[PairPiece], jobs: &[(usize, Matched)]) -> (usize, Option<MutexGuard<'_, ()>>) {
+        if self.place.why().is_none() {
+            return (jobs.len(), None);
+        }
+        let fetching = lock(&self.place.fetching);
+        let window_bytes = cache::memory().map_or(0, |memory| memory.available_bytes / WINDOW_PART);
+        let (mut wanted, mut bytes, mut fetched) = (Vec::new(), 0, 0);
+        for (index, matched) in jobs {
+            let ranges = self.wanted(&pieces[*index].pairs, matched);
+            bytes += ranges.iter().map(|range| range.end).sum::<u64>();
+            if fetched > 0 && bytes > window_bytes {
+                break;
+            }
+            fetched += 1;
+            let sides = ranges.into_iter().enumerate().filter(|(_, range)| !range.is_empty());
+            wanted.extend(sides.map(|(side, range)| ((*index, *matched, side), range)));
+        }
+        let open = |(index, matched, side): Side| open(&pieces[index].pairs, &matched, side);
+        place::fetch_in_order(wanted, open, || !self.is_stopped());
+        // The next thread fetches when this one compares.
+        let comparing = lock(&self.place.comparing);
+        drop(fetching);
+        (fetched, Some(comparing))
+    }
+
+    /// Finds out whether files are read in the order of their places, unless those that are read next are in memory. Threads that
+    /// compare wait for it, so that nothing else moves the head.
+    pub fn look_at_device(&self, mine: impl FnOnce() -> Vec<(Arc<Pairs>, Matched)>, is_warm: bool) {
+        if self.place.why.get().is_some() {
+            return;
+        }
+        let mut was_warm = lock(&self.place.was_warm);
+        if self.place.why.get().is_some() || *was_warm && is_warm {
+            return;
+        }
+        let mut pairs = self.waiting_files();
+        pairs.extend(mine());
+        let pairs: Vec<_> = spread(&pairs, LOOKED_AT).cloned().collect();
+        if pairs.len() >= LEAST_LOOKED_AT {
+            match cold(&pairs) {
+                files if files.is_empty() => *was_warm = true,
+                files => _ = self.place.why.set(why_by_place(&files)),
+            }
+        }
+    }
+
+    /// What of a pair is going to be read: nothing where that is known without reading. Large files are read by a method of their own.
+    fn wanted(&self, pairs: &Pairs, matched: &Matched) -> [Range<u64>; 2] {
+        let nothing = [0..0, 0..0];
+        if matched.entry.kind != FileType::RegularFile {
+            return nothing;
+        }
+        match facts(pairs, matched) {
+            Ok(facts)
+                if !(facts[0].id() == facts[1].id() || self.options.brief && differ_in_size(&facts).is_some()) =>
+            {
+                let common = facts[0].bytes.min(facts[1].bytes);
+                let end = if common < LARGE_BYTES {
+                    common
+                } else {
+                    BLOCK_BYTES as u64
+                };
+                [0..end, 0..end]
+            }
+            _ => nothing,
+        }
+    }
+}
+
+/// Those of which nothing is in memory.
+fn cold(pairs: &[(Arc<Pairs>, Matched)]) -> Vec<File> {
+    // In turn of both trees, so that they do not lie in a row.
+    let sides = pairs.iter().zip([0, 1].into_iter().cycle());
+    let opened = sides.filter_map(|((pairs, matched), side)| open(pairs, matched, side).ok());
+    let is_cold = |file: &File| {
+        let is_long = file.metadata().is_ok_and(|found| found.len() >= MEASURED_BYTES);
+        is_long && resident_bytes(file) == Some(0)
+    };
+    opened.filter(is_cold).collect()
+}
+
+/// Why a head has to move between files that are not in memory, if it does.
+fn why_by_place(files: &[File]) -> Option<String> {
+    let first = path_of(files.first()?)?;
+    let paths = |most: usize| spread(files, most).filter_map(path_of).collect();
+    place::seek_facts(&first, paths).why_by_place()
+}
+
+fn facts(pairs: &Pairs, matched: &Matched) -> io::Result<[StatFacts; 2]> {
+    let handles = pairs.directory.handles().map_err(|(_, error)| error)?;
+    let [one, other] = handles.borrowed();
+    let name = pairs.listing.c_str(&matched.entry);
+    Ok([StatFacts::at(one, name)?, StatFacts::at(other, name)?])
+}
+
+fn open(pairs: &Pairs, matched: &Matched, side: usize) -> io::Result<File> {
+    let handles = pairs.directory.handles().map_err(|(_, error)| error)?;
+    let name = pairs.listing.c_str(&matched.entry);
+    Ok(File::from(openat(
+        handles.borrowed()[side],
+        name,
+        FOUND_FILE,
+        Mode::empty(),
+    )?))
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
