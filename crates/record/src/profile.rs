@@ -238,7 +238,10 @@ impl ProfileHead {
         let (line, curves) = text.split_at(end);
         let mut head: Self = versions::read(line, PROFILE_VERSION..=PROFILE_VERSION)?;
         check::fields(|fields| Field::visit(&mut head, &mut String::new(), (), fields))?;
-        Ok((head, curves.get(1..).unwrap_or_default()))
+        let curves = curves.get(1..).unwrap_or_default();
+        let lines = curves.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        check::fields(|fields| fields.list("curves", lines.count()))?;
+        Ok((head, curves))
     }
 }
 
@@ -299,7 +302,6 @@ impl Profile {
         let curves: Vec<Curve> = lines
             .map(|(index, line)| Curve::from_line(line, index))
             .collect::<Result<_, _>>()?;
-        check::fields(|fields| fields.list("curves", curves.len()))?;
         let groups = curves.chunk_by(|one, other| one.conditions == other.conditions);
         let mut seen = HashSet::new();
         if !groups

@@ -30,6 +30,7 @@ mod setup;
 mod sheet;
 mod sustained;
 mod table;
+mod throttle;
 mod units;
 mod view;
 mod warnings;
@@ -53,6 +54,7 @@ pub use setup::storage_setup;
 pub use sheet::{ColumnKind, Sheet, SheetCell, SheetColumn, SheetRow};
 pub use sustained::{RateStretch, Sustained, has_settled};
 pub use table::{Origin, Place, Ranked, Ranking, size_class, table};
+pub use throttle::throttle;
 pub use units::{
     RATES, Unit, bytes, chosen_size, duration, files, part, percent, plural, rate, request_units, seconds, size, sound,
     thousands, three_digits, times, times_with_bounds, unit,

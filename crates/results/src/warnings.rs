@@ -5,6 +5,7 @@ use seekless_record::{Cache, Contest, Device, Run, Trial};
 use crate::prediction::mispredicted;
 use crate::samples::sorted;
 use crate::statistics::median;
+use crate::throttle::throttled;
 use crate::words::{has_small_files, has_target, title_in};
 
 /// The part of the bytes read from devices during trials that was not the trials' own; none where they read nothing
@@ -45,6 +46,7 @@ pub fn warnings(run: &Run) -> Vec<String> {
                 .to_owned(),
         );
     }
+    warnings.extend(throttled(run));
     warnings.extend(mispredicted(run));
     if let Some(model) = devices.clone().find_map(Device::simulated) {
         warnings.push(format!(

@@ -23,6 +23,10 @@ const SAME_REGRET: f64 = 0.02;
 const SAME_CPU: f64 = 1.1;
 /// In a list of sizes, a method stays the one to use up to this much more regret.
 const STAYS_REGRET: f64 = 0.03;
+/// A larger standard error says nothing.
+const MOST_ERROR: f64 = 3.5;
+/// 30 years: nothing takes longer.
+const MOST_SECONDS: f64 = 1e9;
 /// Of more methods under the same conditions, only so many of the fastest are compared: no experiment has as many.
 const MOST_COMPARED: usize = 64;
 /// A part in the page cache smaller than this, or lacking less than this, does not count.
@@ -211,6 +215,10 @@ impl Asked<'_> {
                 error = error.max(cached.error);
             }
             seconds *= self.task.files as f64;
+            // Of impossible figures, and of those that are known within a factor of a million only, nothing follows.
+            if !(time.error.hypot(time.level_deviation) < MOST_ERROR && seconds < MOST_SECONDS) {
+                return None;
+            }
             Some(MeasuredMethod {
                 method: self.fitting(*method)?,
                 error: error.hypot(elsewhere),

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use rustix::fs::OFlags;
+use seekless::files::Exposed;
 use seekless::profile::{MOST_BORROWED, StorageProfile, Unfit, directory_of_borrowed, file_name};
 use seekless_record::{DocumentError, MAX_PROFILE_BYTES, Profile, Run, Storage};
 use seekless_results::{Origin, digest};
@@ -190,7 +191,8 @@ fn state(path: &Path) -> Option<(u64, u64)> {
 const PRIVATE: u32 = 0o600;
 const SHARED: u32 = 0o644;
 
-/// Creates a directory that all users may read, whatever the umask; one that exists stays as it is.
+/// Creates a directory that all users may read, whatever the umask; one that exists stays as it is. Where others could write, nobody
+/// would read the profiles.
 fn make_shared_directory(directory: &Path) -> Result<(), StoreError> {
     let missing = directory.ancestors().take_while(|directory| !directory.exists());
     let missing: Vec<&Path> = missing.collect();
@@ -199,7 +201,13 @@ fn make_shared_directory(directory: &Path) -> Result<(), StoreError> {
         made.and_then(|()| fs::set_permissions(directory, Permissions::from_mode(0o755)))
             .map_err(system(directory, "create"))?;
     }
-    Ok(())
+    match Exposed::on_the_way(directory).map_err(system(directory, "examine"))? {
+        Some(exposed) => {
+            let source = io::Error::new(ErrorKind::PermissionDenied, exposed.to_string());
+            Err(system(directory, "keep profiles in")(source))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Writes a file as a whole, over the one of this name.
@@ -345,6 +353,9 @@ mod tests {
             (0o644, 0o755, 0o755)
         );
         assert_eq!(sittings(&path), 1);
+        fs::set_permissions(&directory, Permissions::from_mode(0o777)).unwrap();
+        let refused = store.renew_shared_profiles(&run(1).storages, &directory).unwrap_err();
+        assert!(matches!(refused, StoreError::System { .. }), "{refused}");
     }
 
     #[test]

@@ -244,6 +244,27 @@ fn a_method_that_takes_impossible_times_is_ignored() {
 }
 
 #[test]
+fn a_method_whose_times_say_nothing_is_ignored() {
+    let absurd: [fn(&mut Curve); 3] = [
+        |curve| curve.level_deviation = 1e9,
+        |curve| curve.points[0].seconds.low = 0.0,
+        |curve| curve.points.iter_mut().for_each(|point| point.seconds.median = 1e30),
+    ];
+    for change in absurd {
+        let mut profile = profile(&READS[..2]).profile();
+        change(&mut profile.curves[0]);
+        let profile = StorageProfile::new(profile, PathBuf::new());
+        let facts = Facts {
+            profile: Some(Box::leak(Box::new(profile))),
+            ..facts(&[], 0.0)
+        };
+        let found = alternatives(Operation::Read, &task(Durability::None), &facts);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(!read(&task(Durability::None), &facts).why.contains("sitting"));
+    }
+}
+
+#[test]
 fn the_regret_is_the_mean_of_what_a_method_takes_longer() {
     let measured = |seconds: f64, error: f64| MeasuredMethod {
         method: Method::known(if seconds > 1.0 {
