@@ -48,8 +48,8 @@ pub(crate) fn throttled(run: &Run) -> Option<String> {
         })?;
         let power = throttle(bytes, requests)?;
         Some(format!(
-            "Reading is throttled: {} over {requests:.0} requests per second is exactly {}. These are limits that somebody set (a cloud \
-             volume, a container, a host), not the disk's, and may change at another time.",
+            "Reading seems throttled: {} over {requests:.0} requests per second is {}, within 1 %. Limits that somebody set (a cloud \
+             volume, a container, a host) have such ratios; a disk seldom has one. They may change at another time.",
             units::rate(bytes),
             units::bytes(power)
         ))
@@ -102,7 +102,7 @@ mod tests {
             assert_eq!(found.is_some(), is_told, "{found:?}");
             if let Some(found) = found {
                 assert!(
-                    found.contains("134 MB/s over 2048 requests per second is exactly 64.0 KiB"),
+                    found.contains("134 MB/s over 2048 requests per second is 64.0 KiB, within 1 %"),
                     "{found}"
                 );
             }
