@@ -126,6 +126,11 @@ impl Drive {
         Some(done)
     }
 
+    /// Nobody waits any more: what was submitted never completes.
+    pub fn forget_all(&mut self) {
+        (self.waiting, self.at_head, self.serving) = Default::default();
+    }
+
     /// What it served so far.
     #[must_use]
     pub fn counters(&self) -> DriveCounters {

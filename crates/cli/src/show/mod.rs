@@ -50,7 +50,7 @@ pub use page::{Page, Width, other_file_systems};
 pub use progress::{Activity, Amount, Cleared, LINE, stderr, stdout};
 pub use rankings::show_rankings;
 pub use regret::show_regrets;
-pub use run::{RunParts, next_command, show_run};
+pub use run::{RunParts, is_simulated, next_command, show_run};
 pub use runs::{held_bytes, list_runs, runs_json, too_large};
 pub use settings::{settings_json, show_settings, storage_settings};
 #[cfg(feature = "sim")]

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io::{self, Write};
 
 use clap::Args;
-use seekless_record::{Contest, Ended, Entry, Run, Status, Trial};
+use seekless_record::{Contest, Ended, Entry, Run, Status, StorageId, Trial};
 use seekless_results::{ContestView, Row, View, Visible, short_name, sittings, visible};
 
 use super::answers::show_answers;
@@ -105,8 +105,17 @@ fn show_tables(page: &mut Page<'_>, view: &View<'_>, all: bool) -> io::Result<()
 const SHORTEST_BUDGET_SECONDS: f64 = 10.0;
 const LONGEST_BUDGET_SECONDS: f64 = 3600.0;
 
+/// Whether it was measured on a simulated disk, which is gone as a rule.
+pub fn is_simulated(run: &Run) -> bool {
+    let mut ids = run.storages.iter().filter_map(|storage| storage.id.as_ref());
+    ids.any(StorageId::is_simulated)
+}
+
 /// The command that would settle what is open, and what that is.
 pub fn next_command(run: &Run) -> Option<String> {
+    if is_simulated(run) {
+        return None;
+    }
     let id = visible(&run.id);
     let left = run.contests.iter().filter(|contest| has_had_no_turn(contest)).count() as u64;
     if left > 0 {

@@ -6,8 +6,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::thread::sleep;
+use std::time::Duration;
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
+use rustix::process::{Pid, Signal, kill_process};
 use seekless_sys::{Buffer, attach_loop, detach_loop};
 use serde_json::Value;
 
@@ -110,14 +113,18 @@ fn files_that_belong_to_others_are_refused_and_stay_as_they_are() {
 }
 
 #[test]
-fn force_ends_a_slow_disk_that_has_much_to_write_and_takes_it_from_those_who_use_it() {
+fn a_cut_and_force_end_a_slow_disk_that_has_much_to_write_and_force_takes_it_from_users() {
     if is_skipped() {
         return;
     }
     let place = Place::new();
     // Its pages would take minutes.
     let disk = SimulatedDisk::start(&place, &["hdd-2003", "--speed", "0.01x", "--size", "64M"]);
-    fs::write(disk.mount_point.join("dirty"), random(8 << 20)).unwrap();
+    let dirty = || fs::write(disk.mount_point.join("dirty"), random(8 << 20)).unwrap();
+    dirty();
+    // Without power, nothing of it is waited for.
+    place.run(&["sim", "cut", &disk.name, "--lose", "lost"]).succeeded();
+    dirty();
     place.run(&["sim", "stop", "--force", &disk.name]).succeeded();
     assert!(!is_there(&disk.name));
 
@@ -135,36 +142,50 @@ fn force_ends_a_slow_disk_that_has_much_to_write_and_takes_it_from_those_who_use
 }
 
 #[test]
-fn a_disk_of_a_bench_that_was_killed_ends_by_itself() {
+fn a_disk_of_a_bench_that_was_killed_ends_by_itself_and_one_that_was_interrupted_is_not_resumed() {
     if is_skipped() {
         return;
     }
-    let place = Place::new();
-    let mut bench = place.command();
-    bench.args(["bench", "--on", "null", "read", "--size", "1M", "--budget", "60s"]);
-    let bench = bench.stdout(Stdio::null()).stderr(Stdio::null());
-    let mut bench = bench.spawn().unwrap();
-    let started = |name: &String| {
+    for signal in [Signal::KILL, Signal::INT] {
+        let place = Place::new();
+        let mut bench = place.command();
+        bench.args(["bench", "--on", "null", "read", "--size", "1M", "--budget", "60s"]);
+        let bench = bench.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let (name, point) = disk_of(bench.id());
+        let has_files = || fs::read_dir(&point).is_ok_and(|entries| entries.count() > 1);
+        wait_for("the files of the bench", has_files);
+        if signal == Signal::INT {
+            // Something is measured by then.
+            sleep(Duration::from_secs(6));
+        }
+        kill_process(Pid::from_child(&bench), signal).unwrap();
+        let ended = Ended::of(bench);
+        assert!(
+            !ended.stdout.contains("--resume") && !ended.stderr.contains("--resume"),
+            "{}",
+            ended.stdout
+        );
+        wait_for("nothing of the disk", || !is_there(&name));
+    }
+}
+
+/// The name of the disk that a process started, and where it is mounted.
+fn disk_of(process: u32) -> (String, PathBuf) {
+    let is_own = |name: &String| {
         let state = fs::read(Path::new(DEVICES).join(name).join("state.json")).unwrap_or_default();
         let state: Value = serde_json::from_slice(&state).unwrap_or_default();
-        state["starter"] == bench.id() && state["block_device"].is_string()
-    };
-    let own = || {
-        let entries = fs::read_dir(DEVICES).into_iter().flatten().flatten();
-        let mut names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-        names.find(started)
+        state["starter"] == process && state["block_device"].is_string()
     };
     let mut name = None;
     wait_for("its disk", || {
-        name = own();
+        let entries = fs::read_dir(DEVICES).into_iter().flatten().flatten();
+        let mut names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+        name = names.find(is_own);
         name.is_some()
     });
-    let point = Path::new(DEVICES).join(name.as_ref().unwrap()).join("mnt");
-    let has_files = || fs::read_dir(&point).is_ok_and(|entries| entries.count() > 1);
-    wait_for("the files of the bench", has_files);
-    bench.kill().unwrap();
-    bench.wait().unwrap();
-    wait_for("nothing of the disk", || !is_there(name.as_ref().unwrap()));
+    let name = name.unwrap();
+    let point = Path::new(DEVICES).join(&name).join("mnt");
+    (name, point)
 }
 
 #[test]

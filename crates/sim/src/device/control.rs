@@ -87,42 +87,38 @@ fn answer(stream: &UnixStream, pacer: &Pacer, medium: &Medium) -> io::Result<()>
     stream.set_read_timeout(Some(PATIENCE))?;
     let mut line = String::new();
     BufReader::new(stream.take(REQUEST_BYTES_MAX)).read_line(&mut line)?;
-    let answer = match serde_json::from_str(&line)? {
-        ControlRequest::Report => serde_json::to_value(DeviceReport {
-            faults: medium.injected(),
-            cuts: medium.generation(),
-            ..pacer.report()
-        })?,
-        ControlRequest::OwnTime => serde_json::to_value(pacer.own_ns())?,
-        ControlRequest::Pace { speed, way } => {
-            pacer.start(speed, way);
-            serde_json::Value::Null
+    let mut answer = serde_json::Value::Null;
+    match serde_json::from_str(&line)? {
+        ControlRequest::Report => {
+            answer = serde_json::to_value(DeviceReport {
+                faults: medium.injected(),
+                cuts: medium.generation(),
+                ..pacer.report()
+            })?;
         }
+        ControlRequest::OwnTime => answer = serde_json::to_value(pacer.own_ns())?,
+        ControlRequest::Pace { speed, way } => pacer.start(speed, way),
         ControlRequest::Plan { plan, seed } => {
             medium.plan(Faults::from_toml(&plan, "the plan", seed).map_err(io::Error::other)?);
-            serde_json::Value::Null
         }
-        ControlRequest::LosePower => {
-            medium.lose_power();
-            serde_json::Value::Null
-        }
-        ControlRequest::GoOn => {
-            medium.go_on();
-            serde_json::Value::Null
-        }
-        ControlRequest::IsPowerLost => medium.is_gone().into(),
+        ControlRequest::LosePower => medium.lose_power(),
+        ControlRequest::GoOn => medium.go_on(),
+        ControlRequest::IsPowerLost => answer = medium.is_gone().into(),
         ControlRequest::End { is_forced } => {
             if is_forced {
                 pacer.rush();
                 medium.rush();
             }
             if medium.is_gone() {
-                medium.cut(None, 0)?;
+                pacer.begin(medium.cut(None, 0)?.generation);
             }
-            serde_json::Value::Null
         }
-        ControlRequest::Cut { loss, seed } => serde_json::to_value(medium.cut(loss, seed)?)?,
-    };
+        ControlRequest::Cut { loss, seed } => {
+            let report = medium.cut(loss, seed)?;
+            pacer.begin(report.generation);
+            answer = serde_json::to_value(report)?;
+        }
+    }
     writeln!(&*stream, "{answer}")
 }
 

@@ -102,18 +102,29 @@ impl DeviceFiles {
     fn serve(
         &self,
         node: INodeNo,
-        (kind, offset_bytes, length_bytes): (RequestKind, u64, u64),
+        request: (RequestKind, u64, u64),
         bytes: RequestBytes<'_>,
         answer: impl FnOnce(io::Result<InjectedFaults>) + Send + 'static,
     ) {
+        let (arrived, served) = self.take(node, request, bytes);
+        self.answer(&arrived, served, answer);
+    }
+
+    /// Moves the bytes of a request.
+    fn take(
+        &self,
+        node: INodeNo,
+        (kind, offset_bytes, length_bytes): (RequestKind, u64, u64),
+        bytes: RequestBytes<'_>,
+    ) -> (Arrived, io::Result<InjectedFaults>) {
         let request = BlockRequest {
             kind,
             offset_bytes,
             length_bytes,
         };
-        let arrived = self.pacer.arrive(request);
-        let served = self.medium.serve(node.0 - FIRST_NODE, &request, bytes);
-        self.answer(&arrived, served, answer);
+        let generation = node.0 - FIRST_NODE;
+        let arrived = self.pacer.arrive(generation, request);
+        (arrived, self.medium.serve(generation, &request, bytes))
     }
 
     /// Sends an answer when the pacer says so, and later where that is a fault.
@@ -201,15 +212,8 @@ impl Filesystem for DeviceFiles {
     ) {
         let length = u64::from(size).min(self.size_bytes.saturating_sub(offset));
         let mut buffer = self.buffers.take(length as usize);
-        let request = BlockRequest {
-            kind: RequestKind::Read,
-            offset_bytes: offset,
-            length_bytes: length,
-        };
-        let arrived = self.pacer.arrive(request);
-        let served = self
-            .medium
-            .serve(node.0 - FIRST_NODE, &request, RequestBytes::Read(&mut buffer));
+        let request = (RequestKind::Read, offset, length);
+        let (arrived, served) = self.take(node, request, RequestBytes::Read(&mut buffer));
         let buffers = self.buffers.clone();
         self.answer(&arrived, served, move |served| {
             match served {

@@ -36,29 +36,19 @@ pub(super) fn loops_below(directory: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// The mount points of a source, in the order of mounting.
-fn mounts_of(source: &Path) -> Vec<PathBuf> {
+/// All mounts, each with its source and its mount point, in the order of mounting.
+fn mounts() -> Vec<(PathBuf, PathBuf)> {
     let text = fs::read("/proc/self/mounts").unwrap_or_default();
-    let lines = text.split(|&byte| byte == b'\n');
-    let mounts = lines.filter_map(|line| {
+    let mount = |line: &[u8]| {
         let mut words = line.split(|&byte| byte == b' ').map(unescaped);
         Some((words.next()?, words.next()?))
-    });
-    mounts
-        .filter(|(from, _)| from == source)
-        .map(|(_, point)| point)
-        .collect()
+    };
+    text.split(|&byte| byte == b'\n').filter_map(mount).collect()
 }
 
 /// Whether something is mounted at a path.
 pub(super) fn is_mount_point(path: &Path) -> bool {
-    let text = fs::read("/proc/self/mounts").unwrap_or_default();
-    let mut lines = text.split(|&byte| byte == b'\n');
-    lines.any(|line| {
-        line.split(|&byte| byte == b' ')
-            .nth(1)
-            .is_some_and(|point| unescaped(point) == path)
-    })
+    mounts().iter().any(|(_, point)| point == path)
 }
 
 /// A path of `/proc/self/mounts`, where blanks and backslashes are octal.
@@ -102,8 +92,8 @@ pub(super) fn detach(device: &Path) -> Result<()> {
 
 /// Unmounts all that is mounted from a device. With `is_lazy`, what is in use disappears, and is unmounted when it no longer is.
 pub(super) fn unmount_all(device: &Path, is_lazy: bool) -> Result<()> {
-    for point in mounts_of(device).into_iter().rev() {
-        unmount(&point, is_lazy)?;
+    for (_, point) in mounts().iter().rev().filter(|(source, _)| source == device) {
+        unmount(point, is_lazy)?;
     }
     Ok(())
 }

@@ -97,6 +97,7 @@ pub(super) struct Arrived {
 struct Shared {
     drive: Drive,
     clock: Option<Clock>,
+    generation: u64,
     waiting: HashMap<u64, WaitingRequest>,
     next_id: u64,
     /// No request may be submitted at an earlier virtual time, in ns.
@@ -151,6 +152,7 @@ impl Pacer {
             shared: Mutex::new(Shared {
                 drive,
                 clock: None,
+                generation: 0,
                 waiting: HashMap::new(),
                 next_id: 0,
                 submit_from_ns: 0,
@@ -175,9 +177,30 @@ impl Pacer {
 
     /// From now on, requests take no time, those that wait neither.
     pub fn rush(&self) {
-        self.lock().clock = None;
-        self.turns.fetch_add(1, Ordering::Release);
-        self.changed.notify_one();
+        let mut shared = self.lock();
+        shared.clock = None;
+        self.answer_all(shared);
+    }
+
+    /// From now on, only requests of this generation take time.
+    pub fn begin(&self, generation: u64) {
+        let mut shared = self.lock();
+        shared.generation = generation;
+        self.answer_all(shared);
+    }
+
+    /// Nobody waits any more.
+    fn answer_all(&self, mut shared: MutexGuard<'_, Shared>) {
+        shared.drive.forget_all();
+        let (now, mut answers) = (Instant::now(), Vec::new());
+        shared.waiting.retain(|_, waiting| {
+            waiting.due = Some(now);
+            let answer = waiting.answer.take();
+            let is_known = answer.is_some();
+            answers.extend(answer.map(|answer| (now, answer)));
+            !is_known
+        });
+        drop(self.send(shared, answers));
     }
 
     /// The mean time in ns that the server itself took for small and for large requests so far.
@@ -187,12 +210,12 @@ impl Pacer {
             .map(|unpaced| unpaced.time.as_nanos() as u64 / u64::from(unpaced.requests.max(1)))
     }
 
-    /// A request arrived.
-    pub fn arrive(&self, request: BlockRequest) -> Arrived {
+    /// A request of the device of a generation arrived.
+    pub fn arrive(&self, generation: u64, request: BlockRequest) -> Arrived {
         let mut shared = self.lock();
         let at = Instant::now();
         let length_bytes = request.length_bytes;
-        let Some(clock) = shared.clock else {
+        let Some(clock) = shared.clock.filter(|_| shared.generation == generation) else {
             return Arrived {
                 id: None,
                 at,
@@ -253,13 +276,12 @@ impl Pacer {
         let mut waking = WAKING;
         let mut shared = self.lock();
         while !shared.is_over {
-            let now = Instant::now();
-            let due = shared.take_due(now);
+            let due = shared.take_due(Instant::now());
             if !due.is_empty() {
                 shared = self.send(shared, due);
                 continue;
             }
-            let Some(next) = shared.next_due(now) else {
+            let Some(next) = shared.next_due() else {
                 shared = self.changed.wait(shared).unwrap_or_else(PoisonError::into_inner);
                 continue;
             };
@@ -334,18 +356,17 @@ impl Pacer {
 }
 
 impl Shared {
-    /// When the next answer is due; `now` if nothing takes time any more.
-    fn next_due(&self, now: Instant) -> Option<Instant> {
+    /// When the next answer is due.
+    fn next_due(&self) -> Option<Instant> {
         let next = self.drive.next()?;
         let waiting = self.waiting.get(&next.id)?;
-        let due = self.clock.map(|clock| clock.due(next.at_ns, &waiting.request));
-        Some(due.unwrap_or(now))
+        Some(self.clock?.due(next.at_ns, &waiting.request))
     }
 
     /// Completes what is due, and returns the answers that are known, each with the time when it is due.
     fn take_due(&mut self, now: Instant) -> Vec<(Instant, Answer)> {
         let mut answers = Vec::new();
-        while let Some(due) = self.next_due(now).filter(|due| *due <= now) {
+        while let Some(due) = self.next_due().filter(|due| *due <= now) {
             let Some(completion) = self.drive.complete() else { break };
             self.submit_from_ns = self.submit_from_ns.max(completion.at_ns);
             let Some(waiting) = self.waiting.get_mut(&completion.id) else {
@@ -430,6 +451,39 @@ mod tests {
     }
 
     #[test]
+    fn whoever_waits_when_a_generation_ends_or_all_is_rushed_is_answered_at_once() {
+        let model = DiskModel::named("hdd-2003").unwrap();
+        let request = |at: u64| BlockRequest {
+            kind: RequestKind::Read,
+            offset_bytes: at << 30,
+            length_bytes: 4096,
+        };
+        for rush in [false, true] {
+            let pacer = Pacer::new(Drive::new(model, 0, 1), None);
+            pacer.start(1e-6, Way::default());
+            let (sent, answered) = channel();
+            let answer = |arrived: &Arrived| {
+                let sent = sent.clone();
+                pacer.answer(arrived, Box::new(move || sent.send(()).unwrap()));
+            };
+            let arrived: Vec<_> = (0..10).map(|at| pacer.arrive(0, request(at))).collect();
+            arrived[5..].iter().for_each(answer);
+            assert_eq!(answered.try_iter().count(), 0);
+            if rush {
+                pacer.rush();
+            } else {
+                pacer.begin(1);
+            }
+            assert_eq!(answered.try_iter().count(), 5);
+            arrived[..5].iter().for_each(answer);
+            answer(&pacer.arrive(0, request(0)));
+            assert_eq!(answered.try_iter().count(), 6);
+            answer(&pacer.arrive(1, request(0)));
+            assert_eq!(answered.try_iter().count(), usize::from(rush));
+        }
+    }
+
+    #[test]
     fn every_request_is_answered_once_whoever_is_first() {
         let model = DiskModel::named("null").unwrap();
         let pacer = Arc::new(Pacer::new(Drive::new(model, 1 << 30, 1), None));
@@ -447,7 +501,7 @@ mod tests {
                 offset_bytes: id << 12,
                 length_bytes: 4096,
             };
-            let arrived = pacer.arrive(request);
+            let arrived = pacer.arrive(0, request);
             let sent = sent.clone();
             pacer.answer(&arrived, Box::new(move || sent.send(id).unwrap()));
         }

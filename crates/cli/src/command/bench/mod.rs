@@ -34,8 +34,8 @@ use super::values::{Word, one_of, size_of_at_least};
 use super::{Failure, unless_failed, unless_stopped};
 use crate::read_ahead;
 use crate::show::{
-    BenchProgress, LINE, PLAIN, Page, RunParts, json_text, next_command, show_known, show_regrets, show_run, stderr,
-    too_large,
+    BenchProgress, LINE, PLAIN, Page, RunParts, is_simulated, json_text, next_command, show_known, show_regrets,
+    show_run, stderr, too_large,
 };
 use crate::signals::{Caught, stopping};
 use crate::{budget, config};
@@ -398,7 +398,7 @@ fn measure(arguments: &Arguments, stop: &LaunchStop, caught: &Caught) -> Result<
         .and_then(|()| show_asked_regrets(arguments, &run))
     };
     if saved.is_ok() && caught.signal().is_some() {
-        tell_interrupted(&run.alone, arguments.on.is_none());
+        tell_interrupted(&run.alone);
     }
     failed.extend(saved.err().map(|error| error.context("cannot save the run")));
     unless_stopped(caught)?;
@@ -413,10 +413,10 @@ fn show_asked_regrets(arguments: &Arguments, run: &Concluded) -> io::Result<()> 
     Ok(())
 }
 
-fn tell_interrupted(run: &Run, has_storage: bool) {
+fn tell_interrupted(run: &Run) {
     let _ = writeln!(stderr(), "seekless: interrupted; what was measured is saved");
-    // Files that are to be read once cannot become cold again, and a simulated disk is gone.
-    if has_storage && run.contests.iter().all(|contest| contest.cache != Cache::FirstTouch) {
+    // Files that are to be read once cannot become cold again.
+    if !is_simulated(run) && run.contests.iter().all(|contest| contest.cache != Cache::FirstTouch) {
         let _ = writeln!(
             stderr(),
             "hint: `seekless bench --resume {}` measures the rest",

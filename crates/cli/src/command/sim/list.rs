@@ -73,7 +73,7 @@ mod device {
     use seekless_results::{bytes, duration, percent, plural, thousands};
     use seekless_sim::device::{DeviceName, DeviceReport, DeviceState};
 
-    use crate::show::visible_path;
+    use super::super::place;
 
     /// What it is, what it served, and how late.
     pub fn sentences(name: &DeviceName, state: &DeviceState, report: &DeviceReport) -> [String; 3] {
@@ -81,11 +81,7 @@ mod device {
             .duration_since(UNIX_EPOCH)
             .map_or(0, |since| since.as_secs());
         let up = duration(now.saturating_sub(state.started_at) as f64);
-        let device = state.block_device.as_deref().map(visible_path).unwrap_or_default();
-        let place = match (&state.mount_point, &state.file_system) {
-            (Some(point), Some(file_system)) => format!("{file_system} at {} ({device})", visible_path(point)),
-            _ => device,
-        };
+        let place = place(state);
         let speed = match state.speed {
             1.0 => String::new(),
             speed => format!(" at {speed}x"),

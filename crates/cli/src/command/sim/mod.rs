@@ -63,6 +63,18 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
 }
 
+/// Where a device is.
+#[cfg(target_os = "linux")]
+fn place(state: &seekless_sim::device::DeviceState) -> String {
+    use crate::show::visible_path;
+
+    let device = state.block_device.as_deref().map(visible_path).unwrap_or_default();
+    match (&state.mount_point, &state.file_system) {
+        (Some(point), Some(file_system)) => format!("{file_system} at {} ({device})", visible_path(point)),
+        _ => device,
+    }
+}
+
 /// Takes down the devices whose servers died, and says so. It fails where nobody but root can see devices.
 #[cfg(target_os = "linux")]
 fn clear_stale() -> Result<(), Failure> {

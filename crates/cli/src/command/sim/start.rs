@@ -114,13 +114,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), crate::command::Failure> 
         (started, _) => started?,
     };
     let name = name.as_str();
-    let device = state.block_device.as_deref().map(visible_path).unwrap_or_default();
-    let place = match (&state.mount_point, &state.file_system) {
-        (Some(point), Some(file_system)) => format!("{file_system} at {} ({device})", visible_path(point)),
-        _ => device,
-    };
     let mut out = crate::show::stdout();
-    writeln!(out, "{name}: {}, {place}", bytes(state.size_bytes))?;
+    writeln!(out, "{name}: {}, {}", bytes(state.size_bytes), super::place(&state))?;
     let (directory, room_bytes) = room(state.backing.as_deref())?;
     if room_bytes < state.size_bytes {
         let room = bytes(room_bytes);
