@@ -42,22 +42,25 @@ pub struct Replayed {
 #[must_use]
 pub fn steps_of(trace: &[TracedRequest]) -> Vec<Step> {
     let mut completions: Vec<_> = (0..trace.len())
-        .filter_map(|index| Some((trace[index].completed_ns?, index)))
+        .filter_map(|index| {
+            let completed_ns = trace[index].completed_ns?;
+            Some((completed_ns, completed_ns == trace[index].arrived_ns, index))
+        })
         .collect();
     completions.sort_unstable();
     let first_ns = trace.first().map_or(0, |first| first.arrived_ns);
     let step = |(index, traced): (usize, &TracedRequest)| {
-        let before = completions.partition_point(|(completed_ns, _)| *completed_ns <= traced.arrived_ns);
+        let before = completions.partition_point(|(completed_ns, ..)| *completed_ns <= traced.arrived_ns);
         let alone = index <= before + 1;
         // One that took no time at all does not wait for itself or for a later one.
-        let earlier = |(_, other): &&(u64, usize)| trace[*other].arrived_ns < traced.arrived_ns;
-        let mut latest = completions[..before].iter().rev().filter(earlier);
+        let earlier = completions.partition_point(|done| *done < (traced.arrived_ns, true, 0));
+        let mut latest = completions[..earlier].iter().rev();
         let last = latest.next().filter(|_| traced.completed_ns.is_some());
         let after = [last, latest.next().filter(|_| alone && last.is_some())];
         Step {
             request: traced.request,
-            after: after.map(|found| found.map(|(_, other)| *other)),
-            pause_ns: traced.arrived_ns - last.map_or(first_ns, |(completed_ns, _)| *completed_ns),
+            after: after.map(|found| found.map(|(.., other)| *other)),
+            pause_ns: traced.arrived_ns - last.map_or(first_ns, |(completed_ns, ..)| *completed_ns),
             since_previous_ns: None,
         }
     };
@@ -234,6 +237,27 @@ mod tests {
             (first_ns + 4000, first_ns + 4500)
         );
         assert_eq!(done[1].request.kind, RequestKind::Read);
+    }
+
+    #[test]
+    fn requests_that_took_no_time_at_one_moment_wait_for_none_of_them_and_are_soon_counted() {
+        let at = |arrived_ns: u64, completed_ns: u64| TracedRequest {
+            arrived_ns,
+            completed_ns: Some(completed_ns),
+            request: BlockRequest {
+                kind: RequestKind::Read,
+                offset_bytes: 0,
+                length_bytes: 4096,
+            },
+        };
+        let mut trace = vec![at(0, 5), at(1, 4)];
+        trace.extend(std::iter::repeat_n(at(5, 5), 200_000));
+        let steps = steps_of(&trace);
+        assert!(
+            steps[2..]
+                .iter()
+                .all(|step| step.after[0] == Some(0) && step.pause_ns == 0)
+        );
     }
 
     #[test]
