@@ -167,6 +167,12 @@ pub(super) fn set_queue(device: &Path, claims: &Claims) -> Result<()> {
     let queue = Path::new("/sys/block").join(name).join("queue");
     set(&queue.join("rotational"), &u8::from(claims.rotational).to_string())?;
     set(&queue.join("max_sectors_kb"), &REQUEST_MAX_KIB.to_string())?;
+    let write_cache = if claims.is_flushed {
+        "write back"
+    } else {
+        "write through"
+    };
+    set(&queue.join("write_cache"), write_cache)?;
     if claims.rotational {
         // A disk without TRIM. Kernels that lack mq-deadline keep what they have: it orders requests, but is no part of the disk.
         set(&queue.join("discard_max_bytes"), "0")?;

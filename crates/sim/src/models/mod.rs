@@ -59,7 +59,12 @@ pub struct Claims {
     pub logical_block_bytes: u32,
     /// What it can lose when the power goes: its write cache, in bytes; 0 if it has none.
     pub write_cache_bytes: u64,
+    /// Whether its host flushes that cache. If not, as systems of 2008, the drive says that it has none.
+    pub is_flushed: bool,
 }
+
+/// What of a model's file is no field of its mechanism.
+const OF_CLAIMS: [&str; 2] = ["write_cache_bytes", "flushes"];
 
 /// A parameter of a model, as a table shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -124,8 +129,12 @@ impl DiskModel {
             read_ahead_kib: 128,
             logical_block_bytes: 512,
             write_cache_bytes: known("write_cache_bytes"),
+            is_flushed: file.parameters.get("flushes").is_none_or(|(value, _)| *value > 0),
         };
-        let fields = file.parameters.iter().filter(|(name, _)| *name != "write_cache_bytes");
+        let fields = file
+            .parameters
+            .iter()
+            .filter(|(name, _)| !OF_CLAIMS.contains(&name.as_str()));
         let fields: Table = fields
             .map(|(name, (value, _))| (name.clone(), Value::Integer(value.cast_signed())))
             .collect();
