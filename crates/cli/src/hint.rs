@@ -31,7 +31,7 @@ fn of_device(error: &(dyn std::error::Error + 'static)) -> Option<&'static str> 
     use seekless_sim::device::DeviceError;
     Some(match error.downcast_ref()? {
         DeviceError::NoSpace { .. } => "free some space, or use --backing FILE on another disk",
-        DeviceError::Busy { .. } => "close it there, or detach it with --force",
+        DeviceError::Busy { .. } => "close it, or detach it with `seekless sim stop --force`",
         DeviceError::Unknown(_) => "`seekless sim list` prints the names",
         _ => return None,
     })

@@ -1,4 +1,4 @@
-//! Whether a disk is as fast as somebody allows: a throttle's limits of bytes and of requests per second are round numbers.
+//! Whether the speed of a disk is a limit that somebody set: the limits of bytes and of requests per second are round numbers.
 
 use seekless_method::{CachePolicy, Choice, Operation};
 use seekless_record::{Cache, Contest, Entry, Run, Trial};
@@ -10,12 +10,12 @@ use crate::units;
 /// How far the ratio of two limits may be from a power of two, and a rate from its median: throttles are that exact, and disks are not.
 const EXACT: f64 = 0.01;
 const STEADY: f64 = 0.03;
-/// Fewer trials show no limit.
+/// With fewer trials, no limit is reported.
 const FEWEST_TRIALS: usize = 3;
-/// From this size on, a file is read at the rate of the disk.
+/// A file of at least this size is read at the rate of the disk.
 const LARGE_BYTES: u64 = 64 << 20;
 
-/// The power of two, in bytes, that the ratio of the limits of bytes and of requests per second is; `None` if it is none.
+/// The ratio of the limits of bytes and of requests per second, if it is a power of two (in bytes).
 #[must_use]
 pub fn throttle(bytes_per_second: f64, requests_per_second: f64) -> Option<u64> {
     let ratio = bytes_per_second / requests_per_second;
@@ -48,8 +48,8 @@ pub(crate) fn throttled(run: &Run) -> Option<String> {
         })?;
         let power = throttle(bytes, requests)?;
         Some(format!(
-            "Reading seems throttled: {} over {requests:.0} requests per second is {}, within 1 %. Limits that somebody set (a cloud \
-             volume, a container, a host) have such ratios; a disk seldom has one. They may change at another time.",
+            "Reading seems throttled: {} divided by {requests:.0} requests per second is {}, a power of two, within 1 %. Limits that a \
+             cloud provider, a container or a host sets have such ratios; a disk seldom has one. The limits may change.",
             units::rate(bytes),
             units::bytes(power)
         ))
@@ -60,7 +60,7 @@ fn is_direct(entry: &Entry) -> bool {
     matches!(entry.choice(), Some(Choice::Method(method)) if method.options().cache() == CachePolicy::Direct)
 }
 
-/// The median of rates that hardly differ.
+/// The median of rates, if they hardly differ.
 fn steady(rates: &[f64]) -> Option<f64> {
     let middle = median(rates).filter(|_| rates.len() >= FEWEST_TRIALS)?;
     let is_near = |percent| percentile(rates, percent).is_some_and(|rate| (rate / middle - 1.0).abs() <= STEADY);
@@ -102,7 +102,9 @@ mod tests {
             assert_eq!(found.is_some(), is_told, "{found:?}");
             if let Some(found) = found {
                 assert!(
-                    found.contains("134 MB/s over 2048 requests per second is 64.0 KiB, within 1 %"),
+                    found.contains(
+                        "134 MB/s divided by 2048 requests per second is 64.0 KiB, a power of two, within 1 %"
+                    ),
                     "{found}"
                 );
             }

@@ -266,8 +266,12 @@ impl FaultText {
         let Self { what, range, .. } = self;
         let asked = self.on.as_ref().map_or(&[][..], |on| on.get_ref());
         let takes_delay = matches!(what, FaultKind::Stall | FaultKind::Slow);
-        let happens_to = format!("`on` may have {}", names(what.requests()));
-        check(self.on.as_ref(), |on| !on.is_empty(), "`on` must name a request")?;
+        let happens_to = format!("`on` may only name {}", names(what.requests()));
+        check(
+            self.on.as_ref(),
+            |on| !on.is_empty(),
+            "`on` must name at least one kind of request",
+        )?;
         check(
             self.on.as_ref(),
             |on| on.iter().all(|kind| what.requests().contains(kind)),
@@ -277,7 +281,7 @@ impl FaultText {
         check(
             range.as_ref(),
             |_| has_address,
-            "`range` is not for flushes, which have no address",
+            "`range` cannot be used with flushes, which have no address",
         )?;
         check(self.nth.as_ref(), |nth| *nth > 0, "`nth` must be at least 1")?;
         check(self.times.as_ref(), |times| *times > 0, "`times` must be at least 1")?;
@@ -292,22 +296,22 @@ impl FaultText {
         check(
             self.ms.as_ref(),
             is_time,
-            "`ms` is for stall and slow, above 0 and at most 3600000",
+            "`ms` is only for stall and slow, and must be above 0 and at most 3600000",
         )?;
         check(
             self.factor.as_ref(),
             is_factor,
-            "`factor` is for slow, above 1 and at most 1000000",
+            "`factor` is only for slow, and must be above 1 and at most 1000000",
         )?;
         check(
             self.lose.as_ref(),
             |_| *what == FaultKind::PowerCut,
-            "`lose` is for power-cut",
+            "`lose` is only for power-cut",
         )?;
         if takes_delay && self.ms.is_none() && self.factor.is_none() {
             return Err(PlanProblem {
                 span: span.clone(),
-                message: "`ms` is missing: how long it takes, for example `ms = 100`".to_owned(),
+                message: "`ms` is missing: the delay in milliseconds, for example `ms = 100`".to_owned(),
             });
         }
         let bytes = range.as_ref().map_or(Some(0..u64::MAX), |range| {
@@ -478,11 +482,11 @@ mod tests {
             ),
             (
                 "what = 'eio'\non = []",
-                "plan.toml:6:6: fault 2: `on` must name a request",
+                "plan.toml:6:6: fault 2: `on` must name at least one kind of request",
             ),
             (
                 "what = 'short'\non = ['flush']",
-                "plan.toml:6:6: fault 2: `on` may have read, write",
+                "plan.toml:6:6: fault 2: `on` may only name read, write",
             ),
             (
                 "what = 'eio'\nrange = ['2M', '1M']",
@@ -490,23 +494,23 @@ mod tests {
             ),
             (
                 "what = 'lying-flush'\nrange = ['0', '1M']",
-                "plan.toml:6:9: fault 2: `range` is not for flushes, which have no address",
+                "plan.toml:6:9: fault 2: `range` cannot be used with flushes, which have no address",
             ),
             (
                 "what = 'eio'\nms = 3",
-                "plan.toml:6:6: fault 2: `ms` is for stall and slow, above 0 and at most 3600000",
+                "plan.toml:6:6: fault 2: `ms` is only for stall and slow, and must be above 0 and at most 3600000",
             ),
             (
                 "what = 'slow'\nfactor = 0.5",
-                "plan.toml:6:10: fault 2: `factor` is for slow, above 1 and at most 1000000",
+                "plan.toml:6:10: fault 2: `factor` is only for slow, and must be above 1 and at most 1000000",
             ),
             (
                 "what = 'eio'\nlose = 'torn'",
-                "plan.toml:6:8: fault 2: `lose` is for power-cut",
+                "plan.toml:6:8: fault 2: `lose` is only for power-cut",
             ),
             (
                 "what = 'stall'",
-                "plan.toml:4:1: fault 2: `ms` is missing: how long it takes, for example `ms = 100`",
+                "plan.toml:4:1: fault 2: `ms` is missing: the delay in milliseconds, for example `ms = 100`",
             ),
             (
                 "what = 'eios'",

@@ -1,4 +1,4 @@
-//! Where files lie on a device with a head, which should move on and not to and fro.
+//! Where files lie on a device with a head: reading them in this order keeps the head from moving back and forth.
 //!
 //! Not here: deciding what to read, and in which order it is reported.
 
@@ -13,13 +13,13 @@ use seekless::plan::SeekFacts;
 use seekless::{StorageFacts, cache, files};
 use seekless_sys::residency;
 
-/// The beginnings of so many files are read to measure what reading elsewhere costs.
+/// The beginnings of this many files are read to measure what a read elsewhere costs.
 const MEASURED_FILES: usize = 9;
-/// Each of them has this size at least.
+/// The smallest size of such a file.
 pub(crate) const MEASURED_BYTES: u64 = 8 << 10;
 
-/// What is known of the device below a path, and is measured in files there that were not read yet, if that can tell more.
-/// `files` gives some of them, at most so many.
+/// What the device below a path reports and, if that leaves doubt, what a measurement on files there that were not read yet shows.
+/// `files` returns at most as many of them as it is asked for.
 pub(crate) fn seek_facts(path: &Path, files: impl FnOnce(usize) -> Vec<PathBuf>) -> SeekFacts {
     let device = StorageFacts::of(path).ok().and_then(|facts| facts.device);
     let facts = SeekFacts {
@@ -38,18 +38,18 @@ pub(crate) fn seek_facts(path: &Path, files: impl FnOnce(usize) -> Vec<PathBuf>)
     }
 }
 
-/// At most so many of these, evenly spread.
+/// At most `most` of these, evenly spread.
 pub(crate) fn spread<T>(all: &[T], most: usize) -> impl Iterator<Item = &T> {
     all.iter().step_by(all.len().div_ceil(most.max(1)).max(1))
 }
 
-/// How much of a file is in memory, if the system tells.
+/// How much of a file is in memory, if the system reports it.
 pub(crate) fn resident_bytes(file: &File) -> Option<u64> {
     residency(file).ok()?.available().map(|found| found.resident_bytes)
 }
 
-/// Fetches ranges of files into the page cache in the order in which they lie on their devices. Whoever reads a file tells why it cannot
-/// be read.
+/// Fetches ranges of files into the page cache in the order in which they lie on their devices. Errors are ignored here: the later read
+/// of the file reports them.
 pub(crate) fn fetch_in_order<N: Copy>(
     wanted: impl IntoIterator<Item = (N, Range<u64>)>,
     open: impl Fn(N) -> io::Result<File>,

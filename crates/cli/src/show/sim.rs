@@ -39,7 +39,7 @@ pub fn show_model(page: &mut Page<'_>, model: &'static DiskModel) -> io::Result<
     }
     writeln!(page)?;
     if model.published.is_empty() {
-        page.say(DIM, "No figures of a document are known for this disk.")?;
+        page.say(DIM, "No published figures are known for this disk.")?;
     }
     model
         .published

@@ -29,7 +29,7 @@ fn a_model_is_shown_with_sources_and_published_figures_and_says_what_it_does_not
         "fitted to block-compare-100M",
         "block-compare-4k                    17.38 s",
         "Note  not reproduced: compare-with-extra-read:",
-        "No figures of a document are known for this disk.",
+        "No published figures are known for this disk.",
     ] {
         assert!(shown.contains(part), "{part}: {shown}");
     }

@@ -87,7 +87,7 @@ fn files_that_belong_to_others_are_refused_and_stay_as_they_are() {
     mknodat(CWD, place.path("fifo"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
     let before = place.content();
     let refused = [
-        (&["--trace", "other"][..], "has other bytes than a trace"),
+        (&["--trace", "other"][..], "is not a trace, so it is not overwritten"),
         (&["--trace", "fifo"], "is not a regular file"),
         (&["--trace", "new", "--backing", "new"], "named twice"),
         (

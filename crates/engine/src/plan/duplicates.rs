@@ -16,12 +16,12 @@ pub struct DuplicatesPlan {
     pub is_by_place: bool,
     /// Whether threads take a group each.
     pub has_threads: bool,
-    /// What is read of a file before the next one's turn, at first and at last.
+    /// How much of a file is read before the next one's turn: at first, and at last.
     pub blocks_bytes: [usize; 2],
-    /// Files of a group that are open side by side; of more, digests are compared.
+    /// The most files of a group that are open side by side; larger groups are compared by digests.
     pub most_open: usize,
-    /// Files that are read in the order of the device are fetched into the page cache before, this many bytes of them at a time; 0 if they
-    /// are not.
+    /// Files that are read in the order of their places are fetched into the page cache first, this many bytes at a time; 0 if they
+    /// are not fetched.
     pub window_bytes: u64,
     /// Why.
     pub why: String,
@@ -30,7 +30,7 @@ pub struct DuplicatesPlan {
 /// What is known of a device that files lie on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SeekFacts {
-    /// What it says of itself; virtual disks say that they rotate whatever is behind them.
+    /// What it reports; virtual disks report that they rotate, whatever is behind them.
     pub claims_rotational: Option<bool>,
     /// Whether it is a virtual disk.
     pub is_virtual: bool,
@@ -38,8 +38,8 @@ pub struct SeekFacts {
     pub seeks: Option<Seeks>,
 }
 
-/// A read that must move a head takes this much longer than the next one: of turning disks 2 to 15 ms, of others less than
-/// one.
+/// A read that moves a head takes at least this much longer than a sequential one: 2 to 15 ms on rotating disks, less than
+/// 1 ms on others.
 const HEAD_MOVES_FROM: Duration = Duration::from_micros(1500);
 /// Blocks grow from the one to the other. Beyond a processor's second cache growing does not help: with blocks up to 64K proving
 /// 13,800 candidates took 62 ms, up to 4M 84 ms.
@@ -56,25 +56,25 @@ pub const WHOLE_BYTES: u64 = 16 << 10;
 const OPEN_DIRECTORIES: usize = 1 << 16;
 /// Descriptors that are the program's own.
 const OWN_FILES: usize = 16;
-/// This part of the memory may be filled with what is fetched.
+/// What is fetched may fill the memory divided by this.
 const FETCHED_PART: u64 = 4;
 /// Bytes of a file that are fetched with its beginning. A track has 1 to 2 MiB: what is skipped of it passes below the head in the time
 /// that reading it takes. On a model of such a disk, reading beginnings of 256K and then equal files took 9.6 s, of 1M 8.6 s, of 16M 8.5 s.
 const FETCHED_BYTES: [u64; 4] = [1 << 20, 256 << 10, 64 << 10, 16 << 10];
-/// Where a head moves for 10 ms and reads 200 MB/s, this much is read in four times as long.
+/// A head that moves for 10 ms and reads 200 MB/s reads this much in four times as long as it moves.
 const WINDOW_BYTES: usize = 8 << 20;
-/// Such windows take this part of the memory at most, and this much.
+/// Such windows take at most the memory divided by this, and at most this many bytes.
 const MEMORY_PART: u64 = 8;
 const WINDOWS_BYTES_MAX: u64 = 256 << 20;
 
 impl SeekFacts {
-    /// Whether measuring can tell more than the device says.
+    /// Whether a measurement can tell more than the device reports.
     #[must_use]
     pub fn are_in_doubt(&self) -> bool {
         self.claims_rotational != Some(false) && self.seeks.is_none()
     }
 
-    /// Why a head has to move between files, if so.
+    /// Why a head has to move between files, if it has to.
     #[must_use]
     pub fn why_by_place(&self) -> Option<String> {
         match self.seeks {
@@ -82,10 +82,10 @@ impl SeekFacts {
                 let more = seeks.apart.saturating_sub(seeks.in_a_row);
                 let milliseconds = more.as_secs_f64() * 1e3;
                 (more >= HEAD_MOVES_FROM)
-                    .then(|| format!("reading elsewhere takes {milliseconds:.0} ms more than reading on"))
+                    .then(|| format!("a read elsewhere takes {milliseconds:.0} ms longer than a sequential one"))
             }
             None => (self.claims_rotational == Some(true) && !self.is_virtual)
-                .then(|| "the device reports as rotational, and no file was large enough to measure it".to_owned()),
+                .then(|| "the device reports as rotational, and no file was large enough to measure seeks".to_owned()),
         }
     }
 }
@@ -114,7 +114,7 @@ pub fn duplicates(
         let most = measured.map(|seeks| seeks.apart.saturating_sub(seeks.in_a_row)).max();
         let why = match most {
             Some(more) => format!(
-                "reading elsewhere takes {:.1} ms more than reading on",
+                "a read elsewhere takes {:.1} ms longer than a sequential one",
                 more.as_secs_f64() * 1e3
             ),
             None if devices.is_empty() => "the files are in memory".to_owned(),

@@ -58,20 +58,20 @@ pub(super) fn ask<T: DeserializeOwned>(name: &DeviceName, request: &ControlReque
         let mut text = serde_json::to_vec(request)?;
         text.push(b'\n');
         if text.len() as u64 > REQUEST_BYTES_MAX {
-            return Err(io::Error::other("a plan of faults may have 4 MiB at most"));
+            return Err(io::Error::other("the plan of faults is larger than 4 MiB"));
         }
         stream.write_all(&text)?;
         let mut line = String::new();
         BufReader::new(stream).read_line(&mut line)?;
         Ok(serde_json::from_str(&line)?)
     };
-    asked().map_err(failed("ask the server at", &path))
+    asked().map_err(failed("ask the server", &path))
 }
 
 /// Listens, and answers in threads of its own until the process ends.
 pub(super) fn listen(name: &DeviceName, pacer: &Arc<Pacer>, medium: &Arc<Medium>) -> Result<()> {
     let path = name.path("control");
-    let listener = UnixListener::bind(&path).map_err(failed("listen at", &path))?;
+    let listener = UnixListener::bind(&path).map_err(failed("listen", &path))?;
     let (pacer, medium) = (pacer.clone(), medium.clone());
     let listening = move || {
         for stream in listener.incoming().flatten() {
@@ -80,7 +80,7 @@ pub(super) fn listen(name: &DeviceName, pacer: &Arc<Pacer>, medium: &Arc<Medium>
         }
     };
     let started = thread::Builder::new().name("control".to_owned()).spawn(listening);
-    started.map(drop).map_err(failed("start a thread for", &path))
+    started.map(drop).map_err(failed("start a thread", &path))
 }
 
 fn answer(stream: &UnixStream, pacer: &Pacer, medium: &Medium) -> io::Result<()> {

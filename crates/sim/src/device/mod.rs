@@ -134,8 +134,8 @@ pub enum DeviceError {
     /// No device has this name.
     #[error("no simulated device is named {0}")]
     Unknown(String),
-    /// The server ended, or said something unexpected.
-    #[error("the server of the device ended: {0}")]
+    /// The device cannot be started: its options do not fit, or its server ended.
+    #[error("cannot start the device: {0}")]
     Server(String),
     /// The caller wants to end.
     #[error("interrupted")]
@@ -244,7 +244,7 @@ impl DeviceName {
             if since.elapsed() > PATIENCE {
                 return Err(DeviceError::Busy {
                     path,
-                    by: " by another command that stops it or cuts its power".to_owned(),
+                    by: " by another command, which stops it or cuts its power".to_owned(),
                 });
             }
             sleep(Duration::from_millis(5));

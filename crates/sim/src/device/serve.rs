@@ -42,7 +42,7 @@ pub fn serve(name: &DeviceName, stop: impl Fn() -> Command + Send + 'static) -> 
     let state = name.state()?;
     // If the starter was killed before this process held the lock, its device is gone, and another one may have the name.
     if state.starter != std::os::unix::process::parent_id() {
-        return Err(DeviceError::Server("what started it is gone".to_owned()));
+        return Err(DeviceError::Server("the process that started it has ended".to_owned()));
     }
     let model = state.model()?;
     let cache = WriteCache::new(model.claims.write_cache_bytes, TORN_BYTES);
@@ -96,8 +96,8 @@ fn prepare_process() -> Result<()> {
     let own = Path::new("/proc/self");
     let call = |action| move |errno: Errno| failed(action, own)(errno.into());
     // Signals of the terminal are for whoever started it.
-    rustix::process::setsid().map_err(call("make a session of"))?;
-    rustix::process::chdir("/").map_err(call("leave the directory of"))?;
+    rustix::process::setsid().map_err(call("make a session"))?;
+    rustix::process::chdir("/").map_err(call("leave the directory"))?;
     rustix::process::umask(Mode::from_raw_mode(0o077));
     // With one hierarchy of groups, and with one for memory.
     for root in ["/sys/fs/cgroup/cgroup.procs", "/sys/fs/cgroup/memory/cgroup.procs"] {
@@ -137,7 +137,7 @@ fn open_backing(state: &DeviceState) -> Result<File> {
     if found.len() != 0 && (state.has_new_backing || found.len() != state.size_bytes) {
         return Err(DeviceError::Unfit {
             path: path.to_owned(),
-            reason: "changed meanwhile; try again".to_owned(),
+            reason: "changed while the device started; try again".to_owned(),
         });
     }
     file.set_len(state.size_bytes).map_err(failed("extend", path))?;
@@ -186,7 +186,7 @@ fn record_to(path: &Path) -> Result<(Recorder, JoinHandle<()>)> {
     if !begins.is_empty() && begins != TRACE_BEGINS.as_bytes() {
         return Err(DeviceError::Unfit {
             path: path.to_owned(),
-            reason: "has other bytes than a trace, and is not overwritten".to_owned(),
+            reason: "is not a trace, so it is not overwritten".to_owned(),
         });
     }
     let emptied = file.set_len(0).and_then(|()| file.rewind());
@@ -208,7 +208,7 @@ fn record_to(path: &Path) -> Result<(Recorder, JoinHandle<()>)> {
 
 fn spawn<T: Send + 'static>(name: &str, work: impl FnOnce() -> T + Send + 'static) -> Result<JoinHandle<T>> {
     let started = thread::Builder::new().name(name.to_owned()).spawn(work);
-    started.map_err(failed("start a thread in", Path::new("/proc/self")))
+    started.map_err(failed("start a thread", Path::new("/proc/self")))
 }
 
 #[cfg(test)]

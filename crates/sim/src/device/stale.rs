@@ -33,7 +33,7 @@ pub fn stop(name: &DeviceName, is_forced: bool) -> Result<bool> {
         if since.elapsed() > PATIENCE {
             return Err(DeviceError::Busy {
                 path: name.path("fuse"),
-                by: "; its server ends when it no longer is".to_owned(),
+                by: "; it ends when the last process closes it".to_owned(),
             });
         }
         sleep(Duration::from_millis(5));
@@ -44,7 +44,7 @@ pub fn stop(name: &DeviceName, is_forced: bool) -> Result<bool> {
         None => Ok(true),
         Some(path) => Err(DeviceError::Unfit {
             path,
-            reason: "lacks the last requests: writing them failed".to_owned(),
+            reason: "lacks the last requests, because writing them failed".to_owned(),
         }),
     }
 }
@@ -98,7 +98,7 @@ pub(super) fn take_down(name: &DeviceName, is_lazy: bool) -> Result<File> {
     if let Some(device) = still_there.into_iter().next().filter(|_| !is_lazy) {
         return Err(DeviceError::Busy {
             path: device,
-            by: "; it ends when it is closed, and then stop it again".to_owned(),
+            by: "; close it, then stop it again".to_owned(),
         });
     }
     while is_mount_point(&point) {

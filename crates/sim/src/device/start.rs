@@ -211,7 +211,7 @@ fn plan_backing(options: &DeviceOptions) -> Result<(Option<PathBuf>, u64, bool)>
 /// The directory of a backing file, and how many bytes a device can store there before its writes fail.
 pub fn room(backing: Option<&Path>) -> Result<(&Path, u64)> {
     let path = backing.and_then(Path::parent).unwrap_or(Path::new(UNNAMED_IN));
-    let space = rustix::fs::statvfs(path).map_err(|errno| failed("stat the file system of", path)(errno.into()))?;
+    let space = rustix::fs::statvfs(path).map_err(|errno| failed("stat the file system", path)(errno.into()))?;
     let free_bytes = space.f_bavail.saturating_mul(space.f_frsize);
     Ok((path, free_bytes.saturating_sub(RESERVE_BYTES)))
 }
@@ -224,7 +224,7 @@ fn absolute(path: &Path) -> Result<PathBuf> {
             reason: "is not UTF-8; choose another name".to_owned(),
         });
     }
-    std::path::absolute(path).map_err(failed("find", path))
+    std::path::absolute(path).map_err(failed("resolve", path))
 }
 
 /// Makes the directory of a device with the first free name, and lives for it.
@@ -246,7 +246,7 @@ fn allocate(model: &str) -> Result<(DeviceName, File)> {
         }
     }
     Err(DeviceError::Server(format!(
-        "there are {SAME_MODEL_MAX} of {model} already"
+        "there are already {SAME_MODEL_MAX} devices of {model}"
     )))
 }
 
@@ -257,7 +257,7 @@ pub(super) fn attach(name: &DeviceName, generation: u64, model: &DiskModel) -> R
     let file = file.map_err(failed("open", &path))?;
     let attached = seekless_sys::attach_loop(&file, model.claims.logical_block_bytes);
     let device = attached.and_then(seekless_sys::Support::required);
-    device.map_err(failed("attach a loop device to", &path))
+    device.map_err(failed("attach a loop device", &path))
 }
 
 /// A device that is being made.
@@ -307,7 +307,7 @@ impl Starting<'_> {
         // From here on, the server goes on without this process.
         let told = stdin.map(|mut stdin| stdin.write_all(b"\n")).transpose();
         told.map(drop)
-            .map_err(failed("tell the server of", &self.name.directory()))
+            .map_err(failed("reach the server", &self.name.directory()))
     }
 
     fn go_on(&self) -> Result<()> {
@@ -333,9 +333,9 @@ impl Starting<'_> {
                 if entries.next().is_some() {
                     return Err(unfit(point, "is not an empty directory"));
                 }
-                *point = fs::canonicalize(&point).map_err(failed("find", point))?;
+                *point = fs::canonicalize(&point).map_err(failed("resolve", point))?;
                 if is_mount_point(point) {
-                    return Err(unfit(point, "something is mounted there"));
+                    return Err(unfit(point, "is a mount point already"));
                 }
             }
             Err(error) if error.kind() == ErrorKind::NotFound => {

@@ -1,4 +1,4 @@
-//! Fetching pairs of files in the order of their places, on a device whose head has to move between the two trees.
+//! Fetches pairs of files in the order of their places, on a device whose head has to move between the two trees.
 
 use std::fs::File;
 use std::io;
@@ -16,24 +16,25 @@ use super::queue::Shared;
 use crate::handle::path_of;
 use crate::place::{self, MEASURED_BYTES, resident_bytes, spread};
 
-/// At most so many pairs are looked at; it is not worth it for fewer than that.
+/// At most this many pairs are looked at.
 const LOOKED_AT: usize = 64;
+/// With fewer pairs, looking does not pay.
 const LEAST_LOOKED_AT: usize = 16;
-/// Two windows, one being read and one being compared, take this part of the memory each.
+/// There are two windows, one being fetched and one being compared. Each takes the available memory divided by this.
 const WINDOW_PART: u64 = 8;
 
 /// Whether files are fetched in the order of their places, and the turns of threads that do it.
 #[derive(Default)]
 pub(super) struct PlaceOrder {
     why: OnceLock<Option<String>>,
-    /// Whether files were looked at, and all of them were in memory.
+    /// Whether files were looked at and all were in memory.
     was_warm: Mutex<bool>,
     fetching: Mutex<()>,
     comparing: Mutex<()>,
 }
 
 impl PlaceOrder {
-    /// Why they are, if it was found out.
+    /// Why files are fetched in this order; `None` if they are not, or if that is not known yet.
     pub fn why(&self) -> Option<&str> {
         self.why.get()?.as_deref()
     }
@@ -43,8 +44,8 @@ impl PlaceOrder {
 type Side = (usize, Matched, usize);
 
 impl Shared<'_> {
-    /// If files are read in the order of their places: fetches those of as many pairs as may be in memory, and returns how many pairs
-    /// these are, and the turn to compare them. One thread fetches at a time, while another compares what it has fetched before.
+    /// If files are read in the order of their places, fetches the files of as many pairs as a window holds. Returns the number of pairs
+    /// and the turn to compare them. One thread fetches at a time, while another compares what it has fetched.
     pub fn fetch(&self, pieces: &[PairPiece], jobs: &[(usize, Matched)]) -> (usize, Option<MutexGuard<'_, ()>>) {
         if self.place.why().is_none() {
             return (jobs.len(), None);
@@ -70,8 +71,8 @@ impl Shared<'_> {
         (fetched, Some(comparing))
     }
 
-    /// Finds out whether files are read in the order of their places, unless those that are read next are in memory. Threads that
-    /// compare wait for it, so that nothing else moves the head.
+    /// Finds out whether files are read in the order of their places, unless those that are read next are in memory. Meanwhile, threads
+    /// that compare wait, so that nothing else moves the head.
     pub fn look_at_device(&self, mine: impl FnOnce() -> Vec<(Arc<Pairs>, Matched)>, is_warm: bool) {
         if self.place.why.get().is_some() {
             return;
@@ -91,7 +92,7 @@ impl Shared<'_> {
         }
     }
 
-    /// What of a pair is going to be read: nothing where that is known without reading. Large files are read by a method of their own.
+    /// What will be read of a pair: nothing if the result is known without reading. Large files are read by a method of their own.
     fn wanted(&self, pairs: &Pairs, matched: &Matched) -> [Range<u64>; 2] {
         let nothing = [0..0, 0..0];
         if matched.entry.kind != FileType::RegularFile {
@@ -114,9 +115,9 @@ impl Shared<'_> {
     }
 }
 
-/// Those of which nothing is in memory.
+/// The files of which nothing is in memory.
 fn cold(pairs: &[(Arc<Pairs>, Matched)]) -> Vec<File> {
-    // In turn of both trees, so that they do not lie in a row.
+    // From both trees in turn, so that the files are not adjacent.
     let sides = pairs.iter().zip([0, 1].into_iter().cycle());
     let opened = sides.filter_map(|((pairs, matched), side)| open(pairs, matched, side).ok());
     let is_cold = |file: &File| {

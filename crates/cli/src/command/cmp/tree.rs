@@ -185,7 +185,7 @@ fn explain(root: &Path, summary: &TreeSummary, took: Duration) {
     };
     let order = match &summary.by_place {
         Some(why) => {
-            format!("and one after the other fetched files in the order of their places on the device, because {why}")
+            format!("and took turns to fetch files in the order of their places on the device, because {why}")
         }
         None => format!(
             "and compared files in batches of up to {}, in the order of their inodes; {rings}",

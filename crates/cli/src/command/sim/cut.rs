@@ -8,29 +8,30 @@ use crate::command::values::one_of;
 /// Cut the power of simulated disks, and bring it back.
 ///
 /// What was written since the last flush is only in a disk's write cache, and may be lost. Programs that use the disk get errors
-/// from then on. A new device comes back with what is left, and its file system is mounted at the same place, where it recovers.
-/// Several disks lose power at the same moment. A cut that a plan of faults began (`what = "power-cut"`) is completed: until then, requests wait.
+/// from then on. A new device holds what is left, and its file system is mounted at the same place, where it recovers. Several
+/// disks lose power at the same moment. If a plan of faults cut the power (`what = "power-cut"`), requests wait until this
+/// command completes the cut.
 #[derive(Debug, Args)]
 #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "devices need Linux"))]
 #[command(after_help = "\
 Examples:
-  sudo seekless sim cut null                  # what is lost is drawn
-  sudo seekless sim cut null --seed 7         # drawn by this seed
-  sudo seekless sim cut null --lose lost      # all that was not flushed
-  sudo seekless sim cut null --lose torn      # a write in part")]
+  sudo seekless sim cut null                  # what is lost is random
+  sudo seekless sim cut null --seed 7         # random, by this seed
+  sudo seekless sim cut null --lose lost      # all unflushed writes are lost
+  sudo seekless sim cut null --lose torn      # the oldest are kept, one in part")]
 pub struct Arguments {
-    /// Their names, as `seekless sim list` prints them
+    /// Names of disks, as `seekless sim list` prints them
     #[arg(value_name = "NAME", required = true)]
     names: Vec<String>,
-    /// What becomes of writes that were not flushed; drawn by default, or as a plan says
+    /// What becomes of unflushed writes; by default, as a plan of faults says, or random
     #[arg(long, value_name = "WHAT", value_parser = one_of([
         ("lost", "none of them is on the disk", PowerLoss::Lost),
-        ("kept", "all of them are", PowerLoss::Kept),
-        ("torn", "the oldest are, and a part of the next", PowerLoss::Torn),
-        ("reordered", "any of them are, in whole or in part", PowerLoss::Reordered),
+        ("kept", "all of them are on the disk", PowerLoss::Kept),
+        ("torn", "the oldest are on the disk, and a part of the next", PowerLoss::Torn),
+        ("reordered", "any of them are on the disk, in whole or in part", PowerLoss::Reordered),
     ]))]
     lose: Option<PowerLoss>,
-    /// A number that everything random follows from
+    /// Seed for everything random
     #[arg(long, value_name = "N", default_value = "1")]
     seed: u64,
 }
@@ -54,7 +55,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), crate::command::Failure> 
         let name = name.as_str();
         writeln!(
             out,
-            "{name}: the power failed, and is back; of {unflushed} not flushed, {lost} are lost"
+            "{name}: power cut and restored; unflushed: {unflushed}, lost: {lost}"
         )?;
     }
     Ok(())

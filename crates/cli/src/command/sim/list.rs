@@ -2,9 +2,9 @@
 
 use clap::Args;
 
-/// List the simulated disks, with what each served, and how exactly in time.
+/// List the simulated disks: what each served, and how late.
 ///
-/// A request is late if its answer was sent after the moment that the model says.
+/// A request is late if it was answered after the time that the model says.
 #[derive(Debug, Args)]
 #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "devices need Linux"))]
 #[command(after_help = "\

@@ -15,16 +15,16 @@ use super::Failure;
 
 /// Simulate a disk: a block device that is as slow as the disk, with a real file system on it.
 ///
-/// The kernel does not know: the page cache, read-ahead, direct I/O and the byte counters are the real ones. Only the times are
-/// those of a model. Simulating a device needs root, /dev/fuse and loop devices.
+/// The kernel does not know that the disk is simulated: the page cache, read-ahead, direct I/O and the byte counters are real. Only
+/// the times are those of a model. A simulated disk needs root, /dev/fuse and loop devices.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   seekless sim show                         # the models
   sudo seekless sim start hdd-2009          # a disk of 2009, with ext4 on it
   sudo seekless sim list                    # what it served
-  sudo seekless sim cut hdd-2009            # the power fails, and is back
-  sudo seekless sim stop hdd-2009           # unmounted and gone
+  sudo seekless sim cut hdd-2009            # cuts its power, and restores it
+  sudo seekless sim stop hdd-2009           # unmounts and removes it
 
 For details, see `seekless sim COMMAND --help`.")]
 pub struct Arguments {
@@ -88,7 +88,7 @@ fn clear_stale() -> Result<(), Failure> {
         }
         Err(error @ DeviceError::Missing(_)) => return Err(error.into()),
         // The next command tries again.
-        Err(error) => tracing::warn!("a device whose server had died stays: {error}"),
+        Err(error) => tracing::warn!("cannot remove a device whose server had died: {error}"),
     }
     Ok(())
 }

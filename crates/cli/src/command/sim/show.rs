@@ -17,32 +17,31 @@ use crate::show::{Page, list_models, show_model, show_replays, visible_path};
 
 /// Show the models: their parameters, and the published figures that they reproduce.
 ///
-/// The figures are those of a document, beside the time that the requests of its program take on the model. With
-/// --virtual, a recorded list of requests is replayed on models instead, in virtual time: in no time. A request of the
-/// list starts as long after an answer as when it was recorded. A request that was recorded without a time of completion
-/// starts at its time. Neither needs root.
+/// Each figure is shown beside the time that the same requests take on the model. With --virtual, a trace of requests is
+/// replayed on models instead, in virtual time, so nothing waits. In a replay, a request starts as long after an answer
+/// as when it was recorded; without a time of completion, it starts at its time of arrival. Neither needs root.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   seekless sim show                               # the models
   seekless sim show hdd-2009                      # one of them
-  seekless sim show --virtual trace               # a list, on all models
+  seekless sim show --virtual trace               # a trace, on all models
   seekless sim show --virtual trace hdd-nas       # on one model
   seekless sim show --virtual trace hdd-2009 --picture head.svg")]
 pub(super) struct Arguments {
-    /// The models; none for all
+    /// Models to show; all if none is named
     #[arg(value_name = "MODEL", value_parser = one_of(MODELS.iter().map(|model| (model.name, model.about, model))))]
     models: Vec<&'static DiskModel>,
-    /// Replay the requests of a file in virtual time: lines of arrival (ns), kind, offset, length (bytes), and completion (ns)
+    /// Replay a trace in virtual time: a line per request, with arrival (ns), kind, offset, length (bytes), and completion (ns)
     #[arg(long = "virtual", value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// Draw the address of each request over time, as recorded or on the model: the way of the head
+    /// Draw the address of each request over time, as recorded or on the model: how the head moves
     #[arg(long, value_name = "FILE.svg", requires = "trace")]
     picture: Option<PathBuf>,
-    /// Draw only the requests of the first seconds
+    /// Draw only the requests of the first N seconds
     #[arg(long, value_name = "N", requires = "picture", value_parser = seconds)]
     seconds: Option<f64>,
-    /// Where the platter of a disk is at the beginning, and what else is random
+    /// Seed for the first angle of the platter, and everything else random
     #[arg(long, value_name = "N", default_value_t = 0, requires = "trace")]
     seed: u64,
 }
@@ -72,7 +71,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 /// Replays a trace on models, and draws it.
 fn run_virtual(page: &mut Page<'_>, path: &Path, arguments: &Arguments) -> anyhow::Result<()> {
     if arguments.picture.is_some() && arguments.models.len() > 1 {
-        bail!("a picture shows one disk; name one model, or none for the times that were recorded");
+        bail!("a picture shows one disk; name one model, or none to draw the times that were recorded");
     }
     let output = arguments.picture.as_deref().map(Output::prepare).transpose()?;
     if output.as_ref().is_some_and(|output| output.replaces(path)) {

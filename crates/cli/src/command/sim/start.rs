@@ -14,8 +14,8 @@ const SPEEDS: std::ops::RangeInclusive<f64> = 0.001..=1000.0;
 
 /// Start a simulated disk in the background, and mount a file system on it.
 ///
-/// The file system is made at full speed; from then on, each request takes the time that the model says. Read-ahead, `rotational` and the
-/// I/O scheduler are set as for the disk. The bytes are in a sparse file without a name in /var/tmp, which is gone when the device is.
+/// The file system is made at full speed; after that, each request takes the time that the model says. Read-ahead, `rotational` and the
+/// I/O scheduler are set as for that disk. The data is in an unnamed sparse file in /var/tmp, which is removed with the device.
 #[derive(Debug, Args)]
 #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "devices need Linux"))]
 #[command(after_help = "\
@@ -24,13 +24,13 @@ Examples:
   sudo seekless sim start hdd-2009 --fs xfs --size 20G  # another file system
   sudo seekless sim start hdd-2009 --speed 10x          # ten times as fast
   sudo seekless sim start hdd-2009 --fs none            # only the block device
-  sudo seekless sim start null --trace requests.txt     # records requests
+  sudo seekless sim start null --trace requests.txt     # record requests
   sudo seekless sim start null --faults plan.toml       # with faults")]
 pub struct Arguments {
     /// The disk to simulate
     #[arg(value_name = "MODEL", value_parser = one_of(MODELS.iter().map(|model| (model.name, model.about, model))))]
     model: &'static DiskModel,
-    /// The size of the disk; it may be larger than what is free here, as its bytes are in a sparse file
+    /// The size of the disk; it may exceed the free space here, because the data is in a sparse file
     #[arg(long, value_name = "SIZE", default_value = "8G", value_parser = |text: &str| size_of_at_least(LEAST_BYTES, "minimum is 16M", text))]
     size: u64,
     /// The file system to make
@@ -41,22 +41,22 @@ pub struct Arguments {
         ("none", "only the block device", "none"),
     ]))]
     fs: &'static str,
-    /// Mount it here, at an empty directory or one to be made; by default, below /run/seekless
+    /// Mount it at DIR, which must be empty or not exist yet; by default, below /run/seekless
     #[arg(long, value_name = "DIR")]
     at: Option<PathBuf>,
-    /// A number that everything random follows from
+    /// Seed for everything random
     #[arg(long, value_name = "N", default_value = "1")]
     seed: u64,
-    /// Let go wrong what the TOML file PLAN says: requests that fail, are late or lie, and power cuts
+    /// Inject the faults of a TOML plan: requests that fail, are late or lie, and power cuts
     #[arg(long, value_name = "FILE")]
     faults: Option<PathBuf>,
-    /// How much faster than real time it is, as in 10x
+    /// Speed relative to real time, as in 10x
     #[arg(long, value_name = "X", default_value = "1x", value_parser = speed)]
     speed: f64,
-    /// Keep the bytes in FILE, which stays; if it has bytes, its file system is mounted, and FILE determines the size
+    /// Keep the data in FILE, which stays; if it has data, its file system is mounted, and FILE determines the size
     #[arg(long, value_name = "FILE")]
     backing: Option<PathBuf>,
-    /// Record all requests in FILE; of files that are there, only a trace is overwritten
+    /// Record all requests in FILE; an existing file is overwritten only if it is a trace
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
 }
@@ -67,7 +67,7 @@ fn speed(text: &str) -> Result<f64, String> {
     fit.ok_or_else(|| "must be a factor from 0.001x to 1000x".to_owned())
 }
 
-/// The text of a plan of faults that is right.
+/// The text of a plan of faults, if it is valid.
 #[cfg(target_os = "linux")]
 fn plan(path: &std::path::Path, seed: u64) -> anyhow::Result<String> {
     use anyhow::Context;
@@ -121,11 +121,11 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), crate::command::Failure> 
         let room = bytes(room_bytes);
         writeln!(
             out,
-            "{} has room for {room} of its bytes: writes beyond that fail",
+            "{} has room for {room} of its data; writes beyond that fail",
             visible_path(directory)
         )?;
     }
-    writeln!(out, "To end it: seekless sim stop {name}")?;
+    writeln!(out, "To stop it: seekless sim stop {name}")?;
     Ok(())
 }
 

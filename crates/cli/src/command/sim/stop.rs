@@ -2,9 +2,9 @@
 
 use clap::Args;
 
-/// End simulated disks: unmount them, and remove what was made for them.
+/// Stop simulated disks: unmount them, and remove what was made for them.
 ///
-/// If a process uses the file system, the disk stays, unless with --force.
+/// If a process uses a disk, it stays, unless --force is given.
 #[derive(Debug, Args)]
 #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "devices need Linux"))]
 #[command(after_help = "\
@@ -12,13 +12,13 @@ Examples:
   sudo seekless sim stop hdd-2009
   sudo seekless sim stop --all")]
 pub struct Arguments {
-    /// Their names, as `seekless sim list` prints them
+    /// Names of disks, as `seekless sim list` prints them
     #[arg(value_name = "NAME", required_unless_present = "all", conflicts_with = "all")]
     names: Vec<String>,
-    /// End all of them
+    /// Stop all of them
     #[arg(long)]
     all: bool,
-    /// Detach what is in use; it ends when it is closed
+    /// Detach a disk that is in use; it ends when the last process closes it
     #[arg(long)]
     force: bool,
 }
@@ -42,7 +42,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), crate::command::Failure> 
     for name in &names {
         match stop(name, arguments.force) {
             Ok(is_gone) => {
-                let detached = "detached; it ends when those who use it close it";
+                let detached = "detached; it ends when the last process closes it";
                 let how = if is_gone { "stopped" } else { detached };
                 writeln!(crate::show::stdout(), "{}: {how}", name.as_str())?;
             }
