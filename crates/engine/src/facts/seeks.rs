@@ -28,11 +28,13 @@ const APART: Option<usize> = Some(1);
 const PAIR_BLOCK_BYTES: u64 = 16 << 10;
 const FILE_BLOCK_BYTES: u64 = 4 << 10;
 const ENOUGH: usize = 3;
-/// The time after which no more reads of two files are started. One takes up to 15 ms if a head must move.
-const PAIR_TIME: Duration = Duration::from_millis(30);
-/// Blocks to read from one file, and then from both in turn.
-const RUN: u64 = 4;
-const RUNS: u64 = 2;
+/// The time after which no more reads of two files are started. One takes up to 20 ms if a head must move.
+const PAIR_TIME: Duration = Duration::from_millis(60);
+/// Places of both files that are read.
+const PLACES: u64 = 4;
+/// A read that moves a head takes at least this much longer than a sequential one: 2 to 15 ms on rotating disks, less than
+/// 1 ms on others.
+const HEAD_MOVES_FROM: Duration = Duration::from_micros(1500);
 /// The time after which no more beginnings are read.
 const BEGINNINGS_TIME: Duration = Duration::from_millis(250);
 /// Reads of each kind within a file, and the time after which no more are started.
@@ -46,19 +48,24 @@ impl Seeks {
         self.apart.as_secs_f64() / self.in_a_row.as_secs_f64().max(1e-9)
     }
 
-    /// Measures alternating between two files, within this many bytes from these offsets. `None` without direct I/O, or
-    /// if too few reads are possible.
+    /// Whether a head has to move for a read elsewhere.
+    #[must_use]
+    pub fn moves_head(&self) -> bool {
+        self.apart.saturating_sub(self.in_a_row) >= HEAD_MOVES_FROM
+    }
+
+    /// Measures alternating between two files, within this many bytes from these offsets. Each time, they are read at another place: a
+    /// drive that reads ahead for two files would answer the next reads of both from its cache. `None` without direct I/O, or if too few
+    /// reads are possible.
     #[must_use]
     pub fn between(files: [(&Path, u64); 2], bytes: u64) -> Option<Self> {
-        // Each run has a place of its own after the starts, away from the device's read-ahead for the previous run.
-        let apart = bytes / PAIR_BLOCK_BYTES / (RUNS + 1);
-        let reads = (0..RUNS).flat_map(|run| {
-            let first = files.map(|(_, start)| start.div_ceil(PAIR_BLOCK_BYTES) + run * apart);
+        let apart = bytes / PAIR_BLOCK_BYTES / (PLACES + 1);
+        let reads = (0..PLACES).flat_map(|place| {
+            let first = files.map(|(_, start)| start.div_ceil(PAIR_BLOCK_BYTES) + place * apart);
             let read = move |file: usize, block: u64, counts| (file, (first[file] + block) * PAIR_BLOCK_BYTES, counts);
-            // The first read of a run is not sequential.
-            let in_a_row = (0..RUN).map(move |step| read(0, step, IN_A_ROW.filter(|_| step > 0)));
-            let in_turn = (0..RUN).flat_map(move |step| [read(1, step, APART), read(0, RUN + step, APART)]);
-            in_a_row.chain(in_turn)
+            [0, 1]
+                .into_iter()
+                .flat_map(move |file| [read(file, 0, APART), read(file, 1, IN_A_ROW)])
         });
         time(&files.map(|(path, _)| path), PAIR_BLOCK_BYTES, PAIR_TIME, reads)
     }
@@ -168,15 +175,15 @@ pub(super) mod tests {
         let accessed_before = accessed();
         let before = read_bytes();
         let found = Seeks::between([(&paths[0], 0), (&paths[1], 0)], 20 << 20);
-        // Of each run the blocks of one file, and as many of both in turn; fewer where the device takes its time.
-        let most = RUNS * RUN * 3 * PAIR_BLOCK_BYTES;
+        // Two blocks at each place of both; fewer where the device takes its time.
+        let most = PLACES * 4 * PAIR_BLOCK_BYTES;
         let read = read_bytes() - before;
         assert!(
             (PAIR_BLOCK_BYTES..=most).contains(&read),
             "{read} bytes, at most {most}"
         );
         assert!(found.is_none_or(|found| found.ratio() > 0.0));
-        let enough = 2 * RUN * PAIR_BLOCK_BYTES;
+        let enough = 2 * ENOUGH as u64 * PAIR_BLOCK_BYTES;
         assert_eq!(found.is_some(), read >= enough, "{read} bytes");
         for path in &paths {
             assert_eq!(resident(path), Some(0.0), "measuring leaves files as they are");

@@ -47,8 +47,6 @@ const THREADED_BYTES: u64 = 8 << 20;
 const WARM_PART: f64 = 0.9;
 /// Up to this part, a file counts as not cached.
 const COLD_PART: f64 = 0.1;
-/// Alternating is avoided if it costs this many times as much as sequential reads.
-const ALTERNATING_COSTS: f64 = 2.0;
 /// Two threads saturate memory; more only wait for each other.
 const THREADS_MAX: usize = 4;
 const THREADS_THAT_COUNT: u32 = 2;
@@ -126,18 +124,20 @@ fn chosen(request: &Task, facts: &Facts) -> (Method, Method, String) {
     // Through the page cache: in measurements, its read-ahead made larger requests than direct reads.
     let through_cache = with_threads("compare/sync,block=1M", threads.min(2));
     let is_cold = resident.iter().all(|&part| part <= COLD_PART);
-    let (method, why) = match (is_one_device(facts), facts.seeks.map(|seeks| seeks.ratio())) {
-        (true, Some(ratio)) if ratio >= ALTERNATING_COSTS => (
+    let (method, why) = match (is_one_device(facts), facts.seeks) {
+        (true, Some(seeks)) if seeks.moves_head() => (
             method("compare/sync,block=1M,window=32M"),
             format!(
-                "on this device, alternating between two files takes {ratio:.1} times as long as reading sequentially"
+                "on this device, alternating between two files takes {:.1} times as long as reading sequentially",
+                seeks.ratio()
             ),
         ),
         _ if !is_cold => (through_cache, "the files are partly in the page cache".to_owned()),
-        (true, Some(ratio)) => (
+        (true, Some(seeks)) => (
             through_cache,
             format!(
-                "neither file is in the page cache, and alternating between them costs little here ({ratio:.1} times the time of sequential reads)"
+                "neither file is in the page cache, and alternating between them costs little here ({:.1} times the time of sequential reads)",
+                seeks.ratio()
             ),
         ),
         (true, None) => (

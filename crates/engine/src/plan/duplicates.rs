@@ -1,8 +1,6 @@
 //! How files of one size are read to find those that are equal: many side by side, unless the device must move a head between
 //! them.
 
-use std::time::Duration;
-
 use super::BatchPlan;
 use crate::facts::{ProcessFacts, Seeks};
 
@@ -38,9 +36,6 @@ pub struct SeekFacts {
     pub seeks: Option<Seeks>,
 }
 
-/// A read that moves a head takes at least this much longer than a sequential one: 2 to 15 ms on rotating disks, less than
-/// 1 ms on others.
-const HEAD_MOVES_FROM: Duration = Duration::from_micros(1500);
 /// Blocks grow from the one to the other. Beyond a processor's second cache growing does not help: with blocks up to 64K proving
 /// 13,800 candidates took 62 ms, up to 4M 84 ms.
 const BLOCKS_BYTES: [usize; 2] = [16 << 10, 64 << 10];
@@ -81,7 +76,7 @@ impl SeekFacts {
             Some(seeks) => {
                 let more = seeks.apart.saturating_sub(seeks.in_a_row);
                 let milliseconds = more.as_secs_f64() * 1e3;
-                (more >= HEAD_MOVES_FROM)
+                (seeks.moves_head())
                     .then(|| format!("a read elsewhere takes {milliseconds:.0} ms longer than a sequential one"))
             }
             None => (self.claims_rotational == Some(true) && !self.is_virtual)
@@ -155,6 +150,8 @@ impl DuplicatesPlan {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::super::batch;
     use super::*;
 
