@@ -32,6 +32,14 @@ pub(crate) fn seek_facts(path: &Path, files: impl FnOnce(usize) -> Vec<PathBuf>)
     }
     let files = files(MEASURED_FILES);
     let files: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
+    // Where places are not known, as on networks, there is no order to gain by.
+    let runs = |path: &Path| files::places(&File::open(path).ok()?, 0..MEASURED_BYTES).ok().flatten();
+    if !files.iter().any(|path| runs(path).is_some_and(|runs| !runs.is_empty())) {
+        return SeekFacts {
+            claims_rotational: Some(false),
+            ..facts
+        };
+    }
     SeekFacts {
         seeks: Seeks::of_beginnings(&files),
         ..facts
@@ -56,7 +64,7 @@ pub(crate) fn fetch_in_order<N: Copy>(
     goes_on: impl Fn() -> bool,
 ) {
     let mut parts = Vec::new();
-    for (name, range) in wanted {
+    for (name, range) in wanted.into_iter().take_while(|_| goes_on()) {
         let Ok(file) = open(name) else { continue };
         let device = file.metadata().map_or(0, |metadata| metadata.dev());
         let runs = files::places(&file, range).ok().flatten().unwrap_or_default();

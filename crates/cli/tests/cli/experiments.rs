@@ -255,6 +255,9 @@ fn contests_with_other_programs_run_with_small_files() {
     let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments/peers");
     for file in std::fs::read_dir(directory).expect("the experiments") {
         let path = file.expect("an entry").path();
+        if path.extension().is_none_or(|end| end != "toml") {
+            continue;
+        }
         let others = ["before.toml", "fio.toml", "once.toml"];
         if others.iter().any(|name| path.ends_with(name)) {
             println!(

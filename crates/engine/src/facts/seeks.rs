@@ -75,8 +75,13 @@ impl Seeks {
     /// too few are long enough.
     #[must_use]
     pub fn of_beginnings(paths: &[&Path]) -> Option<Self> {
+        let paths: Vec<&Path> = paths
+            .iter()
+            .copied()
+            .filter(|path| open_direct(path).is_some())
+            .collect();
         let reads = (0..paths.len()).flat_map(|file| [(file, 0, APART), (file, FILE_BLOCK_BYTES, IN_A_ROW)]);
-        time(paths, FILE_BLOCK_BYTES, BEGINNINGS_TIME, reads)
+        time(&paths, FILE_BLOCK_BYTES, BEGINNINGS_TIME, reads)
     }
 
     /// Measures seeking within a file of this many bytes, at places drawn by a seed. `None` without direct I/O, or if

@@ -313,7 +313,7 @@ impl Search<'_> {
                 .flatten();
             let mut is_warm = true;
             let taken = if fetched_bytes > 0 { FETCHED_FILES } else { CHUNK };
-            while !(until_cold && is_cold.load(Ordering::Relaxed)) {
+            while !(until_cold && is_cold.load(Ordering::Relaxed) || self.stop.is_stopped()) {
                 let start = next.fetch_add(taken, Ordering::Relaxed);
                 let Some(chunk) = numbers
                     .get(start..numbers.len().min(start + taken))

@@ -20,6 +20,8 @@ use crate::place::{self, MEASURED_BYTES, resident_bytes, spread};
 const LOOKED_AT: usize = 64;
 /// With fewer pairs, looking does not pay.
 const LEAST_LOOKED_AT: usize = 16;
+/// From so many that are not in memory, it can be measured whether a head moves.
+const LEAST_COLD: usize = 3;
 /// There are two windows, one being fetched and one being compared. Each takes the available memory divided by this.
 const WINDOW_PART: u64 = 8;
 
@@ -47,7 +49,7 @@ impl Shared<'_> {
     /// If files are read in the order of their places, fetches the files of as many pairs as a window holds. Returns the number of pairs
     /// and the turn to compare them. One thread fetches at a time, while another compares what it has fetched.
     pub fn fetch(&self, pieces: &[PairPiece], jobs: &[(usize, Matched)]) -> (usize, Option<MutexGuard<'_, ()>>) {
-        if self.place.why().is_none() {
+        if self.place.why().is_none() || self.is_stopped() {
             return (jobs.len(), None);
         }
         let fetching = lock(&self.place.fetching);
@@ -86,8 +88,10 @@ impl Shared<'_> {
         let pairs: Vec<_> = spread(&pairs, LOOKED_AT).cloned().collect();
         if pairs.len() >= LEAST_LOOKED_AT {
             match cold(&pairs) {
-                files if files.is_empty() => *was_warm = true,
-                files => _ = self.place.why.set(why_by_place(&files)),
+                files if files.len() >= LEAST_COLD => _ = self.place.why.set(why_by_place(&files)),
+                _ if is_warm => *was_warm = true,
+                // What is not in memory is too short, or its residency is not told: it is not looked at again.
+                _ => _ = self.place.why.set(None),
             }
         }
     }
