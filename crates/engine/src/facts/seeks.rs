@@ -67,7 +67,13 @@ impl Seeks {
                 .into_iter()
                 .flat_map(move |file| [read(file, 0, APART), read(file, 1, IN_A_ROW)])
         });
-        time(&files.map(|(path, _)| path), PAIR_BLOCK_BYTES, PAIR_TIME, reads)
+        let [(one, _), (other, _)] = files;
+        time(
+            &[open_direct(one)?, open_direct(other)?],
+            PAIR_BLOCK_BYTES,
+            PAIR_TIME,
+            reads,
+        )
     }
 
     /// Measures reading the beginnings of files that lie apart, and the block after each. A drive that reads ahead may answer from its
@@ -75,13 +81,9 @@ impl Seeks {
     /// too few are long enough.
     #[must_use]
     pub fn of_beginnings(paths: &[&Path]) -> Option<Self> {
-        let paths: Vec<&Path> = paths
-            .iter()
-            .copied()
-            .filter(|path| open_direct(path).is_some())
-            .collect();
-        let reads = (0..paths.len()).flat_map(|file| [(file, 0, APART), (file, FILE_BLOCK_BYTES, IN_A_ROW)]);
-        time(&paths, FILE_BLOCK_BYTES, BEGINNINGS_TIME, reads)
+        let files: Vec<File> = paths.iter().copied().filter_map(open_direct).collect();
+        let reads = (0..files.len()).flat_map(|file| [(file, 0, APART), (file, FILE_BLOCK_BYTES, IN_A_ROW)]);
+        time(&files, FILE_BLOCK_BYTES, BEGINNINGS_TIME, reads)
     }
 
     /// Measures seeking within a file of this many bytes, at places drawn by a seed. `None` without direct I/O, or if
@@ -94,12 +96,16 @@ impl Seeks {
         let read = |block: u64, counts| (0, block * FILE_BLOCK_BYTES, counts);
         let in_a_row = (0..FILE_READS).map(|n| read(start + n, IN_A_ROW));
         let elsewhere = (0..FILE_READS).map(|_| read(rng.u64(..blocks), APART));
-        time(&[path], FILE_BLOCK_BYTES, FILE_TIME, in_a_row.chain(elsewhere))
+        time(
+            &[open_direct(path)?],
+            FILE_BLOCK_BYTES,
+            FILE_TIME,
+            in_a_row.chain(elsewhere),
+        )
     }
 }
 
-fn time(paths: &[&Path], block_bytes: u64, limit: Duration, reads: impl Iterator<Item = Read>) -> Option<Seeks> {
-    let files = paths.iter().copied().map(open_direct).collect::<Option<Vec<File>>>()?;
+fn time(files: &[File], block_bytes: u64, limit: Duration, reads: impl Iterator<Item = Read>) -> Option<Seeks> {
     let mut buffer = Buffer::new(block_bytes as usize, MEMORY_ALIGNMENT).ok()?;
     let mut times = [Vec::new(), Vec::new()];
     let begin = Instant::now();
