@@ -23,12 +23,10 @@ use seekless_sys::{self as sys, Advice, Support};
 use crate::error::{Error, Result};
 use crate::files::{open_regular, read_some, stat_open_regular};
 use crate::log;
+use crate::transfer::PIECE_BYTES;
 
 /// Bytes per call for warming a file: enough that calls are few, and few enough to stop soon.
 const WARMED_BYTES: u64 = 1 << 20;
-
-/// The kernel cuts what is to be fetched in one call to the read-ahead window, whose usual size this is.
-const FETCHED_BYTES: u64 = 128 << 10;
 
 /// How much of a file is in the page cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -187,7 +185,7 @@ pub fn resident(path: impl AsRef<Path>) -> Result<Resident> {
 pub fn fetch(file: &File, range: Range<u64>) -> io::Result<()> {
     let mut at = range.start;
     while at < range.end {
-        let bytes = FETCHED_BYTES.min(range.end - at);
+        let bytes = PIECE_BYTES.min(range.end - at);
         // One of them exists on each system.
         if let Support::Unavailable(_) = sys::advise(file, Advice::WillNeed, at, bytes)? {
             sys::read_advice(file, at, bytes)?;
