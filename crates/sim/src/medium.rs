@@ -240,13 +240,12 @@ impl Medium {
     /// Those of the file.
     pub fn cut(&self, loss: Option<PowerLoss>, seed: u64) -> io::Result<CutReport> {
         let mut state = self.state();
-        let planned = state.loss.take();
-        let backs = state.cache.cut(loss.or(planned), seed);
+        let backs = state.cache.cut(loss.or(state.loss), seed);
         for back in &backs {
             self.file.write_all_at(&back.bytes, back.offset_bytes)?;
         }
         state.generation += 1;
-        (state.is_gone, state.is_recovering) = (false, true);
+        (state.loss, state.is_gone, state.is_recovering) = (None, false, true);
         let report = CutReport {
             generation: state.generation,
             unflushed_bytes: state.cache.bytes(),
@@ -366,6 +365,22 @@ mod tests {
             assert!(second.join().unwrap().is_err() && third.join().unwrap().is_err());
         });
         assert_eq!(read(&medium, 1)[0], 1);
+    }
+
+    #[test]
+    fn a_cut_that_cannot_be_written_can_be_tried_again_with_the_planned_loss() {
+        let mut medium = medium("");
+        write(&medium, 0, 0, 1).unwrap();
+        medium.lose_power();
+        medium.state().loss = Some(PowerLoss::Lost);
+        let file = std::mem::replace(&mut medium.file, File::open("/dev/null").unwrap());
+        assert!(medium.cut(None, 0).is_err());
+        assert!(medium.is_gone());
+        medium.file = file;
+        let keeps = |seed: &u64| medium.state().cache.cut(None, *seed).is_empty();
+        let keeping = (0..64).find(keeps).unwrap();
+        assert_eq!(medium.cut(None, keeping).unwrap().lost_bytes, 2048);
+        assert_eq!(read(&medium, 1)[0], 0);
     }
 
     #[test]

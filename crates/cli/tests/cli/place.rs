@@ -197,6 +197,7 @@ impl Place {
 }
 
 /// How a command ended, and its output.
+#[derive(Debug)]
 pub struct Ended {
     pub code: Option<i32>,
     pub stdout: String,

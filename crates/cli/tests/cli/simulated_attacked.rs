@@ -113,6 +113,34 @@ fn files_that_belong_to_others_are_refused_and_stay_as_they_are() {
 }
 
 #[test]
+fn of_starts_at_the_same_time_with_one_new_backing_file_the_device_that_runs_keeps_it() {
+    if is_skipped() {
+        return;
+    }
+    let place = Place::new();
+    for round in 0..4 {
+        let backing = format!("backing-{round}");
+        let start = ["sim", "start", "null", "--fs", "none", "--size", "64M", "--backing", &backing];
+        let starts: Vec<_> = (0..4)
+            .map(|_| {
+                let mut command = place.command();
+                command.args(start).stdout(Stdio::piped()).stderr(Stdio::piped());
+                command.spawn().unwrap()
+            })
+            .collect();
+        let ended: Vec<Ended> = starts.into_iter().map(Ended::of).collect();
+        let running: Vec<&Ended> = ended.iter().filter(|one| one.code == Some(0)).collect();
+        assert!(running.len() <= 1, "{ended:?}");
+        assert_eq!(place.path(&backing).exists(), running.len() == 1, "{ended:?}");
+        for started in running {
+            let name = started.stdout.split(':').next().unwrap();
+            place.run(&["sim", "stop", name]).succeeded();
+            assert_eq!(fs::metadata(place.path(&backing)).unwrap().len(), 64 << 20);
+        }
+    }
+}
+
+#[test]
 fn a_cut_and_force_end_a_slow_disk_that_has_much_to_write_and_force_takes_it_from_users() {
     if is_skipped() {
         return;

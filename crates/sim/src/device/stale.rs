@@ -5,10 +5,13 @@
 //! nothing waits.
 
 use std::fs::{self, File};
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+
+use rustix::fs::FlockOperation;
 
 use super::control::{ControlRequest, ask};
 use super::kernel::{abort, detach, is_mount_point, loops_below, unmount, unmount_all};
@@ -83,12 +86,21 @@ pub fn take_down_stale() -> Result<Vec<DeviceName>> {
 pub(super) fn take_down(name: &DeviceName, is_lazy: bool) -> Result<File> {
     let point = name.path("fuse");
     // Requests that wait for power would keep it from being unmounted, and so would those that take long.
-    let told: Result<()> = ask(name, &ControlRequest::End { is_forced: is_lazy });
-    // A server that was killed while the kernel works for it does not end, and does not answer.
-    if is_lazy && told.is_err() {
-        abort(&point)?;
-    }
-    let held = name.hold()?;
+    let end = || {
+        let told: Result<()> = ask(name, &ControlRequest::End { is_forced: is_lazy });
+        // A server that was killed while the kernel works for it does not end, and does not answer.
+        if is_lazy && told.is_err() {
+            abort(&point)
+        } else {
+            Ok(())
+        }
+    };
+    let held = match name.hold() {
+        // What the other command waits for ends, too.
+        Err(DeviceError::Busy { .. }) if is_lazy => end().and_then(|()| name.hold()),
+        other => other,
+    }?;
+    end()?;
     for device in loops_below(&point) {
         unmount_all(&device, is_lazy)?;
         detach(&device)?;
@@ -112,10 +124,10 @@ pub(super) fn remove(name: &DeviceName) -> Result<()> {
     if let Ok(state) = name.state() {
         // If somebody put something there, it stays.
         let _ = state.mount_point.filter(|_| state.made_mount_point).map(fs::remove_dir);
-        let is_own =
-            |path: &PathBuf| fs::metadata(path).is_ok_and(|found| [0, state.size_bytes].contains(&found.len()));
-        let backing = state.backing.filter(|path| state.has_new_backing && is_own(path));
-        let _ = backing.map(fs::remove_file);
+        let _ = state
+            .backing
+            .filter(|_| state.has_new_backing)
+            .map(|path| remove_backing(&path, state.size_bytes));
     }
     for file in FILES {
         let path = name.path(file);
@@ -123,7 +135,23 @@ pub(super) fn remove(name: &DeviceName) -> Result<()> {
     }
     for point in MOUNT_POINTS {
         let path = name.path(point);
-        unless_gone(fs::remove_dir(&path)).map_err(failed("remove", &path))?;
+        match unless_gone(fs::remove_dir(&path)) {
+            Err(error) if error.kind() == ErrorKind::DirectoryNotEmpty => {
+                let reason = "has files that were written when nothing was mounted there; move them away".to_owned();
+                return Err(DeviceError::Unfit { path, reason });
+            }
+            other => other.map_err(failed("remove", &path))?,
+        }
     }
     unless_gone(fs::remove_dir(name.directory())).map_err(failed("remove", &name.directory()))
+}
+
+/// Removes the backing file of a device that was not started, unless it is that of another device by now, or has other bytes.
+fn remove_backing(path: &Path, size_bytes: u64) -> io::Result<()> {
+    let file = File::open(path)?;
+    rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+    match file.metadata()?.len() {
+        bytes if bytes == 0 || bytes == size_bytes => fs::remove_file(path),
+        _ => Ok(()),
+    }
 }
