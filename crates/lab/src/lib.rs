@@ -37,7 +37,7 @@ pub fn now() -> jiff::Timestamp {
     jiff::Timestamp::try_from(std::time::SystemTime::now()).unwrap_or(jiff::Timestamp::MAX)
 }
 
-pub use kernel::{Kernel, KernelAnswer};
+pub use kernel::{Kernel, KernelAnswer, Tally};
 pub use machine::machine;
 pub use runner::{Bench, BenchError, Event, Obstacle, RunWatch, run, unmeasured};
 pub use scratch::{Scratch, remove_scratch};

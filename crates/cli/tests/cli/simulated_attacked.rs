@@ -120,7 +120,17 @@ fn of_starts_at_the_same_time_with_one_new_backing_file_the_device_that_runs_kee
     let place = Place::new();
     for round in 0..4 {
         let backing = format!("backing-{round}");
-        let start = ["sim", "start", "null", "--fs", "none", "--size", "64M", "--backing", &backing];
+        let start = [
+            "sim",
+            "start",
+            "null",
+            "--fs",
+            "none",
+            "--size",
+            "64M",
+            "--backing",
+            &backing,
+        ];
         let starts: Vec<_> = (0..4)
             .map(|_| {
                 let mut command = place.command();

@@ -1,11 +1,15 @@
-//! `cargo xtask regret`: what plans by profiles cost in saved runs, by operation.
+//! `cargo xtask regret`: what plans by profiles cost, by operation: in saved runs, or on simulated disks in virtual time.
+
+#[cfg(target_os = "linux")]
+mod simulated;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use clap::Args;
 use seekless_lab::regret::{Withheld, regrets_of};
+use seekless_record::Run;
 use seekless_results::Regrets;
 
 use crate::rule::read_runs;
@@ -14,7 +18,11 @@ use crate::rule::read_runs;
 #[derive(Args)]
 pub struct Arguments {
     /// The directory of saved runs, such as ~/.local/share/seekless/runs
-    runs: PathBuf,
+    #[arg(required_unless_present = "simulated")]
+    runs: Option<PathBuf>,
+    /// Record the experiment `profile` on a disk without delay, and replay it on all models of disks; SEEKLESS serves the disk (Linux, root)
+    #[arg(long, value_name = "SEEKLESS", conflicts_with = "runs")]
+    simulated: Option<PathBuf>,
     /// Also use runs of the same sitting; leave out only the contest's size
     #[arg(long)]
     same_sitting: bool,
@@ -39,14 +47,44 @@ struct Costs {
 
 /// Prints a Markdown table.
 pub fn run(arguments: &Arguments) -> Result<()> {
-    let runs = read_runs(&arguments.runs)?;
+    if let Some(path) = &arguments.runs {
+        let all = costs(&read_runs(path)?, arguments);
+        if all.is_empty() {
+            bail!("{}: no contest of whole files has six rounds", path.display());
+        }
+        print_head("operation");
+        for (operation, costs) in &all {
+            println!("{}", line(operation, costs));
+        }
+        println!("{}", line("all", &sum(all)));
+        return Ok(());
+    }
+    #[cfg(target_os = "linux")]
+    {
+        let binary = arguments.simulated.as_deref().unwrap_or(Path::new("seekless"));
+        let recorded = simulated::record(binary)?;
+        print_head("disk");
+        for model in seekless_sim::models::MODELS.iter() {
+            if arguments.all {
+                println!("{}:", model.name);
+            }
+            println!("{}", line(model.name, &sum(costs(&recorded.on(model), arguments))));
+        }
+        Ok(())
+    }
+    #[cfg(not(target_os = "linux"))]
+    bail!("simulated disks need Linux");
+}
+
+/// What plans cost in runs, by operation.
+fn costs(runs: &[Run], arguments: &Arguments) -> BTreeMap<&'static str, Costs> {
     let withheld = Withheld {
         size: !arguments.same_size,
         sitting: !arguments.same_sitting,
     };
     let mut all: BTreeMap<&str, Costs> = BTreeMap::new();
-    for run in &runs {
-        for found in regrets_of(run, &runs, withheld) {
+    for run in runs {
+        for found in regrets_of(run, runs, withheld) {
             let contest = &run.contests[found.contest];
             let costs = all.entry(contest.operation.name()).or_default();
             costs.contests += 1;
@@ -62,23 +100,23 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             costs.regrets.extend(found.is_decided.then_some(regrets));
         }
     }
-    if all.is_empty() {
-        bail!("{}: no contest of whole files has six rounds", arguments.runs.display());
-    }
-    println!(
-        "| operation | contests | decided | decided and covered | regret ≤ 10 % | regret ≤ 5 % | mean regret | largest regret | mean: nearest size | mean: plain loop | mean: oracle | predicted within 25 % | within its bounds |"
-    );
-    println!("|---|{}", "---:|".repeat(12));
-    for (operation, costs) in &all {
-        println!("{}", line(operation, costs));
-    }
+    all
+}
+
+fn sum(all: BTreeMap<&str, Costs>) -> Costs {
     let sum = all.into_values().reduce(|one, other| Costs {
         contests: one.contests + other.contests,
         decided: one.decided + other.decided,
         regrets: [one.regrets, other.regrets].concat(),
     });
-    println!("{}", line("all", &sum.unwrap_or_default()));
-    Ok(())
+    sum.unwrap_or_default()
+}
+
+fn print_head(first: &str) {
+    println!(
+        "| {first} | contests | decided | decided and covered | regret ≤ 10 % | regret ≤ 5 % | mean regret | largest regret | mean: nearest size | mean: plain loop | mean: oracle | predicted within 25 % | within its bounds |"
+    );
+    println!("|---|{}", "---:|".repeat(12));
 }
 
 fn line(

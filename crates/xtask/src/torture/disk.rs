@@ -24,8 +24,18 @@ pub struct SimulatedDisk {
 impl SimulatedDisk {
     /// Starts one that `seekless` serves.
     pub fn start(file_system: TestFileSystem, seekless: &Path) -> Result<Self> {
+        Self::start_with(file_system, seekless, |_| {})
+    }
+
+    /// Starts one with other options.
+    pub fn start_with(
+        file_system: TestFileSystem,
+        seekless: &Path,
+        set: impl FnOnce(&mut DeviceOptions),
+    ) -> Result<Self> {
         let model = DiskModel::named("null").context("there is no disk without delay")?;
-        let options = DeviceOptions::new(model, SIZE_BYTES, &file_system.name());
+        let mut options = DeviceOptions::new(model, SIZE_BYTES, &file_system.name());
+        set(&mut options);
         let server = |name: &DeviceName| {
             let mut command = Command::new(seekless);
             command.args(["sim", "serve", name.as_str()]);
@@ -57,6 +67,11 @@ impl SimulatedDisk {
     /// The power goes: nobody who waits for the disk gets an answer.
     pub fn lose_power(&self) -> Result<()> {
         Ok(device::lose_power(&self.name)?)
+    }
+
+    /// How many requests it has served.
+    pub fn requests(&self) -> Result<usize> {
+        Ok(device::report(&self.name)?.counters.requests as usize)
     }
 
     pub fn is_power_lost(&self) -> Result<bool> {

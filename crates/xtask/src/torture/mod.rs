@@ -28,7 +28,7 @@ use std::{fs, iter, thread};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use clap::Args;
 
-use self::disk::SimulatedDisk;
+pub use self::disk::SimulatedDisk;
 use self::disturb::{FILE_SYSTEMS, LEASE_BREAK_SECONDS};
 use self::plan::{TrialPlan, TrialSubject};
 use self::power::{ON_DISKS, Power, PowerPlan};
