@@ -11,6 +11,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use seekless::cache::{drop_file, sync_storage};
+use seekless::method::Durability;
 use seekless::{Job, Method, Operation, Reader, allow_mapping};
 use seekless_lab::experiment::{Experiment, Size};
 use seekless_lab::{Kernel, Tally};
@@ -94,6 +95,9 @@ fn contests() -> Result<Vec<RecordedContest>> {
             size_bytes,
             files: 1,
             cache: plan.caches[0],
+            durability: plan.common.entries[0]
+                .choice()
+                .map_or(Durability::None, |choice| choice.durability()),
             ..plan.common.clone()
         };
         sizes.map(contest).collect::<Vec<_>>()
