@@ -5,7 +5,7 @@
 //! the disk lie on their tracks, it is the mean over several [places](PLACES).
 
 use crate::models::{DiskModel, ProgramRequests, PublishedFigure};
-use crate::replay::{Step, replay};
+use crate::replay::{ReplayStep, replay};
 use crate::request::{BlockRequest, RequestKind};
 
 /// How many places on the disk a figure is the mean of.
@@ -34,7 +34,7 @@ impl PublishedFigure {
 impl ProgramRequests {
     /// The list, with the second file at one of several places, and what the processor does afterwards.
     #[must_use]
-    pub fn steps(&self, place: u64) -> (Vec<Step>, u64) {
+    pub fn steps(&self, place: u64) -> (Vec<ReplayStep>, u64) {
         match *self {
             Self::Compare {
                 block_bytes,
@@ -78,7 +78,12 @@ impl ProgramRequests {
 }
 
 /// Windows of two files, as `visits` needs them: whoever touches one asks for the one behind it.
-fn read_ahead(visits: impl Iterator<Item = (usize, u64)>, files: [u64; 2], bytes: u64, window_ns: u64) -> Vec<Step> {
+fn read_ahead(
+    visits: impl Iterator<Item = (usize, u64)>,
+    files: [u64; 2],
+    bytes: u64,
+    window_ns: u64,
+) -> Vec<ReplayStep> {
     let mut steps = Vec::new();
     let mut newest = [None; 2];
     let mut processor_ns = 0;
@@ -94,7 +99,7 @@ fn read_ahead(visits: impl Iterator<Item = (usize, u64)>, files: [u64; 2], bytes
                 // A first window, too, is asked for only when what was read before it is there.
                 let after = newest[file].or(steps.len().checked_sub(1));
                 newest[file] = Some(steps.len());
-                steps.push(Step {
+                steps.push(ReplayStep {
                     request,
                     after: [after, None],
                     pause_ns: 0,
@@ -109,8 +114,8 @@ fn read_ahead(visits: impl Iterator<Item = (usize, u64)>, files: [u64; 2], bytes
 }
 
 /// Writes, each after the one before it.
-fn one_by_one(writes: impl Iterator<Item = (u64, u64)>) -> Vec<Step> {
-    let step = |(index, (at, length_bytes)): (usize, (u64, u64))| Step {
+fn one_by_one(writes: impl Iterator<Item = (u64, u64)>) -> Vec<ReplayStep> {
+    let step = |(index, (at, length_bytes)): (usize, (u64, u64))| ReplayStep {
         request: BlockRequest {
             kind: RequestKind::Write,
             offset_bytes: FILES_AT + at,

@@ -16,7 +16,7 @@ use crate::trace::TracedRequest;
 
 /// A request of a list, and when it starts: at the latest of the times that are given.
 #[derive(Clone, Copy, Debug)]
-pub struct Step {
+pub struct ReplayStep {
     /// What is asked for.
     pub request: BlockRequest,
     /// The numbers of the steps that have to complete before.
@@ -40,7 +40,7 @@ pub struct Replayed {
 
 /// The steps of a trace: each waits for the last completion before its arrival.
 #[must_use]
-pub fn steps_of(trace: &[TracedRequest]) -> Vec<Step> {
+pub fn steps_of(trace: &[TracedRequest]) -> Vec<ReplayStep> {
     let mut completions: Vec<_> = (0..trace.len())
         .filter_map(|index| {
             let completed_ns = trace[index].completed_ns?;
@@ -57,7 +57,7 @@ pub fn steps_of(trace: &[TracedRequest]) -> Vec<Step> {
         let mut latest = completions[..earlier].iter().rev();
         let last = latest.next().filter(|_| traced.completed_ns.is_some());
         let after = [last, latest.next().filter(|_| alone && last.is_some())];
-        Step {
+        ReplayStep {
             request: traced.request,
             after: after.map(|found| found.map(|(.., other)| *other)),
             pause_ns: traced.arrived_ns - last.map_or(first_ns, |(completed_ns, ..)| *completed_ns),
@@ -72,7 +72,7 @@ pub fn steps_of(trace: &[TracedRequest]) -> Vec<Step> {
 /// # Panics
 /// If steps wait for each other.
 #[must_use]
-pub fn replay(model: &'static DiskModel, size_bytes: u64, seed: u64, steps: &[Step]) -> Replayed {
+pub fn replay(model: &'static DiskModel, size_bytes: u64, seed: u64, steps: &[ReplayStep]) -> Replayed {
     let mut drive = Drive::new(model, size_bytes, seed);
     let mut waiting_for: Vec<Vec<usize>> = vec![Vec::new(); steps.len()];
     for (index, step) in steps.iter().enumerate() {
@@ -129,7 +129,7 @@ struct Times {
 
 impl Times {
     /// Sets the time of a step if what it waits for is known, and of those after it in the list that waited for that only.
-    fn start_if_possible(&mut self, steps: &[Step], index: usize) {
+    fn start_if_possible(&mut self, steps: &[ReplayStep], index: usize) {
         let mut index = index;
         while let Some(step) = steps.get(index)
             && self.started_ns[index].is_none()
@@ -160,7 +160,7 @@ mod tests {
     use crate::request::RequestKind;
     use crate::trace::read_trace;
 
-    fn total_ns(model: &str, steps: &[Step]) -> u64 {
+    fn total_ns(model: &str, steps: &[ReplayStep]) -> u64 {
         replay(DiskModel::named(model).unwrap(), 0, 1, steps).total_ns
     }
 

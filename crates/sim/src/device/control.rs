@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::pace::{DeviceReport, Pacer, Way};
+use super::pace::{DeviceReport, HostTime, Pacer};
 use super::{DeviceError, DeviceName, Result, failed};
 use crate::faults::Faults;
 use crate::medium::Medium;
@@ -29,7 +29,7 @@ pub(super) enum ControlRequest {
     /// The time that it took for requests itself, in ns: small ones, large ones.
     OwnTime,
     /// Requests take time from now on.
-    Pace { speed: f64, way: Way },
+    Pace { speed: f64, way: HostTime },
     /// Another plan of faults, which counts from now on.
     Plan { plan: String, seed: u64 },
     /// The power goes.

@@ -1,7 +1,7 @@
 //! Real time: requests are answered when the drive completes them, and it is counted how late.
 //!
 //! A request is on its way for some time before it arrives here, and its answer is after it was sent. The way is measured when
-//! the device starts ([`Way`]), and an answer leaves so much earlier, so that the time that the host sees is the drive's.
+//! the device starts ([`HostTime`]), and an answer leaves so much earlier, so that the time that the host sees is the drive's.
 
 use std::collections::HashMap;
 use std::hint::spin_loop;
@@ -30,14 +30,14 @@ pub(super) type Recorder = Box<dyn FnMut(TracedRequest) -> bool + Send>;
 
 /// The time that a request and its answer are on their way between the host and the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Way {
+pub(super) struct HostTime {
     /// Of any request, in ns.
     pub base_ns: u64,
     /// In addition for each MiB of data, in ns.
     pub mib_ns: u64,
 }
 
-impl Way {
+impl HostTime {
     fn of(self, request: &BlockRequest) -> Duration {
         Duration::from_nanos(self.base_ns + ((self.mib_ns * request.length_bytes) >> 20))
     }
@@ -130,7 +130,7 @@ struct Unpaced {
 struct Clock {
     began: Instant,
     speed: f64,
-    way: Way,
+    way: HostTime,
 }
 
 impl Clock {
@@ -170,7 +170,7 @@ impl Pacer {
     }
 
     /// From now on, requests take the drive's time.
-    pub fn start(&self, speed: f64, way: Way) {
+    pub fn start(&self, speed: f64, way: HostTime) {
         let began = Instant::now();
         self.lock().clock = Some(Clock { began, speed, way });
     }
@@ -460,7 +460,7 @@ mod tests {
         };
         for rush in [false, true] {
             let pacer = Pacer::new(Drive::new(model, 0, 1), None);
-            pacer.start(1e-6, Way::default());
+            pacer.start(1e-6, HostTime::default());
             let (sent, answered) = channel();
             let answer = |arrived: &Arrived| {
                 let sent = sent.clone();
@@ -494,7 +494,7 @@ mod tests {
         let (sent, answered) = channel();
         for id in 0..100_u64 {
             if id == 10 {
-                pacer.start(1.0, Way::default());
+                pacer.start(1.0, HostTime::default());
             }
             let request = BlockRequest {
                 kind: RequestKind::Read,

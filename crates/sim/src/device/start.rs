@@ -19,7 +19,7 @@ use super::control::{self, ControlRequest};
 use super::cut::plan_faults;
 use super::filesystem::file_of;
 use super::kernel::{is_mount_point, mount, set_queue};
-use super::pace::Way;
+use super::pace::HostTime;
 use super::serve::UNNAMED_IN;
 use super::{DeviceError, DeviceName, DeviceState, Result, VERSION, failed, hold_devices, stale};
 use crate::medium::RESERVE_BYTES;
@@ -374,7 +374,7 @@ impl Starting<'_> {
 
     /// Measures how long reads take, less the time that the server itself takes for them. Most are held up by other work; the tenth
     /// part that is fastest hardly is.
-    fn measure_way(&self, device: &Path) -> Result<Way> {
+    fn measure_way(&self, device: &Path) -> Result<HostTime> {
         let mut options = OpenOptions::new();
         options.read(true).custom_flags(OFlags::DIRECT.bits().cast_signed());
         let file = options.open(device).map_err(failed("open", device))?;
@@ -395,7 +395,7 @@ impl Starting<'_> {
         }
         let own: [u64; 2] = control::ask(&self.name, &ControlRequest::OwnTime)?;
         let base_ns = fastest[0].saturating_sub(own[0]);
-        Ok(Way {
+        Ok(HostTime {
             base_ns,
             mib_ns: fastest[1].saturating_sub(own[1] + base_ns),
         })

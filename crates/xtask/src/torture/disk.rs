@@ -15,13 +15,13 @@ use crate::process::check_interrupt;
 const SIZE_BYTES: u64 = 1 << 30;
 
 /// A disk that ends when this is dropped.
-pub struct SimulatedDisk {
+pub struct NullDisk {
     file_system: TestFileSystem,
     name: DeviceName,
     point: PathBuf,
 }
 
-impl SimulatedDisk {
+impl NullDisk {
     /// Starts one that `seekless` serves.
     pub fn start(file_system: TestFileSystem, seekless: &Path) -> Result<Self> {
         Self::start_with(file_system, seekless, |_| {})
@@ -86,7 +86,7 @@ impl SimulatedDisk {
     }
 }
 
-impl Drop for SimulatedDisk {
+impl Drop for NullDisk {
     fn drop(&mut self) {
         if let Err(error) = device::stop(&self.name, true) {
             eprintln!("warning: {error}");

@@ -28,7 +28,7 @@ use std::{fs, iter, thread};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use clap::Args;
 
-pub use self::disk::SimulatedDisk;
+pub use self::disk::NullDisk;
 use self::disturb::{FILE_SYSTEMS, LEASE_BREAK_SECONDS};
 use self::plan::{TrialPlan, TrialSubject};
 use self::power::{ON_DISKS, Power, PowerPlan};
@@ -191,7 +191,7 @@ impl Campaign<'_> {
         let Arguments { of, power, .. } = self.arguments;
         let draw = if *power { PowerPlan::draw } else { TrialPlan::draw };
         let disks = if *power { ON_DISKS.as_slice() } else { &[] };
-        let disks = disks.iter().map(|&one| SimulatedDisk::start(one, &self.binary));
+        let disks = disks.iter().map(|&one| NullDisk::start(one, &self.binary));
         let disks = disks.collect::<Result<Vec<_>>>()?;
         let next_seed = || self.seeds.lock().unwrap_or_else(PoisonError::into_inner).next();
         while let Some(seed) = next_seed() {

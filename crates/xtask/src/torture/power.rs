@@ -18,7 +18,7 @@ use fastrand::Rng;
 use rustix::fs::syncfs;
 use seekless_sim::power::PowerLoss;
 
-use super::disk::SimulatedDisk;
+use super::disk::NullDisk;
 use super::disturb::moment;
 use super::plan::{Recovery, TrialPlan, TrialSubject};
 use super::site::{Ended, Site};
@@ -147,8 +147,8 @@ impl PowerPlan {
 /// The disks of a trial that loses power.
 pub struct Power<'a> {
     plan: &'a PowerPlan,
-    own: &'a SimulatedDisk,
-    journals: Option<(&'a SimulatedDisk, Option<PowerLoss>)>,
+    own: &'a NullDisk,
+    journals: Option<(&'a NullDisk, Option<PowerLoss>)>,
     /// The disks answer nobody.
     is_lost: AtomicBool,
     /// They are back.
@@ -157,7 +157,7 @@ pub struct Power<'a> {
 
 impl<'a> Power<'a> {
     /// Takes the disks that a trial needs, and makes way for it there.
-    pub fn new(plan: &'a PowerPlan, file_system: TestFileSystem, disks: &'a [SimulatedDisk]) -> Result<Self> {
+    pub fn new(plan: &'a PowerPlan, file_system: TestFileSystem, disks: &'a [NullDisk]) -> Result<Self> {
         let disk = |file_system| {
             let disk = disks.iter().find(|disk| disk.file_system() == file_system);
             disk.with_context(|| format!("{} has no disk", file_system.name()))
@@ -194,7 +194,7 @@ impl<'a> Power<'a> {
         site
     }
 
-    fn disks(&self) -> impl Iterator<Item = (&SimulatedDisk, Option<PowerLoss>)> {
+    fn disks(&self) -> impl Iterator<Item = (&NullDisk, Option<PowerLoss>)> {
         [(self.own, None)].into_iter().chain(self.journals)
     }
 
@@ -207,7 +207,7 @@ impl<'a> Power<'a> {
     pub fn cut(&self) -> Result<()> {
         self.is_back.store(true, Ordering::SeqCst);
         self.own.plan(NO_FAULTS, 0)?;
-        SimulatedDisk::cut(&self.disks().collect::<Vec<_>>(), self.plan.seed)
+        NullDisk::cut(&self.disks().collect::<Vec<_>>(), self.plan.seed)
     }
 
     /// Runs a command. If the power fails at this stage, what the disks held then is mounted when it returns.
