@@ -30,7 +30,7 @@ pub struct TrialCommand {
 pub const ROOTS: [&str; 2] = ["tree/r0", "tree/r1"];
 
 impl TrialCommand {
-    fn of_file(label: &str, words: String) -> Self {
+    pub fn of_file(label: &str, words: String) -> Self {
         Self {
             label: label.to_owned(),
             search: None,
@@ -46,6 +46,11 @@ impl TrialCommand {
 
     pub fn is_update(&self) -> bool {
         self.label.starts_with("update")
+    }
+
+    /// Whether it changes the store of runs, and no file of the tree.
+    pub fn is_of_runs(&self) -> bool {
+        self.label.starts_with("runs")
     }
 
     pub fn has(&self, option: &str) -> bool {

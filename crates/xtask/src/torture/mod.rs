@@ -12,6 +12,7 @@ mod origins;
 mod plan;
 mod power;
 mod site;
+mod store;
 mod tree;
 mod trial;
 mod verdict;

@@ -20,8 +20,9 @@ use seekless_sim::power::PowerLoss;
 
 use super::disk::NullDisk;
 use super::disturb::moment;
-use super::plan::{Recovery, TrialPlan, TrialSubject};
+use super::plan::{Recovery, TrialPlan};
 use super::site::{Ended, Site};
+use super::store;
 use super::tree::STATE;
 use crate::filesystems::TestFileSystem;
 use crate::process::capture;
@@ -64,10 +65,11 @@ impl PowerPlan {
     /// Draws a trial that loses power. It has no other processes and no full disk.
     pub fn draw(seed: u64) -> TrialPlan {
         let mut trial = TrialPlan::draw(seed);
-        if trial.command.label == "cmp" {
-            trial = TrialPlan::draw_of(TrialSubject::Dupes, seed);
-        }
         let rng = &mut Rng::with_seed(!seed);
+        if trial.command.label == "cmp" {
+            // It writes nothing.
+            trial.command = store::draw(&mut rng.fork());
+        }
         let mut stage = [Stage::Run, Stage::Recovery, Stage::Recovery][rng.usize(..3)];
         let own = rng.usize(..3);
         let other = ON_DISKS[(own + rng.usize(1..3)) % 3];
@@ -282,8 +284,8 @@ mod tests {
         let label = |plan: &TrialPlan| plan.power.as_ref().unwrap().label.replace("fault at", "cut at");
         let rows = plans.iter().map(|plan| (plan.file_system.name(), label(plan)));
         let rows: BTreeSet<_> = rows.collect();
-        // Five actions, two that follow, three places, two stages; three ways of updating, two stages; two of holes.
-        assert_eq!(rows.len(), 3 * (5 * 2 * 3 * 2 + 3 * 2 + 2), "{rows:?}");
+        // Five actions, two that follow, three places, two stages; three ways of updating, two stages; two of holes; three of runs.
+        assert_eq!(rows.len(), 3 * (5 * 2 * 3 * 2 + 3 * 2 + 2 + 3), "{rows:?}");
         for plan in plans {
             Faults::from_toml(&plan.power.unwrap().faults, "the plan", 0).unwrap();
         }

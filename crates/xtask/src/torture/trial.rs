@@ -21,6 +21,7 @@ use super::origins::UpdatesPresent;
 use super::plan::{Recovery, TrialPlan};
 use super::power::Stage;
 use super::site::{Ended, Fault, Site, TrialReport, check_ended};
+use super::store;
 use super::tree::{FileTree, TREE, file, files, make_tree, read_tree};
 use super::verdict::{Evidence, KEPT_BOTH, KNOWN_LIMIT, NOT_RESTORED, check_left};
 use super::world::{World, update_line};
@@ -41,6 +42,9 @@ struct Trial<'a> {
 
 /// Runs a trial. An error is one of the harness, not of seekless.
 pub fn run(plan: &TrialPlan, site: &Site<'_>) -> Result<TrialReport> {
+    if plan.command.is_of_runs() {
+        return store::run(plan, site);
+    }
     site.begin()?;
     make_tree(&plan.tree, plan.is_sparse, &site.directory).context("cannot make the tree")?;
     let world = World::new(site, plan);
