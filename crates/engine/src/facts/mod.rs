@@ -27,6 +27,7 @@ use crate::log;
 use crate::part::Part;
 #[cfg(feature = "profile")]
 use crate::profile::{self, StorageProfile};
+use crate::storage::cache;
 use crate::storage::facts::read_ahead_kib;
 
 pub use costs::Costs;
@@ -199,7 +200,7 @@ impl Facts {
         if let Some(kib) = read_ahead_kib(self.files[0].device) {
             self.read_ahead_bytes = kib.saturating_mul(1 << 10);
         }
-        if let Ok(Support::Available(memory)) = sys::memory() {
+        if let Some(memory) = cache::memory() {
             self.memory_bytes = memory.available_bytes;
         }
         if let Ok(system) = sys::file_system(path) {

@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 
 use seekless_sys::{self as sys, Advice, Support};
 
+use super::memory_groups;
 use crate::error::{Error, Result};
 use crate::files::{open_regular, read_some, stat_open_regular};
 use crate::log;
@@ -244,7 +245,8 @@ fn of_system(answer: io::Result<Support<()>>) -> Result<()> {
 pub struct Memory {
     /// All that the system can use.
     pub total_bytes: u64,
-    /// The system's estimate of the memory available without swapping.
+    /// The system's estimate of the memory available without swapping, or what the control groups of this process leave it, if that is
+    /// less.
     pub available_bytes: u64,
     /// The size of the page cache, without shared memory (tmpfs); `None` if the system does not report it.
     pub cached_bytes: Option<u64>,
@@ -254,9 +256,10 @@ pub struct Memory {
 #[must_use]
 pub fn memory() -> Option<Memory> {
     let found = sys::memory().ok()?.available()?;
+    let of_groups = memory_groups::available_bytes(found.total_bytes).unwrap_or(u64::MAX);
     Some(Memory {
         total_bytes: found.total_bytes,
-        available_bytes: found.available_bytes,
+        available_bytes: found.available_bytes.min(of_groups),
         cached_bytes: found.cached_bytes,
     })
 }

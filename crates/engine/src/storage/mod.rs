@@ -6,4 +6,5 @@ pub(crate) mod direct;
 pub(crate) mod facts;
 #[cfg(feature = "profile")]
 pub(crate) mod identity;
+mod memory_groups;
 mod mount;
