@@ -24,6 +24,7 @@ mod dupes_like_jdupes;
 mod dupes_promised;
 mod experiments;
 mod exports;
+mod fetched;
 mod foreign;
 mod full_disk;
 mod given_files;

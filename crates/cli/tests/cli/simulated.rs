@@ -66,6 +66,15 @@ impl<'a> SimulatedDisk<'a> {
         PathBuf::from(state_of(&self.name)["block_device"].as_str().unwrap())
     }
 
+    /// What was read from it so far.
+    pub fn read_bytes(&self) -> u64 {
+        // It fails if other devices there are broken.
+        let listed: Value = serde_json::from_str(&self.place.run(&["sim", "list", "--json"]).stdout).unwrap();
+        let devices = listed["devices"].as_array().unwrap();
+        let own = devices.iter().find(|device| device["name"] == self.name.as_str());
+        own.unwrap()["report"]["counters"]["read_bytes"].as_u64().unwrap()
+    }
+
     fn kill_server(&self) {
         let words = format!("sim\0serve\0{}\0", self.name);
         let processes = fs::read_dir("/proc").unwrap().flatten();

@@ -36,7 +36,7 @@ pub(crate) use device::{Reads, measure_scattered};
 pub use file::FileFacts;
 pub(crate) use file::{has_holes, shares_blocks};
 pub use process::{ProcessFacts, prepares_for};
-pub use seeks::Seeks;
+pub use seeks::{SeekFacts, Seeks};
 
 /// The facts for planning a read, write, copy or comparison.
 #[derive(Clone, Copy, Debug, PartialEq)]

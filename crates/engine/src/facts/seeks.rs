@@ -18,6 +18,17 @@ pub struct Seeks {
     pub apart: Duration,
 }
 
+/// What is known of a device that files lie on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SeekFacts {
+    /// What it reports; virtual disks report that they rotate, whatever is behind them.
+    pub claims_rotational: Option<bool>,
+    /// Whether it is a virtual disk.
+    pub is_virtual: bool,
+    /// What reading two of the files in turn costs, where that was measured.
+    pub seeks: Option<Seeks>,
+}
+
 /// A direct read: the file, the offset, and for which of the two figures its time counts.
 type Read = (usize, u64, Option<usize>);
 
@@ -40,6 +51,29 @@ const BEGINNINGS_TIME: Duration = Duration::from_millis(250);
 /// Reads of each kind within a file, and the time after which no more are started.
 const FILE_READS: u64 = 64;
 const FILE_TIME: Duration = Duration::from_secs(1);
+
+impl SeekFacts {
+    /// Whether a measurement can tell more than the device reports.
+    #[must_use]
+    pub fn are_in_doubt(&self) -> bool {
+        self.claims_rotational != Some(false) && self.seeks.is_none()
+    }
+
+    /// Why a head has to move between files, if it has to.
+    #[must_use]
+    pub fn why_by_place(&self) -> Option<String> {
+        match self.seeks {
+            Some(seeks) => {
+                let more = seeks.apart.saturating_sub(seeks.in_a_row);
+                let milliseconds = more.as_secs_f64() * 1e3;
+                (seeks.moves_head())
+                    .then(|| format!("a read elsewhere takes {milliseconds:.0} ms longer than a sequential one"))
+            }
+            None => (self.claims_rotational == Some(true) && !self.is_virtual)
+                .then(|| "the device reports as rotational, and no file was large enough to measure seeks".to_owned()),
+        }
+    }
+}
 
 impl Seeks {
     /// The time of a read elsewhere, divided by that of a sequential read.

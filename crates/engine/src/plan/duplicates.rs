@@ -2,38 +2,24 @@
 //! them.
 
 use super::BatchPlan;
-use crate::facts::{ProcessFacts, Seeks};
+use crate::facts::{ProcessFacts, SeekFacts};
 
 /// How files of one size are read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DuplicatesPlan {
     /// How beginnings are read.
     pub batch: BatchPlan,
-    /// Whether files are read in the order in which they lie on the device, and one group at a time; else in the order of
-    /// their inodes.
-    pub is_by_place: bool,
+    /// If files are read in the order in which they lie on the device, and one group at a time: how many bytes at a time are fetched into
+    /// the page cache first. Otherwise, they are read in the order of their inodes.
+    pub window_bytes: Option<u64>,
     /// Whether threads take a group each.
     pub has_threads: bool,
     /// How much of a file is read before the next one's turn: at first, and at last.
     pub blocks_bytes: [usize; 2],
     /// The most files of a group that are open side by side; larger groups are compared by digests.
     pub most_open: usize,
-    /// Files that are read in the order of their places are fetched into the page cache first, this many bytes at a time; 0 if they
-    /// are not fetched.
-    pub window_bytes: u64,
     /// Why.
     pub why: String,
-}
-
-/// What is known of a device that files lie on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SeekFacts {
-    /// What it reports; virtual disks report that they rotate, whatever is behind them.
-    pub claims_rotational: Option<bool>,
-    /// Whether it is a virtual disk.
-    pub is_virtual: bool,
-    /// What reading two of the files in turn costs, where that was measured.
-    pub seeks: Option<Seeks>,
 }
 
 /// Blocks grow from the one to the other. Beyond a processor's second cache growing does not help: with blocks up to 64K proving
@@ -61,29 +47,6 @@ const WINDOW_BYTES: usize = 8 << 20;
 /// Such windows take at most the memory divided by this, and at most this many bytes.
 const MEMORY_PART: u64 = 8;
 const WINDOWS_BYTES_MAX: u64 = 256 << 20;
-
-impl SeekFacts {
-    /// Whether a measurement can tell more than the device reports.
-    #[must_use]
-    pub fn are_in_doubt(&self) -> bool {
-        self.claims_rotational != Some(false) && self.seeks.is_none()
-    }
-
-    /// Why a head has to move between files, if it has to.
-    #[must_use]
-    pub fn why_by_place(&self) -> Option<String> {
-        match self.seeks {
-            Some(seeks) => {
-                let more = seeks.apart.saturating_sub(seeks.in_a_row);
-                let milliseconds = more.as_secs_f64() * 1e3;
-                (seeks.moves_head())
-                    .then(|| format!("a read elsewhere takes {milliseconds:.0} ms longer than a sequential one"))
-            }
-            None => (self.claims_rotational == Some(true) && !self.is_virtual)
-                .then(|| "the device reports as rotational, and no file was large enough to measure seeks".to_owned()),
-        }
-    }
-}
 
 /// The plan for files on these devices, if they are read by such batches, with this much available memory.
 #[must_use]
@@ -117,34 +80,39 @@ pub fn duplicates(
         };
         return DuplicatesPlan {
             batch,
-            is_by_place: false,
+            window_bytes: None,
             has_threads,
             blocks_bytes: BLOCKS_BYTES,
             most_open,
-            window_bytes: 0,
             why,
         };
     };
     let windows_bytes = (memory_bytes / MEMORY_PART).min(WINDOWS_BYTES_MAX) as usize;
     DuplicatesPlan {
         batch: BatchPlan { threads: 1, ..batch },
-        is_by_place: true,
+        window_bytes: Some(memory_bytes / FETCHED_PART),
         has_threads: false,
         blocks_bytes: [WINDOW_BYTES; 2],
         most_open: (windows_bytes / WINDOW_BYTES).clamp(2, most_open),
-        window_bytes: memory_bytes / FETCHED_PART,
         why,
     }
 }
 
 impl DuplicatesPlan {
-    /// How many bytes are fetched with the beginning of each of these files, so that those of all are still in memory when files with
-    /// equal beginnings are compared.
+    /// Whether files are read in the order in which they lie on the device.
     #[must_use]
-    pub fn fetched_bytes(&self, sizes: &[u64]) -> u64 {
-        let all = |most: u64| sizes.iter().map(|bytes| most.min(*bytes)).fold(0, u64::saturating_add);
-        let fits = FETCHED_BYTES.into_iter().find(|most| all(*most) <= self.window_bytes);
-        fits.unwrap_or(FIRST_BYTES as u64)
+    pub fn is_by_place(&self) -> bool {
+        self.window_bytes.is_some()
+    }
+
+    /// How many bytes are fetched with the beginning of each of these files, so that those of all are still in memory when files with
+    /// equal beginnings are compared; `None` if files are not fetched.
+    #[must_use]
+    pub fn fetched_bytes(&self, sizes: impl Iterator<Item = u64> + Clone) -> Option<u64> {
+        let window_bytes = self.window_bytes?;
+        let all = |most: u64| sizes.clone().map(|bytes| most.min(bytes)).fold(0, u64::saturating_add);
+        let fits = FETCHED_BYTES.into_iter().find(|most| all(*most) <= window_bytes);
+        Some(fits.unwrap_or(FIRST_BYTES as u64))
     }
 }
 
@@ -154,6 +122,7 @@ mod tests {
 
     use super::super::batch;
     use super::*;
+    use crate::facts::Seeks;
 
     #[test]
     fn only_where_a_head_moves_are_files_read_one_after_the_other() {
@@ -190,22 +159,22 @@ mod tests {
         let process = ProcessFacts::without_rings();
         for (name, facts, is_by_place) in table {
             let plan = duplicates(batch(&process), &process, &[facts], 8 << 30);
-            assert_eq!(plan.is_by_place, is_by_place, "{name}");
+            assert_eq!(plan.is_by_place(), is_by_place, "{name}");
             assert_eq!(plan.batch.threads == 1, is_by_place, "{name}");
         }
         let both = [facts(Some(false), false, None), disk];
         assert!(
-            duplicates(batch(&process), &process, &both, 8 << 30).is_by_place,
+            duplicates(batch(&process), &process, &both, 8 << 30).is_by_place(),
             "the slower decides"
         );
-        assert!(!duplicates(batch(&process), &process, &[], 8 << 30).is_by_place);
+        assert!(!duplicates(batch(&process), &process, &[], 8 << 30).is_by_place());
         for memory in [0, 64 << 20, 1 << 40] {
             let plan = duplicates(batch(&process), &process, &[disk], memory);
             let bytes = plan.most_open * plan.blocks_bytes[1];
             assert!(plan.most_open >= 2 && bytes <= (256 << 20), "{memory}: {plan:?}");
         }
         let plan = duplicates(batch(&process), &process, &[disk], 4 << 20);
-        assert_eq!(plan.window_bytes, 1 << 20);
+        assert_eq!(plan.window_bytes, Some(1 << 20));
         for (sizes, fetched) in [
             (vec![1 << 30], 1 << 20),
             (vec![1 << 30; 4], 256 << 10),
@@ -213,7 +182,12 @@ mod tests {
             (vec![1000; 1000], 1 << 20),
             (vec![1 << 30; 65], FIRST_BYTES as u64),
         ] {
-            assert_eq!(plan.fetched_bytes(&sizes), fetched, "{} files", sizes.len());
+            assert_eq!(
+                plan.fetched_bytes(sizes.iter().copied()),
+                Some(fetched),
+                "{} files",
+                sizes.len()
+            );
         }
         for open_files_max in [0, 24, 64, 256, 1024, 1 << 20] {
             let process = ProcessFacts {

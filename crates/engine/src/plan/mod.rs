@@ -38,7 +38,7 @@ pub use copy::copy;
 pub(crate) use copy::depends_on_sharing;
 pub(crate) use cost::Amounts;
 #[doc(hidden)]
-pub use duplicates::{DuplicatesPlan, FIRST_BYTES, SeekFacts, WHOLE_BYTES, duplicates};
+pub use duplicates::{DuplicatesPlan, FIRST_BYTES, WHOLE_BYTES, duplicates};
 pub(crate) use gaps::Blocks;
 #[doc(hidden)]
 pub use gaps::Gaps;

@@ -131,6 +131,11 @@ impl Cache {
         Some(blake3::Hash::from_bytes(content))
     }
 
+    /// Whether the digest of all of a file is known.
+    pub fn has_content(&self, number: u32, file: &Listed) -> bool {
+        self.digests(number, file).is_some_and(|(_, content)| content.is_some())
+    }
+
     fn digests(&self, number: u32, file: &Listed) -> Option<Digests<[u8; 32]>> {
         let row = self.rows.as_ref()?.get(self.key(file)?).ok()??;
         let (_, day, _) = row.value();

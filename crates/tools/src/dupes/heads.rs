@@ -32,6 +32,8 @@ const READ_AHEAD_BYTES: u64 = 128 << 10;
 
 /// How often to try to drop what is still being read ahead.
 const DROPPED_TIMES: u32 = 20;
+/// The same where files are fetched: many other requests of a disk with a head may come before the last one of a file.
+const FETCHED_DROPPED_TIMES: u32 = 500;
 
 /// Digest of the size and the beginning of a file, and its number.
 pub(super) type Digest = (u64, u32);
@@ -203,18 +205,23 @@ pub(super) struct Beginnings {
     pub cold: HashSet<u32>,
 }
 
-/// Drops a file that was read a moment ago from the page cache.
-pub(super) fn drop_read(file: &File, bytes: u64) {
-    let _ = drop_from_cache(file);
-    // Some pages cannot be dropped yet, such as those still being read ahead.
-    let is_left = || bytes > READ_AHEAD_BYTES && resident_bytes(file).is_some_and(|resident| resident > 0);
-    for _ in (0..DROPPED_TIMES).take_while(|_| is_left()) {
-        std::thread::sleep(Duration::from_millis(2));
-        let _ = drop_from_cache(file);
-    }
-}
-
 impl Search<'_> {
+    /// Drops a file that was read a moment ago from the page cache.
+    pub fn drop_read(&self, file: &File, bytes: u64) {
+        let _ = drop_from_cache(file);
+        // Some pages cannot be dropped yet, such as those still being read ahead.
+        let is_left = || bytes > READ_AHEAD_BYTES && resident_bytes(file).is_some_and(|resident| resident > 0);
+        let times = if self.plan.is_by_place() {
+            FETCHED_DROPPED_TIMES
+        } else {
+            DROPPED_TIMES
+        };
+        for _ in (0..times).take_while(|_| is_left()) {
+            std::thread::sleep(Duration::from_millis(2));
+            let _ = drop_from_cache(file);
+        }
+    }
+
     /// The bytes of a small file, which are read if they are not known.
     fn read_whole<'c>(&self, number: u32, file: &File, known: Option<&'c [u8]>) -> io::Result<(Cow<'c, [u8]>, Member)> {
         let content = known.map_or_else(
@@ -239,7 +246,7 @@ impl Search<'_> {
         let mut found = Beginnings::default();
         let mut digests = Vec::new();
         let mut twins = Vec::new();
-        let in_turn = (!self.plan.is_by_place).then(|| self.by_name(numbers));
+        let in_turn = (!self.plan.is_by_place()).then(|| self.by_name(numbers));
         for part in self.read_heads(in_turn.as_deref().unwrap_or(numbers)) {
             digests.push(part.digests);
             twins.push(part.twins);
@@ -291,17 +298,8 @@ impl Search<'_> {
     fn read_heads(&self, numbers: &[u32]) -> Vec<HeadsPart<'_>> {
         let next = AtomicUsize::new(0);
         let is_cold = AtomicBool::new(false);
-        let sizes = || {
-            numbers
-                .iter()
-                .map(|number| self.files.get(*number).bytes)
-                .collect::<Vec<u64>>()
-        };
-        let fetched_bytes = if self.plan.is_by_place {
-            self.plan.fetched_bytes(&sizes())
-        } else {
-            0
-        };
+        let sizes = numbers.iter().map(|number| self.files.get(*number).bytes);
+        let fetched_bytes = self.plan.fetched_bytes(sizes);
         let work = |until_cold: bool| {
             let mut part = HeadsPart::new(self);
             let mut heads = Heads::new(&self.plan.batch);
@@ -312,7 +310,7 @@ impl Search<'_> {
                 .then(|| LeftResident::new(self.plan.batch.batch, &self.process))
                 .flatten();
             let mut is_warm = true;
-            let taken = if fetched_bytes > 0 { FETCHED_FILES } else { CHUNK };
+            let taken = if fetched_bytes.is_some() { FETCHED_FILES } else { CHUNK };
             while !(until_cold && is_cold.load(Ordering::Relaxed) || self.stop.is_stopped()) {
                 let start = next.fetch_add(taken, Ordering::Relaxed);
                 let Some(chunk) = numbers
@@ -328,13 +326,9 @@ impl Search<'_> {
                     part.digests.extend(known.map(|digest| (digest, *number)));
                     known.is_none()
                 });
-                if fetched_bytes > 0 {
-                    for number in &unknown {
-                        if let Ok((file, _)) = self.files.open(*number) {
-                            part.look_if_cold(*number, &file, false);
-                        }
-                    }
-                    self.fetch_in_order(unknown.iter().map(|number| (*number, 0..fetched_bytes)));
+                if let Some(fetched_bytes) = fetched_bytes {
+                    let wanted = unknown.iter().map(|number| (*number, 0..fetched_bytes));
+                    part.cold.extend(self.fetch_in_order(wanted, FIRST_BYTES as u64));
                 }
                 if let Some(resident) = resident.as_mut().filter(|_| is_warm) {
                     let rest = resident.read(&unknown, &mut part);
@@ -391,7 +385,7 @@ impl Search<'_> {
         numbers.sort_unstable_by_key(|number| self.files.get(*number).id());
         let _: Vec<()> = self.map(&numbers, |number| {
             if let Ok((file, facts)) = self.files.open(*number) {
-                drop_read(&file, facts.bytes);
+                self.drop_read(&file, facts.bytes);
             }
         });
     }

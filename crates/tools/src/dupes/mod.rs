@@ -8,6 +8,7 @@
 pub mod act;
 mod cache;
 mod contents;
+mod digest;
 mod directories;
 mod entries;
 mod failures;
@@ -28,6 +29,7 @@ use std::collections::HashSet;
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 use std::time::Instant;
 
 use seekless::batch::Threads;
@@ -113,7 +115,7 @@ struct Search<'a> {
     /// For files with several names: the first name and another, in order.
     names: Vec<(u32, u32)>,
     /// Files that were not in memory, and are dropped from it at the end.
-    cold: HashSet<u32>,
+    cold: RwLock<HashSet<u32>>,
     cache: Option<Cache>,
     layouts: Layouts,
     twins: Twins,
@@ -161,7 +163,7 @@ pub fn find(
         threads,
         large: Large::default(),
         names,
-        cold: HashSet::new(),
+        cold: RwLock::default(),
         cache,
         layouts: Layouts::default(),
         twins: Twins::default(),
@@ -176,7 +178,7 @@ pub fn find(
     } = search.by_heads(&numbers);
     if !options.keeps_cached {
         search.forget(&cold, &groups);
-        search.cold = cold;
+        search.cold = RwLock::new(cold);
     }
     ends.push(Instant::now());
     let (mut classes, more_failed) = search.prove_all(&groups);
@@ -267,6 +269,11 @@ impl Search<'_> {
         } else {
             all.iter().map(one).collect()
         }
+    }
+
+    /// Files that were not in memory, and are dropped from it at the end.
+    fn cold(&self) -> RwLockReadGuard<'_, HashSet<u32>> {
+        self.cold.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sorts files by their first paths, and classes by what they save, then by the first path in them.

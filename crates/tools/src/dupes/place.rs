@@ -1,9 +1,12 @@
 //! The order in which files are read: by inode or, if the device has to move a head, by their places on it.
 
+use std::collections::HashSet;
 use std::ops::Range;
+use std::sync::PoisonError;
 
 use seekless::batch::Threads;
-use seekless::plan::{FIRST_BYTES, Scan, SeekFacts};
+use seekless::facts::SeekFacts;
+use seekless::plan::{FIRST_BYTES, Scan};
 use seekless::{Scanner, cache, files, plan};
 
 use super::Search;
@@ -31,7 +34,7 @@ impl Search<'_> {
         self.threads = Threads::new(batch.threads);
         let memory_bytes = cache::memory().map_or(0, |memory| memory.available_bytes);
         self.plan = plan::duplicates(batch, &self.process, &devices, memory_bytes);
-        if self.plan.is_by_place {
+        if self.plan.is_by_place() {
             let place = |number: &u32| {
                 let place = self.files.open(*number).and_then(|(file, _)| files::place(&file));
                 // If it is not known, the inode is the best estimate.
@@ -57,10 +60,51 @@ impl Search<'_> {
         })
     }
 
-    /// Fetches ranges of files into the page cache in the order in which they lie on the device.
-    pub fn fetch_in_order(&self, wanted: impl Iterator<Item = (u32, Range<u64>)>) {
+    /// Fetches ranges of files into the page cache in the order in which they lie on the device, and of blocks that were fetched for
+    /// another file at most `again_bytes`. Returns the files of which nothing was in memory.
+    pub fn fetch_in_order(&self, wanted: impl Iterator<Item = (u32, Range<u64>)>, again_bytes: u64) -> Vec<u32> {
         let open = |number: u32| Ok(self.files.open(number)?.0);
-        place::fetch_in_order(wanted, open, || !self.stop.is_stopped());
+        place::fetch_in_order(wanted, again_bytes, open, || !self.stop.is_stopped())
+    }
+
+    /// If files are read in the order of the device, fetches what will be read of the files of as many groups as may be in memory, at
+    /// most `bytes_max` of each. Returns the number of groups: at least one, which is not fetched if it alone is too large.
+    pub fn fetch_groups(&self, groups: &[&Vec<u32>], bytes_max: u64) -> usize {
+        let Some(window_bytes) = self.plan.window_bytes else {
+            return groups.len();
+        };
+        let (mut wanted, mut bytes, mut fitting) = (Vec::new(), 0_u64, 0);
+        for group in groups {
+            let read = self.read_of(group, bytes_max);
+            bytes = read.iter().map(|(_, range)| range.end).fold(bytes, u64::saturating_add);
+            if bytes > window_bytes {
+                break;
+            }
+            fitting += 1;
+            wanted.extend(read);
+        }
+        let cold = self.fetch_in_order(wanted.into_iter(), u64::MAX);
+        if !self.options.keeps_cached {
+            self.cold.write().unwrap_or_else(PoisonError::into_inner).extend(cold);
+        }
+        fitting.max(1)
+    }
+
+    /// What will be read of the files of a group, within their first `bytes_max`.
+    fn read_of(&self, group: &[u32], bytes_max: u64) -> Vec<(u32, Range<u64>)> {
+        // A file that only stands for its twins is not read again.
+        if group.len() < 2 {
+            return Vec::new();
+        }
+        let bytes = self.files.get(group[0]).bytes;
+        let mut layouts = HashSet::new();
+        // Of files that share all blocks, one is read, unless only their beginnings are.
+        let mut is_first = |number: u32| self.layout_of(number).is_none_or(|layout| layouts.insert(layout));
+        let mut read = group.to_vec();
+        read.retain(|number| !self.is_digest_kept(*number) && (bytes > bytes_max || is_first(*number)));
+        read.into_iter()
+            .map(|number| (number, 0..bytes.min(bytes_max)))
+            .collect()
     }
 
     /// Puts groups in the order of their first files.

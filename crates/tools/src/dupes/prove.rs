@@ -5,16 +5,13 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
-use seekless::files::{DIGESTED_HOLE_BYTES_MAX, Run, first_data, read_full, shared_layout};
+use seekless::files::{Run, first_data, shared_layout};
 use seekless::plan::{FIRST_LOOK_BYTES, LARGE_BYTES, WHOLE_BYTES};
 
-use super::failures::unread;
-use super::heads::drop_read;
 use super::split::{Open, Split};
-use super::{Class, Failed, Member, Proof, Search, SearchProgress};
-use crate::place::resident_bytes;
+use super::{Class, Failed, Proof, Search, SearchProgress};
 use crate::tree::TreeFinding;
 
 /// From this size on, it pays to check whether files share all blocks; smaller files are read faster than that.
@@ -32,24 +29,27 @@ pub(super) type Layouts = Mutex<HashMap<Layout, blake3::Hash>>;
 impl Search<'_> {
     /// Splits groups of files of one size into classes of equal ones; files that stand alone are left out.
     pub fn prove_all(&self, groups: &[Vec<u32>]) -> (Vec<Class>, Vec<Failed>) {
-        let size = |group: &Vec<u32>| self.bytes_of(group);
-        let of_bytes = groups.iter().map(size).fold(0, u64::saturating_add);
+        let of_bytes = groups
+            .iter()
+            .map(|group| self.bytes_of(group))
+            .fold(0, u64::saturating_add);
         self.done.store(0, Ordering::Relaxed);
         let prove = |group: &Vec<u32>| {
             let proven = self.prove_with_twins(group);
-            let done = self.done.fetch_add(size(group), Ordering::Relaxed) + size(group);
+            let bytes = self.bytes_of(group);
+            let done = self.done.fetch_add(bytes, Ordering::Relaxed) + bytes;
             (self.tell)(SearchProgress::Compared(done, of_bytes));
             proven
         };
         let is_large = |group: &&Vec<u32>| self.files.get(group[0]).bytes >= LARGE_BYTES;
         let (large, small): (Vec<&Vec<u32>>, Vec<&Vec<u32>>) = groups.iter().partition(is_large);
-        let mut proven = self.map_fetched(&small, |group| prove(group));
+        let mut proven = self.map_fetched(&small, u64::MAX, prove);
         // Large files are compared one group at a time, by all threads. Otherwise, a thread that waits for the others
         // could start another group meanwhile, and wait for itself.
-        for (alike, failures) in self.map(&large, |group| self.first_look(group)) {
+        for (alike, failures) in self.map_fetched(&large, FIRST_LOOK_BYTES, |group| self.first_look(group)) {
             proven.push((Vec::new(), failures));
             for group in &alike {
-                self.fetch_groups(&[group]);
+                self.fetch_groups(&[group], u64::MAX);
                 proven.push(prove(group));
             }
         }
@@ -60,49 +60,27 @@ impl Search<'_> {
             failed.extend(failures);
         }
         if self.stop.is_stopped() {
-            self.forget(&self.cold, &[]);
+            self.forget(&self.cold(), &[]);
         }
         (classes, failed)
     }
 
-    /// The results of `one` for all groups. If files are read in the order of the device, as many groups as may be in memory are fetched
-    /// before.
-    fn map_fetched<T: Send>(&self, groups: &[&Vec<u32>], one: impl Fn(&Vec<u32>) -> T + Sync) -> Vec<T> {
+    /// The results of `one` for all groups, after at most `bytes_max` of each file were fetched, if files are read in the order of the
+    /// device: of as many groups at a time as may be in memory.
+    fn map_fetched<T: Send>(
+        &self,
+        groups: &[&Vec<u32>],
+        bytes_max: u64,
+        one: impl Fn(&Vec<u32>) -> T + Sync,
+    ) -> Vec<T> {
         let mut proven = Vec::with_capacity(groups.len());
         let mut rest = groups;
         while !rest.is_empty() {
-            let mut bytes = 0_u64;
-            let fit = rest.iter().take_while(|group| {
-                bytes = bytes.saturating_add(self.bytes_of(group));
-                bytes <= self.plan.window_bytes
-            });
-            let fit = if self.plan.is_by_place {
-                fit.count().max(1)
-            } else {
-                rest.len()
-            };
-            let (window, others) = rest.split_at(fit);
-            self.fetch_groups(window);
+            let (window, others) = rest.split_at(self.fetch_groups(rest, bytes_max));
             proven.extend(self.map(window, |group| one(group)));
             rest = others;
         }
         proven
-    }
-
-    /// Fetches all files of groups, if they are read in the order of the device and fit into memory.
-    fn fetch_groups(&self, groups: &[&Vec<u32>]) {
-        let bytes = groups
-            .iter()
-            .map(|group| self.bytes_of(group))
-            .fold(0, u64::saturating_add);
-        if self.plan.is_by_place && bytes <= self.plan.window_bytes {
-            // A file that only stands for its twins is not read again.
-            let numbers = groups
-                .iter()
-                .filter(|group| group.len() > 1)
-                .flat_map(|group| group.iter());
-            self.fetch_in_order(numbers.map(|number| (*number, 0..self.files.get(*number).bytes)));
-        }
     }
 
     /// The size of all files of a group.
@@ -112,7 +90,9 @@ impl Search<'_> {
 
     /// Splits a group of large files by reading more of their beginnings.
     fn first_look(&self, group: &[u32]) -> (Vec<Vec<u32>>, Vec<Failed>) {
-        if !self.plan.has_threads || group.len() > self.plan.most_open || self.cache.is_some() {
+        // Without threads, comparing looks at the beginnings first anyway.
+        let is_worth = self.plan.has_threads || self.plan.is_by_place();
+        if !is_worth || group.len() > self.plan.most_open || self.cache.is_some() {
             return (vec![group.to_vec()], Vec::new());
         }
         let (mut files, mut failed) = (Vec::with_capacity(group.len()), Vec::new());
@@ -196,7 +176,7 @@ impl Search<'_> {
         let numbers = |class: &Class| class.files.iter().map(|member| member.number).collect::<Vec<u32>>();
         let mut alike: Vec<Vec<u32>> = alike.iter().map(numbers).collect();
         alike.retain(|class| self.is_group(class.iter().copied()));
-        let cold = group.iter().copied().filter(|number| self.cold.contains(number));
+        let cold = group.iter().copied().filter(|number| self.cold().contains(number));
         self.forget(&cold.collect(), &alike);
         let classes = alike.iter().flat_map(|class| self.compare_in_parts(class, failed));
         classes.collect()
@@ -332,7 +312,7 @@ impl Search<'_> {
             .collect()
     }
 
-    fn open(&self, number: u32) -> io::Result<Open> {
+    pub(super) fn open(&self, number: u32) -> io::Result<Open> {
         let (file, facts) = self.open_file(number)?;
         Ok(Open {
             number,
@@ -344,11 +324,21 @@ impl Search<'_> {
     }
 
     /// Where the blocks of a file lie, if it is large enough and may share them.
-    fn layout(&self, number: u32, file: &File) -> Option<Layout> {
+    pub(super) fn layout(&self, number: u32, file: &File) -> Option<Layout> {
         let listed = self.files.get(number);
-        let is_worth = listed.bytes >= SHARED_FROM_BYTES && self.files.system(number).may_share;
-        let layout = is_worth.then(|| shared_layout(file)).and_then(Result::ok).flatten();
-        layout.map(|layout| (listed.device, listed.bytes, layout))
+        let layout = self.may_share(number).then(|| shared_layout(file));
+        let layout = layout.and_then(Result::ok).flatten()?;
+        Some((listed.device, listed.bytes, layout))
+    }
+
+    /// The same for a file that is not open.
+    pub(super) fn layout_of(&self, number: u32) -> Option<Layout> {
+        let opened = self.may_share(number).then(|| self.files.open(number));
+        self.layout(number, &opened?.ok()?.0)
+    }
+
+    fn may_share(&self, number: u32) -> bool {
+        self.files.get(number).bytes >= SHARED_FROM_BYTES && self.files.system(number).may_share
     }
 
     /// Compares large files: a pair by the method that is planned for it, more of them side by side, in pieces that threads
@@ -369,7 +359,7 @@ impl Search<'_> {
             }
             return;
         }
-        if self.plan.is_by_place {
+        if self.plan.is_by_place() {
             split.read(files, range);
             return;
         }
@@ -393,93 +383,10 @@ impl Search<'_> {
         }
     }
 
-    fn digest(&self, group: &[u32], failed: &mut Vec<Failed>) -> Vec<Class> {
-        let digests = self.map(group, |number| self.digest_of(*number));
-        if self.stop.is_stopped() {
-            return Vec::new();
-        }
-        let mut classes: HashMap<blake3::Hash, Class> = HashMap::new();
-        for (number, digest) in group.iter().zip(digests) {
-            match digest {
-                Ok(Digested { digest, member, proof }) => {
-                    let class = classes.entry(digest).or_insert_with(|| Class {
-                        proof,
-                        files: Vec::new(),
-                    });
-                    class.files.push(member);
-                    if proof == Proof::Cached {
-                        class.proof = proof;
-                    }
-                }
-                Err(error) => failed.push((*number, error)),
-            }
-        }
-        classes.into_values().filter(|class| class.files.len() > 1).collect()
-    }
-
-    fn digest_of(&self, number: u32) -> io::Result<Digested> {
-        let Open { file, own_bytes, .. } = self.open(number)?;
-        let member = self.member(number, own_bytes);
-        let listed = self.files.get(number);
-        let digested = |digest, proof| Digested { digest, member, proof };
-        let cache = self.cache_of(number);
-        if let Some(digest) = cache.and_then(|cache| cache.content(number, listed)) {
-            return Ok(digested(digest, Proof::Cached));
-        }
-        let layout = self.layout(number, &file);
-        if listed.bytes.saturating_sub(own_bytes) > DIGESTED_HOLE_BYTES_MAX && layout.is_none() {
-            return Err(io::Error::other("has more than 1 TiB of holes, too many to digest"));
-        }
-        let layouts = || self.layouts.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(digest) = layout.as_ref().and_then(|layout| layouts().get(layout).copied()) {
-            self.check(number, &file)?;
-            return Ok(digested(digest, Proof::Blake3));
-        }
-        // If the digest of the beginning was in the cache, `cold` may lack the file.
-        let is_cold = self.cold.contains(&number)
-            || (cache.is_some() && !self.options.keeps_cached && resident_bytes(&file) == Some(0));
-        let may_keep = self.may_keep(number, &file);
-        let mut hasher = blake3::Hasher::new();
-        let mut buffer = vec![0; self.plan.blocks_bytes[1].min(listed.bytes as usize)];
-        let mut at = 0;
-        while at < listed.bytes && !self.stop.is_stopped() {
-            let read = read_full(&file, &mut buffer, at);
-            let length = read.map_err(|error| self.cause(number, &file, unread(at, &error)))?;
-            if length == 0 {
-                break;
-            }
-            self.read_bytes.fetch_add(length as u64, Ordering::Relaxed);
-            hasher.update(&buffer[..length]);
-            at += length as u64;
-        }
-        // With `is_paranoid`, it is read again to compare bytes.
-        if is_cold && !self.options.is_paranoid {
-            drop_read(&file, listed.bytes);
-        }
-        self.check(number, &file)?;
-        let digest = hasher.finalize();
-        if at >= listed.bytes {
-            if let Some(cache) = cache.filter(|_| may_keep) {
-                cache.add_content(number, digest);
-            }
-            if let Some(layout) = layout {
-                layouts().insert(layout, digest);
-            }
-        }
-        Ok(digested(digest, Proof::Blake3))
-    }
-
     /// Drops a file that was not in the page cache before.
-    fn forget_open(&self, number: u32, file: &File) {
-        if self.cold.contains(&number) {
-            drop_read(file, self.files.get(number).bytes);
+    pub(super) fn forget_open(&self, number: u32, file: &File) {
+        if self.cold().contains(&number) {
+            self.drop_read(file, self.files.get(number).bytes);
         }
     }
-}
-
-/// The digest of a file.
-struct Digested {
-    digest: blake3::Hash,
-    member: Member,
-    proof: Proof,
 }

@@ -2,6 +2,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
+use std::sync::RwLock;
 use std::time::Duration;
 
 use proptest::prelude::*;
@@ -697,7 +698,7 @@ fn search_of<'a>(files: &'a Files, options: &'a SearchOptions, stop: &'a Stop) -
         threads: Threads::new(16),
         large: Large::default(),
         names: Vec::new(),
-        cold: HashSet::new(),
+        cold: RwLock::default(),
         cache: None,
         layouts: Layouts::default(),
         twins: Twins::default(),

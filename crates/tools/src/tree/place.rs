@@ -66,7 +66,7 @@ impl Shared<'_> {
             wanted.extend(sides.map(|(side, range)| ((*index, *matched, side), range)));
         }
         let open = |(index, matched, side): Side| open(&pieces[index].pairs, &matched, side);
-        place::fetch_in_order(wanted, open, || !self.is_stopped());
+        place::fetch_in_order(wanted, u64::MAX, open, || !self.is_stopped());
         // The next thread fetches when this one compares.
         let comparing = lock(&self.place.comparing);
         drop(fetching);

@@ -391,7 +391,7 @@ fn paths_from(file: &Path, is_null: bool) -> anyhow::Result<Vec<PathBuf>> {
 fn explain(path: &Path, found: &FoundDuplicates, took: Duration) {
     let [listing, grouping, reading, comparing] = found.steps.map(|step| seconds(step.as_secs_f64()));
     let plan = &found.plan;
-    let (method, order) = if plan.is_by_place {
+    let (method, order) = if plan.is_by_place() {
         ("one by one", "their places on the device")
     } else {
         ("side by side", "their inodes")
