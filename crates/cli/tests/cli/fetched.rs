@@ -153,6 +153,49 @@ fn large_files_that_begin_otherwise_are_not_fetched() {
     assert!(read <= (2 * 12 + 4 + 1) << 20, "{read}");
 }
 
+#[test]
+fn of_files_whose_sizes_differ_the_rest_is_read_only_if_they_begin_alike() {
+    if is_skipped() {
+        return;
+    }
+    let place = Place::new();
+    let mut disk = CountedDisk::start(&place, "ext4");
+    let mut content = random(3 << 20);
+    for number in 0_usize..16 {
+        content.truncate((3 << 20) - number);
+        disk.write(&format!("one/changed{number:02}"), &content);
+        content[50_000] ^= 1;
+        disk.write(&format!("other/changed{number:02}"), &content[1..]);
+    }
+    let compare = ["cmp", "-r", "--explain", "disk/one", "disk/other"];
+    let (ended, read) = disk.run(&compare);
+    assert_eq!(
+        (ended.code, ended.stdout.lines().count()),
+        (Some(1), 16),
+        "{}",
+        ended.stdout
+    );
+    assert!(read <= 2 * 16 * (256 << 10) + SLACK_BYTES, "{read}");
+    for number in 0..16 {
+        disk.write(&format!("one/changed{number:02}"), &content);
+        disk.write(
+            &format!("other/changed{number:02}"),
+            &content[..content.len() - number - 1],
+        );
+    }
+    let (ended, read) = disk.run(&compare);
+    assert_eq!(
+        (ended.code, ended.stdout.matches("ends after byte").count()),
+        (Some(1), 16),
+        "{}",
+        ended.stdout
+    );
+    assert!(read >= 2 * 16 * (content.len() as u64 - 20), "{read}");
+    let (ended, read) = disk.run(&[&compare[..], &["-q"]].concat());
+    assert_eq!(ended.code, Some(1));
+    assert!(read <= SLACK_BYTES, "{read}");
+}
+
 /// A group of processes whose memory is limited.
 struct LimitedGroup(PathBuf);
 

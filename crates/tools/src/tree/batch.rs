@@ -44,6 +44,10 @@ pub(super) struct PairBatch<'a> {
     shared: &'a Shared<'a>,
     means: Means<'a>,
     pieces: Vec<PairPiece>,
+    /// Pairs that begin alike, and whose rest is fetched before they are compared.
+    alike: Vec<(usize, Matched)>,
+    /// Whether the pairs that are compared now are such pairs.
+    begin_alike: bool,
     /// What was done in this batch.
     summary: TreeSummary,
 }
@@ -100,6 +104,10 @@ impl Each<2> for PairBatch<'_> {
 
     fn take(&mut self, (index, matched, opened, mut compared): Self::Opened, heads: Result<[&[u8]; 2], Failed>) {
         match heads {
+            Ok(heads) if !self.begin_alike && self.shared.is_rest_wanted(&opened, heads) => {
+                self.alike.push((index, matched));
+                return;
+            }
             Ok(heads) => opened.compare(heads, &mut self.means, &mut compared),
             Err((side, error)) => compared.found.insert(0, failed(side, "read", error)),
         }
@@ -113,6 +121,8 @@ impl<'a> PairBatch<'a> {
             shared,
             means: shared.means(),
             pieces: Vec::new(),
+            alike: Vec::new(),
+            begin_alike: false,
             summary: TreeSummary::default(),
         }
     }
@@ -130,14 +140,11 @@ impl<'a> PairBatch<'a> {
                 .map(|(index, matched)| (Arc::clone(&self.pieces[*index].pairs), *matched))
         };
         self.shared.look_at_device(|| mine().collect(), heads.is_warm());
-        let mut rest = &jobs[..];
-        while !rest.is_empty() {
-            let (fetched, turn) = self.shared.fetch(&self.pieces, rest);
-            let (now, later) = rest.split_at(fetched);
-            heads.read(now.iter().copied(), self);
-            drop(turn);
-            rest = later;
-        }
+        self.read(heads, &jobs);
+        let alike = std::mem::take(&mut self.alike);
+        self.begin_alike = true;
+        self.read(heads, &alike);
+        self.begin_alike = false;
         for PairPiece { pairs, range, done } in self.pieces.drain(..) {
             pairs.directory.release(range.len());
             pairs.directory.own.update(|state| {
@@ -154,6 +161,18 @@ impl<'a> PairBatch<'a> {
             all.bytes = all.bytes.saturating_add(batch.bytes);
             all.identical += batch.identical;
         });
+    }
+
+    /// Compares pairs, as many at a time as are fetched.
+    fn read(&mut self, heads: &mut Heads<2>, jobs: &[(usize, Matched)]) {
+        let mut rest = jobs;
+        while !rest.is_empty() {
+            let (fetched, turn) = self.shared.fetch(&self.pieces, rest, self.begin_alike);
+            let (now, later) = rest.split_at(fetched);
+            heads.read(now.iter().copied(), self);
+            drop(turn);
+            rest = later;
+        }
     }
 
     fn done(&mut self, piece: usize, matched: Matched, compared: ComparedPair) {

@@ -9,9 +9,10 @@ use rustix::fs::{FileType, Mode, openat};
 use seekless::cache;
 use seekless::plan::LARGE_BYTES;
 use seekless::walk::{FOUND_FILE, StatFacts};
+use seekless_sys::first_difference;
 
 use super::batch::{Matched, PairPiece, Pairs};
-use super::pair::{BLOCK_BYTES, differ_in_size};
+use super::pair::{BLOCK_BYTES, OpenedPair, differ_in_size};
 use super::queue::Shared;
 use crate::handle::path_of;
 use crate::place::{self, MEASURED_BYTES, resident_bytes, spread};
@@ -22,6 +23,10 @@ const LOOKED_AT: usize = 64;
 const LEAST_LOOKED_AT: usize = 16;
 /// From so many that are not in memory, it can be measured whether a head moves.
 const LEAST_COLD: usize = 3;
+/// Files up to this size are fetched as a whole: a track has 1 to 2 MiB, so coming back for the rest would take longer.
+const TRACK_BYTES: u64 = 1 << 20;
+/// What is fetched of larger files that may not be read as a whole.
+const BEGINNING_BYTES: u64 = BLOCK_BYTES as u64;
 /// There are two windows, one being fetched and one being compared. Each takes the available memory divided by this.
 const WINDOW_PART: u64 = 8;
 
@@ -46,9 +51,15 @@ impl PlaceOrder {
 type Side = (usize, Matched, usize);
 
 impl Shared<'_> {
-    /// If files are read in the order of their places, fetches the files of as many pairs as a window holds. Returns the number of pairs
-    /// and the turn to compare them. One thread fetches at a time, while another compares what it has fetched.
-    pub fn fetch(&self, pieces: &[PairPiece], jobs: &[(usize, Matched)]) -> (usize, Option<MutexGuard<'_, ()>>) {
+    /// If files are read in the order of their places, fetches what will be read of as many pairs as a window holds. `begin_alike` says
+    /// that their beginnings are equal. Returns the number of pairs and the turn to compare them. One thread fetches at a time, while
+    /// another compares what it has fetched.
+    pub fn fetch(
+        &self,
+        pieces: &[PairPiece],
+        jobs: &[(usize, Matched)],
+        begin_alike: bool,
+    ) -> (usize, Option<MutexGuard<'_, ()>>) {
         if self.place.why().is_none() || self.is_stopped() {
             return (jobs.len(), None);
         }
@@ -56,7 +67,7 @@ impl Shared<'_> {
         let window_bytes = cache::memory().map_or(0, |memory| memory.available_bytes / WINDOW_PART);
         let (mut wanted, mut bytes, mut fetched) = (Vec::new(), 0, 0);
         for (index, matched) in jobs {
-            let ranges = self.wanted(&pieces[*index].pairs, matched);
+            let ranges = self.wanted(&pieces[*index].pairs, matched, begin_alike);
             bytes += ranges.iter().map(|range| range.end).sum::<u64>();
             if fetched > 0 && bytes > window_bytes {
                 break;
@@ -96,8 +107,16 @@ impl Shared<'_> {
         }
     }
 
-    /// What will be read of a pair: nothing if the result is known without reading. Large files are read by a method of their own.
-    fn wanted(&self, pairs: &Pairs, matched: &Matched) -> [Range<u64>; 2] {
+    /// Whether the heads of two files are equal, and the rest will be read but was not fetched.
+    pub fn is_rest_wanted(&self, pair: &OpenedPair, [one, other]: [&[u8]; 2]) -> bool {
+        let [size, other_size] = pair.facts.each_ref().map(|facts| facts.bytes);
+        let is_short = (TRACK_BYTES + 1..LARGE_BYTES).contains(&size.min(other_size));
+        self.place.why().is_some() && size != other_size && is_short && first_difference(one, other).is_none()
+    }
+
+    /// What will be read of a pair: nothing if the result is known without reading. If the sizes differ, most files differ in their
+    /// beginnings; the rest of long ones is fetched if they are known to begin alike. Large files are read by a method of their own.
+    fn wanted(&self, pairs: &Pairs, matched: &Matched, begin_alike: bool) -> [Range<u64>; 2] {
         let nothing = [0..0, 0..0];
         if matched.entry.kind != FileType::RegularFile {
             return nothing;
@@ -107,12 +126,12 @@ impl Shared<'_> {
                 if !(facts[0].id() == facts[1].id() || self.options.brief && differ_in_size(&facts).is_some()) =>
             {
                 let common = facts[0].bytes.min(facts[1].bytes);
-                let end = if common < LARGE_BYTES {
-                    common
-                } else {
-                    BLOCK_BYTES as u64
-                };
-                [0..end, 0..end]
+                let is_likely = begin_alike || facts[0].bytes == facts[1].bytes || common <= TRACK_BYTES;
+                let is_whole = is_likely && common < LARGE_BYTES;
+                // Reading ends with the block in which the shorter one ends.
+                let end = common.next_multiple_of(BEGINNING_BYTES);
+                let end = if is_whole { end } else { BEGINNING_BYTES };
+                facts.map(|facts| 0..end.min(facts.bytes))
             }
             _ => nothing,
         }
