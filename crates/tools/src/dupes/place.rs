@@ -32,7 +32,9 @@ impl Search<'_> {
         let path = most.first().map(|number| self.files.path(*number)).unwrap_or_default();
         let batch = Scanner::batch_plan(&path, &beginnings, &self.process);
         self.threads = Threads::new(batch.threads);
-        let memory_bytes = cache::memory().map_or(0, |memory| memory.available_bytes);
+        let moves_head = devices.iter().any(|device| device.why_by_place().is_some());
+        let memory_bytes = moves_head.then(cache::memory).flatten();
+        let memory_bytes = memory_bytes.map_or(0, |memory| memory.available_bytes);
         self.plan = plan::duplicates(batch, &self.process, &devices, memory_bytes);
         if self.plan.is_by_place() {
             let place = |number: &u32| {
