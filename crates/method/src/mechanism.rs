@@ -387,7 +387,7 @@ mechanisms! {
     }
     IoUring {
         name: "io_uring",
-        about: "each thread opens N files at a time, and reads first blocks that are not in memory in one call of a ring",
+        about: "each thread opens N files at a time, and reads their first blocks that are not in memory with one io_uring call",
         accepts: &[BLOCK_16K, DEPTH_32, THREADS],
         platforms: LINUX,
         simplicity_rank: 7,

@@ -47,8 +47,8 @@ pub fn show_curve(page: &mut Page<'_>, label_at: usize, curve: &[SizeTimes], ask
             curve.last().map_or(0, |size| size.bytes),
         );
         let asked = match asked_bytes {
-            beyond if beyond > last => format!("{} is beyond the plot", bytes(beyond)),
-            below if below < first => format!("{} is below the plot", bytes(below)),
+            beyond if beyond > last => format!("{} is larger than any size in the plot", bytes(beyond)),
+            below if below < first => format!("{} is smaller than any size in the plot", bytes(below)),
             within => format!("^ is {}", bytes(within)),
         };
         let about = format!("time vs the simplest method, by file size; {asked}");
@@ -65,7 +65,7 @@ pub fn show_curve(page: &mut Page<'_>, label_at: usize, curve: &[SizeTimes], ask
         writeln!(page, "{DIM}{:>AXIS$} └{ticks}{DIM:#}", "")?;
         writeln!(page, "{DIM}{:>AXIS$}  {}{DIM:#}", "", labels.trim_end())?;
     } else {
-        page.labelled(BOLD, "Sizes", label_at, "by rules")?;
+        page.labelled(BOLD, "Sizes", label_at, "chosen by fixed rules, without measured times")?;
     }
     let line = |change: &&SizeTimes| {
         let place = methods.iter().position(|method| *method == change.method);

@@ -22,7 +22,7 @@ pub struct StorageSetting {
 const OPTIONS: [(&str, &str); 18] = [
     (
         "relatime",
-        "a read writes the access time after a change of the file, else at most once a day; noatime avoids that",
+        "a read updates the access time if the file changed since then, otherwise at most once a day; noatime avoids that",
     ),
     (
         "strictatime",
@@ -32,7 +32,7 @@ const OPTIONS: [(&str, &str); 18] = [
     ("dirsync", "each change of a directory waits for the device"),
     (
         "discard",
-        "freed blocks are discarded at once, which may slow deletes; a weekly fstrim(8) is usual",
+        "freed blocks are discarded at once, which may slow deletes; a weekly fstrim(8) is the usual alternative",
     ),
     ("discard=async", "the device is told of freed blocks in the background"),
     ("data=journal", "all data are written twice, to the journal first"),
@@ -72,7 +72,7 @@ pub fn storage_settings(facts: &StorageFacts, gain: Option<WindowGain>) -> Vec<S
         about: match kib {
             0..128 => "sequential reads wait for the device more often than with 128 KiB",
             128..=1024 => "a larger window may speed up reads from start to end",
-            _ => "a window this large may slow reads at random places and by mmap",
+            _ => "a window this large may slow random reads and mmap",
         },
         gain,
     });
@@ -155,7 +155,7 @@ pub fn show_settings(page: &mut Page<'_>, settings: &[StorageSetting], directory
         );
         page.labelled(BOLD, "Measured", 10, &about)?;
     } else {
-        let command = format!("seekless bench read-ahead --dir {directory} --budget 1m  (as root, with five windows)");
+        let command = format!("seekless bench read-ahead --dir {directory} --budget 1m  (run it as root to compare five windows)");
         page.labelled(BOLD, "Measure", 10, &command)?;
     }
     let others =

@@ -206,10 +206,10 @@ pub struct Arguments {
     /// Also save the profile in /var/lib/seekless/profiles, for all users (needs root)
     #[arg(long, help_heading = RUNS, hide_short_help = true, conflicts_with = "alone")]
     system: bool,
-    /// Show how much slower than the best the planned methods are
+    /// Show how much slower the planned methods are than the best ones (regret)
     ///
-    /// For each contest, a method is planned from earlier sittings without the contest's size, and compared with the best one of this
-    /// run.
+    /// For each contest, a method is planned from the earlier sittings, ignoring what they measured at the contest's size. It is
+    /// compared with the best method in this run. Needs a sitting at least an hour earlier.
     #[arg(long, help_heading = RUNS, hide_short_help = true, conflicts_with_all = ["alone", "sittings", "json"])]
     regret: bool,
     #[command(flatten, next_help_heading = OUTPUT)]
