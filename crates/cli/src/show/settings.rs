@@ -155,7 +155,9 @@ pub fn show_settings(page: &mut Page<'_>, settings: &[StorageSetting], directory
         );
         page.labelled(BOLD, "Measured", 10, &about)?;
     } else {
-        let command = format!("seekless bench read-ahead --dir {directory} --budget 1m  (run it as root to compare five windows)");
+        let command = format!(
+            "seekless bench read-ahead --dir {directory} --budget 1m  (run it as root to compare five windows)"
+        );
         page.labelled(BOLD, "Measure", 10, &command)?;
     }
     let others =

@@ -16,7 +16,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
-use rustix::fs::{OFlags, fcntl_setfl};
+use rustix::fs::{OFlags, StatVfsMountFlags, fcntl_setfl};
 use seekless::files::{Exposed, FileId, lock, open_own, read_within};
 use seekless::update::{StepKind, Watch};
 use seekless_sys::{self as sys, Access, Support};
@@ -75,11 +75,16 @@ impl Written {
 
 /// Syncs the file system of an open file: syncfs(2). On an overlay that syncs the upper layer only, and some systems have no such
 /// call: there, everything is synced.
+///
+/// A file system that an error of its device made read-only syncs nothing, and syncfs(2) succeeds: it is asked afterwards.
 pub(super) fn sync_file_system(file: &File) -> io::Result<()> {
     let is_overlay = || Ok::<_, io::Error>(sys::file_system_of(file)?.type_name == "overlay");
     if matches!(sys::sync_file_system(file)?, Support::Unavailable(_)) || is_overlay()? {
         sys::sync(file)?;
         rustix::fs::sync();
+    }
+    if rustix::fs::fstatvfs(file)?.f_flag.contains(StatVfsMountFlags::RDONLY) {
+        return Err(rustix::io::Errno::ROFS.into());
     }
     Ok(())
 }
@@ -372,6 +377,22 @@ impl RunJournal {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_system_that_is_read_only_is_not_said_to_be_synced() {
+        let place = tempfile::tempdir().unwrap();
+        sync_file_system(&File::open(place.path()).unwrap()).unwrap();
+        let mut mount = std::process::Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", "ro", "none"]).arg(place.path());
+        if !mount.status().is_ok_and(|status| status.success()) {
+            eprintln!("skipped: needs mount(8) and the right to mount");
+            return;
+        }
+        let synced = sync_file_system(&File::open(place.path()).unwrap());
+        let unmounted = std::process::Command::new("umount").arg(place.path()).status();
+        assert!(unmounted.unwrap().success());
+        assert_eq!(synced.unwrap_err().kind(), io::ErrorKind::ReadOnlyFilesystem);
+    }
 
     #[test]
     fn an_id_of_this_machine_that_cannot_be_read_is_not_taken_for_none() {
