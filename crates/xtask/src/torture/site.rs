@@ -148,6 +148,9 @@ impl<'a> Site<'a> {
 
     /// Runs a command to its end, or to the loss of power if that comes at this stage.
     pub fn run_at(&self, stage: Stage, command: Command, timed: Option<(Duration, Signal)>) -> Result<Ended> {
+        // While it is open, a process that begins in it reads nothing. If that waited for a disk without power, so would we, for the
+        // process.
+        let _open = File::open(&self.directory)?;
         match self.power {
             Some(power) => power.run(stage, || self.run(command, timed)),
             None => self.run(command, timed),
