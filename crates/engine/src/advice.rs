@@ -1,6 +1,7 @@
 //! Advice on a task that need not be at hand: a file of a size, in the page cache or not.
 
 use std::fs::File;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use seekless_method::{Durability, Method, Operation};
@@ -143,29 +144,32 @@ pub fn advise(question: &Question<'_>) -> Result<FileAdvice> {
     })
 }
 
-/// The same for updates, by the costs of writing in the directory of the file.
+/// The same for updates, by the costs of the profile, or else of writing in the directory of the file.
 fn advise_updates(question: &Question<'_>, (count, bytes): (u64, u64)) -> Result<FileAdvice> {
     let Question { path, durability, .. } = *question;
     let metadata = path.metadata().map_err(|error| Error::system(path, "stat", error))?;
     require_regular(path, &metadata)?;
     let limits = PlanLimits::new(durability, Safety::InPlace);
-    let mut facts = Look::measured(path, &limits)?.facts;
+    let mut look = Look::measured(path, &limits)?;
+    let facts = &mut look.facts;
     let resident = question.resident.unwrap_or(1.0 - facts.absent_part);
     facts.absent_part = 1.0 - resident;
     let gaps = Gaps::spread(count, bytes, facts.file_bytes).ok_or_else(|| {
         let (end, file_bytes) = (count.saturating_mul(bytes), facts.file_bytes);
         UpdateErrorKind::PastEnd { end, file_bytes }.at(path)
     })?;
-    let mut alternatives = plan::extremes(&gaps, &facts, &limits);
+    let mut alternatives = plan::extremes(&gaps, facts, &limits);
     alternatives.sort_by_key(|(_, predicted)| predicted.value);
     Ok(FileAdvice {
-        bytes: facts.file_bytes,
+        bytes: look.facts.file_bytes,
         resident,
-        plan: plan::update(&gaps, &facts, &limits),
+        plan: look.plan_of(&gaps, &limits),
         alternatives,
         is_measured: false,
         curve: Vec::new(),
-        profile: Err(Unfit::WithoutUpdates),
+        profile: of_device(path, metadata.dev())
+            .filter(|_| look.basis.is_some())
+            .ok_or_else(|| StorageProfile::of(path).err().unwrap_or(Unfit::WithoutCosts)),
     })
 }
 

@@ -68,8 +68,8 @@ pub enum Unfit {
     Missing,
     /// It was asked not to be used.
     Unwanted,
-    /// No profile has updates.
-    WithoutUpdates,
+    /// It has no costs, by which updates are planned.
+    WithoutCosts,
     /// The storage cannot be examined.
     Unknown(crate::Error),
     /// It cannot be read, or others can write it.
@@ -85,7 +85,7 @@ impl fmt::Display for Unfit {
         match self {
             Self::Missing => f.write_str("nothing was measured on this storage"),
             Self::Unwanted => f.write_str("profiles are turned off"),
-            Self::WithoutUpdates => f.write_str("no profile has updates; their plan rests on the costs of writing"),
+            Self::WithoutCosts => f.write_str("the profile has no costs of calls and bytes"),
             Self::Unknown(error) => write!(f, "{}", crate::full_text(error)),
             Self::Unreadable(path, error) => write!(f, "{}: {error}", path.display()),
             Self::Document(path, error) => write!(f, "{}: {}", path.display(), crate::full_text(error)),
@@ -491,6 +491,7 @@ mod tests {
             processors: seekless_sys::processors() as u32,
             memory_bytes: None,
             alternating_ns: None,
+            costs: None,
         }
     }
 

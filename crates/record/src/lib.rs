@@ -15,12 +15,12 @@ mod words;
 pub use check::Problem;
 pub use profile::{
     Conditions, Curve, CurvePoint, CurveTime, ERRORS_OF_BOUNDS, MAX_PROFILE_BYTES, PROFILE_VERSION, Profile,
-    ProfileHead,
+    ProfileCosts, ProfileHead,
 };
 pub use run::{
     Column, Command, Conclusion, Contest, Device, DeviceId, DeviceUse, Entry, Finding, Interval, LabCost, Latency,
     Machine, Mode, NoiseFloor, OptionEffect, Published, RandomAccess, Revision, Run, SIMULATED, Sittings, Standing,
-    Status, Storage, StorageId, Subject, Summary, SystemUse, Trial, UpdateAccount, UpdatePattern, driver,
+    Status, Storage, StorageCosts, StorageId, Subject, Summary, SystemUse, Trial, UpdateAccount, UpdatePattern, driver,
     is_same_memory,
 };
 pub use seekless_method::words;

@@ -13,10 +13,10 @@ use seekless_method::{Durability, Operation};
 use crate::check::{self, Problem};
 use crate::versions::{self, DocumentError};
 use crate::visit::Field;
-use crate::{Bounds, Cache, Contest, Differ, Interval, Revision, StorageId, Target, Text};
+use crate::{Bounds, Cache, Contest, Differ, Interval, Revision, StorageCosts, StorageId, Target, Text};
 
 /// The version of profiles that this crate reads and writes.
-pub const PROFILE_VERSION: u32 = 2;
+pub const PROFILE_VERSION: u32 = 3;
 
 /// The largest profile that is read, in bytes: some hundred methods at a dozen sizes, in ten cache states and durabilities.
 pub const MAX_PROFILE_BYTES: usize = 8 << 20;
@@ -56,6 +56,18 @@ documents! {
         pub memory_bytes: Option<u64> => Bounds::COUNT,
         /// The time of a cold direct read of 4 KiB at a random place, minus that of a sequential one, in nanoseconds.
         pub alternating_ns: Option<f64> => Bounds::NANOSECONDS_DIFFERENCE,
+        /// What calls, bytes and waits cost, by which updates are planned.
+        pub costs: Option<ProfileCosts>,
+    }
+
+    /// The costs of a storage over some sittings.
+    pub struct ProfileCosts {
+        /// The medians of the sittings.
+        pub costs: StorageCosts,
+        /// How many sittings.
+        pub sittings: u32,
+        /// When the newest of them began, in seconds since 1970.
+        pub newest_unix_seconds: u64 => Bounds::COUNT,
     }
 
     /// What makes times comparable, besides the size.
@@ -368,6 +380,7 @@ mod tests {
             processors: 2,
             memory_bytes: None,
             alternating_ns: None,
+            costs: None,
         };
         Profile {
             head,
@@ -422,7 +435,7 @@ mod tests {
                 "{why}"
             );
         }
-        let version = |version: u32| one(Vec::new()).replacen("\"version\":2", &format!("\"version\":{version}"), 1);
+        let version = |version: u32| one(Vec::new()).replacen("\"version\":3", &format!("\"version\":{version}"), 1);
         assert!(matches!(
             refused(version(PROFILE_VERSION + 1)),
             DocumentError::Newer { .. }

@@ -9,7 +9,7 @@ mod update;
 
 use std::borrow::Cow;
 
-pub use machine::{Device, DeviceId, Machine, SIMULATED, Storage, StorageId, driver, is_same_memory};
+pub use machine::{Device, DeviceId, Machine, SIMULATED, Storage, StorageCosts, StorageId, driver, is_same_memory};
 pub use published::{Column, Finding, Published};
 pub use random::{Latency, RandomAccess};
 use seekless_method::{Choice, Durability, Operation, Plan};

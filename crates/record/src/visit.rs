@@ -62,6 +62,7 @@ const MOST_COUNT: f64 = (1u64 << 60) as f64;
 impl Bounds {
     pub(crate) const SECONDS: Self = bounds(0.0, MOST_SECONDS);
     pub(crate) const SECONDS_DIFFERENCE: Self = bounds(-MOST_SECONDS, MOST_SECONDS);
+    pub(crate) const NANOSECONDS: Self = bounds(0.0, 1e9 * MOST_SECONDS);
     pub(crate) const NANOSECONDS_DIFFERENCE: Self = bounds(-1e9 * MOST_SECONDS, 1e9 * MOST_SECONDS);
     pub(crate) const COUNT: Self = bounds(0.0, MOST_COUNT);
     pub(crate) const POSITIVE: Self = bounds(1.0, MOST_COUNT);

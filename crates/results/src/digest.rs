@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, HashMap};
 use jiff::Timestamp;
 use seekless_method::{Choice, Method};
 use seekless_record::{
-    Conditions, Contest, Curve, CurvePoint, ERRORS_OF_BOUNDS, Entry, Interval, PROFILE_VERSION, Profile, ProfileHead,
-    Run, Status, Storage, Trial,
+    Conditions, Contest, Curve, CurvePoint, ERRORS_OF_BOUNDS, Entry, Interval, PROFILE_VERSION, Profile, ProfileCosts,
+    ProfileHead, Run, Status, Storage, StorageCosts, Trial,
 };
 
 use crate::between::BETWEEN;
@@ -94,7 +94,10 @@ fn profile(newest: &Run, storage: &Storage, runs: &[Run]) -> Option<Profile> {
     curves
         .chunk_by_mut(|one, other| one.conditions == other.conditions)
         .for_each(share_deviations);
-    curves.iter_mut().flat_map(|curve| &mut curve.points).for_each(shorten);
+    for point in curves.iter_mut().flat_map(|curve| &mut curve.points) {
+        shorten(figures_of(&mut point.seconds));
+        shorten([&mut point.deviation, &mut point.setup_seconds, &mut point.cpu_part]);
+    }
     let head = ProfileHead {
         version: PROFILE_VERSION,
         seekless: first.seekless.clone(),
@@ -107,8 +110,26 @@ fn profile(newest: &Run, storage: &Storage, runs: &[Run]) -> Option<Profile> {
         processors: first.machine.processors,
         memory_bytes: first.machine.memory_bytes,
         alternating_ns: storage.alternating_ns,
+        costs: costs(&alike, storage),
     };
     Some(Profile { head, curves })
+}
+
+/// The costs of a storage by all sittings that have them, the newest first.
+fn costs(runs: &[&Run], storage: &Storage) -> Option<ProfileCosts> {
+    let of_run = |run: &&Run| {
+        let found = run.storages.iter().find(|found| is_same_storage(storage, found));
+        Some((unix_seconds(&run.started), found?.costs.clone()?))
+    };
+    let (started, costs): (Vec<u64>, Vec<StorageCosts>) = runs.iter().filter_map(of_run).unzip();
+    let sittings = u32::try_from(costs.len()).unwrap_or(u32::MAX);
+    let mut costs = StorageCosts::pooled(costs)?;
+    shorten(costs.all().into_iter().flat_map(figures_of));
+    Some(ProfileCosts {
+        costs,
+        sittings,
+        newest_unix_seconds: *started.first()?,
+    })
 }
 
 /// The deviation of what is common to all methods, by what each size says of it. Sizes of one sitting share its level.
@@ -259,18 +280,14 @@ impl<'a> SizeOfMethods<'a> {
 }
 
 /// Rounds figures to seven digits: a plan reads short figures faster, and no sitting is more exact.
-fn shorten(point: &mut CurvePoint) {
-    let Interval { low, median, high, .. } = &mut point.seconds;
-    for figure in [
-        low,
-        median,
-        high,
-        &mut point.deviation,
-        &mut point.setup_seconds,
-        &mut point.cpu_part,
-    ] {
+fn shorten<'a>(figures: impl IntoIterator<Item = &'a mut f64>) {
+    for figure in figures {
         *figure = format!("{figure:.6e}").parse().unwrap_or(*figure);
     }
+}
+
+fn figures_of(Interval { low, median, high, .. }: &mut Interval) -> [&mut f64; 3] {
+    [low, median, high]
 }
 
 /// The time of a method over all sittings.
@@ -371,6 +388,42 @@ mod tests {
             Profile::from_text(profile.to_text().unwrap().as_bytes()).unwrap(),
             profile
         );
+    }
+
+    #[test]
+    fn a_profile_has_the_costs_of_all_sittings_that_measured_them() {
+        let with = |day: u32, nanoseconds: f64| {
+            let mut run = run(day, &METHODS);
+            let cost = Interval {
+                low: nanoseconds / 2.0,
+                median: nanoseconds,
+                high: nanoseconds * 2.0,
+                coverage: None,
+            };
+            run.storages[0].costs = Some(StorageCosts {
+                write_call_ns: cost,
+                write_byte_ns: cost,
+                device_byte_ns: cost,
+                flush_ns: cost,
+                read_call_ns: cost,
+                read_byte_ns: cost,
+                fill_byte_ns: cost,
+                fetch_byte_ns: cost,
+                scattered_ns: cost,
+            });
+            run
+        };
+        let profile = only(&[run(5, &METHODS), with(4, 30.0), with(3, 10.0 / 3.0), with(2, 1.0)]);
+        let mut known = profile.head.costs.clone().unwrap();
+        let newest = unix_seconds("2026-11-04T10:00:00Z");
+        assert_eq!((known.sittings, known.newest_unix_seconds), (3, newest));
+        for cost in known.costs.all() {
+            assert_eq!((cost.low, cost.median, cost.high), (1.666_667, 3.333_333, 6.666_667));
+        }
+        let text = profile.to_text().unwrap();
+        assert_eq!(Profile::from_text(text.as_bytes()).unwrap(), profile);
+        assert!(Profile::from_text(text.replacen("3.333333", "-1.0", 1).as_bytes()).is_err());
+        assert_eq!(only(&[run(5, &METHODS)]).head.costs, None);
     }
 
     #[test]

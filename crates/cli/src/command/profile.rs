@@ -21,7 +21,7 @@ use crate::show::{Page, json_text, profile_json, profile_page, shortened, show_p
 /// Show, list, exchange and remove profiles: what all saved runs say about the methods on a storage.
 ///
 /// A profile is rebuilt from the saved runs whenever `seekless bench` saves a run or `seekless runs remove` removes one. `advise`,
-/// `cmp`, `dupes`, `cache`, `holes` and the library choose methods from it. `SEEKLESS_PROFILE=FILE` uses another profile. An empty `SEEKLESS_PROFILE` or
+/// `cmp`, `dupes`, `update`, `cache`, `holes` and the library choose methods from it. `SEEKLESS_PROFILE=FILE` uses another profile. An empty `SEEKLESS_PROFILE` or
 /// `--no-profile` uses none. A storage without a profile borrows one of the same kind that was imported; every answer that rests on it
 /// says so.
 #[derive(Debug, Args)]

@@ -6,7 +6,7 @@ use std::path::Path;
 use seekless::advice::{FileAdvice, Question};
 use seekless::method::format_size;
 use seekless::method::{Durability, Method, Operation};
-use seekless::plan::{FILES_OF_SCAN, NamedFact, Plan, Predicted, SizeTimes, Source};
+use seekless::plan::{FILES_OF_SCAN, NamedFact, Plan, Predicted, SizeTimes, Source, shared_gap_bytes};
 use seekless::profile::StorageProfile;
 use seekless_record::{Cache, Conditions, Target};
 use seekless_report::{ProfilePlot, profile_to_html};
@@ -96,7 +96,10 @@ fn certainty(plan: &Plan, considered: &[(Method, Predicted)]) -> String {
         _ => "the method is the best of these by the costs here",
     };
     let is_known = |known: &NamedFact| known.fact.source != Source::Assumed;
-    let time = if plan.facts.iter().all(is_known) {
+    let is_of_profile = |known: &NamedFact| known.fact.source == Source::Profile;
+    let time = if plan.facts.iter().any(is_of_profile) {
+        "the time is computed from the costs in the profile"
+    } else if plan.facts.iter().all(is_known) {
         "the time is computed from costs that were measured just now, in less than 100 ms"
     } else {
         "the time is only an order of magnitude, as not all costs were measured"
@@ -116,13 +119,11 @@ fn next_bench(asked: &Question<'_>, size_bytes: u64) -> String {
     let directory = directory_of(asked.path);
     let directory = visible(&directory.display().to_string()).into_owned();
     let operation = asked.operation;
-    // The built-in experiments write and copy with fsync, and the profile has no updates.
+    // The built-in experiments write and copy with fsync.
     let is_measured = match operation {
         Operation::Write | Operation::Copy => asked.durability == Durability::Fsync,
         Operation::Update => {
-            return format!(
-                "seekless bench update --dir {directory} --budget 1m  (compares update methods; profiles do not contain them)"
-            );
+            return format!("seekless bench update --dir {directory} --budget 1m  (compares update methods)");
         }
         Operation::Read | Operation::Compare | Operation::Scan => true,
     };
@@ -259,6 +260,15 @@ fn profile_facts(found: &StorageProfile) -> Vec<(&'static str, String)> {
         ("Measured", measured),
         ("File", found.path.display().to_string()),
     ];
+    let shared = [(1.0, "cold"), (0.0, "warm")].map(|(absent, state)| {
+        let gap_bytes = shared_gap_bytes(found, Durability::Fsync, absent)?;
+        Some(format!("{} ({state})", bytes(gap_bytes)))
+    });
+    if let [Some(cold), Some(warm)] = shared {
+        let words =
+            format!("with fsync, one write for those up to {cold} or {warm} apart; from there on, a write each");
+        facts.push(("Updates", words));
+    }
     facts.extend(found.borrowed_from().map(|name| {
         let about = format!("from a profile of {name}, for storages of this kind without one; bounds are wider");
         ("Borrowed", about)

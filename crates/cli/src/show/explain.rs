@@ -86,6 +86,7 @@ fn fact_text(unit: Unit, fact: &Fact) -> String {
     let bounds = bounds.unwrap_or_default();
     let source = match fact.source {
         Source::Measured(at) => format!("measured {} ago", seconds(at.elapsed().as_secs_f64())),
+        Source::Profile => "from the profile".to_owned(),
         Source::Claimed => "from the system".to_owned(),
         Source::Assumed => "assumed".to_owned(),
     };

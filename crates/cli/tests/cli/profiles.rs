@@ -113,6 +113,54 @@ fn what_bench_measures_is_in_the_profile_and_advice_rests_on_it() {
 }
 
 #[test]
+fn updates_are_planned_by_the_costs_that_a_run_measured() {
+    let place = Place::new();
+    place.file("file", &vec![1; 4_000_000]);
+    // At distances at which the cost of a write decides whether they share one.
+    let updates: String = (0..40).fold(String::new(), |lines, n| {
+        format!("{lines}{{\"offset\": {}, \"hex\": \"2a\"}}\n", n * 100_000)
+    });
+    place.file("updates", updates.as_bytes());
+    let explained = || {
+        let how = ["--from", "updates", "--durability", "through", "--explain"];
+        let ended = place.run(&[&["update", "file"][..], &how].concat()).succeeded();
+        ended.stderr
+    };
+    let before = explained();
+    assert!(
+        before.contains(": a write costs ") && !before.contains("sitting"),
+        "{before}"
+    );
+    bench(&place);
+    let profile = json(&place, &["profile", "show", "--json"]);
+    if profile["costs"].is_null() {
+        return; // The file system has no direct I/O.
+    }
+    let shown = place.run(&["profile"]).succeeded().stdout;
+    assert!(
+        shown.contains("\nUpdates  with fsync, one write for those up to "),
+        "{shown}"
+    );
+    let by_profile = explained();
+    let start = "by 1 sitting on this storage, the newest less than a minute old: a write costs ";
+    assert!(by_profile.contains(start), "{by_profile}");
+    assert!(
+        by_profile.contains("byte, from the profile") && !by_profile.contains("measured"),
+        "{by_profile}"
+    );
+    let advice = json(&place, &["advise", "update", "file", "--count", "100", "--json"]);
+    assert_eq!(advice["profile"]["sittings"], 1, "{advice}");
+    let words = place
+        .run(&["advise", "update", "file", "--count", "100"])
+        .succeeded()
+        .stdout;
+    assert!(
+        words.contains("Because  by 1 sitting on this storage") && words.contains("from the costs in the profile"),
+        "{words}"
+    );
+}
+
+#[test]
 fn without_a_profile_advice_says_how_sure_it_is_and_what_a_bench_settles() {
     let place = Place::new();
     place.file("file", &vec![7; 8 << 20]);

@@ -10,8 +10,13 @@ use std::time::{Duration, Instant};
 
 use seekless_sys::{Access, Directory, Opening};
 
+#[cfg(feature = "profile")]
+use seekless_record::{Interval, StorageCosts};
+
 use super::Fact;
 use super::kept::KeptFacts;
+#[cfg(feature = "profile")]
+use super::{device, directory_of};
 use crate::files::make_for_a_moment;
 
 /// The costs of calls, bytes and waits on a storage, in nanoseconds.
@@ -103,6 +108,77 @@ impl Costs {
     #[must_use]
     pub fn is_measured(&self) -> bool {
         self.flush_ns.is_measured()
+    }
+}
+
+/// A run measures the costs of its storages this often, unless that takes longer.
+#[cfg(feature = "profile")]
+const SAMPLES: usize = 5;
+#[cfg(feature = "profile")]
+const SAMPLING_TIME: Duration = Duration::from_millis(200);
+
+#[cfg(feature = "profile")]
+impl Costs {
+    /// More than [`Self::sampled`] writes.
+    pub const SAMPLED_BYTES: u64 = 5 * 10 * TRIED_BYTES as u64;
+
+    /// Measures the costs by which updates are planned, for a profile: by a file on the storage, which is not resident, and in its
+    /// directory. That takes some 50 ms, unless the device is slower than a disk.
+    ///
+    /// # Errors
+    /// The system's; [`io::ErrorKind::Unsupported`] without direct I/O.
+    pub fn sampled(path: &Path) -> io::Result<StorageCosts> {
+        let directory = Directory::open(directory_of(path))?;
+        let (began, mut samples) = (Instant::now(), Vec::new());
+        while samples.len() < SAMPLES && (samples.is_empty() || began.elapsed() < SAMPLING_TIME) {
+            let files = make_for_a_moment(&directory, THROUGH)?;
+            let mut costs = calls(&files.0)?;
+            [costs.flush_ns, costs.device_byte_ns] = of_device(&files, &costs)?;
+            [costs.scattered_ns, costs.fetch_byte_ns] = device::scattered_of(path)?;
+            samples.push(costs.recorded());
+        }
+        StorageCosts::pooled(samples).ok_or_else(|| io::ErrorKind::TimedOut.into())
+    }
+
+    fn recorded(&self) -> StorageCosts {
+        let interval = |fact: Fact| Interval {
+            low: fact.low,
+            median: fact.value,
+            high: fact.high,
+            coverage: None,
+        };
+        StorageCosts {
+            write_call_ns: interval(self.write_call_ns),
+            write_byte_ns: interval(self.write_byte_ns),
+            device_byte_ns: interval(self.device_byte_ns),
+            flush_ns: interval(self.flush_ns),
+            read_call_ns: interval(self.read_call_ns),
+            read_byte_ns: interval(self.read_byte_ns),
+            fill_byte_ns: interval(self.fill_byte_ns),
+            fetch_byte_ns: interval(self.fetch_byte_ns),
+            scattered_ns: interval(self.scattered_ns),
+        }
+    }
+
+    /// Those of a profile; what it does not have is assumed. Their bounds are this factor wider.
+    #[must_use]
+    pub(crate) fn of_profile(costs: &StorageCosts, wider: f64) -> Self {
+        let fact = |cost: Interval| Fact {
+            source: super::Source::Profile,
+            ..Fact::assumed(cost.low / wider, cost.median, cost.high * wider)
+        };
+        Self {
+            write_call_ns: fact(costs.write_call_ns),
+            write_byte_ns: fact(costs.write_byte_ns),
+            device_byte_ns: fact(costs.device_byte_ns),
+            flush_ns: fact(costs.flush_ns),
+            read_call_ns: fact(costs.read_call_ns),
+            read_byte_ns: fact(costs.read_byte_ns),
+            fill_byte_ns: fact(costs.fill_byte_ns),
+            fetch_byte_ns: fact(costs.fetch_byte_ns),
+            scattered_ns: fact(costs.scattered_ns),
+            ..Self::ASSUMED
+        }
     }
 }
 

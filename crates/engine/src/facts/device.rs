@@ -63,6 +63,17 @@ pub(crate) fn measure_scattered(path: &Path, bytes: u64, reads: Reads, costs: &m
     Ok(())
 }
 
+/// The same, measured again.
+#[cfg(feature = "profile")]
+pub(super) fn scattered_of(path: &Path) -> io::Result<[Fact; 2]> {
+    let file = open_direct(path).ok_or(io::ErrorKind::Unsupported)?;
+    let bytes = file.metadata()?.len();
+    if bytes < LONG_BYTES as u64 {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    scattered(&file, bytes, Reads::Long)
+}
+
 /// The time of a block at a scattered place, with others in flight, and of a byte.
 fn scattered(file: &File, bytes: u64, reads: Reads) -> io::Result<[Fact; 2]> {
     let read = |read_bytes: usize| {

@@ -257,6 +257,8 @@ pub struct Fact {
 pub enum Source {
     /// Measured, at this time.
     Measured(Instant),
+    /// Measured by earlier runs of the lab.
+    Profile,
     /// Reported by the system.
     Claimed,
     /// Not measured; it holds for most storages.
@@ -300,7 +302,7 @@ impl Fact {
     /// Whether it was measured.
     #[must_use]
     pub fn is_measured(&self) -> bool {
-        matches!(self.source, Source::Measured(_))
+        matches!(self.source, Source::Measured(_) | Source::Profile)
     }
 
     /// The figure and its bounds, times `part`.

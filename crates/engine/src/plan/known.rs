@@ -14,7 +14,7 @@ use seekless_method::{
 use seekless_record::{Cache, Conditions, ERRORS_OF_BOUNDS, Target};
 
 use super::{BUFFERS_PART, FILES_OF_SCAN, Plan, Predicted, SPARE, SizeTimes, Task, resident, sizes, usual};
-use crate::facts::{Facts, FileFacts, ProcessFacts};
+use crate::facts::{Costs, Facts, FileFacts, ProcessFacts};
 use crate::profile::{DEVIATION_BETWEEN_STORAGES, StorageProfile, time_since};
 
 /// A regret smaller than this decides nothing.
@@ -278,15 +278,7 @@ impl Asked<'_> {
 
     /// What was asked, what it says, and which fact would change the choice.
     fn why(&self, found: &[MeasuredMethod], used: &MeasuredMethod, part: f64) -> String {
-        let sittings = match used.sittings {
-            1 => "1 sitting".to_owned(),
-            count => format!("{count} sittings"),
-        };
-        let place = self.profile.borrowed_from().map_or_else(
-            || " on this storage".to_owned(),
-            |name| format!(", borrowed from a profile of {name}, not measured here"),
-        );
-        let mut why = format!("by {sittings}{place}, the newest {}", in_words(used.age));
+        let mut why = basis(self.profile, used.sittings, used.age);
         let plain = simplest(found);
         if let Some(plain) = plain.filter(|plain| plain.method != used.method) {
             let ratio = used.seconds / plain.seconds;
@@ -313,6 +305,40 @@ impl Asked<'_> {
         }
         why
     }
+}
+
+/// What a plan by a profile rests on, in words: so many sittings, the newest of this age.
+fn basis(profile: &StorageProfile, sittings: u32, age: Option<Duration>) -> String {
+    let sittings = match sittings {
+        1 => "1 sitting".to_owned(),
+        count => format!("{count} sittings"),
+    };
+    let place = profile.borrowed_from().map_or_else(
+        || " on this storage".to_owned(),
+        |name| format!(", borrowed from a profile of {name}, not measured here"),
+    );
+    format!("by {sittings}{place}, the newest {}", in_words(age))
+}
+
+/// The costs of a storage by its profile, and what they rest on, in words.
+pub(crate) fn costs(profile: &StorageProfile) -> Option<(Costs, String)> {
+    let known = profile.head.costs.as_ref()?;
+    let wider = if profile.is_borrowed() {
+        (ERRORS_OF_BOUNDS * DEVIATION_BETWEEN_STORAGES).exp()
+    } else {
+        1.0
+    };
+    let basis = basis(profile, known.sittings, time_since(known.newest_unix_seconds));
+    Some((Costs::of_profile(&known.costs, wider), basis))
+}
+
+/// The bytes between two updates up to which a write of both is faster than one for each, by the costs of a profile; `None` if it has
+/// none. `absent_part` of the file is not in the page cache.
+#[must_use]
+#[expect(clippy::cast_sign_loss, reason = "costs are not negative")]
+pub fn shared_gap_bytes(profile: &StorageProfile, durability: Durability, absent_part: f64) -> Option<u64> {
+    let (costs, _) = costs(profile)?;
+    Some(super::update::worth(&costs, durability, absent_part).1 as u64)
 }
 
 /// Whether a method maps files.

@@ -43,8 +43,10 @@ pub(crate) use gaps::Blocks;
 #[doc(hidden)]
 pub use gaps::Gaps;
 #[cfg(feature = "profile")]
+pub(crate) use known::costs as known_costs;
+#[cfg(feature = "profile")]
 #[doc(hidden)]
-pub use known::{alternatives, curve};
+pub use known::{alternatives, curve, shared_gap_bytes};
 #[doc(hidden)]
 pub use read::read;
 #[cfg(test)]

@@ -127,6 +127,23 @@ fn bytes_of(at_device: bool) -> Of {
     if at_device { Of::DeviceBytes } else { Of::WrittenBytes }
 }
 
+/// The nanoseconds of a write that updates only, and of how many bytes of a gap that is the time.
+pub(super) fn worth(costs: &Costs, durability: Durability, absent_part: f64) -> (f64, f64) {
+    let of_one = |writes, bytes| {
+        let work = Work {
+            writes,
+            written_bytes: bytes,
+            written_block_bytes: bytes,
+            read_bytes: bytes,
+            cut_blocks: writes,
+            ..Work::default()
+        };
+        deciding(&work, durability, absent_part).nanoseconds(costs)
+    };
+    let each = of_one(1, 0);
+    (each, each / of_one(0, 1).max(1e-3))
+}
+
 /// The costs that differ between orders: not the final flush, which takes longest to measure. Before it, a byte is
 /// assumed to be written as fast as it is read from the device.
 fn deciding(work: &Work, durability: Durability, absent_part: f64) -> Amounts {
@@ -381,19 +398,7 @@ impl Choice {
     }
 
     fn why(&self, gaps: &Gaps, facts: &UpdateFacts, limits: &PlanLimits) -> String {
-        let of_one = |writes, bytes| {
-            let work = Work {
-                writes,
-                written_bytes: bytes,
-                written_block_bytes: bytes,
-                read_bytes: bytes,
-                cut_blocks: writes,
-                ..Work::default()
-            };
-            deciding(&work, limits.durability, facts.absent_part).nanoseconds(&facts.costs)
-        };
-        let each = of_one(1, 0);
-        let worth = each / of_one(0, 1).max(1e-3);
+        let (each, worth) = worth(&facts.costs, limits.durability, facts.absent_part);
         let measured = format!(
             "a write costs {:.1} µs here, as much as {worth:.0} bytes of a gap",
             each / 1e3

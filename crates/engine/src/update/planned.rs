@@ -1,7 +1,10 @@
-//! Planning updates: the fastest method by the costs of writing in the directory of the file.
+//! Planning updates: the fastest method by the costs of the storage, which its profile has or which are measured in the directory of the
+//! file.
 
 use std::fs::{self, File};
 use std::io;
+#[cfg(feature = "profile")]
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use super::commit::refuse_second;
@@ -12,6 +15,8 @@ use crate::facts::{Costs, FileFacts, Reads, costs_in, has_holes, measure_scatter
 use crate::files::{NameInDirectory, data_ranges, directory_of, open_without_waiting};
 use crate::log;
 use crate::plan::{self, Gaps, Plan, PlanLimits, Safety, UpdateFacts};
+#[cfg(feature = "profile")]
+use crate::profile::{self, StorageProfile};
 use seekless_method::{CachePolicy, Durability, Method};
 
 /// Fewer updates are planned by one read of the device.
@@ -40,18 +45,36 @@ pub struct Look {
     deciding: Option<Costs>,
     /// Why the costs could not be measured.
     pub doubt: Option<String>,
+    /// The sittings that the costs are from, in words, if they are those of a profile.
+    pub basis: Option<String>,
 }
 
 impl Look {
-    /// Examines a file, and measures costs in its directory if the plan for these updates depends on them, or with
-    /// `is_predicted`. If that fails, because no file can be created there or the disk is full, the costs are assumed.
+    /// Examines a file. If the plan for these updates depends on costs, or with `is_predicted`, they are those of the storage's profile,
+    /// or else are measured in the file's directory. If that fails, because no file can be created there or the disk is full, they are
+    /// assumed.
     ///
     /// # Errors
     /// As for [`Self::assuming`].
     pub fn at(path: &Path, updates: &Updates, limits: &PlanLimits, is_predicted: bool) -> Result<Self> {
+        Self::asking(path, updates, limits, is_predicted, |look| look.ask(path))
+    }
+
+    /// The same; `ask` takes the costs of a profile.
+    fn asking(
+        path: &Path,
+        updates: &Updates,
+        limits: &PlanLimits,
+        is_predicted: bool,
+        ask: impl FnOnce(&mut Self) -> bool,
+    ) -> Result<Self> {
         let mut look = Self::assuming(path, limits)?;
         let of_file = of_file(updates, &look.facts, limits)?;
-        if !plan::is_certain(&updates.gaps, &look.facts, &of_file) {
+        let is_certain = plan::is_certain(&updates.gaps, &look.facts, &of_file);
+        if (is_predicted || !is_certain) && ask(&mut look) {
+            return Ok(look);
+        }
+        if !is_certain {
             let is_few = updates.gaps.pieces < FEW_UPDATES;
             look.measure_scattered(path, if is_few { Reads::One } else { Reads::Few }, limits);
             let pays_ns = plan::expected_ns(&updates.gaps, &look.facts, &of_file) / PAYS_FROM;
@@ -73,14 +96,16 @@ impl Look {
         Ok(look)
     }
 
-    /// Examines a file, and measures all costs in its directory, for updates that are not known yet.
+    /// Examines a file, for updates that are not known yet; all costs are those of the storage's profile, or else measured.
     ///
     /// # Errors
     /// As for [`Self::assuming`].
     pub fn measured(path: &Path, limits: &PlanLimits) -> Result<Self> {
         let mut look = Self::assuming(path, limits)?;
-        look.measure_scattered(path, Reads::Long, limits);
-        look.measure(path, true);
+        if !look.ask(path) {
+            look.measure_scattered(path, Reads::Long, limits);
+            look.measure(path, true);
+        }
         Ok(look)
     }
 
@@ -110,7 +135,52 @@ impl Look {
             facts,
             deciding: None,
             doubt: None,
+            basis: None,
         })
+    }
+
+    /// Takes the costs of the storage's profile. Returns whether it has them.
+    #[cfg(feature = "profile")]
+    fn ask(&mut self, path: &Path) -> bool {
+        let profile = fs::metadata(path)
+            .ok()
+            .and_then(|found| profile::of_device(path, found.dev()));
+        profile.is_some_and(|profile| self.is_known(profile))
+    }
+
+    #[cfg(feature = "profile")]
+    fn is_known(&mut self, profile: &StorageProfile) -> bool {
+        let known = plan::known_costs(profile);
+        if let Some((costs, basis)) = known {
+            self.facts.costs = costs;
+            self.basis = Some(basis);
+        }
+        self.basis.is_some()
+    }
+
+    /// Nothing was measured earlier.
+    #[cfg(not(feature = "profile"))]
+    #[expect(
+        clippy::unused_self,
+        clippy::needless_pass_by_ref_mut,
+        reason = "with profiles, it takes their costs"
+    )]
+    fn ask(&mut self, _path: &Path) -> bool {
+        false
+    }
+
+    /// The plan for updates that are counted only, at equal distances.
+    #[cfg(feature = "profile")]
+    pub(crate) fn plan_of(&self, gaps: &Gaps, limits: &PlanLimits) -> Plan {
+        self.explained(plan::update(gaps, &self.facts, limits))
+    }
+
+    /// A plan, with what its costs rest on.
+    fn explained(&self, mut plan: Plan) -> Plan {
+        if let Some(basis) = &self.basis {
+            plan.why = format!("{basis}: {}", plan.why);
+        }
+        plan
     }
 
     /// Whether all costs are measured, so that the predicted time is meaningful.
@@ -150,7 +220,9 @@ impl Look {
     pub fn plan(&self, updates: &Updates, limits: &PlanLimits) -> Result<UpdatePlan> {
         let costs = self.deciding.unwrap_or(self.facts.costs);
         let deciding = UpdateFacts { costs, ..self.facts };
-        followed(updates, &self.facts, &deciding, limits, plan::update)
+        let mut found = followed(updates, &self.facts, &deciding, limits, plan::update)?;
+        found.plan = self.explained(found.plan);
+        Ok(found)
     }
 
     /// The cost of a named method.

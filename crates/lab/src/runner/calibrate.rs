@@ -4,7 +4,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use seekless::facts::Seeks;
+use seekless::facts::{Costs, Seeks};
 use seekless::method::{Durability, Operation, Setting};
 use seekless::{Reader, Visits, Writer, cache, plan};
 use seekless_record::{LabCost, Storage};
@@ -109,7 +109,7 @@ impl BenchSession<'_> {
 
     /// The bytes to write for measuring the speed of all storages, appends included.
     fn calibration_bytes(&self) -> u64 {
-        self.made_storages() * (self.calibration_bytes_of_each() + APPENDS as u64 * 4096)
+        self.made_storages() * (self.calibration_bytes_of_each() + APPENDS as u64 * 4096 + Costs::SAMPLED_BYTES)
     }
 
     /// The same with what is written to try what works.
@@ -205,6 +205,7 @@ impl Speeds {
             record.alternating_ns = Some(seeks.apart.as_nanos() as f64 - seeks.in_a_row.as_nanos() as f64);
             self.random_read = self.random_read.max(seeks.apart);
         }
+        record.costs = Costs::sampled(&path).ok();
         record.direct_alignment_bytes = seekless::direct_alignment(&path);
         let _ = std::fs::remove_file(&path);
         Ok(())

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{Bounds, Text};
+use crate::{Bounds, Interval, Text};
 
 documents! {
     /// The machine and its system.
@@ -57,10 +57,34 @@ documents! {
         pub device: Option<Device>,
         /// The time of a cold direct read of 4 KiB at a random place, minus that of a sequential one, in nanoseconds.
         pub alternating_ns: Option<f64> => Bounds::NANOSECONDS_DIFFERENCE,
+        /// What calls, bytes and waits cost; `None` if only existing files were measured.
+        pub costs: Option<StorageCosts>,
         /// Facts that only some storages have, by name.
         pub facts: BTreeMap<String, String> => Text::Private,
         /// Identifies it across runs; `None` for a run of a version before 3.
         pub id: Option<StorageId>,
+    }
+
+    /// What calls, bytes and waits cost on a storage, in nanoseconds, each with the smallest and the largest of some measurements.
+    pub struct StorageCosts {
+        /// A write call, without its bytes.
+        pub write_call_ns: Interval => Bounds::NANOSECONDS,
+        /// A byte that is written to the page cache.
+        pub write_byte_ns: Interval => Bounds::NANOSECONDS,
+        /// A byte that is written to the device.
+        pub device_byte_ns: Interval => Bounds::NANOSECONDS,
+        /// Making a few bytes durable.
+        pub flush_ns: Interval => Bounds::NANOSECONDS,
+        /// A call that reads from the page cache, without its bytes.
+        pub read_call_ns: Interval => Bounds::NANOSECONDS,
+        /// A byte that is read from the page cache.
+        pub read_byte_ns: Interval => Bounds::NANOSECONDS,
+        /// A byte that is written to a new page of the page cache.
+        pub fill_byte_ns: Interval => Bounds::NANOSECONDS,
+        /// A byte that is read from the device in large requests.
+        pub fetch_byte_ns: Interval => Bounds::NANOSECONDS,
+        /// A block at a scattered place of the device, with several in flight.
+        pub scattered_ns: Interval => Bounds::NANOSECONDS,
     }
 
     /// Identifies a storage across runs. If any of these differs, it is another storage, or behaves like another.
@@ -117,6 +141,41 @@ documents! {
 
 /// Begins the name of a disk that does not exist, `simulated-MODEL`. What was measured on it says nothing of a real one.
 pub const SIMULATED: &str = "simulated";
+
+impl StorageCosts {
+    /// All of them.
+    pub fn all(&mut self) -> [&mut Interval; 9] {
+        [
+            &mut self.write_call_ns,
+            &mut self.write_byte_ns,
+            &mut self.device_byte_ns,
+            &mut self.flush_ns,
+            &mut self.read_call_ns,
+            &mut self.read_byte_ns,
+            &mut self.fill_byte_ns,
+            &mut self.fetch_byte_ns,
+            &mut self.scattered_ns,
+        ]
+    }
+
+    /// The (lower) median of all samples, of each cost and of its bounds, so that one disturbed sample decides nothing; `None` of no
+    /// samples.
+    #[must_use]
+    pub fn pooled(mut samples: Vec<Self>) -> Option<Self> {
+        let mut pooled = samples.first()?.clone();
+        for (place, cost) in pooled.all().into_iter().enumerate() {
+            let each: Vec<Interval> = samples.iter_mut().map(|sample| *sample.all()[place]).collect();
+            let middle = |of: fn(&Interval) -> f64| {
+                let mut figures: Vec<f64> = each.iter().map(of).collect();
+                figures.sort_by(f64::total_cmp);
+                figures[(figures.len() - 1) / 2]
+            };
+            (cost.low, cost.median, cost.high) =
+                (middle(|one| one.low), middle(|one| one.median), middle(|one| one.high));
+        }
+        Some(pooled)
+    }
+}
 
 impl StorageId {
     /// Whether it is on a simulated disk.

@@ -268,6 +268,7 @@ mod tests {
             processors: 1,
             memory_bytes: None,
             alternating_ns: None,
+            costs: None,
         };
         let plot = ProfilePlot {
             title: "read, cold".to_owned(),

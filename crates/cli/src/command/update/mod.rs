@@ -28,7 +28,7 @@ use crate::signals::{Caught, on_signal};
 /// Apply many small edits to a file with few writes.
 ///
 /// If a write costs more than the bytes between two updates, both become one write, and the bytes between them are read
-/// first. The cost of a write is measured in the directory of the file. If two updates overlap, the later one wins.
+/// first. The cost of a write is that of the storage's profile, or is measured in the directory of the file. If two updates overlap, the later one wins.
 ///
 /// Updates are lines of JSON, each with an offset and one of hex, base64 and text, or the binary form that
 /// docs/formats.md describes.
@@ -282,7 +282,7 @@ struct Job<'a> {
 }
 
 impl<'a> Job<'a> {
-    /// Examines the file, and measures costs if they decide the plan or a time is to be shown.
+    /// Examines the file, and asks for costs if they decide the plan or a time is to be shown.
     fn new(arguments: &'a Arguments, updates: Updates) -> anyhow::Result<Self> {
         let choice = choice(arguments)?;
         let limits = PlanLimits {

@@ -51,6 +51,7 @@ fn profile(curves: &[(&str, Cache, f64)]) -> StorageProfile {
         processors: 1,
         memory_bytes: None,
         alternating_ns: None,
+        costs: None,
     };
     let curves = curves.collect();
     StorageProfile::new(Profile { head, curves }, PathBuf::new())

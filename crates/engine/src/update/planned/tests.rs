@@ -1,5 +1,7 @@
 //! Tables of facts and the plans that follow.
 
+#[cfg(feature = "profile")]
+mod known;
 mod predicted;
 
 use std::time::Duration;
