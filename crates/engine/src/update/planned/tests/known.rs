@@ -138,7 +138,7 @@ fn with_the_costs_of_a_profile_nothing_is_measured() {
     let profile = profile(USUAL);
     let counted = |durability, is_known: bool, is_predicted| {
         let limits = PlanLimits { durability, ..THROUGH };
-        let updates = every(40_000, 100);
+        let updates = every(20_000, 200);
         let before = calls();
         let ask = |look: &mut Look| is_known && look.is_known(&profile);
         let look = Look::asking(&path, &updates, &limits, is_predicted, ask).unwrap();
@@ -159,4 +159,22 @@ fn with_the_costs_of_a_profile_nothing_is_measured() {
         }
     }
     assert!(counted(Durability::WriteThrough, false, true)[1] > 10);
+}
+
+#[test]
+fn the_profile_is_asked_where_that_is_little_of_the_time() {
+    let (_directory, path) = file(4_000_000);
+    let limits = PlanLimits {
+        durability: Durability::Fsync,
+        ..THROUGH
+    };
+    for (count, is_predicted, asks) in [(10, false, false), (10, true, true), (500, false, true)] {
+        let (updates, mut is_asked) = (every(8000, count), false);
+        let ask = |look: &mut Look| {
+            is_asked = true;
+            look.is_known(&profile(USUAL))
+        };
+        Look::asking(&path, &updates, &limits, is_predicted, ask).unwrap();
+        assert_eq!(is_asked, asks, "{count} {is_predicted}");
+    }
 }
