@@ -27,8 +27,8 @@ use crate::show::{
 
 /// Say which method to use for a file, how long it will take, and how sure that is.
 ///
-/// The answer rests on what `seekless bench` measured on the storage (its profile), and otherwise on a measurement of at most 100
-/// ms and on what the system reports. Apart from that, nothing is read, written or copied.
+/// The answer rests on the profile of the storage, which `seekless bench` makes. Without one, it rests on what the system reports and
+/// on a measurement of at most 100 ms. Apart from that, nothing is read, written or copied.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -44,18 +44,18 @@ pub struct Arguments {
     /// The operation; omit it with --settings
     #[arg(value_name = "OPERATION", value_parser = SubjectParser)]
     subject: AdviceSubject,
-    /// A file, or a directory: then a file of --size there is assumed
+    /// A file, or a directory in which a file of --size is assumed, or --count of them for a scan
     #[arg(required_unless_present = "settings")]
     path: Option<PathBuf>,
     /// Show the read-ahead window, scheduler and mount options of the storage of PATH, what each does, and what another
     /// read-ahead window gained in saved runs
     #[arg(long, conflicts_with_all = ["size", "count", "cold", "warm", "durability", "code"])]
     settings: bool,
-    /// The size of the file [default: that of PATH, or 64M in a directory], of each update [default: 4K], or of each file of a scan
-    /// [default: 16K]
+    /// The size of the file [default: that of PATH, or 64M in a directory]; for update, of each update [default: 4K]; for scan, of each
+    /// file [default: 16K]
     #[arg(long, value_name = "SIZE", value_parser = file_size)]
     size: Option<u64>,
-    /// Number of updates, evenly spaced, or of files that a scan reads [default: 1000]
+    /// Number of evenly spaced updates, or of files in a scan [default: 1000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MOST_UPDATES))]
     count: Option<u64>,
     /// Assume that none of the file is in the page cache
@@ -67,7 +67,8 @@ pub struct Arguments {
     /// What must be on the device when a write, copy or update ends [default: none; of an update: fsync]
     #[arg(long, value_name = "WORD", value_parser = one_of(DURABILITIES))]
     durability: Option<Durability>,
-    /// Print only a program that does it by hand, with its open flags, alignment and calls in a comment
+    /// Print only a program that uses the method without seekless, with its flags, alignment and calls in a comment; only for read, write
+    /// and copy
     #[arg(long, value_name = "LANGUAGE", value_parser = one_of(languages()), conflicts_with = "json")]
     code: Option<&'static Language>,
     /// Print one JSON document
@@ -102,8 +103,8 @@ impl TypedValueParser for SubjectParser {
 
 const DURABILITIES: [Word<Durability>; 3] = [
     ("none", "Nothing", Durability::None),
-    ("fsync", "All of it, by fsync(2) at the end", Durability::Fsync),
-    ("write-through", "Each write when it returns", Durability::WriteThrough),
+    ("fsync", "All data, after one fsync(2) at the end", Durability::Fsync),
+    ("write-through", "All data; a write returns only when its data are on the device", Durability::WriteThrough),
 ];
 
 /// The size of a file that is imagined.
