@@ -104,7 +104,11 @@ impl TypedValueParser for SubjectParser {
 const DURABILITIES: [Word<Durability>; 3] = [
     ("none", "Nothing", Durability::None),
     ("fsync", "All data, after one fsync(2) at the end", Durability::Fsync),
-    ("write-through", "All data; a write returns only when its data are on the device", Durability::WriteThrough),
+    (
+        "write-through",
+        "All data; a write returns only when its data are on the device",
+        Durability::WriteThrough,
+    ),
 ];
 
 /// The size of a file that is imagined.

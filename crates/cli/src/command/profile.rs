@@ -18,23 +18,23 @@ use crate::config;
 use crate::output::Output;
 use crate::show::{Page, json_text, profile_json, profile_page, shortened, show_profile, stderr};
 
-/// Show, list, exchange and remove profiles: what all saved runs say about the methods on a storage.
+/// Show, list, export, import and remove profiles: summaries of the saved runs of a storage.
 ///
 /// A profile is rebuilt from the saved runs whenever `seekless bench` saves a run or `seekless runs remove` removes one. `advise`,
 /// `cmp`, `dupes`, `update`, `cache`, `holes` and the library choose methods from it. `SEEKLESS_PROFILE=FILE` uses another profile. An empty `SEEKLESS_PROFILE` or
-/// `--no-profile` uses none. A storage without a profile borrows one of the same kind that was imported; every answer that rests on it
-/// says so.
+/// `--no-profile` uses none. A storage without a profile of its own uses an imported one from a storage of the same kind, if there is
+/// one; every answer that rests on it says so.
 #[derive(Debug, Args)]
 #[command(
     args_conflicts_with_subcommands = true,
     after_help = "\
 Examples:
-  seekless profile                       # that of the storage here
+  seekless profile                       # the profile of this directory's storage
   seekless profile show /mnt/backup      # the methods for ranges of sizes
   seekless profile list                  # all profiles
   seekless profile export . -o p.json    # without serial numbers and paths
-  seekless profile import p.json         # for storages of this kind without one
-  seekless profile remove /mnt/backup    # the next bench makes it again"
+  seekless profile import p.json         # used for storages of the same kind that have none
+  seekless profile remove /mnt/backup    # the next bench rebuilds it"
 )]
 pub struct Arguments {
     #[command(subcommand)]
@@ -111,8 +111,8 @@ Examples:
     },
     /// Import profiles from other machines, for storages that have no profile.
     ///
-    /// A storage uses one with the same file system and kinds of devices. Its times in the page cache are used only if the number of
-    /// processors and the size of memory are equal. Its bounds are wider.
+    /// An imported profile is used for storages with the same file system and kinds of devices. Its times for cached files are used only
+    /// if the number of processors and the size of memory are equal. Its bounds are widened.
     #[command(after_help = "\
 Examples:
   seekless profile import theirs.json
@@ -122,9 +122,10 @@ Examples:
         #[arg(value_name = "FILE", required = true)]
         files: Vec<PathBuf>,
     },
-    /// Remove the profile of a storage. The next run of `seekless bench` there makes it again.
+    /// Remove the profile that a storage uses.
     ///
-    /// The profile in /var/lib/seekless/profiles, which all users share, must be named by its file.
+    /// The next `seekless bench` there rebuilds the storage's own profile; an imported one must be imported again. To remove the shared
+    /// profile in /var/lib/seekless/profiles, give the name of its file.
     #[command(after_help = "\
 Examples:
   seekless profile remove /mnt/backup

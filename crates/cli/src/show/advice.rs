@@ -88,9 +88,9 @@ fn certainty(plan: &Plan, considered: &[(Method, Predicted)]) -> String {
     let is_fastest = plan.predicted.value <= fastest.value;
     let method = match considered.len() {
         _ if !is_fastest && plan.method.operation() == Operation::Update => {
-            "the method may not be the fastest of these: what a device writes for little time wears it, and counts against a method"
+            "the method may not be the fastest of these: writing more only to save a little time wears the device, and counts against a method"
         }
-        0 | 1 => "only one method was considered, because no profile covers this case",
+        0 | 1 => "no profile covers this case; without one, only this method is considered here",
         _ if plan.is_certain => "the method would be the same at every plausible cost",
         _ if !is_fastest => "the method is simpler than the fastest of these, and takes hardly longer",
         _ => "the method is the best of these by the costs here",
@@ -132,7 +132,7 @@ fn next_bench(asked: &Question<'_>, size_bytes: u64) -> String {
     if is_measured {
         format!("{measure}  (measures all methods on this storage)")
     } else {
-        format!("{measure}  (measures with fsync only: then ask again with --durability fsync)")
+        format!("{measure}  (measures with fsync only; the result answers only --durability fsync)")
     }
 }
 
@@ -372,7 +372,7 @@ mod tests {
         };
         let only = certainty(&plan, &others(&["read/sync"], 0));
         assert!(
-            only.starts_with("only one method was considered") && only.ends_with("not all costs were measured"),
+            only.starts_with("no profile covers this case") && only.ends_with("not all costs were measured"),
             "{only}"
         );
         let best = certainty(&plan, &others(&["read/sync", "read/mmap"], 1));

@@ -63,7 +63,7 @@ fn what_bench_measures_is_in_the_profile_and_advice_rests_on_it() {
         before.contains("Next     seekless bench read --dir . --size 512K"),
         "{before}"
     );
-    assert!(before.contains("How sure only one method was considered"), "{before}");
+    assert!(before.contains("How sure no profile covers this case"), "{before}");
     bench(&place);
     let profile = place.run(&["profile"]).succeeded().stdout;
     assert!(

@@ -285,7 +285,7 @@ impl Asked<'_> {
             let _ = if ratio < 1.0 - SAME_REGRET {
                 write!(why, ": it takes {ratio:.2}x as long as {}", plain.method)
             } else {
-                write!(why, ": no method is clearly faster")
+                write!(why, ": no method is clearly faster than this one")
             };
         }
         let (part, state) = if part < 0.5 {

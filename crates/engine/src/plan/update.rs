@@ -400,7 +400,7 @@ impl Choice {
     fn why(&self, gaps: &Gaps, facts: &UpdateFacts, limits: &PlanLimits) -> String {
         let (each, worth) = worth(&facts.costs, limits.durability, facts.absent_part);
         let measured = format!(
-            "a write costs {:.1} µs here, as much as {worth:.0} bytes of a gap",
+            "a write costs {:.1} µs here, as much as rewriting {worth:.0} bytes of a gap",
             each / 1e3
         );
         let rest = match self.order {

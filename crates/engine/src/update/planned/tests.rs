@@ -240,13 +240,13 @@ fn the_reason_tells_what_decided() {
             every(400, 100),
             cheap,
             None,
-            "as much as 6875 bytes of a gap, so updates up to the method's gap apart share a write",
+            "as much as rewriting 6875 bytes of a gap, so updates up to the method's gap apart share a write",
         ),
         (
             every(40_000, 100),
             cheap,
             None,
-            "as much as 6875 bytes of a gap, so no gap is written",
+            "as much as rewriting 6875 bytes of a gap, so no gap is written",
         ),
         (
             every(400, 100),
