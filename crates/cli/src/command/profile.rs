@@ -33,7 +33,7 @@ Examples:
   seekless profile show /mnt/backup      # the methods for ranges of sizes
   seekless profile list                  # all profiles
   seekless profile export . -o p.json    # without serial numbers and paths
-  seekless profile import p.json         # used for storages of the same kind that have none
+  seekless profile import p.json         # for storages of its kind without one
   seekless profile remove /mnt/backup    # the next bench rebuilds it"
 )]
 pub struct Arguments {

@@ -324,8 +324,12 @@ pub fn devices() -> Result<Vec<DeviceName>> {
 /// Held while devices come and go, so that nobody takes down what is being made.
 fn hold_devices() -> Result<File> {
     let path = Path::new(DEVICES);
-    let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
-    made.map_err(failed("create", path))?;
+    // What else is in the directory above may be seen by everybody.
+    let above = path.parent().unwrap_or(path);
+    for (made, mode) in [(above, 0o755), (path, 0o700)] {
+        let created = DirBuilder::new().recursive(true).mode(mode).create(made);
+        created.map_err(failed("create", made))?;
+    }
     let found = fs::symlink_metadata(path).map_err(failed("stat", path))?;
     if !found.is_dir() || found.uid() != rustix::process::geteuid().as_raw() || found.mode() & 0o022 != 0 {
         return Err(DeviceError::Unfit {
