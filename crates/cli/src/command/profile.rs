@@ -29,7 +29,7 @@ use crate::show::{Page, json_text, profile_json, profile_page, shortened, show_p
     args_conflicts_with_subcommands = true,
     after_help = "\
 Examples:
-  seekless profile                       # the profile of this directory's storage
+  seekless profile                       # of this directory's storage
   seekless profile show /mnt/backup      # the methods for ranges of sizes
   seekless profile list                  # all profiles
   seekless profile export . -o p.json    # without serial numbers and paths
