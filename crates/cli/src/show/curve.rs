@@ -205,7 +205,7 @@ Sizes    time vs the simplest method, by file size; ^ is 16.0 MiB
             size.over_plain.truncate(1);
         }
         let expected = "\
-Sizes    by rules
+Sizes    chosen by fixed rules, without measured times
          A  from 16.0 KiB  read/sync,block=1M
          B  from 1.00 MiB  read/sync,direct,block=4M
 ";

@@ -16,7 +16,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
-use rustix::fs::{OFlags, StatVfsMountFlags, fcntl_setfl};
+use rustix::fs::{OFlags, StatVfs, StatVfsMountFlags, fcntl_setfl};
 use seekless::files::{Exposed, FileId, lock, open_own, read_within};
 use seekless::update::{StepKind, Watch};
 use seekless_sys::{self as sys, Access, Support};
@@ -48,7 +48,14 @@ pub(super) struct RunJournal {
 pub(super) struct Written(BTreeMap<u64, (PathBuf, Option<File>)>);
 
 impl Written {
-    /// Notes the file system of a place.
+    /// Notes the file system of a place that will be written to, unless it is read-only.
+    pub fn note_before(&mut self, place: &ExaminedName) {
+        if !rustix::fs::fstatvfs(&*place.directory).is_ok_and(|found| is_read_only(&found)) {
+            self.note(place);
+        }
+    }
+
+    /// Notes the file system of a place that was written to.
     pub fn note(&mut self, place: &ExaminedName) {
         let device = StatFacts::of(&*place.directory).map_or(0, |facts| facts.device);
         if let Slot::Vacant(vacant) = self.0.entry(device) {
@@ -65,7 +72,7 @@ impl Written {
                     rustix::fs::sync();
                     return Ok(());
                 };
-                sync_file_system(directory)
+                sync_written(directory)
             });
             synced.map_err(failed(path, "cannot sync its file system"))?;
         }
@@ -75,18 +82,26 @@ impl Written {
 
 /// Syncs the file system of an open file: syncfs(2). On an overlay that syncs the upper layer only, and some systems have no such
 /// call: there, everything is synced.
-///
-/// A file system that an error of its device made read-only syncs nothing, and syncfs(2) succeeds: it is asked afterwards.
 pub(super) fn sync_file_system(file: &File) -> io::Result<()> {
     let is_overlay = || Ok::<_, io::Error>(sys::file_system_of(file)?.type_name == "overlay");
     if matches!(sys::sync_file_system(file)?, Support::Unavailable(_)) || is_overlay()? {
         sys::sync(file)?;
         rustix::fs::sync();
     }
-    if rustix::fs::fstatvfs(file)?.f_flag.contains(StatVfsMountFlags::RDONLY) {
+    Ok(())
+}
+
+/// The same for one that was written to. If an error of its device made it read-only, syncfs(2) does nothing and succeeds.
+fn sync_written(file: &File) -> io::Result<()> {
+    sync_file_system(file)?;
+    if is_read_only(&rustix::fs::fstatvfs(file)?) {
         return Err(rustix::io::Errno::ROFS.into());
     }
     Ok(())
+}
+
+fn is_read_only(found: &StatVfs) -> bool {
+    found.f_flag.contains(StatVfsMountFlags::RDONLY)
 }
 
 /// How a journal ends.
@@ -221,11 +236,7 @@ impl RunJournal {
         let written = journal.write(watch).and_then(|()| {
             // The names of directories that were made above it must last, too.
             let sync = |open: File| {
-                if is_new {
-                    sync_file_system(&open)
-                } else {
-                    sys::sync(&open)
-                }
+                if is_new { sync_written(&open) } else { sys::sync(&open) }
             };
             let synced = File::open(directory).and_then(sync);
             synced.map_err(failed(directory, "cannot sync the directory of journals"))
@@ -379,16 +390,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_system_that_is_read_only_is_not_said_to_be_synced() {
+    fn a_file_system_that_became_read_only_is_not_said_to_be_synced() {
         let place = tempfile::tempdir().unwrap();
-        sync_file_system(&File::open(place.path()).unwrap()).unwrap();
+        sync_written(&File::open(place.path()).unwrap()).unwrap();
         let mut mount = std::process::Command::new("mount");
         mount.args(["-t", "tmpfs", "-o", "ro", "none"]).arg(place.path());
         if !mount.status().is_ok_and(|status| status.success()) {
             eprintln!("skipped: needs mount(8) and the right to mount");
             return;
         }
-        let synced = sync_file_system(&File::open(place.path()).unwrap());
+        let synced = sync_written(&File::open(place.path()).unwrap());
         let unmounted = std::process::Command::new("umount").arg(place.path()).status();
         assert!(unmounted.unwrap().success());
         assert_eq!(synced.unwrap_err().kind(), io::ErrorKind::ReadOnlyFilesystem);

@@ -239,7 +239,7 @@ impl Run<'_> {
             directories.close_many();
             // Sharing blocks changes no name and no byte.
             if *session.action != Action::Reflink {
-                written.note(&one.places[0]);
+                written.note_before(&one.places[0]);
             }
             let outcome = match one {
                 _ if session.stop.is_stopped() => RefusalReason::Stopped.into(),
