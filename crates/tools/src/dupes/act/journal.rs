@@ -16,7 +16,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
-use rustix::fs::{OFlags, StatVfs, StatVfsMountFlags, fcntl_setfl};
+use rustix::fs::{OFlags, fcntl_setfl};
 use seekless::files::{Exposed, FileId, lock, open_own, read_within};
 use seekless::update::{StepKind, Watch};
 use seekless_sys::{self as sys, Access, Support};
@@ -50,15 +50,20 @@ pub(super) struct Written(BTreeMap<u64, (PathBuf, Option<File>)>);
 impl Written {
     /// Notes the file system of a place that will be written to, unless it is read-only.
     pub fn note_before(&mut self, place: &ExaminedName) {
-        if !rustix::fs::fstatvfs(&*place.directory).is_ok_and(|found| is_read_only(&found)) {
-            self.note(place);
-        }
+        let found = || sys::file_system_of(&*place.directory);
+        self.note_if(place, || !found().is_ok_and(|found| found.read_only));
     }
 
     /// Notes the file system of a place that was written to.
     pub fn note(&mut self, place: &ExaminedName) {
+        self.note_if(place, || true);
+    }
+
+    fn note_if(&mut self, place: &ExaminedName, is_wanted: impl FnOnce() -> bool) {
         let device = StatFacts::of(&*place.directory).map_or(0, |facts| facts.device);
-        if let Slot::Vacant(vacant) = self.0.entry(device) {
+        if let Slot::Vacant(vacant) = self.0.entry(device)
+            && is_wanted()
+        {
             // The handle of a directory is for lookups only, and cannot be synced.
             let directory = place.directory.open_plain(OsStr::new("."), Access::Read);
             vacant.insert((place.path.clone(), directory.ok()));
@@ -94,14 +99,10 @@ pub(super) fn sync_file_system(file: &File) -> io::Result<()> {
 /// The same for one that was written to. If an error of its device made it read-only, syncfs(2) does nothing and succeeds.
 fn sync_written(file: &File) -> io::Result<()> {
     sync_file_system(file)?;
-    if is_read_only(&rustix::fs::fstatvfs(file)?) {
+    if sys::file_system_of(file)?.read_only {
         return Err(rustix::io::Errno::ROFS.into());
     }
     Ok(())
-}
-
-fn is_read_only(found: &StatVfs) -> bool {
-    found.f_flag.contains(StatVfsMountFlags::RDONLY)
 }
 
 /// How a journal ends.
@@ -387,21 +388,19 @@ impl RunJournal {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::{Mounted, mounts};
     use super::*;
 
     #[test]
     fn a_file_system_that_became_read_only_is_not_said_to_be_synced() {
         let place = tempfile::tempdir().unwrap();
         sync_written(&File::open(place.path()).unwrap()).unwrap();
-        let mut mount = std::process::Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", "ro", "none"]).arg(place.path());
-        if !mount.status().is_ok_and(|status| status.success()) {
-            eprintln!("skipped: needs mount(8) and the right to mount");
+        let tmpfs = ["-t", "tmpfs", "-o", "ro", "none"].map(OsStr::new);
+        if !mounts("mount", &[&tmpfs[..], &[place.path().as_os_str()]].concat()) {
             return;
         }
+        let _mounted = Mounted(place.path().to_owned());
         let synced = sync_written(&File::open(place.path()).unwrap());
-        let unmounted = std::process::Command::new("umount").arg(place.path()).status();
-        assert!(unmounted.unwrap().success());
         assert_eq!(synced.unwrap_err().kind(), io::ErrorKind::ReadOnlyFilesystem);
     }
 

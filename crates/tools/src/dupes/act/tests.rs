@@ -917,7 +917,7 @@ fn another_name_or_another_path_of_the_kept_file_is_left_alone() {
 }
 
 /// Runs a program that changes mounts; whether it could.
-fn mounts(program: &str, arguments: &[&OsStr]) -> bool {
+pub(super) fn mounts(program: &str, arguments: &[&OsStr]) -> bool {
     let done = Command::new(program).args(arguments).stderr(Stdio::null()).status();
     let is_done = done.is_ok_and(|status| status.success());
     if !is_done {
@@ -927,7 +927,7 @@ fn mounts(program: &str, arguments: &[&OsStr]) -> bool {
 }
 
 /// Unmounts in the end.
-struct Mounted(PathBuf);
+pub(super) struct Mounted(pub PathBuf);
 
 impl Drop for Mounted {
     fn drop(&mut self) {
