@@ -183,6 +183,12 @@ fn unless_gone(done: io::Result<()>) -> io::Result<()> {
     }
 }
 
+/// Whether two looks found one file: what was opened may have lost its name to another meanwhile.
+fn is_same_file(one: io::Result<Metadata>, other: io::Result<Metadata>) -> bool {
+    let [one, other] = [one, other].map(|found| found.map(|found| (found.dev(), found.ino())).ok());
+    one == other
+}
+
 /// A device, by its name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DeviceName(String);
@@ -250,8 +256,7 @@ impl DeviceName {
             sleep(Duration::from_millis(5));
         }
         // Another device may have got its name meanwhile.
-        let inode = |found: io::Result<Metadata>| found.map(|found| (found.dev(), found.ino())).ok();
-        if inode(directory.metadata()) != inode(fs::metadata(&path)) {
+        if !is_same_file(directory.metadata(), fs::metadata(&path)) {
             return Err(DeviceError::Unknown(self.0.clone()));
         }
         Ok(directory)

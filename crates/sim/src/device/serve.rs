@@ -4,9 +4,9 @@
 //! without waiting for memory. So it is an `IO_FLUSHER` (`PR_SET_IO_FLUSHER`), what it has touched stays in memory (mlockall), and
 //! it leaves the memory group of whoever started it: in a full one it would wait for pages that it is to write.
 
-use std::fs::{self, File, Metadata, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, ErrorKind, Read, Seek, Write, stdin, stdout};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::Command;
 use std::sync::{Arc, mpsc};
@@ -20,7 +20,7 @@ use seekless_sys::LeaseKind;
 
 use super::filesystem::DeviceFiles;
 use super::pace::{Pacer, Recorder};
-use super::{DeviceError, DeviceName, DeviceState, Result, control, failed};
+use super::{DeviceError, DeviceName, DeviceState, Result, control, failed, is_same_file};
 use crate::drive::Drive;
 use crate::faults::Faults;
 use crate::medium::Medium;
@@ -174,8 +174,7 @@ fn open_alone(path: &Path) -> Result<File> {
     }
     seekless_sys::end_lease(&file);
     // Another start, which failed, may have removed it before it was locked.
-    let inode = |found: io::Result<Metadata>| found.map(|found| (found.dev(), found.ino())).ok();
-    if inode(file.metadata()) != inode(fs::symlink_metadata(path)) {
+    if !is_same_file(file.metadata(), fs::symlink_metadata(path)) {
         return Err(unfit("changed while the device started; try again"));
     }
     Ok(file)
