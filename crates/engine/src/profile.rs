@@ -466,7 +466,7 @@ pub(crate) fn time_since(unix_seconds: u64) -> Option<Duration> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::fs::Permissions;
     use std::os::unix::fs::PermissionsExt;
 
@@ -475,7 +475,7 @@ mod tests {
 
     use super::*;
 
-    pub(super) fn head(id: &StorageId) -> ProfileHead {
+    pub(crate) fn head(id: &StorageId) -> ProfileHead {
         ProfileHead {
             version: PROFILE_VERSION,
             seekless: "0.1.0".to_owned(),

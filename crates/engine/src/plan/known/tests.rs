@@ -1,9 +1,10 @@
 use std::path::PathBuf;
 
-use seekless_record::{Curve, CurvePoint, Interval, PROFILE_VERSION, Profile, ProfileHead, Revision, StorageId};
+use seekless_record::{Curve, CurvePoint, Interval, Profile, ProfileHead, StorageId};
 
 use super::super::{BatchPlan, Scan, compare, copy, read, scan, write};
 use super::*;
+use crate::profile::tests::head;
 
 /// A profile with these times for a MiB, in milliseconds; each method takes time in proportion to the size.
 fn profile(curves: &[(&str, Cache, f64)]) -> StorageProfile {
@@ -37,21 +38,8 @@ fn profile(curves: &[(&str, Cache, f64)]) -> StorageProfile {
         }
     });
     let head = ProfileHead {
-        version: PROFILE_VERSION,
-        seekless: String::new(),
-        newest_unix_seconds: 0,
         sittings: 3,
-        revision: Revision {
-            protocol: 1,
-            mechanisms: 1,
-        },
-        storage: StorageId::default(),
-        mount_point: None,
-        mount_options: None,
-        processors: 1,
-        memory_bytes: None,
-        alternating_ns: None,
-        costs: None,
+        ..head(&StorageId::default())
     };
     let curves = curves.collect();
     StorageProfile::new(Profile { head, curves }, PathBuf::new())

@@ -3,11 +3,10 @@
 use std::path::PathBuf;
 
 use proptest::prelude::*;
-use seekless_record::{
-    Interval, PROFILE_VERSION, Profile, ProfileCosts, ProfileHead, Revision, StorageCosts, StorageId,
-};
+use seekless_record::{Interval, Profile, ProfileCosts, ProfileHead, StorageCosts, StorageId};
 
 use super::*;
+use crate::profile::tests::head;
 
 /// A profile with these costs: of calls, of bytes in memory, of bytes at the device, of a flush.
 fn profile([call, byte, device_byte, flush]: [f64; 4]) -> StorageProfile {
@@ -29,25 +28,12 @@ fn profile([call, byte, device_byte, flush]: [f64; 4]) -> StorageProfile {
         scattered_ns: exactly(flush / 10.0),
     };
     let head = ProfileHead {
-        version: PROFILE_VERSION,
-        seekless: String::new(),
-        newest_unix_seconds: 0,
-        sittings: 3,
-        revision: Revision {
-            protocol: 1,
-            mechanisms: 1,
-        },
-        storage: StorageId::default(),
-        mount_point: None,
-        mount_options: None,
-        processors: 1,
-        memory_bytes: None,
-        alternating_ns: None,
         costs: Some(ProfileCosts {
             costs,
             sittings: 2,
             newest_unix_seconds: 0,
         }),
+        ..head(&StorageId::default())
     };
     let curves = Vec::new();
     StorageProfile::new(Profile { head, curves }, PathBuf::new())
