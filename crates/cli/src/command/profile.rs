@@ -21,8 +21,8 @@ use crate::show::{Page, json_text, profile_json, profile_page, shortened, show_p
 /// Show, list, export, import and remove profiles: summaries of the saved runs of a storage.
 ///
 /// A profile is rebuilt from the saved runs whenever `seekless bench` saves a run or `seekless runs remove` removes one. `advise`,
-/// `cmp`, `dupes`, `update`, `cache`, `holes` and the library choose methods from it. `SEEKLESS_PROFILE=FILE` uses another profile. An empty `SEEKLESS_PROFILE` or
-/// `--no-profile` uses none. A storage without a profile of its own uses an imported one from a storage of the same kind, if there is
+/// `cmp`, `dupes`, `update`, `cache`, `holes` and the library choose methods from it. `SEEKLESS_PROFILE=FILE` uses another profile. An
+/// empty `SEEKLESS_PROFILE` or `--no-profile` uses none. A storage without a profile of its own uses an imported one from a storage of the same kind, if there is
 /// one; every answer that rests on it says so.
 #[derive(Debug, Args)]
 #[command(

@@ -120,7 +120,7 @@ const SAMPLING_TIME: Duration = Duration::from_millis(200);
 #[cfg(feature = "profile")]
 impl Costs {
     /// More than [`Self::sampled`] writes.
-    pub const SAMPLED_BYTES: u64 = 5 * 10 * TRIED_BYTES as u64;
+    pub const SAMPLED_BYTES: u64 = (SAMPLES * 10 * TRIED_BYTES) as u64;
 
     /// Measures the costs by which updates are planned, for a profile: by a file on the storage, which is not resident, and in its
     /// directory. That takes some 50 ms, unless the device is slower than a disk.

@@ -54,8 +54,8 @@ pub struct Look {
 
 impl Look {
     /// Examines a file. If the plan for these updates depends on costs, or with `is_predicted`, they are those of the storage's profile,
-    /// or else, and if the updates take little time, are measured in the file's directory. If that fails, because no file can be created there or the disk is full, they are
-    /// assumed.
+    /// or else, and if the updates take little time, are measured in the file's directory. If that fails, because no file can be created
+    /// there or the disk is full, they are assumed.
     ///
     /// # Errors
     /// As for [`Self::assuming`].

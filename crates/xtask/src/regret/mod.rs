@@ -20,7 +20,7 @@ pub struct Arguments {
     /// The directory of saved runs, such as ~/.local/share/seekless/runs
     #[arg(required_unless_present = "simulated")]
     runs: Option<PathBuf>,
-    /// Record the experiment `profile` on a disk without delay, and replay it on all models of disks; SEEKLESS serves the disk (Linux, root)
+    /// Record the experiment `profile` on a disk without delay, which SEEKLESS serves, and replay it on all models (Linux, root)
     #[arg(long, value_name = "SEEKLESS", conflicts_with = "runs")]
     simulated: Option<PathBuf>,
     /// Also use runs of the same sitting; leave out only the contest's size

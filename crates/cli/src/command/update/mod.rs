@@ -28,7 +28,8 @@ use crate::signals::{Caught, on_signal};
 /// Apply many small edits to a file with few writes.
 ///
 /// If a write costs more than the bytes between two updates, both become one write, and the bytes between them are read
-/// first. The cost of a write is that of the storage's profile, or is measured in the directory of the file. If two updates overlap, the later one wins.
+/// first. The cost of a write is that of the storage's profile, or is measured in the directory of the file. If two updates overlap, the
+/// later one wins.
 ///
 /// Updates are lines of JSON, each with an offset and one of hex, base64 and text, or the binary form that
 /// docs/formats.md describes.
