@@ -116,11 +116,14 @@ impl Costs {
 const SAMPLES: usize = 5;
 #[cfg(feature = "profile")]
 const SAMPLING_TIME: Duration = Duration::from_millis(200);
+/// What is written before a flush, as updates do it: enough that the flush takes less of the time than the bytes.
+#[cfg(feature = "profile")]
+const FLUSHED_BYTES: usize = 2 << 20;
 
 #[cfg(feature = "profile")]
 impl Costs {
     /// More than [`Self::sampled`] writes.
-    pub const SAMPLED_BYTES: u64 = (SAMPLES * 10 * TRIED_BYTES) as u64;
+    pub const SAMPLED_BYTES: u64 = (SAMPLES * 11 * TRIED_BYTES + (SAMPLES + 1) * FLUSHED_BYTES) as u64;
 
     /// Measures the costs by which updates are planned, for a profile: by a file on the storage, which is not resident, and in its
     /// directory. That takes some 50 ms, unless the device is slower than a disk.
@@ -129,15 +132,29 @@ impl Costs {
     /// The system's; [`io::ErrorKind::Unsupported`] without direct I/O.
     pub fn sampled(path: &Path) -> io::Result<StorageCosts> {
         let directory = Directory::open(directory_of(path))?;
+        let (written, _) = make_for_a_moment(&directory, THROUGH)?;
+        // Allocates the blocks.
+        write_and_flush(&written)?;
         let (began, mut samples) = (Instant::now(), Vec::new());
         while samples.len() < SAMPLES && (samples.is_empty() || began.elapsed() < SAMPLING_TIME) {
             let files = make_for_a_moment(&directory, THROUGH)?;
             let mut costs = calls(&files.0)?;
             [costs.flush_ns, costs.device_byte_ns] = of_device(&files, &costs)?;
+            let flushed = costs.flushed_byte(write_and_flush(&written)?);
+            if flushed.value > costs.device_byte_ns.value {
+                costs.device_byte_ns = flushed;
+            }
             [costs.scattered_ns, costs.fetch_byte_ns] = device::scattered_of(path)?;
             samples.push(costs.recorded());
         }
         StorageCosts::pooled(samples).ok_or_else(|| io::ErrorKind::TimedOut.into())
+    }
+
+    /// The cost of a byte, if writing [`FLUSHED_BYTES`] and a flush took this many nanoseconds.
+    fn flushed_byte(&self, nanoseconds: f64) -> Fact {
+        let byte = |flush: f64| ((nanoseconds - flush) / FLUSHED_BYTES as f64).max(self.write_byte_ns.value);
+        let flush = self.flush_ns;
+        Fact::between(byte(flush.high), byte(flush.value), byte(flush.low))
     }
 
     fn recorded(&self) -> StorageCosts {
@@ -268,6 +285,16 @@ fn of_device((file, through): &(File, File), costs: &Costs) -> io::Result<[Fact;
     Ok([flush, Fact::between(byte(all.low), byte(all.value), byte(all.high))])
 }
 
+/// Writes [`FLUSHED_BYTES`] through the page cache, and flushes them. Returns the nanoseconds.
+#[cfg(feature = "profile")]
+fn write_and_flush(file: &File) -> io::Result<f64> {
+    let bytes = vec![1; FLUSHED_BYTES];
+    timed(|| {
+        file.write_all_at(&bytes, 0)?;
+        seekless_sys::sync_data(file)
+    })
+}
+
 /// A fact from some times: their bounds, and their (lower) median, because noise only adds to times.
 pub(super) fn spread(mut times: Vec<f64>, of: impl Fn(f64) -> f64) -> Fact {
     times.sort_by(f64::total_cmp);
@@ -336,5 +363,48 @@ mod tests {
         assert_eq!(files.get(), 2);
         let refused = costs_by(DEVICE - 1, false, || Err(io::ErrorKind::StorageFull.into()));
         assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::StorageFull);
+    }
+
+    #[test]
+    #[cfg(feature = "profile")]
+    fn a_byte_before_a_flush_costs_what_is_left_of_the_time_and_at_least_a_byte_of_the_page_cache() {
+        let exactly = |nanoseconds| Fact::between(nanoseconds, nanoseconds, nanoseconds);
+        let costs = Costs {
+            write_byte_ns: exactly(0.25),
+            flush_ns: Fact::between(1e5, 2e5, 4e5),
+            ..Costs::ASSUMED
+        };
+        let flushed = FLUSHED_BYTES as f64;
+        let of = |nanoseconds| {
+            let byte = costs.flushed_byte(nanoseconds);
+            [byte.low, byte.value, byte.high].map(|nanoseconds| nanoseconds * flushed)
+        };
+        let bytes = 2.0 * flushed;
+        let expected = [bytes - 2e5, bytes, bytes + 1e5].map(f64::to_bits);
+        assert_eq!(of(bytes + 2e5).map(f64::to_bits), expected);
+        assert_eq!(of(1e5).map(f64::to_bits), [0.25 * flushed; 3].map(f64::to_bits));
+    }
+
+    #[test]
+    #[cfg(all(feature = "profile", target_os = "linux"))]
+    fn sampling_writes_what_it_says_and_a_byte_of_the_device_costs_as_much_as_one_of_the_page_cache() {
+        use crate::facts::seeks::tests::{are_cold, thread_io};
+
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        std::fs::write(&path, vec![1; 4 << 20]).unwrap();
+        if !are_cold(&[&path]) {
+            return;
+        }
+        let before = thread_io("wchar");
+        let costs = Costs::sampled(&path).unwrap();
+        let written = thread_io("wchar") - before;
+        assert!(
+            (2 * FLUSHED_BYTES as u64..=Costs::SAMPLED_BYTES).contains(&written),
+            "{written} bytes"
+        );
+        let byte = costs.device_byte_ns;
+        assert!(byte.median >= costs.write_byte_ns.median, "{costs:?}");
+        assert!(byte.low <= byte.median && byte.median <= byte.high, "{byte:?}");
     }
 }

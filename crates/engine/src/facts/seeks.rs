@@ -183,8 +183,16 @@ pub(super) mod tests {
     /// What this thread alone has read from devices.
     #[cfg(target_os = "linux")]
     pub fn read_bytes() -> u64 {
+        thread_io("read_bytes")
+    }
+
+    /// A counter of this thread alone.
+    #[cfg(target_os = "linux")]
+    pub fn thread_io(name: &str) -> u64 {
         let counters = std::fs::read_to_string("/proc/thread-self/io").unwrap();
-        let line = counters.lines().find_map(|line| line.strip_prefix("read_bytes: "));
+        let line = counters
+            .lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
         line.unwrap().parse().unwrap()
     }
 
