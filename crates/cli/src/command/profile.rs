@@ -182,19 +182,25 @@ fn is_document(path: &Path) -> bool {
 
 /// The profile of a path's storage, or the one in a file of this form.
 fn found(path: &Path) -> anyhow::Result<StorageProfile> {
+    path.metadata()
+        .with_context(|| format!("{}: cannot stat", path.display()))?;
     let found = if is_document(path) && path.is_file() {
         StorageProfile::read(path)
     } else {
         StorageProfile::of(path)
     };
     found.map_err(|why| {
-        let next = match why {
+        let next = match &why {
             Unfit::Missing => "; `seekless bench` measures it",
             Unfit::Document(_, DocumentError::Older { .. }) => "; `seekless bench` makes it again",
             Unfit::Document(..) => "; remove the file, and `seekless bench` makes it again",
             _ => "",
         };
-        anyhow!("{}: {}{next}", path.display(), shortened(&why.to_string()))
+        let why = why.to_string();
+        let name = format!("{}: ", path.display());
+        // What cannot be read is named by its error.
+        let name = if why.starts_with(&name) { "" } else { &name };
+        anyhow!("{name}{}{next}", shortened(&why))
     })
 }
 
@@ -274,14 +280,11 @@ fn list(json: bool) -> Result<(), Failure> {
             let profile = &found.head;
             let place = profile.mount_point.as_deref();
             let place = place.unwrap_or(if found.is_borrowed() { "imported" } else { "?" });
+            let device = profile.storage.devices.first();
             let text = format!(
-                "{place}: {} on {}, {}",
+                "{place}: {}{}, {}",
                 profile.storage.file_system,
-                profile
-                    .storage
-                    .devices
-                    .first()
-                    .map_or("no device", |device| device.name.as_str()),
+                device.map_or_else(String::new, |device| format!(" on {}", device.name)),
                 plural(profile.sittings.into(), "sitting", "sittings")
             );
             writeln!(

@@ -215,23 +215,31 @@ pub fn show_profile(page: &mut Page<'_>, found: &StorageProfile) -> io::Result<(
     for (name, fact) in profile_facts(found) {
         page.labelled(BOLD, name, 9, &visible(&fact))?;
     }
-    for subject in subjects(found) {
+    let line = |size: &SizeTimes| {
+        let ratio = size.of(&size.method).map_or_else(String::new, times);
+        let from = format!("from {}", bytes(size.bytes));
+        vec![from, time_with_bounds(&size.predicted), ratio]
+    };
+    let subjects = subjects(found);
+    let all = subjects.iter().flat_map(|subject| SizeTimes::changes(&subject.curve));
+    let heads = ["File size", "Time (95 % bounds)", "vs simplest"]
+        .map(str::to_owned)
+        .to_vec();
+    let lines: Vec<Vec<String>> = all.map(line).collect();
+    let widths = widths_of(lines.iter().chain([&heads]));
+    let columns = |cells: &[String]| format!("  {}", aligned(cells, &widths, |column| column != 2));
+    if !subjects.is_empty() {
         writeln!(page)?;
+        page.say(BOLD, &format!("{}Method", columns(&heads)))?;
+    }
+    let mut lines = lines.iter();
+    for (index, subject) in subjects.iter().enumerate() {
+        if index > 0 {
+            writeln!(page)?;
+        }
         page.say(BOLD, &subject.title)?;
-        let changes: Vec<&SizeTimes> = SizeTimes::changes(&subject.curve).collect();
-        let line = |size: &&SizeTimes| {
-            let ratio = size.of(&size.method).map_or_else(String::new, times);
-            [
-                format!("from {}", bytes(size.bytes)),
-                time_with_bounds(&size.predicted),
-                ratio,
-            ]
-            .to_vec()
-        };
-        let lines: Vec<Vec<String>> = changes.iter().map(line).collect();
-        let widths = widths_of(&lines);
-        for (choice, line) in changes.iter().zip(&lines) {
-            let head = format!("  {}", aligned(line, &widths, |column| column != 2));
+        for (choice, line) in SizeTimes::changes(&subject.curve).zip(&mut lines) {
+            let head = columns(line);
             page.indented(PLAIN, &head, columns_of(&head), &choice.method.to_string())?;
         }
     }
@@ -254,7 +262,9 @@ fn profile_facts(found: &StorageProfile) -> Vec<(&'static str, String)> {
         .concat()
         .join(" on ");
     let storage = format!("{storage}; Linux {}", profile.storage.kernel);
-    let measured = format!("{counted}, the newest {age}, {} curves", found.profile().curves.len());
+    let newest = if profile.sittings == 1 { "" } else { "the newest " };
+    let curves = plural(found.profile().curves.len() as u64, "curve", "curves");
+    let measured = format!("{counted}, {newest}{age}, {curves}");
     let mut facts = vec![
         ("Storage", storage),
         ("Measured", measured),

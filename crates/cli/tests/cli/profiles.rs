@@ -142,7 +142,7 @@ fn updates_are_planned_by_the_costs_that_a_run_measured() {
         "{shown}"
     );
     let by_profile = explained();
-    let start = "by 1 sitting on this storage, the newest ";
+    let start = "by 1 sitting on this storage, ";
     assert!(
         by_profile.contains(start) && by_profile.contains(" old: a write costs "),
         "{by_profile}"
@@ -286,12 +286,12 @@ fn a_profile_goes_with_its_runs_and_by_its_name() {
     let newest = format!("\"newest_unix_seconds\":{}", head["newest_unix_seconds"]);
     fs::write(&file, before.replace(&newest, "\"newest_unix_seconds\":9000000000")).unwrap();
     let future = place.run(&["profile"]).succeeded().stdout;
-    assert!(future.contains("the newest dated in the future"), "{future}");
+    assert!(future.contains("1 sitting, dated in the future"), "{future}");
     let advice = place
         .run(&["advise", "read", ".", "--size", "512K", "--warm"])
         .succeeded()
         .stdout;
-    assert!(advice.contains("the newest dated in the future"), "{advice}");
+    assert!(advice.contains("this storage, dated in the future"), "{advice}");
     let removed = place.run(&["profile", "remove", "."]).succeeded().stdout;
     assert!(removed.contains(&file) && !fs::exists(&file).unwrap(), "{removed}");
     bench(&place);

@@ -307,17 +307,17 @@ impl Asked<'_> {
     }
 }
 
-/// What a plan by a profile rests on, in words: so many sittings, the newest of this age.
+/// What a plan by a profile rests on, in words: the number of sittings, and the age of the newest.
 fn basis(profile: &StorageProfile, sittings: u32, age: Option<Duration>) -> String {
-    let sittings = match sittings {
-        1 => "1 sitting".to_owned(),
-        count => format!("{count} sittings"),
+    let (counted, newest) = match sittings {
+        1 => ("1 sitting".to_owned(), ""),
+        count => (format!("{count} sittings"), "the newest "),
     };
     let place = profile.borrowed_from().map_or_else(
         || " on this storage".to_owned(),
         |name| format!(", borrowed from a profile of {name}, not measured here"),
     );
-    format!("by {sittings}{place}, the newest {}", in_words(age))
+    format!("by {counted}{place}, {newest}{}", in_words(age))
 }
 
 /// The costs of a storage by its profile, and what they rest on, in words.

@@ -62,7 +62,7 @@ pub(super) fn find(
     Some(nearest)
 }
 
-/// The kind of a storage's devices in words, from the one that is mounted down to the disks.
+/// The kind of a storage's devices in words, from the one that is mounted down to the disks; none of a file system without devices.
 #[must_use]
 pub fn kind_of(id: &StorageId) -> String {
     let words = id.devices.iter().map(|device| match driver(&device.name) {
@@ -81,11 +81,7 @@ pub fn kind_of(id: &StorageId) -> String {
     let mut words: Vec<&str> = words.collect();
     // Of a partition and its disk, one.
     words.dedup();
-    if words.is_empty() {
-        "no device".to_owned()
-    } else {
-        words.join(" on ")
-    }
+    words.join(" on ")
 }
 
 impl StorageProfile {
@@ -102,8 +98,10 @@ impl StorageProfile {
     pub fn borrowed_from(&self) -> Option<String> {
         let name = self.path.file_stem().filter(|_| self.is_borrowed())?.to_string_lossy();
         let storage = &self.head.storage;
-        let (kind, kernel) = (kind_of(storage), &storage.kernel);
-        Some(format!("{name} ({kind}, {}, kernel {kernel})", storage.file_system))
+        let kind = Some(kind_of(storage)).filter(|kind| !kind.is_empty());
+        let kind = kind.map_or_else(String::new, |kind| format!("{kind}, "));
+        let kernel = &storage.kernel;
+        Some(format!("{name} ({kind}{}, kernel {kernel})", storage.file_system))
     }
 }
 
@@ -177,6 +175,6 @@ mod tests {
         };
         assert_eq!(chain(&["vda1", "vda"]), chain(&["vdb"]));
         assert_eq!(chain(&["dm-0", "nvme0n1p2", "nvme0n1"]), "mapped device on NVMe disk");
-        assert_eq!(chain(&[]), "no device");
+        assert_eq!(chain(&[]), "", "a file system in memory");
     }
 }

@@ -39,7 +39,7 @@ pub enum Obstacle {
     #[error("it measured {0} storage{s}: give as many directories", s = if *.0 == 1 { "" } else { "s" })]
     Storages(usize),
     /// A directory is on another storage.
-    #[error("it measured another storage: {file_system} on {}", device.as_deref().unwrap_or("no device"))]
+    #[error("it measured another storage: {file_system}{}", device.as_ref().map(|device| format!(" on {device}")).unwrap_or_default())]
     Storage {
         /// The file system that it measured.
         file_system: String,
