@@ -30,7 +30,9 @@ use crate::show::{
 /// The answer rests on the profile of the storage, which `seekless bench` makes. Without one, it rests on what the system reports and
 /// on a measurement of at most 100 ms. Apart from that, nothing is read, written or copied.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(
+    override_usage = "seekless advise [OPTIONS] <OPERATION> <PATH>\n       seekless advise [--json] <PATH> --settings",
+    after_help = "\
 Examples:
   seekless advise read big.iso                  # in its present cache state
   seekless advise read . --size 64M --cold      # a file that need not exist
@@ -39,7 +41,8 @@ Examples:
   seekless advise update pages.db --count 5000 --size 8K
   seekless advise scan photos/ --count 20000    # many small files
   seekless advise . --settings                  # what may cost time here
-  seekless advise copy big.iso --json | jq -r .method")]
+  seekless advise copy big.iso --json | jq -r .method"
+)]
 pub struct Arguments {
     /// The operation; omit it with --settings
     #[arg(value_name = "OPERATION", value_parser = SubjectParser)]
