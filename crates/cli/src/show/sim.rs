@@ -6,6 +6,7 @@ use seekless_results::{bytes, rate, seconds, thousands, three_digits, times};
 use seekless_sim::models::{DiskModel, MODELS, Parameter, Publication, PublishedFigure};
 use seekless_sim::replay::Replayed;
 use seekless_sim::trace::TracedRequest;
+use serde_json::{Value, json};
 
 use super::page::{Page, columns_of};
 use super::table::{TableRow, TextTable, aligned, widths_of};
@@ -82,24 +83,83 @@ fn show_publication(page: &mut Page<'_>, model: &'static DiskModel, publication:
     writeln!(page)
 }
 
+/// A unit of parameters: how their names end, its symbol, and a value in words.
+struct ParameterUnit {
+    end: &'static str,
+    symbol: Option<&'static str>,
+    words: fn(u64) -> String,
+}
+
+impl ParameterUnit {
+    const fn new(end: &'static str, symbol: &'static str, words: fn(u64) -> String) -> Self {
+        let symbol = Some(symbol);
+        Self { end, symbol, words }
+    }
+
+    fn of(parameter: &Parameter) -> &'static Self {
+        const UNITS: [ParameterUnit; 6] = [
+            ParameterUnit::new("bytes_per_second", "bytes/s", |value| rate(value as f64)),
+            ParameterUnit::new("_bytes", "bytes", bytes),
+            ParameterUnit::new("_ns", "ns", |value| seconds(value as f64 / 1e9)),
+            ParameterUnit::new("_percent", "%", |value| format!("{value} %")),
+            ParameterUnit::new("_per_minute", "rpm", |value| format!("{} rpm", thousands(value))),
+            ParameterUnit::new("_iops", "IOPS", |value| format!("{} IOPS", thousands(value))),
+        ];
+        const COUNT: ParameterUnit = ParameterUnit {
+            end: "",
+            symbol: None,
+            words: thousands,
+        };
+        let found = UNITS.iter().find(|unit| parameter.name.ends_with(unit.end));
+        found.unwrap_or(&COUNT)
+    }
+}
+
 /// The name of a parameter without its unit, and its value with it.
 fn in_words(parameter: &Parameter) -> (String, String) {
-    type InUnit = fn(u64) -> String;
-    const UNITS: [(&str, InUnit); 7] = [
-        ("bytes_per_second", |value| rate(value as f64)),
-        ("_bytes", bytes),
-        ("_ns", |value| seconds(value as f64 / 1e9)),
-        ("_percent", |value| format!("{value} %")),
-        ("_per_minute", |value| format!("{} rpm", thousands(value))),
-        ("_iops", |value| format!("{} IOPS", thousands(value))),
-        ("", thousands),
-    ];
-    let found = UNITS.iter().find(|(end, _)| parameter.name.ends_with(end));
-    let (end, in_unit) = found.copied().unwrap_or(("", thousands));
-    let name = parameter.name.strip_suffix(end).unwrap_or(&parameter.name);
-    let rate = if end == "bytes_per_second" { "rate" } else { "" };
+    let unit = ParameterUnit::of(parameter);
+    let name = parameter.name.strip_suffix(unit.end).unwrap_or(&parameter.name);
+    let rate = if unit.end == "bytes_per_second" { "rate" } else { "" };
     let words = format!("{name}{rate}").replace('_', " ");
-    (words, in_unit(parameter.value))
+    (words, (unit.words)(parameter.value))
+}
+
+/// Models as JSON: their parameters in the units of their names, and published figures beside simulated ones, in seconds.
+pub fn models_json(models: &[&'static DiskModel]) -> Value {
+    let parameter = |parameter: &Parameter| {
+        json!({
+            "name": parameter.name,
+            "value": parameter.value,
+            "unit": ParameterUnit::of(parameter).symbol,
+            "source": parameter.source,
+        })
+    };
+    let figure = |model: &'static DiskModel, figure: &PublishedFigure| {
+        json!({
+            "program": figure.program,
+            "seconds": figure.seconds,
+            "simulated_seconds": figure.simulated_seconds(model),
+            "not_reproduced": figure.not_reproduced,
+        })
+    };
+    let publication = |model: &'static DiskModel, published: &Publication| {
+        let figures = published.figures.iter().map(|published| figure(model, published));
+        json!({
+            "source": published.source,
+            "machine": published.machine,
+            "figures": figures.collect::<Value>(),
+        })
+    };
+    let model = |model: &&'static DiskModel| {
+        let published = model.published.iter().map(|published| publication(model, published));
+        json!({
+            "name": model.name,
+            "about": model.about,
+            "parameters": model.parameters.iter().map(parameter).collect::<Value>(),
+            "published": published.collect::<Value>(),
+        })
+    };
+    json!({ "models": models.iter().map(model).collect::<Value>() })
 }
 
 /// What a list takes on each of the models, fastest first.

@@ -272,6 +272,7 @@ fn json_keys_are_as_promised() {
         "runs --json",
         "runs table --json",
         "runs compare --anyway --all --json first.json second.json",
+        "sim show --json",
         "storage --json .",
         "update --json --dry-run one --from updates",
         "update --json one --from updates",

@@ -166,6 +166,8 @@ fn json_is_one_document_in_every_command() {
         "update gone --from updates",
         "update ODD --recover",
         "sim list",
+        "sim show",
+        "sim show hdd-2009",
     ] {
         let documents = printed(&place, &format!("{line} --json"));
         assert!(documents.len() <= 1);

@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use serde_json::Value;
+
 use super::place::Place;
 
 /// Alternating reads of two places, recorded on a fast device.
@@ -33,6 +35,19 @@ fn a_model_is_shown_with_sources_and_published_figures_and_says_what_it_does_not
     ] {
         assert!(shown.contains(part), "{part}: {shown}");
     }
+    let json = |words: &[&str]| -> Value { serde_json::from_str(&place.run(words).succeeded().stdout).unwrap() };
+    let one = json(&["sim", "show", "hdd-2009", "--json"])["models"][0].take();
+    let named = |list: &Value, key: &str, name: &str| {
+        let item = list.as_array().unwrap().iter().find(|item| item[key] == name);
+        item.cloned().unwrap()
+    };
+    let rotations = named(&one["parameters"], "name", "rotations_per_minute");
+    assert!(rotations["value"] == 7200 && rotations["unit"] == "rpm", "{rotations}");
+    let block = named(&one["published"][0]["figures"], "program", "block-compare-4k");
+    assert_eq!(block["seconds"], 17.38);
+    assert!(block["simulated_seconds"].as_f64().unwrap() > 10.0 && block["not_reproduced"].is_null());
+    let all = json(&["sim", "show", "--json"]);
+    assert_eq!(all["models"].as_array().unwrap().len(), 13);
     let error = place.run(&["sim", "show", "hdd-1999"]).refused();
     assert!(error.contains("hdd-2009"), "{error}");
 }

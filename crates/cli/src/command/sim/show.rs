@@ -1,7 +1,7 @@
 //! `seekless sim show`: models with their parameters and published figures, and what a list of requests takes on them.
 
 use std::fs::File;
-use std::io::BufReader;
+use std::io::{BufReader, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
@@ -13,7 +13,7 @@ use seekless_sim::trace::{TracedRequest, read_trace};
 
 use crate::command::values::one_of;
 use crate::output::Output;
-use crate::show::{Page, list_models, show_model, show_replays, visible_path};
+use crate::show::{Page, json_text, list_models, models_json, show_model, show_replays, visible_path};
 
 /// Show the models: their parameters, and the published figures that they reproduce.
 ///
@@ -25,6 +25,7 @@ use crate::show::{Page, list_models, show_model, show_replays, visible_path};
 Examples:
   seekless sim show                               # the models
   seekless sim show hdd-2009                      # one of them
+  seekless sim show --json | jq '.models[].parameters'
   seekless sim show --virtual trace               # a trace, on all models
   seekless sim show --virtual trace hdd-nas       # on one model
   seekless sim show --virtual trace hdd-2009 --picture head.svg")]
@@ -44,6 +45,9 @@ pub(super) struct Arguments {
     /// Seed for the first angle of the platter, and everything else random
     #[arg(long, value_name = "N", default_value_t = 0, requires = "trace")]
     seed: u64,
+    /// Print one JSON document
+    #[arg(long, conflicts_with = "trace")]
+    json: bool,
 }
 
 fn seconds(text: &str) -> anyhow::Result<f64> {
@@ -58,6 +62,15 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let mut page = Page::stdout();
     if let Some(path) = &arguments.trace {
         return run_virtual(&mut page, path, arguments);
+    }
+    if arguments.json {
+        let all: Vec<_> = MODELS.iter().collect();
+        let models = if arguments.models.is_empty() {
+            &all
+        } else {
+            &arguments.models
+        };
+        return Ok(write!(page, "{}", json_text(&models_json(models))?)?);
     }
     if arguments.models.is_empty() {
         return Ok(list_models(&mut page)?);
