@@ -19,9 +19,13 @@ use seekless::{Method, Operation};
 use seekless_lab::experiment::Experiment;
 use seekless_lab::store::IMPORTED;
 use seekless_results::Origin;
+#[cfg(all(target_os = "linux", feature = "sim"))]
+use seekless_sim::device::{DeviceName, devices};
 use seekless_tools::dupes::act::rules::RULES;
 
 use super::Cli;
+#[cfg(all(target_os = "linux", feature = "sim"))]
+use super::sim;
 use super::update::names::{SHORT_NAMES, written_out};
 use crate::config;
 
@@ -149,6 +153,7 @@ fn values(name: &str, current: &str, operations: &[Operation]) -> Vec<(String, S
             .split(", ")
             .map(|rule| (until_value(rule), String::new()))
             .collect(),
+        "DISK" => disks(),
         "DIR" | "TREE" => vec![(format!("{PATHS}directories"), String::new())],
         "PATH" | "REF" | "JOURNAL" | "UPDATES" | "FILE" | "FILE1" | "FILE2" => vec![files("")],
         _ => name
@@ -225,6 +230,18 @@ fn methods(current: &str, operations: &[Operation]) -> Vec<(String, String)> {
         .filter(is_new)
         .map(|text| (format!("{before},{text}"), String::new()))
         .collect()
+}
+
+/// The simulated disks, which only root can see.
+fn disks() -> Vec<(String, String)> {
+    #[cfg(all(target_os = "linux", feature = "sim"))]
+    {
+        let about = |name: &DeviceName| name.state().map(|state| sim::place(&state)).unwrap_or_default();
+        let described = |name: DeviceName| (name.as_str().to_owned(), about(&name));
+        devices().unwrap_or_default().into_iter().map(described).collect()
+    }
+    #[cfg(not(all(target_os = "linux", feature = "sim")))]
+    Vec::new()
 }
 
 /// The runs of the store: own runs, the newest first, then imported runs.

@@ -152,6 +152,9 @@ fn every_argument_is_completed_unless_only_its_user_knows_its_values() {
                 None if is_first => words.to_owned(),
                 None => continue,
             };
+            if name == "DISK" {
+                continue; // Whether a simulated disk runs here is not known.
+            }
             let offered = offered(place, &line);
             assert_eq!(offered.is_empty(), FREE.contains(&name), "{line}<{name}>: {offered:?}");
             let is_path = argument.get_value_hint() == ValueHint::AnyPath;

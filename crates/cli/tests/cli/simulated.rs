@@ -164,6 +164,9 @@ fn the_kernel_uses_a_simulated_disk_as_a_disk_and_nothing_of_it_stays() {
     assert!(counters["written_bytes"].as_u64().unwrap() >= 8 << 20, "{counters}");
     assert!(counters["flushes"].as_u64().unwrap() >= 1, "{counters}");
 
+    let offered = place.run(&["suggest", "zsh", "seekless", "sim", "stop", ""]).stdout;
+    let offer = format!("{}\text4 at {}", disk.name, point.display());
+    assert!(offered.lines().any(|line| line.starts_with(&offer)), "{offered}");
     let busy = place.run(&["sim", "stop", &disk.name]);
     assert_eq!(busy.code, Some(2), "{}", busy.stdout);
     assert!(busy.stderr.contains("is in use by"), "{}", busy.stderr);

@@ -21,7 +21,7 @@ Examples:
   sudo seekless sim cut null --lose torn      # the oldest are kept, one in part")]
 pub struct Arguments {
     /// Names of disks, as `seekless sim list` prints them
-    #[arg(value_name = "NAME", required = true)]
+    #[arg(value_name = "DISK", required = true)]
     names: Vec<String>,
     /// What becomes of unflushed writes; by default, as a plan of faults says, or random
     #[arg(long, value_name = "WHAT", value_parser = one_of([

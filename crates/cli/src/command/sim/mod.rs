@@ -65,7 +65,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
 
 /// Where a device is.
 #[cfg(target_os = "linux")]
-fn place(state: &seekless_sim::device::DeviceState) -> String {
+pub(super) fn place(state: &seekless_sim::device::DeviceState) -> String {
     use crate::show::visible_path;
 
     let device = state.block_device.as_deref().map(visible_path).unwrap_or_default();

@@ -13,7 +13,7 @@ Examples:
   sudo seekless sim stop --all")]
 pub struct Arguments {
     /// Names of disks, as `seekless sim list` prints them
-    #[arg(value_name = "NAME", required_unless_present = "all", conflicts_with = "all")]
+    #[arg(value_name = "DISK", required_unless_present = "all", conflicts_with = "all")]
     names: Vec<String>,
     /// Stop all of them
     #[arg(long)]
