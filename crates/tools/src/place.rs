@@ -10,7 +10,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use seekless::facts::{SeekFacts, Seeks};
-use seekless::{StorageFacts, cache, files};
+use seekless::{BlockDevice, StorageFacts, cache, files};
 use seekless_sys::residency;
 
 use crate::handle::path_of;
@@ -119,10 +119,9 @@ fn disks_below(file: &File) -> Vec<String> {
     let Some(device) = facts.and_then(|facts| facts.device) else {
         return Vec::new();
     };
-    match device.disk_names() {
-        names if names.is_empty() => vec![device.name],
-        names => names,
-    }
+    // Simulated disks of one model have one name.
+    let identity = |disk: &BlockDevice| format!("{} {}", disk.name, disk.serial.as_deref().unwrap_or_default());
+    device.disks().into_iter().map(identity).collect()
 }
 
 /// Which of some devices, each with its disks, have to be read one after the other, because they share a disk. One whose disks are not

@@ -269,6 +269,35 @@ fn two_disks_of_one_model_are_apart_and_a_backing_file_keeps_its_bytes() {
 }
 
 #[test]
+fn benches_on_one_model_are_sittings_on_one_storage_and_other_disks_of_it_are_others() {
+    if is_skipped() {
+        return;
+    }
+    let place = Place::new();
+    // No other test measures on it.
+    let model = "ssd-2016";
+    let bench = || {
+        wait_for("no such disk", || !is_there(model));
+        let words = "read --size 1M --rounds 3 --methods read/sync,block=1M --quiet";
+        let words: Vec<&str> = words.split(' ').collect();
+        place.run(&[&["bench", "--on", model], &words[..]].concat()).succeeded()
+    };
+    bench();
+    let disk = SimulatedDisk::start(&place, &[model, "--size", "64M"]);
+    let started = seekless::identity(
+        &disk.mount_point,
+        &seekless::StorageFacts::of(&disk.mount_point).unwrap(),
+    );
+    drop(disk);
+    bench();
+    let runs = place.saved();
+    let ids: Vec<_> = runs.iter().map(|run| run.storages[0].id.clone().unwrap()).collect();
+    assert!(ids[0].uuid.is_some() && ids[0] == ids[1], "{ids:?}");
+    assert!(seekless_results::is_alike(&runs[0], &runs[1]));
+    assert_ne!(ids[0].devices[1].serial, started.devices[1].serial);
+}
+
+#[test]
 fn on_a_disk_with_a_head_duplicates_are_read_in_the_order_of_their_places() {
     if is_skipped() {
         return;

@@ -104,17 +104,20 @@ impl DeviceKind {
 }
 
 impl BlockDevice {
+    /// The disks at the bottom: itself, if it is one.
+    #[must_use]
+    pub fn disks(&self) -> Vec<&Self> {
+        match &self.below[..] {
+            [] => vec![self],
+            below => below.iter().flat_map(Self::disks).collect(),
+        }
+    }
+
     /// The names of the disks at the bottom; empty if it is a disk itself.
     #[must_use]
     pub fn disk_names(&self) -> Vec<String> {
-        let mut names = Vec::new();
-        for device in &self.below {
-            let below = device.disk_names();
-            if below.is_empty() {
-                names.push(device.name.clone());
-            }
-            names.extend(below);
-        }
+        let below = self.below.iter().flat_map(Self::disks);
+        let mut names: Vec<String> = below.map(|disk| disk.name.clone()).collect();
         names.sort();
         names.dedup();
         names
@@ -123,7 +126,7 @@ impl BlockDevice {
 
 /// Begins the name of a simulated disk, `simulated-MODEL`; the same as `seekless_record::SIMULATED`.
 const SIMULATED: &str = "simulated";
-/// The type of the file system in user space that shows a simulated disk as a file; its source is `seekless-sim:MODEL`.
+/// The type of the file system in user space that shows a simulated disk as a file; its source is `seekless-sim:MODEL:SERIAL`.
 const SIMULATED_FILE_SYSTEM: &str = "fuse.seekless-sim";
 
 /// A limit on stacked devices, against cycles.
@@ -266,13 +269,16 @@ impl<'a> Devices<'a> {
 /// The disk that a mount simulates.
 fn simulated(mount: &Mount) -> Option<BlockDevice> {
     let source = mount.source.to_str()?;
-    let model = source
+    let source = source
         .strip_prefix("seekless-sim:")
         .filter(|_| mount.file_system == SIMULATED_FILE_SYSTEM)?;
+    let mut parts = source.splitn(2, ':');
+    let model = parts.next()?;
     Some(BlockDevice {
         name: format!("{SIMULATED}-{model}"),
         kind: DeviceKind::Simulated,
         label: Some(model.to_owned()),
+        serial: parts.next().map(str::to_owned),
         ..BlockDevice::default()
     })
 }

@@ -12,6 +12,7 @@
 mod control;
 mod cut;
 mod filesystem;
+mod identity;
 mod kernel;
 mod pace;
 mod serve;
@@ -61,6 +62,9 @@ pub struct DeviceState {
     pub speed: f64,
     /// The file system on it, as `mount -t` names it, if there is one.
     pub file_system: Option<String>,
+    /// The UUID of that, if it is the same each time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    uuid: Option<String>,
     /// Where that is mounted.
     pub mount_point: Option<PathBuf>,
     /// Whether the mount point was made for it.
@@ -360,7 +364,7 @@ fn private(path: &Path) -> io::Result<File> {
 mod tests {
     use super::*;
 
-    fn state() -> DeviceState {
+    pub(super) fn state() -> DeviceState {
         DeviceState {
             version: VERSION,
             model: "null".to_owned(),
@@ -368,6 +372,7 @@ mod tests {
             seed: 1,
             speed: 1.0,
             file_system: Some("ext4".to_owned()),
+            uuid: None,
             mount_point: Some(PathBuf::from("/mnt")),
             made_mount_point: false,
             backing: None,

@@ -19,6 +19,7 @@ use rustix::mm::MlockAllFlags;
 use seekless_sys::LeaseKind;
 
 use super::filesystem::DeviceFiles;
+use super::identity::serial;
 use super::pace::{Pacer, Recorder};
 use super::{DeviceError, DeviceName, DeviceState, Result, control, failed, is_same_file};
 use crate::drive::Drive;
@@ -58,7 +59,7 @@ pub fn serve(name: &DeviceName, stop: impl Fn() -> Command + Send + 'static) -> 
     let point = name.path("fuse");
     let mut config = Config::default();
     config.mount_options = vec![
-        MountOption::FSName(format!("seekless-sim:{}", state.model)),
+        MountOption::FSName(format!("seekless-sim:{}:{}", state.model, serial(name, &state))),
         MountOption::CUSTOM("subtype=seekless-sim".to_owned()),
         MountOption::NoExec,
     ];

@@ -18,6 +18,7 @@ use seekless_sys::Buffer;
 use super::control::{self, ControlRequest};
 use super::cut::plan_faults;
 use super::filesystem::file_of;
+use super::identity::fixed_uuid;
 use super::kernel::{is_mount_point, mount, set_queue};
 use super::pace::HostTime;
 use super::serve::UNNAMED_IN;
@@ -34,6 +35,8 @@ pub struct DeviceOptions {
     pub size_bytes: u64,
     /// The file system to make on it, if any. If the backing file has bytes, it is mounted and not made.
     pub file_system: Option<&'static FileSystemMaker>,
+    /// Whether a file system that is made has the same UUID each time, unless another device has it now.
+    pub has_fixed_uuid: bool,
     /// Where to mount it: an empty directory, or one to make.
     pub mount_point: Option<PathBuf>,
     /// What is random follows from it.
@@ -59,6 +62,7 @@ impl DeviceOptions {
             model,
             size_bytes,
             file_system: FILE_SYSTEMS.iter().find(|maker| maker.name == file_system),
+            has_fixed_uuid: false,
             mount_point: None,
             seed: 1,
             faults: None,
@@ -78,6 +82,8 @@ pub struct FileSystemMaker {
     program: &'static str,
     /// Nothing is discarded, and nothing is left for the background. Tables and journals need no zeros: a new disk has only them.
     arguments: &'static [&'static str],
+    /// The option that sets a UUID, and what its value begins with.
+    uuid: [&'static str; 2],
 }
 
 /// The file systems that can be made.
@@ -86,16 +92,19 @@ pub const FILE_SYSTEMS: [FileSystemMaker; 3] = [
         name: "ext4",
         program: "mkfs.ext4",
         arguments: &["-q", "-F", "-E", "lazy_itable_init=1,lazy_journal_init=1,nodiscard"],
+        uuid: ["-U", ""],
     },
     FileSystemMaker {
         name: "xfs",
         program: "mkfs.xfs",
         arguments: &["-q", "-f", "-K"],
+        uuid: ["-m", "uuid="],
     },
     FileSystemMaker {
         name: "btrfs",
         program: "mkfs.btrfs",
         arguments: &["-q", "-f", "-K"],
+        uuid: ["-U", ""],
     },
 ];
 
@@ -116,13 +125,14 @@ pub fn start(
 ) -> Result<(DeviceName, DeviceState)> {
     require(options)?;
     let (backing, size_bytes, is_new) = plan_backing(options)?;
-    let state = DeviceState {
+    let mut state = DeviceState {
         version: VERSION,
         model: options.model.name.to_owned(),
         size_bytes,
         seed: options.seed,
         speed: options.speed,
         file_system: options.file_system.map(|maker| maker.name.to_owned()),
+        uuid: None,
         mount_point: options.mount_point.as_deref().map(absolute).transpose()?,
         made_mount_point: false,
         has_new_backing: backing.is_some() && is_new,
@@ -136,6 +146,9 @@ pub fn start(
     }
     .checked()
     .map_err(DeviceError::Server)?;
+    if options.has_fixed_uuid && is_new {
+        state.uuid = fixed_uuid(&state);
+    }
     let (name, alive) = allocate(options.model.name)?;
     let mut starting = Starting {
         name,
@@ -403,10 +416,19 @@ impl Starting<'_> {
 
     fn make_file_system(&self, device: &Path) -> Result<()> {
         let Some(maker) = self.maker else { return Ok(()) };
+        let [option, begin] = maker.uuid;
+        let uuid = self.state.uuid.iter();
+        let uuid: Vec<String> = uuid
+            .flat_map(|uuid| [option.to_owned(), format!("{begin}{uuid}")])
+            .collect();
         let mut output = String::new();
         // mkfs.btrfs looks at all loop devices, and fails if one ends meanwhile.
         for _ in 0..3 {
-            let made = Command::new(maker.program).args(maker.arguments).arg(device).output();
+            let made = Command::new(maker.program)
+                .args(maker.arguments)
+                .args(&uuid)
+                .arg(device)
+                .output();
             let made = made.map_err(failed("run", Path::new(maker.program)))?;
             if made.status.success() {
                 return Ok(());

@@ -43,7 +43,11 @@ mod linux {
     impl SimulatedDisk {
         /// Starts one, unless a signal was caught.
         pub(super) fn start(model: &'static DiskModel, caught: &Caught) -> anyhow::Result<Self> {
-            let options = DeviceOptions::new(model, SIZE_BYTES, "ext4");
+            let options = DeviceOptions {
+                // Runs on one model are sittings on one storage.
+                has_fixed_uuid: true,
+                ..DeviceOptions::new(model, SIZE_BYTES, "ext4")
+            };
             let (name, state) = start(&options, sim::server, &|| caught.signal().is_some())?;
             let mount_point = state.mount_point.unwrap_or_default();
             Ok(Self { name, mount_point })

@@ -92,6 +92,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), crate::command::Failure> 
         model: arguments.model,
         size_bytes: arguments.size,
         file_system: FILE_SYSTEMS.iter().find(|maker| maker.name == arguments.fs),
+        has_fixed_uuid: false,
         mount_point: arguments.at.clone(),
         seed: arguments.seed,
         faults: arguments

@@ -193,9 +193,10 @@ fn a_mount_of_the_simulator_is_a_simulated_disk_and_no_other_mount_is() {
         source: source.into(),
         ..Mount::default()
     };
-    let found = simulated(&mount("fuse.seekless-sim", "seekless-sim:hdd-2009")).unwrap();
+    let found = simulated(&mount("fuse.seekless-sim", "seekless-sim:hdd-2009:1a")).unwrap();
     assert_eq!(chain(&found), "simulated-hdd-2009:simulated hdd-2009");
-    assert_eq!(simulated(&mount("fuse.sshfs", "seekless-sim:hdd-2009")), None);
+    assert_eq!(found.serial.as_deref(), Some("1a"));
+    assert_eq!(simulated(&mount("fuse.sshfs", "seekless-sim:hdd-2009:1a")), None);
     assert_eq!(simulated(&mount("fuse.seekless-sim", "/dev/sda1")), None);
 }
 
