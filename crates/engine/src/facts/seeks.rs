@@ -66,8 +66,11 @@ impl SeekFacts {
             Some(seeks) => {
                 let more = seeks.apart.saturating_sub(seeks.in_a_row);
                 let milliseconds = more.as_secs_f64() * 1e3;
-                (seeks.moves_head())
-                    .then(|| format!("a read elsewhere takes {milliseconds:.0} ms longer than a sequential one"))
+                (seeks.moves_head()).then(|| {
+                    format!(
+                        "measured just now, a read elsewhere takes {milliseconds:.0} ms longer than a sequential one"
+                    )
+                })
             }
             None => (self.claims_rotational == Some(true) && !self.is_virtual)
                 .then(|| "the device reports as rotational, and no file was large enough to measure seeks".to_owned()),

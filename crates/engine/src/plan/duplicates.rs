@@ -72,7 +72,7 @@ pub fn duplicates(
         let most = measured.map(|seeks| seeks.apart.saturating_sub(seeks.in_a_row)).max();
         let why = match most {
             Some(more) => format!(
-                "a read elsewhere takes {:.1} ms longer than a sequential one",
+                "measured just now, a read elsewhere takes {:.1} ms longer than a sequential one",
                 more.as_secs_f64() * 1e3
             ),
             None if devices.is_empty() => "the files are in memory".to_owned(),
