@@ -147,7 +147,13 @@ fn with_resident(scan: &Scan, part: f64, facts: &Facts) -> Plan {
         why: match scan.files.min(threads.into()) {
             0 => "there are no files".to_owned(),
             1 => "there is one file".to_owned(),
-            threads => format!("{threads} threads work on one file each, so their waits for the device overlap"),
+            threads => {
+                let each = match method.options().depth() {
+                    Some(depth) => format!("up to {depth} files each"),
+                    None => "one file each".to_owned(),
+                };
+                format!("{threads} threads work on {each}, so their waits for the device overlap")
+            }
         },
         facts: (scan.resident.map(resident).into_iter())
             .chain(amounts.facts(&facts.costs))
