@@ -38,6 +38,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), crate::command::Failure> 
             Err(error) => errors.push(error.into()),
         }
     }
+    // `null-2` before `null-10`.
+    listed.sort_by_key(|(name, state, _)| (state.model.clone(), name.as_str().len(), name.clone()));
     if arguments.json {
         let objects = listed
             .iter()
@@ -70,7 +72,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), crate::command::Failure> 
 mod device {
     use std::time::{SystemTime, UNIX_EPOCH};
 
-    use seekless_results::{bytes, duration, percent, plural, thousands};
+    use seekless_results::{bytes, duration, percent, plural, seconds, thousands};
     use seekless_sim::device::{DeviceName, DeviceReport, DeviceState};
 
     use super::super::place;
@@ -89,13 +91,14 @@ mod device {
         let counters = &report.counters;
         let busy = counters.busy_ns as f64 / report.drive_ns.max(1) as f64;
         let lateness = &report.lateness;
+        let microseconds = |us: u64| seconds(us as f64 / 1e6);
         let paced = match lateness.answers {
             0 => "no answers yet".to_owned(),
             _ => format!(
-                "late by {} µs (median), {} µs (99 %), {} µs (maximum); {} of answers within 20 µs",
-                lateness.p50_us,
-                lateness.p99_us,
-                lateness.max_us,
+                "late by {} (median), {} (99 %), {} (maximum); {} of answers within 20 µs",
+                microseconds(lateness.p50_us),
+                microseconds(lateness.p99_us),
+                microseconds(lateness.max_us),
                 percent(lateness.within_20_us)
             ),
         };
