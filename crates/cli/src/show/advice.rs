@@ -276,7 +276,7 @@ fn profile_facts(found: &StorageProfile) -> Vec<(&'static str, String)> {
     });
     if let [Some(cold), Some(warm)] = shared {
         let words =
-            format!("with fsync, one write for those up to {cold} or {warm} apart; from there on, a write each");
+            format!("with fsync, those up to {cold} or {warm} apart share a write; those further apart take one each");
         facts.push(("Updates", words));
     }
     facts.extend(found.borrowed_from().map(|name| {

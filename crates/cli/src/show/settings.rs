@@ -154,7 +154,7 @@ pub fn show_settings(page: &mut Page<'_>, settings: &[StorageSetting], directory
             visible(&gain.started)
         );
         page.labelled(BOLD, "Measured", 10, &about)?;
-    } else {
+    } else if settings.iter().any(|setting| setting.name == "read-ahead") {
         let command = format!(
             "seekless bench read-ahead --dir {directory} --budget 1m  (run it as root to compare five windows)"
         );
@@ -221,6 +221,14 @@ mod tests {
         let text = String::from_utf8(anstream::adapter::strip_bytes(&out).into_vec()).unwrap();
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
         assert!(text.contains("seekless bench read-ahead --dir /data"), "{text}");
+        facts.read_ahead_kib = None;
+        let mut out = Vec::new();
+        let settings = storage_settings(&facts, None);
+        show_settings(&mut Page::new(&mut out, Width::of(80)), &settings, "/data").unwrap();
+        assert!(
+            !String::from_utf8(out).unwrap().contains("read-ahead"),
+            "nothing to measure"
+        );
     }
 
     #[test]
