@@ -46,7 +46,7 @@ impl StatFacts {
     /// # Errors
     /// The system's.
     pub fn of(file: impl AsFd) -> rustix::io::Result<Self> {
-        fstat(file).map(|stat| Self::new(&stat))
+        fstat(file).map(|stat| Self::of_stat(&stat))
     }
 
     /// The facts of an entry, which is not opened or followed.
@@ -54,7 +54,7 @@ impl StatFacts {
     /// # Errors
     /// The system's.
     pub fn at(directory: impl AsFd, name: impl rustix::path::Arg) -> rustix::io::Result<Self> {
-        statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).map(|stat| Self::new(&stat))
+        statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).map(|stat| Self::of_stat(&stat))
     }
 
     /// The facts of what an entry leads to: links are followed.
@@ -62,9 +62,11 @@ impl StatFacts {
     /// # Errors
     /// The system's.
     pub fn behind(directory: BorrowedFd<'_>, name: impl rustix::path::Arg) -> rustix::io::Result<Self> {
-        statat(directory, name, AtFlags::empty()).map(|stat| Self::new(&stat))
+        statat(directory, name, AtFlags::empty()).map(|stat| Self::of_stat(&stat))
     }
 
+    /// The same facts, as the system returned them.
+    #[must_use]
     // The fields' types differ between systems.
     #[allow(
         clippy::cast_sign_loss,
@@ -73,7 +75,7 @@ impl StatFacts {
         clippy::unnecessary_cast,
         trivial_numeric_casts
     )]
-    fn new(stat: &Stat) -> Self {
+    pub fn of_stat(stat: &Stat) -> Self {
         let modified = (stat.st_mtime as i64, stat.st_mtime_nsec as u32);
         Self {
             state: FileState {

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use rustix::io::Errno;
-use seekless_sys::{Access, Directory, Opening, descriptor_path, name_file};
+use seekless_sys::{Access, Directory, Opening, name_open_file};
 
 use super::{StatFacts, StepKind, Watch};
 
@@ -91,9 +91,7 @@ impl NameInDirectory {
     /// # Errors
     /// The system's.
     pub fn link(&self, file: &File, called: &OsStr) -> io::Result<()> {
-        let path = descriptor_path(file);
-        let path = path.ok_or_else(|| io::Error::other("this system cannot give a name to an open file"))?;
-        name_file(&path, &self.directory, called)
+        name_open_file(file, &self.directory, called)
     }
 
     /// Removes a file.

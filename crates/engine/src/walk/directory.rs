@@ -28,7 +28,7 @@ pub struct Directory<const TREES: usize, T = ()> {
     name: CString,
     /// The only tree that has it; its handle stands for those of all trees.
     only: Option<usize>,
-    /// How it is opened: a link is followed if the walk follows links.
+    /// How it is opened in the first tree: a link is followed if the walk follows links.
     flags: OFlags,
     limit: Arc<Limit<TREES>>,
     state: Mutex<DirectoryState<TREES>>,
@@ -128,7 +128,9 @@ impl<const TREES: usize> Handles<TREES> {
     fn open(&self, name: &CStr, flags: OFlags, only: Option<usize>, failed: Failures<'_>) -> Option<Arc<Self>> {
         let above = self.borrowed();
         let open = |tree: usize, flags| openat(above[tree], name, flags, Mode::empty());
-        let one = |tree: usize| -> io::Result<OwnedFd> { Ok(without_atime(|more| open(tree, flags | more))?) };
+        // Links that are followed are those of the first tree.
+        let flags = |tree: usize| if tree == 0 { flags } else { flags | OFlags::NOFOLLOW };
+        let one = |tree: usize| -> io::Result<OwnedFd> { Ok(without_atime(|more| open(tree, flags(tree) | more))?) };
         let opened = match only {
             None => in_each("open", failed, one)?,
             Some(tree) => {
@@ -164,7 +166,7 @@ impl<const TREES: usize, T> Directory<TREES, T> {
         Arc::new(Self::new(Some(Arc::clone(self)), name.to_owned(), limit, own))
     }
 
-    /// The same for a symbolic link to a directory.
+    /// The same for a symbolic link to a directory in the first tree.
     pub fn linked_child(self: &Arc<Self>, name: &CStr, own: T) -> Arc<Self> {
         let mut child = self.child(name, own);
         if let Some(child) = Arc::get_mut(&mut child) {

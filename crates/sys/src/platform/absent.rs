@@ -23,7 +23,6 @@ use std::sync::Arc;
 use rustix::fs::{Dir, FileType, OFlags};
 
 use crate::buffer::Buffer;
-use crate::directory::Directory;
 use crate::support::Support;
 use crate::types::{
     Advice, Alignment, Completed, ExtendedAttributes, Extent, IdMaps, LeaseKind, LeaseScope, Memory, ProcessIo,
@@ -171,7 +170,15 @@ unavailable! {
     pub fn shared_mappings() -> SharedMappings;
 
     "unnamed files exist on Linux only":
-    pub fn unnamed_file(&Directory) -> (File, PathBuf);
+    pub fn unnamed_file(impl AsFd) -> (File, PathBuf);
+    pub fn unnamed_file_with(impl AsFd, u32) -> (File, PathBuf);
+
+    "special files are made on Linux only":
+    pub fn make_node(impl AsFd, &CStr, FileType, (u32, u32)) -> ();
+
+    "only Linux has paths to what must not be opened":
+    pub fn replace_extended_attributes_at(BorrowedFd<'_>, &CStr, &ExtendedAttributes) -> ();
+    pub fn set_mode_at(BorrowedFd<'_>, &CStr, u32) -> ();
 
     "extended flags of files are read on Linux only":
     pub fn extended_flags(&File) -> [u32; 4];
@@ -203,6 +210,8 @@ answered! {
     pub fn is_mount_root(impl AsFd) -> bool = false;
     /// Only Linux tells.
     pub fn mount_id(impl AsFd) -> Option<u64> = None;
+    /// Only Linux tells.
+    pub fn unique_mount_id(impl AsFd) -> Option<u64> = None;
     /// Never: there is none to take.
     pub fn holds_lease(&File, LeaseKind) -> bool = false;
     /// Nothing: there is none to end.
@@ -218,7 +227,9 @@ answered! {
     /// Only Linux has leases.
     pub fn keeps_lease(&File) -> bool = false;
     /// Never called: there is no file without a name.
-    pub fn name_file(&Path, &Directory, &OsStr) -> io::Result<()> = Err(io::ErrorKind::Unsupported.into());
+    pub fn name_file(&Path, impl AsFd, &OsStr) -> io::Result<()> = Err(io::ErrorKind::Unsupported.into());
+    /// Never: only Linux can.
+    pub fn name_open_file(&File, impl AsFd, &OsStr) -> io::Result<()> = Err(io::ErrorKind::Unsupported.into());
     /// No: files have capabilities on Linux only.
     pub fn has_capabilities(&File) -> bool = false;
     /// Nothing to copy: flags of inodes are known on Linux only.

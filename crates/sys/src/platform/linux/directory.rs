@@ -2,9 +2,9 @@
 
 use std::ffi::CStr;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-use rustix::fs::{FileType, RawDir};
+use rustix::fs::{CWD, FileType, Mode, OFlags, RawDir, RawMode, XattrFlags};
 use rustix::io::Errno;
 
 use crate::shared::attributes;
@@ -51,4 +51,54 @@ pub fn extended_attributes_at(directory: BorrowedFd<'_>, name: &CStr) -> io::Res
         ),
         other => Ok(Support::Available(other?)),
     }
+}
+
+/// A path to an entry itself, also a symbolic link, which is valid while the handle is open (proc(5)).
+fn place_of(directory: BorrowedFd<'_>, name: &CStr) -> io::Result<(OwnedFd, String)> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let handle = rustix::fs::openat(directory, name, flags, Mode::empty())?;
+    let path = format!("/proc/self/fd/{}", handle.as_raw_fd());
+    Ok((handle, path))
+}
+
+/// Gives an entry that cannot be opened or must not be these extended attributes, and no others: setxattr(2) on its place in
+/// `/proc/self/fd`.
+pub fn replace_extended_attributes_at(
+    directory: BorrowedFd<'_>,
+    name: &CStr,
+    attributes: &ExtendedAttributes,
+) -> io::Result<Support<()>> {
+    let found = extended_attributes_at(directory, name)?.available().unwrap_or_default();
+    if found == *attributes {
+        return Ok(Support::Available(()));
+    }
+    let (_handle, path) = place_of(directory, name)?;
+    for (name, _) in found {
+        if !attributes.iter().any(|(kept, _)| *kept == name) {
+            rustix::fs::removexattr(path.as_str(), name.as_slice())?;
+        }
+    }
+    for (name, value) in attributes {
+        rustix::fs::setxattr(path.as_str(), name.as_slice(), value, XattrFlags::empty())?;
+    }
+    Ok(Support::Available(()))
+}
+
+/// Sets the permissions of an entry that is no symbolic link and must not be opened: chmod(2) on its place in `/proc/self/fd`.
+pub fn set_mode_at(directory: BorrowedFd<'_>, name: &CStr, mode: u32) -> io::Result<Support<()>> {
+    let (_handle, path) = place_of(directory, name)?;
+    rustix::fs::chmodat(
+        CWD,
+        path.as_str(),
+        Mode::from_raw_mode(mode as RawMode),
+        rustix::fs::AtFlags::empty(),
+    )?;
+    Ok(Support::Available(()))
+}
+
+/// Makes a FIFO, a socket or a device with this major and minor number, and mode 0600: mknodat(2).
+pub fn make_node(directory: impl AsFd, name: &CStr, kind: FileType, number: (u32, u32)) -> io::Result<Support<()>> {
+    let device = rustix::fs::makedev(number.0, number.1);
+    rustix::fs::mknodat(directory, name, kind, Mode::RUSR | Mode::WUSR, device)?;
+    Ok(Support::Available(()))
 }

@@ -5,12 +5,12 @@ use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use rustix::fs::{AtFlags, FallocateFlags, IFlags, Mode, OFlags, StatxAttributes, StatxFlags};
 use rustix::io::{Errno, ReadWriteFlags};
 use rustix::ioctl::{Getter, Setter, opcode};
 
-use crate::directory::Directory;
 use crate::support::{ABSENT, Support, attempt};
 use crate::types::{Alignment, Protection};
 
@@ -26,27 +26,34 @@ pub(crate) const DIRECT: OFlags = OFlags::DIRECT;
 
 /// Creates an unnamed file in `directory`, which vanishes when it is closed: open(2) `O_TMPFILE`. Also returns a path
 /// to it, which is valid while it is open (proc(5)).
-pub fn unnamed_file(directory: &Directory) -> io::Result<Support<(File, PathBuf)>> {
+pub fn unnamed_file(directory: impl AsFd) -> io::Result<Support<(File, PathBuf)>> {
+    unnamed_file_with(directory, 0o600)
+}
+
+/// The same with a mode, less the umask. Nobody can open it before it gets a name.
+pub fn unnamed_file_with(directory: impl AsFd, mode: u32) -> io::Result<Support<(File, PathBuf)>> {
+    /// Whether an open file can be reached by a path.
+    static HAS_PATHS: LazyLock<bool> = LazyLock::new(|| Path::new("/proc/self/fd").exists());
     const LACKING: &str = "the file system does not support unnamed files (O_TMPFILE)";
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
     // Kernels and file systems without this flag treat the call as opening a directory.
     let absent = [ABSENT, &[Errno::ISDIR, Errno::INVAL]].concat();
-    let made = attempt(&absent, LACKING, || {
-        rustix::fs::openat(directory, ".", flags, Mode::from_raw_mode(0o600))
+    let opened = attempt(&absent, LACKING, || {
+        rustix::fs::openat(&directory, ".", flags, Mode::from_raw_mode(mode))
     })?;
-    let Support::Available(made) = made else {
+    let Support::Available(opened) = opened else {
         return Ok(Support::Unavailable(LACKING));
     };
-    let path = PathBuf::from(format!("/proc/self/fd/{}", made.as_raw_fd()));
-    Ok(if path.exists() {
-        Support::Available((made.into(), path))
+    let path = PathBuf::from(format!("/proc/self/fd/{}", opened.as_raw_fd()));
+    Ok(if *HAS_PATHS {
+        Support::Available((opened.into(), path))
     } else {
         Support::Unavailable("unnamed files need /proc, which is not mounted")
     })
 }
 
 /// Gives an unnamed file a name, by its path from [`unnamed_file`]: linkat(2). Fails if the name exists.
-pub fn name_file(unnamed: &Path, directory: &Directory, name: &OsStr) -> io::Result<()> {
+pub fn name_file(unnamed: &Path, directory: impl AsFd, name: &OsStr) -> io::Result<()> {
     use rustix::fs::CWD;
     Ok(rustix::fs::linkat(
         CWD,
@@ -55,6 +62,18 @@ pub fn name_file(unnamed: &Path, directory: &Directory, name: &OsStr) -> io::Res
         name,
         AtFlags::SYMLINK_FOLLOW,
     )?)
+}
+
+/// Gives an open file, which may have none, a name: linkat(2) `AT_EMPTY_PATH`, which processes with another's files may not use
+/// before Linux 6.10, or its path in `/proc`. Fails if the name exists.
+pub fn name_open_file(file: &File, directory: impl AsFd, name: &OsStr) -> io::Result<()> {
+    match rustix::fs::linkat(file, c"", &directory, name, AtFlags::EMPTY_PATH) {
+        Err(Errno::NOENT) => match descriptor_path(file) {
+            Some(path) => name_file(&path, directory, name),
+            None => Err(Errno::NOENT.into()),
+        },
+        named => Ok(named?),
+    }
 }
 
 /// The flag that protects the file at `path` from changes, whatever its mode; `None` without one: statx(2).
@@ -115,6 +134,17 @@ pub fn mount_id(directory: impl AsFd) -> Option<u64> {
     let found = rustix::fs::statx(directory, c"", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID).ok()?;
     let is_known = StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::MNT_ID);
     is_known.then_some(found.stx_mnt_id)
+}
+
+/// The number of the mount that shows an open directory, which no other mount ever has until the next boot: statx(2)
+/// `STATX_MNT_ID_UNIQUE`, Linux 6.8.
+#[must_use]
+pub fn unique_mount_id(directory: impl AsFd) -> Option<u64> {
+    const UNIQUE: StatxFlags = StatxFlags::from_bits_retain(0x4000);
+    let found = rustix::fs::statx(directory, c"", AtFlags::EMPTY_PATH, UNIQUE).ok()?;
+    StatxFlags::from_bits_retain(found.stx_mask)
+        .contains(UNIQUE)
+        .then_some(found.stx_mnt_id)
 }
 
 /// Gives a file the flags of another that users may set (chattr(1)), such as `NOCOW`, `NOATIME` and `NODUMP`, its project, and
@@ -370,7 +400,7 @@ mod tests {
     use std::os::unix::fs::FileExt;
 
     use super::*;
-    use crate::directory::open;
+    use crate::directory::{Directory, open};
     use crate::platform::sync;
     use crate::types::{Access, Opening};
 

@@ -17,9 +17,9 @@ use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use rustix::fs::{OFlags, fcntl_setfl};
-use seekless::files::{Exposed, FileId, lock, open_own, read_within};
+use seekless::files::{Exposed, FileId, lock, open_own, read_within, sync_written};
 use seekless::update::{StepKind, Watch};
-use seekless_sys::{self as sys, Access, Support};
+use seekless_sys::{self as sys, Access};
 
 use super::origin::MACHINE_ID;
 use super::place::ExaminedName;
@@ -83,26 +83,6 @@ impl Written {
         }
         Ok(())
     }
-}
-
-/// Syncs the file system of an open file: syncfs(2). On an overlay that syncs the upper layer only, and some systems have no such
-/// call: there, everything is synced.
-pub(super) fn sync_file_system(file: &File) -> io::Result<()> {
-    let is_overlay = || Ok::<_, io::Error>(sys::file_system_of(file)?.type_name == "overlay");
-    if matches!(sys::sync_file_system(file)?, Support::Unavailable(_)) || is_overlay()? {
-        sys::sync(file)?;
-        rustix::fs::sync();
-    }
-    Ok(())
-}
-
-/// The same for one that was written to. If an error of its device made it read-only, syncfs(2) does nothing and succeeds.
-fn sync_written(file: &File) -> io::Result<()> {
-    sync_file_system(file)?;
-    if sys::file_system_of(file)?.read_only {
-        return Err(rustix::io::Errno::ROFS.into());
-    }
-    Ok(())
 }
 
 /// How a journal ends.

@@ -11,12 +11,12 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use seekless::files::FileId;
+use seekless::files::{FileId, sync_file_system};
 use seekless::update::{StepKind, Watch};
 use seekless_sys as sys;
 
 use super::held::HeldKept;
-use super::journal::{self, RunJournal, Written, sync_file_system};
+use super::journal::{self, RunJournal, Written};
 use super::place::Directories;
 use super::prepare::ProvenStep;
 use super::run_record::JournalLine;
