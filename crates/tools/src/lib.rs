@@ -1,11 +1,12 @@
 //! The work of the commands, based on the engine: [`cache`] shows, drops and warms files in the page cache; [`cmp`]
-//! compares two files; [`holes`] shows, makes and fills the holes of files; [`tree`] compares two trees; [`update`]
+//! compares two files; [`cp`] copies trees; [`holes`] shows, makes and fills the holes of files; [`tree`] compares two trees; [`update`]
 //! reads updates of a file.
 //!
 //! Not here: moving bytes (the engine), and printing results (the command).
 
 pub mod cache;
 pub mod cmp;
+pub mod cp;
 pub mod dupes;
 pub mod holes;
 pub mod json;

@@ -5,6 +5,7 @@ mod bench;
 mod cache;
 pub mod cmp;
 mod confirm;
+mod cp;
 mod dupes;
 mod generate;
 mod holes;
@@ -59,6 +60,7 @@ Examples:
   seekless cache show .               # how much of its files is in memory
   seekless cmp one other              # where do two files differ?
   seekless cmp -r photos backup       # what differs in two trees
+  seekless cp photos /backup          # copy a tree and all about it
   seekless dupes photos               # files with equal contents
   seekless holes show disk.img        # the holes of a file
   seekless update numbers.bin         # many small edits with few writes
@@ -83,6 +85,7 @@ enum Command {
     Storage(storage::Arguments),
     Cache(cache::Arguments),
     Cmp(cmp::Arguments),
+    Cp(Box<cp::Arguments>),
     Dupes(Box<dupes::Arguments>),
     Holes(holes::Arguments),
     Update(update::Arguments),
@@ -228,6 +231,7 @@ pub fn run(cli: Cli, configured: anyhow::Result<()>) -> Result<ExitCode, Failure
         Command::Cache(arguments) => cache::run(&arguments)?,
         // The arguments of `cmp` are parsed before clap sees them.
         Command::Cmp(_) => return Err(anyhow::anyhow!("cmp was not called as a command of its own").into()),
+        Command::Cp(arguments) => return cp::run(&arguments),
         Command::Dupes(arguments) => return dupes::run(&arguments),
         Command::Holes(arguments) => holes::run(&arguments)?,
         Command::Update(arguments) => update::run(&arguments)?,

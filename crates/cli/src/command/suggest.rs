@@ -155,7 +155,7 @@ fn values(name: &str, current: &str, operations: &[Operation]) -> Vec<(String, S
             .collect(),
         "DISK" => disks(),
         "DIR" | "TREE" => vec![(format!("{PATHS}directories"), String::new())],
-        "PATH" | "REF" | "JOURNAL" | "UPDATES" | "FILE" | "FILE1" | "FILE2" => vec![files("")],
+        "PATH" | "SOURCE" | "REF" | "JOURNAL" | "UPDATES" | "FILE" | "FILE1" | "FILE2" => vec![files("")],
         _ => name
             .strip_prefix("FILE")
             .map(|suffix| files(&format!(" {suffix}")))

@@ -148,6 +148,7 @@ fn every_argument_is_completed_unless_only_its_user_knows_its_values() {
             let name = names.first().map_or(argument.get_id().as_str(), |name| name.as_str());
             let is_first = command.get_positionals().next() == Some(argument);
             let line = match argument.get_long() {
+                Some(long) if argument.is_require_equals_set() => format!("{words}--{long}="),
                 Some(long) => format!("{words}--{long} "),
                 None if is_first => words.to_owned(),
                 None => continue,

@@ -358,7 +358,7 @@ impl Mount {
         Self::of("overlay", directory, &format!("lowerdir={upper}:{lower},{options}"))
     }
 
-    fn by(program: &str, arguments: &[&OsStr], directory: &Path) -> Option<Self> {
+    pub fn by(program: &str, arguments: &[&OsStr], directory: &Path) -> Option<Self> {
         let mounted = prepared(program, &[arguments, &[directory.as_os_str()]].concat());
         if !mounted {
             println!("skipped: {program} {arguments:?} cannot mount this here");

@@ -1,0 +1,344 @@
+//! Moving the bytes of a file to its copy: blocks are shared where the file system can do that, or the kernel copies them, or they are
+//! read and written. What two file systems can do is found out once, by the first files.
+
+use std::fs::{File, Metadata};
+use std::io;
+use std::ops::ControlFlow;
+use std::ops::Range;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use seekless::files::data_ranges;
+use seekless::method::{Durability, Method};
+use seekless::{Copier, Destination, Job};
+use seekless_sys::{self as sys, Support};
+
+use super::queue::{At, Shared, Worker, lock};
+use super::{CpDurability, CpSummary, When};
+use crate::handle::path_of;
+
+/// What is known of copying from one device to another.
+#[derive(Default)]
+pub(super) struct Data(Mutex<Vec<(u64, u64, Arc<Devices>)>>);
+
+#[derive(Default)]
+struct Devices {
+    sharing: Attempts,
+    in_kernel: Attempts,
+    /// How large files are copied that are in memory, and others.
+    planned: [OnceLock<Option<(Method, String)>>; 2],
+}
+
+/// Attempts at something that some files may refuse, and two file systems always.
+#[derive(Default)]
+struct Attempts {
+    succeeded: AtomicU32,
+    refused: AtomicU32,
+}
+
+/// So many refusals without a success mean that it never works.
+const REFUSALS: u32 = 3;
+
+impl Attempts {
+    fn may_work(&self) -> bool {
+        self.succeeded.load(Ordering::Relaxed) > 0 || self.refused.load(Ordering::Relaxed) < REFUSALS
+    }
+
+    /// Counts an attempt, and returns what it gave.
+    fn count<T>(&self, attempt: Support<T>) -> Option<T> {
+        let (counter, given) = match attempt {
+            Support::Available(given) => (&self.succeeded, Some(given)),
+            Support::Unavailable(_) => (&self.refused, None),
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+        given
+    }
+}
+
+/// How the bytes of a file moved.
+#[derive(Default)]
+pub(super) struct Moved {
+    shares: bool,
+    is_in_kernel: bool,
+    hole_bytes: u64,
+}
+
+impl Moved {
+    pub fn count(&self, done: &mut CpSummary) {
+        done.reflinked += u64::from(self.shares);
+        done.copied_in_kernel += u64::from(self.is_in_kernel);
+        done.hole_bytes += self.hole_bytes;
+    }
+}
+
+/// Copying files from this size on may dirty much memory and evict what others have there.
+const LARGE_BYTES: u64 = CALL_BYTES;
+/// The blocks in which bytes are read, and written.
+pub(super) const BLOCK_BYTES: usize = 256 << 10;
+/// The most that one call copies, so that a signal does not wait long.
+const CALL_BYTES: u64 = 64 << 20;
+/// Runs of zeros from this length on become holes.
+const ZEROS_BYTES: usize = 4 << 10;
+
+impl Data {
+    fn of(&self, from: u64, to: u64) -> Arc<Devices> {
+        let mut known = lock(&self.0);
+        if let Some((.., devices)) = known.iter().find(|(one, other, _)| (*one, *other) == (from, to)) {
+            return Arc::clone(devices);
+        }
+        let devices = Arc::new(Devices::default());
+        known.push((from, to, Arc::clone(&devices)));
+        devices
+    }
+
+    /// Copies the bytes of a file to a new one.
+    pub fn copy(
+        &self,
+        [source, new]: [&File; 2],
+        metadata: &Metadata,
+        device: u64,
+        at: &At<'_>,
+        shared: &Shared<'_>,
+        worker: &mut Worker,
+    ) -> io::Result<Moved> {
+        let options = shared.options;
+        let mut moved = Moved::default();
+        if metadata.len() == 0 {
+            // Files of /proc have bytes that stat(2) does not tell.
+            if metadata.blocks() == 0 {
+                copy_to_end(source, new, &mut worker.buffer)?;
+            }
+            return Ok(moved);
+        }
+        let devices = self.of(metadata.dev(), device);
+        if options.reflink != When::Never && options.sparse == When::Auto {
+            if options.reflink == When::Always || devices.sharing.may_work() {
+                moved.shares = devices.sharing.count(sys::clone_file(source, new)?).is_some();
+            }
+            if moved.shares {
+                shared.watch.progress(metadata.len());
+                return Ok(moved);
+            }
+            if options.reflink == When::Always {
+                return Err(io::Error::other("the file system cannot share its blocks with a copy"));
+            }
+        }
+        let is_cold = is_cold(source)?;
+        let is_dropped = !options.keep_cached && (is_cold || at.was_fetched);
+        let has_holes = metadata.blocks().saturating_mul(512) < metadata.len();
+        let all = 0..metadata.len();
+        let is_large = metadata.len() >= LARGE_BYTES;
+        let mut copy = |range: Range<u64>| {
+            let is_dropped = is_dropped && is_large;
+            // The kernel shares blocks and keeps holes, too, where the file system can do that.
+            let is_plain = options.reflink == When::Never || options.sparse == When::Never;
+            let in_kernel = Some(&devices.in_kernel).filter(|_| !is_plain);
+            copy_range([source, new], range, in_kernel, is_dropped, shared, worker)
+        };
+        match options.sparse {
+            When::Auto if has_holes => {
+                let (mut data_bytes, mut end) = (0, metadata.len());
+                // XFS preallocates blocks past the end of a file that grows, and these would fill the holes.
+                new.set_len(end)?;
+                for range in data_ranges(source, all) {
+                    let range = range?;
+                    data_bytes += range.end - range.start;
+                    let (is_in_kernel, copied_to) = copy(range.clone())?;
+                    moved.is_in_kernel |= is_in_kernel;
+                    if copied_to < range.end {
+                        // Files of /sys are shorter than stat(2) tells.
+                        end = copied_to;
+                        break;
+                    }
+                }
+                moved.hole_bytes = end.saturating_sub(data_bytes);
+                new.set_len(end)?;
+            }
+            When::Auto if is_large && !devices.in_kernel.may_work() => {
+                let planned = devices.planned[usize::from(is_cold)].get_or_init(|| plan(source, at, shared));
+                match planned {
+                    Some((method, why)) => copy_by(*method, why, [source, new], shared, worker)?,
+                    None => moved.is_in_kernel = copy(all)?.0,
+                }
+            }
+            When::Auto | When::Never => moved.is_in_kernel = copy(all)?.0,
+            When::Always => {
+                new.set_len(metadata.len())?;
+                for range in data_ranges(source, all) {
+                    moved.hole_bytes += copy_without_zeros(source, new, range?, shared, &mut worker.buffer)?;
+                }
+            }
+        }
+        if is_dropped {
+            sys::drop_from_cache(source)?;
+        }
+        Ok(moved)
+    }
+}
+
+/// Whether the first byte of a file is not in memory, if the system tells that.
+fn is_cold(file: &File) -> io::Result<bool> {
+    let first = sys::read_at_nowait(file, &mut [0], 0)?;
+    Ok(matches!(first, Support::Available(None)))
+}
+
+pub(super) fn stopped() -> io::Error {
+    io::ErrorKind::Interrupted.into()
+}
+
+/// How large files are copied to the directory of a copy, and why.
+fn plan(source: &File, at: &At<'_>, shared: &Shared<'_>) -> Option<(Method, String)> {
+    let durability = match shared.options.durability {
+        CpDurability::None => Durability::None,
+        _ => Durability::Fsync,
+    };
+    let plan = Copier::plan(path_of(source)?, &at.paths()[1], durability, false).ok()?;
+    let method = plan.method.with(Durability::None).unwrap_or(plan.method);
+    Some((method, plan.why))
+}
+
+/// The system's reason of an error, without the path, which is that of an open file.
+fn reason(error: seekless::Error) -> io::Error {
+    let mut source = std::error::Error::source(&error);
+    while let Some(cause) = source {
+        if let Some(code) = cause.downcast_ref::<io::Error>().and_then(io::Error::raw_os_error) {
+            return io::Error::from_raw_os_error(code);
+        }
+        source = cause.source();
+    }
+    io::Error::other(error)
+}
+
+/// Copies a file by a method of the engine.
+fn copy_by(
+    method: Method,
+    why: &str,
+    [source, new]: [&File; 2],
+    shared: &Shared<'_>,
+    worker: &mut Worker,
+) -> io::Result<()> {
+    let (Some(from), Some(to)) = (path_of(source), path_of(new)) else {
+        return Err(io::ErrorKind::Unsupported.into());
+    };
+    let told = AtomicU64::new(0);
+    let progress = |done: u64, _of: u64| {
+        shared
+            .watch
+            .progress(done - told.swap(done, Ordering::Relaxed).min(done));
+        if shared.stop.is_stopped() {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    };
+    let copied = Job::by(method)
+        .over(Destination::Overwrite)
+        .telling(&progress)
+        .copy(&from, &to);
+    copied.map_err(reason)?;
+    let used = (method.to_string(), why.to_owned());
+    if !worker.done.large.contains(&used) {
+        worker.done.large.push(used);
+    }
+    Ok(())
+}
+
+/// Copies a range, and returns whether the kernel did it, and where the copied ends.
+fn copy_range(
+    [source, new]: [&File; 2],
+    range: Range<u64>,
+    in_kernel: Option<&Attempts>,
+    is_dropped: bool,
+    shared: &Shared<'_>,
+    worker: &mut Worker,
+) -> io::Result<(bool, u64)> {
+    let mut at = range.start;
+    while at < range.end
+        && let Some(in_kernel) = in_kernel.filter(|attempts| attempts.may_work())
+    {
+        if shared.stop.is_stopped() {
+            return Err(stopped());
+        }
+        let length = (range.end - at).min(CALL_BYTES) as usize;
+        match in_kernel.count(sys::copy_file_range(source, at, new, at, length)?) {
+            // It became shorter, or the file system only says that it can.
+            Some(0) | None => break,
+            Some(copied) => {
+                shared.watch.progress(copied as u64);
+                at += copied as u64;
+                if is_dropped {
+                    // What is not written back yet is only begun to be.
+                    sys::drop_from_cache(new)?;
+                    sys::drop_from_cache(source)?;
+                }
+            }
+        }
+    }
+    let is_in_kernel = at > range.start;
+    worker.buffer.resize(BLOCK_BYTES, 0);
+    while at < range.end {
+        if shared.stop.is_stopped() {
+            return Err(stopped());
+        }
+        let length = (range.end - at).min(BLOCK_BYTES as u64) as usize;
+        match source.read_at(&mut worker.buffer[..length], at)? {
+            0 => break,
+            read => {
+                new.write_all_at(&worker.buffer[..read], at)?;
+                shared.watch.progress(read as u64);
+                at += read as u64;
+            }
+        }
+    }
+    Ok((is_in_kernel, at))
+}
+
+/// Copies a range without long runs of zeros, and returns how many bytes these have.
+fn copy_without_zeros(
+    source: &File,
+    new: &File,
+    range: Range<u64>,
+    shared: &Shared<'_>,
+    buffer: &mut Vec<u8>,
+) -> io::Result<u64> {
+    buffer.resize(BLOCK_BYTES, 0);
+    let (mut at, mut zeros) = (range.start, 0);
+    while at < range.end {
+        if shared.stop.is_stopped() {
+            return Err(stopped());
+        }
+        let length = (range.end - at).min(BLOCK_BYTES as u64) as usize;
+        let read = seekless::files::read_full(source, &mut buffer[..length], at)?;
+        if read == 0 {
+            break;
+        }
+        let pieces = buffer[..read].chunks(ZEROS_BYTES);
+        let mut place = at;
+        for piece in pieces {
+            if piece.iter().all(|byte| *byte == 0) {
+                zeros += piece.len() as u64;
+            } else {
+                new.write_all_at(piece, place)?;
+            }
+            place += piece.len() as u64;
+        }
+        at += read as u64;
+    }
+    Ok(zeros)
+}
+
+/// Copies what can be read.
+fn copy_to_end(source: &File, new: &File, buffer: &mut Vec<u8>) -> io::Result<()> {
+    buffer.resize(BLOCK_BYTES, 0);
+    let mut at = 0;
+    loop {
+        match source.read_at(buffer, at)? {
+            0 => return Ok(()),
+            read => {
+                new.write_all_at(&buffer[..read], at)?;
+                at += read as u64;
+            }
+        }
+    }
+}

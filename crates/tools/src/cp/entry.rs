@@ -1,0 +1,180 @@
+//! Copying what is not a regular file, and finding out what an entry is.
+
+use std::ffi::CStr;
+use std::io;
+
+use rustix::fs::{AtFlags, FileType, Timespec, Timestamps, chownat, readlinkat, statat, symlinkat, utimensat};
+use rustix::fs::{Gid, Uid};
+use seekless::walk::StatFacts;
+use seekless_sys::{self as sys, Support};
+
+use super::file::{Failed, Found};
+use super::queue::{At, Shared, Worker};
+use super::{FollowedLinks, OWNER_OF_OTHERS};
+
+impl Shared<'_> {
+    /// Copies an entry that is not a directory; its kind is not known if it was named. Returns false if another thread finishes it.
+    pub fn copy_entry(&self, at: &At<'_>, kind: Option<FileType>, worker: &mut Worker) -> bool {
+        let is_followed = match self.options.followed {
+            FollowedLinks::None => false,
+            FollowedLinks::Named => kind.is_none(),
+            FollowedLinks::All => true,
+        };
+        let kind = match kind {
+            Some(kind) if kind != FileType::Symlink || !is_followed => kind,
+            _ => {
+                let found = if is_followed {
+                    StatFacts::behind(at.handles[0], at.from)
+                } else {
+                    StatFacts::at(at.handles[0], at.from)
+                };
+                match found {
+                    Ok(facts) => facts.kind,
+                    Err(error) => {
+                        self.fail(worker, at.paths()[0].clone(), "stat", &error.into());
+                        return true;
+                    }
+                }
+            }
+        };
+        if self.options.dry_run && kind != FileType::Directory {
+            self.count_only(at, kind, is_followed, worker);
+            return true;
+        }
+        let copied = match kind {
+            FileType::RegularFile => return self.copy_file(at, is_followed, worker),
+            FileType::Directory => {
+                self.enter_linked(at);
+                return false;
+            }
+            FileType::Symlink => self.copy_link(at, worker),
+            FileType::Fifo | FileType::Socket | FileType::CharacterDevice | FileType::BlockDevice => {
+                self.copy_special(at, is_followed, worker)
+            }
+            FileType::Unknown => Err(("copy", io::Error::other("it is of a kind that seekless does not know"))),
+        };
+        match copied {
+            Ok(true) => self.tell_copied(at),
+            Ok(false) => worker.done.kept += 1,
+            Err((action, error)) => self.fail(worker, at.paths()[0].clone(), action, &error),
+        }
+        true
+    }
+
+    /// Counts what would be copied.
+    fn count_only(&self, at: &At<'_>, kind: FileType, is_followed: bool, worker: &mut Worker) {
+        let facts = if is_followed {
+            StatFacts::behind(at.handles[0], at.from)
+        } else {
+            StatFacts::at(at.handles[0], at.from)
+        };
+        match facts {
+            Ok(facts) if facts.is_file() => {
+                worker.done.files += 1;
+                worker.done.bytes += facts.bytes;
+                worker.done.hole_bytes += facts.bytes.saturating_sub(facts.allocated_bytes);
+            }
+            Ok(_) if kind == FileType::Symlink => worker.done.symbolic_links += 1,
+            Ok(_) => worker.done.special += 1,
+            Err(error) => self.fail(worker, at.paths()[0].clone(), "stat", &error.into()),
+        }
+        self.tell_copied(at);
+    }
+
+    fn copy_link(&self, at: &At<'_>, worker: &mut Worker) -> Result<bool, Failed> {
+        let target = readlinkat(at.handles[0], at.from, Vec::new()).map_err(|error| ("read the link", error.into()))?;
+        let make = |name: &CStr| Ok(symlinkat(&target, at.handles[1], name)?);
+        let is_made = self.make(at, false, &make, worker)?;
+        worker.done.symbolic_links += u64::from(is_made);
+        Ok(is_made)
+    }
+
+    fn copy_special(&self, at: &At<'_>, is_followed: bool, worker: &mut Worker) -> Result<bool, Failed> {
+        let facts = StatFacts::of_stat(&stat(at, is_followed)?);
+        let make = |name: &CStr| sys::make_node(at.handles[1], name, facts.kind, facts.number)?.required();
+        let is_made = self.make(at, is_followed, &make, worker)?;
+        worker.done.special += u64::from(is_made);
+        Ok(is_made)
+    }
+
+    /// Makes a copy by `make`, with what its source has. Returns whether it was made.
+    fn make(
+        &self,
+        at: &At<'_>,
+        is_followed: bool,
+        make: &dyn Fn(&CStr) -> io::Result<()>,
+        worker: &mut Worker,
+    ) -> Result<bool, Failed> {
+        let source = stat(at, is_followed)?;
+        let facts = StatFacts::of_stat(&source);
+        if !matches!(
+            self.existing(at, facts.id(), facts.modified_ns)?,
+            Found::Nothing | Found::Replaced(_)
+        ) {
+            return Ok(false);
+        }
+        at.place(make).map_err(|error| ("make a copy", error))?;
+        self.give_at(at, &facts, &source, worker);
+        Ok(true)
+    }
+
+    /// Gives a copy that must not be opened owner, mode, attributes and times.
+    fn give_at(&self, at: &At<'_>, source: &StatFacts, stat: &rustix::fs::Stat, worker: &mut Worker) {
+        let (copy, preserved) = (at.handles[1], self.options.preserved);
+        let (mut not_given, mut mode) = (Vec::new(), source.mode);
+        if preserved.ownership {
+            let (owner, group) = (Uid::from_raw(source.owner), Gid::from_raw(source.group));
+            if let Err(error) = chownat(copy, at.to, Some(owner), Some(group), AtFlags::SYMLINK_NOFOLLOW) {
+                not_given.push((OWNER_OF_OTHERS, error.into()));
+                // Another group does not get the rights of this one.
+                mode &= !0o070 | ((mode & 0o007) << 3);
+            }
+        }
+        if preserved.xattr
+            && let Ok(Support::Available(attributes)) = sys::extended_attributes_at(at.handles[0], at.from)
+            && let Err(error) = sys::replace_extended_attributes_at(copy, at.to, &attributes)
+        {
+            not_given.push(("extended attributes", error));
+        }
+        if preserved.mode
+            && source.kind != FileType::Symlink
+            && let Err(error) = sys::set_mode_at(copy, at.to, mode)
+        {
+            not_given.push(("mode", error));
+        }
+        if preserved.timestamps {
+            let times = times_of(stat);
+            if let Err(error) = utimensat(copy, at.to, &times, AtFlags::SYMLINK_NOFOLLOW) {
+                not_given.push(("times", error.into()));
+            }
+        }
+        self.count_not_given(not_given, || at.paths()[1].clone(), worker);
+    }
+}
+
+fn stat(at: &At<'_>, is_followed: bool) -> Result<rustix::fs::Stat, Failed> {
+    let flags = if is_followed {
+        AtFlags::empty()
+    } else {
+        AtFlags::SYMLINK_NOFOLLOW
+    };
+    statat(at.handles[0], at.from, flags).map_err(|error| ("stat", error.into()))
+}
+
+// The fields' types differ between systems.
+#[allow(
+    clippy::cast_possible_wrap,
+    clippy::cast_lossless,
+    clippy::unnecessary_cast,
+    trivial_numeric_casts
+)]
+pub(super) fn times_of(stat: &rustix::fs::Stat) -> Timestamps {
+    let time = |seconds: i64, nanoseconds: i64| Timespec {
+        tv_sec: seconds,
+        tv_nsec: nanoseconds as _,
+    };
+    Timestamps {
+        last_access: time(stat.st_atime as i64, stat.st_atime_nsec as i64),
+        last_modification: time(stat.st_mtime as i64, stat.st_mtime_nsec as i64),
+    }
+}

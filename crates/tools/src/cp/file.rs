@@ -1,0 +1,449 @@
+//! Copying a regular file: to a file without a name, or with an unguessable one, which gets its name when it is whole.
+
+use std::ffi::{CStr, CString};
+use std::fs::{File, Metadata};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::MetadataExt;
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, openat, renameat, renameat_with, unlinkat};
+use rustix::io::{Errno, retry_on_intr};
+use seekless::files::{FileId, FileState, Own, with_article};
+use seekless::walk::{FOUND_FILE, Listing, NAMED_FILE, StatFacts, is_sure};
+use seekless_sys::{self as sys, Support, without_atime};
+
+use super::data::Moved;
+use super::given::{Origin, UMASK};
+use super::journal::Journal;
+use super::links::{Name, Turn};
+use super::queue::{At, Shared, Worker};
+use super::{CpDurability, Existing, FollowedLinks};
+
+/// A new file in a directory, which is removed unless it gets its name.
+struct NewFile<'a> {
+    directory: BorrowedFd<'a>,
+    file: File,
+    /// Where it is.
+    place: Place,
+}
+
+enum Place {
+    Unnamed,
+    Named(CString),
+    Given,
+}
+
+/// What begins the names of files that are not whole.
+const UNFINISHED: &str = ".seekless-cp-";
+
+/// Removes unfinished files that a killed process left in a directory.
+pub(super) fn remove_unfinished(directory: BorrowedFd<'_>, journal: &Journal) -> io::Result<()> {
+    let mut listing = Listing::default();
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let listed = openat(directory, ".", flags, Mode::empty())?;
+    let is_unfinished = |name: &[u8]| {
+        let digits = name.strip_prefix(UNFINISHED.as_bytes());
+        digits.is_some_and(|digits| digits.len() == 16 && digits.iter().all(u8::is_ascii_hexdigit))
+    };
+    while listing.add_some(listed.as_fd(), is_unfinished)?.is_some() {}
+    for entry in listing.entries() {
+        let name = listing.c_str(entry);
+        // Another copy that is under way holds its files. Links and special files cannot be held, but have such names for a moment only.
+        let opened = (entry.kind == FileType::RegularFile).then(|| openat(directory, name, FOUND_FILE, Mode::empty()));
+        let held = match opened {
+            Some(Ok(file)) => Some(File::from(file)),
+            Some(Err(_)) => continue,
+            None => None,
+        };
+        let is_free = held.is_none_or(|file| file.try_lock().is_ok());
+        if is_free && StatFacts::at(directory, name).is_ok_and(|found| journal.is_since(&found)) {
+            let _ = unlinkat(directory, name, AtFlags::empty());
+        }
+    }
+    Ok(())
+}
+
+/// An unguessable name.
+fn temporary_name() -> CString {
+    CString::new(format!("{UNFINISHED}{:016x}", fastrand::u64(..))).unwrap_or_default()
+}
+
+impl<'a> NewFile<'a> {
+    /// Makes one; without a name, it has this mode, less the umask.
+    fn make(directory: BorrowedFd<'a>, mode: u32) -> io::Result<Self> {
+        if let Support::Available((file, _)) = sys::unnamed_file_with(directory, mode)? {
+            return Ok(Self {
+                directory,
+                file,
+                place: Place::Unnamed,
+            });
+        }
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        loop {
+            let name = temporary_name();
+            match retry_on_intr(|| openat(directory, &name, flags, Mode::RUSR | Mode::WUSR)) {
+                Err(Errno::EXIST) => {}
+                opened => {
+                    let file = File::from(opened?);
+                    // Until it is renamed, because what a killed process left is not locked.
+                    file.try_lock()?;
+                    return Ok(Self {
+                        directory,
+                        file,
+                        place: Place::Named(name),
+                    });
+                }
+            }
+        }
+    }
+
+    /// Gives it a name that is free.
+    fn name(&mut self, name: &CStr) -> io::Result<()> {
+        match &self.place {
+            Place::Unnamed => sys::name_open_file(&self.file, self.directory, as_os(name))?,
+            Place::Named(old) => {
+                let renamed = renameat_with(self.directory, old, self.directory, name, RenameFlags::NOREPLACE);
+                match renamed {
+                    // Not all file systems can refuse; nobody else should give this name here.
+                    Err(Errno::INVAL | Errno::NOSYS) => match StatFacts::at(self.directory, name) {
+                        Err(Errno::NOENT) => renameat(self.directory, old, self.directory, name)?,
+                        _ => return Err(Errno::EXIST.into()),
+                    },
+                    renamed => renamed?,
+                }
+            }
+            Place::Given => {}
+        }
+        self.place = Place::Given;
+        Ok(())
+    }
+
+    /// Gives it the name of a copy.
+    fn publish(&mut self, at: &At<'_>, replaces: bool) -> Result<(), Failed> {
+        match self.name(at.to) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && replaces => {
+                let temporary = temporary_name();
+                self.file.try_lock().map_err(|error| ("lock the copy", error.into()))?;
+                self.name(&temporary).map_err(|error| ("give the copy a name", error))?;
+                self.place = Place::Named(temporary.clone());
+                renameat(at.handles[1], &temporary, at.handles[1], at.to)
+                    .map_err(|error| ("replace the old file with its copy", error.into()))?;
+                self.place = Place::Given;
+                Ok(())
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(("name its copy", collision())),
+            named => named.map_err(|error| ("give the copy its name", error)),
+        }
+    }
+}
+
+impl Drop for NewFile<'_> {
+    fn drop(&mut self) {
+        if let Place::Named(name) = &self.place {
+            let _ = unlinkat(self.directory, name, AtFlags::empty());
+        }
+    }
+}
+
+fn as_os(name: &CStr) -> &std::ffi::OsStr {
+    use std::os::unix::ffi::OsStrExt;
+    std::ffi::OsStr::from_bytes(name.to_bytes())
+}
+
+/// What was tried, and why it failed.
+pub(super) type Failed = (&'static str, io::Error);
+
+impl Shared<'_> {
+    /// Copies a regular file. Returns false if the name waits for another thread.
+    pub fn copy_file(&self, at: &At<'_>, is_followed: bool, worker: &mut Worker) -> bool {
+        let path = || at.paths()[0].clone();
+        let (source, metadata) = match open_source(at, is_followed) {
+            Ok(opened) => opened,
+            Err((action, error)) => {
+                self.fail(worker, path(), action, &error);
+                return true;
+            }
+        };
+        let file = FileId::of(&metadata);
+        let existing = match self.existing(at, file, FileState::of(&metadata).modified_ns) {
+            Ok(Found::Nothing) => None,
+            Ok(Found::Replaced(found)) if !matches!(found.kind, FileType::RegularFile | FileType::Symlink) => {
+                let reason = format!(
+                    "it is {}, which is not replaced; `cat` writes into it",
+                    with_article(found.kind)
+                );
+                self.fail(
+                    worker,
+                    at.paths()[1].clone(),
+                    "copy a file to it",
+                    &io::Error::other(reason),
+                );
+                return true;
+            }
+            Ok(Found::Replaced(found)) => Some(found),
+            Ok(Found::Stays) => {
+                worker.done.kept += 1;
+                return true;
+            }
+            Err((action, error)) => {
+                self.fail(worker, at.paths()[1].clone(), action, &error);
+                return true;
+            }
+        };
+        let may_be_met_again = metadata.nlink() > 1 || self.options.followed == FollowedLinks::All;
+        let is_linked = self.options.preserved.links && may_be_met_again;
+        // Elsewhere two files may have one number.
+        let has_links = is_linked && is_sure(&source);
+        if is_linked && !has_links && metadata.nlink() > 1 {
+            *worker.done.not_preserved.entry("hard links").or_default() += 1;
+        }
+        if has_links {
+            match self.links.turn(file, metadata.nlink(), at) {
+                Turn::Copy => {}
+                Turn::Wait => return false,
+                Turn::Link(first, copy) => {
+                    let is_linked = existing.is_some_and(|found| found.id() == copy);
+                    if is_linked || self.link(&first, copy, at, worker) {
+                        return true;
+                    }
+                    *worker.done.not_preserved.entry("hard links").or_default() += 1;
+                }
+            }
+        }
+        let done = existing.filter(|found| self.is_done(found, &metadata));
+        let copied = match done.filter(|found| self.give_again(at, found, &source, &metadata, worker)) {
+            Some(done) => {
+                worker.done.resumed += 1;
+                self.tell_checksum(at, &source, worker).map(|()| done.id())
+            }
+            None => self.copy_twice(at, &source, metadata, existing.is_some(), worker),
+        };
+        if let Err((action, error)) = &copied {
+            self.fail(worker, path(), action, error);
+        }
+        if has_links {
+            for name in self.links.copied(file, copied.as_ref().ok().copied(), at) {
+                self.copy_waiting(&name, copied.as_ref().ok().map(|copy| (at, *copy)), worker);
+            }
+        }
+        true
+    }
+
+    /// Links a name that waited for a copy, or copies its file if there is no copy.
+    fn copy_waiting(&self, name: &Name, copy: Option<(&At<'_>, FileId)>, worker: &mut Worker) {
+        if let Ok(handles) = name.directory.handles() {
+            let waited = At {
+                directory: &name.directory,
+                handles: handles.borrowed(),
+                from: &name.from,
+                to: &name.to,
+                was_fetched: false,
+            };
+            let first = copy.map(|(at, copy)| (Name::of(at), copy));
+            let is_linked = first.is_some_and(|(first, copy)| self.link(&first, copy, &waited, worker));
+            if !is_linked && !self.copy_file(&waited, false, worker) {
+                return;
+            }
+        }
+        self.finish(&name.directory, 1, worker);
+    }
+
+    /// Copies a file, and once more if it changed meanwhile.
+    fn copy_twice(
+        &self,
+        at: &At<'_>,
+        source: &File,
+        metadata: Metadata,
+        replaces: bool,
+        worker: &mut Worker,
+    ) -> Result<FileId, Failed> {
+        let mut metadata = metadata;
+        let mut attempt = 0;
+        loop {
+            let (mut new, origin, moved) = self.copy_once(at, source, &metadata, worker)?;
+            let after = source.metadata().map_err(|error| ("stat", error))?;
+            attempt += 1;
+            let has_changed = FileState::of(&after) != origin.state;
+            if has_changed && attempt == 1 {
+                metadata = after;
+                continue;
+            }
+            worker.done.changed += u64::from(has_changed);
+            if has_changed {
+                let reason = io::Error::other(
+                    "it changed while it was copied, twice; the copy may have parts of several versions",
+                );
+                self.fail(worker, at.paths()[0].clone(), "copy one version", &reason);
+            }
+            if self.options.durability == CpDurability::Each {
+                sys::sync(&new.file).map_err(|error| ("sync", error))?;
+            }
+            let made = new.file.metadata().map_err(|error| ("stat the copy", error))?;
+            if self.options.preserved.timestamps && FileState::of(&made).modified_ns != origin.state.modified_ns {
+                let coarse = io::Error::other("the file system of the target cannot hold this time");
+                self.count_not_given(vec![("times", coarse)], || at.paths()[1].clone(), worker);
+            }
+            let copy = FileId::of(&made);
+            self.tell_checksum(at, source, worker)?;
+            new.publish(at, replaces)?;
+            moved.count(&mut worker.done);
+            worker.done.files += 1;
+            worker.done.bytes += metadata.len();
+            self.tell_copied(at);
+            return Ok(copy);
+        }
+    }
+
+    fn tell_checksum(&self, at: &At<'_>, source: &File, worker: &mut Worker) -> Result<(), Failed> {
+        if let Some(kind) = self.options.checksum {
+            let checksum = self.checksum(source, kind, worker);
+            let checksum = checksum.map_err(|error| ("read for its checksum", error))?;
+            self.watch.checksum(&checksum, &at.paths()[1]);
+        }
+        Ok(())
+    }
+
+    fn copy_once<'h>(
+        &self,
+        at: &At<'h>,
+        source: &File,
+        metadata: &Metadata,
+        worker: &mut Worker,
+    ) -> Result<(NewFile<'h>, Origin, Moved), Failed> {
+        let origin = Origin::of(source, metadata, self.options).map_err(|error| ("read its attributes", error))?;
+        let made = NewFile::make(at.handles[1], origin.first_mode());
+        let new = made.map_err(|error| ("make a file for the copy", error))?;
+        let all = at.new_files(&new.file).map_err(|error| ("stat the copy", error))?;
+        let moved = self
+            .data
+            .copy([source, &new.file], metadata, all.device, at, self, worker);
+        let moved = moved.map_err(|error| ("copy", error))?;
+        if self.options.verify {
+            self.verify(source, &new.file, worker)?;
+        }
+        let own = Own {
+            owner: all.owner,
+            group: all.group,
+            mode: match new.place {
+                Place::Unnamed => origin.first_mode() & !*UMASK,
+                _ => 0o600,
+            },
+            may_have_extended: all.inherit,
+        };
+        let not_given = origin.give(&new.file, &own, true, self.options);
+        self.count_not_given(not_given, || at.paths()[1].clone(), worker);
+        Ok((new, origin, moved))
+    }
+
+    /// What the target has under a name.
+    pub fn existing(&self, at: &At<'_>, source: FileId, modified_ns: i64) -> Result<Found, Failed> {
+        if at.is_in_new() {
+            return Ok(Found::Nothing);
+        }
+        let found = match StatFacts::at(at.handles[1], at.to) {
+            Err(Errno::NOENT) => return Ok(Found::Nothing),
+            found => found.map_err(|error| ("stat", error.into()))?,
+        };
+        if found.id() == source {
+            return Err(("copy to it", io::Error::other("it is the file to be copied")));
+        }
+        if found.kind == FileType::Directory {
+            return Err(("replace the directory with something else", Errno::ISDIR.into()));
+        }
+        if self
+            .journal
+            .as_ref()
+            .is_some_and(|journal| journal.was_made_since(at.handles[1], at.to, &found))
+        {
+            return Err(("name its copy", collision()));
+        }
+        Ok(match self.options.existing {
+            Existing::Kept => Found::Stays,
+            Existing::ReplacedIfOlder if found.modified_ns >= modified_ns => Found::Stays,
+            _ => Found::Replaced(found),
+        })
+    }
+
+    /// Whether an interrupted copy has copied a file.
+    fn is_done(&self, found: &StatFacts, source: &Metadata) -> bool {
+        self.journal
+            .as_ref()
+            .is_some_and(|journal| journal.is_done(found, source))
+    }
+
+    /// Gives a copy by an interrupted one what it may not have got. Returns false if that cannot be done: then it is copied again.
+    fn give_again(
+        &self,
+        at: &At<'_>,
+        found: &StatFacts,
+        source: &File,
+        metadata: &Metadata,
+        worker: &mut Worker,
+    ) -> bool {
+        let Ok(copy) = openat(at.handles[1], at.to, FOUND_FILE, Mode::empty()) else {
+            return false;
+        };
+        let copy = File::from(copy);
+        let is_it = StatFacts::of(&copy).is_ok_and(|copy| copy.id() == found.id());
+        let Some(origin) = Origin::of(source, metadata, self.options).ok().filter(|_| is_it) else {
+            return false;
+        };
+        let not_given = origin.give(&copy, &Own::of(found), true, self.options);
+        self.count_not_given(not_given, || at.paths()[1].clone(), worker);
+        true
+    }
+
+    /// Tells that something was copied, if that is wanted.
+    pub fn tell_copied(&self, at: &At<'_>) {
+        if self.watch.wants_names() {
+            let [from, to] = at.paths();
+            self.watch.copied(&from, &to);
+        }
+    }
+}
+
+impl At<'_> {
+    /// Places something that `make` makes under the name: the name of the copy, or a temporary one that then replaces what has it.
+    pub fn place(&self, make: &dyn Fn(&CStr) -> io::Result<()>) -> io::Result<()> {
+        match make(self.to) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && !self.is_in_new() => {
+                let temporary = temporary_name();
+                make(&temporary)?;
+                let renamed = renameat(self.handles[1], &temporary, self.handles[1], self.to);
+                // Renaming one name of a file over another does nothing.
+                let _ = unlinkat(self.handles[1], &temporary, AtFlags::empty());
+                Ok(renamed?)
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(collision()),
+            done => done,
+        }
+    }
+}
+
+/// What the target has under the name of a copy.
+pub(super) enum Found {
+    Nothing,
+    /// Something that stays as it is.
+    Stays,
+    Replaced(StatFacts),
+}
+
+fn collision() -> io::Error {
+    io::Error::other(
+        "another file that was copied has this name already, because the target takes the two names for one; or another \
+         process made it",
+    )
+}
+
+/// Opens a file of the source. It may be of another kind by now.
+fn open_source(at: &At<'_>, is_followed: bool) -> Result<(File, Metadata), Failed> {
+    let flags = OFlags::RDONLY | if is_followed { NAMED_FILE } else { FOUND_FILE };
+    let open = |more| retry_on_intr(|| openat(at.handles[0], at.from, flags | more, Mode::empty()));
+    let file = File::from(without_atime(open).map_err(|error| ("open", error.into()))?);
+    let metadata = file.metadata().map_err(|error| ("stat", error))?;
+    if metadata.is_file() {
+        Ok((file, metadata))
+    } else {
+        Err(("copy", io::Error::other("it is no longer a regular file")))
+    }
+}

@@ -1,0 +1,289 @@
+//! What lets an interrupted copy go on: when it began, and until when everything that it made is on the device.
+//!
+//! Files get their names when they are whole, with the size and time of modification of their sources. So whether a file of the
+//! target is done follows from the file and from the journal: it is if it is like its source, which did not change since the copy
+//! began, and was named since then. After a crash, this holds for what was named before the last sync only. All times are those
+//! of the target's file system, because the journal is a file in it.
+
+use std::ffi::{CStr, CString, OsStr};
+use std::fs::{self, File, Metadata};
+use std::io::{self, Read, Write};
+use std::os::fd::BorrowedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::Mutex;
+use std::time::{Duration, Instant, SystemTime};
+
+use rustix::fs::{AtFlags, Mode, OFlags, Timestamps, openat, statat, unlinkat, utimensat};
+use seekless::files::{FileState, sync_written};
+use seekless::walk::StatFacts;
+use seekless_sys::{self as sys, PATH_ONLY, effective_user};
+use serde::{Deserialize, Serialize};
+
+use super::entry::times_of as times_of_stat;
+
+/// The journal of a copy.
+pub(super) struct Journal {
+    file: File,
+    name: CString,
+    /// When the copy began, also if it was interrupted since.
+    began_ns: i64,
+    /// Whether a process began it that was interrupted.
+    is_old: bool,
+    /// When this process went on.
+    went_on_ns: i64,
+    /// Until when what was named is whole.
+    trusted_until_ns: i64,
+    last_sync: Mutex<Instant>,
+    /// The times of the directory that it is in, before and after it was made.
+    directory_times: [Timestamps; 2],
+}
+
+/// A line of it.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+enum Line {
+    /// A process began or went on.
+    Began {
+        began_ns: i64,
+        boot: String,
+        mount: Option<u64>,
+    },
+    /// What was named before this time is on the device.
+    Synced { before_ns: i64 },
+}
+
+/// What begins its name.
+const NAME: &str = ".seekless-cp-journal-";
+/// Longer ones were not written by a copy.
+const BYTES_MAX: u64 = 16 << 20;
+/// While a copy lasts, what it made is synced this often.
+const SYNCED: Duration = Duration::from_secs(30);
+
+/// The name of the journal of copying these sources to a target, whether that exists or not.
+fn name_of(sources: &[impl AsRef<Path>], target: &Path) -> io::Result<CString> {
+    let place = |path: &Path| match (path.parent(), path.file_name()) {
+        (Some(above), Some(name)) if above.as_os_str().is_empty() => Ok(fs::canonicalize(".")?.join(name)),
+        (Some(above), Some(name)) => Ok::<_, io::Error>(fs::canonicalize(above)?.join(name)),
+        _ => fs::canonicalize(path),
+    };
+    let mut digest = blake3::Hasher::new();
+    for path in sources.iter().map(AsRef::as_ref).chain([target]) {
+        let path = place(path)?;
+        digest.update(path.as_os_str().as_bytes()).update(b"\0");
+    }
+    Ok(CString::new(format!("{NAME}{}", &digest.finalize().to_hex()[..16]))?)
+}
+
+impl Journal {
+    /// Whether copying these sources was interrupted after it had made a directory that is called as the target.
+    pub fn is_beside(sources: &[impl AsRef<Path>], target: &Path) -> bool {
+        let above = target.parent().filter(|above| !above.as_os_str().is_empty());
+        let name = name_of(sources, target).map(|name| OsStr::from_bytes(name.to_bytes()).to_owned());
+        let found = name.and_then(|name| above.unwrap_or(Path::new(".")).join(name).symlink_metadata());
+        found.is_ok_and(|found| found.is_file() && found.uid() == effective_user())
+    }
+
+    /// Makes or finds the journal of copying these sources to a target, in the directory that gets the copies. `None` if another process
+    /// is copying the same.
+    pub fn open(directory: BorrowedFd<'_>, sources: &[impl AsRef<Path>], target: &Path) -> io::Result<Option<Self>> {
+        let name = name_of(sources, target)?;
+        let before = times_of(directory)?;
+        let flags =
+            OFlags::RDWR | OFlags::CREATE | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let mut file = File::from(openat(directory, &name, flags, Mode::RUSR | Mode::WUSR)?);
+        let found = StatFacts::of(&file)?;
+        // In a directory that others may write, they could say that a file is whole.
+        if !found.is_file() || found.owner != effective_user() || found.mode & 0o077 != 0 || found.names != 1 {
+            return Err(io::Error::other(
+                "the journal of an interrupted copy there is not this user's alone; remove it",
+            ));
+        }
+        if file.try_lock().is_err() {
+            return Ok(None);
+        }
+        let mut text = String::new();
+        Read::by_ref(&mut file).take(BYTES_MAX).read_to_string(&mut text)?;
+        let here = (
+            fs::read_to_string("/proc/sys/kernel/random/boot_id")
+                .unwrap_or_default()
+                .trim()
+                .to_owned(),
+            sys::unique_mount_id(directory),
+        );
+        let (began, trusted_until_ns) = read(&text, &here);
+        let mut journal = Self {
+            began_ns: began.unwrap_or(found.changed_ns),
+            is_old: began.is_some(),
+            went_on_ns: 0,
+            trusted_until_ns,
+            file,
+            name,
+            last_sync: Mutex::new(Instant::now()),
+            directory_times: [before, times_of(directory)?],
+        };
+        let (boot, mount) = here;
+        journal.write(&Line::Began {
+            began_ns: journal.began_ns,
+            boot,
+            mount,
+        })?;
+        journal.went_on_ns = journal.now()?;
+        Ok(Some(journal))
+    }
+
+    /// Whether it is that of an interrupted copy.
+    pub fn is_old(&self) -> bool {
+        self.is_old
+    }
+
+    /// Whether a file was changed since the copy began.
+    pub fn is_since(&self, found: &StatFacts) -> bool {
+        found.changed_ns >= self.began_ns
+    }
+
+    fn write(&self, line: &Line) -> io::Result<()> {
+        (&self.file).write_all(format!("{}\n", serde_json::to_string(line)?).as_bytes())
+    }
+
+    /// The time of the file system.
+    fn now(&self) -> io::Result<i64> {
+        self.file.set_modified(SystemTime::now())?;
+        Ok(StatFacts::of(&self.file)?.changed_ns)
+    }
+
+    /// Whether a file of the target is the whole copy of a file.
+    pub fn is_done(&self, copy: &StatFacts, source: &Metadata) -> bool {
+        let source = FileState::of(source);
+        let is_alike = copy.is_file() && (copy.bytes, copy.modified_ns) == (source.bytes, source.modified_ns);
+        is_alike
+            && source.changed_ns < self.began_ns
+            && (self.began_ns..self.trusted_until_ns).contains(&copy.changed_ns)
+    }
+
+    /// Whether a file of the target was made since this process began: by this copy, or by another process. Where the file system
+    /// keeps no times of creation, none was.
+    pub fn was_made_since(&self, directory: BorrowedFd<'_>, name: &CStr, found: &StatFacts) -> bool {
+        if found.changed_ns <= self.went_on_ns {
+            return false;
+        }
+        let opened = openat(
+            directory,
+            name,
+            PATH_ONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC,
+            Mode::empty(),
+        );
+        let made = opened
+            .ok()
+            .and_then(|file| File::from(file).metadata().ok()?.created().ok());
+        let made = made.and_then(|made| made.duration_since(SystemTime::UNIX_EPOCH).ok());
+        made.is_some_and(|made| i64::try_from(made.as_nanos()).is_ok_and(|made| made > self.went_on_ns))
+    }
+
+    /// Syncs what was made, if that was not done lately.
+    pub fn checkpoint(&self) -> io::Result<()> {
+        let Ok(mut last) = self.last_sync.try_lock() else {
+            return Ok(());
+        };
+        if last.elapsed() < SYNCED {
+            return Ok(());
+        }
+        let before_ns = self.now()?;
+        sync_written(&self.file)?;
+        self.write(&Line::Synced { before_ns })?;
+        sys::sync_data(&self.file)?;
+        *last = Instant::now();
+        Ok(())
+    }
+
+    /// Removes it. The directory gets back the times that it would have without it.
+    pub fn end(&self, directory: BorrowedFd<'_>) {
+        let [before, made] = &self.directory_times;
+        let now = times_of(directory);
+        // It may have gone with the directory.
+        let _ = unlinkat(directory, &self.name, AtFlags::empty());
+        if let Ok(now) = now {
+            let is_unchanged = now.last_modification == made.last_modification;
+            let _ = utimensat(
+                directory,
+                c".",
+                if is_unchanged { before } else { &now },
+                AtFlags::empty(),
+            );
+        }
+    }
+}
+
+fn times_of(directory: BorrowedFd<'_>) -> io::Result<Timestamps> {
+    Ok(times_of_stat(&statat(directory, c".", AtFlags::empty())?))
+}
+
+/// When an interrupted copy began, and until when what it named is whole, by the text of its journal. What is not understood
+/// counts for nothing.
+fn read(text: &str, here: &(String, Option<u64>)) -> (Option<i64>, i64) {
+    let (mut began, mut until, mut is_here) = (None, i64::MIN, true);
+    for line in text.lines() {
+        match serde_json::from_str(line) {
+            Ok(Line::Began { began_ns, boot, mount }) => {
+                began.get_or_insert(began_ns);
+                is_here &= mount.is_some() && (boot, mount) == *here;
+            }
+            Ok(Line::Synced { before_ns }) => until = before_ns,
+            // A line that a crash cut.
+            Err(_) => is_here = false,
+        }
+    }
+    (began, if is_here && began.is_some() { i64::MAX } else { until })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_named_is_trusted_until_a_crash_and_what_was_synced_beyond_it() {
+        let began = |boot: &str, mount| {
+            let line = Line::Began {
+                began_ns: 10,
+                boot: boot.to_owned(),
+                mount,
+            };
+            serde_json::to_string(&line).unwrap()
+        };
+        let synced = |before_ns| serde_json::to_string(&Line::Synced { before_ns }).unwrap();
+        let here = ("boot".to_owned(), Some(7));
+        let nothing = i64::MIN;
+        for (name, lines, until) in [
+            ("no journal", vec![], nothing),
+            ("killed", vec![began("boot", Some(7))], i64::MAX),
+            (
+                "killed twice",
+                vec![began("boot", Some(7)), began("boot", Some(7))],
+                i64::MAX,
+            ),
+            ("another boot", vec![began("other", Some(7))], nothing),
+            ("mounted again", vec![began("boot", Some(6))], nothing),
+            ("mounts unknown", vec![began("boot", None)], nothing),
+            (
+                "synced, then another boot",
+                vec![began("other", Some(7)), synced(20)],
+                20,
+            ),
+            (
+                "killed here after a crash",
+                vec![began("other", Some(7)), synced(20), began("boot", Some(7))],
+                20,
+            ),
+            (
+                "cut",
+                vec![began("boot", Some(7)), "{\"synced\":{\"before".to_owned()],
+                nothing,
+            ),
+        ] {
+            let (found, trusted) = read(&lines.join("\n"), &here);
+            assert_eq!(trusted, until, "{name}");
+            assert_eq!(found, (!lines.is_empty()).then_some(10), "{name}");
+        }
+    }
+}

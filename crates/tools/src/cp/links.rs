@@ -1,0 +1,149 @@
+//! Files with several names: their copies have several names, too.
+
+use std::collections::HashMap;
+use std::ffi::CString;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use rustix::fs::{AtFlags, linkat};
+use seekless::files::FileId;
+use seekless::walk::StatFacts;
+
+use super::queue::{At, Pair, Shared, Worker, lock};
+
+/// A name in the target.
+#[derive(Clone)]
+pub(super) struct Name {
+    pub directory: Arc<Pair>,
+    pub to: CString,
+    /// What its source is called.
+    pub from: CString,
+}
+
+impl Name {
+    pub fn of(at: &At<'_>) -> Self {
+        Self {
+            directory: Arc::clone(at.directory),
+            to: at.to.to_owned(),
+            from: at.from.to_owned(),
+        }
+    }
+}
+
+/// The copies of files with several names, by their sources.
+#[derive(Default)]
+pub(super) struct Links {
+    copies: Mutex<HashMap<FileId, Link>>,
+    /// Whether files may be met more often than they have names, because sources overlap or links are followed.
+    pub are_met_again: AtomicBool,
+}
+
+struct Link {
+    /// The names of the source that were not met yet.
+    left: u64,
+    /// Whether none was met before.
+    is_first: bool,
+    state: LinkState,
+}
+
+enum LinkState {
+    /// A thread copies it. These names wait for it.
+    Copying(Vec<Name>),
+    /// The first name of the copy, and which file it is.
+    Copied(Name, FileId),
+}
+
+/// What is to be done with a name of a file that has several.
+pub(super) enum Turn {
+    /// Copy the file.
+    Copy,
+    /// Link it to this copy.
+    Link(Name, FileId),
+    /// The thread that copies the file links it.
+    Wait,
+}
+
+impl Links {
+    /// Whose turn it is at a name of a file with `names` of them.
+    pub fn turn(&self, file: FileId, names: u64, at: &At<'_>) -> Turn {
+        let mut links = lock(&self.copies);
+        let link = links.entry(file).or_insert(Link {
+            left: names,
+            is_first: true,
+            state: LinkState::Copied(Name::of(at), file),
+        });
+        let is_first = std::mem::take(&mut link.is_first);
+        link.left = link.left.saturating_sub(1);
+        match &mut link.state {
+            state if is_first => {
+                *state = LinkState::Copying(Vec::new());
+                Turn::Copy
+            }
+            LinkState::Copying(waiting) => {
+                waiting.push(Name::of(at));
+                Turn::Wait
+            }
+            LinkState::Copied(first, copy) => {
+                let turn = Turn::Link(first.clone(), *copy);
+                if link.left == 0 && !self.are_met_again.load(Ordering::Relaxed) {
+                    links.remove(&file);
+                }
+                turn
+            }
+        }
+    }
+
+    /// A file was copied to a name, or could not be. Returns the names that wait.
+    pub fn copied(&self, file: FileId, copy: Option<FileId>, at: &At<'_>) -> Vec<Name> {
+        let mut links = lock(&self.copies);
+        let Some(link) = links.get_mut(&file) else {
+            return Vec::new();
+        };
+        let state = match copy {
+            Some(copy) if link.left > 0 || self.are_met_again.load(Ordering::Relaxed) => {
+                LinkState::Copied(Name::of(at), copy)
+            }
+            // The next name is copied itself.
+            _ => {
+                let Some(Link { state, .. }) = links.remove(&file) else {
+                    return Vec::new();
+                };
+                return state.waiting();
+            }
+        };
+        std::mem::replace(&mut link.state, state).waiting()
+    }
+}
+
+impl LinkState {
+    fn waiting(self) -> Vec<Name> {
+        match self {
+            Self::Copying(waiting) => waiting,
+            Self::Copied(..) => Vec::new(),
+        }
+    }
+}
+
+impl Shared<'_> {
+    /// Gives a copy another name. Returns false if it must be copied again, because the file system has no links for it.
+    pub fn link(&self, first: &Name, copy: FileId, at: &At<'_>, worker: &mut Worker) -> bool {
+        let Ok(handles) = first.directory.handles() else {
+            return false;
+        };
+        let there = handles.borrowed()[1];
+        // Another process may have given the name to another file.
+        if StatFacts::at(there, &first.to).is_ok_and(|found| found.id() == copy) {
+            let make = |name: &std::ffi::CStr| -> io::Result<()> {
+                Ok(linkat(there, &first.to, at.handles[1], name, AtFlags::empty())?)
+            };
+            // It fails where a file system has no links, or no more for this file.
+            if at.place(&make).is_ok() {
+                worker.done.hard_links += 1;
+                self.tell_copied(at);
+                return true;
+            }
+        }
+        false
+    }
+}

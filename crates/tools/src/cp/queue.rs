@@ -1,0 +1,609 @@
+//! The queue of directories and files, and the threads that copy them.
+//!
+//! Directories are a stack, so that the walk goes deep before it goes wide. A long directory is listed in parts, and its rest waits
+//! below the directories that its first part has. So memory depends on the depth of a tree, not on how many entries it has.
+
+use std::collections::VecDeque;
+use std::ffi::{CStr, CString};
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use rustix::fs::{AtFlags, FileType, Mode, RawMode, SeekFrom, fchmod, mkdirat, unlinkat};
+use rustix::io::Errno;
+use seekless::files::{self, FileId};
+use seekless::walk::{Directory, Handles, Listing, StatFacts, is_sure};
+use seekless_sys::{self as sys, effective_user};
+
+use super::data::Data;
+use super::file::remove_unfinished;
+use super::given::Origin;
+use super::journal::Journal;
+use super::links::Links;
+use super::{CpDurability, CpFailure, CpOptions, CpSummary, CpWatch, FollowedLinks};
+use crate::Stop;
+use crate::threads::in_threads;
+
+/// A directory of the source and its copy.
+pub(super) type Pair = Directory<2, Own>;
+
+/// What a copy knows of a directory.
+pub(super) struct Own {
+    /// The path of the root's copy.
+    to: Arc<Path>,
+    /// Its entries that are not finished, and one while it is listed.
+    unfinished: AtomicUsize,
+    /// The source, for its copy to be like it at the end.
+    origin: OnceLock<Origin>,
+    /// Whether the copy was made, so that nothing else has a name in it.
+    is_new: AtomicBool,
+    /// What new files in the copy have.
+    new_files: OnceLock<NewFiles>,
+}
+
+/// What new files in a directory have.
+#[derive(Clone, Copy)]
+pub(super) struct NewFiles {
+    pub device: u64,
+    pub owner: u32,
+    pub group: u32,
+    /// Whether they may inherit an access control list from the directory.
+    pub inherit: bool,
+}
+
+impl Own {
+    /// Of a directory that has named files, or gets them.
+    pub fn of_root(to: &Path) -> Self {
+        Self::new(Arc::from(to))
+    }
+
+    /// Of a named directory.
+    pub fn of_new_root(to: &Path, is_new: bool) -> Self {
+        let own = Self::of_root(to);
+        own.is_new.store(is_new, Ordering::Relaxed);
+        own
+    }
+
+    fn new(to: Arc<Path>) -> Self {
+        Self {
+            to,
+            unfinished: AtomicUsize::new(1),
+            origin: OnceLock::new(),
+            is_new: AtomicBool::new(false),
+            new_files: OnceLock::new(),
+        }
+    }
+}
+
+/// A name in a directory of the source, and what its copy is called.
+#[derive(Clone, Copy)]
+pub(super) struct At<'a> {
+    pub directory: &'a Arc<Pair>,
+    /// The open directories of the source and of the copy.
+    pub handles: [BorrowedFd<'a>; 2],
+    pub from: &'a CStr,
+    pub to: &'a CStr,
+    /// Whether the source was not in memory before this copy fetched it.
+    pub was_fetched: bool,
+}
+
+impl At<'_> {
+    /// The paths of the source and of the copy.
+    pub fn paths(&self) -> [PathBuf; 2] {
+        let below = self.directory.path_below_root(self.to.to_bytes());
+        [
+            self.directory.path_of(self.from.to_bytes()),
+            self.directory.own.to.join(below),
+        ]
+    }
+
+    /// What new files in the copy's directory have; `new` is one.
+    pub fn new_files(&self, new: &File) -> io::Result<NewFiles> {
+        if let Some(known) = self.directory.own.new_files.get() {
+            return Ok(*known);
+        }
+        let found = StatFacts::of(new)?;
+        let has_any = |file: BorrowedFd<'_>| match sys::extended_attributes(file) {
+            Ok(found) => found.available().is_some_and(|found| !found.is_empty()),
+            // The handle of a target that was named stands for its place only.
+            Err(_) => true,
+        };
+        let known = NewFiles {
+            device: found.device,
+            owner: found.owner,
+            group: found.group,
+            inherit: has_any(self.handles[1]) || has_any(new.as_fd()),
+        };
+        Ok(*self.directory.own.new_files.get_or_init(|| known))
+    }
+
+    /// Whether nothing else gave names in the copy's directory.
+    pub fn is_in_new(&self) -> bool {
+        self.directory.own.is_new.load(Ordering::Relaxed)
+    }
+}
+
+/// Entries of a directory that were listed together.
+pub(super) struct Listed {
+    pub directory: Arc<Pair>,
+    pub listing: Listing,
+}
+
+/// Something to do.
+pub(super) enum Job {
+    /// Make the copy of a directory, and list it.
+    Enter(Arc<Pair>),
+    /// List a directory from a position.
+    List(Arc<Pair>, u64),
+    /// Copy a file with a name of its own.
+    Named(Arc<Pair>, CString, CString),
+}
+
+#[derive(Default)]
+struct Queue {
+    jobs: Vec<Job>,
+    files: VecDeque<(Arc<Listed>, Range<usize>)>,
+    at_work: usize,
+    asleep: usize,
+}
+
+/// What all threads share.
+pub(super) struct Shared<'a> {
+    pub options: &'a CpOptions,
+    pub stop: &'a Stop,
+    pub watch: &'a dyn CpWatch,
+    pub links: Links,
+    pub data: Data,
+    /// Why files are fetched in the order of their places; `None` if they are not.
+    pub by_place: OnceLock<Option<String>>,
+    /// Of trees.
+    pub journal: Option<Journal>,
+    /// The copies of named directories: none of them is copied into itself.
+    pub targets: Mutex<Vec<FileId>>,
+    queue: Mutex<Queue>,
+    changed: Condvar,
+}
+
+/// What a thread did.
+#[derive(Default)]
+pub(super) struct Worker {
+    pub done: CpSummary,
+    pub buffer: Vec<u8>,
+}
+
+/// Entries that are listed before those listed are copied.
+const LISTED: usize = 16 << 10;
+/// Files that one thread copies in a row: others would wait for the directory that it changes.
+const BATCH: usize = 512;
+
+impl<'a> Shared<'a> {
+    pub fn new(options: &'a CpOptions, stop: &'a Stop, watch: &'a dyn CpWatch) -> Self {
+        Self {
+            options,
+            stop,
+            watch,
+            links: Links::default(),
+            data: Data::default(),
+            by_place: OnceLock::new(),
+            journal: None,
+            targets: Mutex::default(),
+            queue: Mutex::default(),
+            changed: Condvar::new(),
+        }
+    }
+
+    /// Does what is queued, and all that follows from it.
+    pub fn run(&self, threads: usize) -> CpSummary {
+        let mut all = CpSummary {
+            threads: threads as u64,
+            ..CpSummary::default()
+        };
+        for worker in in_threads(threads, || self.work()) {
+            all.add(&worker.done);
+        }
+        all
+    }
+
+    fn work(&self) -> Worker {
+        let mut worker = Worker::default();
+        while let Some(work) = self.next() {
+            match work {
+                Work::Job(Job::Enter(directory)) => self.enter(&directory, &mut worker),
+                Work::Job(Job::List(directory, from)) => self.list(&directory, from, &mut worker),
+                Work::Job(Job::Named(directory, from, to)) => {
+                    if let Some(handles) = self.handles(&directory, &mut worker) {
+                        let handles = handles.borrowed();
+                        let at = At {
+                            directory: &directory,
+                            handles,
+                            from: &from,
+                            to: &to,
+                            was_fetched: false,
+                        };
+                        self.copy_entry(&at, None, &mut worker);
+                    }
+                }
+                Work::Files(listed, range) => self.copy_files(&listed, range, &mut worker),
+            }
+            let mut queue = self.lock();
+            queue.at_work -= 1;
+            if queue.at_work == 0 && queue.is_empty() {
+                self.changed.notify_all();
+            }
+        }
+        worker
+    }
+
+    fn next(&self) -> Option<Work> {
+        let mut queue = self.lock();
+        loop {
+            if self.stop.is_stopped() {
+                self.changed.notify_all();
+                return None;
+            }
+            let files = queue
+                .files
+                .pop_front()
+                .map(|(listed, range)| Work::Files(listed, range));
+            if let Some(work) = files.or_else(|| queue.jobs.pop().map(Work::Job)) {
+                queue.at_work += 1;
+                return Some(work);
+            }
+            if queue.at_work == 0 {
+                return None;
+            }
+            queue.asleep += 1;
+            queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            queue.asleep -= 1;
+        }
+    }
+
+    /// Queues jobs; the last is done first.
+    pub fn push(&self, jobs: impl IntoIterator<Item = Job>) {
+        self.lock().jobs.extend(jobs);
+        self.changed.notify_one();
+    }
+
+    /// Makes the copy of a directory.
+    fn enter(&self, directory: &Arc<Pair>, worker: &mut Worker) {
+        let Some(parent) = directory.parent().cloned() else {
+            return;
+        };
+        let made = match self.handles(&parent, worker) {
+            None => None,
+            Some(_) if self.options.dry_run => Some(true),
+            Some(handles) => match mkdirat(handles.borrowed()[1], directory.name(), Mode::RWXU) {
+                Ok(()) => Some(true),
+                Err(Errno::EXIST) => Some(false),
+                Err(error) => {
+                    self.fail(
+                        worker,
+                        directory_paths(directory)[1].clone(),
+                        "make the directory",
+                        &error.into(),
+                    );
+                    None
+                }
+            },
+        };
+        let Some(is_new) = made else {
+            parent.release(1);
+            self.finish(&parent, 1, worker);
+            return;
+        };
+        directory.own.is_new.store(is_new, Ordering::Relaxed);
+        let mut failures = Vec::new();
+        if let Some((handles, facts)) = directory.open(&mut |tree, action, error| failures.push((tree, action, error)))
+        {
+            return self.entered(directory, &handles, &facts, worker);
+        }
+        for (tree, action, error) in failures {
+            let action = if tree == 1 && !is_new {
+                "copy a directory to it"
+            } else {
+                action
+            };
+            self.fail(worker, directory_paths(directory)[tree].clone(), action, &error);
+        }
+        if is_new && let Ok(handles) = parent.handles() {
+            let _ = unlinkat(handles.borrowed()[1], directory.name(), AtFlags::REMOVEDIR);
+        }
+        self.finish(&parent, 1, worker);
+    }
+
+    /// Lists a directory that was opened with its copy, unless that would not end.
+    pub fn entered(&self, directory: &Arc<Pair>, handles: &Handles<2>, facts: &[StatFacts; 2], worker: &mut Worker) {
+        let [source, copy] = handles.borrowed();
+        // A link that leads back is told even where inode numbers are not sure: it would have no end.
+        let is =
+            |other: FileId| other == facts[0].id() && (is_sure(source) || self.options.followed == FollowedLinks::All);
+        let above = std::iter::successors(directory.parent(), |above| above.parent());
+        let mut above = above.filter_map(|above| above.own.origin.get());
+        let is_new = directory.own.is_new.load(Ordering::Relaxed);
+        // FAT gives each file the owner of its directory.
+        let owner_above = directory.parent().and_then(|above| above.handles().ok());
+        let owner_above = owner_above.and_then(|above| StatFacts::of(above.borrowed()[1]).ok());
+        let is_ours =
+            facts[1].owner == effective_user() || owner_above.is_none_or(|above| above.owner == facts[1].owner);
+        let is_boundary = self.options.one_file_system
+            && directory.parent().is_some()
+            && above
+                .clone()
+                .next()
+                .is_some_and(|above| above.state.device != facts[0].device);
+        let refused = if facts[0].id() == facts[1].id() && !self.options.dry_run {
+            Some("it is the directory itself")
+        } else if above.any(|above| is(above.state.id())) {
+            Some("it leads back to a directory above it")
+        } else if lock(&self.targets).iter().any(|target| is(*target)) {
+            Some("it is what is being copied to")
+        } else if is_new && !is_ours {
+            Some("another process replaced the new directory")
+        } else {
+            None
+        };
+        if let Some(reason) = refused {
+            let path = directory_paths(directory)[0].clone();
+            self.fail(worker, path, "copy the directory", &io::Error::other(reason));
+            self.leave(directory, worker);
+            return;
+        }
+        match Origin::of_directory(source, self.options) {
+            Ok(origin) => {
+                // What is put into it must not be open to more users than in the source, not even before it is complete.
+                let open = facts[1].mode & !origin.mode() & 0o077;
+                if self.options.preserved.mode && !is_new && open != 0 && !self.options.dry_run {
+                    let mode = Mode::from_raw_mode((facts[1].mode & !open) as RawMode);
+                    if let Err(error) = fchmod(copy, mode) {
+                        let path = directory_paths(directory)[1].clone();
+                        self.fail(worker, path, "close the directory to others", &error.into());
+                    }
+                }
+                drop(directory.own.origin.set(origin));
+            }
+            Err(error) => self.fail(
+                worker,
+                directory_paths(directory)[0].clone(),
+                "read its attributes",
+                &error,
+            ),
+        }
+        worker.done.directories += 1;
+        if directory.parent().is_none() {
+            lock(&self.targets).extend(StatFacts::of(copy).map(|facts| facts.id()));
+        }
+        if self.watch.wants_names() {
+            let [from, to] = directory_paths(directory);
+            self.watch.copied(&from, &to);
+        }
+        let old = self.journal.as_ref().filter(|journal| !is_new && journal.is_old());
+        if let Some(Err(error)) = old.map(|journal| remove_unfinished(copy, journal)) {
+            self.fail(
+                worker,
+                directory_paths(directory)[1].clone(),
+                "remove unfinished files",
+                &error,
+            );
+        }
+        if is_boundary {
+            self.finish(directory, 1, worker);
+        } else {
+            self.push([Job::List(Arc::clone(directory), 0)]);
+        }
+    }
+
+    /// Lists some entries of a directory, and queues them.
+    fn list(&self, directory: &Arc<Pair>, from: u64, worker: &mut Worker) {
+        let Some(handles) = self.handles(directory, worker) else {
+            self.finish(directory, 1, worker);
+            return;
+        };
+        let source = handles.borrowed()[0];
+        let mut listing = Listing::default();
+        let mut list = || -> io::Result<Option<u64>> {
+            // One that was opened again is at its start.
+            if from > 0 && rustix::fs::tell(source) != Ok(from) {
+                rustix::fs::seek(source, SeekFrom::Start(from))?;
+            }
+            loop {
+                match listing.add_some(source, |_| true)? {
+                    Some(_) if listing.entries().len() < LISTED => {}
+                    rest => return Ok(rest),
+                }
+            }
+        };
+        let rest = match list() {
+            // It was removed, and so was all in it.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => {
+                self.fail(worker, directory_paths(directory)[0].clone(), "list", &error);
+                None
+            }
+            Ok(rest) => rest,
+        };
+        listing.sort_by_inode();
+        let entries = listing.entries();
+        directory.own.unfinished.fetch_add(entries.len(), Ordering::Relaxed);
+        let mut jobs: Vec<Job> = rest
+            .map(|rest| Job::List(Arc::clone(directory), rest))
+            .into_iter()
+            .collect();
+        let directories = entries.iter().filter(|entry| entry.kind == FileType::Directory).rev();
+        jobs.extend(directories.map(|entry| {
+            let own = Own::new(Arc::clone(&directory.own.to));
+            Job::Enter(directory.child(listing.c_str(entry), own))
+        }));
+        let children = jobs.len() - usize::from(rest.is_some());
+        let (count, has_files) = (entries.len(), entries.len() > children);
+        let listed = Arc::new(Listed {
+            directory: Arc::clone(directory),
+            listing,
+        });
+        self.look_at_device(&listed);
+        let mut queue = self.lock();
+        queue.jobs.extend(jobs);
+        if has_files {
+            let batches = (0..count).step_by(BATCH);
+            queue
+                .files
+                .extend(batches.map(|start| (Arc::clone(&listed), start..count.min(start + BATCH))));
+        }
+        let more = (queue.jobs.len() + queue.files.len())
+            .saturating_sub(1)
+            .min(queue.asleep);
+        drop(queue);
+        for _ in 0..more {
+            self.changed.notify_one();
+        }
+        if rest.is_none() {
+            self.finish(directory, 1, worker);
+        }
+    }
+
+    /// Copies what is not a directory among entries.
+    fn copy_files(&self, listed: &Listed, range: Range<usize>, worker: &mut Worker) {
+        let entries = listed.listing.entries();
+        let numbers = range.clone().map(|number| (number, &entries[number]));
+        let files = numbers.filter(|(_, entry)| entry.kind != FileType::Directory);
+        let Some(handles) = self.handles(&listed.directory, worker) else {
+            self.finish(&listed.directory, files.count(), worker);
+            return;
+        };
+        let fetched = self.fetch(listed, range);
+        let mut finished = 0;
+        for (number, entry) in files {
+            if self.stop.is_stopped() {
+                return;
+            }
+            let name = listed.listing.c_str(entry);
+            let at = At {
+                directory: &listed.directory,
+                handles: handles.borrowed(),
+                from: name,
+                to: name,
+                was_fetched: fetched.contains(&number),
+            };
+            finished += usize::from(self.copy_entry(&at, Some(entry.kind), worker));
+        }
+        self.finish(&listed.directory, finished, worker);
+        if let Some(Err(error)) = self.journal.as_ref().map(Journal::checkpoint) {
+            let path = directory_paths(&listed.directory)[1].clone();
+            self.fail(worker, path, "sync what was copied so far", &error);
+        }
+    }
+
+    /// Enters a directory that a link leads to.
+    pub fn enter_linked(&self, at: &At<'_>) {
+        let own = Own::new(Arc::clone(&at.directory.own.to));
+        self.push([Job::Enter(at.directory.linked_child(at.from, own))]);
+    }
+
+    /// Counts finished entries of a directory. After the last one, its copy becomes like it.
+    pub fn finish(&self, directory: &Arc<Pair>, entries: usize, worker: &mut Worker) {
+        if entries > 0 && directory.own.unfinished.fetch_sub(entries, Ordering::AcqRel) == entries {
+            self.complete(directory, worker);
+            self.leave(directory, worker);
+        }
+    }
+
+    /// Gives up a directory, which is an entry of the one above.
+    fn leave(&self, directory: &Arc<Pair>, worker: &mut Worker) {
+        let mut left = directory;
+        loop {
+            left.release(1);
+            let Some(parent) = left.parent() else { return };
+            if parent.own.unfinished.fetch_sub(1, Ordering::AcqRel) != 1 {
+                return;
+            }
+            self.complete(parent, worker);
+            left = parent;
+        }
+    }
+
+    /// Gives the copy of a directory its owner, mode, attributes and times.
+    fn complete(&self, directory: &Arc<Pair>, worker: &mut Worker) {
+        let Some(origin) = directory.own.origin.get().filter(|_| !self.options.dry_run) else {
+            return;
+        };
+        let Some(handles) = self.handles(directory, worker) else {
+            return;
+        };
+        let path = || directory_paths(directory)[1].clone();
+        let copy = match handles.borrowed()[1].try_clone_to_owned() {
+            Ok(copy) => File::from(copy),
+            Err(error) => return self.fail(worker, path(), "open it once more", &error),
+        };
+        let own = match StatFacts::of(&copy) {
+            Ok(own) => files::Own::of(&own),
+            Err(error) => return self.fail(worker, path(), "stat", &error.into()),
+        };
+        let is_new = directory.own.is_new.load(Ordering::Relaxed);
+        let not_given = origin.give(&copy, &own, is_new, self.options);
+        self.count_not_given(not_given, path, worker);
+        if self.options.durability == CpDurability::Each
+            && let Err(error) = sys::sync(&copy)
+        {
+            self.fail(worker, path(), "sync the directory", &error);
+        }
+    }
+
+    /// The open directories, or a failure.
+    fn handles(&self, directory: &Arc<Pair>, worker: &mut Worker) -> Option<Arc<Handles<2>>> {
+        let opened = directory.handles();
+        let failed = |(tree, error): (usize, io::Error)| {
+            self.fail(
+                worker,
+                directory_paths(directory)[tree].clone(),
+                "open the directory again",
+                &error,
+            );
+        };
+        opened.map_err(failed).ok()
+    }
+
+    /// Reports a failure.
+    pub fn fail(&self, worker: &mut Worker, path: PathBuf, action: &'static str, error: &io::Error) {
+        worker.done.failures += 1;
+        let is_full = error.kind() == io::ErrorKind::StorageFull || error.kind() == io::ErrorKind::QuotaExceeded;
+        let reason = error.to_string();
+        self.watch.failed(&CpFailure { path, action, reason });
+        if is_full {
+            // Nothing else would fit; what is there stays.
+            self.stop.stop();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        lock(&self.queue)
+    }
+}
+
+enum Work {
+    Job(Job),
+    Files(Arc<Listed>, Range<usize>),
+}
+
+impl Queue {
+    fn is_empty(&self) -> bool {
+        self.jobs.is_empty() && self.files.is_empty()
+    }
+}
+
+/// The paths of a directory and of its copy.
+pub(super) fn directory_paths(directory: &Arc<Pair>) -> [PathBuf; 2] {
+    let below = directory.path_below_root(b"");
+    let to = if below.as_os_str().is_empty() {
+        directory.own.to.to_path_buf()
+    } else {
+        directory.own.to.join(below)
+    };
+    [directory.path_of(b""), to]
+}
+
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

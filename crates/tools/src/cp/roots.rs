@@ -1,0 +1,312 @@
+//! The named sources and the target: which name of which directory each copy gets.
+
+use std::collections::HashSet;
+use std::ffi::{CString, OsStr};
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use rustix::fs::{Mode, OFlags, mkdirat, openat};
+use rustix::io::Errno;
+use seekless::facts::ProcessFacts;
+use seekless::files::{FileId, sync_written};
+use seekless::plan;
+use seekless::walk::{Limit, StatFacts, open_root};
+use seekless_sys::{self as sys, PATH_ONLY};
+
+use super::file::Failed;
+use super::journal::Journal;
+use super::queue::{Job, Own, Pair, Shared, Worker};
+use super::{CpDurability, CpError, CpOptions, CpSummary, CpWatch, FollowedLinks, TargetMeaning};
+use crate::Stop;
+
+/// Copies sources, which may be trees, to a target: a directory that gets them, or what the copy is called.
+///
+/// # Errors
+/// If the target cannot be opened, or is no directory where it must be one. Other failures are reported and counted, and the rest is
+/// copied.
+pub fn copy_trees(
+    sources: &[impl AsRef<Path>],
+    target: &Path,
+    options: &CpOptions,
+    stop: &Stop,
+    watch: &dyn CpWatch,
+) -> Result<CpSummary, CpError> {
+    // Before it was interrupted, the same command made a directory of the target's name.
+    let goes_on = options.target == TargetMeaning::AsFound && Journal::is_beside(sources, target);
+    let meaning = if goes_on { TargetMeaning::Name } else { options.target };
+    let container = Container::of(target, sources.len(), meaning)?;
+    let mut shared = Shared::new(options, stop, watch);
+    let are_met_again = sources.len() > 1 || options.followed == FollowedLinks::All;
+    shared.links.are_met_again.store(are_met_again, Ordering::Relaxed);
+    let has_trees = sources
+        .iter()
+        .any(|source| fs::metadata(source).is_ok_and(|found| found.is_dir()));
+    if has_trees && !options.dry_run {
+        let opened = Journal::open(container.handle.as_fd(), sources, target);
+        let opened = opened.map_err(|source| container.error("begin the journal of the copy", source))?;
+        shared.journal = Some(opened.ok_or_else(|| CpError::Busy(target.to_owned()))?);
+    }
+    let process = ProcessFacts::without_rings();
+    let batch = plan::batch(&process);
+    let limit = Limit::new(batch.open_directories.min(process.open_files_max / 4).max(1));
+    let mut worker = Worker::default();
+    let mut taken = HashSet::new();
+    let mut roots = Vec::new();
+    for path in sources {
+        let path = path.as_ref();
+        let named = Named::of(path);
+        let name = container.name.clone().or_else(|| named.name.clone());
+        if let Some(name) = &name
+            && !taken.insert(name.clone())
+        {
+            let reason = io::Error::other("another source has the same name; copy them one after the other");
+            shared.fail(&mut worker, path.to_owned(), "copy", &reason);
+            continue;
+        }
+        match shared.begin(path, &named, &container, name, &limit, &mut worker) {
+            Ok(root) => roots.extend(root),
+            Err((action, error)) => shared.fail(&mut worker, path.to_owned(), action, &error),
+        }
+    }
+    let mut summary = shared.run(threads(&process));
+    summary.add(&worker.done);
+    if options.durability == CpDurability::AtEnd && !stop.is_stopped() {
+        sync_written(&container.file()?).map_err(|source| container.error("sync", source))?;
+    }
+    summary.by_place = shared.by_place.get().cloned().flatten();
+    summary.is_unfinished = stop.is_stopped();
+    if let Some(journal) = shared.journal.as_ref().filter(|_| !summary.is_unfinished) {
+        journal.end(container.handle.as_fd());
+    }
+    Ok(summary)
+}
+
+/// Threads that copy.
+fn threads(process: &ProcessFacts) -> usize {
+    sys::processors().min(process.open_files_max / 16).max(1)
+}
+
+/// The directory that copies are put into.
+struct Container {
+    path: PathBuf,
+    handle: OwnedFd,
+    /// Whether the only copy must be one of a directory.
+    is_for_directory: bool,
+    /// What the only copy is called; or else each is called as its source.
+    name: Option<CString>,
+}
+
+impl Container {
+    fn of(target: &Path, sources: usize, meaning: TargetMeaning) -> Result<Self, CpError> {
+        let is_directory = fs::metadata(target).is_ok_and(|found| found.is_dir());
+        if meaning != TargetMeaning::Name && is_directory {
+            return Self::open(target, None, false);
+        }
+        if meaning == TargetMeaning::Directory || sources > 1 {
+            return Err(CpError::NotDirectory(target.to_owned()));
+        }
+        let named = Named::of(target);
+        match named.name {
+            Some(name) => Self::open(&named.above, Some(name), named.is_directory),
+            // Such as `.`, with the meaning of a name.
+            None => Self::open(target, None, true),
+        }
+    }
+
+    fn open(path: &Path, name: Option<CString>, is_for_directory: bool) -> Result<Self, CpError> {
+        let opened = open_place(path).map_err(|source| CpError::System {
+            path: path.to_owned(),
+            action: "open",
+            source,
+        })?;
+        Ok(Self {
+            path: path.to_owned(),
+            handle: opened,
+            is_for_directory,
+            name,
+        })
+    }
+
+    fn file(&self) -> Result<fs::File, CpError> {
+        let opened = openat(
+            &self.handle,
+            ".",
+            OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
+            Mode::empty(),
+        );
+        opened
+            .map(fs::File::from)
+            .map_err(|error| self.error("open", error.into()))
+    }
+
+    fn error(&self, action: &'static str, source: io::Error) -> CpError {
+        CpError::System {
+            path: self.path.clone(),
+            action,
+            source,
+        }
+    }
+
+    /// Whether a directory is this one or has it somewhere below.
+    fn is_below(&self, directory: FileId) -> io::Result<bool> {
+        let mut at = self.handle.try_clone()?;
+        let mut id = StatFacts::of(&at)?.id();
+        loop {
+            if id == directory {
+                return Ok(true);
+            }
+            at = openat(
+                &at,
+                "..",
+                PATH_ONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
+                Mode::empty(),
+            )?;
+            let above = StatFacts::of(&at)?.id();
+            if above == id {
+                return Ok(false);
+            }
+            id = above;
+        }
+    }
+}
+
+/// Opens a directory for the names in it.
+fn open_place(path: &Path) -> io::Result<OwnedFd> {
+    let path = if path.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        path
+    };
+    Ok(rustix::fs::open(
+        path,
+        PATH_ONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )?)
+}
+
+/// A path, taken apart.
+struct Named {
+    /// The directory above; empty for the working directory.
+    above: PathBuf,
+    /// The last name; `None` for a path that ends in `.`, `..` or is the root, which has no name for a copy.
+    name: Option<CString>,
+    /// Whether it ended in a slash, so that it must be a directory.
+    is_directory: bool,
+}
+
+impl Named {
+    fn of(path: &Path) -> Self {
+        let bytes = path.as_os_str().as_bytes();
+        let end = bytes.iter().rposition(|byte| *byte != b'/').map_or(0, |last| last + 1);
+        let start = bytes[..end]
+            .iter()
+            .rposition(|byte| *byte == b'/')
+            .map_or(0, |slash| slash + 1);
+        let name = &bytes[start..end];
+        let has_name = !matches!(name, b"" | b"." | b"..");
+        Self {
+            above: PathBuf::from(OsStr::from_bytes(&bytes[..start])),
+            name: CString::new(name).ok().filter(|_| has_name),
+            is_directory: end < bytes.len(),
+        }
+    }
+}
+
+impl Shared<'_> {
+    /// Queues a source. Returns the root that it is, to keep it open.
+    fn begin(
+        &self,
+        source: &Path,
+        named: &Named,
+        container: &Container,
+        name: Option<CString>,
+        limit: &Arc<Limit<2>>,
+        worker: &mut Worker,
+    ) -> Result<Option<Arc<Pair>>, Failed> {
+        let is_followed = self.options.followed != FollowedLinks::None || named.is_directory || named.name.is_none();
+        let metadata = if is_followed {
+            fs::metadata(source)
+        } else {
+            fs::symlink_metadata(source)
+        };
+        let metadata = metadata.map_err(|error| ("stat", error))?;
+        if !metadata.is_dir() {
+            if named.is_directory || container.is_for_directory {
+                return Err(("copy it as a directory", Errno::NOTDIR.into()));
+            }
+            let (Some(from), Some(to)) = (named.name.clone(), name) else {
+                return Err(("copy", Errno::NOENT.into()));
+            };
+            let above = open_place(&named.above).map_err(|error| ("open the directory above", error))?;
+            let handles = [
+                above,
+                container
+                    .handle
+                    .try_clone()
+                    .map_err(|error| ("open the target", error))?,
+            ];
+            let place = Pair::root(handles, &named.above, limit, Own::of_root(&container.path));
+            self.push([Job::Named(Arc::clone(&place), from, to)]);
+            return Ok(Some(place));
+        }
+        let id = FileId::of(&metadata);
+        // Another file system in the source is not entered then.
+        let is_apart = self.options.one_file_system
+            && StatFacts::of(&container.handle).is_ok_and(|target| target.device != metadata.dev());
+        if !is_apart
+            && container
+                .is_below(id)
+                .map_err(|error| ("look above the target", error))?
+        {
+            return Err((
+                "copy the directory",
+                io::Error::other("the target is the directory itself, or in it"),
+            ));
+        }
+        let opened = open_root(source).map_err(|error| ("open", error))?;
+        let (copy, path, is_new) = self.copy_of(&opened, container, name)?;
+        let mut root = Pair::root([opened, copy], source, limit, Own::of_new_root(&path, is_new));
+        if self.options.dry_run {
+            root = root.only_in(0);
+        }
+        let mut failure = None;
+        let Some((handles, facts)) = root.open(&mut |_, action, error| failure = Some((action, error))) else {
+            return Err(failure.unwrap_or(("open", Errno::BADF.into())));
+        };
+        self.entered(&root, &handles, &facts, worker);
+        Ok(Some(root))
+    }
+
+    /// Makes or opens the copy of a named directory: the handle, its path, and whether it is new.
+    fn copy_of(
+        &self,
+        opened: &OwnedFd,
+        container: &Container,
+        name: Option<CString>,
+    ) -> Result<(OwnedFd, PathBuf, bool), Failed> {
+        let failed = |error: Errno| ("make the directory of the copy", error.into());
+        let (path, name) = match name {
+            None => (container.path.clone(), c".".to_owned()),
+            Some(name) => (container.path.join(OsStr::from_bytes(name.to_bytes())), name),
+        };
+        if self.options.dry_run {
+            return Ok((opened.try_clone().map_err(|error| ("open", error))?, path, true));
+        }
+        let is_new = match mkdirat(&container.handle, &name, Mode::RWXU) {
+            Ok(()) => true,
+            Err(Errno::EXIST) => false,
+            Err(error) => return Err(failed(error)),
+        };
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        match openat(&container.handle, &name, flags, Mode::empty()) {
+            Ok(copy) => Ok((copy, path, is_new)),
+            Err(error) => Err(("copy it to what has the name of its copy", error.into())),
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! Copies are compared with their sources by a naive walk, and by what only a careful copy keeps.
+
+use std::fs::{self, File, FileTimes, Permissions};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::{Duration, SystemTime};
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::Stop;
+
+/// What a naive walk finds: the path, mode, time of modification, number of names, and bytes or target of each entry.
+type Seen = Vec<(PathBuf, u32, i64, i64, u64, Vec<u8>)>;
+
+fn seen(root: &Path) -> Seen {
+    let walked = walkdir::WalkDir::new(root).sort_by_file_name();
+    let entries = walked.into_iter().map(|entry| {
+        let entry = entry.unwrap();
+        let found = entry.path().symlink_metadata().unwrap();
+        let bytes = match found.file_type() {
+            kind if kind.is_file() => fs::read(entry.path()).unwrap(),
+            kind if kind.is_symlink() => fs::read_link(entry.path())
+                .unwrap()
+                .into_os_string()
+                .into_encoded_bytes(),
+            _ => Vec::new(),
+        };
+        let names = if found.is_dir() { 0 } else { found.nlink() };
+        let path = entry.path().strip_prefix(root).unwrap().to_owned();
+        (path, found.mode(), found.mtime(), found.mtime_nsec(), names, bytes)
+    });
+    entries.collect()
+}
+
+fn copy(from: &Path, to: &Path, options: &CpOptions) -> CpSummary {
+    let options = CpOptions {
+        target: TargetMeaning::Name,
+        ..options.clone()
+    };
+    copy_trees(&[from], to, &options, &Stop::default(), &()).unwrap()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+    #[test]
+    fn a_copy_is_what_a_naive_walk_finds_in_its_source_also_the_second_time(
+        entries in proptest::collection::vec((0..12_u8, 0..7_usize, 0..70_000_usize, 0..0o1000_u32), 0..30),
+    ) {
+        let place = tempfile::tempdir().unwrap();
+        let (from, to) = (place.path().join("from"), place.path().join("to"));
+        fs::create_dir(&from).unwrap();
+        let (mut directories, mut files) = (vec![from.clone()], Vec::new());
+        for (number, (kind, above, length, mode)) in entries.into_iter().enumerate() {
+            let path = directories[above % directories.len()].join(format!("{number}"));
+            match (kind, files.get(length)) {
+                (0..3, _) => {
+                    fs::create_dir(&path).unwrap();
+                    directories.push(path);
+                }
+                (3, _) => symlink(format!("../{length}"), &path).unwrap(),
+                (4, _) if !files.is_empty() => fs::hard_link(&files[length % files.len()], &path).unwrap(),
+                _ => {
+                    let file = File::create(&path).unwrap();
+                    let at = if kind == 5 { 300_000 } else { 0 };
+                    file.write_all_at(&vec![kind; length], at).unwrap();
+                    file.set_permissions(Permissions::from_mode(mode | 0o600)).unwrap();
+                    let then = SystemTime::UNIX_EPOCH + Duration::new(1_000_000_000 + length as u64, mode);
+                    file.set_times(FileTimes::new().set_modified(then)).unwrap();
+                    files.push(path);
+                }
+            }
+        }
+        let wanted = seen(&from);
+        for _ in 0..2 {
+            let summary = copy(&from, &to, &CpOptions { verify: true, ..CpOptions::default() });
+            prop_assert!(summary.is_complete(), "{summary:?}");
+            prop_assert_eq!(&seen(&to), &wanted);
+            prop_assert_eq!(fs::read_dir(place.path()).unwrap().count(), 2, "nothing is left beside the copy");
+        }
+        let summary = copy(&from, &place.path().join("other"), &CpOptions { dry_run: true, ..CpOptions::default() });
+        prop_assert_eq!(summary.directories, directories.len() as u64);
+        prop_assert!(!place.path().join("other").exists());
+    }
+}
+
+#[test]
+fn what_is_not_to_be_preserved_is_that_of_a_new_file() {
+    let place = tempfile::tempdir().unwrap();
+    let (from, to) = (place.path().join("from"), place.path().join("to"));
+    fs::create_dir(&from).unwrap();
+    fs::write(from.join("file"), b"bytes").unwrap();
+    fs::hard_link(from.join("file"), from.join("second")).unwrap();
+    fs::set_permissions(from.join("file"), Permissions::from_mode(0o4777)).unwrap();
+    let plain = place.path().join("plain");
+    fs::write(&plain, b"").unwrap();
+    let options = CpOptions {
+        preserved: Preserved::NONE,
+        ..CpOptions::default()
+    };
+    assert_eq!(copy(&from, &to, &options).files, 2, "names are files of their own");
+    let mode = |path: &Path| path.metadata().unwrap().mode() & 0o7777;
+    assert_eq!(mode(&to.join("file")), 0o777 & (mode(&plain) | 0o111), "less the umask");
+}
+
+/// Does something when it is first told of a copy.
+struct Then<F>(Mutex<Option<F>>);
+
+impl<F: FnOnce() + Send> CpWatch for Then<F> {
+    fn wants_names(&self) -> bool {
+        true
+    }
+
+    fn copied(&self, _from: &Path, to: &Path) {
+        if to.file_name().is_some_and(|name| name == "0")
+            && let Some(act) = self.0.lock().unwrap().take()
+        {
+            act();
+        }
+    }
+}
+
+fn many(place: &Path) -> PathBuf {
+    let from = place.join("from");
+    for number in 0..50 {
+        fs::create_dir_all(from.join(format!("d{number}"))).unwrap();
+        fs::write(from.join(format!("d{number}/0")), vec![number; 3000]).unwrap();
+    }
+    from
+}
+
+#[test]
+fn a_stopped_copy_goes_on_with_what_is_missing_and_takes_nothing_else_for_its_own() {
+    let place = tempfile::tempdir().unwrap();
+    let (from, to) = (many(place.path()), place.path().join("to"));
+    let (stop, options) = (Stop::default(), CpOptions::default());
+    let asked = stop.clone();
+    let watch = Then(Mutex::new(Some(move || asked.stop())));
+    let first = copy_trees(&[&from], &to, &options, &stop, &watch).unwrap();
+    assert!(first.is_unfinished && first.files < 50, "{first:?}");
+    // Alike, but not by this copy: it has the size and the time, and other bytes.
+    let changed = from.join("d7/0");
+    fs::write(&changed, vec![99; 3000]).unwrap();
+    // The same call: the target is a directory now.
+    let second = copy_trees(&[&from], &to, &options, &Stop::default(), &()).unwrap();
+    assert!(
+        second.resumed + second.files == 50 && second.resumed >= first.files.saturating_sub(1),
+        "{second:?}"
+    );
+    assert_eq!(seen(&to), seen(&from));
+    assert_eq!(fs::read_dir(place.path()).unwrap().count(), 2, "the journal is gone");
+}
+
+#[test]
+fn a_directory_that_becomes_a_link_meanwhile_is_not_followed() {
+    let place = tempfile::tempdir().unwrap();
+    let (from, to, elsewhere) = (
+        many(place.path()),
+        place.path().join("to"),
+        place.path().join("elsewhere"),
+    );
+    fs::create_dir(&elsewhere).unwrap();
+    let (copies, outside) = (to.clone(), elsewhere.clone());
+    let watch = Then(Mutex::new(Some(move || {
+        for number in 0..50 {
+            let name = copies.join(format!("d{number}"));
+            let _ = fs::rename(&name, copies.join(format!("moved{number}")));
+            let _ = symlink(&outside, &name);
+        }
+    })));
+    let summary = copy_trees(&[&from], &to, &CpOptions::default(), &Stop::default(), &watch).unwrap();
+    assert!(summary.failures > 0, "{summary:?}");
+    assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 0);
+}
+
+#[test]
+fn a_file_that_changes_all_the_time_is_told() {
+    let place = tempfile::tempdir().unwrap();
+    let from = place.path().join("from");
+    fs::create_dir(&from).unwrap();
+    let log = File::create(from.join("log")).unwrap();
+    log.set_len(64 << 20).unwrap();
+    log.write_all_at(&vec![1; 32 << 20], 0).unwrap();
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut at = 0;
+            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                log.write_all_at(b"more", at).unwrap();
+                at = (at + 4096) % (60 << 20);
+            }
+        });
+        let summary = copy(&from, &place.path().join("to"), &CpOptions::default());
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert_eq!((summary.changed, summary.failures), (1, 1), "{summary:?}");
+    });
+}
+
+#[test]
+fn a_tree_is_not_copied_into_itself_nor_a_file_over_itself() {
+    let place = tempfile::tempdir().unwrap();
+    let from = many(place.path());
+    fs::hard_link(from.join("d0/0"), place.path().join("same")).unwrap();
+    for (source, target) in [
+        (from.clone(), from.join("d1")),
+        (from.clone(), from.join("d1/new")),
+        (from.clone(), from.clone()),
+        (from.join("d0/0"), place.path().join("same")),
+    ] {
+        let before = seen(place.path());
+        let summary = copy_trees(&[&source], &target, &CpOptions::default(), &Stop::default(), &()).unwrap();
+        assert_eq!((summary.files, summary.failures), (0, 1), "{}", target.display());
+        let names = |seen: &Seen| seen.iter().map(|entry| entry.0.clone()).collect::<Vec<_>>();
+        assert_eq!(names(&seen(place.path())), names(&before), "{}", target.display());
+    }
+}
