@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
+use super::copy;
 use super::disturb::Injection;
 use super::draw::{Patch, random};
 use super::tree::MOVED;
@@ -53,6 +54,11 @@ impl TrialCommand {
         self.label.starts_with("runs")
     }
 
+    /// Whether it copies a tree.
+    pub fn is_copy(&self) -> bool {
+        self.label.starts_with("cp ")
+    }
+
     pub fn has(&self, option: &str) -> bool {
         self.at_once.split(' ').any(|word| word == option)
     }
@@ -70,6 +76,9 @@ impl TrialCommand {
 
     /// Calls that it makes, and how many of each.
     pub fn calls(&self) -> &'static [(&'static str, u32)] {
+        if self.is_copy() {
+            return &copy::CALLS;
+        }
         self.action().map_or(&FILE_CALLS[..], |_| &DUPES_CALLS)
     }
 

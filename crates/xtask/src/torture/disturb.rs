@@ -131,14 +131,15 @@ fn draw_injections(rng: &mut Rng, calls: &[(&'static str, u32)]) -> Vec<Injectio
     for _ in 0..[1, 1, 2][rng.usize(..3)] {
         let error = ["EIO", "ENOSPC", "EINTR", "EACCES"][rng.usize(..4)];
         let kind = rng.u8(..20);
+        let delayed = DELAYED_CALLS.min(calls.len());
         let (fault, among) = match kind {
             0..6 => (Injection::KILL.to_owned(), calls.len()),
-            6 => (Injection::delay(OUTLASTING), DELAYED_CALLS),
-            7..13 => (Injection::delay(Duration::from_millis(rng.u64(5..60))), DELAYED_CALLS),
+            6 => (Injection::delay(OUTLASTING), delayed),
+            7..13 => (Injection::delay(Duration::from_millis(rng.u64(5..60))), delayed),
             _ => (format!("error={error}"), calls.len()),
         };
         // The first one changes files: a delay before it is when others do most harm.
-        let is_first = among == DELAYED_CALLS && rng.bool();
+        let is_first = among == delayed && rng.bool();
         let at = if is_first { 0 } else { rng.usize(..among) };
         let mut injection = Injection::new(calls[at], fault, rng);
         // Calls are made again after EINTR: for ever, if that never ends.

@@ -5,6 +5,7 @@
 //! that. `docs/reliability.md` says what is asserted.
 
 mod command;
+mod copy;
 mod disk;
 mod disturb;
 mod draw;
@@ -31,7 +32,7 @@ use clap::Args;
 
 pub use self::disk::NullDisk;
 use self::disturb::{FILE_SYSTEMS, LEASE_BREAK_SECONDS};
-use self::plan::{TrialPlan, TrialSubject};
+use self::plan::{FIRST_OF_COPIES, TrialPlan, TrialSubject};
 use self::power::{ON_DISKS, Power, PowerPlan};
 use self::site::{Site, TrialReport};
 use crate::built::{beside, cargo_command};
@@ -60,7 +61,7 @@ pub struct Arguments {
     #[arg(long, value_name = "WHAT", value_delimiter = ',')]
     of: Vec<TrialSubject>,
     /// The power fails in each trial, during one of its commands or soon after; on ext4, XFS and btrfs
-    #[arg(long, conflicts_with_all = ["on", "of"])]
+    #[arg(long, conflicts_with = "on")]
     power: bool,
     /// Test this binary instead of building one
     #[arg(long, value_name = "FILE")]
@@ -177,11 +178,18 @@ impl Arguments {
     fn draw_seeds(&self) -> Box<dyn Iterator<Item = u64> + Send> {
         let (started, minutes) = (Instant::now(), self.minutes.unwrap_or(0.0));
         let limit = Duration::from_secs_f64(60.0 * minutes.clamp(0.0, 1e6));
+        // Each kind has seeds of its own.
+        let first = if self.of == [TrialSubject::Cp] {
+            FIRST_OF_COPIES
+        } else {
+            0
+        };
         match (self.seed, self.seeds) {
             (Some(seed), _) => Box::new((0..self.repeat).map(move |_| seed)),
-            (None, Some(end)) => Box::new(0..end),
+            (None, Some(end)) => Box::new(first..first + end),
             (None, None) => {
-                Box::new(iter::repeat_with(|| fastrand::u64(..)).take_while(move |_| started.elapsed() < limit))
+                let seed = move || fastrand::u64(..FIRST_OF_COPIES) + first;
+                Box::new(iter::repeat_with(seed).take_while(move |_| started.elapsed() < limit))
             }
         }
     }

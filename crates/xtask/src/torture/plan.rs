@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use fastrand::Rng;
 
 use super::command::{TrialCommand, draw_dupes, draw_file_command};
+use super::copy;
 use super::disturb::{AT_ONE_FILE, AT_TREES, Disturbance, Disturber, FILE_SYSTEMS, Injection, PARTING};
 use super::draw::{Patch, TreeDraw};
 use super::power::PowerPlan;
@@ -59,12 +60,19 @@ pub enum TrialSubject {
     Update,
     /// Acting on duplicates
     Dupes,
+    /// Copying trees
+    Cp,
 }
+
+/// Seeds from this on are those of copies.
+pub const FIRST_OF_COPIES: u64 = 1 << 40;
 
 impl TrialSubject {
     /// What the trial of a seed is of: so that a campaign of one kind takes only its seeds.
     pub fn seed(seed: u64) -> Self {
-        if Rng::with_seed(!seed).bool() {
+        if seed >= FIRST_OF_COPIES {
+            Self::Cp
+        } else if Rng::with_seed(!seed).bool() {
             Self::Update
         } else {
             Self::Dupes
@@ -84,7 +92,10 @@ impl TrialPlan {
         let own_rng = &mut rng.fork();
         let mut draw = TreeDraw::new(own_rng);
         let (mut files, mut patches) = (Vec::new(), Vec::new());
-        let command = if is_dupes {
+        let command = if of == TrialSubject::Cp {
+            draw.draw_groups();
+            copy::draw(rng)
+        } else if is_dupes {
             draw.draw_groups();
             draw_dupes(rng, file_system)
         } else {

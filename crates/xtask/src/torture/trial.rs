@@ -15,6 +15,7 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 use rustix::process::Signal;
 
+use super::copy;
 use super::disturb::{Act, Injection};
 use super::draw::Patch;
 use super::origins::UpdatesPresent;
@@ -44,6 +45,9 @@ struct Trial<'a> {
 pub fn run(plan: &TrialPlan, site: &Site<'_>) -> Result<TrialReport> {
     if plan.command.is_of_runs() {
         return store::run(plan, site);
+    }
+    if plan.command.is_copy() {
+        return copy::run(plan, site);
     }
     site.begin()?;
     make_tree(&plan.tree, plan.is_sparse, &site.directory).context("cannot make the tree")?;
