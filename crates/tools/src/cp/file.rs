@@ -36,7 +36,7 @@ enum Place {
 /// What begins the names of files that are not whole.
 const UNFINISHED: &str = ".seekless-cp-";
 
-/// Removes unfinished files that a killed process left in a directory.
+/// Removes unfinished files that a killed process left in a directory. A crash of the system may have taken its journal.
 pub(super) fn remove_unfinished(directory: BorrowedFd<'_>, journal: &Journal) -> io::Result<()> {
     let mut listing = Listing::default();
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -56,7 +56,7 @@ pub(super) fn remove_unfinished(directory: BorrowedFd<'_>, journal: &Journal) ->
             None => None,
         };
         let is_free = held.is_none_or(|file| file.try_lock().is_ok());
-        if is_free && StatFacts::at(directory, name).is_ok_and(|found| journal.is_since(&found)) {
+        if is_free && StatFacts::at(directory, name).is_ok_and(|found| journal.is_from_before(&found)) {
             let _ = unlinkat(directory, name, AtFlags::empty());
         }
     }

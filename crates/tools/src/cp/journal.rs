@@ -29,8 +29,6 @@ pub(super) struct Journal {
     name: CString,
     /// When the copy began, also if it was interrupted since.
     began_ns: i64,
-    /// Whether a process began it that was interrupted.
-    is_old: bool,
     /// When this process went on.
     went_on_ns: i64,
     /// Until when what was named is whole.
@@ -115,7 +113,6 @@ impl Journal {
         let (began, trusted_until_ns) = read(&text, &here);
         let mut journal = Self {
             began_ns: began.unwrap_or(found.changed_ns),
-            is_old: began.is_some(),
             went_on_ns: 0,
             trusted_until_ns,
             file,
@@ -133,14 +130,9 @@ impl Journal {
         Ok(Some(journal))
     }
 
-    /// Whether it is that of an interrupted copy.
-    pub fn is_old(&self) -> bool {
-        self.is_old
-    }
-
-    /// Whether a file was changed since the copy began.
-    pub fn is_since(&self, found: &StatFacts) -> bool {
-        found.changed_ns >= self.began_ns
+    /// Whether something was made before this process began.
+    pub fn is_from_before(&self, found: &StatFacts) -> bool {
+        found.changed_ns < self.went_on_ns
     }
 
     fn write(&self, line: &Line) -> io::Result<()> {

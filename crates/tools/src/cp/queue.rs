@@ -380,7 +380,7 @@ impl<'a> Shared<'a> {
             let [from, to] = directory_paths(directory);
             self.watch.copied(&from, &to);
         }
-        let old = self.journal.as_ref().filter(|journal| !is_new && journal.is_old());
+        let old = self.journal.as_ref().filter(|_| !is_new);
         if let Some(Err(error)) = old.map(|journal| remove_unfinished(copy, journal)) {
             self.fail(
                 worker,
