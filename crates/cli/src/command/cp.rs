@@ -23,86 +23,86 @@ use super::{Failure, raise_open_files, unless_printed, unless_stopped, unwritten
 use crate::show::{Activity, Amount, LINE, Page, json_text, stdout, tell_why, visible_path};
 use crate::signals::stopping;
 
-/// Copy files and trees, and keep everything about them.
+/// Copy files and directory trees, preserving their attributes.
 ///
-/// A copy has the mode, owner, times, hard links, symbolic links, extended attributes, access control lists and holes of its
-/// source, as with `cp -a`. Directories are copied with all that is in them. Blocks are shared where the file system can do that
-/// (reflinks); otherwise the kernel copies.
+/// Preserves mode, owner, times, hard links, symbolic links, extended attributes, access control lists and holes, as `cp -a` does.
+/// Directories are copied recursively. Blocks are shared where the file system supports it (reflinks); otherwise the kernel copies.
 ///
-/// A file gets its name when it is whole, so an interrupted copy leaves no half files. Flags (chattr(1)) and times of creation are
-/// not copied. Names of the target that are not in the source stay; `rsync --delete` removes such.
+/// A file gets its name when it is complete, so a copy that is stopped or killed leaves no partial file under that name. Flags
+/// (chattr(1)) and creation times are not copied. Files in the target that are not in the source stay; `rsync --delete` removes them.
 #[derive(Debug, Args)]
 #[command(
     override_usage = "seekless cp [OPTIONS] SOURCE... TARGET\n       seekless cp [OPTIONS] -t DIR SOURCE...",
     after_help = "\
 Examples:
-  seekless cp photos /backup              # makes or updates /backup/photos
-  seekless cp -T photos /backup/pictures  # /backup/pictures is the copy
-  seekless cp photos/. /backup            # what is in photos, into /backup
-  seekless cp -u photos /backup           # only what is newer in photos
+  seekless cp photos /backup              # creates or updates /backup/photos
+  seekless cp -T photos /backup/pictures  # the copy is /backup/pictures itself
+  seekless cp photos/. /backup            # the contents of photos, into /backup
+  seekless cp -u photos /backup           # only files that are newer in photos
   seekless cp --durable --verify vm.img /mnt/disk"
 )]
 pub struct Arguments {
-    /// What is copied, and last where to: a directory, or the name of the copy
+    /// Files and directories to copy; the last path is the target: a directory to copy into, or the name of the copy
     #[arg(value_name = "SOURCE", required = true)]
     paths: Vec<PathBuf>,
     /// Copy everything into this directory
     #[arg(short = 't', long, value_name = "DIR", conflicts_with = "no_target_directory")]
     target_directory: Option<PathBuf>,
-    /// TARGET is what the copy is called, even if it is a directory
+    /// Treat TARGET as the name of the copy, even if it is a directory
     #[arg(short = 'T', long)]
     no_target_directory: bool,
-    /// Copy symbolic links as links, also those that are named (the default)
+    /// Never follow symbolic links in SOURCE; copy them as links (the default)
     #[arg(short = 'P', long, overrides_with_all = ["dereference", "dereference_named"])]
     no_dereference: bool,
-    /// Copy what symbolic links lead to
+    /// Always follow symbolic links in SOURCE
     #[arg(short = 'L', long, overrides_with_all = ["no_dereference", "dereference_named"])]
     dereference: bool,
-    /// Copy what symbolic links lead to if they are named
+    /// Follow symbolic links that are named on the command line
     #[arg(short = 'H', overrides_with_all = ["no_dereference", "dereference"])]
     dereference_named: bool,
-    /// Leave files of the target as they are
+    /// Do not replace existing files
     #[arg(short, long, overrides_with = "update")]
     no_clobber: bool,
-    /// Replace files of the target only if they are older than their source
+    /// Replace an existing file only if it is older than its source
     #[arg(short, long, overrides_with = "no_clobber")]
     update: bool,
-    /// Do not enter directories of other file systems
+    /// Stay on this file system: do not enter mount points
     #[arg(short = 'x', long)]
     one_file_system: bool,
-    /// Whether copies share blocks with their sources
+    /// When to share blocks with the source (reflink)
     #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_value = "auto",
           default_missing_value = "always", value_parser = one_of(REFLINK))]
     reflink: When,
-    /// Whether zeros become holes
+    /// When to create holes
     #[arg(long, value_name = "WHEN", default_value = "auto", value_parser = one_of(SPARSE))]
     sparse: When,
-    /// Keep only these: mode, ownership, timestamps, links, xattr, all
+    /// Preserve only these attributes; without LIST: mode,ownership,timestamps
     #[arg(long, value_name = "LIST", num_args = 0..=1, require_equals = true, value_delimiter = ',',
           default_missing_value = "mode,ownership,timestamps", value_parser = one_of(PRESERVED))]
     preserve: Option<Vec<usize>>,
-    /// Do not keep these
+    /// Do not preserve these attributes
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = one_of(PRESERVED))]
     no_preserve: Vec<usize>,
-    /// Have everything on the device at the end, by one sync of the file system
+    /// Sync the file system once at the end, so that everything is on the device
     #[arg(long)]
     durable: bool,
     /// Sync each file and directory before the next one (slow)
     #[arg(long, conflicts_with = "durable")]
     fsync: bool,
-    /// Compare each file with its copy, as read back from the device
+    /// Read each new copy back from the device and compare it with its source
     #[arg(long)]
     verify: bool,
-    /// Write checksums of all files to FILE, for `b3sum -c` or, with a name that ends in sha256, `sha256sum -c`
+    /// Write a checksum of each copied file to FILE, for `b3sum -c` or, if its name ends in sha256 or sha256sums, for
+    /// `sha256sum -c`
     #[arg(long, value_name = "FILE", conflicts_with = "dry_run")]
     checksums: Option<PathBuf>,
-    /// Leave what was read in the page cache, even if it was not there before
+    /// Do not evict files from the page cache that were not there before
     #[arg(long)]
     keep_cached: bool,
-    /// Copy nothing; tell what would be copied
+    /// Print what would be copied; copy nothing
     #[arg(long)]
     dry_run: bool,
-    /// Name each copy
+    /// Print each source and its copy
     #[arg(short, long)]
     verbose: bool,
     /// Explain on standard error how files were copied
@@ -159,25 +159,25 @@ impl Habits {
 }
 
 const REFLINK: [Word<When>; 3] = [
-    ("auto", "Where the file system can do that", When::Auto),
-    ("always", "Otherwise fail", When::Always),
-    ("never", "Never", When::Never),
+    ("auto", "Where the file system supports it", When::Auto),
+    ("always", "Fail if blocks cannot be shared", When::Always),
+    ("never", "Do not share blocks", When::Never),
 ];
 
 const SPARSE: [Word<When>; 3] = [
-    ("auto", "Holes of the source are holes of the copy", When::Auto),
-    ("always", "Runs of zeros become holes, too", When::Always),
-    ("never", "The copy has no holes", When::Never),
+    ("auto", "Keep the holes of the source", When::Auto),
+    ("always", "Also turn other runs of zeros into holes", When::Always),
+    ("never", "Create no holes", When::Never),
 ];
 
 /// The words of `--preserve`; `context` is one of the extended attributes.
 const PRESERVED: [Word<usize>; 7] = [
     ("mode", "Permissions", 0),
     ("ownership", "Owner and group", 1),
-    ("timestamps", "Times of access and modification", 2),
+    ("timestamps", "Access and modification times", 2),
     ("links", "Hard links between copied files", 3),
     ("xattr", "Extended attributes and access control lists", 4),
-    ("context", "The security context, one of the extended attributes", 4),
+    ("context", "Same as xattr, which includes the security context", 4),
     ("all", "All of these", 5),
 ];
 
@@ -264,12 +264,12 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
 fn copy(arguments: &Arguments) -> Result<(), Failure> {
     raise_open_files();
     if let Some((option, instead)) = arguments.habits.refused() {
-        return Err(anyhow!("seekless cp has no {option}; `{instead}` does that").into());
+        return Err(anyhow!("seekless cp does not support {option}; use `{instead}`").into());
     }
     let (sources, target) = match (&arguments.target_directory, arguments.paths.split_last()) {
         (Some(target), _) => (&arguments.paths[..], target),
         (None, Some((target, sources))) if !sources.is_empty() => (sources, target),
-        _ => return Err(anyhow!("two paths are needed: what to copy, and where to; -t names where to first").into()),
+        _ => return Err(anyhow!("missing target: give SOURCE and TARGET, or -t DIR and SOURCE").into()),
     };
     let options = options(arguments);
     let (stop, caught) = stopping(Stop::stop)?;
@@ -392,8 +392,8 @@ fn print_summary(summary: &CpSummary, seconds: f64, arguments: &Arguments) -> an
         (summary.symbolic_links, "symbolic link", "symbolic links"),
         (summary.hard_links, "hard link", "hard links"),
         (summary.special, "special file", "special files"),
-        (summary.reflinked, "file shares its blocks", "files share their blocks"),
-        (summary.resumed, "file was there already", "files were there already"),
+        (summary.reflinked, "reflinked file", "reflinked files"),
+        (summary.resumed, "file already copied", "files already copied"),
         (
             summary.kept,
             "file of the target was kept",
@@ -405,21 +405,25 @@ fn print_summary(summary: &CpSummary, seconds: f64, arguments: &Arguments) -> an
         .map(|(count, one, many)| counted(count, one, many))
         .collect();
     if summary.hole_bytes > 0 {
-        others.push(format!("{} of holes", bytes(summary.hole_bytes)));
+        others.push(format!("{} in holes", bytes(summary.hole_bytes)));
     }
     if !others.is_empty() {
         writeln!(page, "  {}", others.join(", "))?;
     }
     for (what, count) in &summary.not_preserved {
         let why = if *what == OWNER_OF_OTHERS {
-            ": only root can give files away"
+            ": only root can change owners"
         } else {
             ""
         };
-        writeln!(page, "  not kept: {what}, of {}{why}", counted(*count, "file", "files"))?;
+        writeln!(
+            page,
+            "  not preserved: {what} of {}{why}",
+            counted(*count, "file", "files")
+        )?;
     }
     if summary.is_unfinished {
-        writeln!(page, "  not finished: the same command goes on where it ended")?;
+        writeln!(page, "  incomplete: run the same command again to resume")?;
     }
     if summary.failures > 0 {
         writeln!(page, "  {}", counted(summary.failures, "failure", "failures"))?;
@@ -439,7 +443,7 @@ fn explain(summary: &CpSummary) {
     tell_why(
         "cp",
         &format!(
-            "{} threads; {} share their blocks, {} copied by the kernel (copy_file_range), {} read and written or empty",
+            "threads: {}; files: {} reflinked, {} copied by the kernel (copy_file_range), {} read and written, or empty",
             summary.threads,
             thousands(summary.reflinked),
             thousands(summary.copied_in_kernel),
@@ -450,9 +454,6 @@ fn explain(summary: &CpSummary) {
         tell_why("cp", &format!("large files: {method}: {why}"));
     }
     if let Some(why) = &summary.by_place {
-        tell_why(
-            "cp",
-            &format!("files are fetched in the order in which they lie on the device: {why}"),
-        );
+        tell_why("cp", &format!("files were read in on-disk order: {why}"));
     }
 }

@@ -15,19 +15,19 @@ use super::queue::{Shared, Worker};
 impl Shared<'_> {
     /// Compares a copy with its source, as it is read from the device.
     pub fn verify(&self, source: &File, new: &File, worker: &mut Worker) -> Result<(), Failed> {
-        sys::write_back(new).map_err(|error| ("write back the copy", error))?;
-        sys::drop_from_cache(new).map_err(|error| ("drop the copy from memory", error))?;
+        sys::write_back(new).map_err(|error| ("write the copy to the device", error))?;
+        sys::drop_from_cache(new).map_err(|error| ("evict the copy from the page cache", error))?;
         let (mut other, mut at) = (vec![0; BLOCK_BYTES], 0);
         worker.buffer.resize(BLOCK_BYTES, 0);
         loop {
             if self.stop.is_stopped() {
-                return Err(("verify", stopped()));
+                return Err(("verify the copy", stopped()));
             }
             let length = read_full(source, &mut worker.buffer, at).map_err(|error| ("read", error))?;
             let copied = read_full(new, &mut other, at).map_err(|error| ("read the copy", error))?;
             if worker.buffer[..length] != other[..copied] {
-                let reason = format!("the copy differs after byte {at}");
-                return Err(("verify", io::Error::other(reason)));
+                let reason = format!("the copy differs at or after byte {at}");
+                return Err(("verify the copy", io::Error::other(reason)));
             }
             if length == 0 {
                 worker.done.verified += 1;

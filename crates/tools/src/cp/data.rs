@@ -121,7 +121,7 @@ impl Data {
                 return Ok(moved);
             }
             if options.reflink == When::Always {
-                return Err(io::Error::other("the file system cannot share its blocks with a copy"));
+                return Err(io::Error::other("source and target cannot share blocks (reflink)"));
             }
         }
         let is_cold = is_cold(source)?;

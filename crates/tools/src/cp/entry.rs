@@ -51,7 +51,7 @@ impl Shared<'_> {
             FileType::Fifo | FileType::Socket | FileType::CharacterDevice | FileType::BlockDevice => {
                 self.copy_special(at, is_followed, worker)
             }
-            FileType::Unknown => Err(("copy", io::Error::other("it is of a kind that seekless does not know"))),
+            FileType::Unknown => Err(("copy", io::Error::other("unknown file type"))),
         };
         match copied {
             Ok(true) => self.tell_copied(at),
@@ -82,7 +82,8 @@ impl Shared<'_> {
     }
 
     fn copy_link(&self, at: &At<'_>, worker: &mut Worker) -> Result<bool, Failed> {
-        let target = readlinkat(at.handles[0], at.from, Vec::new()).map_err(|error| ("read the link", error.into()))?;
+        let target =
+            readlinkat(at.handles[0], at.from, Vec::new()).map_err(|error| ("read the symbolic link", error.into()))?;
         let make = |name: &CStr| Ok(symlinkat(&target, at.handles[1], name)?);
         let is_made = self.make(at, false, &make, worker)?;
         worker.done.symbolic_links += u64::from(is_made);
@@ -113,7 +114,7 @@ impl Shared<'_> {
         ) {
             return Ok(false);
         }
-        at.place(make).map_err(|error| ("make a copy", error))?;
+        at.place(make).map_err(|error| ("create the copy", error))?;
         self.give_at(at, &facts, &source, worker);
         Ok(true)
     }

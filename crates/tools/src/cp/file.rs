@@ -124,15 +124,16 @@ impl<'a> NewFile<'a> {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && replaces => {
                 let temporary = temporary_name();
                 self.file.try_lock().map_err(|error| ("lock the copy", error.into()))?;
-                self.name(&temporary).map_err(|error| ("give the copy a name", error))?;
+                self.name(&temporary)
+                    .map_err(|error| ("give the copy a temporary name", error))?;
                 self.place = Place::Named(temporary.clone());
                 renameat(at.handles[1], &temporary, at.handles[1], at.to)
-                    .map_err(|error| ("replace the old file with its copy", error.into()))?;
+                    .map_err(|error| ("replace the existing file", error.into()))?;
                 self.place = Place::Given;
                 Ok(())
             }
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(("name its copy", collision())),
-            named => named.map_err(|error| ("give the copy its name", error)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(("create the copy", collision())),
+            named => named.map_err(|error| ("name the copy", error)),
         }
     }
 }
@@ -168,16 +169,8 @@ impl Shared<'_> {
         let existing = match self.existing(at, file, FileState::of(&metadata).modified_ns) {
             Ok(Found::Nothing) => None,
             Ok(Found::Replaced(found)) if !matches!(found.kind, FileType::RegularFile | FileType::Symlink) => {
-                let reason = format!(
-                    "it is {}, which is not replaced; `cat` writes into it",
-                    with_article(found.kind)
-                );
-                self.fail(
-                    worker,
-                    at.paths()[1].clone(),
-                    "copy a file to it",
-                    &io::Error::other(reason),
-                );
+                let reason = format!("it is {}; to write into it, use `cat`", with_article(found.kind));
+                self.fail(worker, at.paths()[1].clone(), "replace it", &io::Error::other(reason));
                 return true;
             }
             Ok(Found::Replaced(found)) => Some(found),
@@ -270,17 +263,15 @@ impl Shared<'_> {
             }
             worker.done.changed += u64::from(has_changed);
             if has_changed {
-                let reason = io::Error::other(
-                    "it changed while it was copied, twice; the copy may have parts of several versions",
-                );
-                self.fail(worker, at.paths()[0].clone(), "copy one version", &reason);
+                let reason = io::Error::other("it changed during both attempts; the copy may mix versions");
+                self.fail(worker, at.paths()[0].clone(), "make a consistent copy", &reason);
             }
             if self.options.durability == CpDurability::Each {
                 sys::sync(&new.file).map_err(|error| ("sync", error))?;
             }
             let made = new.file.metadata().map_err(|error| ("stat the copy", error))?;
             if self.options.preserved.timestamps && FileState::of(&made).modified_ns != origin.state.modified_ns {
-                let coarse = io::Error::other("the file system of the target cannot hold this time");
+                let coarse = io::Error::other("the target's file system cannot store this time exactly");
                 self.count_not_given(vec![("times", coarse)], || at.paths()[1].clone(), worker);
             }
             let copy = FileId::of(&made);
@@ -297,7 +288,7 @@ impl Shared<'_> {
     fn tell_checksum(&self, at: &At<'_>, source: &File, worker: &mut Worker) -> Result<(), Failed> {
         if let Some(kind) = self.options.checksum {
             let checksum = self.checksum(source, kind, worker);
-            let checksum = checksum.map_err(|error| ("read for its checksum", error))?;
+            let checksum = checksum.map_err(|error| ("compute the checksum", error))?;
             self.watch.checksum(&checksum, &at.paths()[1]);
         }
         Ok(())
@@ -310,9 +301,9 @@ impl Shared<'_> {
         metadata: &Metadata,
         worker: &mut Worker,
     ) -> Result<(NewFile<'h>, Origin, Moved), Failed> {
-        let origin = Origin::of(source, metadata, self.options).map_err(|error| ("read its attributes", error))?;
+        let origin = Origin::of(source, metadata, self.options).map_err(|error| ("read the attributes", error))?;
         let made = NewFile::make(at.handles[1], origin.first_mode());
-        let new = made.map_err(|error| ("make a file for the copy", error))?;
+        let new = made.map_err(|error| ("create the copy", error))?;
         let all = at.new_files(&new.file).map_err(|error| ("stat the copy", error))?;
         let moved = self
             .data
@@ -345,17 +336,17 @@ impl Shared<'_> {
             found => found.map_err(|error| ("stat", error.into()))?,
         };
         if found.id() == source {
-            return Err(("copy to it", io::Error::other("it is the file to be copied")));
+            return Err(("copy to it", io::Error::other("source and target are the same file")));
         }
         if found.kind == FileType::Directory {
-            return Err(("replace the directory with something else", Errno::ISDIR.into()));
+            return Err(("overwrite the directory with a non-directory", Errno::ISDIR.into()));
         }
         if self
             .journal
             .as_ref()
             .is_some_and(|journal| journal.was_made_since(at.handles[1], at.to, &found))
         {
-            return Err(("name its copy", collision()));
+            return Err(("create the copy", collision()));
         }
         Ok(match self.options.existing {
             Existing::Kept => Found::Stays,
@@ -429,10 +420,7 @@ pub(super) enum Found {
 }
 
 fn collision() -> io::Error {
-    io::Error::other(
-        "another file that was copied has this name already, because the target takes the two names for one; or another \
-         process made it",
-    )
+    io::Error::other("the name is taken: the target treats two source names as the same, or another process created it")
 }
 
 /// Opens a file of the source. It may be of another kind by now.
@@ -444,6 +432,6 @@ fn open_source(at: &At<'_>, is_followed: bool) -> Result<(File, Metadata), Faile
     if metadata.is_file() {
         Ok((file, metadata))
     } else {
-        Err(("copy", io::Error::other("it is no longer a regular file")))
+        Err(("copy", io::Error::other("no longer a regular file")))
     }
 }

@@ -122,7 +122,7 @@ impl Origin {
 }
 
 impl Shared<'_> {
-    /// Counts what a copy could not get, and tells it once for each kind.
+    /// Counts what a copy could not get, and tells it.
     pub fn count_not_given(&self, not_given: Vec<NotGiven>, path: impl Fn() -> PathBuf, worker: &mut Worker) {
         for (what, error) in not_given {
             let is_expected = what == OWNER_OF_OTHERS && effective_user() != 0;
@@ -130,7 +130,7 @@ impl Shared<'_> {
             if !is_expected {
                 self.watch.failed(&CpFailure {
                     path: path(),
-                    action: "keep everything of the source",
+                    action: "preserve all attributes",
                     reason: format!("{what}: {error}"),
                 });
             }

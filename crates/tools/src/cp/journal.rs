@@ -95,7 +95,7 @@ impl Journal {
         // In a directory that others may write, they could say that a file is whole.
         if !found.is_file() || found.owner != effective_user() || found.mode & 0o077 != 0 || found.names != 1 {
             return Err(io::Error::other(
-                "the journal of an interrupted copy there is not this user's alone; remove it",
+                "the journal of an interrupted copy there belongs to another user, is open to others, or has hard links; remove it",
             ));
         }
         if file.try_lock().is_err() {

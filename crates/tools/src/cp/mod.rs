@@ -311,7 +311,7 @@ pub enum CpError {
     #[error("{}: not a directory", crate::visible::visible_path(.0))]
     NotDirectory(PathBuf),
     /// Another program is copying the same to the same place.
-    #[error("{}: another process is copying to it", crate::visible::visible_path(.0))]
+    #[error("{}: another process is running the same copy", crate::visible::visible_path(.0))]
     Busy(PathBuf),
     /// The system's.
     #[error("{}: cannot {action}: {source}", crate::visible::visible_path(.path))]

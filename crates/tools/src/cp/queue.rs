@@ -283,7 +283,7 @@ impl<'a> Shared<'a> {
                     self.fail(
                         worker,
                         directory_paths(directory)[1].clone(),
-                        "make the directory",
+                        "create the directory",
                         &error.into(),
                     );
                     None
@@ -303,7 +303,7 @@ impl<'a> Shared<'a> {
         }
         for (tree, action, error) in failures {
             let action = if tree == 1 && !is_new {
-                "copy a directory to it"
+                "use it as a directory"
             } else {
                 action
             };
@@ -336,13 +336,13 @@ impl<'a> Shared<'a> {
                 .next()
                 .is_some_and(|above| above.state.device != facts[0].device);
         let refused = if facts[0].id() == facts[1].id() && !self.options.dry_run {
-            Some("it is the directory itself")
+            Some("source and target are the same directory")
         } else if above.any(|above| is(above.state.id())) {
-            Some("it leads back to a directory above it")
+            Some("it leads back to one of its parent directories")
         } else if lock(&self.targets).iter().any(|target| is(*target)) {
-            Some("it is what is being copied to")
+            Some("it is the target of this copy")
         } else if is_new && !is_ours {
-            Some("another process replaced the new directory")
+            Some("another process replaced its new copy")
         } else {
             None
         };
@@ -360,7 +360,7 @@ impl<'a> Shared<'a> {
                     let mode = Mode::from_raw_mode((facts[1].mode & !open) as RawMode);
                     if let Err(error) = fchmod(copy, mode) {
                         let path = directory_paths(directory)[1].clone();
-                        self.fail(worker, path, "close the directory to others", &error.into());
+                        self.fail(worker, path, "restrict the directory's permissions", &error.into());
                     }
                 }
                 drop(directory.own.origin.set(origin));
@@ -368,7 +368,7 @@ impl<'a> Shared<'a> {
             Err(error) => self.fail(
                 worker,
                 directory_paths(directory)[0].clone(),
-                "read its attributes",
+                "read the attributes",
                 &error,
             ),
         }
@@ -385,7 +385,7 @@ impl<'a> Shared<'a> {
             self.fail(
                 worker,
                 directory_paths(directory)[1].clone(),
-                "remove unfinished files",
+                "remove temporary files of an interrupted copy",
                 &error,
             );
         }
@@ -420,7 +420,12 @@ impl<'a> Shared<'a> {
             // It was removed, and so was all in it.
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => {
-                self.fail(worker, directory_paths(directory)[0].clone(), "list", &error);
+                self.fail(
+                    worker,
+                    directory_paths(directory)[0].clone(),
+                    "list the directory",
+                    &error,
+                );
                 None
             }
             Ok(rest) => rest,
@@ -535,7 +540,7 @@ impl<'a> Shared<'a> {
         let path = || directory_paths(directory)[1].clone();
         let copy = match handles.borrowed()[1].try_clone_to_owned() {
             Ok(copy) => File::from(copy),
-            Err(error) => return self.fail(worker, path(), "open it once more", &error),
+            Err(error) => return self.fail(worker, path(), "reopen the directory", &error),
         };
         let own = match StatFacts::of(&copy) {
             Ok(own) => files::Own::of(&own),
@@ -558,7 +563,7 @@ impl<'a> Shared<'a> {
             self.fail(
                 worker,
                 directory_paths(directory)[tree].clone(),
-                "open the directory again",
+                "reopen the directory",
                 &error,
             );
         };

@@ -49,7 +49,7 @@ pub fn copy_trees(
         .any(|source| fs::metadata(source).is_ok_and(|found| found.is_dir()));
     if has_trees && !options.dry_run {
         let opened = Journal::open(container.handle.as_fd(), sources, target);
-        let opened = opened.map_err(|source| container.error("begin the journal of the copy", source))?;
+        let opened = opened.map_err(|source| container.error("create the journal", source))?;
         shared.journal = Some(opened.ok_or_else(|| CpError::Busy(target.to_owned()))?);
     }
     let process = ProcessFacts::without_rings();
@@ -65,7 +65,7 @@ pub fn copy_trees(
         if let Some(name) = &name
             && !taken.insert(name.clone())
         {
-            let reason = io::Error::other("another source has the same name; copy them one after the other");
+            let reason = io::Error::other("another source already has this name in the target");
             shared.fail(&mut worker, path.to_owned(), "copy", &reason);
             continue;
         }
@@ -238,12 +238,12 @@ impl Shared<'_> {
         let metadata = metadata.map_err(|error| ("stat", error))?;
         if !metadata.is_dir() {
             if named.is_directory || container.is_for_directory {
-                return Err(("copy it as a directory", Errno::NOTDIR.into()));
+                return Err(("copy it to a path that must be a directory", Errno::NOTDIR.into()));
             }
             let (Some(from), Some(to)) = (named.name.clone(), name) else {
                 return Err(("copy", Errno::NOENT.into()));
             };
-            let above = open_place(&named.above).map_err(|error| ("open the directory above", error))?;
+            let above = open_place(&named.above).map_err(|error| ("open the parent directory", error))?;
             let handles = [
                 above,
                 container
@@ -262,11 +262,11 @@ impl Shared<'_> {
         if !is_apart
             && container
                 .is_below(id)
-                .map_err(|error| ("look above the target", error))?
+                .map_err(|error| ("check the parent directories of the target", error))?
         {
             return Err((
                 "copy the directory",
-                io::Error::other("the target is the directory itself, or in it"),
+                io::Error::other("the target is the directory itself or inside it"),
             ));
         }
         let opened = open_root(source).map_err(|error| ("open", error))?;
@@ -290,7 +290,7 @@ impl Shared<'_> {
         container: &Container,
         name: Option<CString>,
     ) -> Result<(OwnedFd, PathBuf, bool), Failed> {
-        let failed = |error: Errno| ("make the directory of the copy", error.into());
+        let failed = |error: Errno| ("create the target directory", error.into());
         let (path, name) = match name {
             None => (container.path.clone(), c".".to_owned()),
             Some(name) => (container.path.join(OsStr::from_bytes(name.to_bytes())), name),
@@ -306,7 +306,7 @@ impl Shared<'_> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         match openat(&container.handle, &name, flags, Mode::empty()) {
             Ok(copy) => Ok((copy, path, is_new)),
-            Err(error) => Err(("copy it to what has the name of its copy", error.into())),
+            Err(error) => Err(("open the target as a directory", error.into())),
         }
     }
 }
