@@ -32,7 +32,7 @@ use clap::Args;
 
 pub use self::disk::NullDisk;
 use self::disturb::{FILE_SYSTEMS, LEASE_BREAK_SECONDS};
-use self::plan::{FIRST_OF_COPIES, TrialPlan, TrialSubject};
+use self::plan::{SEEDS_OF_COPIES, TrialPlan, TrialSubject};
 use self::power::{ON_DISKS, Power, PowerPlan};
 use self::site::{Site, TrialReport};
 use crate::built::{beside, cargo_command};
@@ -178,17 +178,19 @@ impl Arguments {
     fn draw_seeds(&self) -> Box<dyn Iterator<Item = u64> + Send> {
         let (started, minutes) = (Instant::now(), self.minutes.unwrap_or(0.0));
         let limit = Duration::from_secs_f64(60.0 * minutes.clamp(0.0, 1e6));
-        // Each kind has seeds of its own.
-        let first = if self.of == [TrialSubject::Cp] {
-            FIRST_OF_COPIES
-        } else {
-            0
-        };
+        let are_copies = self.of == [TrialSubject::Cp];
+        let first = if are_copies { SEEDS_OF_COPIES.start } else { 0 };
         match (self.seed, self.seeds) {
             (Some(seed), _) => Box::new((0..self.repeat).map(move |_| seed)),
             (None, Some(end)) => Box::new(first..first + end),
             (None, None) => {
-                let seed = move || fastrand::u64(..FIRST_OF_COPIES) + first;
+                let seed = move || {
+                    if are_copies {
+                        fastrand::u64(SEEDS_OF_COPIES)
+                    } else {
+                        fastrand::u64(..)
+                    }
+                };
                 Box::new(iter::repeat_with(seed).take_while(move |_| started.elapsed() < limit))
             }
         }

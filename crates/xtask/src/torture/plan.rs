@@ -2,6 +2,7 @@
 //!
 //! Not here: what the disturbers do, which is drawn while they run.
 
+use std::ops::Range;
 use std::path::PathBuf;
 
 use fastrand::Rng;
@@ -64,13 +65,13 @@ pub enum TrialSubject {
     Cp,
 }
 
-/// Seeds from this on are those of copies.
-pub const FIRST_OF_COPIES: u64 = 1 << 40;
+/// These seeds are of copies; all others are what they were before copies had trials.
+pub const SEEDS_OF_COPIES: Range<u64> = 1 << 40..(1 << 40) + (1 << 32);
 
 impl TrialSubject {
     /// What the trial of a seed is of: so that a campaign of one kind takes only its seeds.
     pub fn seed(seed: u64) -> Self {
-        if seed >= FIRST_OF_COPIES {
+        if SEEDS_OF_COPIES.contains(&seed) {
             Self::Cp
         } else if Rng::with_seed(!seed).bool() {
             Self::Update
