@@ -57,6 +57,12 @@ pub type NotGiven = (&'static str, io::Error);
 /// The permissions that set-user-ID and set-group-ID add to.
 const SET_IDS: u32 = 0o6000;
 
+/// A mode that grants the group no more than others: for a file whose group is another, or that lost its access control list.
+#[must_use]
+pub fn without_group_rights(mode: u32) -> u32 {
+    mode & (!0o070 | ((mode & 0o007) << 3))
+}
+
 impl Attributes {
     /// Those of an open file or directory.
     ///
@@ -112,7 +118,7 @@ impl Attributes {
                 // group.
                 mode &= !SET_IDS;
                 if self.group != own.group && fchown(file, None, Some(Gid::from_raw(self.group))).is_err() {
-                    mode &= !0o070 | ((mode & 0o007) << 3);
+                    mode = without_group_rights(mode);
                 }
             }
         }
@@ -125,7 +131,7 @@ impl Attributes {
             not_given.push(("extended attributes", error));
             // Without its access control list, the group's rights are the most that the list grants to anybody in it.
             if extended.iter().any(|(name, _)| name == b"system.posix_acl_access") {
-                mode &= !0o070 | ((mode & 0o007) << 3);
+                mode = without_group_rights(mode);
             }
         }
         // The mode comes last, because changing the owner clears set-user-ID, and an access control list sets the group's rights.

@@ -20,7 +20,7 @@ mod sync;
 mod watch;
 mod whole;
 
-pub use attributes::{Attributes, NotGiven, Own};
+pub use attributes::{Attributes, NotGiven, Own, without_group_rights};
 pub use beside::make_new;
 pub(crate) use beside::{is_name_of_empty, make_beside, make_for_a_moment, make_unnamed};
 pub use exchange::{Exchange, NotExchanged};

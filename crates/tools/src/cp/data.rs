@@ -107,7 +107,7 @@ impl Data {
         if metadata.len() == 0 {
             // Files of /proc have bytes that stat(2) does not tell.
             if metadata.blocks() == 0 {
-                copy_to_end(source, new, &mut worker.buffer)?;
+                copy_range([source, new], 0..u64::MAX, None, false, shared, worker)?;
             }
             return Ok(moved);
         }
@@ -193,7 +193,7 @@ fn plan(source: &File, at: &At<'_>, shared: &Shared<'_>) -> Option<(Method, Stri
         CpDurability::None => Durability::None,
         _ => Durability::Fsync,
     };
-    let plan = Copier::plan(path_of(source)?, &at.paths()[1], durability, false).ok()?;
+    let plan = Copier::plan(path_of(source)?, at.copy_path(), durability, false).ok()?;
     let method = plan.method.with(Durability::None).unwrap_or(plan.method);
     Some((method, plan.why))
 }
@@ -326,19 +326,4 @@ fn copy_without_zeros(
         at += read as u64;
     }
     Ok(zeros)
-}
-
-/// Copies what can be read.
-fn copy_to_end(source: &File, new: &File, buffer: &mut Vec<u8>) -> io::Result<()> {
-    buffer.resize(BLOCK_BYTES, 0);
-    let mut at = 0;
-    loop {
-        match source.read_at(buffer, at)? {
-            0 => return Ok(()),
-            read => {
-                new.write_all_at(&buffer[..read], at)?;
-                at += read as u64;
-            }
-        }
-    }
 }

@@ -5,6 +5,7 @@ use std::io;
 
 use rustix::fs::{AtFlags, FileType, Timespec, Timestamps, chownat, readlinkat, statat, symlinkat, utimensat};
 use rustix::fs::{Gid, Uid};
+use seekless::files::without_group_rights;
 use seekless::walk::StatFacts;
 use seekless_sys::{self as sys, Support};
 
@@ -22,20 +23,13 @@ impl Shared<'_> {
         };
         let kind = match kind {
             Some(kind) if kind != FileType::Symlink || !is_followed => kind,
-            _ => {
-                let found = if is_followed {
-                    StatFacts::behind(at.handles[0], at.from)
-                } else {
-                    StatFacts::at(at.handles[0], at.from)
-                };
-                match found {
-                    Ok(facts) => facts.kind,
-                    Err(error) => {
-                        self.fail(worker, at.paths()[0].clone(), "stat", &error.into());
-                        return true;
-                    }
+            _ => match stat(at, is_followed) {
+                Ok(found) => StatFacts::of_stat(&found).kind,
+                Err((action, error)) => {
+                    self.fail(worker, at.source_path(), action, &error);
+                    return true;
                 }
-            }
+            },
         };
         if self.options.dry_run && kind != FileType::Directory {
             self.count_only(at, kind, is_followed, worker);
@@ -56,19 +50,14 @@ impl Shared<'_> {
         match copied {
             Ok(true) => self.tell_copied(at),
             Ok(false) => worker.done.kept += 1,
-            Err((action, error)) => self.fail(worker, at.paths()[0].clone(), action, &error),
+            Err((action, error)) => self.fail(worker, at.source_path(), action, &error),
         }
         true
     }
 
     /// Counts what would be copied.
     fn count_only(&self, at: &At<'_>, kind: FileType, is_followed: bool, worker: &mut Worker) {
-        let facts = if is_followed {
-            StatFacts::behind(at.handles[0], at.from)
-        } else {
-            StatFacts::at(at.handles[0], at.from)
-        };
-        match facts {
+        match stat(at, is_followed).map(|found| StatFacts::of_stat(&found)) {
             Ok(facts) if facts.is_file() => {
                 worker.done.files += 1;
                 worker.done.bytes += facts.bytes;
@@ -76,7 +65,7 @@ impl Shared<'_> {
             }
             Ok(_) if kind == FileType::Symlink => worker.done.symbolic_links += 1,
             Ok(_) => worker.done.special += 1,
-            Err(error) => self.fail(worker, at.paths()[0].clone(), "stat", &error.into()),
+            Err((action, error)) => self.fail(worker, at.source_path(), action, &error),
         }
         self.tell_copied(at);
     }
@@ -128,7 +117,7 @@ impl Shared<'_> {
             if let Err(error) = chownat(copy, at.to, Some(owner), Some(group), AtFlags::SYMLINK_NOFOLLOW) {
                 not_given.push((OWNER_OF_OTHERS, error.into()));
                 // Another group does not get the rights of this one.
-                mode &= !0o070 | ((mode & 0o007) << 3);
+                mode = without_group_rights(mode);
             }
         }
         if preserved.xattr
@@ -149,7 +138,7 @@ impl Shared<'_> {
                 not_given.push(("times", error.into()));
             }
         }
-        self.count_not_given(not_given, || at.paths()[1].clone(), worker);
+        self.count_not_given(not_given, || at.copy_path(), worker);
     }
 }
 

@@ -157,7 +157,7 @@ pub(super) type Failed = (&'static str, io::Error);
 impl Shared<'_> {
     /// Copies a regular file. Returns false if the name waits for another thread.
     pub fn copy_file(&self, at: &At<'_>, is_followed: bool, worker: &mut Worker) -> bool {
-        let path = || at.paths()[0].clone();
+        let path = || at.source_path();
         let (source, metadata) = match open_source(at, is_followed) {
             Ok(opened) => opened,
             Err((action, error)) => {
@@ -170,7 +170,7 @@ impl Shared<'_> {
             Ok(Found::Nothing) => None,
             Ok(Found::Replaced(found)) if !matches!(found.kind, FileType::RegularFile | FileType::Symlink) => {
                 let reason = format!("it is {}; to write into it, use `cat`", with_article(found.kind));
-                self.fail(worker, at.paths()[1].clone(), "replace it", &io::Error::other(reason));
+                self.fail(worker, at.copy_path(), "replace it", &io::Error::other(reason));
                 return true;
             }
             Ok(Found::Replaced(found)) => Some(found),
@@ -179,7 +179,7 @@ impl Shared<'_> {
                 return true;
             }
             Err((action, error)) => {
-                self.fail(worker, at.paths()[1].clone(), action, &error);
+                self.fail(worker, at.copy_path(), action, &error);
                 return true;
             }
         };
@@ -264,7 +264,7 @@ impl Shared<'_> {
             worker.done.changed += u64::from(has_changed);
             if has_changed {
                 let reason = io::Error::other("it changed during both attempts; the copy may mix versions");
-                self.fail(worker, at.paths()[0].clone(), "make a consistent copy", &reason);
+                self.fail(worker, at.source_path(), "make a consistent copy", &reason);
             }
             if self.options.durability == CpDurability::Each {
                 sys::sync(&new.file).map_err(|error| ("sync", error))?;
@@ -272,7 +272,7 @@ impl Shared<'_> {
             let made = new.file.metadata().map_err(|error| ("stat the copy", error))?;
             if self.options.preserved.timestamps && FileState::of(&made).modified_ns != origin.state.modified_ns {
                 let coarse = io::Error::other("the target's file system cannot store this time exactly");
-                self.count_not_given(vec![("times", coarse)], || at.paths()[1].clone(), worker);
+                self.count_not_given(vec![("times", coarse)], || at.copy_path(), worker);
             }
             let copy = FileId::of(&made);
             self.tell_checksum(at, source, worker)?;
@@ -289,7 +289,7 @@ impl Shared<'_> {
         if let Some(kind) = self.options.checksum {
             let checksum = self.checksum(source, kind, worker);
             let checksum = checksum.map_err(|error| ("compute the checksum", error))?;
-            self.watch.checksum(&checksum, &at.paths()[1]);
+            self.watch.checksum(&checksum, &at.copy_path());
         }
         Ok(())
     }
@@ -322,7 +322,7 @@ impl Shared<'_> {
             may_have_extended: all.inherit,
         };
         let not_given = origin.give(&new.file, &own, true, self.options);
-        self.count_not_given(not_given, || at.paths()[1].clone(), worker);
+        self.count_not_given(not_given, || at.copy_path(), worker);
         Ok((new, origin, moved))
     }
 
@@ -380,15 +380,14 @@ impl Shared<'_> {
             return false;
         };
         let not_given = origin.give(&copy, &Own::of(found), true, self.options);
-        self.count_not_given(not_given, || at.paths()[1].clone(), worker);
+        self.count_not_given(not_given, || at.copy_path(), worker);
         true
     }
 
     /// Tells that something was copied, if that is wanted.
     pub fn tell_copied(&self, at: &At<'_>) {
         if self.watch.wants_names() {
-            let [from, to] = at.paths();
-            self.watch.copied(&from, &to);
+            self.watch.copied(&at.source_path(), &at.copy_path());
         }
     }
 }

@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
-use seekless::files::{Attributes, FileState, NotGiven, Own};
+use seekless::files::{Attributes, FileState, NotGiven, Own, without_group_rights};
 use seekless_sys::{self as sys, effective_user};
 
 use super::queue::{Shared, Worker};
@@ -30,11 +30,6 @@ pub(super) static UMASK: LazyLock<u32> = LazyLock::new(|| {
         .unwrap_or(0o022)
 });
 
-/// A mode that grants the group no more than others.
-fn without_group(mode: u32) -> u32 {
-    mode & (!0o070 | ((mode & 0o007) << 3))
-}
-
 impl Origin {
     /// Of an open directory.
     pub fn of_directory(directory: BorrowedFd<'_>, options: &CpOptions) -> io::Result<Self> {
@@ -50,7 +45,7 @@ impl Origin {
         } else {
             // The group's rights are then the most that the list grants to anybody in it.
             if sys::access_list(file)?.available().flatten().is_some() {
-                mode = without_group(mode);
+                mode = without_group_rights(mode);
             }
             Some(Vec::new())
         };
@@ -105,7 +100,7 @@ impl Origin {
         if !preserved.ownership {
             if attributes.group != own.group {
                 // Another group does not get the rights of this one.
-                attributes.mode = without_group(attributes.mode) & 0o1777;
+                attributes.mode = without_group_rights(attributes.mode) & 0o1777;
             }
             (attributes.owner, attributes.group) = (own.owner, own.group);
         }

@@ -15,7 +15,7 @@
 //! let summary = cp::copy_trees(&[from], &to, &CpOptions::default(), &Stop::default(), &())?;
 //! assert_eq!((summary.files, summary.directories, summary.failures), (1, 1, 0));
 //! assert_eq!(std::fs::read(to.join("file"))?, b"bytes");
-//! # Ok::<(), cp::CpError>(())
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! Not here: what is printed (the command), and how the bytes of large files move (the engine).
@@ -323,14 +323,4 @@ pub enum CpError {
         /// The system's reason.
         source: io::Error,
     },
-}
-
-impl From<io::Error> for CpError {
-    fn from(source: io::Error) -> Self {
-        Self::System {
-            path: PathBuf::new(),
-            action: "copy",
-            source,
-        }
-    }
 }

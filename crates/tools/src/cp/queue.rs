@@ -92,13 +92,17 @@ pub(super) struct At<'a> {
 }
 
 impl At<'_> {
-    /// The paths of the source and of the copy.
-    pub fn paths(&self) -> [PathBuf; 2] {
-        let below = self.directory.path_below_root(self.to.to_bytes());
-        [
-            self.directory.path_of(self.from.to_bytes()),
-            self.directory.own.to.join(below),
-        ]
+    /// The path of the source.
+    pub fn source_path(&self) -> PathBuf {
+        self.directory.path_of(self.from.to_bytes())
+    }
+
+    /// The path of the copy.
+    pub fn copy_path(&self) -> PathBuf {
+        self.directory
+            .own
+            .to
+            .join(self.directory.path_below_root(self.to.to_bytes()))
     }
 
     /// What new files in the copy's directory have; `new` is one.
@@ -280,12 +284,7 @@ impl<'a> Shared<'a> {
                 Ok(()) => Some(true),
                 Err(Errno::EXIST) => Some(false),
                 Err(error) => {
-                    self.fail(
-                        worker,
-                        directory_paths(directory)[1].clone(),
-                        "create the directory",
-                        &error.into(),
-                    );
+                    self.fail(worker, copy_path(directory), "create the directory", &error.into());
                     None
                 }
             },
@@ -307,7 +306,7 @@ impl<'a> Shared<'a> {
             } else {
                 action
             };
-            self.fail(worker, directory_paths(directory)[tree].clone(), action, &error);
+            self.fail(worker, [source_path, copy_path][tree](directory), action, &error);
         }
         if is_new && let Ok(handles) = parent.handles() {
             let _ = unlinkat(handles.borrowed()[1], directory.name(), AtFlags::REMOVEDIR);
@@ -347,7 +346,7 @@ impl<'a> Shared<'a> {
             None
         };
         if let Some(reason) = refused {
-            let path = directory_paths(directory)[0].clone();
+            let path = source_path(directory);
             self.fail(worker, path, "copy the directory", &io::Error::other(reason));
             self.leave(directory, worker);
             return;
@@ -359,32 +358,26 @@ impl<'a> Shared<'a> {
                 if self.options.preserved.mode && !is_new && open != 0 && !self.options.dry_run {
                     let mode = Mode::from_raw_mode((facts[1].mode & !open) as RawMode);
                     if let Err(error) = fchmod(copy, mode) {
-                        let path = directory_paths(directory)[1].clone();
+                        let path = copy_path(directory);
                         self.fail(worker, path, "restrict the directory's permissions", &error.into());
                     }
                 }
                 drop(directory.own.origin.set(origin));
             }
-            Err(error) => self.fail(
-                worker,
-                directory_paths(directory)[0].clone(),
-                "read the attributes",
-                &error,
-            ),
+            Err(error) => self.fail(worker, source_path(directory), "read the attributes", &error),
         }
         worker.done.directories += 1;
         if directory.parent().is_none() {
             lock(&self.targets).extend(StatFacts::of(copy).map(|facts| facts.id()));
         }
         if self.watch.wants_names() {
-            let [from, to] = directory_paths(directory);
-            self.watch.copied(&from, &to);
+            self.watch.copied(&source_path(directory), &copy_path(directory));
         }
         let old = self.journal.as_ref().filter(|_| !is_new);
         if let Some(Err(error)) = old.map(|journal| remove_unfinished(copy, journal)) {
             self.fail(
                 worker,
-                directory_paths(directory)[1].clone(),
+                copy_path(directory),
                 "remove temporary files of an interrupted copy",
                 &error,
             );
@@ -420,12 +413,7 @@ impl<'a> Shared<'a> {
             // It was removed, and so was all in it.
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => {
-                self.fail(
-                    worker,
-                    directory_paths(directory)[0].clone(),
-                    "list the directory",
-                    &error,
-                );
+                self.fail(worker, source_path(directory), "list the directory", &error);
                 None
             }
             Ok(rest) => rest,
@@ -496,7 +484,7 @@ impl<'a> Shared<'a> {
         }
         self.finish(&listed.directory, finished, worker);
         if let Some(Err(error)) = self.journal.as_ref().map(Journal::checkpoint) {
-            let path = directory_paths(&listed.directory)[1].clone();
+            let path = copy_path(&listed.directory);
             self.fail(worker, path, "sync what was copied so far", &error);
         }
     }
@@ -537,7 +525,7 @@ impl<'a> Shared<'a> {
         let Some(handles) = self.handles(directory, worker) else {
             return;
         };
-        let path = || directory_paths(directory)[1].clone();
+        let path = || copy_path(directory);
         let copy = match handles.borrowed()[1].try_clone_to_owned() {
             Ok(copy) => File::from(copy),
             Err(error) => return self.fail(worker, path(), "reopen the directory", &error),
@@ -562,7 +550,7 @@ impl<'a> Shared<'a> {
         let failed = |(tree, error): (usize, io::Error)| {
             self.fail(
                 worker,
-                directory_paths(directory)[tree].clone(),
+                [source_path, copy_path][tree](directory),
                 "reopen the directory",
                 &error,
             );
@@ -598,15 +586,20 @@ impl Queue {
     }
 }
 
-/// The paths of a directory and of its copy.
-pub(super) fn directory_paths(directory: &Arc<Pair>) -> [PathBuf; 2] {
-    let below = directory.path_below_root(b"");
-    let to = if below.as_os_str().is_empty() {
-        directory.own.to.to_path_buf()
+/// The path of a directory of the source.
+fn source_path(directory: &Pair) -> PathBuf {
+    directory.path_of(b"")
+}
+
+/// The path of its copy.
+fn copy_path(directory: &Pair) -> PathBuf {
+    let (to, below) = (&directory.own.to, directory.path_below_root(b""));
+    // Joining an empty path would add a slash.
+    if below.as_os_str().is_empty() {
+        to.to_path_buf()
     } else {
-        directory.own.to.join(below)
-    };
-    [directory.path_of(b""), to]
+        to.join(below)
+    }
 }
 
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
