@@ -19,9 +19,9 @@ mod serve;
 mod stale;
 mod start;
 
-use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -333,11 +333,16 @@ pub fn devices() -> Result<Vec<DeviceName>> {
 /// Held while devices come and go, so that nobody takes down what is being made.
 fn hold_devices() -> Result<File> {
     let path = Path::new(DEVICES);
-    // What else is in the directory above may be seen by everybody.
+    // What else is in the directory above may be seen by everybody, whatever the umask: that of a server is 077.
     let above = path.parent().unwrap_or(path);
     for (made, mode) in [(above, 0o755), (path, 0o700)] {
-        let created = DirBuilder::new().recursive(true).mode(mode).create(made);
-        created.map_err(failed("create", made))?;
+        match DirBuilder::new().mode(0o700).create(made) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            created => {
+                let given = created.and_then(|()| fs::set_permissions(made, Permissions::from_mode(mode)));
+                given.map_err(failed("create", made))?;
+            }
+        }
     }
     let found = fs::symlink_metadata(path).map_err(failed("stat", path))?;
     if !found.is_dir() || found.uid() != rustix::process::geteuid().as_raw() || found.mode() & 0o022 != 0 {
