@@ -7,7 +7,7 @@
 
 use anyhow::bail;
 use seekless::Method;
-use seekless::method::{AccessPattern, CachePolicy, Durability, Hint, Operation, Platform, Preallocate};
+use seekless::method::{AccessPattern, CachePolicy, Durability, Hint, Operation, Platform, Preallocate, Setting};
 
 /// A language that programs are written in.
 #[derive(Debug)]
@@ -96,6 +96,28 @@ impl Language {
         let calls = commented(&filled(&chosen(CALLS, &facts), method), self.comment);
         let template = chosen(self.template, &facts);
         Ok(filled(&template.replace("{calls}\n", &calls), method))
+    }
+
+    /// The program of a planned method. A plan for a copy skips holes, and its program says that it does not.
+    ///
+    /// # Errors
+    /// As for [`Self::program`].
+    pub fn program_of_plan(&self, method: &Method) -> anyhow::Result<String> {
+        if !method.options().holes_skipped() {
+            return self.program(method);
+        }
+        let program = self.program(&method.with(Setting::holes_skipped(false))?)?;
+        let note = format!(
+            "{} The plan is {method}. This program does not skip holes: it copies them as zeros.",
+            self.comment
+        );
+        let after_first = program
+            .starts_with("#!")
+            .then(|| program.find('\n'))
+            .flatten()
+            .map_or(0, |end| end + 1);
+        let (first, rest) = program.split_at(after_first);
+        Ok(format!("{first}{note}\n{rest}"))
     }
 
     fn why_lacking(&self, facts: &[&str]) -> Option<&'static str> {

@@ -181,11 +181,13 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let method = &advice.plan.method;
     let mut page = Page::stdout();
     if let Some(language) = arguments.code {
-        write!(page, "{}", language.program(method)?)?;
+        write!(page, "{}", language.program_of_plan(method)?)?;
     } else if arguments.json {
         write!(page, "{}", json_text(&advice_json(&question, &advice))?)?;
     } else {
-        let can_print = LANGUAGES.iter().filter(|language| language.program(method).is_ok());
+        let can_print = LANGUAGES
+            .iter()
+            .filter(|language| language.program_of_plan(method).is_ok());
         let words: Vec<&str> = can_print.map(|language| language.word).collect();
         show_advice(&mut page, &question, &advice, &words)?;
     }

@@ -234,6 +234,17 @@ fn advice_prints_a_program_of_its_method_or_says_why_not() {
         .succeeded()
         .stdout;
     assert_eq!(program, of_method);
+    // A plan for a copy skips holes.
+    for language in ["c", "python", "rust"] {
+        let copying = place
+            .run(&["advise", "copy", "file", "--code", language])
+            .succeeded()
+            .stdout;
+        assert!(
+            copying.contains("holes=skip. This program does not skip holes"),
+            "{copying}"
+        );
+    }
     let refused = place.run(&["advise", "compare", "file", "--code", "c"]);
     assert!(refused.code == Some(2) && refused.stdout.is_empty());
     assert!(refused.stderr.contains("read, write or copy"), "{}", refused.stderr);
