@@ -145,6 +145,10 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.count.is_some() && !is_update && !is_scan {
         return Err(anyhow!("--count is only for updates and scans; give the size of a file by --size").into());
     }
+    let changes_files = matches!(operation, Operation::Write | Operation::Copy | Operation::Update);
+    if arguments.durability.is_some() && !changes_files {
+        return Err(anyhow!("--durability is only for writes, copies and updates").into());
+    }
     let updates = (
         arguments.count.unwrap_or(UPDATES),
         arguments.size.unwrap_or(UPDATE_BYTES),

@@ -219,6 +219,7 @@ fn updates_are_planned_for_their_number_and_size() {
     assert!(refused(&["update", "file", "--count", "2049"]).contains("do not fit into 8.00 MiB"));
     assert!(refused(&["update", "."]).contains("is a directory"));
     assert!(refused(&["read", "file", "--count", "2"]).contains("--count is only for updates"));
+    assert!(refused(&["scan", ".", "--durability", "fsync"]).contains("--durability is only for writes"));
 }
 
 #[test]
