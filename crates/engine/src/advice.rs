@@ -122,8 +122,13 @@ pub fn advise(question: &Question<'_>) -> Result<FileAdvice> {
             }
         }
     }
-    let missing = || StorageProfile::of(path).err().unwrap_or(Unfit::Missing);
-    let profile = facts.profile.ok_or_else(missing);
+    let read = StorageProfile::of;
+    // A plan ignores curves with a damaged line: if it has none, they may be why.
+    let damage = facts.profile.filter(|_| !is_measured).and_then(|_| read(path).err());
+    let profile = match (facts.profile, damage) {
+        (Some(profile), None) => Ok(profile),
+        (_, damage) => Err(damage.or_else(|| read(path).err()).unwrap_or(Unfit::Missing)),
+    };
     let measured = profile.as_ref().ok().filter(|_| is_measured);
     let curve = match measured {
         Some(profile) => plan::curve(profile, operation, durability, resident),
