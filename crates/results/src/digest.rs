@@ -13,7 +13,7 @@ use seekless_record::{
 };
 
 use crate::between::BETWEEN;
-use crate::pool::{Merged, is_alike, is_same_storage, sittings};
+use crate::pool::{Merged, is_alike, is_one_sitting, is_same_storage, sittings};
 
 /// Of fewer methods of a mechanism, nothing is known of how far apart they lie.
 const FEWEST_ALIKE: usize = 3;
@@ -115,20 +115,32 @@ fn profile(newest: &Run, storage: &Storage, runs: &[Run]) -> Option<Profile> {
     Some(Profile { head, curves })
 }
 
-/// The costs of a storage by all sittings that have them, the newest first.
+/// The costs of a storage by all sittings that have them. Runs are given with the newest first; those of one sitting count as one.
 fn costs(runs: &[&Run], storage: &Storage) -> Option<ProfileCosts> {
-    let of_run = |run: &&Run| {
+    let of_run = |run: &Run| {
         let found = run.storages.iter().find(|found| is_same_storage(storage, found));
-        Some((unix_seconds(&run.started), found?.costs.clone()?))
+        found?.costs.clone()
     };
-    let (started, costs): (Vec<u64>, Vec<StorageCosts>) = runs.iter().filter_map(of_run).unzip();
-    let sittings = u32::try_from(costs.len()).unwrap_or(u32::MAX);
-    let mut costs = StorageCosts::pooled(costs)?;
+    let newest = runs.iter().find(|run| of_run(run).is_some())?;
+    let mut sittings: Vec<(&Run, Vec<StorageCosts>)> = Vec::new();
+    for run in runs.iter().rev() {
+        let Some(found) = of_run(run) else { continue };
+        match sittings.last_mut() {
+            Some((first, costs)) if is_one_sitting(first, run) => costs.push(found),
+            _ => sittings.push((run, vec![found])),
+        }
+    }
+    let of_each: Vec<StorageCosts> = sittings
+        .into_iter()
+        .filter_map(|(_, costs)| StorageCosts::pooled(costs))
+        .collect();
+    let sittings = u32::try_from(of_each.len()).unwrap_or(u32::MAX);
+    let mut costs = StorageCosts::pooled(of_each)?;
     shorten(costs.all().into_iter().flat_map(figures_of));
     Some(ProfileCosts {
         costs,
         sittings,
-        newest_unix_seconds: *started.first()?,
+        newest_unix_seconds: unix_seconds(&newest.started),
     })
 }
 
@@ -413,9 +425,18 @@ mod tests {
             });
             run
         };
-        let profile = only(&[run(5, &METHODS), with(4, 30.0), with(3, 10.0 / 3.0), with(2, 1.0)]);
+        // Runs within an hour are one sitting.
+        let mut again = with(4, 30.0);
+        (again.id, again.started) = ("again".to_owned(), "2026-11-04T10:20:00Z".to_owned());
+        let profile = only(&[
+            run(5, &METHODS),
+            again,
+            with(4, 30.0),
+            with(3, 10.0 / 3.0),
+            with(2, 1.0),
+        ]);
         let mut known = profile.head.costs.clone().unwrap();
-        let newest = unix_seconds("2026-11-04T10:00:00Z");
+        let newest = unix_seconds("2026-11-04T10:20:00Z");
         assert_eq!((known.sittings, known.newest_unix_seconds), (3, newest));
         for cost in known.costs.all() {
             assert_eq!((cost.low, cost.median, cost.high), (1.666_667, 3.333_333, 6.666_667));
