@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use seekless_method::{Durability, Operation};
-use seekless_record::{Cache, Contest, Machine, Run, Storage, StorageId, Target, Verdict};
+use seekless_record::{Cache, Contest, Device, Machine, Run, Storage, StorageId, Target, Verdict};
 use serde::Serialize;
 
 use crate::kind::DeviceKind;
@@ -48,7 +48,8 @@ pub struct Place {
     pub shared_blocks: bool,
     /// Nor is other work on the bytes.
     pub work: String,
-    /// Nor are other second files of a comparison, nor is another read-ahead window. Empty, or beginning with a comma.
+    /// Nor are other models of a simulated disk, other second files of a comparison, nor is another read-ahead window. Empty, or
+    /// beginning with a comma.
     pub pair: String,
 }
 
@@ -186,6 +187,7 @@ fn ranking(place: Place, gathered: Gathered) -> Ranking {
 
 impl Place {
     fn of(run: &Run, storage: &Storage, contest: &Contest) -> Self {
+        let model = storage.device.as_ref().and_then(Device::simulated);
         Self {
             device: DeviceKind::of(storage),
             file_system: storage.file_system.clone(),
@@ -197,7 +199,7 @@ impl Place {
             durability: contest.durability,
             shared_blocks: contest.shared_blocks,
             work: format!("{}, {} ns/KiB", contest.kernel, contest.work_ns_per_kib),
-            pair: pair_words(contest),
+            pair: model.map_or_else(String::new, |model| format!(", {model}")) + &pair_words(contest),
         }
     }
 }
@@ -265,6 +267,23 @@ mod tests {
         third.contests[0].size_bytes = 1 << 30;
         let all = [&one, &other, &third].map(|run| (Origin::Own, run));
         assert_eq!(table(&all).len(), 3);
+    }
+
+    #[test]
+    fn models_of_simulated_disks_are_ranked_apart() {
+        let on = |seed, model: &str| {
+            let mut run = run(seed, "a", [0.1, 0.2]);
+            run.storages[0].device = Some(Device {
+                name: "loop0".to_owned(),
+                below: vec![format!("simulated-{model}")],
+                ..Device::default()
+            });
+            run
+        };
+        let runs = [on(1, "hdd-2009"), on(2, "null"), on(3, "hdd-2009")];
+        let rankings = table(&runs.each_ref().map(|run| (Origin::Own, run)));
+        let found: Vec<_> = rankings.iter().map(|one| (one.place.pair.as_str(), one.runs)).collect();
+        assert_eq!(found, [(", hdd-2009", 2), (", null", 1)]);
     }
 
     #[test]
