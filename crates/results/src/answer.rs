@@ -2,7 +2,7 @@
 //! names a method to use says it by this.
 
 use seekless_method::Choice;
-use seekless_record::{Conclusion, Contest, Entry, Run, Sittings};
+use seekless_record::{Conclusion, Contest, Device, Entry, Run, Sittings};
 
 use crate::position::Position;
 use crate::units::{duration, percent, plural, seconds, slower, sound, times};
@@ -26,7 +26,7 @@ pub struct ContestAnswer {
     pub figures: Vec<(&'static str, String)>,
     /// How sure it is, as in `≤ 4 % slower` than the best; empty if there is no method.
     pub certainty: String,
-    /// What that rests on: `one run of 40 s`, `2 runs within an hour` or `3 sittings`.
+    /// What that rests on: `one run of 40 s`, `2 runs within an hour` or `3 sittings`; on a simulated disk, its model, too.
     pub rests_on: String,
     /// Whether the method is recommended.
     pub is_decided: bool,
@@ -56,7 +56,7 @@ impl ContestAnswer {
             method: short_name(&used.name(), contest),
             figures: figures(contest, used),
             certainty: certainty(contest, conclusion, used),
-            rests_on: rests_on(run, conclusion),
+            rests_on: rests_on(run, contest, conclusion),
             is_decided: conclusion.recommended.is_some(),
         })
     }
@@ -93,11 +93,19 @@ fn certainty(contest: &Contest, conclusion: &Conclusion, used: &Entry) -> String
     }
 }
 
-fn rests_on(run: &Run, conclusion: &Conclusion) -> String {
-    match conclusion.sittings {
+fn rests_on(run: &Run, contest: &Contest, conclusion: &Conclusion) -> String {
+    let runs = match conclusion.sittings {
         Some(Sittings { count, .. }) if count > 1 => plural(count.into(), "sitting", "sittings"),
         Some(Sittings { runs, .. }) if runs > 1 => format!("{runs} runs within an hour"),
         _ => format!("one run of {}", duration(run.elapsed_seconds)),
+    };
+    let device = run
+        .storages
+        .get(contest.storage)
+        .and_then(|storage| storage.device.as_ref());
+    match device.and_then(Device::simulated) {
+        Some(model) => format!("{runs}, simulated: {model}"),
+        None => runs,
     }
 }
 
@@ -151,6 +159,19 @@ mod tests {
         assert_eq!((found.question.as_str(), found.is_decided), ("read 64 MiB, cold", true));
         assert_eq!(found.words(), "sync direct,block=4M (best, one run of 1 s)");
         assert_eq!(found.figures[1], ("vs plain", "0.50x".to_owned()));
+    }
+
+    #[test]
+    fn an_answer_from_a_simulated_disk_names_the_model() {
+        let mut run = simulation::run(&[("read/sync,block=128K", 1.0)], 8);
+        run.storages[0].device = Some(Device {
+            name: "loop0".to_owned(),
+            below: vec!["simulated-hdd-2009".to_owned()],
+            ..Device::default()
+        });
+        conclude_all(&mut run);
+        let found = ContestAnswer::of(&run, &run.contests[0]).unwrap();
+        assert_eq!(found.rests_on, "one run of 1 s, simulated: hdd-2009");
     }
 
     #[test]
