@@ -280,11 +280,15 @@ fn list(json: bool) -> Result<(), Failure> {
             let profile = &found.head;
             let place = profile.mount_point.as_deref();
             let place = place.unwrap_or(if found.is_borrowed() { "imported" } else { "?" });
-            let device = profile.storage.devices.first();
+            let devices = profile
+                .storage
+                .devices
+                .iter()
+                .map(|device| format!(" on {}", device.name));
             let text = format!(
                 "{place}: {}{}, {}",
                 profile.storage.file_system,
-                device.map_or_else(String::new, |device| format!(" on {}", device.name)),
+                devices.collect::<String>(),
                 plural(profile.sittings.into(), "sitting", "sittings")
             );
             writeln!(

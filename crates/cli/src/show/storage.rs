@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use seekless::{BlockDevice, DeviceMount, DeviceUse, Feature, StorageFacts};
+use seekless::{BlockDevice, DeviceKind, DeviceMount, DeviceUse, Feature, StorageFacts};
 use seekless_results::{bytes, rotation_claim, visible};
 use seekless_tools::json::written;
 use serde::{Serialize, Serializer};
@@ -210,10 +210,11 @@ fn device_words(device: &BlockDevice) -> String {
     if device.below.is_empty() {
         words.extend(device.model.as_deref().map(|model| visible(model).into_owned()));
         let known = match device.is_virtual {
-            Some(true) => "virtual",
-            _ => "not known to be virtual",
+            _ if device.kind == DeviceKind::Simulated => None,
+            Some(true) => Some("virtual"),
+            _ => Some("not known to be virtual"),
         };
-        words.push(known.to_owned());
+        words.extend(known.map(str::to_owned));
         words.extend(device.claims_rotational.map(rotation_claim));
     }
     words.join(", ")
@@ -305,6 +306,15 @@ mod tests {
         used.device.below = vec![BlockDevice::default()];
         used.above = above;
         used
+    }
+
+    #[test]
+    fn of_a_simulated_disk_it_is_not_said_that_it_is_not_known_to_be_virtual() {
+        let mut disk = BlockDevice::default();
+        disk.name = "simulated-null".to_owned();
+        disk.kind = DeviceKind::Simulated;
+        disk.label = Some("null".to_owned());
+        assert_eq!(device_words(&disk), "simulated-null: simulated null");
     }
 
     #[test]
