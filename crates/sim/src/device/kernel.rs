@@ -1,6 +1,6 @@
 //! What the kernel has made of devices: loop devices, mounts, and the settings of their queues.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::ffi::OsStringExt;
@@ -130,7 +130,10 @@ fn users_of(point: &Path) -> String {
         let files = fs::read_dir(process.join("fd")).into_iter().flatten().flatten();
         is_in(process.join("cwd")) || is_in(process.join("root")) || files.into_iter().any(|file| is_in(file.path()))
     };
-    let users = processes.flatten().filter(|process| is_user(&process.path()));
+    // `self` and `thread-self` name this process once more.
+    let is_process = |name: &OsStr| name.as_encoded_bytes().iter().all(u8::is_ascii_digit);
+    let processes = processes.flatten().filter(|entry| is_process(&entry.file_name()));
+    let users = processes.filter(|process| is_user(&process.path()));
     let names = users.map(|process| {
         let name = fs::read_to_string(process.path().join("comm")).unwrap_or_default();
         format!("{} ({})", name.trim_end(), process.file_name().display())
@@ -219,5 +222,10 @@ mod tests {
         assert!(is_mount_point(Path::new("/")));
         assert!(!is_mount_point(Path::new("/no/such/point")));
         assert!(!users_of(Path::new("/")).is_empty());
+        assert!(
+            !users_of(Path::new("/")).contains("self)"),
+            "{}",
+            users_of(Path::new("/"))
+        );
     }
 }
