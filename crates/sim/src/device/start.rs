@@ -434,7 +434,7 @@ impl Starting<'_> {
                 return Ok(());
             }
             self.go_on()?;
-            output = String::from_utf8_lossy(&made.stderr).trim().replace('\n', "; ");
+            output = reason_of(&String::from_utf8_lossy(&made.stderr));
         }
         Err(DeviceError::Program {
             program: maker.program.to_owned(),
@@ -452,5 +452,23 @@ impl Starting<'_> {
         drop(alive);
         // The next command tries again, and says why it cannot.
         let _ = undone.and_then(|_held| stale::remove(&self.name));
+    }
+}
+
+/// What a program said was wrong, without the page on how to use it.
+fn reason_of(output: &str) -> String {
+    let lines = output.trim().lines().take_while(|line| !line.starts_with("Usage:"));
+    lines.collect::<Vec<_>>().join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_program_that_failed_the_reason_is_told_and_not_its_usage() {
+        let output = "Filesystem must be larger than 300MB.\nUsage: mkfs.xfs\n/* blocksize */ [-b size=num]\n";
+        assert_eq!(reason_of(output), "Filesystem must be larger than 300MB.");
+        assert_eq!(reason_of("ERROR: one\nERROR: two\n"), "ERROR: one; ERROR: two");
     }
 }
