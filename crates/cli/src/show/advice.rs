@@ -69,7 +69,13 @@ pub fn show_advice(
         let why = format!("none: {}", visible(&shortened(&why.to_string())));
         page.labelled(BOLD, "Profile", 9, &why)?;
     }
-    let borrowed = advice.profile.as_ref().ok().is_some_and(|found| found.is_borrowed());
+    let found = advice.profile.as_ref().ok();
+    let is_uncovered = !advice.is_measured && advice.resident > 0.0;
+    if let Some(why) = found.filter(|_| is_uncovered).and_then(|found| found.without_warm) {
+        let why = format!("figures of cached files in the profile: {why}");
+        page.labelled(BOLD, "Left out", 9, &why)?;
+    }
+    let borrowed = found.is_some_and(|found| found.is_borrowed());
     if advice.is_measured && !borrowed {
         return Ok(());
     }

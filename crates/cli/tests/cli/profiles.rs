@@ -110,6 +110,25 @@ fn what_bench_measures_is_in_the_profile_and_advice_rests_on_it() {
         unwanted.contains("Profile  none: profiles are turned off"),
         "{unwanted}"
     );
+    // With another size of memory, what was measured in the page cache is left out.
+    let (shown, list) = (
+        json(&place, &["profile", "show", "--json"]),
+        json(&place, &["profile", "list", "--json"]),
+    );
+    let file = list[0]["file"].as_str().unwrap();
+    let field = |bytes: &str| format!("\"memory_bytes\":{bytes}");
+    let text = fs::read_to_string(file).unwrap();
+    let other = text.replace(&field(&shown["memory_bytes"].to_string()), &field("1000000000"));
+    assert_ne!(text, other);
+    fs::write(file, other).unwrap();
+    let left_out = place
+        .run(&["advise", "read", ".", "--size", "512K", "--warm"])
+        .succeeded()
+        .stdout;
+    assert!(
+        left_out.contains("Left out figures of cached files in the profile: measured with another size of memory"),
+        "{left_out}"
+    );
 }
 
 #[test]
