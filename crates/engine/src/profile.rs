@@ -384,6 +384,7 @@ impl StorageProfile {
         };
         // A UUID identifies the storage wherever it is mounted.
         let mounted = |point: Option<&str>| words(point.filter(|_| storage.uuid.is_none()));
+        let of_devices = devices(if storage.has_same_devices(id) { id } else { storage });
         let differing = [
             (
                 "version of the methods",
@@ -397,7 +398,7 @@ impl StorageProfile {
                 mounted(self.head.mount_point.as_deref()),
                 mounted(mount_point),
             ),
-            ("device", devices(storage), devices(id)),
+            ("device", of_devices, devices(id)),
             ("kernel", storage.kernel.clone(), id.kernel.clone()),
             (
                 "read-ahead window",
@@ -511,6 +512,8 @@ pub(crate) mod tests {
 
     #[test]
     fn what_differs_from_the_storage_here_is_named() {
+        let mut renamed = id();
+        renamed.devices[0].name = "vdb".to_owned();
         let fit = |head: ProfileHead, options| {
             let profile = Profile {
                 head,
@@ -520,6 +523,10 @@ pub(crate) mod tests {
             found.fits(&id(), Some("/"), options)
         };
         assert_eq!(fit(head(&id()), Some("rw")).unwrap().without_warm, None);
+        assert!(
+            fit(head(&renamed), Some("rw")).is_ok(),
+            "a serial number identifies the disk"
+        );
         let kernel = StorageId {
             kernel: "7.0".to_owned(),
             ..id()

@@ -102,7 +102,7 @@ pub(crate) fn is_same_storage(one: &Storage, other: &Storage) -> bool {
     let Some(id) = &one.id else { return false };
     // Without a UUID, as on tmpfs, the mount point identifies the storage; and mount options such as `sync` change its
     // behaviour.
-    Some(id) == other.id.as_ref()
+    other.id.as_ref().is_some_and(|other| id.is_same(other))
         && one.mount_options == other.mount_options
         && (id.uuid.is_some() || one.mount_point == other.mount_point)
 }

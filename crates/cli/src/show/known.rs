@@ -14,8 +14,11 @@ pub fn show_known(page: &mut Page<'_>, new: &Run, earlier: &[Run]) -> io::Result
     let mut answers: Vec<ContestAnswer> = Vec::new();
     for pooled in pool_newest(earlier).iter().flatten() {
         let is_here = |contest: &&Contest| {
-            let storage = pooled.storages.get(contest.storage);
-            let is_same = |new: &Storage| storage.is_some_and(|storage| storage.id == new.id);
+            let id = pooled
+                .storages
+                .get(contest.storage)
+                .and_then(|storage| storage.id.as_ref());
+            let is_same = |new: &Storage| id.zip(new.id.as_ref()).is_some_and(|(id, new)| id.is_same(new));
             is_asked(contest, new) && new.storages.iter().any(is_same)
         };
         let contests = pooled.contests.iter().filter(is_here);

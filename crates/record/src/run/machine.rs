@@ -183,6 +183,36 @@ impl StorageId {
     pub fn is_simulated(&self) -> bool {
         self.devices.iter().any(|device| device.name.starts_with(SIMULATED))
     }
+
+    /// Whether it is the same storage, whatever the kernel calls its devices this time.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.file_system == other.file_system
+            && self.uuid == other.uuid
+            && self.kernel == other.kernel
+            && self.read_ahead_kib == other.read_ahead_kib
+            && self.has_same_devices(other)
+    }
+
+    /// Whether these are the same devices. A disk with a serial number, and a partition of it, may have another name after each start.
+    #[must_use]
+    pub fn has_same_devices(&self, other: &Self) -> bool {
+        self.devices.len() == other.devices.len()
+            && (0..self.devices.len()).all(|at| self.device(at) == other.device(at))
+    }
+
+    /// What identifies a device: the lasting part of its name, its model and its serial number.
+    fn device(&self, at: usize) -> [Option<&str>; 3] {
+        let DeviceId { name, model, serial } = &self.devices[at];
+        // A partition is followed by its disk, with whose name its own begins.
+        let disk = self.devices.get(at + 1).filter(|disk| disk.serial.is_some());
+        let number = disk.and_then(|disk| name.strip_prefix(disk.name.as_str()));
+        let lasting = match serial {
+            Some(_) if !name.starts_with(SIMULATED) => None,
+            _ => Some(number.unwrap_or(name)),
+        };
+        [lasting, model.as_deref(), serial.as_deref()]
+    }
 }
 
 impl Device {
@@ -232,6 +262,33 @@ impl StorageId {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_disk_is_known_by_its_serial_number_and_not_by_its_name() {
+        let on = |names: [&str; 2], serial: Option<&str>| {
+            let [partition, disk] = names.map(|name| DeviceId {
+                name: name.to_owned(),
+                ..DeviceId::default()
+            });
+            let serial = serial.map(str::to_owned);
+            StorageId {
+                devices: vec![partition, DeviceId { serial, ..disk }],
+                ..StorageId::default()
+            }
+        };
+        let disk = on(["nvme0n1p2", "nvme0n1"], Some("A"));
+        assert!(disk.is_same(&on(["nvme1n1p2", "nvme1n1"], Some("A"))));
+        for other in [
+            on(["nvme0n1p3", "nvme0n1"], Some("A")),
+            on(["nvme0n1p2", "nvme0n1"], Some("B")),
+            on(["nvme0n1p2", "nvme0n1"], None),
+        ] {
+            assert!(!disk.is_same(&other), "{other:?}");
+        }
+        assert!(!on(["sda1", "sda"], None).is_same(&on(["sdb1", "sdb"], None)));
+        let simulated = |model: &str| on(["loop", model], Some("A"));
+        assert!(!simulated("simulated-null").is_same(&simulated("simulated-hdd-2009")));
+    }
 
     #[test]
     fn a_kernel_is_known_by_two_numbers() {

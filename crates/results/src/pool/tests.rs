@@ -31,7 +31,10 @@ fn sitting(simulation: &mut Simulation, medians: [f64; 4], hours: i64) -> Run {
     run.storages[0].id = Some(StorageId {
         file_system: "ext4".to_owned(),
         uuid: Some("1-2-3".to_owned()),
-        devices: vec![DeviceId::default()],
+        devices: vec![DeviceId {
+            serial: Some("A".to_owned()),
+            ..DeviceId::default()
+        }],
         kernel: "6.18".to_owned(),
         read_ahead_kib: Some(128),
     });
@@ -147,6 +150,11 @@ fn what_was_made_otherwise_or_elsewhere_is_left_out() {
         1
     );
     assert_eq!(count(|run| run.storages[0].id.as_mut().unwrap().devices.clear()), 1);
+    assert_eq!(
+        count(|run| run.storages[0].id.as_mut().unwrap().devices[0].name = "vdb".to_owned()),
+        2,
+        "a serial number identifies the disk"
+    );
     assert_eq!(count(|run| run.contests[0].size_bytes *= 2), 1);
     assert_eq!(count(|run| run.started = "yesterday".to_owned()), 1);
     assert_eq!(
