@@ -294,7 +294,7 @@ impl StorageProfile {
             return borrow().ok_or(Unfit::Missing);
         };
         let found = read(&file).map_err(|why| match why {
-            Unfit::Missing => Unfit::Unreadable(file.clone(), ErrorKind::NotFound.into()),
+            Unfit::Missing => Unfit::Unreadable(file.clone(), rustix::io::Errno::NOENT.into()),
             why => why,
         })?;
         // A short run may have left one without curves.

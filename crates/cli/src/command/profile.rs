@@ -273,7 +273,7 @@ fn list(json: bool) -> Result<(), Failure> {
             "{}",
             json_text(&all.iter().map(profile_json).collect::<serde_json::Value>())?
         )?;
-    } else if all.is_empty() {
+    } else if all.is_empty() && failed.is_empty() {
         writeln!(page, "There are no profiles yet. `seekless bench` makes one.")?;
     } else {
         for found in &all {

@@ -426,6 +426,16 @@ fn a_damaged_profile_is_named_left_alone_and_planned_without() {
     assert_eq!(fs::read_to_string(&file).unwrap(), "{");
     let list = place.run(&["profile", "list"]);
     assert!(list.code == Some(2) && list.stderr.contains(&file), "{}", list.stderr);
+    assert_eq!(list.stdout, "", "there is one");
+    let mut named = place.command();
+    named
+        .env("SEEKLESS_PROFILE", "gone")
+        .args(["advise", "read", ".", "--size", "512K"]);
+    let named = Ended::of(named.spawn().unwrap()).succeeded().stdout;
+    assert!(
+        named.contains("Profile  none: gone: No such file or directory"),
+        "{named}"
+    );
     place.run(&["profile", "remove", &file]).succeeded();
     assert!(!fs::exists(&file).unwrap());
 }
