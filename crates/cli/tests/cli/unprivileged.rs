@@ -7,6 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use super::cp_like_gnu::attribute;
 use super::place::{Ended, SMALL_BENCH, wait_for};
 
 /// The number of a user who owns nothing.
@@ -112,6 +113,25 @@ fn a_file_that_is_protected_from_writing_is_not_replaced() {
         .refused();
     assert!(sentence.contains("Permission denied"), "{sentence}");
     assert_eq!(fs::read(&path).unwrap(), b"old");
+}
+
+#[test]
+fn a_copy_of_a_file_that_is_not_writable_keeps_its_attributes() {
+    let common = Common::new();
+    let [from, to] = ["open/from", "open/to"].map(|name| common.directory().join(name));
+    fs::write(&from, b"bytes").unwrap();
+    if !attribute(&from, "user.about", b"value") {
+        println!("skipped: no extended attributes here");
+        return;
+    }
+    fs::set_permissions(&from, Permissions::from_mode(0o444)).unwrap();
+    common.run(&["cp", "open/from", "open/to"]).succeeded();
+    let mut value = [0; 5];
+    let length = rustix::fs::getxattr(&to, "user.about", &mut value).unwrap();
+    assert_eq!(
+        (&value[..length], fs::metadata(&to).unwrap().mode() & 0o777),
+        (&b"value"[..], 0o444)
+    );
 }
 
 #[test]

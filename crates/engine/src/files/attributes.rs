@@ -125,6 +125,10 @@ impl Attributes {
         // Before the mode is set, because attributes inherited from the directory, such as a default access control
         // list, may grant access to others.
         let is_extended = own.may_have_extended || self.extended.as_ref().is_some_and(|extended| !extended.is_empty());
+        if is_extended && own.mode & 0o200 == 0 {
+            // Only a user who may write to the file can set its `user.` attributes.
+            let _ = fchmod(file, Mode::from_raw_mode((own.mode | 0o200) as RawMode));
+        }
         if let Some(extended) = self.extended.as_ref().filter(|_| is_extended)
             && let Err(error) = Self::give_extended(extended, file)
         {
