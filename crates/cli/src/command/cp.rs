@@ -1,11 +1,11 @@
 //! `seekless cp`: copies files and trees.
 
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
 use anyhow::{Context, anyhow};
@@ -32,6 +32,7 @@ use crate::signals::stopping;
 /// (chattr(1)) and creation times are not copied. Files in the target that are not in the source stay; `rsync --delete` removes them.
 #[derive(Debug, Args)]
 #[command(
+    args_override_self = true,
     override_usage = "seekless cp [OPTIONS] SOURCE... TARGET\n       seekless cp [OPTIONS] -t DIR SOURCE...",
     after_help = "\
 Examples:
@@ -63,9 +64,10 @@ pub struct Arguments {
     /// Do not replace existing files
     #[arg(short, long, overrides_with = "update")]
     no_clobber: bool,
-    /// Replace an existing file only if it is older than its source
-    #[arg(short, long, overrides_with = "no_clobber")]
-    update: bool,
+    /// Which existing files to replace; -u means those that are older than their sources
+    #[arg(short, long, value_name = "WHICH", num_args = 0..=1, require_equals = true, default_missing_value = "older",
+          overrides_with = "no_clobber", value_parser = one_of(UPDATE))]
+    update: Option<Existing>,
     /// Stay on this file system: do not enter mount points
     #[arg(short = 'x', long)]
     one_file_system: bool,
@@ -118,16 +120,18 @@ pub struct Arguments {
 /// Options of other programs: what is done anyway, and what is not done.
 #[derive(Debug, Args)]
 struct Habits {
-    #[arg(short = 'a', long, action = ArgAction::Count, hide = true)]
+    #[arg(short = 'a', long, action = ArgAction::Count, hide = true, overrides_with_all = ["dereference", "dereference_named"])]
     archive: u8,
     #[arg(short = 'r', visible_short_alias = 'R', long, action = ArgAction::Count, hide = true)]
     recursive: u8,
     #[arg(short = 'p', action = ArgAction::Count, hide = true)]
     preserve_some: u8,
-    #[arg(short = 'd', action = ArgAction::Count, hide = true)]
+    #[arg(short = 'd', action = ArgAction::Count, hide = true, overrides_with_all = ["dereference", "dereference_named"])]
     links: u8,
     #[arg(short = 'f', long, action = ArgAction::Count, hide = true)]
     force: u8,
+    #[arg(long, action = ArgAction::Count, hide = true)]
+    remove_destination: u8,
     #[arg(short, long, action = ArgAction::Count, hide = true)]
     interactive: u8,
     #[arg(short, long, action = ArgAction::Count, hide = true)]
@@ -162,6 +166,16 @@ const REFLINK: [Word<When>; 3] = [
     ("auto", "Where the file system supports it", When::Auto),
     ("always", "Fail if blocks cannot be shared", When::Always),
     ("never", "Do not share blocks", When::Never),
+];
+
+const UPDATE: [Word<Existing>; 3] = [
+    ("all", "All", Existing::Replaced),
+    ("none", "None, as with -n", Existing::Kept),
+    (
+        "older",
+        "Those that are older than their sources",
+        Existing::ReplacedIfOlder,
+    ),
 ];
 
 const SPARSE: [Word<When>; 3] = [
@@ -206,6 +220,7 @@ fn preserved(arguments: &Arguments) -> Preserved {
 /// Tells what happens.
 struct Told {
     is_verbose: bool,
+    unwritten: OnceLock<io::Error>,
     checksums: Option<Mutex<BufWriter<File>>>,
 }
 
@@ -215,7 +230,9 @@ impl CpWatch for Told {
     }
 
     fn copied(&self, from: &Path, to: &Path) {
-        let _ = writeln!(stdout(), "{} -> {}", visible_path(from), visible_path(to));
+        if let Err(error) = writeln!(stdout(), "{} -> {}", visible_path(from), visible_path(to)) {
+            let _ = self.unwritten.set(error);
+        }
     }
 
     fn checksum(&self, checksum: &str, to: &Path) {
@@ -266,6 +283,11 @@ fn copy(arguments: &Arguments) -> Result<(), Failure> {
     if let Some((option, instead)) = arguments.habits.refused() {
         return Err(anyhow!("seekless cp does not support {option}; use `{instead}`").into());
     }
+    if arguments.reflink == When::Always && arguments.sparse != When::Auto {
+        return Err(
+            anyhow!("--reflink works only with --sparse auto: shared blocks have the holes of the source").into(),
+        );
+    }
     let (sources, target) = match (&arguments.target_directory, arguments.paths.split_last()) {
         (Some(target), _) => (&arguments.paths[..], target),
         (None, Some((target, sources))) if !sources.is_empty() => (sources, target),
@@ -284,6 +306,7 @@ fn copy(arguments: &Arguments) -> Result<(), Failure> {
     });
     let told = Told {
         is_verbose: arguments.verbose,
+        unwritten: OnceLock::new(),
         checksums: checksums.transpose()?.map(|file| Mutex::new(BufWriter::new(file))),
     };
     let copied = cp::copy_trees(sources, target, &options, &stop, &told);
@@ -294,7 +317,9 @@ fn copy(arguments: &Arguments) -> Result<(), Failure> {
         written.flush().context("cannot write the checksums")?;
     }
     let seconds = started.elapsed().as_secs_f64();
-    let written = if arguments.json {
+    let written = if let Some(error) = told.unwritten.into_inner() {
+        Err(error.into())
+    } else if arguments.json {
         print_json(&summary, seconds)
     } else {
         print_summary(&summary, seconds, arguments)
@@ -318,10 +343,8 @@ fn options(arguments: &Arguments) -> CpOptions {
         },
         existing: if arguments.no_clobber {
             Existing::Kept
-        } else if arguments.update {
-            Existing::ReplacedIfOlder
         } else {
-            Existing::Replaced
+            arguments.update.unwrap_or_default()
         },
         target: if arguments.target_directory.is_some() {
             TargetMeaning::Directory

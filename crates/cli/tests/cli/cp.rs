@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use seekless_sys::Directory;
@@ -99,6 +99,43 @@ fn words_that_are_not_done_name_the_command_that_does_it() {
         assert!(ended.stderr.contains(instead), "{word}: {}", ended.stderr);
         assert!(!place.path("b").exists(), "{word}");
     }
+}
+
+#[test]
+fn the_last_word_says_which_existing_files_are_replaced() {
+    let place = Place::new();
+    for (words, replaced) in [
+        (&["--update=older"][..], "old"),
+        (&["-u", "--update=all"], "old new"),
+        (&["--update=all", "-n"], ""),
+        (&["-n", "--update=none"], ""),
+    ] {
+        for (name, seconds) in [("old", 0), ("source", 1000), ("new", 2000)] {
+            place.file(name, name.as_bytes());
+            let time = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+            File::open(place.path(name)).unwrap().set_modified(time).unwrap();
+        }
+        for name in ["old", "new"] {
+            place.run(&[&["cp"], words, &["source", name]].concat()).succeeded();
+            let is_replaced = fs::read(place.path(name)).unwrap() == b"source";
+            assert_eq!(is_replaced, replaced.contains(name), "{words:?} {name}");
+        }
+    }
+}
+
+#[test]
+fn names_that_cannot_be_written_are_an_error() {
+    let place = Place::new();
+    place.file("a", b"a");
+    let full = File::options().write(true).open("/dev/full").unwrap();
+    let ended = place
+        .command()
+        .args(["cp", "-v", "a", "b"])
+        .stdout(full)
+        .output()
+        .unwrap();
+    assert_eq!(ended.status.code(), Some(1));
+    assert_eq!(fs::read(place.path("b")).unwrap(), b"a");
 }
 
 #[test]

@@ -85,6 +85,18 @@ const CASES: &[Case] = &[
     by(&["-a"], &["-f", "tree", "full"]),
     by(&["-a"], &["-v", "tree", "full"]),
     by(&["-ax"], &["-x", "tree", "new"]),
+    by(
+        &["-a", "--remove-destination"],
+        &["--remove-destination", "tree", "full"],
+    ),
+    by(
+        &["-a", "--reflink=auto", "--reflink=never"],
+        &["--reflink=auto", "--reflink=never", "plain", "new"],
+    ),
+    by(
+        &["-a", "--reflink", "--sparse=never"],
+        &["--reflink", "--sparse=never", "plain", "new"],
+    ),
     // What exists in the target.
     other(
         "a file is replaced by another, not written over, so its directory changes",
@@ -115,6 +127,9 @@ const CASES: &[Case] = &[
     by(&["-a", "-L"], &["-L", "to_fifo", "into"]),
     by(&["-a", "-L"], &["-L", "links", "into"]),
     by(&["-a", "-P"], &["-L", "-P", "link", "into"]),
+    by(&["-La"], &["-La", "links", "into"]),
+    by(&["-a", "-L"], &["-aL", "-L", "links", "into"]),
+    by(&["-L", "-dR", "--preserve=all"], &["-L", "-dR", "links", "into"]),
     // Hard links.
     same(&["tree/one", "tree/two", "tree/sub/three", "into"]),
     same(&["tree/sub", "tree/one", "into"]),
