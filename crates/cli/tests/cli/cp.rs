@@ -139,6 +139,15 @@ fn names_that_cannot_be_written_are_an_error() {
 }
 
 #[test]
+fn a_target_below_a_file_is_an_error_with_one_reason() {
+    let place = Place::new();
+    place.file("a", b"a");
+    let ended = place.run(&["cp", "a", "a/b"]);
+    assert_eq!(ended.code, Some(1));
+    assert_eq!(ended.stderr.matches("Not a directory").count(), 1, "{}", ended.stderr);
+}
+
+#[test]
 fn an_empty_name_of_a_target_is_refused() {
     let place = Place::new();
     let source = place.directory().join("..").join("file");

@@ -314,7 +314,7 @@ pub enum CpError {
     #[error("{}: another process is running the same copy", crate::visible::visible_path(.0))]
     Busy(PathBuf),
     /// The system's.
-    #[error("{}: cannot {action}: {source}", crate::visible::visible_path(.path))]
+    #[error("{}: cannot {action}", crate::visible::visible_path(.path))]
     System {
         /// The path.
         path: PathBuf,
