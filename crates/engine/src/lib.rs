@@ -77,7 +77,8 @@
 //! io-uring, libc, memchr, rustix, serde and thiserror.
 //!
 //! # Not here
-//! Measuring (the crate `seekless-lab`), and jobs such as comparing trees of files (`seekless-tools`). All system calls that need
+//! Measuring (the crate `seekless-lab`), and jobs on trees of files, such as comparing and copying them (`seekless-tools`; its function
+//! `cp::copy_trees` reports progress and can be cancelled). All system calls that need
 //! unsafe code are in `seekless-sys`. On other unixes than Linux and macOS, only POSIX calls are available. 64-bit
 //! only.
 

@@ -1,6 +1,6 @@
-//! The work of the commands, based on the engine: [`cache`] shows, drops and warms files in the page cache; [`cmp`]
-//! compares two files; [`cp`] copies trees; [`holes`] shows, makes and fills the holes of files; [`tree`] compares two trees; [`update`]
-//! reads updates of a file.
+//! The work of the commands, for other programs too: [`cache`] shows, drops and warms files in the page cache; [`cmp`] compares
+//! two files; [`cp`] copies trees; [`dupes`] finds equal files; [`holes`] shows, makes and fills the holes of files; [`tree`]
+//! compares two trees; [`update`] reads updates of a file.
 //!
 //! Not here: moving bytes (the engine), and printing results (the command).
 

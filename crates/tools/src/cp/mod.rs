@@ -18,6 +18,43 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! A [`CpWatch`] is told about bytes, names and failures, and a [`Stop`](crate::Stop) cancels: files that have their names by then
+//! are complete, and the same call copies the others.
+//!
+//! ```
+//! use std::sync::atomic::{AtomicU64, Ordering};
+//!
+//! use seekless_tools::Stop;
+//! use seekless_tools::cp::{self, CpOptions, CpWatch};
+//!
+//! #[derive(Default)]
+//! struct Progress {
+//!     bytes: AtomicU64,
+//!     stop: Stop,
+//! }
+//!
+//! impl CpWatch for Progress {
+//!     fn progress(&self, bytes: u64) {
+//!         if self.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes >= 1 << 20 {
+//!             self.stop.stop();
+//!         }
+//!     }
+//! }
+//! # let directory = tempfile::tempdir()?;
+//! # let (from, to) = (directory.path().join("from"), directory.path().join("to"));
+//! # for number in 0..64 {
+//! #     std::fs::create_dir_all(from.join(format!("{number}")))?;
+//! #     std::fs::write(from.join(format!("{number}/file")), vec![number; 1 << 16])?;
+//! # }
+//!
+//! let (options, watch) = (CpOptions::default(), Progress::default());
+//! let first = cp::copy_trees(&[&from], &to, &options, &watch.stop, &watch)?;
+//! assert!(first.is_unfinished);
+//! let second = cp::copy_trees(&[&from], &to, &options, &Stop::default(), &())?;
+//! assert_eq!(second.resumed + second.files, 64);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! Not here: what is printed (the command), and how the bytes of large files move (the engine).
 
 mod checks;
