@@ -48,7 +48,7 @@ parser.add_argument("source", type=pathlib.Path)
 parser.add_argument("--cp", default="seekless cp")
 parser.add_argument("-v", action="store_true")
 parser.add_argument("tests", nargs="*")
-arguments = parser.parse_args()
+arguments = parser.parse_intermixed_args()
 source, is_root = arguments.source.resolve(), os.geteuid() == 0
 counts, unexpected = {}, []
 
