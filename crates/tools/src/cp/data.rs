@@ -156,7 +156,7 @@ impl Data {
                 new.set_len(end)?;
             }
             When::Auto if is_large && !devices.in_kernel.may_work() => {
-                let planned = devices.planned[usize::from(is_cold)].get_or_init(|| plan(source, at, shared));
+                let planned = devices.planned[usize::from(is_cold)].get_or_init(|| plan([source, new], shared));
                 match planned {
                     Some((method, why)) => copy_by(*method, why, [source, new], shared, worker)?,
                     None => moved.is_in_kernel = copy(all)?.0,
@@ -187,13 +187,13 @@ pub(super) fn stopped() -> io::Error {
     io::ErrorKind::Interrupted.into()
 }
 
-/// How large files are copied to the directory of a copy, and why.
-fn plan(source: &File, at: &At<'_>, shared: &Shared<'_>) -> Option<(Method, String)> {
+/// How large files are copied to new ones, and why.
+fn plan([source, new]: [&File; 2], shared: &Shared<'_>) -> Option<(Method, String)> {
     let durability = match shared.options.durability {
         CpDurability::None => Durability::None,
         _ => Durability::Fsync,
     };
-    let plan = Copier::plan(path_of(source)?, at.copy_path(), durability, false).ok()?;
+    let plan = Copier::plan(path_of(source)?, path_of(new)?, durability, false).ok()?;
     let method = plan.method.with(Durability::None).unwrap_or(plan.method);
     Some((method, plan.why))
 }

@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, openat, renameat, renameat_with, unlinkat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawMode, openat, renameat, unlinkat};
 use rustix::io::{Errno, retry_on_intr};
 use seekless::files::{FileId, FileState, Own, with_article};
 use seekless::walk::{FOUND_FILE, Listing, NAMED_FILE, StatFacts, is_sure};
@@ -17,6 +17,7 @@ use super::given::{Origin, UMASK};
 use super::journal::Journal;
 use super::links::{Name, Turn};
 use super::queue::{At, Shared, Worker};
+use super::staged::rename_to_free;
 use super::{CpDurability, Existing, FollowedLinks};
 
 /// A new file in a directory, which is removed unless it gets its name.
@@ -24,12 +25,15 @@ struct NewFile<'a> {
     directory: BorrowedFd<'a>,
     file: File,
     /// Where it is.
-    place: Place,
+    place: Place<'a>,
 }
 
-enum Place {
+enum Place<'a> {
     Unnamed,
-    Named(CString),
+    /// Under a temporary name.
+    Temporary(CString),
+    /// Under its name, in a tree that nobody sees.
+    Staged(&'a CStr),
     Given,
 }
 
@@ -69,8 +73,20 @@ fn temporary_name() -> CString {
 }
 
 impl<'a> NewFile<'a> {
-    /// Makes one; without a name, it has this mode, less the umask.
-    fn make(directory: BorrowedFd<'a>, mode: u32) -> io::Result<Self> {
+    /// Makes one; without a name or staged, it has this mode, less the umask.
+    fn make(at: &At<'a>, mode: u32) -> io::Result<Self> {
+        let directory = at.handles[1];
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        if at.is_in_new() && at.directory.own.is_staged {
+            return match retry_on_intr(|| openat(directory, at.to, flags, Mode::from_raw_mode(mode as RawMode))) {
+                Err(Errno::EXIST) => Err(collision()),
+                opened => Ok(Self {
+                    directory,
+                    file: opened?.into(),
+                    place: Place::Staged(at.to),
+                }),
+            };
+        }
         if let Support::Available((file, _)) = sys::unnamed_file_with(directory, mode)? {
             return Ok(Self {
                 directory,
@@ -78,7 +94,6 @@ impl<'a> NewFile<'a> {
                 place: Place::Unnamed,
             });
         }
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         loop {
             let name = temporary_name();
             match retry_on_intr(|| openat(directory, &name, flags, Mode::RUSR | Mode::WUSR)) {
@@ -90,7 +105,7 @@ impl<'a> NewFile<'a> {
                     return Ok(Self {
                         directory,
                         file,
-                        place: Place::Named(name),
+                        place: Place::Temporary(name),
                     });
                 }
             }
@@ -101,18 +116,8 @@ impl<'a> NewFile<'a> {
     fn name(&mut self, name: &CStr) -> io::Result<()> {
         match &self.place {
             Place::Unnamed => sys::name_open_file(&self.file, self.directory, as_os(name))?,
-            Place::Named(old) => {
-                let renamed = renameat_with(self.directory, old, self.directory, name, RenameFlags::NOREPLACE);
-                match renamed {
-                    // Not all file systems can refuse; nobody else should give this name here.
-                    Err(Errno::INVAL | Errno::NOSYS) => match StatFacts::at(self.directory, name) {
-                        Err(Errno::NOENT) => renameat(self.directory, old, self.directory, name)?,
-                        _ => return Err(Errno::EXIST.into()),
-                    },
-                    renamed => renamed?,
-                }
-            }
-            Place::Given => {}
+            Place::Temporary(old) => rename_to_free(self.directory, old, name)?,
+            Place::Staged(_) | Place::Given => {}
         }
         self.place = Place::Given;
         Ok(())
@@ -126,7 +131,7 @@ impl<'a> NewFile<'a> {
                 self.file.try_lock().map_err(|error| ("lock the copy", error.into()))?;
                 self.name(&temporary)
                     .map_err(|error| ("give the copy a temporary name", error))?;
-                self.place = Place::Named(temporary.clone());
+                self.place = Place::Temporary(temporary.clone());
                 renameat(at.handles[1], &temporary, at.handles[1], at.to)
                     .map_err(|error| ("replace the existing file", error.into()))?;
                 self.place = Place::Given;
@@ -140,9 +145,12 @@ impl<'a> NewFile<'a> {
 
 impl Drop for NewFile<'_> {
     fn drop(&mut self) {
-        if let Place::Named(name) = &self.place {
-            let _ = unlinkat(self.directory, name, AtFlags::empty());
-        }
+        let name = match &self.place {
+            Place::Temporary(name) => name.as_c_str(),
+            Place::Staged(name) => name,
+            Place::Unnamed | Place::Given => return,
+        };
+        let _ = unlinkat(self.directory, name, AtFlags::empty());
     }
 }
 
@@ -302,7 +310,7 @@ impl Shared<'_> {
         worker: &mut Worker,
     ) -> Result<(NewFile<'h>, Origin, Moved), Failed> {
         let origin = Origin::of(source, metadata, self.options).map_err(|error| ("read the attributes", error))?;
-        let made = NewFile::make(at.handles[1], origin.first_mode());
+        let made = NewFile::make(at, origin.first_mode());
         let new = made.map_err(|error| ("create the copy", error))?;
         let all = at.new_files(&new.file).map_err(|error| ("stat the copy", error))?;
         let moved = self
@@ -316,8 +324,8 @@ impl Shared<'_> {
             owner: all.owner,
             group: all.group,
             mode: match new.place {
-                Place::Unnamed => origin.first_mode() & !*UMASK,
-                _ => 0o600,
+                Place::Unnamed | Place::Staged(_) => origin.first_mode() & !*UMASK,
+                Place::Temporary(_) | Place::Given => 0o600,
             },
             may_have_extended: all.inherit,
         };
@@ -349,6 +357,8 @@ impl Shared<'_> {
             return Err(("create the copy", collision()));
         }
         Ok(match self.options.existing {
+            // A killed process may have left it unfinished.
+            _ if at.directory.own.is_staged => Found::Replaced(found),
             Existing::Kept => Found::Stays,
             Existing::ReplacedIfOlder if found.modified_ns >= modified_ns => Found::Stays,
             _ => Found::Replaced(found),

@@ -54,6 +54,8 @@ enum Line {
 
 /// What begins its name.
 const NAME: &str = ".seekless-cp-journal-";
+/// What begins the name of a tree that is not complete.
+const STAGED: &str = ".seekless-cp-tree-";
 /// Longer ones were not written by a copy.
 const BYTES_MAX: u64 = 16 << 20;
 /// While a copy lasts, what it made is synced this often.
@@ -130,6 +132,12 @@ impl Journal {
         Ok(Some(journal))
     }
 
+    /// What the copy of a directory is called until it is complete.
+    pub fn staged_name(&self, name: &CStr) -> CString {
+        let digest = blake3::hash(&[self.name.to_bytes(), name.to_bytes()].join(&b'/'));
+        CString::new(format!("{STAGED}{}", &digest.to_hex()[..16])).unwrap_or_default()
+    }
+
     /// Whether something was made before this process began.
     pub fn is_from_before(&self, found: &StatFacts) -> bool {
         found.changed_ns < self.went_on_ns
@@ -151,6 +159,8 @@ impl Journal {
         let is_alike = copy.is_file() && (copy.bytes, copy.modified_ns) == (source.bytes, source.modified_ns);
         is_alike
             && source.changed_ns < self.began_ns
+            // An unfinished file has the time when it was written.
+            && source.modified_ns < self.began_ns
             && (self.began_ns..self.trusted_until_ns).contains(&copy.changed_ns)
     }
 

@@ -1,5 +1,6 @@
-//! Copies trees. Files are copied by several threads, a directory's files in the order of their inodes, and get their names when they
-//! are whole: a process that is killed leaves no file under a name of the target that is not complete.
+//! Copies trees. Files are copied by several threads, a directory's files in the order of their inodes. A new tree gets its name when it is
+//! complete, and in a directory that exists each file when it is whole: a process that is killed leaves no file under a name of the
+//! target that is not complete.
 //!
 //! Both trees are walked in step by directory handles, so no symbolic link below the target is followed, whatever is planted there
 //! meanwhile. Nothing that is written is readable by more users than its source: new files and directories belong to this user alone
@@ -67,6 +68,7 @@ mod links;
 mod place;
 mod queue;
 mod roots;
+mod staged;
 
 use std::collections::BTreeMap;
 use std::io;

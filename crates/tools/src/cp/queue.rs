@@ -24,6 +24,7 @@ use super::file::remove_unfinished;
 use super::given::Origin;
 use super::journal::Journal;
 use super::links::Links;
+use super::staged::{Staged, remove_vanished};
 use super::{CpDurability, CpFailure, CpOptions, CpSummary, CpWatch, FollowedLinks};
 use crate::Stop;
 use crate::threads::in_threads;
@@ -43,6 +44,10 @@ pub(super) struct Own {
     is_new: AtomicBool,
     /// What new files in the copy have.
     new_files: OnceLock<NewFiles>,
+    /// Of the copy of a named directory that has not got its name.
+    pub staged: Mutex<Option<Staged>>,
+    /// Whether nobody sees the copy before the tree that it is in is complete.
+    pub is_staged: bool,
 }
 
 /// What new files in a directory have.
@@ -58,23 +63,31 @@ pub(super) struct NewFiles {
 impl Own {
     /// Of a directory that has named files, or gets them.
     pub fn of_root(to: &Path) -> Self {
-        Self::new(Arc::from(to))
+        Self::new(Arc::from(to), false)
     }
 
     /// Of a named directory.
-    pub fn of_new_root(to: &Path, is_new: bool) -> Self {
-        let own = Self::of_root(to);
+    pub fn of_new_root(to: &Path, is_new: bool, staged: Option<Staged>) -> Self {
+        let own = Self::new(Arc::from(to), staged.is_some());
         own.is_new.store(is_new, Ordering::Relaxed);
+        *lock(&own.staged) = staged;
         own
     }
 
-    fn new(to: Arc<Path>) -> Self {
+    /// Of a directory in this one.
+    fn below(&self) -> Self {
+        Self::new(Arc::clone(&self.to), self.is_staged)
+    }
+
+    fn new(to: Arc<Path>, is_staged: bool) -> Self {
         Self {
             to,
             unfinished: AtomicUsize::new(1),
             origin: OnceLock::new(),
             is_new: AtomicBool::new(false),
             new_files: OnceLock::new(),
+            staged: Mutex::default(),
+            is_staged,
         }
     }
 }
@@ -151,6 +164,8 @@ pub(super) enum Job {
 struct Queue {
     jobs: Vec<Job>,
     files: VecDeque<(Arc<Listed>, Range<usize>)>,
+    /// The directories whose files are copied.
+    busy: Vec<Arc<Listed>>,
     at_work: usize,
     asleep: usize,
 }
@@ -215,6 +230,7 @@ impl<'a> Shared<'a> {
     fn work(&self) -> Worker {
         let mut worker = Worker::default();
         while let Some(work) = self.next() {
+            let mut copied = None;
             match work {
                 Work::Job(Job::Enter(directory)) => self.enter(&directory, &mut worker),
                 Work::Job(Job::List(directory, from)) => self.list(&directory, from, &mut worker),
@@ -231,9 +247,17 @@ impl<'a> Shared<'a> {
                         self.copy_entry(&at, None, &mut worker);
                     }
                 }
-                Work::Files(listed, range) => self.copy_files(&listed, range, &mut worker),
+                Work::Files(listed, range) => {
+                    self.copy_files(&listed, range, &mut worker);
+                    copied = Some(listed);
+                }
             }
             let mut queue = self.lock();
+            if let Some(copied) = copied
+                && let Some(busy) = queue.busy.iter().position(|busy| Arc::ptr_eq(busy, &copied))
+            {
+                queue.busy.swap_remove(busy);
+            }
             queue.at_work -= 1;
             if queue.at_work == 0 && queue.is_empty() {
                 self.changed.notify_all();
@@ -249,11 +273,7 @@ impl<'a> Shared<'a> {
                 self.changed.notify_all();
                 return None;
             }
-            let files = queue
-                .files
-                .pop_front()
-                .map(|(listed, range)| Work::Files(listed, range));
-            if let Some(work) = files.or_else(|| queue.jobs.pop().map(Work::Job)) {
+            if let Some(work) = queue.take() {
                 queue.at_work += 1;
                 return Some(work);
             }
@@ -374,7 +394,11 @@ impl<'a> Shared<'a> {
             self.watch.copied(&source_path(directory), &copy_path(directory));
         }
         let old = self.journal.as_ref().filter(|_| !is_new);
-        if let Some(Err(error)) = old.map(|journal| remove_unfinished(copy, journal)) {
+        let remove = |journal| match directory.own.is_staged {
+            true => remove_vanished(source, copy),
+            false => remove_unfinished(copy, journal),
+        };
+        if let Some(Err(error)) = old.map(remove) {
             self.fail(
                 worker,
                 copy_path(directory),
@@ -426,10 +450,7 @@ impl<'a> Shared<'a> {
             .into_iter()
             .collect();
         let directories = entries.iter().filter(|entry| entry.kind == FileType::Directory).rev();
-        jobs.extend(directories.map(|entry| {
-            let own = Own::new(Arc::clone(&directory.own.to));
-            Job::Enter(directory.child(listing.c_str(entry), own))
-        }));
+        jobs.extend(directories.map(|entry| Job::Enter(directory.child(listing.c_str(entry), directory.own.below()))));
         let children = jobs.len() - usize::from(rest.is_some());
         let (count, has_files) = (entries.len(), entries.len() > children);
         let listed = Arc::new(Listed {
@@ -491,8 +512,7 @@ impl<'a> Shared<'a> {
 
     /// Enters a directory that a link leads to.
     pub fn enter_linked(&self, at: &At<'_>) {
-        let own = Own::new(Arc::clone(&at.directory.own.to));
-        self.push([Job::Enter(at.directory.linked_child(at.from, own))]);
+        self.push([Job::Enter(at.directory.linked_child(at.from, at.directory.own.below()))]);
     }
 
     /// Counts finished entries of a directory. After the last one, its copy becomes like it.
@@ -525,6 +545,7 @@ impl<'a> Shared<'a> {
         let Some(handles) = self.handles(directory, worker) else {
             return;
         };
+        self.name_staged(directory, worker);
         let path = || copy_path(directory);
         let copy = match handles.borrowed()[1].try_clone_to_owned() {
             Ok(copy) => File::from(copy),
@@ -581,6 +602,25 @@ enum Work {
 }
 
 impl Queue {
+    /// What is to be done next. Two threads that make files in one directory would wait for each other, so files of a directory in
+    /// which nobody works come first, then a job that may bring some, unless many files wait.
+    fn take(&mut self) -> Option<Work> {
+        let is_free = |listed: &Listed| {
+            let mut busy = self.busy.iter();
+            !busy.any(|busy| Arc::ptr_eq(&busy.directory, &listed.directory))
+        };
+        let free = self.files.iter().position(|(listed, _)| is_free(listed));
+        if free.is_none()
+            && self.files.len() < LISTED / BATCH
+            && let Some(job) = self.jobs.pop()
+        {
+            return Some(Work::Job(job));
+        }
+        let (listed, range) = self.files.remove(free.unwrap_or(0))?;
+        self.busy.push(Arc::clone(&listed));
+        Some(Work::Files(listed, range))
+    }
+
     fn is_empty(&self) -> bool {
         self.jobs.is_empty() && self.files.is_empty()
     }
@@ -592,7 +632,7 @@ fn source_path(directory: &Pair) -> PathBuf {
 }
 
 /// The path of its copy.
-fn copy_path(directory: &Pair) -> PathBuf {
+pub(super) fn copy_path(directory: &Pair) -> PathBuf {
     let (to, below) = (&directory.own.to, directory.path_below_root(b""));
     // Joining an empty path would add a slash.
     if below.as_os_str().is_empty() {

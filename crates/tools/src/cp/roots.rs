@@ -22,6 +22,7 @@ use seekless_sys::{self as sys, PATH_ONLY};
 use super::file::Failed;
 use super::journal::Journal;
 use super::queue::{Job, Own, Pair, Shared, Worker};
+use super::staged::Staged;
 use super::{CpDurability, CpError, CpOptions, CpSummary, CpWatch, FollowedLinks, TargetMeaning};
 use crate::Stop;
 
@@ -75,6 +76,8 @@ pub fn copy_trees(
         }
     }
     let mut summary = shared.run(threads(&process));
+    // What an interrupted copy has is whole.
+    roots.iter().for_each(|root| shared.name_staged(root, &mut worker));
     summary.add(&worker.done);
     if options.durability == CpDurability::AtEnd && !stop.is_stopped() {
         sync_written(&container.file()?).map_err(|source| container.error("sync", source))?;
@@ -270,42 +273,60 @@ impl Shared<'_> {
             ));
         }
         let opened = open_root(source).map_err(|error| ("open", error))?;
-        let (copy, path, is_new) = self.copy_of(&opened, container, name)?;
-        let mut root = Pair::root([opened, copy], source, limit, Own::of_new_root(&path, is_new));
+        let (copy, own) = self.copy_of(&opened, container, name, worker)?;
+        let mut root = Pair::root([opened, copy], source, limit, own);
         if self.options.dry_run {
             root = root.only_in(0);
         }
         let mut failure = None;
         let Some((handles, facts)) = root.open(&mut |_, action, error| failure = Some((action, error))) else {
+            self.name_staged(&root, worker);
             return Err(failure.unwrap_or(("open", Errno::BADF.into())));
         };
         self.entered(&root, &handles, &facts, worker);
         Ok(Some(root))
     }
 
-    /// Makes or opens the copy of a named directory: the handle, its path, and whether it is new.
+    /// Makes or opens the copy of a named directory.
     fn copy_of(
         &self,
         opened: &OwnedFd,
         container: &Container,
         name: Option<CString>,
-    ) -> Result<(OwnedFd, PathBuf, bool), Failed> {
-        let failed = |error: Errno| ("create the target directory", error.into());
+        worker: &mut Worker,
+    ) -> Result<(OwnedFd, Own), Failed> {
+        let failed = |error: io::Error| ("create the target directory", error);
         let (path, name) = match name {
             None => (container.path.clone(), c".".to_owned()),
             Some(name) => (container.path.join(OsStr::from_bytes(name.to_bytes())), name),
         };
         if self.options.dry_run {
-            return Ok((opened.try_clone().map_err(|error| ("open", error))?, path, true));
+            return Ok((
+                opened.try_clone().map_err(|error| ("open", error))?,
+                Own::of_new_root(&path, true, None),
+            ));
+        }
+        if let Some(journal) = self.journal.as_ref().filter(|_| name.as_c_str() != c".") {
+            let staged = journal.staged_name(&name);
+            if StatFacts::at(&container.handle, &name).is_err_and(|error| error == Errno::NOENT) {
+                let made = Staged::make(&container.handle, staged, &name).map_err(failed)?;
+                if let Some((staged, copy, is_new)) = made {
+                    return Ok((copy, Own::of_new_root(&path, is_new, Some(staged))));
+                }
+            } else if Staged::is_left(&container.handle, &staged) {
+                let reason = io::Error::other("something else has its name by now; remove either");
+                let left = path.with_file_name(OsStr::from_bytes(staged.to_bytes()));
+                self.fail(worker, left, "go on with this interrupted copy", &reason);
+            }
         }
         let is_new = match mkdirat(&container.handle, &name, Mode::RWXU) {
             Ok(()) => true,
             Err(Errno::EXIST) => false,
-            Err(error) => return Err(failed(error)),
+            Err(error) => return Err(failed(error.into())),
         };
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         match openat(&container.handle, &name, flags, Mode::empty()) {
-            Ok(copy) => Ok((copy, path, is_new)),
+            Ok(copy) => Ok((copy, Own::of_new_root(&path, is_new, None))),
             Err(error) => Err(("open the target as a directory", error.into())),
         }
     }

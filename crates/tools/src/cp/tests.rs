@@ -161,24 +161,33 @@ fn a_stopped_copy_goes_on_with_what_is_missing_and_takes_nothing_else_for_its_ow
 
 #[test]
 fn a_directory_that_becomes_a_link_meanwhile_is_not_followed() {
-    let place = tempfile::tempdir().unwrap();
-    let (from, to, elsewhere) = (
-        many(place.path()),
-        place.path().join("to"),
-        place.path().join("elsewhere"),
-    );
-    fs::create_dir(&elsewhere).unwrap();
-    let (copies, outside) = (to.clone(), elsewhere.clone());
-    let watch = Then(Mutex::new(Some(move || {
-        for number in 0..50 {
-            let name = copies.join(format!("d{number}"));
-            let _ = fs::rename(&name, copies.join(format!("moved{number}")));
-            let _ = symlink(&outside, &name);
-        }
-    })));
-    let summary = copy_trees(&[&from], &to, &CpOptions::default(), &Stop::default(), &watch).unwrap();
-    assert!(summary.failures > 0, "{summary:?}");
-    assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 0);
+    for exists in [false, true] {
+        let place = tempfile::tempdir().unwrap();
+        let (from, into) = (many(place.path()), place.path().join("into"));
+        let (to, elsewhere) = (into.join("to"), place.path().join("elsewhere"));
+        fs::create_dir_all(if exists { &to } else { &into }).unwrap();
+        fs::create_dir(&elsewhere).unwrap();
+        let outside = elsewhere.clone();
+        let watch = Then(Mutex::new(Some(move || {
+            // One that did not exist is staged.
+            let all = fs::read_dir(&into).unwrap();
+            let trees = all.filter_map(|entry| Some(entry.ok()?.path()).filter(|path| path.is_dir()));
+            for copies in trees {
+                for number in 0..50 {
+                    let name = copies.join(format!("d{number}"));
+                    let _ = fs::rename(&name, copies.join(format!("moved{number}")));
+                    let _ = symlink(&outside, &name);
+                }
+            }
+        })));
+        let options = CpOptions {
+            target: TargetMeaning::Name,
+            ..CpOptions::default()
+        };
+        let summary = copy_trees(&[&from], &to, &options, &Stop::default(), &watch).unwrap();
+        assert!(summary.failures > 0, "{summary:?}");
+        assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 0);
+    }
 }
 
 #[test]
@@ -220,5 +229,79 @@ fn a_tree_is_not_copied_into_itself_nor_a_file_over_itself() {
         assert_eq!((summary.files, summary.failures), (0, 1), "{}", target.display());
         let names = |seen: &Seen| seen.iter().map(|entry| entry.0.clone()).collect::<Vec<_>>();
         assert_eq!(names(&seen(place.path())), names(&before), "{}", target.display());
+    }
+}
+
+/// The staged trees in a directory.
+fn staged(directory: &Path) -> Vec<PathBuf> {
+    let all = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    all.filter(|path| path.to_string_lossy().contains(".seekless-cp-tree-"))
+        .collect()
+}
+
+#[test]
+fn a_new_tree_has_its_name_only_when_it_is_complete() {
+    let place = tempfile::tempdir().unwrap();
+    let (from, into) = (many(place.path()), place.path().join("into"));
+    fs::create_dir(&into).unwrap();
+    let there = into.clone();
+    let watch = Then(Mutex::new(Some(move || {
+        let staged = staged(&there);
+        assert_eq!((staged.len(), there.join("from").exists()), (1, false));
+        assert_eq!(fs::metadata(&staged[0]).unwrap().mode() & 0o7777, 0o700);
+    })));
+    copy_trees(&[&from], &into, &CpOptions::default(), &Stop::default(), &watch).unwrap();
+    assert_eq!(seen(&into.join("from")), seen(&from));
+    assert!(staged(&into).is_empty());
+}
+
+#[test]
+fn a_name_that_is_taken_while_a_tree_is_copied_is_left_alone_and_told() {
+    let place = tempfile::tempdir().unwrap();
+    let (from, into) = (many(place.path()), place.path().join("into"));
+    fs::create_dir(&into).unwrap();
+    let taken = into.join("from");
+    let watch = Then(Mutex::new(Some({
+        let taken = taken.clone();
+        move || fs::write(taken, b"mine").unwrap()
+    })));
+    let summary = copy_trees(&[&from], &into, &CpOptions::default(), &Stop::default(), &watch).unwrap();
+    assert_eq!(summary.failures, 1);
+    assert_eq!(fs::read(&taken).unwrap(), b"mine");
+    assert_eq!(staged(&into).len(), 1);
+    assert_eq!(seen(&staged(&into)[0]).len(), seen(&from).len());
+}
+
+#[test]
+fn what_a_killed_copy_left_is_gone_on_with_unless_somebody_else_made_it() {
+    let place = tempfile::tempdir().unwrap();
+    let (from, into) = (many(place.path()), place.path().join("into"));
+    fs::create_dir(&into).unwrap();
+    let options = CpOptions::default();
+    let taken = into.join("from");
+    let watch = Then(Mutex::new(Some({
+        let taken = taken.clone();
+        move || fs::write(taken, b"").unwrap()
+    })));
+    copy_trees(&[&from], &into, &options, &Stop::default(), &watch).unwrap();
+    let left = staged(&into).remove(0);
+    for is_own in [true, false] {
+        // As killed in the middle: a file and a directory that the source does not have any more, an unfinished one, one that is missing.
+        let _ = (
+            fs::remove_file(&taken),
+            fs::remove_dir_all(&taken),
+            fs::create_dir(&left),
+        );
+        fs::create_dir_all(left.join("d0/gone/deeper")).unwrap();
+        fs::write(left.join("d0/gone/deeper/file"), b"").unwrap();
+        fs::write(left.join("vanished"), b"").unwrap();
+        fs::write(left.join("d0/0"), b"unfinished").unwrap();
+        let _ = fs::remove_file(left.join("d3/0"));
+        let mode = if is_own { 0o700 } else { 0o755 };
+        fs::set_permissions(&left, Permissions::from_mode(mode)).unwrap();
+        let summary = copy_trees(&[&from], &into, &options, &Stop::default(), &()).unwrap();
+        assert_eq!(summary.failures, 0, "{summary:?}");
+        assert_eq!(seen(&taken), seen(&from));
+        assert_eq!(left.exists(), !is_own);
     }
 }
