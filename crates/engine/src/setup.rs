@@ -17,7 +17,8 @@ pub(crate) const MEMORY_ALIGNMENT: usize = 4096;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Setup {
     pub method: Method,
-    /// Bytes of a buffer: the block, but at most the longest file, rounded up; 0 if the mechanism has no block.
+    /// Bytes of a buffer: the block, the longer one if writing has its own, but at most the longest file, rounded up; 0 if the mechanism
+    /// has no block.
     pub block_bytes: usize,
 }
 
@@ -26,10 +27,11 @@ impl Setup {
         // No system has longer files.
         let longest = longest_file_bytes.clamp(1, i64::MAX as u64);
         let longest = longest.next_multiple_of(MEMORY_ALIGNMENT as u64);
-        let block_bytes = method
-            .options()
+        let options = method.options();
+        let write_block = options.write_block_bytes().unwrap_or(0);
+        let block_bytes = options
             .block_bytes()
-            .map_or(0, |block| block.min(longest) as usize);
+            .map_or(0, |block| block.max(write_block).min(longest) as usize);
         Self {
             method: *method,
             block_bytes,

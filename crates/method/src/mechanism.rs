@@ -117,6 +117,7 @@ accepted! {
     BLOCK_256K: Block = Value::Number(256 << 10);
     BLOCK_1M: Block = Value::Number(1 << 20);
     BLOCK_8M: Block = Value::Number(8 << 20);
+    WRITE_BLOCK: WriteBlock;
     /// Blocks, or all at once.
     BLOCK_OR_ALL: Block;
     DEPTH: Depth = Value::Number(8);
@@ -246,13 +247,13 @@ mechanisms! {
     Sync {
         name: "sync",
         about: "pread(2) and pwrite(2) in a loop",
-        accepts: &[BLOCK_1M, DIRECT_OR_DONTCACHE, HINTS, PREALLOCATE, DURABILITY, HOLES_SKIPPED],
+        accepts: &[BLOCK_1M, WRITE_BLOCK, DIRECT_OR_DONTCACHE, HINTS, PREALLOCATE, DURABILITY, HOLES_SKIPPED],
         simplicity_rank: 2,
     }
     DoubleBuffer {
         name: "double-buffer",
         about: "a second thread reads the next block while this one is written",
-        accepts: &[BLOCK_1M, DIRECT_OR_DONTCACHE, HINTS, PREALLOCATE, DURABILITY, HOLES_SKIPPED],
+        accepts: &[BLOCK_1M, WRITE_BLOCK, DIRECT_OR_DONTCACHE, HINTS, PREALLOCATE, DURABILITY, HOLES_SKIPPED],
         overlapping: true,
         simplicity_rank: 4,
     }

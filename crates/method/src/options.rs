@@ -150,6 +150,13 @@ options! {
     }
     /// Bytes per call; at most what one call can move on Linux, rounded down to a power of two.
     Block { key: "block", number: Some(size("block", 1, 1 << 30)) }
+    /// Bytes per call that writes, where calls that read move another number.
+    WriteBlock {
+        key: "write-block",
+        number: Some(size("write-block", 1, 1 << 30)),
+        operations: &[Operation::Copy],
+        complicates: true,
+    }
     /// The order in which the blocks of a file are moved: [`AccessPattern`].
     Access {
         key: "access",

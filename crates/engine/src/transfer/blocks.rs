@@ -48,7 +48,18 @@ impl Side<'_> {
         }
     }
 
+    /// How many of the bytes one call moves: all, unless reading and writing have blocks of their own.
+    fn call_bytes(&self, bytes: usize, block: Option<u64>) -> usize {
+        let Some(block) = block.filter(|_| self.method.options().write_block_bytes().is_some()) else {
+            return bytes;
+        };
+        let aligned = block.next_multiple_of(self.alignment);
+        (bytes as u64).min(aligned) as usize
+    }
+
     fn read_once(&self, buffer: &mut [u8], at: u64) -> io::Result<Support<usize>> {
+        let most = self.call_bytes(buffer.len(), self.method.options().block_bytes());
+        let buffer = &mut buffer[..most];
         self.count_call();
         match self.method.options().cache() {
             CachePolicy::DontCache => sys::read_at_dontcache(&self.file, buffer, at),
@@ -84,6 +95,8 @@ impl Side<'_> {
     }
 
     fn write_once(&self, buffer: &[u8], at: u64) -> io::Result<Support<usize>> {
+        let most = self.call_bytes(buffer.len(), self.method.options().write_block_bytes());
+        let buffer = &buffer[..most];
         self.count_call();
         match self.method.options().cache() {
             CachePolicy::DontCache => sys::write_at_dontcache(&self.file, buffer, at),

@@ -84,3 +84,48 @@ fn a_copy_that_is_not_to_be_had_leaves_no_target() {
         assert_eq!(copied.is_ok(), target.exists());
     }
 }
+
+#[test]
+fn reading_and_writing_have_blocks_of_their_own() {
+    let directory = tempfile::tempdir().unwrap();
+    let target = file_of(&directory, "target", b"");
+    for mechanism in ["sync", "double-buffer"] {
+        for cache in ["", ",direct"] {
+            let calls = |[block, write_block]: [u64; 2], bytes: &[u8]| {
+                let text = format!("copy/{mechanism}{cache},block={block},write-block={write_block}");
+                let method: Method = text.parse().unwrap();
+                let source = file_of(&directory, "source", bytes);
+                let mut copier = Copier::prepare_for(&method, bytes.len() as u64).unwrap();
+                let copied = copier.copy(&source, &target, Destination::Overwrite);
+                match copied {
+                    Err(Error::Unavailable { .. }) => return None,
+                    copied => assert!(std::fs::read(&target).unwrap() == bytes, "{text}: {copied:?}"),
+                }
+                Some(copier.copy(&source, &target, Destination::Overwrite).unwrap().calls)
+            };
+            let large = sample(256 << 10);
+            for blocks in [[64 << 10, 16 << 10], [16 << 10, 64 << 10], [48 << 10, 20 << 10]] {
+                let (Some(found), Some(as_one)) = (calls(blocks, &large), calls([256 << 10; 2], &large)) else {
+                    println!("skipped: copy/{mechanism}{cache}");
+                    continue;
+                };
+                // A call for each block of either, where one block would take one call of each. A third one is at the end of a step.
+                let steps = (256_u64 << 10).div_ceil(blocks[0].max(blocks[1]));
+                let least = (256_u64 << 10).div_ceil(blocks[0]) + (256_u64 << 10).div_ceil(blocks[1]);
+                let more = found - as_one + 2;
+                assert!(
+                    (least..=least + steps).contains(&more),
+                    "{mechanism}{cache} {blocks:?}: {more}, {least}"
+                );
+            }
+            for size in [0, 1, 4095, 70_001] {
+                let _ = calls([8 << 10, 4 << 10], &sample(size));
+                let _ = calls([4 << 10, 12 << 10], &sample(size));
+            }
+        }
+    }
+    let refused = "copy/splice,write-block=4K".parse::<Method>();
+    assert!(refused.is_err());
+    let canonical: Method = "copy/sync,write-block=1M,block=2M".parse().unwrap();
+    assert_eq!(canonical.to_string(), "copy/sync,block=2M,write-block=1M");
+}

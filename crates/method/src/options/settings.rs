@@ -25,6 +25,12 @@ impl Setting {
         Self(OptionId::Threads, count.into().map(|count| Value::Number(count.into())))
     }
 
+    /// Bytes per call that writes, if it is not that of calls that read.
+    #[must_use]
+    pub fn write_block_bytes(bytes: impl Into<Option<u64>>) -> Self {
+        Self(OptionId::WriteBlock, bytes.into().map(Value::Number))
+    }
+
     /// Per cent of blocks at random that are read instead of written.
     #[must_use]
     pub fn reads_percent(percent: impl Into<Option<u32>>) -> Self {
@@ -139,6 +145,13 @@ impl Options {
     #[must_use]
     pub fn block_bytes(&self) -> Option<u64> {
         self.number(OptionId::Block)
+    }
+
+    /// Bytes per call that writes, if it is not that of calls that read.
+    #[inline]
+    #[must_use]
+    pub fn write_block_bytes(&self) -> Option<u64> {
+        self.number(OptionId::WriteBlock)
     }
 
     /// The order in which two files are read.
