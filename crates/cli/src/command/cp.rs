@@ -5,6 +5,7 @@ use std::io::{self, BufWriter, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
@@ -219,6 +220,10 @@ fn preserved(arguments: &Arguments) -> Preserved {
 
 /// Tells what happens.
 struct Told {
+    /// What is copied, for the progress.
+    name: String,
+    entries: AtomicU64,
+    shows_progress: bool,
     is_verbose: bool,
     unwritten: OnceLock<io::Error>,
     checksums: Option<Mutex<BufWriter<File>>>,
@@ -265,6 +270,19 @@ impl CpWatch for Told {
     fn progress(&self, bytes: u64) {
         LINE.add(bytes);
     }
+
+    fn entries(&self, count: usize) {
+        let entries = self.entries.fetch_add(count as u64, Ordering::Relaxed) + count as u64;
+        LINE.name(|| format!("{} ({} entries)", self.name, thousands(entries)));
+    }
+
+    fn wants_total(&self) -> bool {
+        self.shows_progress
+    }
+
+    fn total(&self, all: &CpSummary) {
+        LINE.amount(Amount::Bytes(Some(all.bytes.saturating_sub(all.hole_bytes))));
+    }
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
@@ -296,15 +314,16 @@ fn copy(arguments: &Arguments) -> Result<(), Failure> {
     let options = options(arguments);
     let (stop, caught) = stopping(Stop::stop)?;
     let started = Instant::now();
-    LINE.begin(
-        true,
-        Activity::new("copying", visible_path(&sources[0]), Amount::Bytes(None)),
-    );
+    let name = visible_path(&sources[0]);
+    let shows_progress = LINE.begin(true, Activity::new("copying", name.clone(), Amount::Bytes(None)));
     let checksums = arguments.checksums.as_deref().map(|path| {
         let made = File::create(path);
         made.with_context(|| format!("{}: cannot write the checksums", visible_path(path)))
     });
     let told = Told {
+        name,
+        entries: AtomicU64::new(0),
+        shows_progress,
         is_verbose: arguments.verbose,
         unwritten: OnceLock::new(),
         checksums: checksums.transpose()?.map(|file| Mutex::new(BufWriter::new(file))),

@@ -152,6 +152,11 @@ impl StatusLine {
         });
     }
 
+    /// Sets the amount of work.
+    pub fn amount(&self, amount: Amount) {
+        self.with(|state, _| state.work.amount = amount);
+    }
+
     /// Sets the name of the current file.
     pub fn name(&self, name: impl FnOnce() -> String) {
         self.with(|state, _| state.work.name = name());

@@ -10,6 +10,7 @@ use seekless::walk::StatFacts;
 use seekless_sys::{self as sys, Support};
 
 use super::file::{Failed, Found};
+use super::links::Turn;
 use super::queue::{At, Shared, Worker};
 use super::{FollowedLinks, OWNER_OF_OTHERS};
 
@@ -58,6 +59,7 @@ impl Shared<'_> {
     /// Counts what would be copied.
     fn count_only(&self, at: &At<'_>, kind: FileType, is_followed: bool, worker: &mut Worker) {
         match stat(at, is_followed).map(|found| StatFacts::of_stat(&found)) {
+            Ok(facts) if facts.is_file() && self.is_met_again(&facts, at) => worker.done.hard_links += 1,
             Ok(facts) if facts.is_file() => {
                 worker.done.files += 1;
                 worker.done.bytes += facts.bytes;
@@ -68,6 +70,18 @@ impl Shared<'_> {
             Err((action, error)) => self.fail(worker, at.source_path(), action, &error),
         }
         self.tell_copied(at);
+    }
+
+    /// Whether a file whose copy is counted would get another name.
+    fn is_met_again(&self, facts: &StatFacts, at: &At<'_>) -> bool {
+        if facts.names < 2 || !self.options.preserved.links {
+            return false;
+        }
+        let turn = self.links.turn(facts.id(), facts.names, at);
+        if matches!(turn, Turn::Copy) {
+            self.links.copied(facts.id(), Some(facts.id()), at);
+        }
+        !matches!(turn, Turn::Copy)
     }
 
     fn copy_link(&self, at: &At<'_>, worker: &mut Worker) -> Result<bool, Failed> {

@@ -184,6 +184,7 @@ impl Shared<'_> {
             Ok(Found::Replaced(found)) => Some(found),
             Ok(Found::Stays) => {
                 worker.done.kept += 1;
+                self.watch.progress(metadata.len());
                 return true;
             }
             Err((action, error)) => {
@@ -215,6 +216,7 @@ impl Shared<'_> {
         let copied = match done.filter(|found| self.give_again(at, found, &source, &metadata, worker)) {
             Some(done) => {
                 worker.done.resumed += 1;
+                self.watch.progress(metadata.len());
                 self.tell_checksum(at, &source, worker).map(|()| done.id())
             }
             None => self.copy_twice(at, &source, metadata, existing.is_some(), worker),

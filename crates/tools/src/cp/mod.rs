@@ -69,6 +69,7 @@ mod place;
 mod queue;
 mod roots;
 mod staged;
+mod survey;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -251,6 +252,17 @@ pub trait CpWatch: Sync {
 
     /// This many more bytes are copied.
     fn progress(&self, _bytes: u64) {}
+
+    /// This many more entries are done.
+    fn entries(&self, _count: usize) {}
+
+    /// Whether [`Self::total`] is to be called, which takes a walk through the sources beside the copy.
+    fn wants_total(&self) -> bool {
+        false
+    }
+
+    /// What there is to copy.
+    fn total(&self, _all: &CpSummary) {}
 }
 
 impl CpWatch for () {}

@@ -41,7 +41,7 @@ pub(super) struct Own {
     /// The source, for its copy to be like it at the end.
     origin: OnceLock<Origin>,
     /// Whether the copy was made, so that nothing else has a name in it.
-    is_new: AtomicBool,
+    pub is_new: AtomicBool,
     /// What new files in the copy have.
     new_files: OnceLock<NewFiles>,
     /// Of the copy of a named directory that has not got its name.
@@ -503,6 +503,7 @@ impl<'a> Shared<'a> {
             };
             finished += usize::from(self.copy_entry(&at, Some(entry.kind), worker));
         }
+        self.watch.entries(finished);
         self.finish(&listed.directory, finished, worker);
         if let Some(Err(error)) = self.journal.as_ref().map(Journal::checkpoint) {
             let path = copy_path(&listed.directory);

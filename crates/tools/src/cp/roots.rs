@@ -10,6 +10,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::thread::{self, ScopedJoinHandle};
 
 use rustix::fs::{Mode, OFlags, mkdirat, openat};
 use rustix::io::Errno;
@@ -17,13 +18,13 @@ use seekless::facts::ProcessFacts;
 use seekless::files::{FileId, sync_written};
 use seekless::plan;
 use seekless::walk::{Limit, StatFacts, open_root};
-use seekless_sys::{self as sys, PATH_ONLY};
+use seekless_sys::{self as sys, FileSystem, PATH_ONLY};
 
 use super::file::Failed;
 use super::journal::Journal;
 use super::queue::{Job, Own, Pair, Shared, Worker};
 use super::staged::Staged;
-use super::{CpDurability, CpError, CpOptions, CpSummary, CpWatch, FollowedLinks, TargetMeaning};
+use super::{CpDurability, CpError, CpOptions, CpSummary, CpWatch, FollowedLinks, TargetMeaning, When};
 use crate::Stop;
 
 /// Copies sources, which may be trees, to a target: a directory that gets them, or what the copy is called.
@@ -32,7 +33,7 @@ use crate::Stop;
 /// If the target cannot be opened, or is no directory where it must be one. Other failures are reported and counted, and the rest is
 /// copied.
 pub fn copy_trees(
-    sources: &[impl AsRef<Path>],
+    sources: &[impl AsRef<Path> + Sync],
     target: &Path,
     options: &CpOptions,
     stop: &Stop,
@@ -75,7 +76,18 @@ pub fn copy_trees(
             Err((action, error)) => shared.fail(&mut worker, path.to_owned(), action, &error),
         }
     }
-    let mut summary = shared.run(threads(&process));
+    let space = space_for(&container, &roots, options);
+    let is_over = Stop::default();
+    let mut summary = thread::scope(|scope| {
+        let is_surveyed = !options.dry_run && has_trees && (watch.wants_total() || space.is_some());
+        let survey = is_surveyed.then(|| scope.spawn(|| shared.survey(sources, target, space.as_ref(), &is_over)));
+        let mut summary = shared.run(threads(&process));
+        is_over.stop();
+        if let Some(Ok(surveyed)) = survey.map(ScopedJoinHandle::join) {
+            summary.add(&surveyed);
+        }
+        summary
+    });
     // What an interrupted copy has is whole.
     roots.iter().for_each(|root| shared.name_staged(root, &mut worker));
     summary.add(&worker.done);
@@ -88,6 +100,28 @@ pub fn copy_trees(
         journal.end(container.handle.as_fd());
     }
     Ok(summary)
+}
+
+/// File systems that take as many bytes for a file as it has, at least.
+const UNCOMPRESSED: [&str; 5] = ["ext4", "xfs", "tmpfs", "vfat", "exfat"];
+
+/// The space of the target, if all of the sources has to be in it and may not fit: if their file systems have more than is free.
+fn space_for(container: &Container, roots: &[Arc<Pair>], options: &CpOptions) -> Option<FileSystem> {
+    let space = sys::file_system_of(&container.handle).ok()?;
+    if !UNCOMPRESSED.contains(&space.type_name.as_str()) {
+        return None;
+    }
+    let device = StatFacts::of(&container.handle).ok()?.device;
+    let may_not_fit = |root: &Arc<Pair>| {
+        let handles = root.handles().ok()?;
+        let source = handles.borrowed()[0];
+        let found = sys::file_system_of(source).ok()?;
+        let may_share = options.reflink != When::Never && StatFacts::of(source).ok()?.device == device;
+        let is_new = root.own.is_new.load(Ordering::Relaxed);
+        Some(is_new && !may_share && found.total_bytes.saturating_sub(found.free_bytes) > space.free_bytes)
+    };
+    let all: Option<Vec<_>> = roots.iter().map(may_not_fit).collect();
+    all.filter(|all| all.contains(&true)).map(|_| space)
 }
 
 /// Threads that copy.

@@ -305,3 +305,73 @@ fn what_a_killed_copy_left_is_gone_on_with_unless_somebody_else_made_it() {
         assert_eq!(left.exists(), !is_own);
     }
 }
+
+/// Waits at the first file, and keeps what it is told.
+#[derive(Default)]
+struct Slow {
+    totals: Mutex<Vec<(u64, u64, u64)>>,
+    failures: Mutex<Vec<String>>,
+}
+
+impl CpWatch for Slow {
+    fn wants_names(&self) -> bool {
+        true
+    }
+
+    fn copied(&self, _from: &Path, to: &Path) {
+        if to.is_file() || to.ends_with("0") {
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+
+    fn failed(&self, failure: &CpFailure) {
+        self.failures.lock().unwrap().push(failure.reason.clone());
+    }
+
+    fn wants_total(&self) -> bool {
+        true
+    }
+
+    fn total(&self, all: &CpSummary) {
+        self.totals.lock().unwrap().push((all.files, all.bytes, all.hard_links));
+    }
+}
+
+#[test]
+fn what_there_is_to_copy_is_found_out_meanwhile() {
+    let place = tempfile::tempdir().unwrap();
+    let from = many(place.path());
+    fs::hard_link(from.join("d0/0"), from.join("d1/1")).unwrap();
+    let (watch, to) = (Slow::default(), place.path().join("to"));
+    let summary = copy_trees(&[&from], &to, &CpOptions::default(), &Stop::default(), &watch).unwrap();
+    assert_eq!(*watch.totals.lock().unwrap(), [(summary.files, summary.bytes, 1)]);
+    assert_eq!((summary.hard_links, summary.failures), (1, 0));
+}
+
+#[test]
+fn a_target_that_is_too_small_is_told_before_it_is_full() {
+    let (place, small) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let mount = |words: &[&str]| {
+        let done = std::process::Command::new(words[0])
+            .args(&words[1..])
+            .arg(small.path())
+            .status();
+        done.is_ok_and(|status| status.success())
+    };
+    if !mount(&["mount", "-t", "tmpfs", "-o", "size=8m", "none"]) {
+        println!("skipped: mounting needs root");
+        return;
+    }
+    let from = many(place.path());
+    fs::write(from.join("d49/large"), vec![1; 9 << 20]).unwrap();
+    for (size, failures) in [(9 << 20, 1), (1 << 20, 0)] {
+        fs::write(from.join("d49/large"), vec![1; size]).unwrap();
+        let (watch, to) = (Slow::default(), small.path().join("to"));
+        let summary = copy_trees(&[&from], &to, &CpOptions::default(), &Stop::default(), &watch).unwrap();
+        let told = watch.failures.lock().unwrap().join("\n");
+        assert_eq!(summary.failures, failures, "{told}");
+        assert_eq!(told.contains(" bytes are needed, and "), failures > 0, "{told}");
+        let _ = fs::remove_dir_all(&to);
+    }
+    assert!(mount(&["umount"]));
+}

@@ -1,0 +1,63 @@
+//! What a copy will have to do, found out while it is under way: for the time that is left, and to tell early that it cannot fit.
+
+use std::io;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use seekless_sys::FileSystem;
+
+use super::queue::{Shared, Worker};
+use super::{CpOptions, CpSummary, CpWatch, When, copy_trees};
+use crate::Stop;
+
+/// A shorter copy ends sooner than its survey.
+const BEGUN: Duration = Duration::from_secs(1);
+const LOOKED: Duration = Duration::from_millis(20);
+
+/// What is seen of a survey.
+struct Unseen;
+
+impl CpWatch for Unseen {}
+
+impl Shared<'_> {
+    /// Counts what there is to copy. If the target, which has this much space, is found to be too small, it is told, and the copy
+    /// stops. Ends with `is_over`.
+    pub fn survey(
+        &self,
+        sources: &[impl AsRef<Path> + Sync],
+        target: &Path,
+        space: Option<&FileSystem>,
+        is_over: &Stop,
+    ) -> CpSummary {
+        let mut worker = Worker::default();
+        let began = Instant::now();
+        while began.elapsed() < BEGUN {
+            if is_over.is_stopped() {
+                return worker.done;
+            }
+            std::thread::sleep(LOOKED);
+        }
+        let options = CpOptions {
+            dry_run: true,
+            ..self.options.clone()
+        };
+        let Ok(all) = copy_trees(sources, target, &options, is_over, &Unseen) else {
+            return worker.done;
+        };
+        if is_over.is_stopped() {
+            return worker.done;
+        }
+        self.watch.total(&all);
+        let needed = all.bytes.saturating_sub(all.hole_bytes);
+        // Some space is reserved for root, usually a twentieth.
+        let free = |space: &FileSystem| space.free_bytes + space.total_bytes / 16;
+        if let Some(space) = space.filter(|space| needed > free(space))
+            && self.options.sparse != When::Always
+        {
+            let reason = format!("{needed} bytes are needed, and {} were free", space.free_bytes);
+            let full = io::Error::new(io::ErrorKind::StorageFull, reason);
+            self.fail(&mut worker, target.to_owned(), "copy everything", &full);
+        }
+        worker.done
+    }
+}
