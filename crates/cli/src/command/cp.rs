@@ -15,7 +15,7 @@ use seekless_results::{bytes, files, rate, thousands};
 use seekless_tools::Stop;
 use seekless_tools::cp::{
     self, Checksum, CpDurability, CpFailure, CpOptions, CpSummary, CpWatch, Existing, FollowedLinks, OWNER_OF_OTHERS,
-    Preserved, TargetMeaning, When,
+    Preserved, Sameness, TargetMeaning, When,
 };
 use serde_json::json;
 
@@ -69,6 +69,10 @@ pub struct Arguments {
     #[arg(short, long, value_name = "WHICH", num_args = 0..=1, require_equals = true, default_missing_value = "older",
           overrides_with = "no_clobber", value_parser = one_of(UPDATE))]
     update: Option<Existing>,
+    /// Do not copy a file again that the target has with the same bytes (the default HOW), or the same size and time
+    #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "bytes",
+          value_parser = one_of(SAMENESS))]
+    compare: Option<Sameness>,
     /// Stay on this file system: do not enter mount points
     #[arg(short = 'x', long)]
     one_file_system: bool,
@@ -177,6 +181,11 @@ const UPDATE: [Word<Existing>; 3] = [
         "Those that are older than their sources",
         Existing::ReplacedIfOlder,
     ),
+];
+
+const SAMENESS: [Word<Sameness>; 2] = [
+    ("bytes", "Read both and compare them", Sameness::Bytes),
+    ("time", "Compare size and modification time only", Sameness::Time),
 ];
 
 const SPARSE: [Word<When>; 3] = [
@@ -365,6 +374,7 @@ fn options(arguments: &Arguments) -> CpOptions {
         } else {
             arguments.update.unwrap_or_default()
         },
+        same: arguments.compare,
         target: if arguments.target_directory.is_some() {
             TargetMeaning::Directory
         } else if arguments.no_target_directory {

@@ -17,21 +17,29 @@ impl Shared<'_> {
     pub fn verify(&self, source: &File, new: &File, worker: &mut Worker) -> Result<(), Failed> {
         sys::write_back(new).map_err(|error| ("write the copy to the device", error))?;
         sys::drop_from_cache(new).map_err(|error| ("evict the copy from the page cache", error))?;
+        if let Some(at) = self.first_difference(source, new, worker)? {
+            let reason = format!("the copy differs at or after byte {at}");
+            return Err(("verify the copy", io::Error::other(reason)));
+        }
+        worker.done.verified += 1;
+        Ok(())
+    }
+
+    /// The offset of the block in which two files differ.
+    pub fn first_difference(&self, source: &File, copy: &File, worker: &mut Worker) -> Result<Option<u64>, Failed> {
         let (mut other, mut at) = (vec![0; BLOCK_BYTES], 0);
         worker.buffer.resize(BLOCK_BYTES, 0);
         loop {
             if self.stop.is_stopped() {
-                return Err(("verify the copy", stopped()));
+                return Err(("compare the copy", stopped()));
             }
             let length = read_full(source, &mut worker.buffer, at).map_err(|error| ("read", error))?;
-            let copied = read_full(new, &mut other, at).map_err(|error| ("read the copy", error))?;
+            let copied = read_full(copy, &mut other, at).map_err(|error| ("read the copy", error))?;
             if worker.buffer[..length] != other[..copied] {
-                let reason = format!("the copy differs at or after byte {at}");
-                return Err(("verify the copy", io::Error::other(reason)));
+                return Ok(Some(at));
             }
             if length == 0 {
-                worker.done.verified += 1;
-                return Ok(());
+                return Ok(None);
             }
             at += length as u64;
         }

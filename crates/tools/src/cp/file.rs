@@ -18,7 +18,7 @@ use super::journal::Journal;
 use super::links::{Name, Turn};
 use super::queue::{At, Shared, Worker};
 use super::staged::rename_to_free;
-use super::{CpDurability, Existing, FollowedLinks};
+use super::{CpDurability, Existing, FollowedLinks, Sameness};
 
 /// A new file in a directory, which is removed unless it gets its name.
 struct NewFile<'a> {
@@ -212,7 +212,8 @@ impl Shared<'_> {
                 }
             }
         }
-        let done = existing.filter(|found| self.is_done(found, &metadata));
+        let done = existing
+            .filter(|found| self.is_done(found, &metadata) || self.is_same(at, found, &source, &metadata, worker));
         let copied = match done.filter(|found| self.give_again(at, found, &source, &metadata, worker)) {
             Some(done) => {
                 worker.done.resumed += 1;
@@ -372,6 +373,22 @@ impl Shared<'_> {
         self.journal
             .as_ref()
             .is_some_and(|journal| journal.is_done(found, source))
+    }
+
+    /// Whether a file of the target is the same as its source, if that is asked for.
+    fn is_same(&self, at: &At<'_>, found: &StatFacts, source: &File, metadata: &Metadata, worker: &mut Worker) -> bool {
+        if !found.is_file() || found.bytes != metadata.len() {
+            return false;
+        }
+        match self.options.same {
+            None => false,
+            // An unfinished file may have any time.
+            Some(Sameness::Time) => {
+                !at.directory.own.is_staged && found.modified_ns == FileState::of(metadata).modified_ns
+            }
+            Some(Sameness::Bytes) => openat(at.handles[1], at.to, FOUND_FILE, Mode::empty())
+                .is_ok_and(|copy| matches!(self.first_difference(source, &copy.into(), worker), Ok(None))),
+        }
     }
 
     /// Gives a copy by an interrupted one what it may not have got. Returns false if that cannot be done: then it is copied again.

@@ -106,6 +106,15 @@ pub enum Existing {
     ReplacedIfOlder,
 }
 
+/// How a file of the target is known to be the same as its source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sameness {
+    /// By its size and time of modification.
+    Time,
+    /// By its bytes.
+    Bytes,
+}
+
 /// Where `TARGET` is what the copy is called, or a directory that it is put into.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TargetMeaning {
@@ -199,6 +208,8 @@ pub struct CpOptions {
     pub followed: FollowedLinks,
     /// What happens to files that exist.
     pub existing: Existing,
+    /// A file of the target that is the same is not copied again; it only gets the attributes.
+    pub same: Option<Sameness>,
     /// What the target means.
     pub target: TargetMeaning,
     /// What is kept.
@@ -288,7 +299,7 @@ pub struct CpSummary {
     pub copied_in_kernel: u64,
     /// Bytes in holes, which were not copied.
     pub hole_bytes: u64,
-    /// Files that an interrupted copy had copied.
+    /// Files that were the same in the target, most often because an interrupted copy had copied them.
     pub resumed: u64,
     /// Files that were kept as they were in the target.
     pub kept: u64,

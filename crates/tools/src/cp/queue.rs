@@ -582,6 +582,9 @@ impl<'a> Shared<'a> {
 
     /// Reports a failure.
     pub fn fail(&self, worker: &mut Worker, path: PathBuf, action: &'static str, error: &io::Error) {
+        if error.kind() == io::ErrorKind::Interrupted && self.stop.is_stopped() {
+            return;
+        }
         worker.done.failures += 1;
         let is_full = error.kind() == io::ErrorKind::StorageFull || error.kind() == io::ErrorKind::QuotaExceeded;
         let reason = error.to_string();

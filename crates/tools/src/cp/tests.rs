@@ -375,3 +375,64 @@ fn a_target_that_is_too_small_is_told_before_it_is_full() {
     }
     assert!(mount(&["umount"]));
 }
+
+#[test]
+fn what_the_target_has_with_the_same_bytes_or_time_is_not_copied_again() {
+    let place = tempfile::tempdir().unwrap();
+    let (from, to) = (place.path().join("from"), place.path().join("to"));
+    for (same, copied) in [
+        (None, &["alike", "later", "other", "shorter"][..]),
+        (Some(Sameness::Bytes), &["other", "shorter"]),
+        (Some(Sameness::Time), &["later", "shorter"]),
+    ] {
+        for directory in [&from, &to] {
+            let _ = fs::remove_dir_all(directory);
+            fs::create_dir(directory).unwrap();
+        }
+        // The bytes of the source and of the target, and whether their times are the same.
+        for (name, bytes, before, is_timed) in [
+            ("alike", "bytes", "bytes", true),
+            ("later", "bytes", "bytes", false),
+            ("other", "bytes", "BYTES", true),
+            ("shorter", "bytes", "byte", true),
+        ] {
+            fs::write(to.join(name), before).unwrap();
+            fs::write(from.join(name), bytes).unwrap();
+            fs::set_permissions(from.join(name), Permissions::from_mode(0o640)).unwrap();
+            let second = Duration::from_secs(u64::from(!is_timed));
+            for (directory, time) in [(&from, SystemTime::UNIX_EPOCH + second), (&to, SystemTime::UNIX_EPOCH)] {
+                File::open(directory.join(name)).unwrap().set_modified(time).unwrap();
+            }
+        }
+        let numbers = || {
+            let numbers = fs::read_dir(&to).unwrap().map(|entry| {
+                let entry = entry.unwrap();
+                (entry.file_name(), entry.metadata().unwrap().ino())
+            });
+            numbers.collect::<std::collections::BTreeMap<_, _>>()
+        };
+        let before = numbers();
+        let options = CpOptions {
+            same,
+            ..CpOptions::default()
+        };
+        let summary = copy(&from, &to, &options);
+        let after = numbers();
+        let changed: Vec<_> = before.keys().filter(|name| before[*name] != after[*name]).collect();
+        assert_eq!(changed, copied, "{same:?}");
+        assert_eq!(
+            (summary.files, summary.resumed),
+            (copied.len() as u64, 4 - copied.len() as u64)
+        );
+        let mut seen_alike = (seen(&from), seen(&to));
+        if same == Some(Sameness::Time) {
+            // That is what it means.
+            seen_alike.1.iter_mut().for_each(|entry| {
+                if entry.0.ends_with("other") {
+                    entry.5 = b"bytes".to_vec()
+                }
+            });
+        }
+        assert_eq!(seen_alike.0, seen_alike.1, "{same:?}");
+    }
+}
