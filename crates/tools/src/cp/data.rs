@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use seekless::files::data_ranges;
 use seekless::method::{Durability, Method};
-use seekless::{Copier, Destination, Job};
+use seekless::{Copier, Destination, Job, Part};
 use seekless_sys::{self as sys, Support};
 
 use super::queue::{At, Shared, Worker, lock};
@@ -73,11 +73,13 @@ impl Moved {
 }
 
 /// Copying files from this size on may dirty much memory and evict what others have there.
-const LARGE_BYTES: u64 = CALL_BYTES;
+pub(super) const LARGE_BYTES: u64 = CALL_BYTES;
 /// The blocks in which bytes are read, and written.
 pub(super) const BLOCK_BYTES: usize = 256 << 10;
 /// The most that one call copies, so that a signal does not wait long.
 const CALL_BYTES: u64 = 64 << 20;
+/// The pieces in which a method copies a large file.
+const PIECE_BYTES: u64 = 1 << 30;
 /// Runs of zeros from this length on become holes.
 const ZEROS_BYTES: usize = 4 << 10;
 
@@ -92,12 +94,14 @@ impl Data {
         devices
     }
 
-    /// Copies the bytes of a file to a new one.
+    /// Copies the bytes of a file to a new one: from an offset on, and saves from time to time how far it is.
+    #[allow(clippy::too_many_arguments, reason = "a thread's part of a copy")]
     pub fn copy(
         &self,
         [source, new]: [&File; 2],
         metadata: &Metadata,
         device: u64,
+        (right_bytes, save): Pieces<'_>,
         at: &At<'_>,
         shared: &Shared<'_>,
         worker: &mut Worker,
@@ -107,7 +111,7 @@ impl Data {
         if metadata.len() == 0 {
             // Files of /proc have bytes that stat(2) does not tell.
             if metadata.blocks() == 0 {
-                copy_range([source, new], 0..u64::MAX, None, false, shared, worker)?;
+                copy_range([source, new], 0..u64::MAX, None, false, save, shared, worker)?;
             }
             return Ok(moved);
         }
@@ -127,18 +131,19 @@ impl Data {
         let is_cold = is_cold(source)?;
         let is_dropped = !options.keep_cached && (is_cold || at.was_fetched);
         let has_holes = metadata.blocks().saturating_mul(512) < metadata.len();
-        let all = 0..metadata.len();
+        let all = right_bytes..metadata.len();
+        shared.watch.progress(right_bytes);
         let is_large = metadata.len() >= LARGE_BYTES;
         let mut copy = |range: Range<u64>| {
             let is_dropped = is_dropped && is_large;
             // The kernel shares blocks and keeps holes, too, where the file system can do that.
             let is_plain = options.reflink == When::Never || options.sparse == When::Never;
             let in_kernel = Some(&devices.in_kernel).filter(|_| !is_plain);
-            copy_range([source, new], range, in_kernel, is_dropped, shared, worker)
+            copy_range([source, new], range, in_kernel, is_dropped, save, shared, worker)
         };
         match options.sparse {
             When::Auto if has_holes => {
-                let (mut data_bytes, mut end) = (0, metadata.len());
+                let (mut data_bytes, mut end) = (right_bytes, metadata.len());
                 // XFS preallocates blocks past the end of a file that grows, and these would fill the holes.
                 new.set_len(end)?;
                 for range in data_ranges(source, all) {
@@ -158,7 +163,7 @@ impl Data {
             When::Auto if is_large && !devices.in_kernel.may_work() => {
                 let planned = devices.planned[usize::from(is_cold)].get_or_init(|| plan([source, new], shared));
                 match planned {
-                    Some((method, why)) => copy_by(*method, why, [source, new], shared, worker)?,
+                    Some((method, why)) => copy_by((*method, why), [source, new], all, save, shared, worker)?,
                     None => moved.is_in_kernel = copy(all)?.0,
                 }
             }
@@ -210,33 +215,50 @@ fn reason(error: seekless::Error) -> io::Error {
     io::Error::other(error)
 }
 
-/// Copies a file by a method of the engine.
+/// How many bytes of a copy are right, and what notes that.
+pub(super) type Pieces<'a> = (u64, &'a dyn Fn(u64) -> io::Result<()>);
+
+/// Copies a range of a file by a method of the engine.
 fn copy_by(
-    method: Method,
-    why: &str,
+    (method, why): (Method, &str),
     [source, new]: [&File; 2],
+    range: Range<u64>,
+    save: &dyn Fn(u64) -> io::Result<()>,
     shared: &Shared<'_>,
     worker: &mut Worker,
 ) -> io::Result<()> {
     let (Some(from), Some(to)) = (path_of(source), path_of(new)) else {
         return Err(io::ErrorKind::Unsupported.into());
     };
-    let told = AtomicU64::new(0);
-    let progress = |done: u64, _of: u64| {
-        shared
-            .watch
-            .progress(done - told.swap(done, Ordering::Relaxed).min(done));
-        if shared.stop.is_stopped() {
-            ControlFlow::Break(())
+    for start in range.clone().step_by(PIECE_BYTES as usize) {
+        let piece = start..range.end.min(start + PIECE_BYTES);
+        let told = AtomicU64::new(0);
+        let progress = |done: u64, _of: u64| {
+            shared
+                .watch
+                .progress(done - told.swap(done, Ordering::Relaxed).min(done));
+            if shared.stop.is_stopped() {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        };
+        let (from, to) = (Part::whole(&from), Part::whole(&to));
+        let job = Job::by(method).telling(&progress);
+        let copied = if range.end <= PIECE_BYTES && range.start == 0 {
+            job.over(Destination::Overwrite).copy(from, to)
         } else {
-            ControlFlow::Continue(())
+            job.copy(from.range(piece.clone()), to.range(piece.clone()))
+        };
+        match copied {
+            // Direct I/O may not end where the file does.
+            Err(seekless::Error::Unavailable { .. }) => {
+                copy_range([source, new], piece.clone(), None, false, save, shared, worker)?;
+            }
+            copied => drop(copied.map_err(reason)?),
         }
-    };
-    let copied = Job::by(method)
-        .over(Destination::Overwrite)
-        .telling(&progress)
-        .copy(&from, &to);
-    copied.map_err(reason)?;
+        save(piece.end)?;
+    }
     let used = (method.to_string(), why.to_owned());
     if !worker.done.large.contains(&used) {
         worker.done.large.push(used);
@@ -250,6 +272,7 @@ fn copy_range(
     range: Range<u64>,
     in_kernel: Option<&Attempts>,
     is_dropped: bool,
+    save: &dyn Fn(u64) -> io::Result<()>,
     shared: &Shared<'_>,
     worker: &mut Worker,
 ) -> io::Result<(bool, u64)> {
@@ -267,6 +290,7 @@ fn copy_range(
             Some(copied) => {
                 shared.watch.progress(copied as u64);
                 at += copied as u64;
+                save(at)?;
                 if is_dropped {
                     // What is not written back yet is only begun to be.
                     sys::drop_from_cache(new)?;
@@ -288,6 +312,7 @@ fn copy_range(
                 new.write_all_at(&worker.buffer[..read], at)?;
                 shared.watch.progress(read as u64);
                 at += read as u64;
+                save(at)?;
             }
         }
     }

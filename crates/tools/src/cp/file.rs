@@ -1,10 +1,12 @@
 //! Copying a regular file: to a file without a name, or with an unguessable one, which gets its name when it is whole.
 
+use std::cell::Cell;
 use std::ffi::{CStr, CString};
 use std::fs::{File, Metadata};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
+use std::time::Instant;
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawMode, openat, renameat, unlinkat};
 use rustix::io::{Errno, retry_on_intr};
@@ -12,10 +14,11 @@ use seekless::files::{FileId, FileState, Own, with_article};
 use seekless::walk::{FOUND_FILE, Listing, NAMED_FILE, StatFacts, is_sure};
 use seekless_sys::{self as sys, Support, without_atime};
 
-use super::data::Moved;
+use super::data::{LARGE_BYTES, Moved};
 use super::given::{Origin, UMASK};
 use super::journal::Journal;
 use super::links::{Name, Turn};
+use super::piece::SYNCED;
 use super::queue::{At, Shared, Worker};
 use super::staged::rename_to_free;
 use super::{CpDurability, Existing, FollowedLinks, Sameness};
@@ -26,6 +29,8 @@ struct NewFile<'a> {
     file: File,
     /// Where it is.
     place: Place<'a>,
+    /// How many of its bytes are right already.
+    right_bytes: u64,
 }
 
 enum Place<'a> {
@@ -38,10 +43,14 @@ enum Place<'a> {
 }
 
 /// What begins the names of files that are not whole.
-const UNFINISHED: &str = ".seekless-cp-";
+pub(super) const UNFINISHED: &str = ".seekless-cp-";
 
 /// Removes unfinished files that a killed process left in a directory. A crash of the system may have taken its journal.
-pub(super) fn remove_unfinished(directory: BorrowedFd<'_>, journal: &Journal) -> io::Result<()> {
+pub(super) fn remove_unfinished(
+    source: BorrowedFd<'_>,
+    directory: BorrowedFd<'_>,
+    journal: &Journal,
+) -> io::Result<()> {
     let mut listing = Listing::default();
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let listed = openat(directory, ".", flags, Mode::empty())?;
@@ -60,7 +69,8 @@ pub(super) fn remove_unfinished(directory: BorrowedFd<'_>, journal: &Journal) ->
             None => None,
         };
         let is_free = held.is_none_or(|file| file.try_lock().is_ok());
-        if is_free && StatFacts::at(directory, name).is_ok_and(|found| journal.is_from_before(&found)) {
+        let is_left = |found: StatFacts| journal.is_from_before(&found) && !journal.goes_on_with(&found, source);
+        if is_free && StatFacts::at(directory, name).is_ok_and(is_left) {
             let _ = unlinkat(directory, name, AtFlags::empty());
         }
     }
@@ -73,9 +83,19 @@ fn temporary_name() -> CString {
 }
 
 impl<'a> NewFile<'a> {
-    /// Makes one; without a name or staged, it has this mode, less the umask.
-    fn make(at: &At<'a>, mode: u32) -> io::Result<Self> {
+    /// Makes one; without a name or staged, it has this mode, less the umask. A large one goes on with what an interrupted copy has.
+    fn make(at: &At<'a>, mode: u32, large: Option<(&Journal, &FileState)>) -> io::Result<Self> {
         let directory = at.handles[1];
+        if let Some((journal, source)) = large
+            && let Some((file, name, right_bytes)) = journal.unfinished(directory, at.to, source)?
+        {
+            return Ok(Self {
+                directory,
+                file,
+                place: Place::Temporary(name),
+                right_bytes,
+            });
+        }
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         if at.is_in_new() && at.directory.own.is_staged {
             return match retry_on_intr(|| openat(directory, at.to, flags, Mode::from_raw_mode(mode as RawMode))) {
@@ -84,6 +104,7 @@ impl<'a> NewFile<'a> {
                     directory,
                     file: opened?.into(),
                     place: Place::Staged(at.to),
+                    right_bytes: 0,
                 }),
             };
         }
@@ -92,6 +113,7 @@ impl<'a> NewFile<'a> {
                 directory,
                 file,
                 place: Place::Unnamed,
+                right_bytes: 0,
             });
         }
         loop {
@@ -106,6 +128,7 @@ impl<'a> NewFile<'a> {
                         directory,
                         file,
                         place: Place::Temporary(name),
+                        right_bytes: 0,
                     });
                 }
             }
@@ -313,13 +336,35 @@ impl Shared<'_> {
         worker: &mut Worker,
     ) -> Result<(NewFile<'h>, Origin, Moved), Failed> {
         let origin = Origin::of(source, metadata, self.options).map_err(|error| ("read the attributes", error))?;
-        let made = NewFile::make(at, origin.first_mode());
-        let new = made.map_err(|error| ("create the copy", error))?;
+        let large = self.journal.as_ref().filter(|_| metadata.len() >= LARGE_BYTES);
+        let made = NewFile::make(at, origin.first_mode(), large.map(|journal| (journal, &origin.state)));
+        let mut new = made.map_err(|error| ("create the copy", error))?;
         let all = at.new_files(&new.file).map_err(|error| ("stat the copy", error))?;
+        let saved = Cell::new(Instant::now());
+        let save = |bytes| match large {
+            Some(journal) if saved.get().elapsed() >= SYNCED => {
+                saved.set(Instant::now());
+                journal.save_piece(&new.file, at.from, &origin.state, bytes)
+            }
+            _ => Ok(()),
+        };
+        let pieces = (new.right_bytes, &save as &dyn Fn(u64) -> _);
         let moved = self
             .data
-            .copy([source, &new.file], metadata, all.device, at, self, worker);
-        let moved = moved.map_err(|error| ("copy", error))?;
+            .copy([source, &new.file], metadata, all.device, pieces, at, self, worker);
+        let moved = match moved {
+            Ok(moved) => moved,
+            Err(error) => {
+                // The same copy goes on with it.
+                if self.stop.is_stopped()
+                    && let Some(journal) = large
+                    && StatFacts::of(&new.file).is_ok_and(|found| journal.goes_on_with(&found, at.handles[0]))
+                {
+                    new.place = Place::Given;
+                }
+                return Err(("copy", error));
+            }
+        };
         if self.options.verify {
             self.verify(source, &new.file, worker)?;
         }

@@ -22,10 +22,12 @@ use seekless_sys::{self as sys, PATH_ONLY, effective_user};
 use serde::{Deserialize, Serialize};
 
 use super::entry::times_of as times_of_stat;
+use super::file::UNFINISHED;
+use super::piece::{self, Piece};
 
 /// The journal of a copy.
 pub(super) struct Journal {
-    file: File,
+    pub file: File,
     name: CString,
     /// When the copy began, also if it was interrupted since.
     began_ns: i64,
@@ -34,6 +36,8 @@ pub(super) struct Journal {
     /// Until when what was named is whole.
     trusted_until_ns: i64,
     last_sync: Mutex<Instant>,
+    /// What of large files is on the device.
+    pub pieces: Mutex<Vec<Piece>>,
     /// The times of the directory that it is in, before and after it was made.
     directory_times: [Timestamps; 2],
 }
@@ -41,7 +45,7 @@ pub(super) struct Journal {
 /// A line of it.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-enum Line {
+pub(super) enum Line {
     /// A process began or went on.
     Began {
         began_ns: i64,
@@ -50,6 +54,8 @@ enum Line {
     },
     /// What was named before this time is on the device.
     Synced { before_ns: i64 },
+    /// A large file was copied so far.
+    Piece(Piece),
 }
 
 /// What begins its name.
@@ -95,7 +101,7 @@ impl Journal {
         let mut file = File::from(openat(directory, &name, flags, Mode::RUSR | Mode::WUSR)?);
         let found = StatFacts::of(&file)?;
         // In a directory that others may write, they could say that a file is whole.
-        if !found.is_file() || found.owner != effective_user() || found.mode & 0o077 != 0 || found.names != 1 {
+        if !found.is_file() || !is_private(&found) || found.names != 1 {
             return Err(io::Error::other(
                 "the journal of an interrupted copy there belongs to another user, is open to others, or has hard links; remove it",
             ));
@@ -112,7 +118,7 @@ impl Journal {
                 .to_owned(),
             sys::unique_mount_id(directory),
         );
-        let (began, trusted_until_ns) = read(&text, &here);
+        let (began, trusted_until_ns, pieces) = read(&text, &here);
         let mut journal = Self {
             began_ns: began.unwrap_or(found.changed_ns),
             went_on_ns: 0,
@@ -120,6 +126,7 @@ impl Journal {
             file,
             name,
             last_sync: Mutex::new(Instant::now()),
+            pieces: Mutex::new(pieces),
             directory_times: [before, times_of(directory)?],
         };
         let (boot, mount) = here;
@@ -134,8 +141,17 @@ impl Journal {
 
     /// What the copy of a directory is called until it is complete.
     pub fn staged_name(&self, name: &CStr) -> CString {
+        self.temporary_name(STAGED, name)
+    }
+
+    /// The same for the copy of a large file.
+    pub fn unfinished_name(&self, name: &CStr) -> CString {
+        self.temporary_name(UNFINISHED, name)
+    }
+
+    fn temporary_name(&self, begins: &str, name: &CStr) -> CString {
         let digest = blake3::hash(&[self.name.to_bytes(), name.to_bytes()].join(&b'/'));
-        CString::new(format!("{STAGED}{}", &digest.to_hex()[..16])).unwrap_or_default()
+        CString::new(format!("{begins}{}", &digest.to_hex()[..16])).unwrap_or_default()
     }
 
     /// Whether something was made before this process began.
@@ -143,7 +159,7 @@ impl Journal {
         found.changed_ns < self.went_on_ns
     }
 
-    fn write(&self, line: &Line) -> io::Result<()> {
+    pub fn write(&self, line: &Line) -> io::Result<()> {
         (&self.file).write_all(format!("{}\n", serde_json::to_string(line)?).as_bytes())
     }
 
@@ -217,14 +233,20 @@ impl Journal {
     }
 }
 
+/// Whether something is of this user alone.
+pub(super) fn is_private(found: &StatFacts) -> bool {
+    let others = found.mode & 0o077;
+    found.owner == effective_user() && others == 0
+}
+
 fn times_of(directory: BorrowedFd<'_>) -> io::Result<Timestamps> {
     Ok(times_of_stat(&statat(directory, c".", AtFlags::empty())?))
 }
 
-/// When an interrupted copy began, and until when what it named is whole, by the text of its journal. What is not understood
+/// When an interrupted copy began, until when what it named is whole, and what it has of large files, by the text of its journal. What is not understood
 /// counts for nothing.
-fn read(text: &str, here: &(String, Option<u64>)) -> (Option<i64>, i64) {
-    let (mut began, mut until, mut is_here) = (None, i64::MIN, true);
+fn read(text: &str, here: &(String, Option<u64>)) -> (Option<i64>, i64, Vec<Piece>) {
+    let (mut began, mut until, mut is_here, mut pieces) = (None, i64::MIN, true, Vec::new());
     for line in text.lines() {
         match serde_json::from_str(line) {
             Ok(Line::Began { began_ns, boot, mount }) => {
@@ -232,11 +254,12 @@ fn read(text: &str, here: &(String, Option<u64>)) -> (Option<i64>, i64) {
                 is_here &= mount.is_some() && (boot, mount) == *here;
             }
             Ok(Line::Synced { before_ns }) => until = before_ns,
+            Ok(Line::Piece(piece)) => piece::add(&mut pieces, piece),
             // A line that a crash cut.
             Err(_) => is_here = false,
         }
     }
-    (began, if is_here && began.is_some() { i64::MAX } else { until })
+    (began, if is_here && began.is_some() { i64::MAX } else { until }, pieces)
 }
 
 #[cfg(test)]
@@ -283,7 +306,7 @@ mod tests {
                 nothing,
             ),
         ] {
-            let (found, trusted) = read(&lines.join("\n"), &here);
+            let (found, trusted, _) = read(&lines.join("\n"), &here);
             assert_eq!(trusted, until, "{name}");
             assert_eq!(found, (!lines.is_empty()).then_some(10), "{name}");
         }

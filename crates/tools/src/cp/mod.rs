@@ -65,6 +65,7 @@ mod file;
 mod given;
 mod journal;
 mod links;
+mod piece;
 mod place;
 mod queue;
 mod roots;

@@ -394,11 +394,13 @@ impl<'a> Shared<'a> {
             self.watch.copied(&source_path(directory), &copy_path(directory));
         }
         let old = self.journal.as_ref().filter(|_| !is_new);
-        let remove = |journal| match directory.own.is_staged {
-            true => remove_vanished(source, copy),
-            false => remove_unfinished(copy, journal),
+        let remove = if directory.own.is_staged {
+            remove_vanished
+        } else {
+            remove_unfinished
         };
-        if let Some(Err(error)) = old.map(remove) {
+        let removed = old.map(|journal| remove(source, copy, journal));
+        if let Some(Err(error)) = removed {
             self.fail(
                 worker,
                 copy_path(directory),

@@ -20,6 +20,7 @@ use seekless::plan;
 use seekless::walk::{Limit, StatFacts, open_root};
 use seekless_sys::{self as sys, FileSystem, PATH_ONLY};
 
+use super::data::LARGE_BYTES;
 use super::file::Failed;
 use super::journal::Journal;
 use super::queue::{Job, Own, Pair, Shared, Worker};
@@ -46,10 +47,9 @@ pub fn copy_trees(
     let mut shared = Shared::new(options, stop, watch);
     let are_met_again = sources.len() > 1 || options.followed == FollowedLinks::All;
     shared.links.are_met_again.store(are_met_again, Ordering::Relaxed);
-    let has_trees = sources
-        .iter()
-        .any(|source| fs::metadata(source).is_ok_and(|found| found.is_dir()));
-    if has_trees && !options.dry_run {
+    let is_long = |source: &_| fs::metadata(source).is_ok_and(|found| found.is_dir() || found.len() >= LARGE_BYTES);
+    let are_long = sources.iter().any(is_long);
+    if are_long && !options.dry_run {
         let opened = Journal::open(container.handle.as_fd(), sources, target);
         let opened = opened.map_err(|source| container.error("create the journal", source))?;
         shared.journal = Some(opened.ok_or_else(|| CpError::Busy(target.to_owned()))?);
@@ -79,7 +79,7 @@ pub fn copy_trees(
     let space = space_for(&container, &roots, options);
     let is_over = Stop::default();
     let mut summary = thread::scope(|scope| {
-        let is_surveyed = !options.dry_run && has_trees && (watch.wants_total() || space.is_some());
+        let is_surveyed = !options.dry_run && are_long && (watch.wants_total() || space.is_some());
         let survey = is_surveyed.then(|| scope.spawn(|| shared.survey(sources, target, space.as_ref(), &is_over)));
         let mut summary = shared.run(threads(&process));
         is_over.stop();
@@ -89,7 +89,9 @@ pub fn copy_trees(
         summary
     });
     // What an interrupted copy has is whole.
-    roots.iter().for_each(|root| shared.name_staged(root, &mut worker));
+    for root in &roots {
+        shared.name_staged(root, &mut worker);
+    }
     summary.add(&worker.done);
     if options.durability == CpDurability::AtEnd && !stop.is_stopped() {
         sync_written(&container.file()?).map_err(|source| container.error("sync", source))?;

@@ -12,9 +12,10 @@ use std::sync::Arc;
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, mkdirat, openat, renameat, renameat_with, unlinkat};
 use rustix::io::Errno;
 use seekless::walk::{Listing, StatFacts};
-use seekless_sys::{self as sys, effective_user};
+use seekless_sys as sys;
 
 use super::CpDurability;
+use super::journal::{Journal, is_private};
 use super::queue::{Pair, Shared, Worker, copy_path, lock};
 use crate::handle::path_of;
 
@@ -23,7 +24,7 @@ pub(super) struct Staged {
     /// The directory that gets it.
     container: OwnedFd,
     /// What it is called until it is complete.
-    staged: CString,
+    hidden: CString,
     /// What it will be called.
     name: CString,
 }
@@ -52,7 +53,7 @@ impl Staged {
         };
         let staged = Self {
             container: container.try_clone()?,
-            staged,
+            hidden: staged,
             name: name.to_owned(),
         };
         Ok(Some((staged, directory.0, is_new)))
@@ -62,8 +63,7 @@ impl Staged {
     fn left(container: &OwnedFd, staged: &CStr) -> Option<(OwnedFd, bool)> {
         let directory = openat(container, staged, OPENED, Mode::empty()).ok()?;
         let found = StatFacts::of(&directory).ok()?;
-        let is_own = found.owner == effective_user() && found.mode & 0o077 == 0;
-        Some((directory, is_own))
+        Some((directory, is_private(&found)))
     }
 
     /// Whether a killed process left one.
@@ -73,7 +73,7 @@ impl Staged {
 
     /// Gives it its name.
     fn name(&self) -> io::Result<()> {
-        rename_to_free(self.container.as_fd(), &self.staged, &self.name)
+        rename_to_free(self.container.as_fd(), &self.hidden, &self.name)
     }
 }
 
@@ -90,7 +90,7 @@ pub(super) fn rename_to_free(directory: BorrowedFd<'_>, old: &CStr, new: &CStr) 
 }
 
 /// Removes from a directory of a staged tree what its source does not have any more: it may be an unfinished file.
-pub(super) fn remove_vanished(source: BorrowedFd<'_>, copy: BorrowedFd<'_>) -> io::Result<()> {
+pub(super) fn remove_vanished(source: BorrowedFd<'_>, copy: BorrowedFd<'_>, journal: &Journal) -> io::Result<()> {
     let mut listing = Listing::default();
     let listed = File::from(openat(copy, ".", OPENED, Mode::empty())?);
     let has_vanished = |name: &[u8]| {
@@ -99,7 +99,11 @@ pub(super) fn remove_vanished(source: BorrowedFd<'_>, copy: BorrowedFd<'_>) -> i
     };
     while listing.add_some(listed.as_fd(), has_vanished)?.is_some() {}
     for entry in listing.entries() {
-        match unlinkat(copy, listing.c_str(entry), AtFlags::empty()) {
+        let name = listing.c_str(entry);
+        if StatFacts::at(copy, name).is_ok_and(|found| journal.goes_on_with(&found, source)) {
+            continue;
+        }
+        match unlinkat(copy, name, AtFlags::empty()) {
             // What the system says of directories.
             Err(Errno::ISDIR | Errno::PERM) => {
                 let path = path_of(&listed).ok_or(Errno::ISDIR)?;
@@ -124,7 +128,7 @@ impl Shared<'_> {
             sys::sync(&File::from(openat(&staged.container, ".", OPENED, Mode::empty())?))
         });
         if let Err(error) = named {
-            let hidden = copy_path(root).with_file_name(OsStr::from_bytes(staged.staged.to_bytes()));
+            let hidden = copy_path(root).with_file_name(OsStr::from_bytes(staged.hidden.to_bytes()));
             let reason = format!("{error}; the copy is complete but for its name");
             self.fail(worker, hidden, "rename it to its place", &io::Error::other(reason));
         }

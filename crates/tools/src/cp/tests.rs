@@ -436,3 +436,86 @@ fn what_the_target_has_with_the_same_bytes_or_time_is_not_copied_again() {
         assert_eq!(seen_alike.0, seen_alike.1, "{same:?}");
     }
 }
+
+/// Stops a copy after so many bytes, and keeps how many were told at once in the beginning.
+struct StopAt(u64, Stop, Mutex<Vec<u64>>);
+
+impl CpWatch for StopAt {
+    fn progress(&self, bytes: u64) {
+        let mut told = self.2.lock().unwrap();
+        told.push(bytes);
+        if told.iter().sum::<u64>() >= self.0 {
+            self.1.stop();
+        }
+    }
+}
+
+#[test]
+fn a_large_file_goes_on_from_its_last_piece_unless_its_source_changed() {
+    let place = tempfile::tempdir().unwrap();
+    let (from, to) = (place.path().join("from"), place.path().join("to"));
+    let bytes: Vec<u8> = (0..160 << 17).flat_map(u64::to_le_bytes).collect();
+    for (is_tree, is_changed) in [(true, false), (false, false), (true, true)] {
+        for path in [&from, &to] {
+            let _ = (fs::remove_dir_all(path), fs::remove_file(path));
+        }
+        let (source, above) = if is_tree {
+            (from.join("large"), to.clone())
+        } else {
+            (from.clone(), place.path().to_owned())
+        };
+        fs::create_dir_all(source.parent().unwrap()).unwrap();
+        fs::write(&source, &bytes).unwrap();
+        let run = |most| {
+            let watch = StopAt(most, Stop::default(), Mutex::default());
+            let options = CpOptions {
+                target: TargetMeaning::Name,
+                ..CpOptions::default()
+            };
+            let summary = copy_trees(&[&from], &to, &options, &watch.1, &watch).unwrap();
+            (summary, watch.2.into_inner().unwrap())
+        };
+        let (first, _) = run(64 << 20);
+        if first.reflinked > 0 {
+            println!("skipped: copies share blocks here");
+            return;
+        }
+        assert!(first.is_unfinished && first.failures == 0, "{first:?}");
+        let unfinished = fs::read_dir(&above).unwrap().map(|entry| entry.unwrap().path());
+        let mut unfinished = unfinished.filter(|path| {
+            let name = path.file_name().unwrap().to_string_lossy();
+            name.starts_with(".seekless-cp-") && !name.contains("journal")
+        });
+        let unfinished = unfinished.next().expect("the unfinished copy");
+        let length = unfinished.metadata().unwrap().len();
+        assert!((64 << 20..bytes.len() as u64).contains(&length), "{length}");
+        // What was synced is not copied again.
+        File::options()
+            .write(true)
+            .open(&unfinished)
+            .unwrap()
+            .write_all_at(b"seen", 0)
+            .unwrap();
+        if is_changed {
+            File::options()
+                .write(true)
+                .open(&source)
+                .unwrap()
+                .write_all_at(b"other", 100)
+                .unwrap();
+        }
+        let (second, told) = run(u64::MAX);
+        assert!(
+            !second.is_unfinished && second.files == 1 && second.failures == 0,
+            "{second:?}"
+        );
+        assert_eq!(told[0] >= 64 << 20, !is_changed, "{told:?}");
+        assert_eq!(told.iter().sum::<u64>(), bytes.len() as u64);
+        let target = if is_tree { to.join("large") } else { to.clone() };
+        let (copied, source) = (fs::read(target).unwrap(), fs::read(&source).unwrap());
+        assert_eq!(&copied[..4] == b"seen", !is_changed);
+        assert!(copied[4..] == source[4..], "the rest");
+        let all = fs::read_dir(place.path()).unwrap();
+        assert!(all.count() == 2 && !unfinished.exists(), "something was left");
+    }
+}

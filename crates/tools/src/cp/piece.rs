@@ -1,0 +1,111 @@
+//! Large files go on from the last piece that was synced. What of an unfinished copy is on the device is in the journal; the copy has
+//! a temporary name that follows from its own.
+
+use std::ffi::{CStr, CString};
+use std::fs::File;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+use rustix::fs::{Mode, OFlags, openat};
+use seekless::files::FileState;
+use seekless::walk::StatFacts;
+use seekless_sys as sys;
+use serde::{Deserialize, Serialize};
+
+use super::journal::{Journal, Line, is_private};
+use super::queue::lock;
+
+/// So often what was copied of a large file is synced.
+pub(super) const SYNCED: Duration = Duration::from_secs(if cfg!(test) { 0 } else { 30 });
+
+/// What of an unfinished copy is on the device.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Piece {
+    /// The inode of the copy.
+    copy: u64,
+    /// So many from its start.
+    bytes: u64,
+    /// What its source is called.
+    name: Vec<u8>,
+    source: FileState,
+}
+
+/// Adds a piece to those that are known: only the last one of a copy counts.
+pub(super) fn add(pieces: &mut Vec<Piece>, piece: Piece) {
+    pieces.retain(|known| known.copy != piece.copy);
+    pieces.push(piece);
+}
+
+impl Journal {
+    /// Opens or makes the unfinished copy of a large file. Returns its name, and how many of its bytes are right; `None` if it cannot
+    /// have one.
+    pub fn unfinished(
+        &self,
+        directory: BorrowedFd<'_>,
+        to: &CStr,
+        source: &FileState,
+    ) -> io::Result<Option<(File, CString, u64)>> {
+        let name = self.unfinished_name(to);
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let Ok(file) = openat(directory, &name, flags, Mode::RUSR | Mode::WUSR) else {
+            return Ok(None);
+        };
+        let file = File::from(file);
+        let found = StatFacts::of(&file)?;
+        let is_own = found.is_file() && is_private(&found) && found.names == 1;
+        // Until it is renamed, because what a killed process left is not locked.
+        if !is_own || file.try_lock().is_err() {
+            return Ok(None);
+        }
+        let known = lock(&self.pieces)
+            .iter()
+            .find(|piece| piece.copy == found.inode)
+            .cloned();
+        let right = known
+            .as_ref()
+            .filter(|piece| piece.is_of(source) && piece.bytes <= found.bytes)
+            .map_or(0, |piece| piece.bytes);
+        if right == 0 {
+            file.set_len(0)?;
+        }
+        if let Some(piece) = known.filter(|_| right == 0) {
+            // Of another file, whose number this one has now.
+            self.save(Piece { bytes: 0, ..piece })?;
+        }
+        Ok(Some((file, name, right)))
+    }
+
+    /// Syncs an unfinished copy, and notes that so many bytes are right.
+    pub fn save_piece(&self, copy: &File, name: &CStr, source: &FileState, bytes: u64) -> io::Result<()> {
+        sys::sync_data(copy)?;
+        self.save(Piece {
+            copy: StatFacts::of(copy)?.inode,
+            bytes,
+            name: name.to_bytes().to_owned(),
+            source: *source,
+        })
+    }
+
+    fn save(&self, piece: Piece) -> io::Result<()> {
+        add(&mut lock(&self.pieces), piece.clone());
+        self.write(&Line::Piece(piece))?;
+        sys::sync_data(&self.file)
+    }
+
+    /// Whether an unfinished copy can go on: its source is in the directory, and did not change.
+    pub fn goes_on_with(&self, found: &StatFacts, source: BorrowedFd<'_>) -> bool {
+        let pieces = lock(&self.pieces);
+        let Some(piece) = pieces.iter().find(|piece| piece.copy == found.inode && piece.bytes > 0) else {
+            return false;
+        };
+        StatFacts::at(source, piece.name.as_slice()).is_ok_and(|source| piece.is_of(&source.state))
+    }
+}
+
+impl Piece {
+    /// The number of a device may change when it is mounted again.
+    fn is_of(&self, source: &FileState) -> bool {
+        self.source.inode == source.inode && self.source.version() == source.version()
+    }
+}
