@@ -96,10 +96,10 @@ fn reading_and_writing_have_blocks_of_their_own() {
                 let method: Method = text.parse().unwrap();
                 let source = file_of(&directory, "source", bytes);
                 let mut copier = Copier::prepare_for(&method, bytes.len() as u64).unwrap();
-                let copied = copier.copy(&source, &target, Destination::Overwrite);
-                match copied {
+                let done = copier.copy(&source, &target, Destination::Overwrite);
+                match done {
                     Err(Error::Unavailable { .. }) => return None,
-                    copied => assert!(std::fs::read(&target).unwrap() == bytes, "{text}: {copied:?}"),
+                    done => assert!(std::fs::read(&target).unwrap() == bytes, "{text}: {done:?}"),
                 }
                 Some(copier.copy(&source, &target, Destination::Overwrite).unwrap().calls)
             };
