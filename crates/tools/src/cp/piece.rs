@@ -7,7 +7,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-use rustix::fs::{Mode, OFlags, openat};
+use rustix::fs::{AtFlags, Mode, OFlags, openat, unlinkat};
 use seekless::files::FileState;
 use seekless::walk::StatFacts;
 use seekless_sys as sys;
@@ -66,8 +66,10 @@ impl Journal {
             .as_ref()
             .filter(|piece| piece.is_of(source) && piece.bytes <= found.bytes)
             .map_or(0, |piece| piece.bytes);
-        if right == 0 {
-            file.set_len(0)?;
+        if right == 0 && found.bytes > 0 {
+            // Truncated to nothing, ext4 would write it back when it is closed.
+            unlinkat(directory, &name, AtFlags::empty())?;
+            return self.unfinished(directory, to, source);
         }
         if let Some(piece) = known.filter(|_| right == 0) {
             // Of another file, whose number this one has now.
