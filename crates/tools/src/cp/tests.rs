@@ -409,7 +409,7 @@ fn what_the_target_has_with_the_same_bytes_or_time_is_not_copied_again() {
                 let entry = entry.unwrap();
                 (entry.file_name(), entry.metadata().unwrap().ino())
             });
-            numbers.collect::<std::collections::BTreeMap<_, _>>()
+            numbers.collect::<BTreeMap<_, _>>()
         };
         let before = numbers();
         let options = CpOptions {
@@ -429,7 +429,7 @@ fn what_the_target_has_with_the_same_bytes_or_time_is_not_copied_again() {
             // That is what it means.
             seen_alike.1.iter_mut().for_each(|entry| {
                 if entry.0.ends_with("other") {
-                    entry.5 = b"bytes".to_vec()
+                    entry.5 = b"bytes".to_vec();
                 }
             });
         }
