@@ -1,18 +1,19 @@
 //! A path for opening an open file again, which direct reads need.
 
-use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 
 /// It leads to this file even if another took its name, and is never too long: proc(5). `None` if the system has no
 /// paths for open files.
-pub(crate) fn path_of(file: &File) -> Option<PathBuf> {
+pub(crate) fn path_of(file: &impl AsRawFd) -> Option<PathBuf> {
     let path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
     path.exists().then_some(path)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+
     use super::*;
 
     #[test]

@@ -95,7 +95,13 @@ impl FileAt {
     }
 
     /// Calls `act` with an open directory, the name in it, and whether it was found there.
-    fn with_place<T>(&self, act: impl FnOnce(BorrowedFd<'_>, &[u8], bool) -> Result<T, Failure>) -> Result<T, Failure> {
+    ///
+    /// # Errors
+    /// The system's, and those of `act`.
+    pub fn with_place<T>(
+        &self,
+        act: impl FnOnce(BorrowedFd<'_>, &[u8], bool) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
         let path = self.path.as_os_str().as_bytes();
         let Some(directory) = &self.directory else {
             return act(CWD, path, false);

@@ -215,7 +215,7 @@ impl Shared<'_> {
                 return true;
             }
         };
-        let may_be_met_again = metadata.nlink() > 1 || self.options.followed == FollowedLinks::All;
+        let may_be_met_again = metadata.nlink() > 1 || self.options.followed != FollowedLinks::None;
         let is_linked = self.options.preserved.links && may_be_met_again;
         // Elsewhere two files may have one number.
         let has_links = is_linked && is_sure(&source);
@@ -236,7 +236,7 @@ impl Shared<'_> {
             }
         }
         let done = existing
-            .filter(|found| self.is_done(found, &metadata) || self.is_same(at, found, &source, &metadata, worker));
+            .filter(|found| self.is_done(at, found, &metadata) || self.is_same(at, found, &source, &metadata, worker));
         let copied = match done.filter(|found| self.give_again(at, found, &source, &metadata, worker)) {
             Some(done) => {
                 worker.done.resumed += 1;
@@ -405,19 +405,22 @@ impl Shared<'_> {
             return Err(("create the copy", collision()));
         }
         Ok(match self.options.existing {
-            // A killed process may have left it unfinished.
-            _ if at.directory.own.is_staged => Found::Replaced(found),
             Existing::Kept => Found::Stays,
             Existing::ReplacedIfOlder if found.modified_ns >= modified_ns => Found::Stays,
             _ => Found::Replaced(found),
         })
     }
 
-    /// Whether an interrupted copy has copied a file.
-    fn is_done(&self, found: &StatFacts, source: &Metadata) -> bool {
-        self.journal
-            .as_ref()
-            .is_some_and(|journal| journal.is_done(found, source))
+    /// Whether an interrupted copy has copied a file. In a directory that changed since, another file may have its name now.
+    fn is_done(&self, at: &At<'_>, found: &StatFacts, source: &Metadata) -> bool {
+        let mut above = std::iter::successors(Some(at.directory), |above| above.parent());
+        self.journal.as_ref().is_some_and(|journal| {
+            journal.is_done(found, source)
+                && above.all(|above| {
+                    let origin = above.own.origin.get();
+                    origin.is_none_or(|origin| journal.is_from_before_all(&origin.state))
+                })
+        })
     }
 
     /// Whether a file of the target is the same as its source, if that is asked for.
@@ -427,10 +430,7 @@ impl Shared<'_> {
         }
         match self.options.same {
             None => false,
-            // An unfinished file may have any time.
-            Some(Sameness::Time) => {
-                !at.directory.own.is_staged && found.modified_ns == FileState::of(metadata).modified_ns
-            }
+            Some(Sameness::Time) => found.modified_ns == FileState::of(metadata).modified_ns,
             Some(Sameness::Bytes) => openat(at.handles[1], at.to, FOUND_FILE, Mode::empty())
                 .is_ok_and(|copy| matches!(self.first_difference(source, &copy.into(), worker), Ok(None))),
         }

@@ -100,17 +100,22 @@ impl Journal {
             OFlags::RDWR | OFlags::CREATE | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let mut file = File::from(openat(directory, &name, flags, Mode::RUSR | Mode::WUSR)?);
         let found = StatFacts::of(&file)?;
-        // In a directory that others may write, they could say that a file is whole.
-        if !found.is_file() || !is_private(&found) || found.names != 1 {
+        if !found.is_file() || found.names > 1 {
             return Err(io::Error::other(
-                "the journal of an interrupted copy there belongs to another user, is open to others, or has hard links; remove it",
+                "the journal of an interrupted copy there is no file, or has hard links; remove it",
             ));
         }
-        if file.try_lock().is_err() {
+        // Without names, it is that of a copy that ended meanwhile.
+        if file.try_lock().is_err() || StatFacts::of(&file)?.names == 0 {
             return Ok(None);
         }
         let mut text = String::new();
-        Read::by_ref(&mut file).take(BYTES_MAX).read_to_string(&mut text)?;
+        // In a directory that others may write, they could say that a file is whole. Some file systems keep no owners and modes.
+        if is_private(&found) {
+            Read::by_ref(&mut file).take(BYTES_MAX).read_to_string(&mut text)?;
+        } else {
+            file.set_len(0)?;
+        }
         let here = (
             fs::read_to_string("/proc/sys/kernel/random/boot_id")
                 .unwrap_or_default()
@@ -169,15 +174,25 @@ impl Journal {
         Ok(StatFacts::of(&self.file)?.changed_ns)
     }
 
+    /// Whether a file or directory of the source did not change since the copy began. Times of whole seconds may be rounded.
+    pub fn is_from_before_all(&self, source: &FileState) -> bool {
+        let second = 1_000_000_000;
+        let rounded = if source.changed_ns % second == 0 { 2 * second } else { 0 };
+        source.changed_ns + rounded < self.began_ns
+    }
+
     /// Whether a file of the target is the whole copy of a file.
     pub fn is_done(&self, copy: &StatFacts, source: &Metadata) -> bool {
         let source = FileState::of(source);
+        let is_settled = self.is_from_before_all(&source);
         let is_alike = copy.is_file() && (copy.bytes, copy.modified_ns) == (source.bytes, source.modified_ns);
-        is_alike
-            && source.changed_ns < self.began_ns
-            // An unfinished file has the time when it was written.
-            && source.modified_ns < self.began_ns
-            && (self.began_ns..self.trusted_until_ns).contains(&copy.changed_ns)
+        is_alike && is_settled && (self.began_ns..self.trusted_until_ns).contains(&copy.changed_ns)
+    }
+
+    /// Whether a file that this copy made under its name is whole: it got the time of its source at last, and before had that of its
+    /// making.
+    pub fn is_whole(&self, copy: &StatFacts) -> bool {
+        copy.modified_ns < self.began_ns && (self.began_ns..self.trusted_until_ns).contains(&copy.changed_ns)
     }
 
     /// Whether a file of the target was made since this process began: by this copy, or by another process. Where the file system

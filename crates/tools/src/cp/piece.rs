@@ -95,6 +95,13 @@ impl Journal {
         sys::sync_data(&self.file)
     }
 
+    /// Whether something of an unfinished copy is known to be right.
+    pub fn has_piece(&self, found: &StatFacts) -> bool {
+        lock(&self.pieces)
+            .iter()
+            .any(|piece| piece.copy == found.inode && piece.bytes > 0)
+    }
+
     /// Whether an unfinished copy can go on: its source is in the directory, and did not change.
     pub fn goes_on_with(&self, found: &StatFacts, source: BorrowedFd<'_>) -> bool {
         let pieces = lock(&self.pieces);

@@ -24,7 +24,7 @@ use super::file::remove_unfinished;
 use super::given::Origin;
 use super::journal::Journal;
 use super::links::Links;
-use super::staged::{Staged, remove_vanished};
+use super::staged::Staged;
 use super::{CpDurability, CpFailure, CpOptions, CpSummary, CpWatch, FollowedLinks};
 use crate::Stop;
 use crate::threads::in_threads;
@@ -39,7 +39,7 @@ pub(super) struct Own {
     /// Its entries that are not finished, and one while it is listed.
     unfinished: AtomicUsize,
     /// The source, for its copy to be like it at the end.
-    origin: OnceLock<Origin>,
+    pub origin: OnceLock<Origin>,
     /// Whether the copy was made, so that nothing else has a name in it.
     pub is_new: AtomicBool,
     /// What new files in the copy have.
@@ -394,12 +394,7 @@ impl<'a> Shared<'a> {
             self.watch.copied(&source_path(directory), &copy_path(directory));
         }
         let old = self.journal.as_ref().filter(|_| !is_new);
-        let remove = if directory.own.is_staged {
-            remove_vanished
-        } else {
-            remove_unfinished
-        };
-        let removed = old.map(|journal| remove(source, copy, journal));
+        let removed = old.map(|journal| remove_unfinished(source, copy, journal));
         if let Some(Err(error)) = removed {
             self.fail(
                 worker,
@@ -548,7 +543,9 @@ impl<'a> Shared<'a> {
         let Some(handles) = self.handles(directory, worker) else {
             return;
         };
-        self.name_staged(directory, worker);
+        if !self.name_staged(directory, worker) {
+            return;
+        }
         let path = || copy_path(directory);
         let copy = match handles.borrowed()[1].try_clone_to_owned() {
             Ok(copy) => File::from(copy),

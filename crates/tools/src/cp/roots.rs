@@ -45,7 +45,7 @@ pub fn copy_trees(
     let meaning = if goes_on { TargetMeaning::Name } else { options.target };
     let container = Container::of(target, sources.len(), meaning)?;
     let mut shared = Shared::new(options, stop, watch);
-    let are_met_again = sources.len() > 1 || options.followed == FollowedLinks::All;
+    let are_met_again = sources.len() > 1 || options.followed != FollowedLinks::None;
     shared.links.are_met_again.store(are_met_again, Ordering::Relaxed);
     let is_long = |source: &_| fs::metadata(source).is_ok_and(|found| found.is_dir() || found.len() >= LARGE_BYTES);
     let are_long = sources.iter().any(is_long);
@@ -134,7 +134,7 @@ fn threads(process: &ProcessFacts) -> usize {
 /// The directory that copies are put into.
 struct Container {
     path: PathBuf,
-    handle: OwnedFd,
+    handle: Arc<OwnedFd>,
     /// Whether the only copy must be one of a directory.
     is_for_directory: bool,
     /// What the only copy is called; or else each is called as its source.
@@ -166,7 +166,7 @@ impl Container {
         })?;
         Ok(Self {
             path: path.to_owned(),
-            handle: opened,
+            handle: Arc::new(opened),
             is_for_directory,
             name,
         })
@@ -194,7 +194,7 @@ impl Container {
 
     /// Whether a directory is this one or has it somewhere below.
     fn is_below(&self, directory: FileId) -> io::Result<bool> {
-        let mut at = self.handle.try_clone()?;
+        let mut at = (*self.handle).try_clone()?;
         let mut id = StatFacts::of(&at)?.id();
         loop {
             if id == directory {
@@ -285,8 +285,7 @@ impl Shared<'_> {
             let above = open_place(&named.above).map_err(|error| ("open the parent directory", error))?;
             let handles = [
                 above,
-                container
-                    .handle
+                (*container.handle)
                     .try_clone()
                     .map_err(|error| ("open the target", error))?,
             ];
@@ -343,16 +342,14 @@ impl Shared<'_> {
             ));
         }
         if let Some(journal) = self.journal.as_ref().filter(|_| name.as_c_str() != c".") {
-            let staged = journal.staged_name(&name);
-            if StatFacts::at(&container.handle, &name).is_err_and(|error| error == Errno::NOENT) {
-                let made = Staged::make(&container.handle, staged, &name).map_err(failed)?;
-                if let Some((staged, copy, is_new)) = made {
-                    return Ok((copy, Own::of_new_root(&path, is_new, Some(staged))));
-                }
-            } else if Staged::is_left(&container.handle, &staged) {
-                let reason = io::Error::other("something else has its name by now; remove either");
-                let left = path.with_file_name(OsStr::from_bytes(staged.to_bytes()));
-                self.fail(worker, left, "go on with this interrupted copy", &reason);
+            let has_times = self.options.preserved.timestamps;
+            if let Err((action, error)) = Staged::take_up(&container.handle, &name, journal, has_times) {
+                self.fail(worker, path.clone(), action, &error);
+            }
+            if StatFacts::at(&container.handle, &name).is_err_and(|error| error == Errno::NOENT)
+                && let Some((staged, copy)) = Staged::make(&container.handle, &name, journal).map_err(failed)?
+            {
+                return Ok((copy, Own::of_new_root(&path, true, Some(staged))));
             }
         }
         let is_new = match mkdirat(&container.handle, &name, Mode::RWXU) {

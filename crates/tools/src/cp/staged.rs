@@ -1,20 +1,24 @@
 //! New trees are staged: each is made under another name beside its place, where nobody but this user may enter, and gets its name
 //! when it is complete. So its files can have their names from the beginning, which takes less time than naming each when it is
-//! whole. One that a killed process left is found again by its name.
+//! whole. The next copy takes up what a killed one left: it removes the files that are not whole, and gives the tree its name.
+//!
+//! A marker in a staged tree says that a copy made it. It goes when the tree has its name.
 
 use std::ffi::{CStr, CString, OsStr};
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::sync::Arc;
 
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, mkdirat, openat, renameat, renameat_with, unlinkat};
 use rustix::io::Errno;
-use seekless::walk::{Listing, StatFacts};
-use seekless_sys as sys;
+use seekless::walk::{Directory, StatFacts, Walk, WalkRules};
+use seekless_sys::{self as sys, Support};
 
 use super::CpDurability;
+use super::file::Failed;
 use super::journal::{Journal, is_private};
 use super::queue::{Pair, Shared, Worker, copy_path, lock};
 use crate::handle::path_of;
@@ -22,9 +26,10 @@ use crate::handle::path_of;
 /// A tree that has not got its name.
 pub(super) struct Staged {
     /// The directory that gets it.
-    container: OwnedFd,
+    container: Arc<OwnedFd>,
     /// What it is called until it is complete.
     hidden: CString,
+    marker: CString,
     /// What it will be called.
     name: CString,
 }
@@ -36,45 +41,93 @@ const OPENED: OFlags = OFlags::RDONLY
     .union(OFlags::CLOEXEC);
 
 impl Staged {
-    /// Makes a tree that will get a name, or finds the one that a killed process left. Returns also the open directory, and whether it
-    /// is new; `None` if something else has its place.
-    pub fn make(container: &OwnedFd, staged: CString, name: &CStr) -> io::Result<Option<(Self, OwnedFd, bool)>> {
-        let is_new = match mkdirat(container, &staged, Mode::RWXU) {
-            Ok(()) => {
-                // All in it would inherit its access control lists.
-                let _ = sys::replace_extended_attributes_at(container.as_fd(), &staged, &Vec::new());
-                true
-            }
-            Err(Errno::EXIST) => false,
-            Err(error) => return Err(error.into()),
-        };
-        let Some(directory) = Self::left(container, &staged).filter(|found| is_new || found.1) else {
-            return Ok(None);
-        };
-        let staged = Self {
-            container: container.try_clone()?,
-            hidden: staged,
+    fn of(container: &Arc<OwnedFd>, name: &CStr, journal: &Journal) -> Self {
+        Self {
+            container: Arc::clone(container),
+            hidden: journal.staged_name(name),
+            marker: journal.unfinished_name(c"."),
             name: name.to_owned(),
+        }
+    }
+
+    /// Makes a tree that will get a name. Returns also the open directory; `None` where that cannot be done.
+    pub fn make(container: &Arc<OwnedFd>, name: &CStr, journal: &Journal) -> io::Result<Option<(Self, OwnedFd)>> {
+        let staged = Self::of(container, name, journal);
+        // Nothing in such a directory can be renamed.
+        let path = path_of(container);
+        if path.is_some_and(|path| matches!(sys::protection(&path), Ok(Support::Available(Some(_))))) {
+            return Ok(None);
+        }
+        match mkdirat(container, &staged.hidden, Mode::RWXU) {
+            Err(Errno::EXIST) => return Ok(None),
+            made => made?,
+        }
+        // All in it would inherit its access control lists.
+        let _ = sys::replace_extended_attributes_at(container.as_fd(), &staged.hidden, &Vec::new());
+        let marked = openat(container, &staged.hidden, OPENED, Mode::empty()).and_then(|directory| {
+            let is_fit = is_private(&StatFacts::of(&directory)?);
+            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+            let marker = is_fit.then(|| openat(&directory, &staged.marker, flags, Mode::RUSR | Mode::WUSR));
+            marker.transpose().map(|marker| marker.map(|_| directory))
+        });
+        if !matches!(marked, Ok(Some(_))) {
+            let _ = unlinkat(container, &staged.hidden, AtFlags::REMOVEDIR);
+        }
+        Ok(marked?.map(|directory| (staged, directory)))
+    }
+
+    /// Gives a tree that a killed copy left its name, without the files that are not whole. Does nothing if there is none.
+    pub fn take_up(container: &Arc<OwnedFd>, name: &CStr, journal: &Journal, has_times: bool) -> Result<(), Failed> {
+        let left = Self::of(container, name, journal);
+        let Ok(directory) = openat(container, &left.hidden, OPENED, Mode::empty()) else {
+            return Ok(());
         };
-        Ok(Some((staged, directory.0, is_new)))
+        let directory = File::from(directory);
+        let is_private_file = |found: &StatFacts| found.is_file() && is_private(found);
+        let marker = StatFacts::at(&directory, &left.marker).ok().filter(is_private_file);
+        let Some(marker) = marker.filter(|_| StatFacts::of(&directory).is_ok_and(|found| is_private(&found))) else {
+            return Ok(());
+        };
+        let is_whole = |found: &StatFacts| {
+            journal.is_whole(found) && has_times || journal.has_piece(found) || found.id() == marker.id()
+        };
+        remove_partial(&directory, &is_whole)
+            .map_err(|error| ("remove incomplete files that an interrupted copy left", error))?;
+        left.give_name(directory.as_fd())
+            .map_err(|error| ("rename the directory that an interrupted copy left beside it", error))
     }
 
-    /// The directory of such a name, and whether it is of this user alone.
-    fn left(container: &OwnedFd, staged: &CStr) -> Option<(OwnedFd, bool)> {
-        let directory = openat(container, staged, OPENED, Mode::empty()).ok()?;
-        let found = StatFacts::of(&directory).ok()?;
-        Some((directory, is_private(&found)))
+    fn give_name(&self, directory: BorrowedFd<'_>) -> io::Result<()> {
+        rename_to_free(self.container.as_fd(), &self.hidden, &self.name)?;
+        Ok(unlinkat(directory, &self.marker, AtFlags::empty())?)
     }
+}
 
-    /// Whether a killed process left one.
-    pub fn is_left(container: &OwnedFd, staged: &CStr) -> bool {
-        Self::left(container, staged).is_some_and(|(_, is_own)| is_own)
-    }
+/// What is entered: directories of the same mount.
+struct SameMount(Option<u64>, u64);
 
-    /// Gives it its name.
-    fn name(&self) -> io::Result<()> {
-        rename_to_free(self.container.as_fd(), &self.hidden, &self.name)
+impl WalkRules for SameMount {
+    fn enters(&mut self, _directory: &Directory<1>, at: BorrowedFd<'_>, facts: &StatFacts) -> bool {
+        facts.device == self.1 && sys::unique_mount_id(at) == self.0
     }
+}
+
+/// Removes the files of a tree that are not known to be whole.
+fn remove_partial(directory: &File, is_whole: &dyn Fn(&StatFacts) -> bool) -> io::Result<()> {
+    let path = path_of(directory).ok_or(io::ErrorKind::Unsupported)?;
+    let rules = SameMount(sys::unique_mount_id(directory), StatFacts::of(directory)?.device);
+    for found in Walk::below(&path, rules) {
+        let file = found.map_err(|(_, reason)| io::Error::other(reason))?;
+        let removed = file.with_place(|directory, name, _| {
+            let found = StatFacts::at(directory, name).map_err(|error| ("stat", error.into()))?;
+            if !is_whole(&found) && found.is_file() {
+                unlinkat(directory, name, AtFlags::empty()).map_err(|error| ("remove", error.into()))?;
+            }
+            Ok(())
+        });
+        removed.map_err(|(_, error)| error)?;
+    }
+    Ok(())
 }
 
 /// Gives a file or directory another name that nothing has: `EEXIST` if something has it.
@@ -89,48 +142,28 @@ pub(super) fn rename_to_free(directory: BorrowedFd<'_>, old: &CStr, new: &CStr) 
     }
 }
 
-/// Removes from a directory of a staged tree what its source does not have any more: it may be an unfinished file.
-pub(super) fn remove_vanished(source: BorrowedFd<'_>, copy: BorrowedFd<'_>, journal: &Journal) -> io::Result<()> {
-    let mut listing = Listing::default();
-    let listed = File::from(openat(copy, ".", OPENED, Mode::empty())?);
-    let has_vanished = |name: &[u8]| {
-        let name = CString::new(name).unwrap_or_default();
-        StatFacts::at(source, &name).is_err_and(|error| error == Errno::NOENT)
-    };
-    while listing.add_some(listed.as_fd(), has_vanished)?.is_some() {}
-    for entry in listing.entries() {
-        let name = listing.c_str(entry);
-        if StatFacts::at(copy, name).is_ok_and(|found| journal.goes_on_with(&found, source)) {
-            continue;
-        }
-        match unlinkat(copy, name, AtFlags::empty()) {
-            // What the system says of directories.
-            Err(Errno::ISDIR | Errno::PERM) => {
-                let path = path_of(&listed).ok_or(Errno::ISDIR)?;
-                fs::remove_dir_all(path.join(OsStr::from_bytes(listing.name(entry))))?;
-            }
-            removed => removed?,
-        }
-    }
-    Ok(())
-}
-
 impl Shared<'_> {
-    /// Gives the copy of a named directory its name, if it was staged.
-    pub fn name_staged(&self, root: &Arc<Pair>, worker: &mut Worker) {
+    /// Gives the copy of a named directory its name, if it was staged. Returns false if that cannot be done.
+    pub fn name_staged(&self, root: &Arc<Pair>, worker: &mut Worker) -> bool {
         let Some(staged) = lock(&root.own.staged).take() else {
-            return;
+            return true;
         };
-        let named = staged.name().and_then(|()| {
+        let name = || {
+            let handles = root.handles().map_err(|(_, error)| error)?;
+            let directory = handles.borrowed()[1];
             if self.options.durability != CpDurability::Each {
-                return Ok(());
+                return staged.give_name(directory);
             }
+            sys::sync(&File::from(directory.try_clone_to_owned()?))?;
+            staged.give_name(directory)?;
             sys::sync(&File::from(openat(&staged.container, ".", OPENED, Mode::empty())?))
-        });
-        if let Err(error) = named {
-            let hidden = copy_path(root).with_file_name(OsStr::from_bytes(staged.hidden.to_bytes()));
-            let reason = format!("{error}; the copy is complete but for its name");
-            self.fail(worker, hidden, "rename it to its place", &io::Error::other(reason));
+        };
+        let named = name();
+        if let Err(error) = &named {
+            let hidden = Path::new(OsStr::from_bytes(staged.hidden.to_bytes()));
+            let reason = io::Error::other(format!("{error}; what was copied is in {}", hidden.display()));
+            self.fail(worker, copy_path(root), "give the copy its name", &reason);
         }
+        named.is_ok()
     }
 }
