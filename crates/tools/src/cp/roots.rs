@@ -344,7 +344,8 @@ impl Shared<'_> {
         if let Some(journal) = self.journal.as_ref().filter(|_| name.as_c_str() != c".") {
             let has_times = self.options.preserved.timestamps;
             if let Err((action, error)) = Staged::take_up(&container.handle, &name, journal, has_times) {
-                self.fail(worker, path.clone(), action, &error);
+                let left = path.with_file_name(OsStr::from_bytes(journal.staged_name(&name).to_bytes()));
+                self.fail(worker, left, action, &error);
             }
             if StatFacts::at(&container.handle, &name).is_err_and(|error| error == Errno::NOENT)
                 && let Some((staged, copy)) = Staged::make(&container.handle, &name, journal).map_err(failed)?

@@ -91,10 +91,9 @@ impl Staged {
         let is_whole = |found: &StatFacts| {
             journal.is_whole(found) && has_times || journal.has_piece(found) || found.id() == marker.id()
         };
-        remove_partial(&directory, &is_whole)
-            .map_err(|error| ("remove incomplete files that an interrupted copy left", error))?;
+        remove_partial(&directory, &is_whole).map_err(|error| ("remove its incomplete files", error))?;
         left.give_name(directory.as_fd())
-            .map_err(|error| ("rename the directory that an interrupted copy left beside it", error))
+            .map_err(|error| ("give this interrupted copy its name (remove it to begin anew)", error))
     }
 
     fn give_name(&self, directory: BorrowedFd<'_>) -> io::Result<()> {

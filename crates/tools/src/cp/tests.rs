@@ -295,11 +295,8 @@ fn what_a_killed_copy_left_is_taken_up_without_its_incomplete_files_unless_someb
         // Incomplete; the source has no such file any more; somebody's, mounted or moved here with a directory.
         fs::write(hidden.join("d0/0"), b"unfinished").unwrap();
         fs::write(hidden.join("d1/vanished"), b"unfinished").unwrap();
-        let marker = fs::read_dir(&hidden).unwrap().map(|entry| entry.unwrap().path());
-        let marker = marker
-            .filter(|path| path.to_string_lossy().contains("/.seekless-cp-"))
-            .last();
-        let marker = marker.unwrap_or_else(|| panic!("no marker in {}", hidden.display()));
+        let mut entries = fs::read_dir(&hidden).unwrap().map(|entry| entry.unwrap().path());
+        let marker = entries.find(|path| path.is_file()).expect("a marker");
         if !is_own {
             fs::remove_file(marker).unwrap();
         }
