@@ -343,12 +343,14 @@ impl Shared<'_> {
         }
         if let Some(journal) = self.journal.as_ref().filter(|_| name.as_c_str() != c".") {
             let has_times = self.options.preserved.timestamps;
+            let is_synced = self.options.durability == CpDurability::Each;
             if let Err((action, error)) = Staged::take_up(&container.handle, &name, journal, has_times) {
                 let left = path.with_file_name(OsStr::from_bytes(journal.staged_name(&name).to_bytes()));
                 self.fail(worker, left, action, &error);
             }
             if StatFacts::at(&container.handle, &name).is_err_and(|error| error == Errno::NOENT)
-                && let Some((staged, copy)) = Staged::make(&container.handle, &name, journal).map_err(failed)?
+                && let Some((staged, copy)) =
+                    Staged::make(&container.handle, &name, journal, is_synced).map_err(failed)?
             {
                 return Ok((copy, Own::of_new_root(&path, true, Some(staged))));
             }

@@ -51,7 +51,14 @@ impl Staged {
     }
 
     /// Makes a tree that will get a name. Returns also the open directory; `None` where that cannot be done.
-    pub fn make(container: &Arc<OwnedFd>, name: &CStr, journal: &Journal) -> io::Result<Option<(Self, OwnedFd)>> {
+    ///
+    /// `is_synced` says that what is put into it is synced: then its marker must not be lost before.
+    pub fn make(
+        container: &Arc<OwnedFd>,
+        name: &CStr,
+        journal: &Journal,
+        is_synced: bool,
+    ) -> io::Result<Option<(Self, OwnedFd)>> {
         let staged = Self::of(container, name, journal);
         // Nothing in such a directory can be renamed.
         let path = path_of(container);
@@ -67,10 +74,17 @@ impl Staged {
         let marked = openat(container, &staged.hidden, OPENED, Mode::empty()).and_then(|directory| {
             let is_fit = is_private(&StatFacts::of(&directory)?);
             let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-            let marker = is_fit.then(|| openat(&directory, &staged.marker, flags, Mode::RUSR | Mode::WUSR));
-            marker.transpose().map(|marker| marker.map(|_| directory))
+            if is_fit {
+                let marker = openat(&directory, &staged.marker, flags, Mode::RUSR | Mode::WUSR)?;
+                if is_synced {
+                    rustix::fs::fsync(marker)?;
+                }
+            }
+            Ok(is_fit.then_some(directory))
         });
         if !matches!(marked, Ok(Some(_))) {
+            let _ = openat(container, &staged.hidden, OPENED, Mode::empty())
+                .and_then(|directory| unlinkat(directory, &staged.marker, AtFlags::empty()));
             let _ = unlinkat(container, &staged.hidden, AtFlags::REMOVEDIR);
         }
         Ok(marked?.map(|directory| (staged, directory)))
@@ -85,7 +99,12 @@ impl Staged {
         let directory = File::from(directory);
         let is_private_file = |found: &StatFacts| found.is_file() && is_private(found);
         let marker = StatFacts::at(&directory, &left.marker).ok().filter(is_private_file);
-        let Some(marker) = marker.filter(|_| StatFacts::of(&directory).is_ok_and(|found| is_private(&found))) else {
+        if !StatFacts::of(&directory).is_ok_and(|found| is_private(&found)) {
+            return Ok(());
+        }
+        let Some(marker) = marker else {
+            // It was made just before the kill, or is somebody's: one that is not empty stays.
+            let _ = unlinkat(container, &left.hidden, AtFlags::REMOVEDIR);
             return Ok(());
         };
         let is_whole = |found: &StatFacts| {
