@@ -29,8 +29,9 @@ use crate::signals::stopping;
 /// Preserves mode, owner, times, hard links, symbolic links, extended attributes, access control lists and holes, as `cp -a` does.
 /// Directories are copied recursively. Blocks are shared where the file system supports it (reflinks); otherwise the kernel copies.
 ///
-/// A file gets its name when it is complete, so a copy that is stopped or killed leaves no partial file under that name. Flags
-/// (chattr(1)) and creation times are not copied. Files in the target that are not in the source stay; `rsync --delete` removes them.
+/// New directories get their names when they are complete, and files in existing directories when they are whole, so nothing partial has a
+/// final name, even after a kill. The same command resumes. Flags (chattr(1)) and creation times are not copied. Files in the target
+/// that are not in the source stay; `rsync --delete` removes them.
 #[derive(Debug, Args)]
 #[command(
     args_override_self = true,
@@ -69,7 +70,7 @@ pub struct Arguments {
     #[arg(short, long, value_name = "WHICH", num_args = 0..=1, require_equals = true, default_missing_value = "older",
           overrides_with = "no_clobber", value_parser = one_of(UPDATE))]
     update: Option<Existing>,
-    /// Do not copy a file again that the target has with the same bytes (the default HOW), or the same size and time
+    /// Skip files whose copies in the target have the same bytes (the default) or the same size and time
     #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "bytes",
           value_parser = one_of(SAMENESS))]
     compare: Option<Sameness>,
