@@ -125,7 +125,7 @@ impl HolesPicture {
 }
 
 /// A block with the height of this part. Only the whole is a full block, and a small part is still visible.
-fn level(part: f64) -> char {
+pub fn level(part: f64) -> char {
     const EIGHTHS: [char; 7] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇'];
     match part {
         1.0.. => '█',

@@ -40,7 +40,7 @@ pub use cache::{CacheLines, Format};
 pub use comparison::show_comparison;
 pub use dupes::{DuplicatesForm, show_duplicates, show_failures};
 pub use explain::{explained, planned_batches, tell_scan, tell_why};
-pub use holes::{HoleLines, HolesPicture, HolesSum, show_punched};
+pub use holes::{HoleLines, HolesPicture, HolesSum, level, show_punched};
 pub use known::show_known;
 pub use methods::{
     list_method, list_methods, method_json, methods_json, methods_page, summarize_methods, tried_methods,

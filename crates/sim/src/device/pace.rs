@@ -56,6 +56,9 @@ pub struct Lateness {
     pub max_us: u64,
     /// The share of answers that were at most 20 µs late, from 0 to 1.
     pub within_20_us: f64,
+    /// How many were late by less than 1 µs, by 1 µs, from 2 µs, from 4 µs and so on; the last has all that were later.
+    #[serde(default)]
+    pub histogram: Vec<u64>,
 }
 
 /// What a device did since it was started.
@@ -415,7 +418,19 @@ fn lateness(bins: &[u64], max_us: u64) -> Lateness {
         p99_us: percentile(99),
         max_us,
         within_20_us: bins[..=20].iter().sum::<u64>() as f64 / answers.max(1) as f64,
+        histogram: doubling(bins),
     }
+}
+
+/// The histogram with bins that double.
+fn doubling(bins: &[u64]) -> Vec<u64> {
+    let mut sums = Vec::new();
+    for (us, count) in bins.iter().enumerate() {
+        let bin = (usize::BITS - us.leading_zeros()) as usize;
+        sums.resize(bin + 1, 0);
+        sums[bin] += count;
+    }
+    sums
 }
 
 #[cfg(test)]
@@ -439,6 +454,9 @@ mod tests {
         );
         assert!((found.within_20_us - 0.9).abs() < 1e-9);
         assert_eq!(lateness(&[0; 1000], 0).p50_us, 0);
+        // Below 1 µs, 1, 2 and 3, 4 to 7, ..., 512 and later.
+        assert_eq!(found.histogram, [0, 0, 60, 0, 0, 38, 0, 0, 0, 0, 2]);
+        assert_eq!(doubling(&[7, 1, 2, 3, 4]), [7, 1, 5, 4]);
     }
 
     #[test]

@@ -76,6 +76,20 @@ mod device {
     use seekless_sim::device::{DeviceName, DeviceReport, DeviceState};
 
     use super::super::place;
+    use crate::show::level;
+
+    /// A bar for each bin of a histogram, whose bins double.
+    fn histogram(bins: &[u64]) -> String {
+        let Some(most) = bins.iter().max().filter(|most| **most > 0) else {
+            return String::new();
+        };
+        let bars = bins.iter().map(|count| match count {
+            0 => ' ',
+            count => level(*count as f64 / *most as f64),
+        });
+        let last = seconds((1_u64 << bins.len().saturating_sub(2)) as f64 / 1e6);
+        format!(" [{}] from 0 to {last} and more, doubling", bars.collect::<String>())
+    }
 
     /// What it is, what it served, and how late.
     pub fn sentences(name: &DeviceName, state: &DeviceState, report: &DeviceReport) -> [String; 3] {
@@ -95,11 +109,12 @@ mod device {
         let paced = match lateness.answers {
             0 => "no answers yet".to_owned(),
             _ => format!(
-                "late by {} (median), {} (99 %), {} (maximum); {} of answers within 20 µs",
+                "late by {} (median), {} (99 %), {} (maximum); {} of answers within 20 µs{}",
                 microseconds(lateness.p50_us),
                 microseconds(lateness.p99_us),
                 microseconds(lateness.max_us),
-                percent(lateness.within_20_us)
+                percent(lateness.within_20_us),
+                histogram(&lateness.histogram)
             ),
         };
         let mut troubles = match (report.faults, report.cuts) {
