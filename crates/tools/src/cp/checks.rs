@@ -10,9 +10,9 @@ use sha2::{Digest, Sha256};
 use super::Checksum;
 use super::data::{BLOCK_BYTES, stopped};
 use super::file::Failed;
-use super::queue::{Shared, Worker};
+use super::queue::{Copying, Worker};
 
-impl Shared<'_> {
+impl Copying<'_> {
     /// Compares a copy with its source, as it is read from the device.
     pub fn verify(&self, source: &File, new: &File, worker: &mut Worker) -> Result<(), Failed> {
         sys::write_back(new).map_err(|error| ("write the copy to the device", error))?;

@@ -14,7 +14,7 @@ use seekless::method::{Durability, Method};
 use seekless::{Copier, Destination, Job, Part};
 use seekless_sys::{self as sys, Support};
 
-use super::queue::{At, Shared, Worker, lock};
+use super::queue::{At, Copying, Worker, lock};
 use super::{CpDurability, CpSummary, When};
 use crate::handle::path_of;
 
@@ -101,9 +101,9 @@ impl Data {
         [source, new]: [&File; 2],
         metadata: &Metadata,
         device: u64,
-        (right_bytes, save): Pieces<'_>,
+        (right_bytes, save): SyncedSoFar<'_>,
         at: &At<'_>,
-        shared: &Shared<'_>,
+        shared: &Copying<'_>,
         worker: &mut Worker,
     ) -> io::Result<Moved> {
         let options = shared.options;
@@ -193,7 +193,7 @@ pub(super) fn stopped() -> io::Error {
 }
 
 /// How large files are copied to new ones, and why.
-fn plan([source, new]: [&File; 2], shared: &Shared<'_>) -> Option<(Method, String)> {
+fn plan([source, new]: [&File; 2], shared: &Copying<'_>) -> Option<(Method, String)> {
     let durability = match shared.options.durability {
         CpDurability::None => Durability::None,
         _ => Durability::Fsync,
@@ -216,7 +216,7 @@ fn reason(error: seekless::Error) -> io::Error {
 }
 
 /// How many bytes of a copy are right, and what notes that.
-pub(super) type Pieces<'a> = (u64, &'a dyn Fn(u64) -> io::Result<()>);
+pub(super) type SyncedSoFar<'a> = (u64, &'a dyn Fn(u64) -> io::Result<()>);
 
 /// Copies a range of a file by a method of the engine.
 fn copy_by(
@@ -224,7 +224,7 @@ fn copy_by(
     [source, new]: [&File; 2],
     range: Range<u64>,
     save: &dyn Fn(u64) -> io::Result<()>,
-    shared: &Shared<'_>,
+    shared: &Copying<'_>,
     worker: &mut Worker,
 ) -> io::Result<()> {
     let (Some(from), Some(to)) = (path_of(source), path_of(new)) else {
@@ -273,7 +273,7 @@ fn copy_range(
     in_kernel: Option<&Attempts>,
     is_dropped: bool,
     save: &dyn Fn(u64) -> io::Result<()>,
-    shared: &Shared<'_>,
+    shared: &Copying<'_>,
     worker: &mut Worker,
 ) -> io::Result<(bool, u64)> {
     let mut at = range.start;
@@ -324,7 +324,7 @@ fn copy_without_zeros(
     source: &File,
     new: &File,
     range: Range<u64>,
-    shared: &Shared<'_>,
+    shared: &Copying<'_>,
     buffer: &mut Vec<u8>,
 ) -> io::Result<u64> {
     buffer.resize(BLOCK_BYTES, 0);

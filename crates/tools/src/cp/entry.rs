@@ -10,11 +10,11 @@ use seekless::walk::StatFacts;
 use seekless_sys::{self as sys, Support};
 
 use super::file::{Failed, Found};
-use super::links::Turn;
-use super::queue::{At, Shared, Worker};
+use super::links::LinkTurn;
+use super::queue::{At, Copying, Worker};
 use super::{FollowedLinks, OWNER_OF_OTHERS};
 
-impl Shared<'_> {
+impl Copying<'_> {
     /// Copies an entry that is not a directory; its kind is not known if it was named. Returns false if another thread finishes it.
     pub fn copy_entry(&self, at: &At<'_>, kind: Option<FileType>, worker: &mut Worker) -> bool {
         let is_followed = match self.options.followed {
@@ -78,10 +78,10 @@ impl Shared<'_> {
             return false;
         }
         let turn = self.links.turn(facts.id(), facts.names, at);
-        if matches!(turn, Turn::Copy) {
+        if matches!(turn, LinkTurn::Copy) {
             self.links.copied(facts.id(), Some(facts.id()), at);
         }
-        !matches!(turn, Turn::Copy)
+        !matches!(turn, LinkTurn::Copy)
     }
 
     fn copy_link(&self, at: &At<'_>, worker: &mut Worker) -> Result<bool, Failed> {

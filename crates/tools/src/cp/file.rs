@@ -15,11 +15,11 @@ use seekless::walk::{FOUND_FILE, Listing, NAMED_FILE, StatFacts, is_sure};
 use seekless_sys::{self as sys, Support, without_atime};
 
 use super::data::{LARGE_BYTES, Moved};
-use super::given::{Origin, UMASK};
-use super::journal::Journal;
-use super::links::{Name, Turn};
+use super::given::{SourceFacts, UMASK};
+use super::journal::CopyJournal;
+use super::links::{LinkTurn, Name};
 use super::piece::SYNCED;
-use super::queue::{At, Shared, Worker};
+use super::queue::{At, Copying, Worker};
 use super::staged::rename_to_free;
 use super::{CpDurability, Existing, FollowedLinks, Sameness};
 
@@ -49,7 +49,7 @@ pub(super) const UNFINISHED: &str = ".seekless-cp-";
 pub(super) fn remove_unfinished(
     source: BorrowedFd<'_>,
     directory: BorrowedFd<'_>,
-    journal: &Journal,
+    journal: &CopyJournal,
 ) -> io::Result<()> {
     let mut listing = Listing::default();
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -84,7 +84,7 @@ fn temporary_name() -> CString {
 
 impl<'a> NewFile<'a> {
     /// Makes one; without a name or staged, it has this mode, less the umask. A large one goes on with what an interrupted copy has.
-    fn make(at: &At<'a>, mode: u32, large: Option<(&Journal, &FileState)>) -> io::Result<Self> {
+    fn make(at: &At<'a>, mode: u32, large: Option<(&CopyJournal, &FileState)>) -> io::Result<Self> {
         let directory = at.handles[1];
         if let Some((journal, source)) = large
             && let Some((file, name, right_bytes)) = journal.unfinished(directory, at.to, source)?
@@ -185,7 +185,7 @@ fn as_os(name: &CStr) -> &std::ffi::OsStr {
 /// What was tried, and why it failed.
 pub(super) type Failed = (&'static str, io::Error);
 
-impl Shared<'_> {
+impl Copying<'_> {
     /// Copies a regular file. Returns false if the name waits for another thread.
     pub fn copy_file(&self, at: &At<'_>, is_followed: bool, worker: &mut Worker) -> bool {
         let path = || at.source_path();
@@ -224,9 +224,9 @@ impl Shared<'_> {
         }
         if has_links {
             match self.links.turn(file, metadata.nlink(), at) {
-                Turn::Copy => {}
-                Turn::Wait => return false,
-                Turn::Link(first, copy) => {
+                LinkTurn::Copy => {}
+                LinkTurn::Wait => return false,
+                LinkTurn::Link(first, copy) => {
                     let is_linked = existing.is_some_and(|found| found.id() == copy);
                     if is_linked || self.link(&first, copy, at, worker) {
                         return true;
@@ -334,8 +334,8 @@ impl Shared<'_> {
         source: &File,
         metadata: &Metadata,
         worker: &mut Worker,
-    ) -> Result<(NewFile<'h>, Origin, Moved), Failed> {
-        let origin = Origin::of(source, metadata, self.options).map_err(|error| ("read the attributes", error))?;
+    ) -> Result<(NewFile<'h>, SourceFacts, Moved), Failed> {
+        let origin = SourceFacts::of(source, metadata, self.options).map_err(|error| ("read the attributes", error))?;
         let large = self.journal.as_ref().filter(|_| metadata.len() >= LARGE_BYTES);
         let made = NewFile::make(at, origin.first_mode(), large.map(|journal| (journal, &origin.state)));
         let mut new = made.map_err(|error| ("create the copy", error))?;
@@ -418,7 +418,7 @@ impl Shared<'_> {
             journal.is_done(found, source)
                 && above.all(|above| {
                     let origin = above.own.origin.get();
-                    origin.is_none_or(|origin| journal.is_from_before_all(&origin.state))
+                    origin.is_none_or(|origin| journal.is_unchanged(&origin.state))
                 })
         })
     }
@@ -450,7 +450,7 @@ impl Shared<'_> {
         };
         let copy = File::from(copy);
         let is_it = StatFacts::of(&copy).is_ok_and(|copy| copy.id() == found.id());
-        let Some(origin) = Origin::of(source, metadata, self.options).ok().filter(|_| is_it) else {
+        let Some(origin) = SourceFacts::of(source, metadata, self.options).ok().filter(|_| is_it) else {
             return false;
         };
         let not_given = origin.give(&copy, &Own::of(found), true, self.options);

@@ -10,11 +10,11 @@ use std::sync::LazyLock;
 use seekless::files::{Attributes, FileState, NotGiven, Own, without_group_rights};
 use seekless_sys::{self as sys, effective_user};
 
-use super::queue::{Shared, Worker};
+use super::queue::{Copying, Worker};
 use super::{CpFailure, CpOptions, OWNER_OF_OTHERS, Preserved};
 
 /// What is known of a source.
-pub(super) struct Origin {
+pub(super) struct SourceFacts {
     pub state: FileState,
     is_directory: bool,
     attributes: Attributes,
@@ -30,7 +30,7 @@ pub(super) static UMASK: LazyLock<u32> = LazyLock::new(|| {
         .unwrap_or(0o022)
 });
 
-impl Origin {
+impl SourceFacts {
     /// Of an open directory.
     pub fn of_directory(directory: BorrowedFd<'_>, options: &CpOptions) -> io::Result<Self> {
         let directory = File::from(directory.try_clone_to_owned()?);
@@ -116,7 +116,7 @@ impl Origin {
     }
 }
 
-impl Shared<'_> {
+impl Copying<'_> {
     /// Counts what a copy could not get, and tells it.
     pub fn count_not_given(&self, not_given: Vec<NotGiven>, path: impl Fn() -> PathBuf, worker: &mut Worker) {
         for (what, error) in not_given {

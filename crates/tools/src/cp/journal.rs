@@ -23,10 +23,10 @@ use serde::{Deserialize, Serialize};
 
 use super::entry::times_of as times_of_stat;
 use super::file::UNFINISHED;
-use super::piece::{self, Piece};
+use super::piece::{self, SyncedPiece};
 
 /// The journal of a copy.
-pub(super) struct Journal {
+pub(super) struct CopyJournal {
     pub file: File,
     name: CString,
     /// When the copy began, also if it was interrupted since.
@@ -37,7 +37,7 @@ pub(super) struct Journal {
     trusted_until_ns: i64,
     last_sync: Mutex<Instant>,
     /// What of large files is on the device.
-    pub pieces: Mutex<Vec<Piece>>,
+    pub pieces: Mutex<Vec<SyncedPiece>>,
     /// The times of the directory that it is in, before and after it was made.
     directory_times: [Timestamps; 2],
 }
@@ -45,7 +45,7 @@ pub(super) struct Journal {
 /// A line of it.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub(super) enum Line {
+pub(super) enum CopyJournalLine {
     /// A process began or went on.
     Began {
         began_ns: i64,
@@ -55,7 +55,7 @@ pub(super) enum Line {
     /// What was named before this time is on the device.
     Synced { before_ns: i64 },
     /// A large file was copied so far.
-    Piece(Piece),
+    Piece(SyncedPiece),
 }
 
 /// What begins its name.
@@ -82,7 +82,7 @@ fn name_of(sources: &[impl AsRef<Path>], target: &Path) -> io::Result<CString> {
     Ok(CString::new(format!("{NAME}{}", &digest.finalize().to_hex()[..16]))?)
 }
 
-impl Journal {
+impl CopyJournal {
     /// Whether copying these sources was interrupted after it had made a directory that is called as the target.
     pub fn is_beside(sources: &[impl AsRef<Path>], target: &Path) -> bool {
         let above = target.parent().filter(|above| !above.as_os_str().is_empty());
@@ -135,7 +135,7 @@ impl Journal {
             directory_times: [before, times_of(directory)?],
         };
         let (boot, mount) = here;
-        journal.write(&Line::Began {
+        journal.write(&CopyJournalLine::Began {
             began_ns: journal.began_ns,
             boot,
             mount,
@@ -164,7 +164,7 @@ impl Journal {
         found.changed_ns < self.went_on_ns
     }
 
-    pub fn write(&self, line: &Line) -> io::Result<()> {
+    pub fn write(&self, line: &CopyJournalLine) -> io::Result<()> {
         (&self.file).write_all(format!("{}\n", serde_json::to_string(line)?).as_bytes())
     }
 
@@ -175,7 +175,7 @@ impl Journal {
     }
 
     /// Whether a file or directory of the source did not change since the copy began. Times of whole seconds may be rounded.
-    pub fn is_from_before_all(&self, source: &FileState) -> bool {
+    pub fn is_unchanged(&self, source: &FileState) -> bool {
         let second = 1_000_000_000;
         let rounded = if source.changed_ns % second == 0 { 2 * second } else { 0 };
         source.changed_ns + rounded < self.began_ns
@@ -184,7 +184,7 @@ impl Journal {
     /// Whether a file of the target is the whole copy of a file.
     pub fn is_done(&self, copy: &StatFacts, source: &Metadata) -> bool {
         let source = FileState::of(source);
-        let is_settled = self.is_from_before_all(&source);
+        let is_settled = self.is_unchanged(&source);
         let is_alike = copy.is_file() && (copy.bytes, copy.modified_ns) == (source.bytes, source.modified_ns);
         is_alike && is_settled && (self.began_ns..self.trusted_until_ns).contains(&copy.changed_ns)
     }
@@ -224,7 +224,7 @@ impl Journal {
         }
         let before_ns = self.now()?;
         sync_written(&self.file)?;
-        self.write(&Line::Synced { before_ns })?;
+        self.write(&CopyJournalLine::Synced { before_ns })?;
         sys::sync_data(&self.file)?;
         *last = Instant::now();
         Ok(())
@@ -260,16 +260,16 @@ fn times_of(directory: BorrowedFd<'_>) -> io::Result<Timestamps> {
 
 /// When an interrupted copy began, until when what it named is whole, and what it has of large files, by the text of its journal. What is not understood
 /// counts for nothing.
-fn read(text: &str, here: &(String, Option<u64>)) -> (Option<i64>, i64, Vec<Piece>) {
+fn read(text: &str, here: &(String, Option<u64>)) -> (Option<i64>, i64, Vec<SyncedPiece>) {
     let (mut began, mut until, mut is_here, mut pieces) = (None, i64::MIN, true, Vec::new());
     for line in text.lines() {
         match serde_json::from_str(line) {
-            Ok(Line::Began { began_ns, boot, mount }) => {
+            Ok(CopyJournalLine::Began { began_ns, boot, mount }) => {
                 began.get_or_insert(began_ns);
                 is_here &= mount.is_some() && (boot, mount) == *here;
             }
-            Ok(Line::Synced { before_ns }) => until = before_ns,
-            Ok(Line::Piece(piece)) => piece::add(&mut pieces, piece),
+            Ok(CopyJournalLine::Synced { before_ns }) => until = before_ns,
+            Ok(CopyJournalLine::Piece(piece)) => piece::add(&mut pieces, piece),
             // A line that a crash cut.
             Err(_) => is_here = false,
         }
@@ -284,14 +284,14 @@ mod tests {
     #[test]
     fn what_was_named_is_trusted_until_a_crash_and_what_was_synced_beyond_it() {
         let began = |boot: &str, mount| {
-            let line = Line::Began {
+            let line = CopyJournalLine::Began {
                 began_ns: 10,
                 boot: boot.to_owned(),
                 mount,
             };
             serde_json::to_string(&line).unwrap()
         };
-        let synced = |before_ns| serde_json::to_string(&Line::Synced { before_ns }).unwrap();
+        let synced = |before_ns| serde_json::to_string(&CopyJournalLine::Synced { before_ns }).unwrap();
         let here = ("boot".to_owned(), Some(7));
         let nothing = i64::MIN;
         for (name, lines, until) in [

@@ -10,7 +10,7 @@ use rustix::fs::{AtFlags, linkat};
 use seekless::files::FileId;
 use seekless::walk::StatFacts;
 
-use super::queue::{At, Pair, Shared, Worker, lock};
+use super::queue::{At, Copying, Pair, Worker, lock};
 
 /// A name in the target.
 #[derive(Clone)]
@@ -55,7 +55,7 @@ enum LinkState {
 }
 
 /// What is to be done with a name of a file that has several.
-pub(super) enum Turn {
+pub(super) enum LinkTurn {
     /// Copy the file.
     Copy,
     /// Link it to this copy.
@@ -66,7 +66,7 @@ pub(super) enum Turn {
 
 impl Links {
     /// Whose turn it is at a name of a file with `names` of them.
-    pub fn turn(&self, file: FileId, names: u64, at: &At<'_>) -> Turn {
+    pub fn turn(&self, file: FileId, names: u64, at: &At<'_>) -> LinkTurn {
         let mut links = lock(&self.copies);
         let link = links.entry(file).or_insert(Link {
             left: names,
@@ -78,14 +78,14 @@ impl Links {
         match &mut link.state {
             state if is_first => {
                 *state = LinkState::Copying(Vec::new());
-                Turn::Copy
+                LinkTurn::Copy
             }
             LinkState::Copying(waiting) => {
                 waiting.push(Name::of(at));
-                Turn::Wait
+                LinkTurn::Wait
             }
             LinkState::Copied(first, copy) => {
-                let turn = Turn::Link(first.clone(), *copy);
+                let turn = LinkTurn::Link(first.clone(), *copy);
                 if link.left == 0 && !self.are_met_again.load(Ordering::Relaxed) {
                     links.remove(&file);
                 }
@@ -125,7 +125,7 @@ impl LinkState {
     }
 }
 
-impl Shared<'_> {
+impl Copying<'_> {
     /// Gives a copy another name. Returns false if it must be copied again, because the file system has no links for it.
     pub fn link(&self, first: &Name, copy: FileId, at: &At<'_>, worker: &mut Worker) -> bool {
         let Ok(handles) = first.directory.handles() else {

@@ -13,7 +13,7 @@ use seekless::walk::StatFacts;
 use seekless_sys as sys;
 use serde::{Deserialize, Serialize};
 
-use super::journal::{Journal, Line, is_private};
+use super::journal::{CopyJournal, CopyJournalLine, is_private};
 use super::queue::lock;
 
 /// So often what was copied of a large file is synced.
@@ -21,7 +21,7 @@ pub(super) const SYNCED: Duration = Duration::from_secs(if cfg!(test) { 0 } else
 
 /// What of an unfinished copy is on the device.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Piece {
+pub(super) struct SyncedPiece {
     /// The inode of the copy.
     copy: u64,
     /// So many from its start.
@@ -32,12 +32,12 @@ pub(super) struct Piece {
 }
 
 /// Adds a piece to those that are known: only the last one of a copy counts.
-pub(super) fn add(pieces: &mut Vec<Piece>, piece: Piece) {
+pub(super) fn add(pieces: &mut Vec<SyncedPiece>, piece: SyncedPiece) {
     pieces.retain(|known| known.copy != piece.copy);
     pieces.push(piece);
 }
 
-impl Journal {
+impl CopyJournal {
     /// Opens or makes the unfinished copy of a large file. Returns its name, and how many of its bytes are right; `None` if it cannot
     /// have one.
     pub fn unfinished(
@@ -73,7 +73,7 @@ impl Journal {
         }
         if let Some(piece) = known.filter(|_| right == 0) {
             // Of another file, whose number this one has now.
-            self.save(Piece { bytes: 0, ..piece })?;
+            self.save(SyncedPiece { bytes: 0, ..piece })?;
         }
         Ok(Some((file, name, right)))
     }
@@ -81,7 +81,7 @@ impl Journal {
     /// Syncs an unfinished copy, and notes that so many bytes are right.
     pub fn save_piece(&self, copy: &File, name: &CStr, source: &FileState, bytes: u64) -> io::Result<()> {
         sys::sync_data(copy)?;
-        self.save(Piece {
+        self.save(SyncedPiece {
             copy: StatFacts::of(copy)?.inode,
             bytes,
             name: name.to_bytes().to_owned(),
@@ -89,9 +89,9 @@ impl Journal {
         })
     }
 
-    fn save(&self, piece: Piece) -> io::Result<()> {
+    fn save(&self, piece: SyncedPiece) -> io::Result<()> {
         add(&mut lock(&self.pieces), piece.clone());
-        self.write(&Line::Piece(piece))?;
+        self.write(&CopyJournalLine::Piece(piece))?;
         sys::sync_data(&self.file)
     }
 
@@ -112,7 +112,7 @@ impl Journal {
     }
 }
 
-impl Piece {
+impl SyncedPiece {
     /// The number of a device may change when it is mounted again.
     fn is_of(&self, source: &FileState) -> bool {
         self.source.inode == source.inode && self.source.version() == source.version()

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use rustix::fs::{FileType, Mode, openat};
 use seekless::walk::{FOUND_FILE, StatFacts};
 
-use super::queue::{Listed, Shared};
+use super::queue::{Copying, ListedEntries};
 use crate::place::{MEASURED_BYTES, fetch_in_order, seek_facts, spread};
 
 /// With fewer files, looking does not pay.
@@ -15,9 +15,9 @@ const LEAST_LOOKED_AT: usize = 16;
 /// Larger files are read by large requests anyway.
 const FETCHED_BYTES_MAX: u64 = 8 << 20;
 
-impl Shared<'_> {
+impl Copying<'_> {
     /// Finds out by the files of a directory whether a head moves between them, unless that is known.
-    pub fn look_at_device(&self, listed: &Listed) {
+    pub fn look_at_device(&self, listed: &ListedEntries) {
         let entries = listed.listing.entries().iter();
         let files: Vec<_> = entries.filter(|entry| entry.kind == FileType::RegularFile).collect();
         if self.by_place.get().is_some() || files.len() < LEAST_LOOKED_AT {
@@ -41,7 +41,7 @@ impl Shared<'_> {
     }
 
     /// Fetches files of a directory, if a head moves between them. Returns the numbers of those of which nothing was in memory.
-    pub fn fetch(&self, listed: &Listed, range: Range<usize>) -> HashSet<usize> {
+    pub fn fetch(&self, listed: &ListedEntries, range: Range<usize>) -> HashSet<usize> {
         if !matches!(self.by_place.get(), Some(Some(_))) {
             return HashSet::new();
         }

@@ -21,8 +21,8 @@ use seekless_sys::{self as sys, effective_user};
 
 use super::data::Data;
 use super::file::remove_unfinished;
-use super::given::Origin;
-use super::journal::Journal;
+use super::given::SourceFacts;
+use super::journal::CopyJournal;
 use super::links::Links;
 use super::staged::Staged;
 use super::{CpDurability, CpFailure, CpOptions, CpSummary, CpWatch, FollowedLinks};
@@ -30,16 +30,16 @@ use crate::Stop;
 use crate::threads::in_threads;
 
 /// A directory of the source and its copy.
-pub(super) type Pair = Directory<2, Own>;
+pub(super) type Pair = Directory<2, PairState>;
 
 /// What a copy knows of a directory.
-pub(super) struct Own {
+pub(super) struct PairState {
     /// The path of the root's copy.
     to: Arc<Path>,
     /// Its entries that are not finished, and one while it is listed.
     unfinished: AtomicUsize,
     /// The source, for its copy to be like it at the end.
-    pub origin: OnceLock<Origin>,
+    pub origin: OnceLock<SourceFacts>,
     /// Whether the copy was made, so that nothing else has a name in it.
     pub is_new: AtomicBool,
     /// What new files in the copy have.
@@ -60,7 +60,7 @@ pub(super) struct NewFiles {
     pub inherit: bool,
 }
 
-impl Own {
+impl PairState {
     /// Of a directory that has named files, or gets them.
     pub fn of_root(to: &Path) -> Self {
         Self::new(Arc::from(to), false)
@@ -145,13 +145,13 @@ impl At<'_> {
 }
 
 /// Entries of a directory that were listed together.
-pub(super) struct Listed {
+pub(super) struct ListedEntries {
     pub directory: Arc<Pair>,
     pub listing: Listing,
 }
 
 /// Something to do.
-pub(super) enum Job {
+pub(super) enum CopyJob {
     /// Make the copy of a directory, and list it.
     Enter(Arc<Pair>),
     /// List a directory from a position.
@@ -162,16 +162,16 @@ pub(super) enum Job {
 
 #[derive(Default)]
 struct Queue {
-    jobs: Vec<Job>,
-    files: VecDeque<(Arc<Listed>, Range<usize>)>,
+    jobs: Vec<CopyJob>,
+    files: VecDeque<(Arc<ListedEntries>, Range<usize>)>,
     /// The directories whose files are copied.
-    busy: Vec<Arc<Listed>>,
+    busy: Vec<Arc<ListedEntries>>,
     at_work: usize,
     asleep: usize,
 }
 
 /// What all threads share.
-pub(super) struct Shared<'a> {
+pub(super) struct Copying<'a> {
     pub options: &'a CpOptions,
     pub stop: &'a Stop,
     pub watch: &'a dyn CpWatch,
@@ -180,7 +180,7 @@ pub(super) struct Shared<'a> {
     /// Why files are fetched in the order of their places; `None` if they are not.
     pub by_place: OnceLock<Option<String>>,
     /// Of trees.
-    pub journal: Option<Journal>,
+    pub journal: Option<CopyJournal>,
     /// The copies of named directories: none of them is copied into itself.
     pub targets: Mutex<Vec<FileId>>,
     queue: Mutex<Queue>,
@@ -199,7 +199,7 @@ const LISTED: usize = 16 << 10;
 /// Files that one thread copies in a row: others would wait for the directory that it changes.
 const BATCH: usize = 512;
 
-impl<'a> Shared<'a> {
+impl<'a> Copying<'a> {
     pub fn new(options: &'a CpOptions, stop: &'a Stop, watch: &'a dyn CpWatch) -> Self {
         Self {
             options,
@@ -232,9 +232,9 @@ impl<'a> Shared<'a> {
         while let Some(work) = self.next() {
             let mut copied = None;
             match work {
-                Work::Job(Job::Enter(directory)) => self.enter(&directory, &mut worker),
-                Work::Job(Job::List(directory, from)) => self.list(&directory, from, &mut worker),
-                Work::Job(Job::Named(directory, from, to)) => {
+                Work::Job(CopyJob::Enter(directory)) => self.enter(&directory, &mut worker),
+                Work::Job(CopyJob::List(directory, from)) => self.list(&directory, from, &mut worker),
+                Work::Job(CopyJob::Named(directory, from, to)) => {
                     if let Some(handles) = self.handles(&directory, &mut worker) {
                         let handles = handles.borrowed();
                         let at = At {
@@ -287,7 +287,7 @@ impl<'a> Shared<'a> {
     }
 
     /// Queues jobs; the last is done first.
-    pub fn push(&self, jobs: impl IntoIterator<Item = Job>) {
+    pub fn push(&self, jobs: impl IntoIterator<Item = CopyJob>) {
         self.lock().jobs.extend(jobs);
         self.changed.notify_one();
     }
@@ -371,7 +371,7 @@ impl<'a> Shared<'a> {
             self.leave(directory, worker);
             return;
         }
-        match Origin::of_directory(source, self.options) {
+        match SourceFacts::of_directory(source, self.options) {
             Ok(origin) => {
                 // What is put into it must not be open to more users than in the source, not even before it is complete.
                 let open = facts[1].mode & !origin.mode() & 0o077;
@@ -406,7 +406,7 @@ impl<'a> Shared<'a> {
         if is_boundary {
             self.finish(directory, 1, worker);
         } else {
-            self.push([Job::List(Arc::clone(directory), 0)]);
+            self.push([CopyJob::List(Arc::clone(directory), 0)]);
         }
     }
 
@@ -442,15 +442,17 @@ impl<'a> Shared<'a> {
         listing.sort_by_inode();
         let entries = listing.entries();
         directory.own.unfinished.fetch_add(entries.len(), Ordering::Relaxed);
-        let mut jobs: Vec<Job> = rest
-            .map(|rest| Job::List(Arc::clone(directory), rest))
+        let mut jobs: Vec<CopyJob> = rest
+            .map(|rest| CopyJob::List(Arc::clone(directory), rest))
             .into_iter()
             .collect();
         let directories = entries.iter().filter(|entry| entry.kind == FileType::Directory).rev();
-        jobs.extend(directories.map(|entry| Job::Enter(directory.child(listing.c_str(entry), directory.own.below()))));
+        jobs.extend(
+            directories.map(|entry| CopyJob::Enter(directory.child(listing.c_str(entry), directory.own.below()))),
+        );
         let children = jobs.len() - usize::from(rest.is_some());
         let (count, has_files) = (entries.len(), entries.len() > children);
-        let listed = Arc::new(Listed {
+        let listed = Arc::new(ListedEntries {
             directory: Arc::clone(directory),
             listing,
         });
@@ -476,7 +478,7 @@ impl<'a> Shared<'a> {
     }
 
     /// Copies what is not a directory among entries.
-    fn copy_files(&self, listed: &Listed, range: Range<usize>, worker: &mut Worker) {
+    fn copy_files(&self, listed: &ListedEntries, range: Range<usize>, worker: &mut Worker) {
         let entries = listed.listing.entries();
         let numbers = range.clone().map(|number| (number, &entries[number]));
         let files = numbers.filter(|(_, entry)| entry.kind != FileType::Directory);
@@ -502,7 +504,7 @@ impl<'a> Shared<'a> {
         }
         self.watch.entries(finished);
         self.finish(&listed.directory, finished, worker);
-        if let Some(Err(error)) = self.journal.as_ref().map(Journal::checkpoint) {
+        if let Some(Err(error)) = self.journal.as_ref().map(CopyJournal::checkpoint) {
             let path = copy_path(&listed.directory);
             self.fail(worker, path, "sync what was copied so far", &error);
         }
@@ -510,7 +512,9 @@ impl<'a> Shared<'a> {
 
     /// Enters a directory that a link leads to.
     pub fn enter_linked(&self, at: &At<'_>) {
-        self.push([Job::Enter(at.directory.linked_child(at.from, at.directory.own.below()))]);
+        self.push([CopyJob::Enter(
+            at.directory.linked_child(at.from, at.directory.own.below()),
+        )]);
     }
 
     /// Counts finished entries of a directory. After the last one, its copy becomes like it.
@@ -600,15 +604,15 @@ impl<'a> Shared<'a> {
 }
 
 enum Work {
-    Job(Job),
-    Files(Arc<Listed>, Range<usize>),
+    Job(CopyJob),
+    Files(Arc<ListedEntries>, Range<usize>),
 }
 
 impl Queue {
     /// What is to be done next. Two threads that make files in one directory would wait for each other, so files of a directory in
     /// which nobody works come first, then a job that may bring some, unless many files wait.
     fn take(&mut self) -> Option<Work> {
-        let is_free = |listed: &Listed| {
+        let is_free = |listed: &ListedEntries| {
             let mut busy = self.busy.iter();
             !busy.any(|busy| Arc::ptr_eq(&busy.directory, &listed.directory))
         };

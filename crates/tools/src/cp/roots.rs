@@ -22,8 +22,8 @@ use seekless_sys::{self as sys, FileSystem, PATH_ONLY};
 
 use super::data::LARGE_BYTES;
 use super::file::Failed;
-use super::journal::Journal;
-use super::queue::{Job, Own, Pair, Shared, Worker};
+use super::journal::CopyJournal;
+use super::queue::{CopyJob, Copying, Pair, PairState, Worker};
 use super::staged::Staged;
 use super::{CpDurability, CpError, CpOptions, CpSummary, CpWatch, FollowedLinks, TargetMeaning, When};
 use crate::Stop;
@@ -41,16 +41,16 @@ pub fn copy_trees(
     watch: &dyn CpWatch,
 ) -> Result<CpSummary, CpError> {
     // Before it was interrupted, the same command made a directory of the target's name.
-    let goes_on = options.target == TargetMeaning::AsFound && Journal::is_beside(sources, target);
+    let goes_on = options.target == TargetMeaning::AsFound && CopyJournal::is_beside(sources, target);
     let meaning = if goes_on { TargetMeaning::Name } else { options.target };
     let container = Container::of(target, sources.len(), meaning)?;
-    let mut shared = Shared::new(options, stop, watch);
+    let mut shared = Copying::new(options, stop, watch);
     let are_met_again = sources.len() > 1 || options.followed != FollowedLinks::None;
     shared.links.are_met_again.store(are_met_again, Ordering::Relaxed);
     let is_long = |source: &_| fs::metadata(source).is_ok_and(|found| found.is_dir() || found.len() >= LARGE_BYTES);
     let are_long = sources.iter().any(is_long);
     if are_long && !options.dry_run {
-        let opened = Journal::open(container.handle.as_fd(), sources, target);
+        let opened = CopyJournal::open(container.handle.as_fd(), sources, target);
         let opened = opened.map_err(|source| container.error("create the journal", source))?;
         shared.journal = Some(opened.ok_or_else(|| CpError::Busy(target.to_owned()))?);
     }
@@ -257,7 +257,7 @@ impl Named {
     }
 }
 
-impl Shared<'_> {
+impl Copying<'_> {
     /// Queues a source. Returns the root that it is, to keep it open.
     fn begin(
         &self,
@@ -289,8 +289,8 @@ impl Shared<'_> {
                     .try_clone()
                     .map_err(|error| ("open the target", error))?,
             ];
-            let place = Pair::root(handles, &named.above, limit, Own::of_root(&container.path));
-            self.push([Job::Named(Arc::clone(&place), from, to)]);
+            let place = Pair::root(handles, &named.above, limit, PairState::of_root(&container.path));
+            self.push([CopyJob::Named(Arc::clone(&place), from, to)]);
             return Ok(Some(place));
         }
         let id = FileId::of(&metadata);
@@ -329,7 +329,7 @@ impl Shared<'_> {
         container: &Container,
         name: Option<CString>,
         worker: &mut Worker,
-    ) -> Result<(OwnedFd, Own), Failed> {
+    ) -> Result<(OwnedFd, PairState), Failed> {
         let failed = |error: io::Error| ("create the target directory", error);
         let (path, name) = match name {
             None => (container.path.clone(), c".".to_owned()),
@@ -338,7 +338,7 @@ impl Shared<'_> {
         if self.options.dry_run {
             return Ok((
                 opened.try_clone().map_err(|error| ("open", error))?,
-                Own::of_new_root(&path, true, None),
+                PairState::of_new_root(&path, true, None),
             ));
         }
         if let Some(journal) = self.journal.as_ref().filter(|_| name.as_c_str() != c".") {
@@ -352,7 +352,7 @@ impl Shared<'_> {
                 && let Some((staged, copy)) =
                     Staged::make(&container.handle, &name, journal, is_synced).map_err(failed)?
             {
-                return Ok((copy, Own::of_new_root(&path, true, Some(staged))));
+                return Ok((copy, PairState::of_new_root(&path, true, Some(staged))));
             }
         }
         let is_new = match mkdirat(&container.handle, &name, Mode::RWXU) {
@@ -362,7 +362,7 @@ impl Shared<'_> {
         };
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         match openat(&container.handle, &name, flags, Mode::empty()) {
-            Ok(copy) => Ok((copy, Own::of_new_root(&path, is_new, None))),
+            Ok(copy) => Ok((copy, PairState::of_new_root(&path, is_new, None))),
             Err(error) => Err(("open the target as a directory", error.into())),
         }
     }

@@ -19,8 +19,8 @@ use seekless_sys::{self as sys, Support};
 
 use super::CpDurability;
 use super::file::Failed;
-use super::journal::{Journal, is_private};
-use super::queue::{Pair, Shared, Worker, copy_path, lock};
+use super::journal::{CopyJournal, is_private};
+use super::queue::{Copying, Pair, Worker, copy_path, lock};
 use crate::handle::path_of;
 
 /// A tree that has not got its name.
@@ -41,7 +41,7 @@ const OPENED: OFlags = OFlags::RDONLY
     .union(OFlags::CLOEXEC);
 
 impl Staged {
-    fn of(container: &Arc<OwnedFd>, name: &CStr, journal: &Journal) -> Self {
+    fn of(container: &Arc<OwnedFd>, name: &CStr, journal: &CopyJournal) -> Self {
         Self {
             container: Arc::clone(container),
             hidden: journal.staged_name(name),
@@ -56,7 +56,7 @@ impl Staged {
     pub fn make(
         container: &Arc<OwnedFd>,
         name: &CStr,
-        journal: &Journal,
+        journal: &CopyJournal,
         is_synced: bool,
     ) -> io::Result<Option<(Self, OwnedFd)>> {
         let staged = Self::of(container, name, journal);
@@ -91,7 +91,12 @@ impl Staged {
     }
 
     /// Gives a tree that a killed copy left its name, without the files that are not whole. Does nothing if there is none.
-    pub fn take_up(container: &Arc<OwnedFd>, name: &CStr, journal: &Journal, has_times: bool) -> Result<(), Failed> {
+    pub fn take_up(
+        container: &Arc<OwnedFd>,
+        name: &CStr,
+        journal: &CopyJournal,
+        has_times: bool,
+    ) -> Result<(), Failed> {
         let left = Self::of(container, name, journal);
         let Ok(directory) = openat(container, &left.hidden, OPENED, Mode::empty()) else {
             return Ok(());
@@ -160,7 +165,7 @@ pub(super) fn rename_to_free(directory: BorrowedFd<'_>, old: &CStr, new: &CStr) 
     }
 }
 
-impl Shared<'_> {
+impl Copying<'_> {
     /// Gives the copy of a named directory its name, if it was staged. Returns false if that cannot be done.
     pub fn name_staged(&self, root: &Arc<Pair>, worker: &mut Worker) -> bool {
         let Some(staged) = lock(&root.own.staged).take() else {

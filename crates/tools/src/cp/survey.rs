@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use seekless_sys::FileSystem;
 
-use super::queue::{Shared, Worker};
+use super::queue::{Copying, Worker};
 use super::{CpOptions, CpSummary, CpWatch, When, copy_trees};
 use crate::Stop;
 
@@ -19,7 +19,7 @@ struct Unseen;
 
 impl CpWatch for Unseen {}
 
-impl Shared<'_> {
+impl Copying<'_> {
     /// Counts what there is to copy. If the target, which has this much space, is found to be too small, it is told, and the copy
     /// stops. Ends with `is_over`.
     pub fn survey(
