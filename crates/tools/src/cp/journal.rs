@@ -8,6 +8,7 @@
 use std::ffi::{CStr, CString, OsStr};
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read, Write};
+use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
@@ -33,8 +34,8 @@ pub(super) struct CopyJournal {
     began_ns: i64,
     /// When this process went on.
     went_on_ns: i64,
-    /// Until when what was named is whole.
-    trusted_until_ns: i64,
+    /// When what was named is whole.
+    trusted: Vec<Range<i64>>,
     last_sync: Mutex<Instant>,
     /// What of large files is on the device.
     pub pieces: Mutex<Vec<SyncedPiece>>,
@@ -48,7 +49,9 @@ pub(super) struct CopyJournal {
 pub(super) enum CopyJournalLine {
     /// A process began or went on.
     Began {
+        /// When the first one began.
         began_ns: i64,
+        went_on_ns: i64,
         boot: String,
         mount: Option<u64>,
     },
@@ -123,20 +126,22 @@ impl CopyJournal {
                 .to_owned(),
             sys::unique_mount_id(directory),
         );
-        let (began, trusted_until_ns, pieces) = read(&text, &here);
+        let told = read(&text, &here);
         let mut journal = Self {
-            began_ns: began.unwrap_or(found.changed_ns),
+            began_ns: told.began_ns.unwrap_or(found.changed_ns),
             went_on_ns: 0,
-            trusted_until_ns,
+            trusted: told.trusted,
             file,
             name,
             last_sync: Mutex::new(Instant::now()),
-            pieces: Mutex::new(pieces),
+            pieces: Mutex::new(told.pieces),
             directory_times: [before, times_of(directory)?],
         };
         let (boot, mount) = here;
+        let is_first = told.began_ns.is_none();
         journal.write(&CopyJournalLine::Began {
             began_ns: journal.began_ns,
+            went_on_ns: if is_first { journal.began_ns } else { journal.now()? },
             boot,
             mount,
         })?;
@@ -186,13 +191,18 @@ impl CopyJournal {
         let source = FileState::of(source);
         let is_settled = self.is_unchanged(&source);
         let is_alike = copy.is_file() && (copy.bytes, copy.modified_ns) == (source.bytes, source.modified_ns);
-        is_alike && is_settled && (self.began_ns..self.trusted_until_ns).contains(&copy.changed_ns)
+        is_alike && is_settled && self.is_trusted(copy)
+    }
+
+    /// Whether what got its name at this time is whole.
+    fn is_trusted(&self, copy: &StatFacts) -> bool {
+        self.trusted.iter().any(|trusted| trusted.contains(&copy.changed_ns))
     }
 
     /// Whether a file that this copy made under its name is whole: it got the time of its source at last, and before had that of its
     /// making.
     pub fn is_whole(&self, copy: &StatFacts) -> bool {
-        copy.modified_ns < self.began_ns && (self.began_ns..self.trusted_until_ns).contains(&copy.changed_ns)
+        copy.modified_ns < self.began_ns && self.is_trusted(copy)
     }
 
     /// Whether a file of the target was made since this process began: by this copy, or by another process. Where the file system
@@ -258,23 +268,61 @@ fn times_of(directory: BorrowedFd<'_>) -> io::Result<Timestamps> {
     Ok(times_of_stat(&statat(directory, c".", AtFlags::empty())?))
 }
 
-/// When an interrupted copy began, until when what it named is whole, and what it has of large files, by the text of its journal. What is not understood
-/// counts for nothing.
-fn read(text: &str, here: &(String, Option<u64>)) -> (Option<i64>, i64, Vec<SyncedPiece>) {
-    let (mut began, mut until, mut is_here, mut pieces) = (None, i64::MIN, true, Vec::new());
+/// What a journal says.
+#[derive(Default)]
+struct Told {
+    /// When the copy began.
+    began_ns: Option<i64>,
+    /// When what was named is whole.
+    trusted: Vec<Range<i64>>,
+    /// What is on the device of large files.
+    pieces: Vec<SyncedPiece>,
+}
+
+/// Reads a journal. A crash between two processes that wrote it, or after the last one, takes what was named after the last sync
+/// before it. What is not understood counts for nothing.
+fn read(text: &str, here: &(String, Option<u64>)) -> Told {
+    let mut told = Told::default();
+    // Where the last process ran, when the first one after a crash went on, and when the last sync began.
+    let mut last: Option<((String, Option<u64>), i64, Option<i64>)> = None;
     for line in text.lines() {
         match serde_json::from_str(line) {
-            Ok(CopyJournalLine::Began { began_ns, boot, mount }) => {
-                began.get_or_insert(began_ns);
-                is_here &= mount.is_some() && (boot, mount) == *here;
+            Ok(CopyJournalLine::Began {
+                began_ns,
+                went_on_ns,
+                boot,
+                mount,
+            }) => {
+                told.began_ns.get_or_insert(began_ns);
+                let place = (boot, mount);
+                match &last {
+                    Some((known, ..)) if mount.is_some() && *known == place => {}
+                    before => {
+                        told.trusted.extend(before.as_ref().and_then(synced));
+                        last = Some((place, went_on_ns, None));
+                    }
+                }
             }
-            Ok(CopyJournalLine::Synced { before_ns }) => until = before_ns,
-            Ok(CopyJournalLine::Piece(piece)) => piece::add(&mut pieces, piece),
+            Ok(CopyJournalLine::Synced { before_ns }) => {
+                if let Some((.., until)) = &mut last {
+                    *until = Some(before_ns);
+                }
+            }
+            Ok(CopyJournalLine::Piece(piece)) => piece::add(&mut told.pieces, piece),
             // A line that a crash cut.
-            Err(_) => is_here = false,
+            Err(_) => told.trusted.extend(last.take().as_ref().and_then(synced)),
         }
     }
-    (began, if is_here && began.is_some() { i64::MAX } else { until }, pieces)
+    told.trusted.extend(last.and_then(|last| match last {
+        (place, from, _) if place.1.is_some() && place == *here => Some(from..i64::MAX),
+        last => synced(&last),
+    }));
+    told
+}
+
+/// What was named until a sync.
+fn synced((_, from, until): &((String, Option<u64>), i64, Option<i64>)) -> Option<Range<i64>> {
+    until.map(|until| *from..until)
 }
 
 #[cfg(test)]
@@ -283,47 +331,72 @@ mod tests {
 
     #[test]
     fn what_was_named_is_trusted_until_a_crash_and_what_was_synced_beyond_it() {
-        let began = |boot: &str, mount| {
+        let began = |boot: &str, mount, went_on_ns| {
             let line = CopyJournalLine::Began {
                 began_ns: 10,
+                went_on_ns,
                 boot: boot.to_owned(),
                 mount,
             };
             serde_json::to_string(&line).unwrap()
         };
+        let first = |boot, mount| began(boot, mount, 10);
         let synced = |before_ns| serde_json::to_string(&CopyJournalLine::Synced { before_ns }).unwrap();
         let here = ("boot".to_owned(), Some(7));
-        let nothing = i64::MIN;
-        for (name, lines, until) in [
-            ("no journal", vec![], nothing),
-            ("killed", vec![began("boot", Some(7))], i64::MAX),
+        let (nothing, all) = (vec![], i64::MAX);
+        let cut = || "{\"synced\":{\"before".to_owned();
+        for (name, lines, trusted) in [
+            ("no journal", vec![], nothing.clone()),
+            ("killed", vec![first("boot", Some(7))], vec![10..all]),
             (
                 "killed twice",
-                vec![began("boot", Some(7)), began("boot", Some(7))],
-                i64::MAX,
+                vec![first("boot", Some(7)), began("boot", Some(7), 30)],
+                vec![10..all],
             ),
-            ("another boot", vec![began("other", Some(7))], nothing),
-            ("mounted again", vec![began("boot", Some(6))], nothing),
-            ("mounts unknown", vec![began("boot", None)], nothing),
+            ("another boot", vec![first("other", Some(7))], nothing.clone()),
+            ("mounted again", vec![first("boot", Some(6))], nothing.clone()),
+            ("mounts unknown", vec![first("boot", None)], nothing.clone()),
             (
                 "synced, then another boot",
-                vec![began("other", Some(7)), synced(20)],
-                20,
+                vec![first("other", Some(7)), synced(20)],
+                vec![10..20],
             ),
             (
                 "killed here after a crash",
-                vec![began("other", Some(7)), synced(20), began("boot", Some(7))],
-                20,
+                vec![first("other", Some(7)), synced(20), began("boot", Some(7), 30)],
+                vec![10..20, 30..all],
             ),
             (
-                "cut",
-                vec![began("boot", Some(7)), "{\"synced\":{\"before".to_owned()],
-                nothing,
+                // What was named between the first sync and the crash may be lost.
+                "a crash, a sync, and another crash",
+                vec![
+                    first("one", Some(7)),
+                    synced(20),
+                    began("other", Some(7), 30),
+                    synced(40),
+                ],
+                vec![10..20, 30..40],
+            ),
+            (
+                "a crash before any sync, then a sync here",
+                vec![first("other", Some(7)), began("boot", Some(7), 30), synced(40)],
+                vec![30..all],
+            ),
+            ("cut", vec![first("boot", Some(7)), cut()], nothing.clone()),
+            (
+                "cut after a sync",
+                vec![first("boot", Some(7)), synced(20), cut()],
+                vec![10..20],
+            ),
+            (
+                "cut, then killed here",
+                vec![first("boot", Some(7)), cut(), began("boot", Some(7), 30)],
+                vec![30..all],
             ),
         ] {
-            let (found, trusted, _) = read(&lines.join("\n"), &here);
-            assert_eq!(trusted, until, "{name}");
-            assert_eq!(found, (!lines.is_empty()).then_some(10), "{name}");
+            let told = read(&lines.join("\n"), &here);
+            assert_eq!(told.trusted, trusted, "{name}");
+            assert_eq!(told.began_ns, (!lines.is_empty()).then_some(10), "{name}");
         }
     }
 }

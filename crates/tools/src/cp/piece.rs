@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::journal::{CopyJournal, CopyJournalLine, is_private};
 use super::queue::lock;
+use super::staged::is_append_only;
 
 /// So often what was copied of a large file is synced.
 pub(super) const SYNCED: Duration = Duration::from_secs(if cfg!(test) { 0 } else { 30 });
@@ -48,7 +49,8 @@ impl CopyJournal {
     ) -> io::Result<Option<(File, CString, u64)>> {
         let name = self.unfinished_name(to);
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let Ok(file) = openat(directory, &name, flags, Mode::RUSR | Mode::WUSR) else {
+        let opened = (!is_append_only(&directory)).then(|| openat(directory, &name, flags, Mode::RUSR | Mode::WUSR));
+        let Some(Ok(file)) = opened else {
             return Ok(None);
         };
         let file = File::from(file);
@@ -95,11 +97,27 @@ impl CopyJournal {
         sys::sync_data(&self.file)
     }
 
-    /// Whether something of an unfinished copy is known to be right.
-    pub fn has_piece(&self, found: &StatFacts) -> bool {
-        lock(&self.pieces)
+    /// Whether something of an unfinished copy with this name is known to be right.
+    pub fn has_piece(&self, found: &StatFacts, name: &[u8]) -> bool {
+        let pieces = lock(&self.pieces);
+        let mut of_it = pieces
             .iter()
-            .any(|piece| piece.copy == found.inode && piece.bytes > 0)
+            .filter(|piece| piece.copy == found.inode && piece.bytes > 0);
+        of_it.any(|piece| self.temporary_of(piece).to_bytes() == name)
+    }
+
+    fn temporary_of(&self, piece: &SyncedPiece) -> CString {
+        self.unfinished_name(&CString::new(piece.name.as_slice()).unwrap_or_default())
+    }
+
+    /// Removes from a directory that is complete the unfinished copies that nothing went on with.
+    pub fn remove_pieces(&self, directory: BorrowedFd<'_>) {
+        for piece in &*lock(&self.pieces) {
+            let name = self.temporary_of(piece);
+            if StatFacts::at(directory, &name).is_ok_and(|found| found.inode == piece.copy) {
+                let _ = unlinkat(directory, &name, AtFlags::empty());
+            }
+        }
     }
 
     /// Whether an unfinished copy can go on: its source is in the directory, and did not change.

@@ -179,6 +179,8 @@ pub(super) struct Copying<'a> {
     pub data: Data,
     /// Why files are fetched in the order of their places; `None` if they are not.
     pub by_place: OnceLock<Option<String>>,
+    /// Whether something is left that the same copy would go on with.
+    pub is_left: AtomicBool,
     /// Of trees.
     pub journal: Option<CopyJournal>,
     /// The copies of named directories: none of them is copied into itself.
@@ -208,6 +210,7 @@ impl<'a> Copying<'a> {
             links: Links::default(),
             data: Data::default(),
             by_place: OnceLock::new(),
+            is_left: AtomicBool::new(false),
             journal: None,
             targets: Mutex::default(),
             queue: Mutex::default(),
@@ -550,6 +553,10 @@ impl<'a> Copying<'a> {
         if !self.name_staged(directory, worker) {
             return;
         }
+        let is_new = directory.own.is_new.load(Ordering::Relaxed);
+        if let Some(journal) = self.journal.as_ref().filter(|_| !is_new && !self.stop.is_stopped()) {
+            journal.remove_pieces(handles.borrowed()[1]);
+        }
         let path = || copy_path(directory);
         let copy = match handles.borrowed()[1].try_clone_to_owned() {
             Ok(copy) => File::from(copy),
@@ -559,7 +566,6 @@ impl<'a> Copying<'a> {
             Ok(own) => files::Own::of(&own),
             Err(error) => return self.fail(worker, path(), "stat", &error.into()),
         };
-        let is_new = directory.own.is_new.load(Ordering::Relaxed);
         let not_given = origin.give(&copy, &own, is_new, self.options);
         self.count_not_given(not_given, path, worker);
         if self.options.durability == CpDurability::Each

@@ -98,7 +98,8 @@ pub fn copy_trees(
     }
     summary.by_place = shared.by_place.get().cloned().flatten();
     summary.is_unfinished = stop.is_stopped();
-    if let Some(journal) = shared.journal.as_ref().filter(|_| !summary.is_unfinished) {
+    let is_left = summary.is_unfinished || shared.is_left.load(Ordering::Relaxed);
+    if let Some(journal) = shared.journal.as_ref().filter(|_| !is_left) {
         journal.end(container.handle.as_fd());
     }
     Ok(summary)
@@ -120,7 +121,9 @@ fn space_for(container: &Container, roots: &[Arc<Pair>], options: &CpOptions) ->
         let found = sys::file_system_of(source).ok()?;
         let may_share = options.reflink != When::Never && StatFacts::of(source).ok()?.device == device;
         let is_new = root.own.is_new.load(Ordering::Relaxed);
-        Some(is_new && !may_share && found.total_bytes.saturating_sub(found.free_bytes) > space.free_bytes)
+        // What is there already is not counted.
+        is_new.then_some(())?;
+        Some(!may_share && found.total_bytes.saturating_sub(found.free_bytes) > space.free_bytes)
     };
     let all: Option<Vec<_>> = roots.iter().map(may_not_fit).collect();
     all.filter(|all| all.contains(&true)).map(|_| space)
@@ -347,6 +350,7 @@ impl Copying<'_> {
             if let Err((action, error)) = Staged::take_up(&container.handle, &name, journal, has_times) {
                 let left = path.with_file_name(OsStr::from_bytes(journal.staged_name(&name).to_bytes()));
                 self.fail(worker, left, action, &error);
+                self.is_left.store(true, Ordering::Relaxed);
             }
             if StatFacts::at(&container.handle, &name).is_err_and(|error| error == Errno::NOENT)
                 && let Some((staged, copy)) =

@@ -7,10 +7,11 @@
 use std::ffi::{CStr, CString, OsStr};
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, mkdirat, openat, renameat, renameat_with, unlinkat};
 use rustix::io::Errno;
@@ -60,9 +61,7 @@ impl Staged {
         is_synced: bool,
     ) -> io::Result<Option<(Self, OwnedFd)>> {
         let staged = Self::of(container, name, journal);
-        // Nothing in such a directory can be renamed.
-        let path = path_of(container);
-        if path.is_some_and(|path| matches!(sys::protection(&path), Ok(Support::Available(Some(_))))) {
+        if is_append_only(container) {
             return Ok(None);
         }
         match mkdirat(container, &staged.hidden, Mode::RWXU) {
@@ -112,8 +111,8 @@ impl Staged {
             let _ = unlinkat(container, &left.hidden, AtFlags::REMOVEDIR);
             return Ok(());
         };
-        let is_whole = |found: &StatFacts| {
-            journal.is_whole(found) && has_times || journal.has_piece(found) || found.id() == marker.id()
+        let is_whole = |found: &StatFacts, name: &[u8]| {
+            journal.is_whole(found) && has_times || journal.has_piece(found, name) || found.id() == marker.id()
         };
         remove_partial(&directory, &is_whole).map_err(|error| ("remove its incomplete files", error))?;
         left.give_name(directory.as_fd())
@@ -126,6 +125,12 @@ impl Staged {
     }
 }
 
+/// Whether nothing in a directory can be renamed.
+pub(super) fn is_append_only(directory: &impl AsRawFd) -> bool {
+    let path = path_of(directory);
+    path.is_some_and(|path| matches!(sys::protection(&path), Ok(Support::Available(Some(_)))))
+}
+
 /// What is entered: directories of the same mount.
 struct SameMount(Option<u64>, u64);
 
@@ -136,14 +141,14 @@ impl WalkRules for SameMount {
 }
 
 /// Removes the files of a tree that are not known to be whole.
-fn remove_partial(directory: &File, is_whole: &dyn Fn(&StatFacts) -> bool) -> io::Result<()> {
+fn remove_partial(directory: &File, is_whole: &dyn Fn(&StatFacts, &[u8]) -> bool) -> io::Result<()> {
     let path = path_of(directory).ok_or(io::ErrorKind::Unsupported)?;
     let rules = SameMount(sys::unique_mount_id(directory), StatFacts::of(directory)?.device);
     for found in Walk::below(&path, rules) {
         let file = found.map_err(|(_, reason)| io::Error::other(reason))?;
         let removed = file.with_place(|directory, name, _| {
             let found = StatFacts::at(directory, name).map_err(|error| ("stat", error.into()))?;
-            if !is_whole(&found) && found.is_file() {
+            if !is_whole(&found, name) && found.is_file() {
                 unlinkat(directory, name, AtFlags::empty()).map_err(|error| ("remove", error.into()))?;
             }
             Ok(())
@@ -186,6 +191,7 @@ impl Copying<'_> {
             let hidden = Path::new(OsStr::from_bytes(staged.hidden.to_bytes()));
             let reason = io::Error::other(format!("{error}; what was copied is in {}", hidden.display()));
             self.fail(worker, copy_path(root), "give the copy its name", &reason);
+            self.is_left.store(true, Ordering::Relaxed);
         }
         named.is_ok()
     }
